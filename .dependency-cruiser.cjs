@@ -105,7 +105,7 @@ module.exports = {
     only(
       'workflows-are-sealed',
       '^src/workflows/',
-      '^(src/workflows/|flows-dsl/(?!compile/(compile|definition|schedule|timezones))|src/core/(json|limits|problem|problem-catalogue|run|secret-handle|tenant|work|work-input)\\.ts|src/activities/contract\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
+      '^(src/workflows/|flows-dsl/(?!compile/(compile|definition|schedule|timezones))|src/core/(json|limits|problem|problem-catalogue|execution|secret-handle|tenant|work|work-input)\\.ts|src/activities/contract\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
       'deterministic code: no platform, no features, no Node built-ins',
     ),
     {

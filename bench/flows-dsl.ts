@@ -43,8 +43,8 @@ function steps(count: number): string {
 }
 
 function compiled(source: string, wanted: number): void {
-  const { faults } = compile(source, { catalogue: CATALOGUE })
-  if (faults.length !== wanted) throw new TypeError(`${faults.length} faults instead of ${wanted}`)
+  const { diagnostics } = compile(source, { catalogue: CATALOGUE })
+  if (diagnostics.length !== wanted) throw new TypeError(`${diagnostics.length} faults instead of ${wanted}`)
 }
 
 /** Four kinds of tasks in rotation, each with expressions. */

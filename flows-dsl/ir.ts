@@ -229,7 +229,7 @@ export function canonical(value: unknown): string {
 }
 
 /** The execution as `$workflow` describes it. `started_at` is an ISO 8601 time. */
-export interface RunInfo {
+export interface ExecutionInfo {
   readonly id: string
   readonly started_at: string
   readonly flow?: { readonly id: string; readonly name: string; readonly version: number }
@@ -242,7 +242,11 @@ export interface RunInfo {
 }
 
 /** The workflow descriptor; `definition` has the document only, since a run carries the compiled form. */
-export function describeFlow({ document }: FlowIR, input: Json, { id, started_at }: RunInfo): JsonObject {
+export function describeFlow(
+  { document }: FlowIR,
+  input: Json,
+  { id, started_at }: ExecutionInfo,
+): JsonObject {
   return { id, definition: { document: { ...document } }, input, startedAt: timeOf(Date.parse(started_at)) }
 }
 

@@ -1,7 +1,7 @@
 /** Builds the lifecycle events of an execution (OWS 1.0 "Lifecycle Events"): their names and data. */
 
-import type { FlowDocument, JsonObject, RunInfo } from './ir.ts'
-import type { RunResult } from './machine/state.ts'
+import type { ExecutionInfo, FlowDocument, JsonObject } from './ir.ts'
+import type { FlowResult } from './machine/state.ts'
 import type { StepEvent } from './tasks/task.ts'
 
 /** A CloudEvent without id and source, which the sender adds. */
@@ -12,7 +12,7 @@ export interface LifecycleEvent {
   readonly data: JsonObject
 }
 
-type Run = { readonly document: FlowDocument; readonly info: Pick<RunInfo, 'id'> }
+type Run = { readonly document: FlowDocument; readonly info: Pick<ExecutionInfo, 'id'> }
 
 const PREFIX = 'io.serverlessworkflow'
 
@@ -40,7 +40,7 @@ export function flowStarted(run: Run, atMs: number): LifecycleEvent {
   return flowEvent(run, 'started', atMs, 'startedAt', { definition: { namespace, name, version } })
 }
 
-export function flowEnded(run: Run, atMs: number, result: RunResult): LifecycleEvent {
+export function flowEnded(run: Run, atMs: number, result: FlowResult): LifecycleEvent {
   const { status } = result
   const output = status === 'completed' && { output: result.output }
   const error = status === 'faulted' && { error: result.error }

@@ -271,7 +271,7 @@ async function removeStalePidFile(data: string): Promise<void> {
     const pid = Number(readFileSync(file, 'utf8').split('\n')[0])
     if (!Number.isInteger(pid) || pid <= 0 || !isPostgresOf(pid, data)) return rm(file, { force: true })
     if (Date.now() > deadline)
-      throw new Error(`Another PostgreSQL (pid ${pid}) runs in ${data}; stop it first`)
+      throw new Error(`Another PostgreSQL (pid ${pid}) is running in ${data}. Stop it first`)
     await delay(100)
   }
 }

@@ -57,7 +57,7 @@ export class Supervisor {
    */
   async run(options: RunOptions): Promise<void> {
     if (this.#stopped !== undefined) throw new Error(`${options.name} is not started: everything is stopping`)
-    if (this.#children.has(options.name)) throw new TypeError(`A process ${options.name} is there already`)
+    if (this.#children.has(options.name)) throw new TypeError(`The process ${options.name} already exists`)
     const child: Child = { options, launch: undefined, guard: Promise.resolve(), wanted: true, crashes: [] }
     this.#children.set(options.name, child)
     await this.#begin(child)
@@ -76,7 +76,7 @@ export class Supervisor {
   /** Restarts a process, even after `gave_up`. Resolves when it is ready. */
   async restart(name: string): Promise<void> {
     const child = this.#children.get(name)
-    if (child === undefined) throw new TypeError(`There is no process ${name}`)
+    if (child === undefined) throw new TypeError(`The process ${name} does not exist`)
     await this.#end(child, Date.now() + STOP_MS)
     if (this.#stopped !== undefined) throw new Error(`${name} is not started: everything is stopping`)
     child.wanted = true

@@ -182,7 +182,7 @@ export class CompileContext extends DiagnosticList {
     const name = given && this.text(given, `\`${key}\``)
     if (given === undefined || name === undefined) return fallback
     if (RESERVED.includes(name)) {
-      this.report('value_invalid', given, `There is a variable $${name} already; choose another name.`)
+      this.report('value_invalid', given, `The variable $${name} already exists. Choose another name.`)
     } else if (!new RegExp(VARIABLE).test(name)) {
       const hint = name.startsWith('$') ? 'Write it without the `$`.' : undefined
       this.report('value_invalid', given, `\`${name}\` cannot be the name of a variable.`, hint)
@@ -247,7 +247,11 @@ export class CompileContext extends DiagnosticList {
   exclusiveKey<Key extends string>(map: MapNode, what: string, keys: readonly Key[]): Key | undefined {
     const [found, other] = keys.flatMap((key) => map.entries.find((entry) => entry.key === key) ?? [])
     if (found !== undefined && other !== undefined) {
-      this.report('value_invalid', other.at, `${what} is \`${found.key}\` and \`${other.key}\` at once.`)
+      this.report(
+        'value_invalid',
+        other.at,
+        `${what} cannot have both \`${found.key}\` and \`${other.key}\`.`,
+      )
     }
     return found?.key as Key | undefined
   }
@@ -257,7 +261,7 @@ export class CompileContext extends DiagnosticList {
     for (const { key, at } of map.entries) {
       if (known.includes(key)) continue
       if (unsupported.includes(key)) {
-        const message = `\`${key}\` in ${what} is known to the language and not supported in this release.`
+        const message = `\`${key}\` in ${what} is part of the language, but not supported in this release.`
         this.report('unsupported_feature', at, message)
       } else
         this.reportUnknown(
@@ -425,7 +429,7 @@ export class CompileContext extends DiagnosticList {
     const { names, others } = secretsIn(expression)
     if (others) {
       const hint = 'Write $secrets.name; the name must be known before the flow runs.'
-      this.report('secret_not_named', at, 'A secret is read by its name alone.', hint)
+      this.report('secret_not_named', at, 'A secret can be read only by its name.', hint)
     }
     return names.map((name) => this.secret(name, at)).every(Boolean) && !others
   }

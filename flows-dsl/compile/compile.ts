@@ -41,7 +41,7 @@ export interface CompileOptions {
 interface SuccessfulCompilation {
   readonly ir: FlowIR
   readonly definition: SourceNode
-  readonly faults: readonly []
+  readonly diagnostics: readonly []
   /** Diagnostics of suspicious code that do not prevent publishing. */
   readonly warnings: readonly Diagnostic[]
 }
@@ -49,7 +49,7 @@ interface SuccessfulCompilation {
 interface FailedCompilation {
   readonly ir: undefined
   readonly definition: undefined
-  readonly faults: readonly Diagnostic[]
+  readonly diagnostics: readonly Diagnostic[]
   readonly warnings: readonly []
 }
 
@@ -80,13 +80,13 @@ export function compile(source: string, options: CompileOptions): Compiled {
     return {
       ir,
       definition: root,
-      faults: [],
+      diagnostics: [],
       warnings: formatDiagnostics([...context.warnings.diagnostics, ...unreachableIn(ir, root)], source),
     }
   return {
     ir: undefined,
     definition: undefined,
-    faults: formatDiagnostics(context.diagnostics, source),
+    diagnostics: formatDiagnostics(context.diagnostics, source),
     warnings: [],
   }
 }
@@ -129,12 +129,12 @@ class SourceReader {
       tokens.push(...parser.next(lexeme))
       lexemes += 1
       if (lexemes > LEXEMES_MAX) {
-        const message = `The definition has more than ${LEXEMES_MAX} words and signs; long lists belong into its input.`
+        const message = `The definition has more than ${LEXEMES_MAX} tokens. Put long lists into the input of the flow.`
         return this.#context.report('source_too_large', this.#locationAt(parser.offset, ''), message)
       }
       if (parser.stack.length <= this.#depthMax || depthOf(parser.stack) <= this.#depthMax) continue
       const at = this.#locationAt(parser.offset, '')
-      const message = `The definition has more than ${this.#depthMax} mappings and lists within each other, which is about ${Math.floor(this.#depthMax / 3)} tasks.`
+      const message = `Mappings and lists of the definition are nested more than ${this.#depthMax} levels deep, which is about ${Math.floor(this.#depthMax / 3)} tasks within each other.`
       return this.#context.report(
         'nesting_too_deep',
         at,
@@ -223,7 +223,8 @@ class SourceReader {
       const inner = pointerTo(pointer, name)
       const here = { ...at, pointer: inner }
       const value = this.#toSourceNode(isPair(item) ? item.value : null, inner, here)
-      if (seen.has(name)) this.#context.report('yaml_duplicate_key', here, `\`${name}\` stands here twice.`)
+      if (seen.has(name))
+        this.#context.report('yaml_duplicate_key', here, `The key \`${name}\` occurs twice.`)
       else entries.push({ key: name, at: here, value })
       seen.add(name)
     }
@@ -253,7 +254,7 @@ class SourceReader {
     const isNumber = typeof value === 'number' && Number.isFinite(value)
     if (value === null || typeof value === 'string' || typeof value === 'boolean' || isNumber)
       return { kind: 'scalar', ...location, value, locationOf }
-    return this.#reject('yaml_value_not_json', location, 'Only values that JSON has are allowed.')
+    return this.#reject('yaml_value_not_json', location, 'Only JSON values are allowed.')
   }
 
   #reject(code: DiagnosticCode, location: Location, message: string, hint?: string): RejectedNode {
@@ -304,8 +305,8 @@ function unreachableIn(ir: FlowIR, definition: SourceNode): readonly Diagnostic[
   const list = new DiagnosticList()
   for (const { pointer, name, before } of unreachableTasks(ir)) {
     const { line, column } = nodeAt(definition, pointer)?.at ?? definition
-    const message = `No way leads to \`${name}\`: \`${before.name}\` before it ${reasonOf(before)}.`
-    const hint = 'Name it in a `then`, or leave it out.'
+    const message = `The task \`${name}\` is unreachable: \`${before.name}\` before it ${reasonOf(before)}.`
+    const hint = 'Name the task in a `then`, or remove it.'
     list.report('task_unreachable', { line, column, pointer }, message, hint)
   }
   return list.diagnostics
@@ -314,6 +315,6 @@ function unreachableIn(ir: FlowIR, definition: SourceNode): readonly Diagnostic[
 /** The reason why a task does not continue with the next one. */
 function reasonOf({ kind, next }: TaskNode): string {
   if (kind === 'raise') return 'always raises an error'
-  if (kind === 'switch') return 'leads elsewhere whatever holds'
-  return next === undefined || next === 'continue' ? 'never goes on' : `says \`then: ${next}\``
+  if (kind === 'switch') return 'continues elsewhere in all cases'
+  return next === undefined || next === 'continue' ? 'never continues' : `has \`then: ${next}\``
 }

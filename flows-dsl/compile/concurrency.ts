@@ -37,9 +37,8 @@ function compileKey(given: SourceNode, context: CompileContext): Template | unde
     return key
   }
   const text = given.kind === 'scalar' && typeof given.value === 'string' ? given.value : '.customer'
-  const message =
-    'The `key` of `concurrency` must be an expression; a literal is the same for every execution.'
-  return context.report('value_invalid', given, message, `Write '\${ ${text} }', or leave it out.`)
+  const message = 'The `key` of `concurrency` must be an expression; a literal is the same in all executions.'
+  return context.report('value_invalid', given, message, `Write '\${ ${text} }', or remove the key.`)
 }
 
 /**

@@ -25,7 +25,7 @@ const DAYS_OF_MONTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 const CRON_PART = /^(?:(\*)|([A-Z0-9]+)(?:-([A-Z0-9]+))?)(?:\/(\d{1,4}))?$/i
 
 /** An error in an expression. */
-export interface CronFault {
+export interface CronDiagnostic {
   readonly message: string
   readonly hint?: string
   /** The index at which the wrong field begins; absent for an error of the whole. */
@@ -36,23 +36,27 @@ export interface CronFault {
  * Checks an expression such as `0 9 * * MON-FRI`.
  * @returns it in capitals, with single spaces between its fields; or at least one error
  */
-export function parseCron(text: string): { readonly cron: string } | { readonly faults: CronFault[] } {
+export function parseCron(
+  text: string,
+): { readonly cron: string } | { readonly diagnostics: CronDiagnostic[] } {
   if (text.length > CRON_CHARS_MAX)
-    return { faults: [{ message: `A cron expression has at most ${CRON_CHARS_MAX} characters.` }] }
+    return { diagnostics: [{ message: `A cron expression has at most ${CRON_CHARS_MAX} characters.` }] }
   const words = [...text.matchAll(/\S+/g)]
   if (words.length !== CRON_FIELDS.length) {
     return {
-      faults: [{ message: `A cron expression has 5 fields, not ${words.length}.`, hint: fieldsHint(words) }],
+      diagnostics: [
+        { message: `A cron expression has 5 fields, not ${words.length}.`, hint: fieldsHint(words) },
+      ],
     }
   }
-  const faults: CronFault[] = []
+  const diagnostics: CronDiagnostic[] = []
   const values = CRON_FIELDS.map((field, index) => {
     const [word = '', offset = 0] = [words[index]?.[0], words[index]?.index]
-    return cronValues(word, field, (fault) => faults.push({ ...fault, offset }))
+    return cronValues(word, field, (fault) => diagnostics.push({ ...fault, offset }))
   })
-  if (faults.length > 0) return { faults }
+  if (diagnostics.length > 0) return { diagnostics }
   if (!dayExists([...(values[2] ?? [])], [...(values[3] ?? [])], words[4]?.[0]))
-    return { faults: [{ message: 'No month has such a day.', offset: words[2]?.index ?? 0 }] }
+    return { diagnostics: [{ message: 'No month has such a day.', offset: words[2]?.index ?? 0 }] }
   return { cron: words.map(([word]) => word.toUpperCase()).join(' ') }
 }
 
@@ -78,13 +82,13 @@ export function cronNumbers(cron: string): number[][] {
 function cronValues(
   text: string,
   field: CronField,
-  report: (fault: CronFault) => void,
+  report: (fault: CronDiagnostic) => void,
 ): ReadonlySet<number> | undefined {
   const values = new Set<number>()
   for (const part of text.split(',')) {
     const range = cronRange(part, field)
     if (range === undefined) {
-      report({ message: `\`${part}\` is no ${field.name}.`, hint: cronHint(field) })
+      report({ message: `\`${part}\` is not a valid ${field.name}.`, hint: cronHint(field) })
       return undefined
     }
     for (let value = range.from; value <= range.to; value += range.step) values.add(value)
@@ -114,7 +118,7 @@ function cronNumber(text: string, { from, to, words = [] }: CronField): number |
 
 function cronHint({ from, to, words }: CronField): string {
   const named = words === undefined ? '' : ` or ${words[0]} to ${words.at(-1)}`
-  return `It is *, ${from} to ${to}${named}, a range, a list, or one of these with a step.`
+  return `Write *, ${from} to ${to}${named}, a range, a list, or one of these with a step.`
 }
 
 /** Tests if a month has one of the days. If the day of the week is restricted, too, either of the two matches. */

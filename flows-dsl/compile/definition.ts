@@ -86,7 +86,7 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
   } as const
   if (sizeOf(ir, COMPILED_MAX) > COMPILED_MAX) {
     const message = `The compiled flow has more than ${COMPILED_MAX} characters.`
-    const hint = 'A function counts wherever it is called, an extension at each task that it extends.'
+    const hint = 'A function counts once per call, and an extension once per extended task.'
     return context.report('compiled_too_large', source, message, hint)
   }
   return { ...ir, facts: computeFacts(ir, used) }
@@ -142,7 +142,7 @@ function checkInterval(
   const map = context.optionalMap(flow, 'expect')
   const at = (map && valueAt(map, 'interval')) ?? flow
   const message = '`interval` is not longer than `schedule.every`, so late starts count as missed.'
-  context.warnings.report('interval_too_short', at, message, 'Add what a start may be late.')
+  context.warnings.report('interval_too_short', at, message, 'Add the time by which a start may be late.')
 }
 
 function compileDocument(flow: MapNode, context: CompileContext): FlowDocument | undefined {

@@ -88,7 +88,7 @@ export function durationOf(
   if (durationMs !== undefined) return durationMs
   const shown = clip(JSON.stringify(value), SHOWN_BYTES_MAX)
   const least = minMs === 0 ? '0' : '1 millisecond'
-  const detail = `${what} yields ${shown}, which is no duration from ${least} to 365 days, such as PT2S or {"seconds": 2}.`
+  const detail = `${what} yields ${shown}, which is not a duration from ${least} to 365 days, such as PT2S or {"seconds": 2}.`
   throw new FlowError(ERRORS.expression, detail)
 }
 
@@ -128,11 +128,11 @@ function compileIso(given: SourceNode, context: CompileContext): number | undefi
   const text = context.text(given, 'A duration')
   if (text === undefined) return undefined
   const hint = durationHint(text)
-  return parseIso(text) ?? context.report('duration_invalid', given, `\`${text}\` is no duration.`, hint)
+  return parseIso(text) ?? context.report('duration_invalid', given, `\`${text}\` is not a duration.`, hint)
 }
 
 function durationHint(text: string): string {
-  if (text.includes('${')) return 'Write a fixed duration: it is needed before the flow runs.'
+  if (text.includes('${')) return 'Write a fixed duration, because it must be known before the flow runs.'
   if (/^P\d+[YM]/.test(text)) return 'Years and months vary in length; write days, such as P30D.'
   return 'Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.'
 }

@@ -30,7 +30,7 @@ export function compileSchedule(flow: MapNode, context: CompileContext): Schedul
   if (map === undefined) return undefined
   if (!map.entries.some(({ key }) => TRIGGERS.includes(key))) {
     const hint = `Write one of: ${TRIGGERS.join(', ')}.`
-    return context.report('missing_key', map, '`schedule` must say when.', hint)
+    return context.report('missing_key', map, '`schedule` needs a trigger.', hint)
   }
   for (const key of Object.keys(CLOCK_OPTIONS)) checkApplies(map, key, context)
   return omitUndefined({
@@ -57,7 +57,7 @@ function compileOn(map: MapNode, context: CompileContext): EventStrategy | undef
 function compileRead(map: MapNode, context: CompileContext): Schedule['read'] {
   if (entryOf(map, 'on') === undefined && context.optionalText(map, 'read') !== undefined) {
     const at = valueAt(map, 'read') ?? map
-    return context.report('value_invalid', at, '`read` belongs to `on`, which is not there.')
+    return context.report('value_invalid', at, '`read` requires `on`.')
   }
   return context.optionalChoice(map, 'read', READS)
 }
@@ -91,7 +91,8 @@ function compileCron(map: MapNode, context: CompileContext): readonly string[] |
   for (const item of items) {
     const cron = compileCronExpression(item, context)
     if (cron === undefined) continue
-    if (crons.includes(cron)) context.report('value_invalid', item, `\`${cron}\` is there already.`)
+    if (crons.includes(cron))
+      context.report('value_invalid', item, `The cron expression \`${cron}\` occurs twice.`)
     crons.push(cron)
   }
   return crons
@@ -102,13 +103,13 @@ function checkApplies(map: MapNode, option: string, context: CompileContext): vo
   const triggers = CLOCK_OPTIONS[option] ?? []
   if (given === undefined || triggers.some((one) => entryOf(map, one) !== undefined)) return
   const names = triggers.map((one) => `\`${one}\``).join(', ')
-  context.report('value_invalid', given, `\`${option}\` does nothing without ${names}.`)
+  context.report('value_invalid', given, `\`${option}\` has no effect without ${names}.`)
 }
 
 function compileTimezone(map: MapNode, context: CompileContext): string | undefined {
   const name = context.optionalText(map, 'timezone')
   if (name === undefined || isTimezone(name)) return name
-  const message = `\`${name}\` is no time zone of the IANA database.`
+  const message = `\`${name}\` is not a time zone of the IANA database.`
   const at = valueAt(map, 'timezone') ?? map
   const city = timezones().find((zone) => zone.split('/').at(-1)?.toLowerCase() === name.toLowerCase())
   const remedy = city === undefined ? undefined : `Write ${city}.`
@@ -121,7 +122,7 @@ function compileCronExpression(given: SourceNode, context: CompileContext): stri
   if (text === undefined) return undefined
   const parsed = parseCron(text)
   if ('cron' in parsed) return parsed.cron
-  for (const { message, hint, offset } of parsed.faults) {
+  for (const { message, hint, offset } of parsed.diagnostics) {
     const at = offset === undefined ? given : (given as ScalarNode).locationOf(offset)
     context.report('cron_invalid', at, message, hint)
   }

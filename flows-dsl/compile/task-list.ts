@@ -52,7 +52,7 @@ export function compileTasks(
 ): readonly TaskNode[] | undefined {
   if (list.kind !== 'list' || list.items.length === 0) {
     const hint = list.kind === 'map' ? 'Put `- ` before each name: `- pay:`.' : undefined
-    return context.report('wrong_type', list, 'Tasks must be a list of named tasks, at least one.', hint)
+    return context.report('wrong_type', list, 'Tasks must be a list of at least one named task.', hint)
   }
   const message = 'A task must be one name with its keys below.'
   const entries = list.items.flatMap((item) => context.singleEntry(item, message, singleHint(item)) ?? [])
@@ -67,7 +67,7 @@ function singleHint(item: SourceNode): string {
   const [first, second] = item.kind === 'map' ? item.entries : []
   if (first?.value.kind === 'map' && second?.value.kind === 'map')
     return `Put \`- \` before \`${second.key}:\`, too: it is a task of its own.`
-  return 'Write `- name:` and the keys of the task two spaces further in.'
+  return 'Write `- name:`, and indent the keys of the task by two more spaces.'
 }
 
 /** Compiles a task that is not part of a list, such as a function. */
@@ -115,7 +115,7 @@ function compileTask(
 ): TaskNode | undefined {
   const { context } = compiler
   if (value.pointer.length > POINTER_CHARS_MAX) {
-    const message = `The names on the way to this task have more than ${POINTER_CHARS_MAX} characters together.`
+    const message = `The pointer of this task has more than ${POINTER_CHARS_MAX} characters. Use shorter task names.`
     return context.report('nesting_too_deep', at, message)
   }
   const task = context.map(value, `The task \`${key}\``)
@@ -144,7 +144,7 @@ function typeOf(task: MapNode, name: string, at: Location, context: CompileConte
   const types = named.filter(({ kind }) => !named.some((other) => other.keys.indexOf(kind) > 0))
   const [type, other] = types
   if (other !== undefined) {
-    const message = `The task \`${name}\` is \`${type?.kind}\` and \`${other.kind}\` at once.`
+    const message = `The task \`${name}\` has two types: \`${type?.kind}\` and \`${other.kind}\`.`
     return context.report('task_kind_ambiguous', entryOf(task, other.kind)?.at ?? at, message)
   }
   return type ?? reportMissingKind(task, name, at, context)
@@ -154,7 +154,7 @@ function typeOf(task: MapNode, name: string, at: Location, context: CompileConte
 function reportMissingKind(task: MapNode, name: string, at: Location, context: CompileContext): undefined {
   const kinds = TASKS.map(({ kind }) => kind)
   const unknown = task.entries.find(({ key }) => ![...COMMON_KEYS, 'with'].includes(key))
-  const message = `The task \`${name}\` does not say what it does.`
+  const message = `The task \`${name}\` has no type.`
   const key = unknown?.key ?? ''
   return context.reportUnknown(
     'task_kind_missing',

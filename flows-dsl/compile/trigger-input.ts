@@ -52,7 +52,7 @@ function triggersOf(schedule: Schedule, schema: Json): TriggerInput[] {
       : [
           {
             key: 'on',
-            what: 'Events start executions with the list of them as input',
+            what: 'Events start executions with a list of events as input',
             mismatch: excludes(schema, 'array'),
           },
         ]),

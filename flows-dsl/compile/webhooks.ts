@@ -40,7 +40,7 @@ export function compileWebhooks(schedule: MapNode, context: CompileContext): rea
   if (given === undefined) return undefined
   const items = given.kind === 'list' ? given.items : [given]
   if (items.length === 0 || items.length > WEBHOOKS_MAX) {
-    return context.report('value_invalid', given, `\`webhook\` is one to ${WEBHOOKS_MAX} of them.`)
+    return context.report('value_invalid', given, `\`webhook\` must have 1 to ${WEBHOOKS_MAX} webhooks.`)
   }
   const names = new Set<string>()
   return items.map((item) => compileWebhook(item, names, context)).filter((one) => one !== undefined)
@@ -71,7 +71,7 @@ function compileWebhookName(map: MapNode, context: CompileContext): string | und
   if (given === undefined) return 'default'
   const name = context.text(given, '`name`')
   if (name === undefined || new RegExp(WEBHOOK_NAME).test(name)) return name
-  const hint = 'Small letters, digits and inner hyphens, 63 at most.'
+  const hint = 'Write at most 63 lower-case letters, digits and inner hyphens.'
   return context.report('value_invalid', given, '`name` cannot be the name of a webhook.', hint)
 }
 
@@ -80,7 +80,11 @@ function compileHeaders(map: MapNode, context: CompileContext): readonly string[
   if (given === undefined) return []
   if (given.kind !== 'list') return context.report('wrong_type', given, '`headers` must be a list of names.')
   if (given.items.length > WEBHOOK_HEADERS_MAX) {
-    return context.report('value_invalid', given, `\`headers\` are ${WEBHOOK_HEADERS_MAX} at most.`)
+    return context.report(
+      'value_invalid',
+      given,
+      `\`headers\` must have at most ${WEBHOOK_HEADERS_MAX} names.`,
+    )
   }
   const names = given.items.map((item) => compileHeader(item, context))
   return names.every((name) => name !== undefined) ? names : undefined
@@ -90,11 +94,16 @@ function compileHeader(given: SourceNode, context: CompileContext): string | und
   const name = context.text(given, 'A header')
   if (name === undefined) return undefined
   if (!new RegExp(WEBHOOK_HEADER).test(name)) {
-    return context.report('value_invalid', given, `\`${name}\` is no name of a header.`, 'Small letters.')
+    return context.report(
+      'value_invalid',
+      given,
+      `\`${name}\` is not the name of a header.`,
+      'Write lower-case letters.',
+    )
   }
   if (!new RegExp(SECRET_HEADER).test(name)) return name
-  const hint = 'What a run is shown is kept with it; credentials do not belong there.'
-  return context.report('value_invalid', given, `\`${name}\` may carry a credential.`, hint)
+  const hint = 'Leave the header out: the input of an execution is stored, and must not contain credentials.'
+  return context.report('value_invalid', given, `The header \`${name}\` can contain a credential.`, hint)
 }
 
 /** A scheme by its name, or a signature that the definition describes. Absent for Standard Webhooks. */
@@ -134,7 +143,7 @@ function compilePattern(
   const given = valueAt(map, key)
   const text = given && context.text(given, `\`${key}\``)
   if (given === undefined || text === undefined || new RegExp(pattern).test(text)) return text
-  const hint = pattern === WEBHOOK_HEADER ? 'The name of a header, in small letters.' : undefined
+  const hint = pattern === WEBHOOK_HEADER ? 'Write the name of a header in lower-case letters.' : undefined
   return context.report('value_invalid', given, `\`${key}\` cannot be \`${text}\`.`, hint)
 }
 
@@ -146,7 +155,7 @@ function compileInclude(map: MapNode, context: CompileContext): Webhook['include
     const text = context.text(item, 'A member of `include`')
     const word = WEBHOOK_INCLUDES.find((one) => one === text)
     if (text === undefined || word !== undefined) return word
-    const message = `\`include\` cannot have \`${text}\`.`
+    const message = `\`include\` cannot contain \`${text}\`.`
     return context.reportUnknown('value_invalid', item, message, text, WEBHOOK_INCLUDES)
   })
   return words.every((word) => word !== undefined) ? words : undefined

@@ -43,7 +43,7 @@ export function compilePolicy(given: SourceNode, context: CompileContext): Authe
   if (SCHEMES.filter((one) => entryOf(map, one) !== undefined).length > 1) return undefined
   if (scheme === undefined) {
     const hint = `Write one of: ${SCHEMES.join(', ')}.`
-    return context.report('missing_key', map, 'An authentication must say how.', hint)
+    return context.report('missing_key', map, 'An authentication needs a scheme.', hint)
   }
   const properties = context.optionalMap(map, scheme)
   return properties && compileScheme(scheme, properties, context)

@@ -40,7 +40,7 @@ export class Components {
   }
 
   /**
-   * Compiles the component with a name. Reports a name that is unknown or leads back to itself.
+   * Compiles the component with a name. Reports a name that is unknown or refers to itself.
    * @param scope other dependencies of the result, such as variables; part of the cache key
    */
   resolve<T>(
@@ -52,7 +52,7 @@ export class Components {
     const name = String(reference.value)
     const entry = this.#entries.get(section)?.get(name)
     if (entry !== undefined) return this.#compileOnce(section, entry, compile, scope, reference)
-    const message = `There is nothing named \`${name}\` in \`use.${section}\`.`
+    const message = `\`${name}\` is not declared in \`use.${section}\`.`
     return this.#diagnostics.reportUnknown('unknown_reference', reference, message, name, this.names(section))
   }
 
@@ -75,11 +75,15 @@ export class Components {
     // The type is safe: a section has one `compile`.
     if (this.#compiled.has(key)) return this.#compiled.get(key) as T | undefined
     if (this.#open.has(key)) {
-      const message = `\`${entry.key}\` of \`use.${section}\` leads back to itself.`
+      const message = `\`${entry.key}\` of \`use.${section}\` refers to itself.`
       return this.#diagnostics.report('circular_reference', at, message)
     }
     if (this.#open.size >= DEPTH_MAX) {
-      return this.#diagnostics.report('nesting_too_deep', at, `Nested deeper than ${DEPTH_MAX}.`)
+      return this.#diagnostics.report(
+        'nesting_too_deep',
+        at,
+        `Components are nested more than ${DEPTH_MAX} levels deep.`,
+      )
     }
     this.#used.add(`${section} ${entry.key}`)
     this.#open.add(key)

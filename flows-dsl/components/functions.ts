@@ -29,7 +29,8 @@ export function compileComponentCall(
   if (name?.kind !== 'scalar') return undefined
   const callback = entryOf(task, 'awaitCallback')
   if (callback !== undefined) {
-    const message = '`awaitCallback` belongs to the call within the function, whose arguments have its URL.'
+    const message =
+      'Put `awaitCallback` on the call within the function, whose arguments contain the callback URL.'
     return context.report('value_invalid', callback.at, message)
   }
   const args = compileArguments(task, context)
@@ -78,7 +79,7 @@ export function compileCatalog({ key, at, value }: MapEntry, context: CompileCon
     context.optionalMap(endpoint, 'authentication')
   } else if (endpoint !== undefined) context.text(endpoint, '`endpoint`')
   if (key !== DEFAULT) return true
-  const message = "No catalog can be named `default`; that one is the platform's own."
+  const message = 'No catalog can be named `default`, which is the catalog of the platform.'
   return context.report('value_invalid', at, message)
 }
 
@@ -90,7 +91,7 @@ export function resolveCatalogName(reference: ScalarNode, context: CompileContex
   const text = String(reference.value)
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
     const hint = 'Declare the task under `use.functions`, or call it by `http`.'
-    const message = 'Functions at a URL are known to the language and not loaded from there.'
+    const message = 'Functions at a URL are part of the language, but the platform does not load them.'
     return context.report('unsupported_catalog', reference, message, hint)
   }
   const { name, version, catalog } = CATALOGUED.exec(text)?.groups ?? {}
@@ -107,7 +108,8 @@ function reportForeignCatalog(catalog: string, reference: ScalarNode, context: C
     const message = `There is no catalog \`${catalog}\` in \`use.catalogs\`.`
     return context.reportUnknown('unknown_reference', reference, message, catalog, [...names, DEFAULT])
   }
-  const hint = "Functions of the platform are in the catalog `default`; the flow's own under `use.functions`."
-  const message = 'Functions of other catalogs are known to the language and not loaded.'
+  const hint =
+    'Use functions of the platform, which are in the catalog `default`, or functions declared under `use.functions`.'
+  const message = 'Functions of other catalogs are part of the language, but the platform does not load them.'
   return context.report('unsupported_catalog', reference, message, hint)
 }

@@ -39,7 +39,7 @@ const ERRORS = {
   source_too_large: {
     title: 'The definition is too large',
     explanation:
-      'A definition has at most 262,144 bytes and 50,000 words and signs, which is about 1,900 short tasks. Put long lists into the input of the flow, or into a collection.',
+      'A definition has at most 262,144 bytes and 50,000 tokens, which is about 1,900 short tasks. Put long lists into the input of the flow, or into a collection.',
     example: `¦${flow('do: [{ pay: { set: { paid: true } } }]')}#${' '.repeat(262_144)}`,
     fix: task('set: { paid: true }'),
   },
@@ -73,7 +73,7 @@ const ERRORS = {
   },
   yaml_directive_refused: {
     title: 'YAML directives are not allowed',
-    explanation: 'The version of YAML is 1.2, and it cannot be chosen.',
+    explanation: 'Definitions are YAML 1.2. Remove the line that begins with `%`.',
     example: `¦%YAML 1.2\n---\n${task('set: { paid: true }')}`,
     fix: task('set: { paid: true }'),
   },
@@ -97,7 +97,8 @@ const ERRORS = {
   },
   yaml_value_not_json: {
     title: 'A value has no JSON form',
-    explanation: 'Data is JSON, which has no such value as `.nan` or `.inf`.',
+    explanation:
+      'Data is JSON, which has no values such as `.nan` and `.inf`. Write a number, a text or `null`.',
     example: task('set: { paid: ¦.inf }'),
     fix: task('set: { paid: true }'),
   },
@@ -111,7 +112,7 @@ const ERRORS = {
   wrong_type: {
     title: 'A value has the wrong type',
     explanation:
-      'The value must have another type: a mapping, a list, a string, a number, true or false. YAML reads `1.0` as a number; quotes make a string.',
+      'The value must have another type: a mapping, a list, a string, a number or a boolean. YAML reads `1.0` as a number; quotes make a string.',
     example: task('set: ¦paid'),
     fix: task('set: { paid: true }'),
   },
@@ -123,7 +124,7 @@ const ERRORS = {
   },
   missing_key: {
     title: 'A key is missing',
-    explanation: 'The mapping requires this key.',
+    explanation: 'Add the key that the message names. The mapping requires it.',
     example: task('call: http', 'with: ¦{ method: GET }'),
     fix: task('call: http', 'with: { method: GET, endpoint: https://example.com }'),
   },
@@ -143,7 +144,8 @@ const ERRORS = {
   },
   unsupported_feature: {
     title: 'A part of the language is not supported in this release',
-    explanation: 'The feature is part of the specification, but the platform does not support it (yet).',
+    explanation:
+      'The feature is part of the specification, but this release of the platform does not support it.',
     example: flow('evaluate: { language: ¦cel }', 'do: [{ pay: { set: { paid: true } } }]'),
     fix: flow('evaluate: { language: jq }', 'do: [{ pay: { set: { paid: true } } }]'),
   },
@@ -178,8 +180,7 @@ const ERRORS = {
   },
   pattern_refused: {
     title: 'A regular expression cannot be matched',
-    explanation:
-      'Patterns of a schema are matched in time that is linear in the length of the text. So back references are not supported.',
+    explanation: 'Patterns of a schema are matched in linear time, so back references are not supported.',
     example: flow(
       "input: { schema: { document: { pattern: ¦'^(a|b)\\1$' } } }",
       'do: [{ pay: { set: { paid: true } } }]',
@@ -267,7 +268,7 @@ const ERRORS = {
   secret_stored: {
     title: 'A secret would be stored in a document or an object',
     explanation:
-      'API keys, other flows and exports read documents and objects, which would contain the secret in plain text. An execution that would store one in another way faults with the type `configuration`.',
+      'API keys, other flows and exports read documents and objects, which would contain the secret in plain text. An execution that would store a secret in another way faults with an error of type `configuration`.',
     example: flow(
       'use: { secrets: [token] }',
       'do:',
@@ -298,7 +299,7 @@ const ERRORS = {
   },
   missing_argument: {
     title: 'An argument of a function is missing',
-    explanation: 'The function cannot be called without it.',
+    explanation: 'Add the argument that the message names. The function cannot be called without it.',
     example: task('call: collection.get', '¦with: { name: orders }'),
     fix: task('call: collection.get', 'with: { name: orders, id: o-1 }'),
   },
@@ -328,7 +329,7 @@ export const WARNINGS = {
   task_unreachable: {
     title: 'A task is unreachable',
     explanation:
-      'This is a warning; the flow can be published and runs. Under no conditions does a reachable task continue with this task or name it in `then`. Unreachable tasks that follow it are not reported.',
+      'This is a warning: the flow can be published and runs. No reachable task continues with this task or names it in `then`. Unreachable tasks that follow it are not reported.',
     example: flow(
       'do:',
       '  - pay: { set: { paid: true }, then: end }',
@@ -357,14 +358,14 @@ export const WARNINGS = {
   condition_assigns: {
     title: 'A condition assigns instead of comparing',
     explanation:
-      'This is a warning. In jq, `=` yields a copy of the data with a changed value. The copy counts as true, so the condition always holds. `==` compares.',
+      'This is a warning. In jq, `=` yields a copy of the data with a changed value. The copy counts as `true`, so the condition always holds. `==` compares.',
     example: task('if: ¦.total = 0', 'set: { paid: true }'),
     fix: task('if: .total == 0', 'set: { paid: true }'),
   },
   expression_type: {
-    title: 'An expression yields a value of another type than its place takes',
+    title: 'An expression yields a value of the wrong type',
     explanation:
-      'This is a warning. The text of the expression, or the schema of the input, tells the type of its value, and a task that evaluates it faults with `expression`. Change the expression, or what the schema says of the field.',
+      'This is a warning. The type of the value follows from the text of the expression or from the schema of the input. A task that evaluates the expression faults with `expression`. Change the expression, or the type of the field in the schema.',
     example: flow(
       'input: { schema: { document: { type: object, properties: { boss: { type: string } } } } }',
       'do:',
@@ -379,7 +380,7 @@ export const WARNINGS = {
   interval_too_short: {
     title: 'The expected interval is not longer than that of the schedule',
     explanation:
-      'This is a warning. The flow starts as often as `schedule.every` says, and some starts come a little late. An `expect.interval` that is not longer is missed although nothing is wrong.',
+      'This is a warning. Some starts are later than `schedule.every`. An `expect.interval` that is not longer is missed even if all starts succeed.',
     example: flow(
       'schedule: { every: PT1H }',
       'expect: { interval: ¦PT1H }',

@@ -53,7 +53,7 @@ export function formatDiagnostics(diagnostics: readonly Diagnostic[], source: st
   const lines = source.split('\n')
   const formatted = diagnostics.map((one) => ({
     ...one,
-    docs: `/docs/flows/faults/${one.code}`,
+    docs: `/docs/flows/diagnostics/${one.code}`,
     excerpt: excerptOf(lines[one.line - 1] ?? '', one.line, one.column),
   }))
   return formatted.sort((a, b) => a.line - b.line || a.column - b.column)

@@ -90,13 +90,13 @@ function reference(value: SourceNode, { context, definitions }: SchemaContext): 
   if (text === undefined) return
   const name = referenceName(text)
   if (name === undefined) {
-    const message = 'A `$ref` must lead to a name under `$defs` of the same schema.'
+    const message = 'A `$ref` must refer to a name under `$defs` of the same schema.'
     context.report('value_invalid', value, message, 'Write #/$defs/name.')
     return
   }
   const names = definitions?.entries.map(({ key }) => key) ?? []
   if (names.includes(name)) return
-  const message = `There is nothing named \`${name}\` in \`$defs\`.`
+  const message = `\`${name}\` is not declared in \`$defs\`.`
   context.reportUnknown('unknown_reference', value, message, name, names)
 }
 
@@ -132,7 +132,7 @@ function checkCycles(definitions: MapNode, context: CompileContext): void {
   const sound = new Set<string>()
   for (const { key, at } of definitions.entries) {
     if (!isCyclic(key, leads, sound)) sound.add(key)
-    else context.report('circular_reference', at, `\`${key}\` of \`$defs\` leads back to itself.`)
+    else context.report('circular_reference', at, `\`${key}\` of \`$defs\` refers to itself.`)
   }
 }
 

@@ -215,7 +215,7 @@ export const ARRAYS: Readonly<Record<string, Rule>> = {
   minItems: atLeast(itemCount, 'item'),
   maxItems: atMost(itemCount, 'item'),
   uniqueItems: (operand, instance) => {
-    if (operand === true && hasTwins(instance)) fail(instance, 'must not have the same item twice')
+    if (operand === true && hasDuplicates(instance)) fail(instance, 'must not have the same item twice')
   },
 }
 
@@ -224,7 +224,7 @@ function itemCount({ value }: Instance): number | undefined {
 }
 
 /** Tests if two items are equal. Sorting puts them next to each other. */
-function hasTwins({ value, budget }: Instance): boolean {
+function hasDuplicates({ value, budget }: Instance): boolean {
   if (!Array.isArray(value)) return false
   spend(budget, value.length)
   const sorted = [...value].sort((a, b) => compare(a, b, budget))

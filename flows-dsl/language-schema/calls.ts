@@ -125,12 +125,12 @@ const OPTIONS: Readonly<Record<string, Schema>> = {
     EXPRESSION,
   ),
   errors: choice(
-    'data: a response with any status is an output, not an error. It needs `output: response`.',
+    'The handling of error responses. `data`: a response with any status is an output; needs `output: response`.',
     HTTP_ERRORS,
     'fault',
   ),
   delivery: choice(
-    'How often the request is sent if the worker that sends it is lost. Safe methods are repeated by default, others are not.',
+    'The delivery guarantee if the worker that sends the request is lost. Default: safe methods are repeated, others are not.',
     DELIVERIES,
   ),
 }
@@ -202,7 +202,7 @@ export const CALLS: Readonly<Record<string, Schema>> = {
 const awaitCallback = mappingRequiring(
   'Completes the call when its one-time URL, `$callback.url` in `with`, is posted to: the JSON body is the output.',
   ['timeout'],
-  { timeout: ref('duration', 'How long after the start of the task, at most.') },
+  { timeout: ref('duration', 'The maximum time from the start of the task to the callback.') },
 )
 
 /** The task types of `call`: HTTP, OpenAPI, MCP, each function of the catalogue, and functions under `use`. */

@@ -99,11 +99,11 @@ const USE = mapping('Declarations that other parts of the definition refer to by
   retries: named('Retry policies, by name.', ref('retryPolicy')),
   secrets: list(
     'Names of secrets that the flow reads.',
-    text('A name.', { pattern: '^[A-Za-z_][A-Za-z0-9_.-]{0,62}$' }),
+    text('The name.', { pattern: '^[A-Za-z_][A-Za-z0-9_.-]{0,62}$' }),
   ),
   timeouts: named(
     'Timeouts, by name.',
-    mappingRequiring('A timeout.', ['after'], { after: ref('dynamicDuration') }),
+    mappingRequiring('A timeout of a task.', ['after'], { after: ref('dynamicDuration') }),
   ),
 })
 
@@ -120,51 +120,61 @@ const HEADER = text('A header name in lower case.', {
 const HMAC = mappingRequiring('An HMAC of the body.', ['header'], {
   header: text('The header that contains it.', { pattern: WEBHOOK_HEADER }),
   algorithm: word('The hash function.', WEBHOOK_ALGORITHMS),
-  encoding: word('How its bytes are written.', WEBHOOK_ENCODINGS),
-  prefix: text('Stands before it in the header, such as `sha256=`.', { pattern: WEBHOOK_PREFIX }),
+  encoding: word('The encoding of the bytes.', WEBHOOK_ENCODINGS),
+  prefix: text('The text before the signature in the header, such as `sha256=`.', {
+    pattern: WEBHOOK_PREFIX,
+  }),
 })
 
-const WEBHOOK = mapping('A way for others to start a run, with an address and a secret of its own.', {
-  name: text('Which one it is, where there are several.', { pattern: WEBHOOK_NAME, default: 'default' }),
-  headers: list('Headers that the run is shown.', HEADER, { maxItems: WEBHOOK_HEADERS_MAX }),
-  verify: either(
-    'How deliveries prove their sender.',
-    word('The signature of a sender, or a token in `Authorization` or in the URL.', WEBHOOK_SCHEMES),
-    mappingRequiring('Another signature.', ['hmac'], { hmac: HMAC }),
-  ),
-  include: list('Further members of the input.', word('A member.', WEBHOOK_INCLUDES)),
-  challenge: text('The query parameter that the response to a GET request echoes.', {
-    pattern: WEBHOOK_CHALLENGE,
-  }),
-  respond: either(
-    'The sender waits for the execution: for its output, or for a response that its output describes.',
-    word('What is sent.', WEBHOOK_RESPONSES),
-    mapping('What is sent, and how long the sender waits.', {
-      with: word('What is sent.', WEBHOOK_RESPONSES),
-      within: ref('duration', 'At most PT25S, which is the default.'),
+const WEBHOOK = mapping(
+  'A webhook: an address with a secret of its own, at which requests start executions.',
+  {
+    name: text('The name of the webhook, unique in the flow.', { pattern: WEBHOOK_NAME, default: 'default' }),
+    headers: list('Headers of the request that the input contains.', HEADER, {
+      maxItems: WEBHOOK_HEADERS_MAX,
     }),
-  ),
-})
+    verify: either(
+      'The proof of the sender: its signature, or a token.',
+      word('The signature of a sender, or a token in `Authorization` or in the URL.', WEBHOOK_SCHEMES),
+      mappingRequiring('Another signature.', ['hmac'], { hmac: HMAC }),
+    ),
+    include: list(
+      'Further members of the request that the input contains.',
+      word('The name of a member of the input.', WEBHOOK_INCLUDES),
+    ),
+    challenge: text('The query parameter that the response to a GET request echoes.', {
+      pattern: WEBHOOK_CHALLENGE,
+    }),
+    respond: either(
+      'The sender waits for the execution: for its output, or for a response that its output describes.',
+      word('The content of the response.', WEBHOOK_RESPONSES),
+      mapping('The response, and the maximum time for which the sender waits.', {
+        with: word('The content of the response.', WEBHOOK_RESPONSES),
+        within: ref('duration', 'The maximum time for which the sender waits, up to PT25S. Default: PT25S.'),
+      }),
+    ),
+  },
+)
 
 const SCHEDULE = {
   ...mapping('The triggers of the flow.', {
-    every: ref('duration', 'Starts the flow repeatedly, at this interval.'),
+    every: ref('duration', 'The interval at which the flow starts.'),
     cron: either(
-      'Starts the flow at the times of cron expressions.',
+      'The cron expressions at whose times the flow starts.',
       CRON,
       list('Several cron expressions.', CRON, { minItems: 1, maxItems: CRONS_MAX, uniqueItems: true }),
     ),
-    after: ref('duration', 'Starts the flow again, this long after the previous execution has ended.'),
-    on: ref('events', 'Starts the flow for events, which are its input.'),
+    after: ref('duration', 'The pause after an execution, before the flow starts again.'),
+    on: ref('events', 'The events for which the flow starts; they are its input.'),
     read: ref('read'),
     timezone: text(
-      'The time zone of `cron`: a name of the IANA database, such as Europe/Berlin; by default UTC.',
+      'The time zone of `cron`: a name of the IANA database, such as Europe/Berlin. Default: UTC.',
     ),
     overlap: word('The policy for a start that is due while an earlier execution runs.', OVERLAPS),
-    catchUp: ref('duration', 'A start that is later than this is skipped; by default one minute.'),
-    jitter: ref('duration', 'Each start is delayed by a random time of at most this.'),
+    catchUp: ref('duration', 'The maximum delay of a start; a later one is skipped. Default: one minute.'),
+    jitter: ref('duration', 'The maximum of the random delay of each start.'),
     webhook: either(
-      'Starts the flow for HTTP requests, which are its input.',
+      'The HTTP requests for which the flow starts; they are its input.',
       WEBHOOK,
       list('Several webhooks.', WEBHOOK, { minItems: 1, maxItems: WEBHOOKS_MAX }),
     ),
@@ -201,16 +211,19 @@ const EXPECT = {
   ...mapping('Times from 1 second to 365 days whose excess is an event, for alerts.', {
     duration: ref(
       'duration',
-      'An execution that has not ended after this causes platform.execution.overdue.',
+      'The expected maximum duration of an execution; a longer one causes platform.execution.overdue.',
     ),
-    interval: ref('duration', 'A flow that has not started for this long causes platform.flow.missed.'),
+    interval: ref(
+      'duration',
+      'The expected maximum time between starts; a longer one causes platform.flow.missed.',
+    ),
   }),
   anyOf: EXPECTATIONS.map((key) => ({ required: [key] })),
 }
 
 const EVALUATE = mapping('The way in which expressions are recognised.', {
   language: word('The language of expressions.', ['jq']),
-  mode: word('strict: an expression is written in ${ }; loose: every string may be one.', [
+  mode: word('The form of expressions. `strict`: in ${ }; `loose`: every string may be one.', [
     'strict',
     'loose',
   ]),

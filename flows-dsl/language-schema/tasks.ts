@@ -46,7 +46,7 @@ const COMMON: Readonly<Record<string, Schema>> = {
         properties: {
           local: {
             description:
-              'If false, the call is always an activity. By default, a call that may be repeated is a local activity, which is faster.',
+              'If false, the call is always an activity. Default: a call that may be repeated is a local activity, which is faster.',
             type: 'boolean',
           },
         },
@@ -70,7 +70,7 @@ const LOOP = mappingRequiring('The items of the loop.', ['in'], {
     list('The items themselves.', { type: 'object' }),
   ),
   at: variable('The name of the variable that holds the index of the item, from 0.', 'index'),
-  concurrency: integer('The maximum of concurrent iterations; by default they run one after the other.', {
+  concurrency: integer('The maximum of concurrent iterations. Default: 1.', {
     minimum: 1,
     maximum: ITERATIONS_MAX,
   }),
@@ -81,7 +81,10 @@ const LOOP = mappingRequiring('The items of the loop.', ['in'], {
 })
 
 const CASE = mappingRequiring('A case.', [THEN], {
-  when: ref('condition', 'The case is taken if this is true. A case without `when` is the default.'),
+  when: ref(
+    'condition',
+    'The case is taken if this is true. A case without `when` applies if no other case does.',
+  ),
   [THEN]: ref('directive'),
 })
 
@@ -98,7 +101,7 @@ const RUN = mappingRequiring('The process to run.', ['workflow'], {
 
 const APPROVERS = either(
   'Subjects, e-mail addresses, `role:…` or `group:…` that may decide.',
-  list('Names; each may be an expression.', text('A name.', { pattern: '\\S' }), { minItems: 1 }),
+  list('Names; each may be an expression.', text('The name.', { pattern: '\\S' }), { minItems: 1 }),
   text('An expression that yields a list of names.'),
 )
 
@@ -113,7 +116,9 @@ const APPROVE: Schema = {
       default: 1,
     }),
     deadline: ref('dynamicDuration', 'The time in which to decide.'),
-    remind: mapping('When approvers are reminded.', { every: ref('duration', 'The interval.') }),
+    remind: mapping('The reminders of approvers.', {
+      every: ref('duration', 'The interval of the reminders.'),
+    }),
     escalate: mappingRequiring('Further approvers.', ['after', 'to'], {
       after: ref('duration', 'The time after which they may decide as well.'),
       to: APPROVERS,
@@ -138,7 +143,10 @@ const KINDS: readonly TaskKeys[] = [
   kind(
     {
       for: LOOP,
-      while: ref('condition', 'Tested before each iteration; the loop ends if it is false.'),
+      while: ref(
+        'condition',
+        'A condition that is tested before each iteration; the loop ends if it is false.',
+      ),
       do: ref('tasks', 'Runs tasks for each item.'),
     },
     ['for', 'do'],
@@ -167,7 +175,7 @@ const KINDS: readonly TaskKeys[] = [
   kind({ try: ref('tasks', 'Tasks whose errors are caught.'), catch: ref('catch') }, ['try', 'catch']),
   kind({
     wait: either(
-      'Waits for this time, or until a time.',
+      'Waits for a duration, or until a time.',
       ref('dynamicDuration'),
       mappingRequiring('Waits until a time.', ['until'], {
         until: either(
@@ -216,7 +224,7 @@ const CONDITIONS = {
 
 const POLICY = mapping('A retry policy.', {
   ...CONDITIONS,
-  delay: ref('dynamicDuration', 'The delay before a retry; by default none.'),
+  delay: ref('dynamicDuration', 'The delay before a retry. Default: none.'),
   backoff: {
     ...mapping('The growth of the delay: none, linear or exponential.', {
       constant: { description: 'The delay is always the same.', ...NOTHING },
@@ -254,7 +262,7 @@ export const ERRORS: Readonly<Record<string, Schema>> = {
     title: text('A summary of the error type, for people.'),
     detail: text('An explanation of this occurrence, for people.'),
     instance: either(
-      'The JSON pointer of the origin of the error; by default that of the task.',
+      'The JSON pointer of the origin of the error. Default: the pointer of the task.',
       { type: 'string', pattern: POINTER },
       EXPRESSION,
     ),
@@ -279,7 +287,7 @@ export const ERRORS: Readonly<Record<string, Schema>> = {
     as: variable('The name of the variable that holds the error.', 'error'),
     ...CONDITIONS,
     retry: either(
-      'The policy by which the tasks are retried; without it they are not.',
+      'The retry policy of the tasks. Default: no retries.',
       ref('retryPolicy'),
       text('The name of a retry policy under `use.retries`.'),
     ),
@@ -290,12 +298,12 @@ export const ERRORS: Readonly<Record<string, Schema>> = {
 
 const ATTRIBUTES: Readonly<Record<string, string>> = {
   type: 'The type of the event.',
-  source: 'The source of the event; by default the flow.',
+  source: 'The source of the event. Default: the flow.',
   subject: 'The subject of the event.',
   datacontenttype: 'The media type of the data.',
   dataschema: 'The URI of the schema of the data.',
-  id: 'The id of the event, unique together with the source; by default derived from the execution and the task.',
-  time: 'The time of the event; by default the current time.',
+  id: 'The id of the event, unique together with the source. Default: derived from the execution and the task.',
+  time: 'The time of the event. Default: the current time.',
 }
 
 const attributes = (more: Schema): Record<string, Schema> =>
@@ -333,7 +341,7 @@ export const EVENTS: Readonly<Record<string, Schema>> = {
       'Values that correlated events share, by name.',
       mappingRequiring('A correlation value.', ['from'], {
         from: ref('condition', 'Reads the value from the event.'),
-        expect: ref('filter', 'The expected value; by default that of the first event.'),
+        expect: ref('filter', 'The expected value. Default: the value of the first event.'),
       }),
     ),
   }),
@@ -358,8 +366,10 @@ export const EVENTS: Readonly<Record<string, Schema>> = {
     at: variable('The name of the variable that holds the index of the event, from 0.', 'index'),
     do: ref('tasks', 'Tasks that run for each event.'),
     output: mapping('The output for each event.', {
-      as: ref('filter', 'Makes the output. `.` is the raw output of the tasks.'),
+      as: ref('filter', 'The expression of the output. `.` is the raw output of the tasks.'),
     }),
-    export: mapping('The data that is kept in `$context`.', { as: ref('filter', 'Replaces `$context`.') }),
+    export: mapping('The data that is kept in `$context`.', {
+      as: ref('filter', 'The expression of the new `$context`.'),
+    }),
   }),
 }

@@ -33,7 +33,7 @@ export function named(description: string, each: Schema, names: Schema = {}): Sc
 /** A list of single-key mappings. */
 export function namedList(description: string, each: Schema, names: Schema = {}): Schema {
   const item = {
-    ...named('One name, with what it stands for below.', each, names),
+    ...named('A mapping of one name to its definition.', each, names),
     minProperties: 1,
     maxProperties: 1,
   }
@@ -120,7 +120,7 @@ export const VALUES: Readonly<Record<string, Schema>> = {
   ),
   timeout: either(
     'The maximum duration. Beyond it, an error of the type timeout is raised.',
-    mappingRequiring('A timeout.', ['after'], { after: ref('dynamicDuration') }),
+    mappingRequiring('A timeout of a task.', ['after'], { after: ref('dynamicDuration') }),
     text('The name of a timeout under `use.timeouts`.'),
   ),
   dynamicDuration: either(
@@ -144,14 +144,14 @@ export const VALUES: Readonly<Record<string, Schema>> = {
   ),
   input: mapping('Validation and transformation of the input.', {
     schema: ref('schema', 'The schema of the raw input, validated first.'),
-    from: ref('filter', 'Makes the input. `.` is the raw input.'),
+    from: ref('filter', 'The expression of the input. `.` is the raw input.'),
   }),
   output: mapping('Transformation and validation of the output.', {
-    as: ref('filter', 'Makes the output. `.` is the raw output.'),
+    as: ref('filter', 'The expression of the output. `.` is the raw output.'),
     schema: ref('schema', 'The schema of the output.'),
   }),
   export: mapping('The data that is kept in `$context`, which all later tasks see.', {
-    as: ref('filter', 'Replaces `$context`. `.` is the output of the task.'),
+    as: ref('filter', 'The expression of the new `$context`. `.` is the output of the task.'),
     schema: ref('schema', 'The schema of the new `$context`.'),
   }),
   strings: list('Strings.', { type: 'string' }),

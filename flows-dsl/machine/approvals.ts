@@ -162,7 +162,7 @@ export class Approvals {
   #reject(asked: ReopenedApproval, by: string): void {
     const { state, environment } = this.#machine
     state.reopenedApprovals = []
-    const detail = `Its data were changed after it had been approved, and then it was rejected by ${by}.`
+    const detail = `The data were changed after the approval, and then the approval was rejected by ${by}.`
     const error = new FlowError(REJECTED, detail, asked.pointer)
     const what = { phase: 'faulted', error: error.toObject() } as const
     environment.record({ step: this.#machine.stepAt(asked), at_ms: environment.nowMs(), ...what })

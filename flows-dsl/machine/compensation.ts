@@ -7,7 +7,7 @@ import { durationText } from '../compile/duration.ts'
 import type { ErrorObject, FlowError } from '../errors.ts'
 import type { Lists } from './children.ts'
 import type { MachineContext } from './machine-context.ts'
-import type { CompletedTask, RunResult, RunState } from './state.ts'
+import type { CompletedTask, FlowResult, FlowState } from './state.ts'
 import { hasUnsettled, isEnding, remember } from './unsettled-calls.ts'
 
 const ATTEMPTS = 4
@@ -16,16 +16,16 @@ const FIRST_DELAY_MS = 1_000
 export class Compensator {
   readonly #machine: MachineContext
   readonly #lists: Lists
-  readonly #end: (result: RunResult) => void
+  readonly #end: (result: FlowResult) => void
 
   /** The owner of the lists calls `next` or `failed` when a compensation has ended. */
-  constructor(machine: MachineContext, lists: Lists, end: (result: RunResult) => void) {
+  constructor(machine: MachineContext, lists: Lists, end: (result: FlowResult) => void) {
     this.#machine = machine
     this.#lists = lists
     this.#end = end
   }
 
-  get #state(): RunState {
+  get #state(): FlowState {
     return this.#machine.state
   }
 
@@ -97,7 +97,7 @@ export class Compensator {
     this.#machine.startEffect({ parent: 0, key: 'again' }, { do: 'sleep', untilMs, limits: false, summary })
   }
 
-  #result(): RunResult {
+  #result(): FlowResult {
     const { because, undone = [], failures = [] } = this.#state.compensation ?? {}
     const compensation = undone.length + failures.length > 0 ? { compensation: { undone, failures } } : {}
     if (because !== undefined && 'error' in because)

@@ -67,7 +67,7 @@ function patchedContexts(machine: MachineContext, change: Json): Change[] | stri
       to: machine.evaluation.checkSize(mergedContext(memory.context, change)),
     }))
   } catch (error) {
-    if (error instanceof FlowError) return `What $context would be is refused: ${error.message}`
+    if (error instanceof FlowError) return `The patched $context is not valid: ${error.message}`
     throw error
   }
 }

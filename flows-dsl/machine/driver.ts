@@ -2,7 +2,7 @@
 
 import { STEPS_MAX } from '../budget.ts'
 import { type ErrorObject, FlowError } from '../errors.ts'
-import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
+import type { ExecutionInfo, FlowIR, Json, JsonObject } from '../ir.ts'
 import type { CallbackMessage, StepRef } from '../tasks/task.ts'
 import type { HeldDecision, Patch } from './data-patch.ts'
 import type { Effects } from './effects.ts'
@@ -12,18 +12,18 @@ import {
   type Effect,
   type EffectOutcome,
   type EffectResult,
+  type FlowResult,
+  type FlowState,
   pack,
-  type RunResult,
-  type RunState,
   type Snapshot,
   unpack,
 } from './state.ts'
 
 export type { CallRequest, Effects } from './effects.ts'
-export type { RunResult, Snapshot } from './state.ts'
+export type { FlowResult as RunResult, Snapshot } from './state.ts'
 
 /** The result of the execution, or its snapshot to continue from as a new workflow run. */
-export type DriverResult = RunResult | { readonly status: 'moved'; readonly snapshot: Snapshot }
+export type DriverResult = FlowResult | { readonly status: 'continued'; readonly snapshot: Snapshot }
 
 interface DriverStatus {
   readonly isHeld: boolean
@@ -41,8 +41,8 @@ const PAUSE_STEPS = STEPS_MAX
  * @returns its output, or the error with `instance`
  * @throws errors of effects that are not FlowErrors
  */
-export function runFlow(ir: FlowIR, input: Json, effects: Effects, info: RunInfo): Promise<RunResult> {
-  return Driver.start(ir, input, effects, info).run() as Promise<RunResult>
+export function runFlow(ir: FlowIR, input: Json, effects: Effects, info: ExecutionInfo): Promise<FlowResult> {
+  return Driver.start(ir, input, effects, info).run() as Promise<FlowResult>
 }
 
 /** Carries out the machine's commands and passes it the results, one at a time. */
@@ -56,7 +56,7 @@ export class Driver {
   /** Effects that were cancelled, and whose outcome the machine is told. */
   readonly #settling = new Set<number>()
   /** Effects under way that a new run cannot start again: calls, and child flows. */
-  readonly #unmovable = new Map<number, Effect['do']>()
+  readonly #nonResumable = new Map<number, Effect['do']>()
   #resolve: (result: DriverResult) => void = () => {}
   #reject: (error: unknown) => void = () => {}
   /** Results and messages that arrived during a pause, in order. */
@@ -69,10 +69,10 @@ export class Driver {
   #heldSteps = ''
   #isReopened = false
   /** True if nothing starts any more, since the execution continues as new once the unmovable effects have ended. */
-  #isMoving = false
+  #isContinuing = false
   #isLeaving = false
 
-  private constructor(ir: FlowIR, state: RunState, effects: Effects, isContinued: boolean) {
+  private constructor(ir: FlowIR, state: FlowState, effects: Effects, isContinued: boolean) {
     this.#effects = effects
     this.#isContinued = isContinued
     this.#machine = new Machine(ir, state, effects)
@@ -82,7 +82,7 @@ export class Driver {
   }
 
   /** Creates a driver for a new execution. */
-  static start(ir: FlowIR, input: Json, effects: Effects, info: RunInfo): Driver {
+  static start(ir: FlowIR, input: Json, effects: Effects, info: ExecutionInfo): Driver {
     return new Driver(ir, newState(ir, input, info), effects, false)
   }
 
@@ -226,7 +226,7 @@ export class Driver {
     const unsent: number[] = []
     for (const command of commands) {
       if ('cancel' in command) unsent.push(...this.#cancelEffect(command))
-      else if (!this.#isMoving) this.#start(command.id, command.begin, command.step)
+      else if (!this.#isContinuing) this.#start(command.id, command.begin, command.step)
     }
     for (const id of unsent) this.#carryOut(this.#machine.settle(id, undefined))
     const { result, isBusy } = this.#machine
@@ -234,21 +234,21 @@ export class Driver {
     this.#reportReopened()
     if (result !== undefined) this.#resolve(result)
     else if (isBusy) return
-    else if (this.#isMoving && this.#unmovable.size === 0) this.#move()
+    else if (this.#isContinuing && this.#nonResumable.size === 0) this.#move()
     // A branch that ends while others wait may still cancel something, such as the timer of its deadline.
     else if (commands.every((command) => 'cancel' in command))
-      this.#effects.onIdle?.(![...this.#unmovable.values()].includes('call'))
+      this.#effects.onIdle?.(![...this.#nonResumable.values()].includes('call'))
   }
 
   /** @returns its id if the machine waits for an outcome of it, and it was never started */
   #cancelEffect({ id, settles }: Extract<Command, { cancel: unknown }>): readonly number[] {
     const work = this.#open.get(id)
-    const kind = this.#unmovable.get(id)
+    const kind = this.#nonResumable.get(id)
     this.#close(id)
     const isUnderWay = work !== undefined && kind !== undefined
     if (settles === true && isUnderWay) {
       this.#settling.add(id)
-      this.#unmovable.set(id, kind)
+      this.#nonResumable.set(id, kind)
     }
     work?.cancel()
     return settles === true && !isUnderWay ? [id] : []
@@ -258,16 +258,17 @@ export class Driver {
   #settle(id: number, outcome: EffectOutcome | undefined): void {
     this.#afterPause(() => {
       this.#settling.delete(id)
-      this.#unmovable.delete(id)
+      this.#nonResumable.delete(id)
       this.#proceed(this.#machine.settle(id, outcome))
     })
   }
 
   /** Carries out the commands that follow a result or message, and decides whether to continue as new. */
   #proceed(commands: readonly Command[]): void {
-    const awaited = [...this.#unmovable.values()].includes('await')
+    const awaited = [...this.#nonResumable.values()].includes('await')
     // A child flow may take weeks: the execution does not stand still until it has ended.
-    if (!this.#isMoving && !awaited && this.#effects.shouldContinueAsNew?.() === true) this.#isMoving = true
+    if (!this.#isContinuing && !awaited && this.#effects.shouldContinueAsNew?.() === true)
+      this.#isContinuing = true
     this.#carryOut(commands)
   }
 
@@ -279,7 +280,7 @@ export class Driver {
       // Messages that arrived meanwhile belong into the snapshot; later ones go to the new run.
       for (const work of this.#deferred.splice(0)) work()
       if (this.#machine.result !== undefined) return
-      this.#resolve({ status: 'moved', snapshot: pack(this.#machine.state) })
+      this.#resolve({ status: 'continued', snapshot: pack(this.#machine.state) })
       this.#open.clear()
     }
     const flushed = this.#effects.flush?.() ?? Promise.resolve()
@@ -306,7 +307,7 @@ export class Driver {
 
   /** Closes an effect. @returns whether it was open */
   #close(id: number): boolean {
-    this.#unmovable.delete(id)
+    this.#nonResumable.delete(id)
     this.#waits.delete(id)
     return this.#open.delete(id)
   }
@@ -325,7 +326,7 @@ export class Driver {
     this.#open.set(id, { cancel: () => {} })
     if (effect.do === 'await') this.#waits.set(id, effect.what)
     if (effect.do === 'call' || (effect.do === 'await' && effect.what === 'workflow'))
-      this.#unmovable.set(id, effect.do)
+      this.#nonResumable.set(id, effect.do)
     // Cancelling the execution must not stop its compensation and its `finally`.
     const scope = this.#effects.scope(work, { isShielded: this.#machine.isShielded })
     if (this.#open.has(id)) this.#open.set(id, scope)

@@ -17,7 +17,7 @@ import type { Expression } from '../jq/expression.ts'
 import { schemaErrors } from '../json-schema/validate.ts'
 import { storageFlaw } from '../storable.ts'
 import type { Frames } from './frames.ts'
-import type { Environment, Frame, RunState, TaskFrame, UnsettledCall } from './state.ts'
+import type { Environment, FlowState, Frame, TaskFrame, UnsettledCall } from './state.ts'
 
 const ERRORS_LISTED_MAX = 5
 /** Limits the evaluation of one turn to about a second. */
@@ -34,7 +34,7 @@ export class Evaluation {
   /** How often the budget was refilled in this turn. */
   #refills = 0
 
-  constructor(ir: FlowIR, state: RunState, frames: Frames, environment: Environment) {
+  constructor(ir: FlowIR, state: FlowState, frames: Frames, environment: Environment) {
     this.#frames = frames
     this.#nowMs = () => environment.nowMs()
     this.#budget = { ...newBudget(), steps: STEPS_MAX }

@@ -2,7 +2,7 @@
 
 import type { JsonObject } from '../ir.ts'
 import type { Frames } from './frames.ts'
-import type { BufferedEvent, Fork, RunState, TaskFrame } from './state.ts'
+import type { BufferedEvent, FlowState, Fork, TaskFrame } from './state.ts'
 
 /** Bounds of the buffer (events, characters of their JSON) and of the list of known event ids; the oldest are dropped first. */
 const EVENTS_MAX = 1_000
@@ -10,10 +10,10 @@ const SIZE_MAX = 2_097_152
 const KNOWN_IDS_MAX = 2_000
 
 export class Inbox {
-  readonly #state: RunState
+  readonly #state: FlowState
   readonly #frames: Frames
 
-  constructor(state: RunState, frames: Frames) {
+  constructor(state: FlowState, frames: Frames) {
     this.#state = state
     this.#frames = frames
   }

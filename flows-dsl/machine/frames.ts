@@ -2,15 +2,15 @@
 
 import type { Json, JsonObject } from '../ir.ts'
 import { objectOf, unescaped } from '../json.ts'
-import type { BranchContext, EffectFrame, Fork, Frame, ListFrame, RunState, TaskFrame } from './state.ts'
+import type { BranchContext, EffectFrame, FlowState, Fork, Frame, ListFrame, TaskFrame } from './state.ts'
 
 /** A frame before it is added: the table assigns its id, index and children. */
 type New<F extends Frame> = Omit<F, 'id' | 'children' | 'occurrence' | 'childCounts'>
 
 export class Frames {
-  readonly #state: RunState
+  readonly #state: FlowState
 
-  constructor(state: RunState) {
+  constructor(state: FlowState) {
     this.#state = state
   }
 

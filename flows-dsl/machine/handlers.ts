@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../ir.ts'
 import type { ChildResult } from '../tasks/task.ts'
 import type { Lists } from './children.ts'
 import type { MachineContext } from './machine-context.ts'
-import type { HandlerErrors, RunResult, RunState } from './state.ts'
+import type { FlowResult, FlowState, HandlerErrors } from './state.ts'
 import { hasUnsettled } from './unsettled-calls.ts'
 
 /** A `finally` cannot be cancelled, so its time is bounded. */
@@ -23,7 +23,7 @@ export class Handlers {
     this.#lists = lists
   }
 
-  get #state(): RunState {
+  get #state(): FlowState {
     return this.#machine.state
   }
 
@@ -33,7 +33,7 @@ export class Handlers {
   }
 
   /** Ends the execution with a result, after `onError` if it is a fault, and after `finally`. */
-  end(result: RunResult): void {
+  end(result: FlowResult): void {
     this.#machine.cancelAll()
     const { ir } = this.#machine
     const data = this.#state.input
@@ -69,7 +69,7 @@ export class Handlers {
   }
 
   /** The output of `onError` becomes that of the flow, if it is as the schema of the output says. */
-  #complete(result: RunResult, output: Json): void {
+  #complete(result: FlowResult, output: Json): void {
     const { evaluation, ir } = this.#machine
     const { compensation, handlerErrors } = result
     try {
@@ -83,7 +83,7 @@ export class Handlers {
     this.#finish({ status: 'completed', output, ...more })
   }
 
-  #finish(result: RunResult): void {
+  #finish(result: FlowResult): void {
     this.#machine.cancelAll()
     if (this.#machine.ir.finally === undefined) {
       this.#conclude(result)
@@ -102,7 +102,7 @@ export class Handlers {
     this.#open('finally', result, summaryOf(result), {})
   }
 
-  #open(list: 'onError' | 'finally', result: RunResult, data: Json, variables: JsonObject): void {
+  #open(list: 'onError' | 'finally', result: FlowResult, data: Json, variables: JsonObject): void {
     this.#state.ending = { list, result }
     // An execution that faulted because of too many tasks still enters those of its handlers.
     this.#state.steps = 0
@@ -120,7 +120,7 @@ export class Handlers {
   }
 
   /** No call may be sent after the end, and none may have an outcome that the record does not show. */
-  #conclude(result: RunResult): void {
+  #conclude(result: FlowResult): void {
     this.#machine.cancelAll()
     if (hasUnsettled(this.#state)) {
       this.#state.ending = { list: 'finally', result, isWaiting: true }
@@ -131,12 +131,12 @@ export class Handlers {
   }
 }
 
-function withError(result: RunResult, list: keyof HandlerErrors, error: ErrorObject): RunResult {
+function withError(result: FlowResult, list: keyof HandlerErrors, error: ErrorObject): FlowResult {
   return { ...result, handlerErrors: { ...result.handlerErrors, [list]: error } }
 }
 
 /** The data of `finally`. */
-function summaryOf(result: RunResult): JsonObject {
+function summaryOf(result: FlowResult): JsonObject {
   return {
     status: result.status,
     ...('output' in result && { output: result.output }),

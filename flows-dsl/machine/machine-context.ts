@@ -7,7 +7,7 @@ import type { StepEvent, StepRef, TaskContext } from '../tasks/task.ts'
 import { Evaluation } from './evaluation.ts'
 import { Inbox } from './event-inbox.ts'
 import { Frames } from './frames.ts'
-import type { Command, Effect, EffectFrame, Environment, Frame, RunState, TaskFrame } from './state.ts'
+import type { Command, Effect, EffectFrame, Environment, FlowState, Frame, TaskFrame } from './state.ts'
 import { TaskIndex } from './task-index.ts'
 import { keepCallsBelow } from './unsettled-calls.ts'
 
@@ -17,7 +17,7 @@ const SLICE_TASKS_MAX = 1_000
 
 export class MachineContext {
   readonly ir: FlowIR
-  readonly state: RunState
+  readonly state: FlowState
   readonly nodes: TaskIndex
   readonly frames: Frames
   readonly inbox: Inbox
@@ -30,7 +30,7 @@ export class MachineContext {
   readonly #agenda: (() => unknown)[] = []
   #commands: Command[] = []
 
-  constructor(ir: FlowIR, state: RunState, environment: Environment) {
+  constructor(ir: FlowIR, state: FlowState, environment: Environment) {
     this.ir = ir
     this.state = state
     this.environment = environment

@@ -5,7 +5,7 @@
 
 import { durationOf, durationText } from '../compile/duration.ts'
 import { ERRORS, type ErrorObject, FinalError, FlowError } from '../errors.ts'
-import type { FlowIR, Json, JsonObject, RunInfo, Template } from '../ir.ts'
+import type { ExecutionInfo, FlowIR, Json, JsonObject, Template } from '../ir.ts'
 import { storageFlaw, toStorable } from '../storable.ts'
 import type { CallbackMessage, ChildResult } from '../tasks/task.ts'
 import { Approvals } from './approvals.ts'
@@ -14,7 +14,7 @@ import type { HeldDecision } from './data-patch.ts'
 import { type Patch, patch } from './data-patch.ts'
 import { Handlers } from './handlers.ts'
 import { MachineContext } from './machine-context.ts'
-import type { Command, EffectOutcome, EffectResult, Environment, RunResult, RunState } from './state.ts'
+import type { Command, EffectOutcome, EffectResult, Environment, FlowResult, FlowState } from './state.ts'
 import { Tasks } from './task-lifecycle.ts'
 import { hasUnsettled, keepAnswer, settleCall } from './unsettled-calls.ts'
 
@@ -22,7 +22,7 @@ import { hasUnsettled, keepAnswer, settleCall } from './unsettled-calls.ts'
 const SEMANTICS: readonly number[] = [1]
 
 /** The state of an execution before its first task. */
-export function newState({ semantics }: FlowIR, input: Json, info: RunInfo): RunState {
+export function newState({ semantics }: FlowIR, input: Json, info: ExecutionInfo): FlowState {
   const nothing = {
     frames: {},
     nextId: 1,
@@ -44,7 +44,7 @@ export class Machine {
   readonly #approvals: Approvals
 
   /** @throws FlowError (configuration) if the state was made by rules that this build does not run */
-  constructor(ir: FlowIR, state: RunState, environment: Environment) {
+  constructor(ir: FlowIR, state: FlowState, environment: Environment) {
     if (!SEMANTICS.includes(state.semantics)) {
       throw new FlowError(
         ERRORS.configuration,
@@ -65,12 +65,12 @@ export class Machine {
   }
 
   /** Plain JSON that changes in place; copy it to keep a moment. */
-  get state(): RunState {
+  get state(): FlowState {
     return this.#context.state
   }
 
   /** The result of an execution that has ended. */
-  get result(): RunResult | undefined {
+  get result(): FlowResult | undefined {
     return this.state.result
   }
 

@@ -1,7 +1,7 @@
 /** The state of an execution as plain JSON, which any later build can continue, and its serialised form. */
 
 import type { ErrorObject, FlowError } from '../errors.ts'
-import type { RunInfo } from '../ir.ts'
+import type { ExecutionInfo } from '../ir.ts'
 import { isObject, type Json, type JsonObject, objectOf } from '../json.ts'
 import type { Decision } from '../tasks/approve.ts'
 import type { InlineOption, StepEvent, StepRef, TaskResult } from '../tasks/task.ts'
@@ -138,7 +138,7 @@ export interface HandlerErrors {
   readonly finally?: ErrorObject
 }
 
-export type RunResult = { readonly compensation?: Compensation; readonly handlerErrors?: HandlerErrors } & (
+export type FlowResult = { readonly compensation?: Compensation; readonly handlerErrors?: HandlerErrors } & (
   | { readonly status: 'completed'; readonly output: Json }
   | { readonly status: 'faulted'; readonly error: ErrorObject }
   | { readonly status: 'cancelled' }
@@ -155,12 +155,12 @@ export interface ReopenedApproval extends GrantedApproval {
 }
 
 /** The state of one execution. Field names are persisted: snapshots of running executions hold them. */
-export interface RunState {
+export interface FlowState {
   /** The version of this format. */
   readonly snapshot: 1
   /** The version of the interpreter's rules; an execution keeps it. */
   readonly semantics: number
-  readonly info: RunInfo
+  readonly info: ExecutionInfo
   readonly input: Json
   /** Open frames by id. */
   readonly frames: Record<string, Frame>
@@ -192,15 +192,15 @@ export interface RunState {
   /** `$context` of the flow when its tasks ended, for `onError` and `finally`. */
   lastContext?: Json
   /** The result of tasks that have completed, while an approval must be granted again before `finally` may run. */
-  completion?: RunResult
+  completion?: FlowResult
   /** The tasks that run at the end, and the result so far. */
   ending?: {
     readonly list: 'onError' | 'finally'
-    readonly result: RunResult
+    readonly result: FlowResult
     /** They have ended; the execution ends when no call is unsettled any more. */
     readonly isWaiting?: true
   }
-  result?: RunResult
+  result?: FlowResult
 }
 
 /** A command for the driver, carried out in order. `id` identifies the effect in its result. */
@@ -234,7 +234,7 @@ export interface Environment {
 export type Snapshot = readonly Json[]
 
 /** Serialises the state; shared containers become one row. Later changes of the state do not affect the snapshot. */
-export function pack(state: RunState): Snapshot {
+export function pack(state: FlowState): Snapshot {
   const rows: Json[] = []
   const rowOf = new Map<object, number>()
   const put = (value: Json): Json => {
@@ -251,7 +251,7 @@ export function pack(state: RunState): Snapshot {
 }
 
 /** Restores a state, which shares nothing with the snapshot. */
-export function unpack(rows: Snapshot): RunState {
+export function unpack(rows: Snapshot): FlowState {
   const values: Json[] = []
   const get = (value: Json): Json => (Array.isArray(value) ? restore(Number(value[0])) : value)
   const restore = (row: number): Json => {
@@ -261,7 +261,7 @@ export function unpack(rows: Snapshot): RunState {
     values[row] = value
     return value
   }
-  return restore(0) as unknown as RunState
+  return restore(0) as unknown as FlowState
 }
 
 /** The same container with each value put through `change`. */

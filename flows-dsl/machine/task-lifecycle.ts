@@ -7,7 +7,7 @@ import type { Child, ChildResult, Message, TaskResult, Transition } from '../tas
 import { Children, Extensions, Lists, type TaskEntry } from './children.ts'
 import { type HeldDecision, holdTask, shouldHold } from './data-patch.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
-import type { CompletedTask, Frame, RunState, TaskFrame } from './state.ts'
+import type { CompletedTask, FlowState, Frame, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
 import { hasOpenCall } from './unsettled-calls.ts'
 
@@ -196,8 +196,9 @@ export class Tasks {
 
   /** The record shows what a task asks of its environment. @throws FlowError (validation) if it cannot be stored */
   #checkRequest(child: Child): void {
-    if ('call' in child) this.#machine.evaluation.checkStorable(child.arguments, 'What is sent')
-    else if ('await' in child) this.#machine.evaluation.checkStorable(child.details, 'What is asked for')
+    if ('call' in child) this.#machine.evaluation.checkStorable(child.arguments, 'The arguments of the call')
+    else if ('await' in child)
+      this.#machine.evaluation.checkStorable(child.details, 'The request of the task')
   }
 
   /** `output.as` → `export.as` → `then`. */
@@ -215,8 +216,8 @@ export class Tasks {
     evaluation.checkStorable(output, 'The output')
     if (node.export !== undefined) {
       const exported = evaluation.filter(node.export.as, output, { ...variables, output })
-      evaluation.validate(node.export.schema, exported, 'What is exported')
-      evaluation.checkStorable(exported, 'What is exported')
+      evaluation.validate(node.export.schema, exported, 'The exported value')
+      evaluation.checkStorable(exported, 'The exported value')
       Object.assign(memory, { context: exported, isExported: true })
     }
     const answer = typeOf(node).returnsEffectResult ? { answer: done } : {}
@@ -296,16 +297,16 @@ function tooManyAtOnce(pointer: string): FinalError {
   return new FinalError(ERRORS.runtime, detail, pointer)
 }
 
-function tooManySteps(stepsMax: number, entered: RunState['entered'], pointer: string): FinalError {
+function tooManySteps(stepsMax: number, entered: FlowState['entered'], pointer: string): FinalError {
   const [most, count] = Object.entries(entered).reduce((a, b) => (b[1] > a[1] ? b : a))
-  const detail = `The execution has entered more than ${stepsMax} tasks, most of them at ${most} (×${count}). Does \`then\` lead in a circle? If not, raise \`limits.tasks\`, or run parts as flows of their own.`
+  const detail = `The execution has entered more than ${stepsMax} tasks, most of them at ${most} (×${count}). Does \`then\` form a loop? If not, raise \`limits.tasks\`, or run parts as flows of their own.`
   return new FinalError(ERRORS.runtime, detail, pointer)
 }
 
 /** @param isSent a call of the task is under way, which may change something */
 function tookTooLong({ timeoutMs = 0, pointer }: TaskNode, isSent: boolean): FlowError {
   const limit = typeof timeoutMs === 'number' ? durationText(timeoutMs) : 'its timeout'
-  const detail = `It took longer than ${limit}.`
+  const detail = `The task took longer than ${limit}.`
   if (!isSent) return new FlowError(ERRORS.timeout, detail, pointer)
   return new FlowError(
     { ...ERRORS.timeout, code: OUTCOME_UNKNOWN },

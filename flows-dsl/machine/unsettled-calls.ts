@@ -13,8 +13,8 @@ import type {
   Effect,
   EffectFrame,
   EffectOutcome,
+  FlowState,
   Frame,
-  RunState,
   TaskFrame,
   UnsettledCall,
 } from './state.ts'
@@ -22,7 +22,7 @@ import type { TaskIndex } from './task-index.ts'
 
 /** The parts of the machine that the functions here use. */
 interface CallContext {
-  readonly state: RunState
+  readonly state: FlowState
   readonly frames: Frames
   readonly nodes: TaskIndex
   readonly evaluation: Evaluation
@@ -74,7 +74,7 @@ function keepCall(machine: CallContext, frame: EffectFrame, owner: TaskFrame | u
 const isKeyed = (effect: Effect): boolean => effect.do === 'call' && KEYED.includes(effect.function)
 
 /** True if the execution compensates its tasks, or runs those at its end. */
-export const isEnding = ({ compensation, ending }: RunState): boolean =>
+export const isEnding = ({ compensation, ending }: FlowState): boolean =>
   (compensation ?? ending) !== undefined
 
 /** Tests if a call of the task itself is under way and may change something. */
@@ -85,7 +85,7 @@ export function hasOpenCall({ frames }: CallContext, { children }: TaskFrame): b
   })
 }
 
-export function hasUnsettled({ unsettled = {} }: RunState): boolean {
+export function hasUnsettled({ unsettled = {} }: FlowState): boolean {
   return Object.keys(unsettled).length > 0
 }
 
@@ -123,7 +123,7 @@ function dataOf(input: Json, output: Json | undefined): CompletedTask['data'] {
 }
 
 /** Remembers a task to compensate. Attempts of one call with an `Idempotency-Key` have one effect: the last one stands for all. */
-export function remember(state: RunState, undo: CompletedTask): void {
+export function remember(state: FlowState, undo: CompletedTask): void {
   const { callPath } = undo
   const earlier = state.completed.findIndex((one) => callPath !== undefined && one.callPath === callPath)
   if (earlier >= 0) state.completed.splice(earlier, 1)

@@ -3,7 +3,7 @@
 import type { ErrorObject } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
 import type { LifecycleEvent } from '../lifecycle-events.ts'
-import type { RunResult } from '../machine/state.ts'
+import type { FlowResult } from '../machine/state.ts'
 import type { StepEvent } from '../tasks/task.ts'
 
 /** The answer of a call or a sub-flow; `after` is a duration, by default none. */
@@ -81,7 +81,7 @@ export interface Coverage {
 }
 
 export interface Simulated {
-  readonly status: RunResult['status'] | 'waiting' | 'suspended'
+  readonly status: FlowResult['status'] | 'waiting' | 'suspended'
   readonly output?: Json
   readonly error?: ErrorObject
   readonly compensation?: Json

@@ -299,7 +299,7 @@ function namesOf(names: Json, key: string): string[] {
     const shown = clip(JSON.stringify(names), SHOWN_BYTES_MAX)
     throw new FlowError(
       ERRORS.expression,
-      `\`${key}\` yields ${shown}, which is no list of names, such as ["ada"].`,
+      `\`${key}\` yields ${shown}, which is not a list of names, such as ["ada"].`,
     )
   }
   return (names as string[]).map(normalizeApprover)
@@ -344,7 +344,7 @@ function formError(
   decision: Decision,
   validate: TaskContext['validate'],
 ): string | undefined {
-  if (form === undefined) return decision.form === undefined ? undefined : 'There is no form to fill in.'
+  if (form === undefined) return decision.form === undefined ? undefined : 'The approval has no form.'
   if (decision.form === undefined && !decision.approved) return undefined
   try {
     validate(form.literal, decision.form ?? {}, 'The form')
@@ -364,7 +364,8 @@ function decide(
 ): Transition {
   if (!approved && onReject === 'fault') {
     const by = decisions.filter((one) => !one.approved).map((one) => one.by)
-    const detail = by.length === 0 ? 'No decision was made in time.' : `It was rejected by ${by.join(', ')}.`
+    const detail =
+      by.length === 0 ? 'No decision was made in time.' : `The approval was rejected by ${by.join(', ')}.`
     throw new FlowError(REJECTED, detail)
   }
   return {

@@ -152,7 +152,12 @@ function checkErrorsAsData(args: MapNode, context: CompileContext): void {
   )
     return
   const message = '`errors: data` needs `output: response`, which has the status.'
-  context.report('value_invalid', errors, message, 'Add `output: response`; the status is `.statusCode`.')
+  context.report(
+    'value_invalid',
+    errors,
+    message,
+    'Add `output: response`, which has the status in `.statusCode`.',
+  )
 }
 
 /**

@@ -27,7 +27,7 @@ export function compileMcp(task: MapNode, context: CompileContext): McpBody | un
   const endpoint = ENDPOINT_KEYS.map((key) => entryOf(given, key)).find((entry) => entry !== undefined)
   if (endpoint !== undefined && entryOf(given, 'server') === undefined) {
     const message =
-      '`call: mcp` of a server at an endpoint is known to the language and not supported in this release.'
+      '`call: mcp` of a server at an endpoint is part of the language, but not supported in this release.'
     const hint =
       'Name a server of the workspace: with: { server: desk, tool: notes_list, arguments: { limit: 5 } }.'
     return context.report('unsupported_call', endpoint.at, message, hint)
@@ -61,8 +61,8 @@ function argumentsTemplate(given: MapNode, context: CompileContext): Template | 
   context.yields(value, '`arguments`', template, ['object'])
   const [secret] = template === undefined ? [] : secretsOf(template)
   if (secret === undefined) return template
-  const message = `The tool would get the secret \`${secret}\`, and may store or return it.`
-  const hint = 'Leave the secret out; a call to another server or a function may be given it.'
+  const message = `The tool would receive the secret \`${secret}\`, and could store or return it.`
+  const hint = 'Leave the secret out. Only calls of other servers and functions can receive secrets.'
   return context.report('secret_stored', value, message, hint)
 }
 

@@ -148,7 +148,7 @@ function callbackTransition(
     const variables = { [CALLBACK]: { url: opened['url'] ?? null } }
     return { taskState: called as unknown as Json, start: [callOf(body, withVariables(task, variables))] }
   }
-  if (key === 'expiry') throw new FlowError(ERRORS.timeout, 'The callback has not come in time.')
+  if (key === 'expiry') throw new FlowError(ERRORS.timeout, 'The callback did not arrive in time.')
   if (key === AWAIT_CALLBACK) return { done: output }
   if (state.received !== undefined) return { done: state.received.output }
   const sleepMs = Math.max(1, state.untilMs - task.nowMs())
@@ -192,7 +192,7 @@ function argumentsOf(body: CallBody, task: TaskContext): JsonObject {
 function reportFunction(task: MapNode, name: string, at: Location, context: CompileContext): undefined {
   context.optionalMap(task, 'with')
   if (UNSUPPORTED_CALLS.includes(name)) {
-    const message = `\`call: ${name}\` is known to the language and not supported in this release.`
+    const message = `\`call: ${name}\` is part of the language, but not supported in this release.`
     return context.report(
       'unsupported_call',
       at,
@@ -227,7 +227,7 @@ function compileFunction(
     if (known.includes(key)) continue
     const message = `\`${name}\` has no argument \`${key}\`.`
     if (key === 'name' && required.includes('id'))
-      context.report('unknown_argument', at, message, 'Did you mean id? It takes a name, too.')
+      context.report('unknown_argument', at, message, 'Did you mean id? It accepts a name, too.')
     else context.reportUnknown('unknown_argument', at, message, key, known)
   }
   const template = args === undefined ? ({ literal: {} } as const) : context.fields(args, SCOPES.task)
@@ -242,8 +242,8 @@ function checkNoSecrets(name: string, args: MapNode, template: Template, context
   for (const [key, value] of fields) {
     const [secret] = secretsOf(value)
     if (secret === undefined) continue
-    const message = `\`${name}\` would store the secret \`${secret}\`, and others read what it stores.`
-    const hint = 'Leave the secret out; a call to another server or a function may be given it.'
+    const message = `\`${name}\` would store the secret \`${secret}\`, which others could then read.`
+    const hint = 'Leave the secret out. Only calls of other servers and functions can receive secrets.'
     context.report('secret_stored', valueAt(args, key) ?? args, message, hint)
   }
 }

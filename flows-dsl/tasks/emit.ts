@@ -53,7 +53,7 @@ export const emit: TaskType<EmitBody> = {
 function requirePublish(at: Location, context: CompileContext): void {
   context.functions.add(PUBLISH)
   if (Object.hasOwn(context.catalogue, PUBLISH)) return
-  context.report('unknown_function', at, `\`emit\` needs the function \`${PUBLISH}\`, which is not there.`)
+  context.report('unknown_function', at, `\`emit\` needs the function \`${PUBLISH}\`, which does not exist.`)
 }
 
 function compileEvent(given: MapNode, context: CompileContext): Template | undefined {

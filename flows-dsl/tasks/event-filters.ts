@@ -40,7 +40,7 @@ function compileList(value: SourceNode, mode: 'any' | 'all', context: CompileCon
   if (value.kind !== 'list')
     return context.report('wrong_type', value, `\`${mode}\` must be a list of filters.`)
   if (mode === 'all' && value.items.length === 0) {
-    return context.report('value_invalid', value, '`all` needs a filter, at least one.')
+    return context.report('value_invalid', value, '`all` needs at least one filter.')
   }
   return value.items.map((item) => compileFilter(item, context))
 }
@@ -57,8 +57,8 @@ function compileAttributes(filter: MapNode, context: CompileContext): EventFilte
   const map = context.requiredMap(filter, 'A filter', 'with')
   if (map === undefined) return undefined
   if (map.entries.length === 0) {
-    const hint = 'A filter for every event is `any: []`.'
-    return context.report('value_invalid', map, '`with` must name an attribute, at least one.', hint)
+    const hint = 'Write `any: []` to match every event.'
+    return context.report('value_invalid', map, '`with` must name at least one attribute.', hint)
   }
   const attributes: (readonly [string, Template])[] = []
   for (const { key, at, value } of map.entries) {

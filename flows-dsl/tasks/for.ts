@@ -109,8 +109,7 @@ function compileIn(source: SourceNode, context: CompileContext): Template | unde
   // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
   const hint = "Write other items as an expression: '${ [1, 2] }'."
   for (const item of source.items) {
-    if (item.kind !== 'map')
-      context.report('wrong_type', item, 'An item written out must be a mapping.', hint)
+    if (item.kind !== 'map') context.report('wrong_type', item, 'A literal item must be a mapping.', hint)
   }
   return context.template(source, SCOPES.task)
 }
@@ -127,7 +126,7 @@ function compilePolicy(
   if (given === undefined) return policy
   const condition = entryOf(task, 'while')
   if (condition !== undefined) {
-    context.report('value_invalid', condition.at, '`while` does not go with `concurrency`.')
+    context.report('value_invalid', condition.at, '`while` cannot be combined with `concurrency`.')
   }
   const concurrency = context.integer(given, '`concurrency`', 1, ITERATIONS_MAX)
   return concurrency === undefined ? undefined : { concurrency, ...policy }

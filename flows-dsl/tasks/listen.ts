@@ -88,7 +88,7 @@ function compileUntil(to: MapNode, context: CompileContext): Pick<ListenBody, 'u
   const until = entryOf(to, 'until')
   if (until === undefined) return {}
   if (entryOf(to, 'any') === undefined) {
-    return context.report('value_invalid', until.at, '`until` goes with `any` alone.')
+    return context.report('value_invalid', until.at, '`until` requires `any`.')
   }
   if (until.value.kind !== 'map') {
     const when = context.condition(until.value, '`until`', SCOPES.task)
@@ -103,7 +103,7 @@ function compileUntilEvents(map: MapNode, context: CompileContext): EventStrateg
   context.keys(map, '`until`', ['one', 'any', 'all', 'until'])
   const inner = valueAt(map, 'until')
   if (inner !== undefined && !(inner.kind === 'scalar' && inner.value === false)) {
-    context.report('value_invalid', inner, 'The events that end a `listen` have no `until` of their own.')
+    context.report('value_invalid', inner, 'The events in `until` cannot have an `until`.')
   }
   return compileStrategy(map, '`until`', context)
 }
@@ -236,7 +236,7 @@ function addOutput(state: Listening, body: ListenBody, output: Json, task: TaskC
   if (when?.op === 'literal' && when.value === false) return
   state.size += JSON.stringify(output).length
   if (state.outputs.length >= OUTPUTS_MAX || state.size > SIZE_MAX) {
-    const detail = `The events are more than ${OUTPUTS_MAX}, or larger than ${SIZE_MAX}.`
+    const detail = `The task has received more than ${OUTPUTS_MAX} events, or events larger than ${SIZE_MAX} in total.`
     throw new FlowError(ERRORS.runtime, detail)
   }
   state.outputs.push(output)

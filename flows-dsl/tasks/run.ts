@@ -64,7 +64,7 @@ export const runOutput = (body: RunBody, output: Json): Json => (body.return ===
 function reportProcess(map: MapNode, context: CompileContext): boolean {
   const found = map.entries.find(({ key }) => PROCESSES.includes(key))
   if (found === undefined) return false
-  const message = `\`run: ${found.key}\` is known to the language and is not run by this platform.`
+  const message = `\`run: ${found.key}\` is part of the language, but this platform does not run it.`
   context.report(
     'unsupported_feature',
     found.at,
@@ -92,7 +92,7 @@ function compileWorkflow(map: MapNode, context: CompileContext) {
 function compileName(value: SourceNode, key: string, context: CompileContext): string | undefined {
   const text = context.text(value, `\`${key}\``)
   if (text === undefined || new RegExp(FLOW_NAME).test(text)) return text
-  const message = `\`${key}\` must be that of a flow, as it stands in its document.`
+  const message = `\`${key}\` must be the \`${key}\` in the document of a flow.`
   return context.report('value_invalid', value, message)
 }
 

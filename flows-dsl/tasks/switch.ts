@@ -23,7 +23,7 @@ export const switch_: TaskType<SwitchBody> = {
     const list = valueAt(task, 'switch')
     if (list === undefined) return undefined
     if (list.kind !== 'list' || list.items.length === 0) {
-      return compiler.context.report('wrong_type', list, '`switch` must be a list of cases, at least one.')
+      return compiler.context.report('wrong_type', list, '`switch` must be a list of at least one case.')
     }
     const cases = list.items.map((item) => compileCase(item, compiler)).filter((one) => one !== undefined)
     checkUnique(list.items, compiler)

@@ -244,8 +244,8 @@ export function compileInlineOption(task: MapNode, isIdempotent: boolean, contex
   if (map === undefined) return isIdempotent
   const isInline = context.boolean(map, 'local', isIdempotent) ?? isIdempotent
   if (!isInline || isIdempotent) return isInline
-  const hint = 'Calls that read may be, and those that make a document or publish an event.'
-  const message = 'This call must not be local: it may be made twice.'
+  const hint = 'Only calls that read, create a document or publish an event can be local.'
+  const message = 'This call cannot be local, because a local call may run twice.'
   context.report('value_invalid', valueAt(map, 'local') ?? map, message, hint)
   return false
 }

@@ -142,7 +142,7 @@ function compileErrors(map: MapNode, context: CompileContext): JsonObject {
   const filter = context.optionalMap(errors, 'with', FIELDS)
   if (filter === undefined) return {}
   if (filter.entries.length === 0) {
-    context.report('value_invalid', filter, '`with` must name a field of the error, at least one.')
+    context.report('value_invalid', filter, '`with` must name at least one field of the error.')
   }
   const wanted: JsonObject = {}
   for (const { key, value } of filter.entries) {
@@ -157,7 +157,7 @@ function compileLiteral(value: SourceNode, key: string, context: CompileContext)
   const text = context.text(value, `\`${key}\``)
   if (text?.includes('${')) {
     const hint = 'Write the expression as `when`, below `catch`.'
-    return context.report('value_invalid', value, `\`${key}\` is compared as it stands.`, hint)
+    return context.report('value_invalid', value, `\`${key}\` is compared as text.`, hint)
   }
   return key === 'type' && text !== undefined ? errorType(value, text, context) : text
 }
@@ -201,7 +201,7 @@ function compileBackoff(retry: MapNode, context: CompileContext): Retry['backoff
   const name = context.exclusiveKey(map, '`backoff`', BACKOFFS)
   if (map.entries.length === 0) {
     const hint = `Write one of: ${BACKOFFS.map((one) => `{ ${one}: {} }`).join(', ')}.`
-    context.report('missing_key', map, '`backoff` must say how.', hint)
+    context.report('missing_key', map, '`backoff` needs a kind.', hint)
   }
   for (const one of BACKOFFS) context.optionalMap(map, one, [])
   return name ?? 'constant'
@@ -255,7 +255,7 @@ function attempt(body: TryBody, { number, startedMs }: Progress, task: TaskConte
 function timeoutError(body: TryBody, { step }: TaskContext): FlowError {
   const { attemptMs } = body.catch.retry ?? {}
   const limit = typeof attemptMs === 'number' ? durationText(attemptMs) : 'its limit'
-  return new FlowError(ERRORS.timeout, `It took longer than ${limit}.`, step.pointer)
+  return new FlowError(ERRORS.timeout, `The task took longer than ${limit}.`, step.pointer)
 }
 
 /** The variables of the handler and the retry policy that applies; undefined if the error is not caught. */

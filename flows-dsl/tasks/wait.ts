@@ -76,6 +76,6 @@ function timeOf(value: Json): number {
   const ms = parseTime(value)
   if (ms !== undefined) return ms
   const shown = clip(JSON.stringify(value), 100)
-  const detail = `\`wait.until\` yields ${shown}, which is no date and time with an offset, such as 2026-12-24T18:00:00Z.`
+  const detail = `\`wait.until\` yields ${shown}, which is not a date and time with an offset, such as 2026-12-24T18:00:00Z.`
   throw new FlowError(ERRORS.expression, detail)
 }

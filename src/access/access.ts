@@ -222,18 +222,18 @@ export const asFlowRunner = (scope: WorkspaceScope): WorkspaceScope =>
   derived(scope, { ...scope.actor, role: 'workspace_admin', credentialRole: scope.actor.role })
 
 /** The workspace with the right to keep the records of its function runs, which callers of functions do not have themselves. */
-export const asRunKeeper = (scope: WorkspaceScope): WorkspaceScope =>
+export const asRunOwner = (scope: WorkspaceScope): WorkspaceScope =>
   derived(scope, { subject: scope.actor.subject, role: 'workspace_admin' })
 
 /** A workspace of an admin, to keep the records of its function runs. @throws Problem `not_found` */
-export function enterRuns(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
+export function openRunScope(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
   if (!scope.reaches(ref)) throw new Problem('not_found')
   const { services, ids } = internalsOf(scope)
   return new WorkspaceScope({ ...scope.actor, role: 'workspace_admin' }, ref, services, ids)
 }
 
 /** A workspace of an admin with the rights of a service key. @throws Problem `not_found` */
-export function enterWorkspace(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
+export function openWorkspaceScope(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
   if (!scope.reaches(ref)) throw new Problem('not_found')
   const { services, ids } = internalsOf(scope)
   return new WorkspaceScope({ ...scope.actor, role: 'service' }, ref, services, ids)

@@ -8,7 +8,7 @@ import { isPrefix } from '../core/object-key.ts'
 import { Problem } from '../core/problem.ts'
 import { sql } from '../infra/postgres/sql.ts'
 import type { WorkspaceScope } from './scope.ts'
-import { memo } from './scope-cache.ts'
+import { cached } from './scope-cache.ts'
 import { prefixRules, topicRules, type UserRule } from './user-rules.ts'
 
 /** Settings in requests of admins; absent members do not change. */
@@ -16,13 +16,15 @@ export const AnonInput = Type.Partial(
   Type.Object({
     collections: Type.Union([Type.Literal('read'), Type.Literal('none')], {
       description:
-        '`read`: anon keys read undeclared collections and those whose declaration has no `access`. `none`, the default: they read what `access.anon.read` of a declaration opens.',
+        'Collections that anon keys read besides those that `access.anon.read` of a declaration opens. `read`: undeclared collections and those whose declaration has no `access`; `none`: no others. Default: `none`.',
     }),
     objects: Type.Union([Type.Literal('none'), Type.Literal('public')], {
-      description: '`public`: anon keys read objects below the prefixes of `objects.public_read`.',
+      description:
+        'Objects that anon keys read. `public`: those below the prefixes of `objects.public_read`; `none`: no objects. Default: `none`.',
     }),
     events: Type.Union([Type.Literal('workspace'), Type.Literal('none')], {
-      description: '`workspace`: anon keys hear what their own workspace publishes and changes.',
+      description:
+        'Events that anon keys receive. `workspace`: published events and changes of their own workspace; `none`: no events. Default: `workspace`.',
     }),
   }),
   { additionalProperties: false },
@@ -35,8 +37,15 @@ export const ANON_DEFAULTS: Anon = { collections: 'none', objects: 'none', event
 
 const PREFIXES_MAX = 100
 export const PublicRead = Type.Array(
-  Type.String({ maxLength: 1_024, description: 'How keys begin; it ends with a slash: `public/`.' }),
-  { maxItems: PREFIXES_MAX, uniqueItems: true, description: 'Prefixes of keys that anon keys may read.' },
+  Type.String({
+    maxLength: 1_024,
+    description: 'Prefix of object keys, which ends with a slash, such as `public/`.',
+  }),
+  {
+    maxItems: PREFIXES_MAX,
+    uniqueItems: true,
+    description: 'Prefixes of the object keys that anon keys may read.',
+  },
 )
 
 /** @throws Problem `validation_failed` if a prefix is malformed */
@@ -72,7 +81,7 @@ export const ANON_CACHE_KEY = 'anon'
 
 /** The settings, cached for `LIMITS.memoMs`. */
 export function anonSettings(scope: WorkspaceScope): Promise<AnonSettings> {
-  return memo(scope, ANON_CACHE_KEY, async () => {
+  return cached(scope, ANON_CACHE_KEY, async () => {
     const row = await scope.row<Row>(sql`select anon, public_read, user_objects, user_topics from services`)
     const publicRead = row?.public_read ?? []
     const user = {
@@ -103,7 +112,7 @@ export async function requirePublic(scope: WorkspaceScope, prefix: string): Prom
   }
   if (publicRead.some((allowed) => prefix.startsWith(allowed))) return
   const named = JSON.stringify(prefix.slice(0, 100))
-  const detail = `Anon keys read objects below the prefixes in the workspace's setting objects.public_read; ${named} is not below any of them.`
+  const detail = `Anon keys read only objects below the prefixes in the setting objects.public_read of the workspace; ${named} is not below any of them.`
   throw new Problem('forbidden', { detail })
 }
 
@@ -134,6 +143,6 @@ export function collectionForbidden({
   const reason = isDefault ? ': the workspace\'s setting anon.collections is "none"' : ''
   return new Problem('forbidden', {
     detail: `Anon keys may not ${right} documents of ${name}${reason}.`,
-    hint: `The declaration of a collection lets them: "access": {"anon": {"${right}": true}}.`,
+    hint: `The declaration of the collection can allow it: "access": {"anon": {"${right}": true}}.`,
   })
 }

@@ -11,7 +11,7 @@ export const Origins = Type.Array(
   Type.String({
     maxLength: 300,
     description:
-      'The origin of a page as browsers send it (`https://app.example.com`, `http://localhost:5173`), `https://*.example.com` for all hosts below one, or `*` for any page.',
+      'Origin of a page as browsers send it (`https://app.example.com`, `http://localhost:5173`), `https://*.example.com` for all hosts below `example.com`, or `*` for any page.',
   }),
   { maxItems: ORIGINS_MAX, uniqueItems: true },
 )

@@ -17,7 +17,8 @@ export async function effectOnce<S extends AdminScope | WorkspaceScope, T>(
   effect: (inside: S) => Promise<T>,
 ): Promise<T> {
   const { services } = internalsOf(scope)
-  if (services.statements !== services.database) throw new TypeError('effectOnce within a transaction')
+  if (services.statements !== services.database)
+    throw new TypeError('effectOnce must not run within a transaction')
   const { completion } = scope
   if (completion === undefined) return effect(scope)
   return scope.transaction(async (inside: AdminScope | WorkspaceScope) => {

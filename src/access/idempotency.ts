@@ -72,9 +72,12 @@ export class Idempotency {
         sql`select request, status, reply, done,
           greatest(1, ceil(extract(epoch from held_until - clock_timestamp())))::integer as wait_s from idempotency where id = ${id}`,
         sql`select tenon.delete_expired_replies()`,
-        trim(id),
+        deleteOldReplies(id),
       )
-      .catch((error: unknown) => withdraw(scope, claim, error))) as unknown as [ClaimRow[]?, StoredClaim[]?]
+      .catch((error: unknown) => deleteClaim(scope, claim, error))) as unknown as [
+      ClaimRow[]?,
+      StoredClaim[]?,
+    ]
     if (claimed !== undefined) return this.#claim(scope, id, claimed)
     // Another request held the claim, and has removed it meanwhile.
     if (seen === undefined) throw new Problem('idempotency_in_flight')
@@ -202,7 +205,7 @@ const RESTART_EXPIRED = sql`
  * else a repeated request would be in flight for minutes.
  * @throws the given error
  */
-async function withdraw(scope: Scope, { id, seed }: NewClaim, error: unknown): Promise<never> {
+async function deleteClaim(scope: Scope, { id, seed }: NewClaim, error: unknown): Promise<never> {
   if (isAway(error))
     await retryTransient(LIMITS.idempotencyPatienceMs, () =>
       scope.batch(sql`delete from idempotency where id = ${id} and seed = ${seed}
@@ -237,20 +240,20 @@ function insert({ id, request, seed }: NewClaim): Sql {
  * The rows of a workspace and role form 256 partitions by the first byte of their digest. Each claim bounds its own
  * partition, so that none counts all rows; the oldest are dropped, and none that is running.
  */
-function trim(id: Buffer): Sql {
+function deleteOldReplies(id: Buffer): Sql {
   const [low, high] = [Buffer.alloc(32, 0x00), Buffer.alloc(32, 0xff)]
   low[0] = high[0] = id[0] ?? 0
   // Each step is an array, which is computed once: a nested query might be repeated for every row.
   return sql`
-    with shelf as (
+    with stored as (
       select id, row_number() over newest as n, sum(octet_length(reply)) over newest as bytes,
         status is null and coalesce(held_until, '-infinity') > now() as running
       from idempotency where id between ${low} and ${high}
       window newest as (order by made_at desc, id)
     ), free as (
       select id from idempotency where id = any(array(
-        select id from shelf where not running
-          and (n > ${LIMITS.idempotencyShelfRowsMax} or bytes > ${LIMITS.idempotencyShelfBytesMax})))
+        select id from stored where not running
+          and (n > ${LIMITS.idempotencyRowsMax} or bytes > ${LIMITS.idempotencyBytesMax})))
       for update skip locked
     )
     delete from idempotency where id = any(array(select id from free))`

@@ -56,7 +56,7 @@ export interface PlatformServices {
   readonly trustedIssuers: readonly TrustedIssuer[]
   /** Base URL for clients. */
   readonly publicUrl: string
-  readonly memo: TtlCache<Sized<unknown>>
+  readonly cache: TtlCache<Sized<unknown>>
   readonly threads: ThreadPool
   readonly egress: Egress
   readonly audit: Audit
@@ -81,6 +81,6 @@ export function attachInternals(scope: object, internals: ScopeInternals): void 
 /** @throws TypeError for an object that only looks like a scope */
 export function internalsOf(scope: object): ScopeInternals {
   const internals = INTERNALS.get(scope)
-  if (internals === undefined) throw new TypeError('not a scope of the platform')
+  if (internals === undefined) throw new TypeError('the object is not a scope of the platform')
   return internals
 }

@@ -27,7 +27,7 @@ export const Input = <P extends Type.TProperties>(properties: P) =>
 
 /** A reference to a record. Any text is valid: an id of another form is not found. */
 export const Ref = (what: string) =>
-  Type.String({ minLength: 1, maxLength: 200, description: `Id of a ${what}.` })
+  Type.String({ minLength: 1, maxLength: 200, description: `Id of the ${what}.` })
 export const Id = (prefix: IdPrefix) => Type.String({ pattern: idPattern(prefix) })
 
 /** Keys of a `Type.Record`. Its default pattern `^.*$` would not check values whose key has a line break. */
@@ -37,13 +37,16 @@ export const Name = Type.String({
   minLength: 1,
   maxLength: LIMITS.nameCharsMax,
   pattern: VISIBLE_PATTERN,
-  description: 'One line, without invisible characters or ones that change the direction of reading.',
+  description: 'Name on one line, without invisible characters or characters that change the text direction.',
 })
 export const Slug = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$',
-  description: 'Lower-case letters, digits and inner hyphens, at most 40.',
+  description: 'Slug of at most 40 lower-case letters, digits and inner hyphens.',
 })
-export const Time = Type.String({ format: 'date-time', description: 'RFC 3339, UTC, milliseconds.' })
+export const Time = Type.String({
+  format: 'date-time',
+  description: 'Time in UTC with milliseconds (RFC 3339).',
+})
 export const OptionalTime = Type.Union([Time, Type.Null()])
 
 /** A filter of a list that takes one value or several; in a query they stand in one parameter, with commas between. */
@@ -53,7 +56,7 @@ export const AnyOf = <const V extends readonly string[]>(values: V) =>
       Type.Array(Type.Enum([...values]), {
         minItems: 1,
         maxItems: values.length,
-        description: 'Records with any of these values; in a query, with commas between them.',
+        description: 'Values of which a record must have one; in a query, separated by commas.',
       }),
     ),
   )
@@ -63,7 +66,7 @@ export const Wait = Type.Optional(
   Type.Integer({
     minimum: 0,
     maximum: LIMITS.preferWaitSecondsMax,
-    description: '`Prefer: wait=N`, seconds.',
+    description: 'Seconds to wait for the end of the work (`Prefer: wait=N`). Default: 0.',
   }),
 )
 

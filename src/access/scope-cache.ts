@@ -7,13 +7,17 @@ import { internalsOf } from './internals.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
 /** The cached result of `load` in this workspace, loaded at most a few seconds ago. */
-export async function memo<T>(scope: WorkspaceScope, key: string, load: () => Promise<Sized<T>>): Promise<T> {
-  return (await internalsOf(scope).services.memo.load(memoKey(scope.ref, key), load)).value as T
+export async function cached<T>(
+  scope: WorkspaceScope,
+  key: string,
+  load: () => Promise<Sized<T>>,
+): Promise<T> {
+  return (await internalsOf(scope).services.cache.load(memoKey(scope.ref, key), load)).value as T
 }
 
 /** Drops what is cached in a workspace under the key. */
 export function invalidate(scope: Scope, ref: WorkspaceRef, key: string): void {
-  internalsOf(scope).services.memo.drop(memoKey(ref, key))
+  internalsOf(scope).services.cache.drop(memoKey(ref, key))
 }
 
 export function invalidateKey(scope: AdminScope, id: string): void {
@@ -39,7 +43,7 @@ const NAME_BYTES = 64
 
 /** Cached, so that unlimited workspaces skip the quota query. Other nodes see a new limit after `LIMITS.memoMs`. */
 export async function hasQuota(scope: WorkspaceScope, quota: string): Promise<boolean> {
-  const limited = await memo(scope, LIMITED_QUOTAS, async () => {
+  const limited = await cached(scope, LIMITED_QUOTAS, async () => {
     const rows = await scope.rows<{ name: string }>(sql`select name from tenon.limited() as name`)
     return { value: new Set(rows.map(({ name }) => name)), bytes: rows.length * NAME_BYTES }
   })

@@ -145,10 +145,10 @@ export class AdminScope extends Scope {
     completion?: Completion,
   ): AdminScope {
     if (actor.role === 'operator') return new AdminScope(actor, {}, services, ids, completion)
-    if (tenantId === undefined) throw new TypeError('an admin has a tenant')
+    if (tenantId === undefined) throw new TypeError('an admin scope needs a tenant')
     if (actor.role !== 'workspace_admin')
       return new AdminScope(actor, { tenantId }, services, ids, completion)
-    if (workspaceId === undefined) throw new TypeError('a workspace admin has a workspace')
+    if (workspaceId === undefined) throw new TypeError('the scope of a workspace admin needs a workspace')
     return new AdminScope(actor, { tenantId, workspaceId }, services, ids, completion)
   }
 

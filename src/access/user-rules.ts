@@ -48,7 +48,7 @@ function readSegment(text: string, separator: Separator): Segment | RuleFault {
     const isBalanced = /^(?:[^{}]*\{[^{}]*\})*[^{}]*$/s.test(text)
     return {
       detail: isBalanced
-        ? `At most one variable stands between two ${separator === '/' ? 'slashes' : 'dots'}.`
+        ? `A rule can have at most one variable between two ${separator === '/' ? 'slashes' : 'dots'}.`
         : 'A brace is not closed, or not opened.',
     }
   }

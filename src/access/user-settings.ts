@@ -16,13 +16,13 @@ const Prefixes = (may: string) =>
   Type.Array(Type.String({ maxLength: LIMITS.objectKeyBytesMax }), {
     maxItems: RULES_MAX,
     uniqueItems: true,
-    description: `Prefixes of the keys that users may ${may}, each ending with a slash: \`avatars/{user.id}/\`.`,
+    description: `Prefixes of the object keys that users may ${may}, each ending with a slash: \`avatars/{user.id}/\`.`,
   })
 const Topics = (may: string) =>
   Type.Array(Type.String({ maxLength: TOPIC_RULE_CHARS_MAX }), {
     maxItems: RULES_MAX,
     uniqueItems: true,
-    description: `Topics that users may ${may}: \`lobby\`, or \`chat.{user.id}.*\` for all below one.`,
+    description: `Topics that users may ${may}: \`lobby\`, or \`chat.{user.id}.*\` for all topics below \`chat.{user.id}\`.`,
   })
 
 const Changes = <P extends TProperties>(properties: P) =>
@@ -57,7 +57,7 @@ export async function requireObjectRule(
   if (coversKey(user.objects[right] ?? [], userOf(scope), key)) return
   const setting = `objects.user.${right}`
   throw new Problem('forbidden', {
-    detail: `Users ${right} objects below the prefixes in the workspace's setting ${setting}; ${named(key)} is not below any that is yours.`,
+    detail: `Users ${right} objects only below the prefixes in the setting ${setting} of the workspace. ${named(key)} is not below a prefix of this user.`,
   })
 }
 
@@ -76,7 +76,7 @@ export async function requireTopicRules(
   if (refused === undefined) return
   const setting = `topics.user.${right}`
   throw new Problem('forbidden', {
-    detail: `Users ${right} to the topics in the workspace's setting ${setting}; ${named(refused)} is not one that is yours.`,
+    detail: `Users ${right} only to the topics in the setting ${setting} of the workspace. ${named(refused)} is not a topic of this user.`,
   })
 }
 
@@ -92,7 +92,7 @@ export async function allowedTopics(
 }
 
 function userOf({ actor: { user } }: WorkspaceScope): EndUser {
-  if (user === undefined) throw new TypeError('the role user has a user')
+  if (user === undefined) throw new TypeError('the role user needs a user')
   return user
 }
 

@@ -3,15 +3,15 @@
 import type { ErrorResponse } from '../../flows-dsl/errors.ts'
 import type {
   EventSubscriptionsInput,
+  ExecutionUpdate,
   FlowTriggerInput,
   FunctionTriggerInput,
   PastEvents,
   RegistrationInput,
-  RunUpdate,
   ScheduledRun,
   SlotGeneration,
   Triggered,
-} from '../core/run.ts'
+} from '../core/execution.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type {
   FirstAttempt,
@@ -102,13 +102,13 @@ export interface Activities {
   /** Replaces the event subscriptions of an execution, and reads past events that match them; idempotent. */
   subscribeEvents(input: EventSubscriptionsInput): Promise<PastEvents>
   /** Writes changes of an execution to its projection; idempotent. */
-  recordRun(update: RunUpdate): Promise<void>
+  recordExecution(update: ExecutionUpdate): Promise<void>
 }
 
 /** Calls of workflows that return nothing (`Sinks` of Temporal's SDK). */
 export type Records = {
   readonly records: {
-    /** Does the same as `recordRun`, for an execution that ends. */
-    write(update: RunUpdate): void
+    /** Does the same as `recordExecution`, for an execution that ends. */
+    write(update: ExecutionUpdate): void
   }
 }

@@ -28,7 +28,7 @@ export async function openEagerStartServer(
     const chunks: Uint8Array[] = []
     for await (const chunk of counted({ chunks: message }, LIMITS.eagerStart.bytesMax)) chunks.push(chunk)
     const request = StartWorkflowExecutionRequest.decode(Buffer.concat(chunks))
-    if (request.namespace !== namespace) throw new TypeError('another namespace')
+    if (request.namespace !== namespace) throw new TypeError('the request is for another namespace')
     const eager = { requestEagerExecution: request.workflowStartDelay == null }
     const started = await connection.workflowService.startWorkflowExecution(Object.assign(request, eager))
     return started.runId

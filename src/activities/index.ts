@@ -4,8 +4,8 @@ import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
 import type { WorkspaceScope } from '../access/scope.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
+import type { RegistrationInput } from '../core/execution.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { RegistrationInput } from '../core/run.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import {
@@ -15,7 +15,7 @@ import {
 } from '../features/collections/schemas/index-build.ts'
 import { openCallback } from '../features/flows/executions/callbacks.ts'
 import { reacquireSlot, yieldSlot } from '../features/flows/executions/concurrency.ts'
-import { recordRun } from '../features/flows/executions/record.ts'
+import { recordExecution } from '../features/flows/executions/record.ts'
 import { startSubflow } from '../features/flows/executions/start-execution.ts'
 import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
 import { admitSchedule } from '../features/flows/triggers/trigger-starts.ts'
@@ -116,20 +116,20 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       const work = async (injected?: InjectedSecrets) => {
         const { arguments: given } = request
         if (injected === undefined) return planOpenApi(given, owner, documents, clients)
-        const redacting = redactingTokens(clients, injected.secrecy)
-        return planOpenApi(withDocumentSecrets(given, injected.secrecy), owner, documents, redacting)
+        const redacting = redactingTokens(clients, injected.redactor)
+        return planOpenApi(withDocumentSecrets(given, injected.redactor), owner, documents, redacting)
       }
       const names = secretNamesOf(call, request)
       return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))
     },
     runFunction: (call, input) => {
       const work = (injected?: InjectedSecrets) =>
-        runFunction(functionServices(call), withSecretValues(input, injected), injected?.secrecy)
+        runFunction(functionServices(call), withSecretValues(input, injected), injected?.redactor)
       return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
     },
     runFunctionInline: (call, input) => {
       const work = (injected?: InjectedSecrets) =>
-        runFunctionInline(functionServices(call), withSecretValues(input, injected), injected?.secrecy)
+        runFunctionInline(functionServices(call), withSecretValues(input, injected), injected?.redactor)
       return withCallSecrets(record(call), input.secrets, work) as Promise<{ result: Json } | null>
     },
     failFunctionRun: async (call, { run_id }, error) => {
@@ -139,7 +139,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     yieldSlot: (call, slot) => yieldSlot(record(call), slot),
     reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
     subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),
-    recordRun: (call, update) => recordRun(record(call), update),
+    recordExecution: (call, update) => recordExecution(record(call), update),
   }
 }
 
@@ -155,7 +155,7 @@ function functionRuns(
     functions,
     record: scopes.workspace(call, 'workspace_admin'),
     active: () => scopes.active(call, 'service'),
-    acting: (actor) => scopes.acting(call, actor),
+    openActorScope: (actor) => scopes.openActorScope(call, actor),
   })
 }
 

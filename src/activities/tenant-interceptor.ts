@@ -165,7 +165,7 @@ export class Scopes {
    * As {@link active}, for code of a function. Its ids are new at each call: a repeated attempt runs other code paths, and ids
    * carry the time of their creation.
    */
-  acting(call: ActivityContext, actor: Actor): Promise<WorkspaceScope> {
+  openActorScope(call: ActivityContext, actor: Actor): Promise<WorkspaceScope> {
     return this.#access.continueActive(workspaceOf(call), actor, randomIds)
   }
 

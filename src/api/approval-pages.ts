@@ -56,8 +56,8 @@ export function outcomePage({ approval, brand }: Viewer, status: number): Page {
   })
   const state =
     approval.status === 'open'
-      ? 'Your decision is recorded; others are still asked.'
-      : `It is ${approval.status}.`
+      ? 'Your decision is recorded. Further decisions are required.'
+      : `The approval is ${approval.status}.`
   const body = `<p role="status">${state}</p><ul>${lines.join('')}</ul>${about(approval, brand)}`
   return renderPage(titleOf(approval), body, { brand, status })
 }
@@ -67,7 +67,7 @@ export function approverSignInPage(brand: Brand, email: string, refused?: keyof 
   const error = refused && LOGIN_ERRORS[refused]
   const password = passwordField('Password', 'password', 'autocomplete="current-password"')
   const hidden = `<input type="hidden" name="email" value="${escapeHtml(email)}" autocomplete="username">`
-  const body = `<p>This link is for <b>${escapeHtml(email)}</b>. Sign in to see what you are asked.</p>
+  const body = `<p>This link is for <b>${escapeHtml(email)}</b>. Sign in to see the request.</p>
 ${errorText(error?.text ?? '')}${form(`${hidden}${password}<button name="action" value="sign_in">Sign in</button>`)}`
   return renderPage('Sign in to decide', body, { brand, status: error?.status ?? 200 })
 }
@@ -79,9 +79,9 @@ works only for the person that it names.</p>${form('<button name="action" value=
 }
 
 function about({ data, deadline_at: deadline, flow, reopened }: Approval, { name }: Brand): string {
-  const until = deadline === null ? '' : ` Until ${deadline.slice(0, 16).replace('T', ' ')} UTC.`
+  const until = deadline === null ? '' : ` Decide until ${deadline.slice(0, 16).replace('T', ' ')} UTC.`
   const again = reopened
-    ? '<p>The data were changed after this had been approved, so it is asked again.</p>'
+    ? '<p>The data were changed after the approval, so a new decision is required.</p>'
     : ''
   return `<p>The flow ${escapeHtml(flow)} of the workspace ${escapeHtml(name)} asks for your decision.${until}</p>${again}${dataList(data)}`
 }

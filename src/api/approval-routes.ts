@@ -18,10 +18,10 @@ import { approverSignInPage, decisionPage, otherPersonPage, outcomePage } from '
 import { formOf, readForms, rejectCrossSite, requesterOf, show, tokenOf } from './issuer/forms.ts'
 
 const UNKNOWN = plainPage('There is no such approval', 'The link is not complete, or it was changed.', 404)
-const EXPIRED = plainPage('This link has expired', 'The time for this decision is over.', 410)
+const EXPIRED = plainPage('This link has expired', 'The deadline of this decision has passed.', 410)
 const CHANGED = plainPage(
   'This link is out of date',
-  'What is asked has changed since it was sent. Another mail has the new link.',
+  'The request has changed since this link was sent. A newer mail has the current link.',
   410,
 )
 const DISABLED = plainPage('Not for this account', 'The account that this link names cannot sign in.', 403)

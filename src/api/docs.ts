@@ -28,7 +28,7 @@ export async function mountDocs(app: FastifyInstance): Promise<void> {
       .type('text/plain; charset=utf-8')
       .send(`${code} (${status})\n\n${title}.\n${new Problem(code as ProblemCode).fullHint}\n`)
   })
-  app.get('/docs/flows/faults/:code', async (request, reply) => {
+  app.get('/docs/flows/diagnostics/:code', async (request, reply) => {
     const { code } = request.params as { code: string }
     if (!Object.hasOwn(DIAGNOSTICS, code)) throw new Problem('route_not_found')
     return reply.type('text/markdown; charset=utf-8').send(diagnosticPage(code as DiagnosticCode))

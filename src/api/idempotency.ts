@@ -58,7 +58,7 @@ function keyOf({ raw }: FastifyRequest): string {
   const key = /^".*"$/.test(text) ? text.slice(1, -1) : text
   const max = LIMITS.idempotencyKeyCharsMax
   if (more.length === 0 && key.length <= max && /^[\x20-\x7e]+$/.test(key)) return key
-  const detail = `Idempotency-Key is sent once, with 1 to ${max} characters of ASCII: a new UUID for each request.`
+  const detail = `Send Idempotency-Key once, with 1 to ${max} characters of ASCII: a new UUID for each request.`
   throw new Problem('header_invalid', { detail })
 }
 
@@ -83,7 +83,7 @@ export async function runWithClaim<T>(claim: Claim | undefined, run: () => Promi
     return await run()
   } catch (error) {
     if (claim === undefined || claim.attempt === 1 || !violated(error)?.endsWith('_pkey')) throw error
-    const detail = 'An earlier attempt of this request was cut off after it had made it.'
+    const detail = 'An earlier attempt of this request was interrupted after it had made the change.'
     throw new Problem('conflict', { detail, cause: error })
   }
 }

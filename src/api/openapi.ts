@@ -37,7 +37,7 @@ function describe(operation: AnyOperation): Json {
   const status = String(http.status?.({}) ?? 200)
   const accepted = http.location !== undefined && http.headers?.['wait'] !== undefined
   const body = requestBody(operation)
-  const success = { description: 'Done', ...replyHeaders(operation), ...content(operation) }
+  const success = { description: 'Successful response.', ...replyHeaders(operation), ...content(operation) }
   return {
     operationId: operation.name,
     summary: operation.summary,
@@ -52,10 +52,10 @@ function describe(operation: AnyOperation): Json {
     responses: {
       ...Object.fromEntries([status, ...(http.also ?? [])].map((code) => [code, success])),
       ...(accepted && {
-        202: { description: 'Goes on; ask the operation', content: json(operation.output) },
+        202: { description: 'Accepted. Poll the operation.', content: json(operation.output) },
       }),
       ...(http.reply === 'bytes' && byteStatuses(operation)),
-      ...(supportsIfNoneMatch(operation) && { 304: { description: 'As the caller has it' } }),
+      ...(supportsIfNoneMatch(operation) && { 304: { description: 'Not modified.' } }),
       default: PROBLEM,
     },
   }
@@ -74,8 +74,10 @@ function byteStatuses(operation: AnyOperation): Json {
   const headers = operation.http.headers ?? {}
   const bound = new Set(Object.values(headers))
   return {
-    ...(bound.has('range') && { 206: { description: 'The range', ...content(operation) } }),
-    ...(bound.has('if-none-match') && { 304: { description: 'As the caller has it' } }),
+    ...(bound.has('range') && {
+      206: { description: 'Partial content: the requested range.', ...content(operation) },
+    }),
+    ...(bound.has('if-none-match') && { 304: { description: 'Not modified.' } }),
   }
 }
 
@@ -130,7 +132,7 @@ function preferred({ http, input }: AnyOperation): Json[] {
 function conditions(operation: AnyOperation): Json[] {
   if (acceptsKey(operation)) return [idempotencyKey]
   if (!supportsIfNoneMatch(operation)) return []
-  const description = 'Tags that the caller holds: 304 where the reply would have one of them.'
+  const description = 'ETags that the client has: the response is 304 if it would have one of them.'
   return [{ name: 'if-none-match', in: 'header', required: false, description, schema: { type: 'string' } }]
 }
 
@@ -141,7 +143,7 @@ const idempotencyKey: Json = {
   name: 'idempotency-key',
   in: 'header',
   required: false,
-  description: `Makes it safe to send the request again: within ${LIMITS.idempotencyHours} hours it is done once, and its reply comes again with \`idempotent-replayed: true\`.`,
+  description: `Key that makes it safe to send the request again: within ${LIMITS.idempotencyHours} hours, a repetition has no further effect and returns the first response, with \`idempotent-replayed: true\`.`,
   schema: { type: 'string', minLength: 1, maxLength: LIMITS.idempotencyKeyCharsMax },
 }
 
@@ -194,7 +196,7 @@ function components(): Json {
     },
     responses: {
       Problem: {
-        description: 'RFC 9457 problem; `code` never changes its meaning',
+        description: 'Problem (RFC 9457); the meaning of a `code` never changes.',
         headers: { 'x-request-id': { schema: TEXT } },
         content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
       },
@@ -224,23 +226,24 @@ const TAGS = [
   {
     name: 'Collections',
     description:
-      'JSON documents: filters, order, keyset pages; declared with a schema or made by the first write.',
+      'JSON documents: filters, order, keyset pages; declared with a schema or created by the first write.',
     nouns: ['collection', 'collections', 'batch', 'schema'],
   },
   {
     name: 'Objects',
-    description: "Bytes of any type in the workspace's bucket, as streams, with ranges and conditions.",
+    description:
+      "Objects of any media type in the workspace's bucket, as streams, with ranges and conditions.",
     nouns: ['object'],
   },
   {
     name: 'Events',
-    description: "The tenant's stream: publish, and subscribe as server-sent events with replay.",
+    description: 'Events of the tenant: publish, and subscribe as server-sent events with replay.',
     nouns: ['event'],
   },
   {
     name: 'Functions',
     description:
-      'TypeScript in a sandbox. Each call is a durable run; the reply is what the function returned.',
+      'TypeScript in a sandbox. Each call is a durable run; the response is the return value of the function.',
     nouns: [
       'function',
       'function_version',
@@ -284,18 +287,20 @@ const TAGS = [
   },
   {
     name: 'Identity',
-    description: 'People, end users of workspaces, OAuth clients, and the keys of the embedded issuer.',
+    description:
+      'Accounts of people, end users of workspaces, OAuth clients, and the keys of the embedded issuer.',
     nouns: ['account', 'user', 'oauth_client', 'issuer'],
   },
   {
     name: 'Temporal',
-    description: 'What operators need beside the Temporal UI: payloads of runs in the clear.',
+    description: 'Support of the Temporal UI for operators: decrypted payloads of executions.',
     nouns: ['codec'],
   },
   { name: 'Analytics', description: 'Requests, errors and latency of the workspace.', nouns: ['analytics'] },
   {
     name: 'Tenants',
-    description: 'Tenants, their workspaces and keys, what they may use, and the long work that makes them.',
+    description:
+      'Tenants, their workspaces, API keys, settings and quotas, and the operations that create them.',
     nouns: ['me', 'limits', 'tenant', 'workspace', 'api_key', 'quota', 'service', 'operation'],
   },
   {

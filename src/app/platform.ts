@@ -41,7 +41,7 @@ import { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import { PayloadStore } from '../infra/temporal/payload-store.ts'
 import { Temporal } from '../infra/temporal/temporal.ts'
 import { ThreadPool } from '../infra/thread-pool.ts'
-import { openMemo, TtlCache } from '../infra/ttl-cache.ts'
+import { openCache, TtlCache } from '../infra/ttl-cache.ts'
 import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
@@ -182,7 +182,7 @@ function openServices(
     issuerState,
     trustedIssuers: config.OIDC_ISSUERS,
     publicUrl: publicUrl(config),
-    memo: openMemo(),
+    cache: openCache(),
     threads: new ThreadPool(),
     egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
     imageServers: new ImageServers(config, log),

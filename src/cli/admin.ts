@@ -31,22 +31,22 @@ async function token(): Promise<number> {
 }
 
 export function adminVerbs(program: Command): void {
-  addVerb(program, 'token', 'print an access token of the operator, alone on stdout', token)
-  const tenant = program.command('tenant').description('manage tenants')
-  addVerb(tenant, 'create', 'create a tenant and wait for its provisioning', createTenant)
-    .requiredOption('--name <name>', 'name of the tenant')
-    .requiredOption('--slug <slug>', 'short name, at sign-in: lower-case letters, digits and -')
+  addVerb(program, 'token', 'Print an access token of the operator. Prints nothing else on stdout.', token)
+  const tenant = program.command('tenant').description('Manage tenants.')
+  addVerb(tenant, 'create', 'Create a tenant and wait for its provisioning.', createTenant)
+    .requiredOption('--name <name>', 'Name of the tenant.')
+    .requiredOption('--slug <slug>', 'Short name to enter at sign-in: lower-case letters, digits and -.')
   addVerb(
     tenant,
     'suspend <id>',
-    'suspend a tenant or a workspace within 5 s; no data is lost',
+    'Suspend a tenant or a workspace within 5 s. No data is lost.',
     (id: string, options: { reason?: string }) => changeState('suspend', id, options),
-    [['--reason <text>', 'reason, shown in the record']],
+    [['--reason <text>', 'Reason of the suspension, shown with the tenant or workspace.']],
   )
   addVerb(
     tenant,
     'resume <id>',
-    'resume a tenant or a workspace; its executions continue where they stopped',
+    'Resume a tenant or a workspace. Its executions continue where they stopped.',
     (id: string) => changeState('resume', id, {}),
   )
 }
@@ -87,12 +87,18 @@ async function metrics(metric: string, { window }: { window: string }): Promise<
 }
 
 export function workspaceVerbs(program: Command): void {
-  const quota = program.command('quota').description('quotas of a workspace')
-  addVerb(quota, 'show', 'print quotas and their usage', showQuotas, [WORKSPACE])
-  addVerb(quota, 'set <name> <limit>', 'set a quota; -1: unlimited', setQuota, [WORKSPACE])
-  const service = program.command('service').description('experimental features of a workspace')
-  addVerb(service, 'configure [features...]', 'enable exactly these features', configure, [WORKSPACE])
-  addVerb(program, 'metrics <metric>', 'requests, errors or latency of the workspace', metrics, [
-    ['--window <duration>', '30m, 1h, 7d', '1h'],
+  const quota = program.command('quota').description('Manage the quotas of a workspace.')
+  addVerb(quota, 'show', 'Print quotas and their usage.', showQuotas, [WORKSPACE])
+  addVerb(quota, 'set <name> <limit>', 'Set a quota. A limit of -1 means unlimited.', setQuota, [WORKSPACE])
+  const service = program.command('service').description('Manage the experimental features of a workspace.')
+  addVerb(
+    service,
+    'configure [features...]',
+    'Enable the listed features and disable all others.',
+    configure,
+    [WORKSPACE],
+  )
+  addVerb(program, 'metrics <metric>', 'Print requests, errors or latency of the workspace.', metrics, [
+    ['--window <duration>', 'Time window, such as 30m, 1h or 7d.', '1h'],
   ])
 }

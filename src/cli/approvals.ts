@@ -110,11 +110,11 @@ function linesOf(approval: Approval): string[] {
   const { title, flow, step, execution_id, status, quorum, deadline_at, form, data } = approval
   const rows: [name: string, value: string][] = [
     ['approval', approval.id],
-    ['asked by', `${step} of ${flow}, ${execution_id}`],
+    ['step', `${step} of ${flow}, ${execution_id}`],
     ['status', status],
     ['approvers', `${approval.approvers.join(', ')}; ${quorum} must approve`],
     ...(approval.excluded.length > 0 ? [['excluded', approval.excluded.join(', ')] as [string, string]] : []),
-    ['asked at', dateTimeText(approval.asked_at)],
+    ['requested', dateTimeText(approval.asked_at)],
     ...(deadline_at === null ? [] : [['until', dateTimeText(deadline_at)] as [string, string]]),
     ['data', indented(data)],
     ...(form === null ? [] : [['form', indented(form)] as [string, string]]),
@@ -159,32 +159,43 @@ function statusText({ status, decisions, quorum }: Approval): string {
 }
 
 export function approvalVerbs(program: Command): void {
-  const approval = program.command('approval').description('what flows ask people to approve')
-  addVerb(approval, 'list', 'list open approvals, by execution', list, [
+  const approval = program.command('approval').description('Manage approvals that flows request from people.')
+  addVerb(approval, 'list', 'List approvals with their executions and steps.', list, [
     WORKSPACE,
-    ['--mine', 'only those that you may decide now'],
-    ['--status <status>', 'open (the default), approved, rejected, expired or cancelled'],
-    ['--json', 'print them as JSON'],
+    ['--mine', 'List only approvals that you can decide now.'],
+    [
+      '--status <status>',
+      'Status of the listed approvals: open, approved, rejected, expired or cancelled. Default: open.',
+    ],
+    ['--json', 'Print the approvals as JSON.'],
   ])
   addVerb(
     approval,
     'show <execution> [step]',
-    'show what is asked; takes the id of an approval as well',
+    'Show an approval of an execution. Accepts the id of an approval instead of <execution>.',
     show,
-    [WORKSPACE, ['--json', 'print it as JSON']],
+    [WORKSPACE, ['--json', 'Print the approval as JSON.']],
   )
   addVerb(
     approval,
     'approve <execution> [step]',
-    'approve; the step is needed if several wait',
+    'Approve a step. [step] is required if several steps wait for approval.',
     decide(true),
-    [WORKSPACE, ['--data <json>', `values for the form: ${JSON_NOTATION}`], ['--comment <text>', 'reason']],
+    [
+      WORKSPACE,
+      ['--data <json>', `Values of the form: ${JSON_NOTATION}.`],
+      ['--comment <text>', 'Comment on the decision.'],
+    ],
   )
   addVerb(
     approval,
     'reject <execution> [step]',
-    'reject; the step is needed if several wait',
+    'Reject a step. [step] is required if several steps wait for approval.',
     decide(false),
-    [WORKSPACE, ['--data <json>', `values for the form: ${JSON_NOTATION}`], ['--comment <text>', 'reason']],
+    [
+      WORKSPACE,
+      ['--data <json>', `Values of the form: ${JSON_NOTATION}.`],
+      ['--comment <text>', 'Comment on the decision.'],
+    ],
   )
 }

@@ -181,8 +181,8 @@ export async function tokenOf(
     if (error instanceof TypeError) throw unreachable(url, error)
     const reason = error instanceof oidc.WWWAuthenticateChallengeError ? error.cause[0]?.parameters : error
     const { error_description: text, error: code, message } = Object(reason)
-    const what = error instanceof oidc.AuthorizationResponseError ? 'sign-in' : 'token'
-    throw new Error(`No ${what}: ${text ?? code ?? message}`, { cause: error })
+    const what = error instanceof oidc.AuthorizationResponseError ? 'Sign-in' : 'The token request'
+    throw new Error(`${what} failed: ${text ?? code ?? message}`, { cause: error })
   }
 }
 

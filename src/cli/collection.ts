@@ -26,7 +26,7 @@ function queryOf(filters: readonly string[]): URLSearchParams {
   return new URLSearchParams(
     filters.map((filter) => {
       const at = filter.indexOf('=')
-      if (at < 1) throw new Error(`A filter has the form field=operator.value: ${filter}`)
+      if (at < 1) throw new Error(`The filter ${filter} is not valid. Write field=operator.value.`)
       return [filter.slice(0, at), filter.slice(at + 1)] as [string, string]
     }),
   )
@@ -86,26 +86,26 @@ async function save({ body }: Response, file: string | undefined): Promise<numbe
 }
 
 export function collectionVerbs(program: Command): void {
-  const collection = program.command('collection').description('documents of a collection')
-  addVerb(collection, 'add <name> <json>', 'create a document', add)
+  const collection = program.command('collection').description('Manage documents of a collection.')
+  addVerb(collection, 'add <name> <json>', 'Create a document.', add)
   addVerb(
     collection,
     'list <name> [filters...]',
-    'list documents: status=eq.open order=_created_at.desc',
+    'List documents. Filters have the form field=operator.value, such as status=eq.open order=_created_at.desc.',
     list,
   )
   addVerb(
     collection,
     'import <name> <file>',
-    'create a document from each line of JSON; safe to repeat with the same file',
+    'Create a document from each line of a JSON Lines file. A repeated import of the same file creates no duplicates.',
     importFile,
     [
-      ['--key <text>', 'Idempotency-Key; default: the digest of the file'],
-      ['--stop', 'stop at the first line that fails'],
+      ['--key <text>', 'Idempotency key of the import. Default: the digest of the file.'],
+      ['--stop', 'Stop at the first line that fails.'],
     ],
   )
-  addVerb(collection, 'export <name> [filters...]', 'print all documents as lines of JSON', exportFile, [
-    ['--out <file>', 'write to a file'],
+  addVerb(collection, 'export <name> [filters...]', 'Print all documents as JSON Lines.', exportFile, [
+    ['--out <file>', 'Write the documents to a file instead of stdout.'],
   ])
 }
 
@@ -126,11 +126,13 @@ async function getObject(from: string, file: string | undefined): Promise<number
 const pathOf = (key: string) => `/v1/objects/${key.split('/').map(encodeURIComponent).join('/')}`
 
 export function objectVerbs(program: Command): void {
-  const object = program.command('object').description('objects of the workspace of TENON_SERVICE_KEY')
-  addVerb(object, 'put <bucket/key> <file>', 'upload a file', putObject, [
-    ['--type <media type>', 'content type', 'application/octet-stream'],
+  const object = program
+    .command('object')
+    .description('Manage objects in the workspace of TENON_SERVICE_KEY.')
+  addVerb(object, 'put <bucket/key> <file>', 'Upload a file.', putObject, [
+    ['--type <media type>', 'Content type of the object.', 'application/octet-stream'],
   ])
-  addVerb(object, 'get <bucket/key> [file]', 'write an object to a file, or to stdout', getObject)
+  addVerb(object, 'get <bucket/key> [file]', 'Write an object to a file. Default: stdout.', getObject)
 }
 
 async function publish(topic: string, data: string): Promise<number> {
@@ -143,7 +145,7 @@ async function publish(topic: string, data: string): Promise<number> {
 async function subscribe(topic: string): Promise<number> {
   const client = await serviceClient()
   const response = await client.send('GET', `/v1/events/subscribe?topic=${encodeURIComponent(topic)}`)
-  process.stderr.write(`listening to ${topic}; stop with Ctrl-C\n`)
+  process.stderr.write(`Subscribed to ${topic}. Press Ctrl-C to stop.\n`)
   for await (const { event, data } of framesOf(response)) {
     // Frames of the stream itself have a name: `ready`, `gap`, `end`.
     if (event === undefined && data !== '') process.stdout.write(`${data}\n`)
@@ -152,7 +154,14 @@ async function subscribe(topic: string): Promise<number> {
 }
 
 export function eventVerbs(program: Command): void {
-  const event = program.command('event').description("the tenant's event stream")
-  addVerb(event, 'publish <topic> <json>', 'publish an event', publish)
-  addVerb(event, 'subscribe <topic>', 'print events; orders.* for all topics below orders', subscribe)
+  const event = program
+    .command('event')
+    .description("Publish and subscribe to events of the tenant's event stream.")
+  addVerb(event, 'publish <topic> <json>', 'Publish an event.', publish)
+  addVerb(
+    event,
+    'subscribe <topic>',
+    'Print events of a topic. A topic orders.* selects all topics below orders.',
+    subscribe,
+  )
 }

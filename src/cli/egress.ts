@@ -25,13 +25,17 @@ async function update(
 }
 
 export function egressVerbs(program: Command): void {
-  const workspace = program.command('workspace').description('settings of a workspace')
-  const egress = workspace.command('egress').description('non-public addresses that flows may call')
-  addVerb(egress, 'list', 'print the addresses', (options: WorkspaceOption) => update(options), [WORKSPACE])
+  const workspace = program.command('workspace').description('Manage the settings of a workspace.')
+  const egress = workspace
+    .command('egress')
+    .description('Manage the non-public addresses that flows may call.')
+  addVerb(egress, 'list', 'Print the allowed addresses.', (options: WorkspaceOption) => update(options), [
+    WORKSPACE,
+  ])
   addVerb(
     egress,
     'allow <addresses...>',
-    'open addresses, each HOST:PORT as in the URL; for operators',
+    'Allow addresses, each HOST:PORT as in the URL. Requires the role operator.',
     (added: string[], options: WorkspaceOption) =>
       update(options, (allowed) => new Set([...allowed, ...added])),
     [WORKSPACE],
@@ -39,7 +43,7 @@ export function egressVerbs(program: Command): void {
   addVerb(
     egress,
     'remove <addresses...>',
-    'close addresses again',
+    'Remove addresses from the allowed ones.',
     (removed: string[], options: WorkspaceOption) =>
       update(options, (allowed) => allowed.filter((one) => !removed.includes(one))),
     [WORKSPACE],

@@ -13,7 +13,7 @@ import { watchVerbs } from './flows/watch.ts'
 import { flowsClient } from './settings.ts'
 
 export function flowVerbs(program: Command): void {
-  const flows = program.command('flow').description('flows')
+  const flows = program.command('flow').description('Manage flows.')
   initVerb(flows)
   checkVerbs(flows)
   simulateVerbs(flows)

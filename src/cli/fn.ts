@@ -15,7 +15,7 @@ import { serviceClient } from './settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 export function functionVerbs(program: Command): void {
-  const functions = program.command('fn').description('functions')
+  const functions = program.command('fn').description('Manage functions.')
   initVerb(functions)
   deployVerbs(functions)
   invokeVerb(functions)
@@ -45,11 +45,11 @@ function invokeVerb(functions: Command): void {
   addVerb(
     functions,
     'invoke <name>',
-    'invoke a function with TENON_SERVICE_KEY and print its result',
+    'Invoke a function with TENON_SERVICE_KEY and print its result.',
     invoke,
     [
-      ['--input <json>', `argument of the function: ${JSON_NOTATION}`, '{}'],
-      [WORKSPACE[0], 'the workspace that the key has to be of; default: TENON_WORKSPACE_ID'],
+      ['--input <json>', `Argument of the function: ${JSON_NOTATION}.`, '{}'],
+      [WORKSPACE[0], 'Workspace that the key must belong to. Default: TENON_WORKSPACE_ID.'],
     ],
   )
 }

@@ -20,7 +20,7 @@ export async function jsonArgument(argument: string, what: string): Promise<unkn
   const value = yamlIn(await textArgument(argument), isFile ? argument.slice(1) : what)
   // A name without `@` is a valid YAML text, and hardly ever meant as one.
   if (value === argument && existsSync(callerPath(argument)))
-    throw new Error(`${what} is the text ${argument}. To read the file, write @${argument}.`)
+    throw new Error(`${what} is the text ${argument}. Write @${argument} to read the file.`)
   return value
 }
 

@@ -57,20 +57,20 @@ const setStatus = (status: 'active' | 'disabled') => async (id: string) =>
 const revokeKey = async (id: string) => printJson(await (await adminClient()).call('DELETE', pathOf(id)))
 
 export function keyVerbs(program: Command): void {
-  const key = program.command('key').description('API keys')
-  addVerb(key, 'list', 'keys of the workspace, masked', listKeys, [
-    ['--status <status>', 'active, expiring, disabled, expired or revoked'],
+  const key = program.command('key').description('Manage API keys.')
+  addVerb(key, 'list', 'List the keys of the workspace, masked.', listKeys, [
+    ['--status <status>', 'List only keys with this status: active, expiring, disabled, expired or revoked.'],
     WORKSPACE,
   ])
-  addVerb(key, 'create', 'create a key and print it with its text', createKey, [
-    ['--name <name>', 'name of the key', 'made by tenon key create'],
-    ['--scopes <scopes...>', 'restrict it to scopes such as collections:read'],
+  addVerb(key, 'create', 'Create a key and print its text, which is shown only once.', createKey, [
+    ['--name <name>', 'Name of the key.', 'made by tenon key create'],
+    ['--scopes <scopes...>', 'Restrict the key to scopes such as collections:read.'],
     WORKSPACE,
-  ]).requiredOption('--kind <kind>', 'anon or service')
-  addVerb(key, 'rotate <id>', 'replace a key, and print the new one', rotateKey, [
-    ['--grace <seconds>', 'time until the old key expires; default: one day'],
+  ]).requiredOption('--kind <kind>', 'Kind of the key: anon or service.')
+  addVerb(key, 'rotate <id>', 'Replace a key and print the new one.', rotateKey, [
+    ['--grace <seconds>', 'Seconds until the old key expires. Default: 86400 (1 day).'],
   ])
-  addVerb(key, 'disable <id>', 'reject a key until it is enabled', setStatus('disabled'))
-  addVerb(key, 'enable <id>', 'accept a disabled key again', setStatus('active'))
-  addVerb(key, 'revoke <id>', 'reject a key forever', revokeKey)
+  addVerb(key, 'disable <id>', 'Disable a key. It is rejected until it is enabled.', setStatus('disabled'))
+  addVerb(key, 'enable <id>', 'Enable a disabled key.', setStatus('active'))
+  addVerb(key, 'revoke <id>', 'Revoke a key. It is rejected forever.', revokeKey)
 }

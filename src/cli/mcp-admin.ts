@@ -189,39 +189,45 @@ async function deleteSource(source: string, { workspace }: WorkspaceOption): Pro
 }
 
 function sourceVerbs(servers: Command): void {
-  const sources = servers.command('sources').description('sources of tools outside the platform')
-  addVerb(sources, 'list', 'list the sources of a workspace', listSources, [WORKSPACE])
-  addVerb(sources, 'add <name> <address>', 'register a source and pin its definitions', addSource, [
+  const sources = servers.command('sources').description('Manage sources of tools outside the platform.')
+  addVerb(sources, 'list', 'List the sources of a workspace.', listSources, [WORKSPACE])
+  addVerb(sources, 'add <name> <address>', 'Register a source and pin its definitions.', addSource, [
     WORKSPACE,
-    ['--kind <kind>', 'openapi, mcp, or image (experimental)', 'openapi'],
-    ['--document <file>', 'OpenAPI document in place of the one at the URL'],
-    ['--base-url <url>', 'server of the API in place of the first one of the document'],
-    ['--headers <json>', `{"X-Key": {"secret": "<name>"}}: ${JSON_NOTATION}`],
-    ['--env <json>', 'variables of an image, in the same form'],
+    ['--kind <kind>', 'Kind of the source: openapi, mcp, or image (experimental).', 'openapi'],
+    ['--document <file>', 'OpenAPI document to use instead of the one at the URL.'],
+    ['--base-url <url>', 'Server of the API to use instead of the first one in the document.'],
+    ['--headers <json>', `Headers of requests, such as {"X-Key": {"secret": "<name>"}}: ${JSON_NOTATION}.`],
+    ['--env <json>', 'Environment variables of an image, in the same form as --headers.'],
   ])
-  addVerb(sources, 'refresh <source>', 'read the definitions again', refreshSource, [
+  addVerb(sources, 'refresh <source>', 'Read the definitions of a source again.', refreshSource, [
     WORKSPACE,
-    ['--document <file>', 'OpenAPI document in place of the one at the URL'],
-    ['--accept', 'pin the definitions that differ'],
+    ['--document <file>', 'OpenAPI document to use instead of the one at the URL.'],
+    ['--accept', 'Pin the definitions that have changed.'],
   ])
-  addVerb(sources, 'delete <source>', 'delete a source that no server uses', deleteSource, [WORKSPACE])
+  addVerb(sources, 'delete <source>', 'Delete a source that no server uses.', deleteSource, [WORKSPACE])
 }
 
 export function mcpAdminVerbs(servers: Command): void {
-  addVerb(servers, 'list', 'list the servers of a workspace', list, [WORKSPACE])
-  addVerb(servers, 'show <server>', 'print a server with its draft', show(''), [WORKSPACE])
-  addVerb(servers, 'candidates <server>', 'list what could be a tool', candidates, [WORKSPACE])
-  addVerb(servers, 'curate <server> <file>', 'replace the draft: JSON body of PUT …/curation', curate, [
+  addVerb(servers, 'list', 'List the servers of a workspace.', list, [WORKSPACE])
+  addVerb(servers, 'show <server>', 'Print a server with its draft.', show(''), [WORKSPACE])
+  addVerb(servers, 'candidates <server>', 'List candidates for tools.', candidates, [WORKSPACE])
+  addVerb(
+    servers,
+    'curate <server> <file>',
+    'Replace the draft by the JSON body of PUT …/curation.',
+    curate,
+    [WORKSPACE],
+  )
+  addVerb(servers, 'preview <server>', 'Print the draft as models see it.', show('/preview'), [WORKSPACE])
+  addVerb(servers, 'diff <server>', 'Print the changes that publishing the draft would make.', diff, [
     WORKSPACE,
   ])
-  addVerb(servers, 'preview <server>', 'print the draft as models see it', show('/preview'), [WORKSPACE])
-  addVerb(servers, 'diff <server>', 'print what publishing the draft would change', diff, [WORKSPACE])
-  addVerb(servers, 'versions <server>', 'print the published versions', show('/versions'), [WORKSPACE])
-  addVerb(servers, 'approve <server> <version>', 'approve a version', activate('approve'), [WORKSPACE])
-  addVerb(servers, 'rollback <server> <version>', 'make a version the active one', activate('activate'), [
+  addVerb(servers, 'versions <server>', 'Print the published versions.', show('/versions'), [WORKSPACE])
+  addVerb(servers, 'approve <server> <version>', 'Approve a version.', activate('approve'), [WORKSPACE])
+  addVerb(servers, 'rollback <server> <version>', 'Make a version the active one.', activate('activate'), [
     WORKSPACE,
   ])
-  addVerb(servers, 'clients <server>', 'print the OAuth clients of agents', show('/clients'), [WORKSPACE])
-  addVerb(servers, 'audit <server>', 'list the newest calls', audit, [WORKSPACE])
+  addVerb(servers, 'clients <server>', 'Print the OAuth clients of agents.', show('/clients'), [WORKSPACE])
+  addVerb(servers, 'audit <server>', 'List the newest calls.', audit, [WORKSPACE])
   sourceVerbs(servers)
 }

@@ -50,14 +50,13 @@ export async function verify(server: string, number: string | undefined, options
 async function checkVersion(server: Server, version: Version, keys: JSONWebKeySet): Promise<string> {
   const hash = createHash('sha256').update(canonical(version.manifest)).digest('hex')
   if (hash !== version.hash)
-    throw new Error(`The manifest was changed: its SHA-256 is ${hash}, that of the version ${version.hash}.`)
+    throw new Error(`The manifest was changed. Its SHA-256 is ${hash}, and the version has ${version.hash}.`)
   const { payload, protectedHeader } = await compactVerify(version.signature, createLocalJWKSet(keys), {
     algorithms: ['ES256'],
   }).catch((error: unknown) => {
     throw new Error(reasonOf(error))
   })
-  if (protectedHeader.typ !== TYPE)
-    throw new Error(`The signature is of another kind: ${protectedHeader.typ}.`)
+  if (protectedHeader.typ !== TYPE) throw new Error(`The signature has another type: ${protectedHeader.typ}.`)
   const claims = JSON.parse(Buffer.from(payload).toString()) as Record<string, unknown>
   const expected = {
     server_id: server.id,
@@ -73,6 +72,6 @@ async function checkVersion(server: Server, version: Version, keys: JSONWebKeySe
 
 function reasonOf(error: unknown): string {
   if (error instanceof errors.JWKSNoMatchingKey)
-    return 'The signature is by a key that the platform does not have, or has revoked. If it was revoked, publish the server again.'
+    return 'The platform does not know the key of the signature, or has revoked it. If it was revoked, publish the server again.'
   return `The signature is not valid: ${error instanceof Error ? error.message : error}.`
 }

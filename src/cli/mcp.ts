@@ -65,7 +65,7 @@ async function publish(slug: string, options: PublishOptions): Promise<number> {
     return WAITS_FOR_APPROVAL
   }
   process.stderr.write(`${configuration(slug, `${client.url}${server.path}`)}\n`)
-  process.stderr.write(`An agent with credentials of its own: POST ${client.url}${base}/${slug}/clients\n`)
+  process.stderr.write(`Create credentials for an agent: POST ${client.url}${base}/${slug}/clients\n`)
   return 0
 }
 
@@ -106,10 +106,10 @@ function nothingChosen(slug: string, { workspace }: WorkspaceOption): Error {
   const where = workspace === undefined ? '' : ` --workspace ${workspace}`
   return new Error(
     [
-      `Nothing is published: no tool of ${slug} is chosen yet.`,
-      `  npx tenon mcp candidates ${slug}${where}                 lists what can be a tool`,
+      `Nothing was published: the draft of ${slug} has no tools.`,
+      `  npx tenon mcp candidates ${slug}${where}                 lists candidates for tools`,
       `  npx tenon mcp publish ${slug} --tool <name> <name>${where}   publishes these tools`,
-      `  npx tenon mcp publish ${slug} --reads${where}            publishes all that only read, of every collection and bucket`,
+      `  npx tenon mcp publish ${slug} --reads${where}            publishes all tools that only read, of every collection and bucket`,
     ].join('\n'),
   )
 }
@@ -185,37 +185,49 @@ function configuration(slug: string, url: string, text?: string): string {
 }
 
 export function mcpVerbs(program: Command): void {
-  const servers = program.command('mcp').description('hosted MCP servers')
+  const servers = program.command('mcp').description('Manage hosted MCP servers.')
   addVerb(
     servers,
     'publish <server>',
-    'create a server if it does not exist, and publish its draft',
+    'Create a server if it does not exist, and publish its draft.',
     publish,
     [
       WORKSPACE,
-      ['--tool <names...>', 'these tools, by the names that `mcp candidates` lists, in place of the draft'],
-      ['--tools <file>', 'JSON body of PUT …/curation, in place of the draft'],
-      ['--reads', 'all tools that only read, without those of sources, in place of the draft'],
-      ['--writes', 'the same with tools that write'],
-      ['--accept-breaking', 'approve changes that may break clients'],
+      ['--tool <names...>', 'Publish these tools instead of the draft. `mcp candidates` lists their names.'],
+      ['--tools <file>', 'Publish this JSON body of PUT …/curation instead of the draft.'],
+      [
+        '--reads',
+        'Publish all tools that only read instead of the draft. Tools of sources are not included.',
+      ],
+      [
+        '--writes',
+        'Publish all tools that read or write instead of the draft. Tools of sources are not included.',
+      ],
+      ['--accept-breaking', 'Approve changes that may break clients.'],
     ],
   )
   mcpAdminVerbs(servers)
   addVerb(
     servers,
     'verify <server> [version]',
-    'check a version, by default the active one, against its signature',
+    'Check a version against its signature. Default: the active version.',
     verify,
-    [WORKSPACE, ['--keys <file>', 'key set stored earlier; default: that of the platform']],
+    [
+      WORKSPACE,
+      ['--keys <file>', 'File with a key set that was stored earlier. Default: the key set of the platform.'],
+    ],
   )
-  addVerb(servers, 'call <server> <tool>', 'call a tool and print its result', callTool, [
+  addVerb(servers, 'call <server> <tool>', 'Call a tool and print its result.', callTool, [
     WORKSPACE,
-    ['--arguments <json>', `arguments of the tool: ${JSON_NOTATION}`, '{}'],
+    ['--arguments <json>', `Arguments of the tool: ${JSON_NOTATION}.`, '{}'],
   ])
-  addVerb(servers, 'token <server>', 'print an access token for a server, alone on stdout', token, [
-    WORKSPACE,
-    ['--scope <scopes>', 'separated by spaces; default: the scopes that only read'],
-  ])
+  addVerb(
+    servers,
+    'token <server>',
+    'Print an access token for a server. Prints nothing else on stdout.',
+    token,
+    [WORKSPACE, ['--scope <scopes>', 'Space-separated scopes. Default: the scopes that only read.']],
+  )
   mcpInspectVerb(servers)
   mcpConfigVerb(servers)
 }

@@ -1,6 +1,6 @@
 /** The commands of `tenon`, as its help lists them. Only those of stack/ use anything but the public API. */
 
-import { Command } from 'commander'
+import { Command, type Option } from 'commander'
 import project from '../../package.json' with { type: 'json' }
 import { accountVerbs } from './accounts/account.ts'
 import { loginVerbs } from './accounts/login.ts'
@@ -41,8 +41,11 @@ const VERBS = [
 export function createProgram(): Command {
   const program = new Command('tenon')
     .description('One backend for many tenants.')
-    .version(project.version, '--version', 'print the version')
-    .option('--quiet', 'do not print workspace, role and platform on stderr')
+    .version(project.version, '--version', 'Print the version.')
+    .option('--quiet', 'Do not print workspace, role and platform on stderr.')
+    .helpOption('-h, --help', 'Show the help of a command.')
+    .helpCommand('help [command]', 'Show the help of a command.')
+    .configureHelp({ optionDescription })
     .showHelpAfterError()
     .hook('preAction', (command) => {
       forgetAnnounced()
@@ -54,6 +57,12 @@ export function createProgram(): Command {
   return program
 }
 
+/** The description of an option as the help prints it, with the default of an option that takes a value. */
+function optionDescription({ description, required, optional, defaultValue }: Option): string {
+  const isShown = defaultValue !== undefined && (required || optional)
+  return isShown ? `${description} Default: ${defaultValue}.` : description
+}
+
 /** A download or the build of a start that has failed may still be under way, and would keep the process. */
 async function upThenExit(options: UpOptions): Promise<number> {
   const { up } = await import('./stack/up.ts')
@@ -63,27 +72,27 @@ async function upThenExit(options: UpOptions): Promise<number> {
 
 /** Verbs that start, migrate or check a platform. */
 function platformVerbs(program: Command): void {
-  addVerb(program, 'up', 'start the whole platform and keep it running (npm start)', upThenExit, [
-    ['--once', 'stop when everything has started'],
-    ['--ephemeral', 'use a temporary folder, and delete all data at the end'],
-    ['--port <port>', 'preferred port of the API', '8787'],
-    ['--no-demo', 'create no demo tenant, and use no service'],
-    ['--allow-loopback', 'let flows call every port of this machine; for development only'],
+  addVerb(program, 'up', 'Start the platform and keep it running (npm start).', upThenExit, [
+    ['--once', 'Stop the platform after the start is complete.'],
+    ['--ephemeral', 'Use a temporary folder, and delete all data at the end.'],
+    ['--port <port>', 'Preferred port of the API.', '8787'],
+    ['--no-demo', 'Do not create the demo tenant, and do not call each service once.'],
+    ['--allow-loopback', 'Let flows call every port of this machine. For development only.'],
   ])
-  addVerb(program, 'migrate', 'migrate the database of DATABASE_URL to this version', async () =>
+  addVerb(program, 'migrate', 'Migrate the database of DATABASE_URL to this version.', async () =>
     (await import('./stack/containers.ts')).migrateFromEnvironment(),
   )
   addVerb(
     program,
     'demo',
-    'create the demo tenant at TENON_URL and use each service once, if it is new, and print its keys',
+    'Create the demo tenant at TENON_URL, call each service once if the tenant is new, and print its keys.',
     async () => (await import('./demo/index.ts')).printDemo(),
   )
   addVerb(
     program,
     'doctor',
-    'check Node, ports, each server, and the roles of the database',
+    'Check Node, ports, each server, and the roles of the database.',
     async ({ deep }: { deep?: true }) => (await import('./stack/doctor.ts')).doctor(deep),
-    [['--deep', 'compare the records of executions and runs with Temporal, too']],
+    [['--deep', 'Compare the records of executions and runs with Temporal, too.']],
   )
 }

@@ -57,7 +57,8 @@ const declaredIn = (client: ApiClient, workspace_id: string): Promise<Declared[]
 /** @throws Error if the collection is not declared */
 function idOf(known: readonly Declared[], collection: string): string {
   const found = known.find((one) => one.collection === collection)
-  if (found === undefined) throw new Error(`${collection} is not declared: tenon schema apply`)
+  if (found === undefined)
+    throw new Error(`The collection ${collection} is not declared. Declare it with \`tenon schema apply\`.`)
   return found.id
 }
 
@@ -110,24 +111,24 @@ async function readSchemas(file: string): Promise<SchemaFile[]> {
 }
 
 export function schemaVerbs(program: Command): void {
-  const schema = program.command('schema').description('declared collections')
+  const schema = program.command('schema').description('Manage declared collections.')
   addVerb(
     schema,
     'apply <file>',
-    'declare the collections of a JSON file: {collection, store, schema, mode?, access?, indexes?, unique?}, or a list of them; declared ones are changed as by update',
+    'Declare the collections of a JSON file: {collection, store, schema, mode?, access?, indexes?, unique?}, or a list of them. Declared collections are changed as by `schema update`.',
     write('apply'),
     [WORKSPACE],
   )
   addVerb(
     schema,
     'update <file>',
-    'change declared collections as in a JSON file; members that it does not name stay',
+    'Update declared collections as in a JSON file. Members that the file does not name are kept.',
     write('update'),
     [WORKSPACE],
   )
-  addVerb(schema, 'list', 'list declared collections', list, [WORKSPACE])
-  addVerb(schema, 'show <collection>', 'print the declaration of a collection', show, [WORKSPACE])
-  addVerb(schema, 'delete <collection>', 'delete a declared collection that has no documents', remove, [
+  addVerb(schema, 'list', 'List declared collections.', list, [WORKSPACE])
+  addVerb(schema, 'show <collection>', 'Print the declaration of a collection.', show, [WORKSPACE])
+  addVerb(schema, 'delete <collection>', 'Delete a declared collection that has no documents.', remove, [
     WORKSPACE,
   ])
 }

@@ -66,7 +66,7 @@ export function need(settings: Settings, name: string): string {
   const value = settings[name]
   if (value) return value
   if (settings[OF_FILE]?.withheld[name]) throw new Error(withheldMessage(settings, name))
-  throw new Error(`${name} is not set. Run \`npm start\` first, or set it.`)
+  throw new Error(`${name} is not set. Set it, or run \`npm start\` first.`)
 }
 
 function withheldMessage(settings: Settings, name: string): string {
@@ -74,7 +74,7 @@ function withheldMessage(settings: Settings, name: string): string {
   const url = settings['TENON_URL']
   return ofFile === undefined
     ? `${name} of ${FILE} is not sent to ${url}: the file has no TENON_URL. Set ${name} in the environment as well, or TENON_URL in the file.`
-    : `${name} of ${FILE} is for ${ofFile} alone, and TENON_URL is ${url}. Set ${name} in the environment as well, or unset TENON_URL.`
+    : `${name} of ${FILE} is sent only to ${ofFile}, and TENON_URL is ${url}. Set ${name} in the environment as well, or unset TENON_URL.`
 }
 
 /** Returns TENON_TOKEN, or fetches an access token with the client of the operator. */
@@ -137,7 +137,7 @@ function workspaceOfKey(settings: Settings): string | undefined {
 function requireWorkspace(me: Me | undefined, wanted: string): void {
   if (me === undefined || me.workspace_id === wanted) return
   throw new Error(
-    `TENON_SERVICE_KEY is of the workspace ${me.workspace_id}, not of ${wanted}. Create a key of that one: tenon key create --kind service --name cli --workspace ${wanted}`,
+    `TENON_SERVICE_KEY belongs to the workspace ${me.workspace_id}, not to ${wanted}. Create a key for ${wanted}: tenon key create --kind service --name cli --workspace ${wanted}`,
   )
 }
 

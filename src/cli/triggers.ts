@@ -93,47 +93,65 @@ const commandOf =
   }
 
 export function triggerVerbs(program: Command): void {
-  const secret = program.command('secret').description('secrets of flows')
-  addVerb(secret, 'list', 'list the names of secrets, without values', listSecrets, [WORKSPACE])
+  const secret = program.command('secret').description('Manage secrets of flows.')
+  addVerb(secret, 'list', 'List the names of secrets, without values.', listSecrets, [WORKSPACE])
   addVerb(
     secret,
     'set <name> [value]',
-    'store a secret; value: @file, or - for stdin (the default)',
+    'Store a secret. [value] is a text, @file, or - for stdin. Default: -.',
     setSecret,
-    [WORKSPACE, ['--json', 'the value is an object or a list of texts, as JSON or YAML']],
+    [WORKSPACE, ['--json', 'Read the value as JSON or YAML: an object or a list of texts.']],
   )
-  addVerb(secret, 'delete <name>', 'delete a secret, and name the flows that use it', deleteSecret, [
+  addVerb(secret, 'delete <name>', 'Delete a secret, and print the flows that use it.', deleteSecret, [
     WORKSPACE,
   ])
-  const schedule = program.command('schedule').description('schedules that start flows')
-  addVerb(schedule, 'list', 'list schedules', listOf('schedules'), [
+  const schedule = program.command('schedule').description('Manage schedules that start flows.')
+  addVerb(schedule, 'list', 'List schedules.', listOf('schedules'), [
     WORKSPACE,
-    ['--json', 'print them as JSON'],
+    ['--json', 'Print the result as JSON.'],
   ])
   pauseVerbs(schedule, 'schedules')
-  addVerb(schedule, 'trigger <id>', 'start an execution now', commandOf('schedules', 'trigger'), [WORKSPACE])
-  const trigger = program.command('trigger').description('triggers of flows: schedules, webhooks, events')
-  addVerb(trigger, 'list', 'list triggers', listOf('triggers'), [WORKSPACE, ['--json', 'print them as JSON']])
-  pauseVerbs(trigger, 'triggers')
-  addVerb(trigger, 'test <id> <event>', `test an event against the filters: ${JSON_NOTATION}`, test, [
+  addVerb(
+    schedule,
+    'trigger <id>',
+    'Start an execution of a schedule now.',
+    commandOf('schedules', 'trigger'),
+    [WORKSPACE],
+  )
+  const trigger = program
+    .command('trigger')
+    .description('Manage triggers of flows: schedules, webhooks, events.')
+  addVerb(trigger, 'list', 'List triggers.', listOf('triggers'), [
     WORKSPACE,
+    ['--json', 'Print the result as JSON.'],
   ])
+  pauseVerbs(trigger, 'triggers')
+  addVerb(
+    trigger,
+    'test <id> <event>',
+    `Test an event against the filters of a trigger. <event> is ${JSON_NOTATION}.`,
+    test,
+    [WORKSPACE],
+  )
   addVerb(
     trigger,
     'rotate-secret <id>',
-    'replace the secret of a webhook, and print the new one',
+    'Replace the secret of a webhook and print the new one.',
     commandOf('triggers', 'rotate-secret'),
     [WORKSPACE],
   )
 }
 
 function pauseVerbs(parent: Command, noun: 'schedules' | 'triggers'): void {
-  addVerb(parent, 'pause <id>', 'start nothing until it is resumed', commandOf(noun, 'pause'), [
+  addVerb(
+    parent,
+    'pause <id>',
+    `Pause a ${noun.slice(0, -1)}. It starts nothing until it is resumed.`,
+    commandOf(noun, 'pause'),
+    [WORKSPACE, ['--note <text>', 'Reason, stored as the note of the trigger.']],
+  )
+  addVerb(parent, 'resume <id>', `Resume a ${noun.slice(0, -1)}.`, commandOf(noun, 'resume'), [
     WORKSPACE,
-    ['--note <text>', 'reason'],
-  ])
-  addVerb(parent, 'resume <id>', 'resume it', commandOf(noun, 'resume'), [
-    WORKSPACE,
-    ['--note <text>', 'reason'],
+    ['--note <text>', 'Reason, stored as the note of the trigger.'],
   ])
 }

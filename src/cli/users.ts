@@ -25,7 +25,7 @@ async function find(user: string, { workspace }: WorkspaceOption) {
   if (!user.includes('@')) return { client, user: await client.get<User>(pathOf(user)) }
   const query = new URLSearchParams({ workspace_id, email: user })
   const [found] = await client.list<User>(`/v1/users?${query}`)
-  if (found === undefined) throw new Error(`There is no user ${user} in ${workspace_id}.`)
+  if (found === undefined) throw new Error(`The workspace ${workspace_id} has no user ${user}.`)
   return { client, user: found }
 }
 
@@ -99,27 +99,37 @@ async function exportUsers({ workspace }: WorkspaceOption): Promise<number> {
 }
 
 export function userVerbs(program: Command): void {
-  const user = program.command('user').description('end users of a workspace; <user> is an id or an address')
-  addVerb(user, 'list', 'list users', list, [WORKSPACE, ['--json', 'print them as JSON']])
-  addVerb(user, 'show <user>', 'print a user', show, [WORKSPACE])
-  addVerb(user, 'invite <email>', 'invite a user, and print the invitation', invite, [
+  const user = program
+    .command('user')
+    .description('Manage end users of a workspace. <user> is an id or an e-mail address.')
+  addVerb(user, 'list', 'List users.', list, [WORKSPACE, ['--json', 'Print the users as JSON.']])
+  addVerb(user, 'show <user>', 'Print a user.', show, [WORKSPACE])
+  addVerb(user, 'invite <email>', 'Invite a user and print the invitation.', invite, [
     WORKSPACE,
-    ['--name <name>', 'name of the user'],
-    ['--claims <json>', `claims for tokens: ${JSON_NOTATION}`],
+    ['--name <name>', 'Name of the user.'],
+    ['--claims <json>', `Claims in tokens of the user: ${JSON_NOTATION}.`],
   ])
-  addVerb(user, 'claims <user> <json>', 'replace the claims of a user', setClaims, [WORKSPACE])
-  addVerb(user, 'disable <user>', 'sign a user out everywhere, and refuse sign-ins', setDisabled(true), [
+  addVerb(user, 'claims <user> <json>', 'Replace the claims of a user.', setClaims, [WORKSPACE])
+  addVerb(
+    user,
+    'disable <user>',
+    'Disable a user: end all sessions, and reject sign-ins.',
+    setDisabled(true),
+    [WORKSPACE],
+  )
+  addVerb(user, 'enable <user>', 'Enable a disabled user, who can sign in again.', setDisabled(false), [
     WORKSPACE,
   ])
-  addVerb(user, 'enable <user>', 'let a disabled user sign in again', setDisabled(false), [WORKSPACE])
-  addVerb(user, 'sign-out <user>', 'sign a user out everywhere', signOut, [WORKSPACE])
+  addVerb(user, 'sign-out <user>', 'Sign a user out everywhere.', signOut, [WORKSPACE])
   addVerb(
     user,
     'reset-factors <user>',
-    'remove the second factor of a user who has lost it, and sign the user out everywhere',
+    'Remove the second factor of a user who has lost it, and sign the user out everywhere.',
     resetFactors,
     [WORKSPACE],
   )
-  addVerb(user, 'delete <user>', 'delete a user; what the user has stored stays', remove, [WORKSPACE])
-  addVerb(user, 'export', 'print all users, one JSON object a line', exportUsers, [WORKSPACE])
+  addVerb(user, 'delete <user>', 'Delete a user. Documents and objects of the user are kept.', remove, [
+    WORKSPACE,
+  ])
+  addVerb(user, 'export', 'Print all users as JSON Lines.', exportUsers, [WORKSPACE])
 }

@@ -9,7 +9,7 @@ import { callerPath } from './settings.ts'
 export type Flag = readonly [flags: string, description: string, value?: string]
 
 /** The option for another workspace than TENON_WORKSPACE_ID. */
-export const WORKSPACE: Flag = ['--workspace <id>', 'default: TENON_WORKSPACE_ID']
+export const WORKSPACE: Flag = ['--workspace <id>', 'Workspace of the command. Default: TENON_WORKSPACE_ID.']
 
 export interface WorkspaceOption {
   readonly workspace?: string
@@ -79,7 +79,7 @@ export async function writeNewFiles(
   for (const [name, text] of files) {
     const file = join(folder, name)
     await writeFile(callerPath(file), text, { flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
-      throw error.code === 'EEXIST' ? new Error(`${file} is there already.`) : error
+      throw error.code === 'EEXIST' ? new Error(`The file ${file} already exists.`) : error
     })
     process.stdout.write(`${file}\n`)
   }

@@ -61,7 +61,7 @@ export async function* counted(source: ByteSource, bytesMax: number): AsyncGener
 
 export function tooLarge(bytesMax: number): Problem {
   return new Problem('EntityTooLarge', {
-    detail: `At most ${bytesMax} bytes are taken.`,
+    detail: `The maximum is ${bytesMax} bytes.`,
     members: { limit_bytes: bytesMax },
   })
 }
@@ -117,7 +117,7 @@ async function jsonOf(reply: ByteReply): Promise<unknown> {
     return JSON.parse(bytes.toString())
   } catch (cause) {
     throw new Problem('content_invalid', {
-      detail: `It is stored as ${type.slice(0, 100)} and is not.`,
+      detail: `The content type of the object is ${type.slice(0, 100)}, but its content is not valid JSON.`,
       cause,
     })
   }
@@ -131,7 +131,7 @@ async function gather(reply: ByteReply): Promise<Buffer> {
     bytes += chunk.byteLength
     if (bytes > max) {
       reply.discard?.()
-      throw new Problem('output_too_large', { detail: `It has more than ${max} bytes.` })
+      throw new Problem('output_too_large', { detail: `The object has more than ${max} bytes.` })
     }
     parts.push(chunk)
   }

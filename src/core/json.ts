@@ -120,12 +120,12 @@ export function parseForeignJson(text: string): unknown {
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    throw new Problem('body_invalid', { detail: 'It is not valid JSON.', cause })
+    throw new Problem('body_invalid', { detail: 'The text is not valid JSON.', cause })
   }
   const name = SUSPICIOUS.test(text) ? pollutingName(value, LIMITS.documentDepthMax) : undefined
   if (name !== undefined)
     throw new Problem('body_invalid', {
-      detail: `It has a member ${name}, a name that no member may have.`,
+      detail: `The JSON has a member ${name}, which is not allowed.`,
       hint: 'Rename the member: `__proto__` and `constructor.prototype` are refused everywhere.',
     })
   return value

@@ -250,10 +250,10 @@ export const LIMITS = {
   indexesMax: 16,
   indexFieldsMax: 4,
   /** Validation of existing documents when a schema changes: documents per batch, and total time. */
-  examinedAtOnce: 500,
+  validationBatchSize: 500,
   examinationMs: 60_000,
   /** Documents written during that validation which are validated under a lock. */
-  examinedWhileLockedMax: 200,
+  validatedUnderLockMax: 200,
   /** Steps of a validation on the main thread, about 3 ms; a longer one moves to a worker thread. */
   validationSteps: 10_000,
   /** CPU time of a worker thread for one document. */
@@ -298,8 +298,8 @@ export const LIMITS = {
   /** A document of the largest size fits. */
   idempotencyReplyBytesMax: 524_288,
   /** Of each of 256 partitions per workspace and role: in total 100,000 replies, or 256 MiB. */
-  idempotencyShelfRowsMax: 400,
-  idempotencyShelfBytesMax: 1_048_576,
+  idempotencyRowsMax: 400,
+  idempotencyBytesMax: 1_048_576,
   /** No operation accepts deeper input. */
   idempotencyInputDepthMax: 100,
 

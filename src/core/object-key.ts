@@ -61,13 +61,14 @@ export function isPrefix(text: string): boolean {
 /** The reason why a key is invalid; undefined if it is valid. */
 function faultOf(key: string): Problem | undefined {
   const bytes = Buffer.byteLength(key)
-  if (bytes === 0) return invalid('It is empty.')
+  if (bytes === 0) return invalid('The key is empty.')
   if (bytes > LIMITS.objectKeyBytesMax) {
     return tooLong(`A key has at most ${LIMITS.objectKeyBytesMax} bytes of UTF-8; this one has ${bytes}.`)
   }
-  if (/\p{Cc}|\p{Cs}/u.test(key)) return invalid('It holds a control character or half a surrogate.')
+  if (/\p{Cc}|\p{Cs}/u.test(key))
+    return invalid('The key contains a control character or an unpaired surrogate.')
   if (key.split(/[/\\]/).some((segment) => segment === '.' || segment === '..')) {
-    return invalid('`.` and `..` are not taken as parts of a key.')
+    return invalid('A key cannot have `.` or `..` as a part.')
   }
   return undefined
 }

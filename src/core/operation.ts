@@ -159,7 +159,7 @@ export function operation<Scope, I extends TObject, O extends TSchema>(
   const domains = new Set(spec.roles.map(domainOf))
   const [domain] = domains
   if (domain === undefined || domains.size > 1 !== (reach === 'caller'))
-    throw new TypeError(`${spec.name}: roles of one domain, please`)
+    throw new TypeError(`${spec.name}: roles must share a domain`)
   const reads = spec.reads ?? (spec.http.method === 'GET' || spec.http.method === 'HEAD')
   return {
     stability: 'stable',
@@ -182,7 +182,7 @@ function parser<I extends TObject, O>(schema: I, http: HttpBinding<O>): (input: 
     compiled ??= Compile(schema)
     if (compiled.Check(input)) return input as Static<I>
     const excess = excessOf(schema, input).map(({ pointer, detail }) => inputError(pointer, detail, http))
-    const errors = excess.length > 0 ? excess : faultsOf(schema, compiled, input, http)
+    const errors = excess.length > 0 ? excess : inputErrors(schema, compiled, input, http)
     throw inputInvalid(errors)
   }
 }
@@ -193,7 +193,7 @@ export function inputInvalid(errors: readonly InputError[]): Problem {
   return new Problem('validation_failed', { detail, errors })
 }
 
-function faultsOf<O>(
+function inputErrors<O>(
   schema: TObject,
   compiled: ReturnType<typeof Compile>,
   input: unknown,
@@ -202,7 +202,7 @@ function faultsOf<O>(
   try {
     return withAllowedValues(schema, compiled.Errors(input))
       .filter((error) => error.keyword !== 'boolean') // a duplicate for additionalProperties: false
-      .flatMap((error) => inputErrors(error, http))
+      .flatMap((error) => errorsOfField(error, http))
       .slice(0, LIMITS.faultsShownMax)
   } catch (cause) {
     // `uniqueItems` compares values to any depth, and overflows the stack.
@@ -256,7 +256,7 @@ function allowedValues(schema: TObject, { keyword, params, schemaPath }: SchemaE
   return [allowedValue, ...anyOf.flatMap((one) => ('const' in one ? [one.const] : []))]
 }
 
-function inputErrors<O>(error: SchemaError, http: HttpBinding<O>): InputError[] {
+function errorsOfField<O>(error: SchemaError, http: HttpBinding<O>): InputError[] {
   const listed = error.params as { additionalProperties?: string[]; requiredProperties?: string[] }
   const unknown = (listed.additionalProperties ?? []).map(
     (name) => [name.slice(0, 100), 'is not a known field'] as const,

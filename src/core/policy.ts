@@ -187,7 +187,7 @@ export const isReadScope = (scope: string): boolean => scope.endsWith(':read')
  * The platform's scopes among the scope names of a credential; undefined if none has that form (`openid`). A misspelt scope
  * still restricts the credential and grants nothing.
  */
-export function narrowing(names: readonly string[]): ReadonlySet<string> | undefined {
+export function restrictingScopes(names: readonly string[]): ReadonlySet<string> | undefined {
   const ours = names.filter((name) => FORM.test(name))
   return ours.length === 0 ? undefined : new Set(ours)
 }

@@ -25,53 +25,69 @@ const row = (
 /** All problem codes. The status is 404 if the caller may not know that the thing exists. */
 export const PROBLEMS = {
   // Any request
-  body_invalid: row(400, 'The body is not valid JSON', 'Send one JSON value, UTF-8.'),
-  validation_failed: row(400, 'The input is not valid', 'See `errors`: each names a field.'),
+  body_invalid: row(400, 'The body is not valid JSON', 'Send one JSON value, encoded as UTF-8.'),
+  validation_failed: row(400, 'The input is not valid', 'See `errors` for the fields and reasons.'),
   value_invalid: row(
     400,
     'A value cannot be stored',
-    'Check for NUL characters, half surrogates and numbers out of range.',
+    'Check the value for NUL characters, unpaired surrogates and numbers out of range.',
   ),
-  unknown_parameter: row(400, 'Unknown query parameter', 'Remove it or correct its spelling.'),
-  body_incomplete: row(400, 'The body ended before it was complete', 'Send it again; nothing was stored.'),
-  digest_mismatch: row(
+  unknown_parameter: row(400, 'Unknown query parameter', 'Remove the parameter, or correct its name.'),
+  body_incomplete: row(
     400,
-    'The body does not have the announced digest',
-    'Send the body again; nothing was stored.',
+    'The body ended before it was complete',
+    'Send the body again. Nothing was stored.',
   ),
+  digest_mismatch: row(400, 'The body does not match its digest', 'Send the body again. Nothing was stored.'),
   condition_unsupported: row(
     400,
     'The route does not check this condition',
     'Send the request without the header that `detail` names, or use a route that checks it.',
   ),
-  header_invalid: row(400, 'A header is not valid', 'See `detail`.'),
+  header_invalid: row(400, 'A header is not valid', 'See `detail` for the header and the reason.'),
   request_malformed: row(400, 'The request is not valid HTTP', 'Check the request line.'),
   batch_refused: row(400, 'JSON-RPC batches are not accepted', 'Send one message per request.'),
   not_found: row(404, 'Not found', 'Check the id, and that the credential belongs to the same tenant.'),
-  route_not_found: row(404, 'No such route', 'All routes are listed at /docs.'),
-  method_not_allowed: row(405, 'The route has no such method', 'See the `Allow` header.'),
-  conflict: row(409, 'It already exists', 'Choose another name, or use the existing one.'),
-  state_conflict: row(409, 'Not possible in this state', 'See `detail` for the state it is in.'),
+  route_not_found: row(404, 'No such route', 'See /docs for all routes.'),
+  method_not_allowed: row(
+    405,
+    'The route does not support this method',
+    'See the `Allow` header for the supported methods.',
+  ),
+  conflict: row(409, 'The resource already exists', 'Choose another name, or use the existing resource.'),
+  state_conflict: row(
+    409,
+    'The request is not possible in this state',
+    'See `detail` for the state of the resource.',
+  ),
   idempotency_in_flight: row(
     409,
     'The same request is still running',
-    'Repeat it with the same key after `Retry-After`. You get the reply of the first request, or it runs again if its process is gone.',
+    'Repeat the request with the same key after `Retry-After`. You get the reply of the first request. If the process of the first request has ended, the request runs again.',
     { retryAfterS: 1 },
   ),
   idempotency_reply_lost: row(
     409,
     'The request was completed, but its reply was too large to be stored',
-    'Read what it made; `answered`, if it is there, is the status of its reply. A new key would run the request again.',
+    'Read the resource that the request changed. `answered`, if present, is the HTTP status of the lost reply. With a new key, the request would run again.',
   ),
   idempotency_outcome_unknown: row(
     409,
-    'It is not known whether the first request made its change',
-    'Read the document. If it lacks the change, send the request with a new key, which would make it again otherwise.',
+    'The outcome of the first request is not known',
+    'Read the document. Send the request with a new key only if the document lacks the change; otherwise the change would be made twice.',
   ),
-  precondition_failed: row(412, 'It has changed in the meantime', 'Read it again, then retry.'),
+  precondition_failed: row(
+    412,
+    'The resource has changed in the meantime',
+    'Read the resource again, then retry.',
+  ),
   body_too_large: row(413, 'The body is too large', 'See `detail` for the limit.'),
-  uri_too_long: row(414, 'The URL is too long', 'Move the query into a body.'),
-  media_type_unsupported: row(415, 'The content type is not accepted here', 'See `detail`.'),
+  uri_too_long: row(414, 'The URL is too long', 'Send the query in a request body.'),
+  media_type_unsupported: row(
+    415,
+    'The route does not accept this content type',
+    'See `detail` for the accepted content.',
+  ),
   idempotency_key_reused: row(
     422,
     'The idempotency key belongs to another request',
@@ -79,98 +95,121 @@ export const PROBLEMS = {
   ),
   headers_too_large: row(431, 'The headers are too large', 'Send fewer or shorter headers.'),
   internal: row(500, 'Internal error', 'Report the request id.'),
-  dependency_unavailable: row(503, 'A server behind the platform does not answer', 'Try again.', {
-    retryAfterS: 2,
-    adminHint: 'Operators: `npx tenon doctor`.',
-  }),
+  dependency_unavailable: row(
+    503,
+    'A server behind the platform does not answer',
+    'Try again in a few seconds.',
+    {
+      retryAfterS: 2,
+      adminHint: 'Operators run `npx tenon doctor` to find the server.',
+    },
+  ),
   overloaded: row(503, 'The server is overloaded', 'Try again with backoff.', { retryAfterS: 1 }),
 
   // Credentials and rights
   credentials_conflict: row(
     400,
     'The request has contradicting credentials',
-    'Send one key, in one place, and each header once.',
+    'Send one credential in one place, and each header once.',
   ),
   credentials_missing: row(
     401,
     'No credential was sent',
-    'Send `apikey: svc_…` on data routes, `Authorization: Bearer <token>` on administrative ones.',
+    'Send `apikey: svc_…` on data routes, or `Authorization: Bearer <token>` on administrative routes.',
   ),
-  api_key_invalid: row(401, 'The API key is not valid', 'Check whether the key is complete and not revoked.'),
-  api_key_expired: row(401, 'The API key has expired', 'Create a new one.'),
+  api_key_invalid: row(401, 'The API key is not valid', 'Check that the key is complete and not revoked.'),
+  api_key_expired: row(401, 'The API key has expired', 'Create a new key.'),
   api_key_disabled: row(
     401,
     'The API key is disabled',
     'Use another key, or ask the person who gave you this one to enable it.',
-    { adminHint: 'An admin enables it with PATCH /v1/api-keys/{id}.' },
+    { adminHint: 'An admin enables the key with PATCH /v1/api-keys/{id}.' },
   ),
-  api_key_revoked: row(401, 'The API key was revoked', 'Create a new one.'),
-  token_invalid: row(401, 'The access token is not valid', 'Refresh it, or sign in again.', {
-    adminHint: 'Operators: `npx tenon token`.',
+  api_key_revoked: row(401, 'The API key was revoked', 'Create a new key.'),
+  token_invalid: row(401, 'The access token is not valid', 'Refresh the token, or sign in again.', {
+    adminHint: 'Operators get a token with `npx tenon token`.',
   }),
-  token_expired: row(401, 'The access token has expired', 'Refresh it, or sign in again.', {
-    adminHint: 'Operators: `npx tenon token`.',
+  token_expired: row(401, 'The access token has expired', 'Refresh the token, or sign in again.', {
+    adminHint: 'Operators get a token with `npx tenon token`.',
   }),
   signature_invalid: row(
     401,
     'The signature is not valid',
-    'Sign the delivery by the scheme of this webhook and with its secret, and send it within five minutes.',
+    'Sign the delivery with the scheme and the secret of the webhook, and send it within 5 minutes.',
   ),
-  callback_expired: row(410, 'The callback is not awaited any more', 'It expired, or its step has ended.'),
+  callback_expired: row(
+    410,
+    'The callback is no longer awaited',
+    'Do not send the callback again: it has expired or was used, or its step has ended.',
+  ),
   gateway_identity_invalid: row(
     401,
-    'The gateway sent no identity',
-    'A gateway sends x-tenant-id, x-workspace-id, x-auth-subject and x-pg-role (anon or service), each once.',
+    'The identity headers of the gateway are not valid',
+    'Send the headers x-tenant-id, x-workspace-id, x-auth-subject and x-pg-role (anon or service), each exactly once.',
   ),
   anon_key_in_query: row(
     401,
-    'This route takes no key in its URL',
-    'Send the anon key in the `apikey` header; event streams and HTTP functions alone take it in the URL.',
+    'The route does not accept a key in its URL',
+    'Send the anon key in the `apikey` header. Only event streams and HTTP functions accept it in the URL.',
   ),
   service_key_in_query: row(
     401,
     'A key was sent in the URL',
-    'URLs are logged: revoke that key, and send its replacement in the `apikey` header.',
+    'Revoke the key, because URLs are logged, and send a new key in the `apikey` header.',
   ),
   privilege_domain_mismatch: row(
     403,
-    'This kind of credential does not fit the route',
-    'Send the kind of credential that the route takes.',
-    { adminHint: 'Administrative routes take the token of an admin, data routes an API key.' },
+    'The route does not accept this kind of credential',
+    'Send a credential of the kind that the route accepts.',
+    { adminHint: 'Administrative routes accept the token of an admin, and data routes accept an API key.' },
   ),
   service_key_in_browser: row(
     403,
     'A web page sent a service key',
-    'Whoever opens the page can read the key: revoke it, and give pages an anon key or sign users in.',
+    'Revoke the key, because everyone who opens the page can read it. Give the page an anon key, or sign users in.',
   ),
   origin_refused: row(
     403,
-    'The page may not use this workspace',
+    'The workspace does not allow the origin of the page',
     'Ask for the origin of the page to be allowed in the workspace.',
     { adminHint: 'An admin lists the origins of pages in the setting `cors.origins`.' },
   ),
-  forbidden: row(403, 'The credential may not do this', 'Ask for a credential with a higher role.'),
+  forbidden: row(
+    403,
+    'The credential does not allow this request',
+    'Ask for a credential with a higher role.',
+  ),
   host_not_allowed: row(
     403,
-    'The server has no such host name',
-    'Use its public URL. Further host names are configured in TENON_MCP_HOSTS.',
+    'The host name of the request is not allowed',
+    'Use the public URL of the server. Further host names are configured in TENON_MCP_HOSTS.',
   ),
   insufficient_scope: row(
     403,
     'The credential lacks a scope',
     'Use a key or a token with the scopes that `www-authenticate` names.',
   ),
-  tenant_suspended: row(403, 'The tenant is suspended', 'Send the request again when it is resumed.', {
-    adminHint: 'An operator can resume it.',
-  }),
-  workspace_suspended: row(403, 'The workspace is suspended', 'Send the request again when it is resumed.', {
-    adminHint: 'An admin of the tenant, or an operator, can resume it.',
-  }),
+  tenant_suspended: row(
+    403,
+    'The tenant is suspended',
+    'Send the request again after the tenant is resumed.',
+    {
+      adminHint: 'An operator can resume the tenant.',
+    },
+  ),
+  workspace_suspended: row(
+    403,
+    'The workspace is suspended',
+    'Send the request again after the workspace is resumed.',
+    {
+      adminHint: 'An admin of the tenant, or an operator, can resume the workspace.',
+    },
+  ),
   feature_not_enabled: row(
     403,
     'The feature is not enabled',
-    'It is experimental, and off until it is enabled for the workspace.',
-    { adminHint: 'An admin enables it with POST /v1/services/configure.' },
+    'The feature is experimental. Ask for it to be enabled in the workspace.',
+    { adminHint: 'An admin enables the feature with POST /v1/services/configure.' },
   ),
   rate_limited: row(
     429,
@@ -178,13 +217,13 @@ export const PROBLEMS = {
     'Wait for the time in `Retry-After`. `GET /v1/limits` shows your limits.',
     { type: 'https://iana.org/assignments/http-problem-types#quota-exceeded' },
   ),
-  quota_exceeded: row(429, 'A quota is used up', 'Free some of it.', {
-    adminHint: 'An operator can raise it: `npx tenon quota set <name> <limit>`.',
+  quota_exceeded: row(429, 'A quota is used up', 'Delete something that counts towards the quota.', {
+    adminHint: 'An operator can raise the quota: `npx tenon quota set <name> <limit>`.',
   }),
   concurrency_limited: row(
     429,
     "The flow's concurrency limit is reached",
-    'Try again when one has ended, or let the flow queue them (`onLimit: queue`).',
+    'Try again after an execution has ended, or let the flow queue executions (`onLimit: queue`).',
   ),
 
   // Queries, schemas and documents
@@ -192,39 +231,43 @@ export const PROBLEMS = {
   cursor_mismatch: row(
     400,
     'The page cursor belongs to another query',
-    'Keep collection, filters and order, or bucket and prefix, across pages; start without a cursor.',
+    'Send the same collection, filters and order, or bucket and prefix, for each page. Leave the cursor out to start again.',
   ),
-  cursor_too_large: row(400, 'The page cannot be continued', 'Order by shorter fields.'),
-  filter_invalid: row(400, 'A filter is not valid', 'See `errors`.'),
+  cursor_too_large: row(400, 'The page cannot be continued', 'Order by fields with shorter values.'),
+  filter_invalid: row(400, 'A filter is not valid', 'See `errors` for the filters and reasons.'),
   filter_operator_missing: row(400, 'A filter has no operator', 'Write `field=eq.value`.'),
   filter_operator_unknown: row(
     400,
     'A filter has an unknown operator',
-    'Operators: eq, neq, gt, gte, lt, lte, in, like, ilike, is, isdistinct, exists, cs, cd, ov, json_path_eq; `not.` before any.',
+    'Use one of the operators: eq, neq, gt, gte, lt, lte, in, like, ilike, is, isdistinct, exists, cs, cd, ov, json_path_eq. Write `not.` before one of them to negate it.',
   ),
   filter_null_operator: row(
     400,
-    'A null needs its own operator',
-    'Use `is.null` or `is.not_null`; the word itself is `eq."null"`.',
+    'A comparison with `null` needs the operator `is`',
+    'Use `is.null` or `is.not_null`. Use `eq."null"` to compare with the text "null".',
   ),
   filter_type_mismatch: row(
     400,
     'A filter value has the wrong type',
     'Send a value of the type that `detail` names.',
   ),
-  filter_too_large: row(400, 'The query has too many parts', 'See `detail` for the limit; split the query.'),
+  filter_too_large: row(400, 'The query has too many parts', 'See `detail` for the limit. Split the query.'),
   order_invalid: row(400, 'The order is not valid', 'Write `order=field.desc,other.asc.nullsfirst`.'),
   select_invalid: row(400, 'The selection is not valid', 'Write `select=a,b.c`.'),
-  schema_invalid: row(422, 'The schema is not valid', 'See `errors`: each has a pointer into the schema.'),
+  schema_invalid: row(
+    422,
+    'The schema is not valid',
+    'See `errors` for pointers into the schema and reasons.',
+  ),
   schema_violation: row(
     422,
     "The document does not match the collection's schema",
-    'See `errors`: each has pointer and keyword.',
+    'See `errors` for the pointer and the keyword of each violation.',
   ),
   schema_incompatible: row(
     409,
     'Documents of the collection do not match the new schema',
-    'See `offending`: correct or delete those documents, or relax the schema. Nothing was changed.',
+    'See `offending` for documents to correct or delete, or relax the schema. Nothing was changed.',
   ),
   not_supported: row(
     400,
@@ -234,71 +277,71 @@ export const PROBLEMS = {
   validation_too_costly: row(
     422,
     'The document takes too long to validate',
-    'Shorten it, or simplify patterns and alternatives of the schema.',
+    'Shorten the document, or simplify patterns and alternatives of the schema.',
   ),
   number_unsafe: row(
     400,
     'A number cannot be represented exactly',
-    'Send integers beyond 2^53 - 1 as strings, or with an exponent if the nearest double will do.',
+    'Send integers beyond 2^53 - 1 as strings, or with an exponent if the nearest double is acceptable.',
   ),
-  string_nul: row(400, 'A string holds a NUL character', 'Leave U+0000 out.'),
+  string_nul: row(400, 'A string contains a NUL character', 'Remove U+0000 from the string.'),
   unique_violation: row(
     409,
     'Another document has the same value in a unique field',
-    'See `errors` for the fields; update the other document, or send another value.',
+    'See `errors` for the fields. Update the other document, or send another value.',
   ),
   upsert_not_unique: row(
     400,
     'An upsert names fields that are not unique',
-    'Declare them: `"unique": [["field"]]` in the schema of the collection.',
+    'Declare the fields as unique: `"unique": [["field"]]` in the schema of the collection.',
   ),
   atomic_not_supported: row(
     400,
     'The store does not support atomic batches',
     'Send `"atomic": false`, or use relational collections.',
   ),
-  query_timeout: row(503, 'The query took too long', 'Narrow it, or index the fields it uses.'),
+  query_timeout: row(503, 'The query took too long', 'Restrict the query, or index the fields that it uses.'),
 
   // Objects, under the names of S3
   InvalidKey: row(
     400,
     'The object key is not valid',
-    'No empty key, no `.` or `..` between slashes, no control characters.',
+    'Use a key that is not empty, without `.` or `..` between slashes, and without control characters.',
   ),
   KeyTooLongError: row(400, 'The object key is too long', 'See `detail` for the limit.'),
   InvalidBucketName: row(
     400,
     'The bucket name is not valid',
-    'Lower-case letters, digits and inner hyphens, 3 to 63.',
+    'Use 3 to 63 lower-case letters, digits and inner hyphens.',
   ),
-  InvalidRequest: row(400, 'The object store rejects the request', 'See `detail`.'),
+  InvalidRequest: row(400, 'The object store rejects the request', 'See `detail` for the reason.'),
   AccessDenied: row(
     403,
     'The bucket does not belong to this workspace',
     'Use the bucket of the workspace, with a credential of that workspace.',
   ),
-  NoSuchBucket: row(404, 'There is no such bucket', 'Check its name.'),
-  NoSuchKey: row(404, 'There is no such object', 'Check the key; keys are case-sensitive.'),
-  bucket_required: row(
-    409,
-    'The workspace has no bucket',
-    'Objects need a workspace that was created with a bucket.',
-  ),
+  NoSuchBucket: row(404, 'There is no such bucket', 'Check the name of the bucket.'),
+  NoSuchKey: row(404, 'There is no such object', 'Check the key. Keys are case-sensitive.'),
+  bucket_required: row(409, 'The workspace has no bucket', 'Use a workspace that was created with a bucket.'),
   PreconditionFailed: row(
     412,
     'The object does not meet the condition',
-    'Read it again, then retry with its ETag.',
+    'Read the object again, then retry with its ETag.',
   ),
   EntityTooLarge: row(413, 'The object is too large', 'See `detail` for the limit.'),
-  InvalidRange: row(416, 'The range is outside the object', 'See the `Content-Range` header for its length.'),
+  InvalidRange: row(
+    416,
+    'The range is outside the object',
+    'See the `Content-Range` header for the length of the object.',
+  ),
   content_invalid: row(
     422,
     'The content does not match its type',
-    'Store it again with the right content type.',
+    'Store the object again with the correct content type.',
   ),
 
   // Flows, functions and calls to other servers
-  flow_invalid: row(422, 'The flow is not valid', 'See `faults`: each has line and column.'),
+  flow_invalid: row(422, 'The flow is not valid', 'See `diagnostics` for messages with line and column.'),
   flow_too_costly: row(
     422,
     'The flow takes too much CPU time to compile or to simulate',
@@ -307,44 +350,50 @@ export const PROBLEMS = {
   input_invalid: row(
     422,
     'The input does not match the schema of the flow',
-    'See `errors`: each has a pointer. Nothing was started.',
+    'See `errors` for pointers into the input and reasons. Nothing was started.',
   ),
-  function_invalid: row(422, 'The function is not valid', 'See `faults`: each has line and column.'),
+  function_invalid: row(
+    422,
+    'The function is not valid',
+    'See `diagnostics` for messages with line and column.',
+  ),
   output_too_large: row(
     413,
     'The result is too large',
-    'Request less at once: a smaller page, a narrower filter.',
+    'Request less at once, with a smaller page or a stricter filter.',
   ),
-  tool_timeout: row(504, 'The tool took too long', 'Ask for less at once, or try again later.', {
+  tool_timeout: row(504, 'The tool took too long', 'Request less at once, or try again later.', {
     final: true,
   }),
-  egress_refused: row(
-    403,
-    'The platform does not send requests to this address',
-    'Only public addresses are allowed.',
-    { adminHint: 'An operator can add exceptions.' },
-  ),
+  egress_refused: row(403, 'The platform does not send requests to this address', 'Use a public address.', {
+    adminHint: 'An operator can allow other addresses.',
+  }),
   source_drifted: row(
     409,
     'The source has changed since the tool was published',
-    'Do without the tool until its change is accepted.',
+    'Call the tool again after the change is accepted.',
     { adminHint: 'An admin reviews and accepts the change, then publishes the server again.' },
   ),
-  upstream_invalid: row(502, 'The upstream response is not valid', 'See `detail`.'),
-  upstream_unavailable: row(502, 'The upstream server did not respond', 'Check its address.'),
-  execution_failed: row(502, 'The execution of the flow failed', 'Read the execution `execution_id`.', {
-    final: true,
-  }),
+  upstream_invalid: row(502, 'The upstream response is not valid', 'See `detail` for the reason.'),
+  upstream_unavailable: row(502, 'The upstream server did not respond', 'Check the address of the server.'),
+  execution_failed: row(
+    502,
+    'The execution of the flow failed',
+    'Read the execution that `execution_id` names.',
+    {
+      final: true,
+    },
+  ),
   upstream_timeout: row(
     504,
     'The upstream server did not respond in time',
-    'Raise the `timeout` of the call, or ask for less at once.',
+    'Raise the `timeout` of the call, or request less at once.',
   ),
   function_error: row(502, 'The function failed', 'See `detail`, `error` and `logs`.', { final: true }),
   function_out_of_memory: row(
     502,
     'The function needs more memory than it has',
-    'Raise its `memory_mb`, or hold less in memory.',
+    'Raise `memory_mb` of the function, or keep less data in memory.',
     { final: true },
   ),
   function_output_invalid: row(
@@ -356,43 +405,48 @@ export const PROBLEMS = {
   function_output_too_large: row(
     502,
     'The result of the function is too large',
-    'Store it as an object, and return its key.',
+    'Store the result as an object, and return the key of the object.',
     { final: true },
   ),
   function_busy: row(
     429,
-    'The function has as many runs as its `concurrency` allows',
-    'Nothing was run. Try again later, or send `Prefer: respond-async`, which queues.',
+    'The concurrency limit of the function is reached',
+    'Nothing was run. Try again later, or send `Prefer: respond-async` to queue the run.',
     { retryAfterS: 5 },
   ),
-  function_timeout: row(504, 'The function took too long', 'Raise its `timeout`, or do less at once.', {
-    final: true,
-  }),
+  function_timeout: row(
+    504,
+    'The function took too long',
+    'Raise `timeout` of the function, or let each run do less.',
+    {
+      final: true,
+    },
+  ),
   functions_unavailable: row(
     503,
     'Functions are not available',
-    'This installation of the platform does not provide them.',
-    { adminHint: 'Operators: `npx tenon doctor` shows what Deno is missing.' },
+    'The installation of the platform does not run functions.',
+    { adminHint: 'Operators run `npx tenon doctor` to see what Deno is missing.' },
   ),
   containers_unavailable: row(
     503,
     'Container images cannot be run',
-    'This installation of the platform has no container engine.',
+    'The installation of the platform has no container engine.',
     {
       adminHint:
-        'Operators: install Docker or Podman, and set TENON_CONTAINER_ENGINE for the API and the worker.',
+        'An operator installs Docker or Podman, and sets TENON_CONTAINER_ENGINE for the API and the worker.',
     },
   ),
   payload_unreadable: row(
     410,
-    'The payload cannot be decrypted any more',
-    'Its key or its object was destroyed, for example when the tenant was deleted.',
+    'The payload can no longer be decrypted',
+    'The key or the object of the payload was destroyed, for example when the tenant was deleted.',
     { final: true },
   ),
   run_cut_off: row(
     502,
     'The invocation was interrupted',
-    'It may have had effects: check before you start it again.',
+    'The invocation may have had effects. Check them before you invoke the function again.',
     { final: true },
   ),
 }

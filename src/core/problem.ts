@@ -94,13 +94,13 @@ export class Problem extends Error {
 
 /** The same problem for a missing thing and for one that the caller may not know of. */
 export function notFound(what: string): Problem {
-  return new Problem('not_found', { detail: `There is no such ${what}.`, ...FINDING[what] })
+  return new Problem('not_found', { detail: `There is no such ${what}.`, ...NOT_FOUND_HINTS[what] })
 }
 
 /** The next step for nouns that callers name by more than an id, or before they exist. */
-const FINDING: Readonly<Record<string, Pick<ProblemOptions, 'hint' | 'adminHint'>>> = {
+const NOT_FOUND_HINTS: Readonly<Record<string, Pick<ProblemOptions, 'hint' | 'adminHint'>>> = {
   document: {
-    hint: 'Check the collection and the id. A document that a rule hides from the caller is not found either.',
+    hint: 'Check the collection and the id. Documents that access rules hide from the caller are not found either.',
   },
   execution: { adminHint: 'List executions: `npx tenon flow list`.' },
   flow: { adminHint: 'Publish it, or list flows: `npx tenon flow definitions`.' },

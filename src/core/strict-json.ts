@@ -121,7 +121,7 @@ class LossFinder {
     const end = textEnd(this.#text, at)
     if (inside?.names === undefined || !this.#isName(end + 1)) return end
     inside.at = JSON.parse(this.#text.slice(at, end + 1)) as string
-    if (inside.names.has(inside.at)) throw this.#problem('body_invalid', 'comes twice in one object')
+    if (inside.names.has(inside.at)) throw this.#problem('body_invalid', 'occurs twice in one object')
     inside.names.add(inside.at)
     return end
   }

@@ -12,7 +12,10 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 }
 
 export const Duration = (description: string) =>
-  Type.String({ pattern: '^[0-9]{1,9}[smhdw]$', description: `${description} \`90s\`, \`15m\`, \`1h\`.` })
+  Type.String({
+    pattern: '^[0-9]{1,9}[smhdw]$',
+    description: `${description} Format: \`90s\`, \`15m\`, \`1h\`.`,
+  })
 
 /** @param text in the form of {@link Duration} */
 export function durationMs(text: string): number {

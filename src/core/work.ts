@@ -223,10 +223,10 @@ export function authenticatedArguments(purpose: Purpose, args: readonly unknown[
 }
 
 /** The metadata key of the mark (Temporal API, `Payload.metadata`). */
-export const MARK = 'tenon'
+export const PAYLOAD_MARK = 'tenon'
 
 /**
- * Treatment of a payload by the codec. `open`: text for operators without data of a tenant, readable, not encrypted. `inside`: argument of a local
+ * Treatment of a payload by the codec. `cleartext`: text for operators without data of a tenant, readable, not encrypted. `local`: argument of a local
  * activity, never sent, not encrypted. `failure` and `detail`: parts of a failure, which is sent without them if necessary.
  */
-export type Mark = 'open' | 'inside' | 'failure' | 'detail'
+export type PayloadMark = 'cleartext' | 'local' | 'failure' | 'detail'

@@ -99,6 +99,6 @@ export function requireMail(scope: AdminScope): void {
   if (canSendMail(scope)) return
   throw new Problem('state_conflict', {
     detail:
-      'No mail can be sent: an operator sets SMTP_URL first. Without `mail`, the link is in the answer.',
+      'No mail can be sent, because SMTP_URL is not set. Leave `mail` out to get the link in the response.',
   })
 }

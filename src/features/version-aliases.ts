@@ -9,7 +9,7 @@ export const VersionNumber = Type.Integer({ minimum: 1, maximum: 2147483647 })
 
 export const AliasName = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$',
-  description: 'Unique in the flow or function, such as `production`.',
+  description: 'Name of the alias, unique in the flow or function, such as `production`.',
 })
 
 export const Weighted = Type.Object(
@@ -18,7 +18,7 @@ export const Weighted = Type.Object(
     weight: Type.Integer({
       minimum: 1,
       maximum: LIMITS.aliases.weightMax,
-      description: 'Its share is its weight divided by the sum of all weights.',
+      description: 'Weight of the version; its share is the weight divided by the sum of all weights.',
     }),
   },
   { additionalProperties: false },

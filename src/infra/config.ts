@@ -51,7 +51,7 @@ const ConfigSchema = Type.Object({
   ),
   TENON_VALIDATE_RESPONSES: Type.Boolean({
     default: false,
-    description: 'Validates every response against its schema (for tests); a mismatch is a 500.',
+    description: 'True to validate every response against its schema, for tests. A mismatch answers 500.',
   }),
   DATABASE_APP_URL: Url('URL of PostgreSQL with the login role tenon_app.', 'postgres(ql)?'),
   DATABASE_BUILDER_URL: Type.Optional(
@@ -107,7 +107,7 @@ const ConfigSchema = Type.Object({
     Type.String({
       pattern: '^/.{1,99}$',
       description:
-        'Path of a Unix socket through which the API starts executions at a worker on the same machine, which gets their first workflow tasks with the response (eager start). If it is not set, all starts go through Temporal alone.',
+        'Path of the Unix socket through which the API starts executions at a worker on the same machine, which gets their first workflow tasks with the response (eager start). If it is not set, all starts go through Temporal alone.',
     }),
   ),
   TENON_SDK_PATCHES: Type.Union([Type.Literal('on'), Type.Literal('off')], {
@@ -131,7 +131,7 @@ const ConfigSchema = Type.Object({
   TENON_MAIL_FROM: Type.String({
     default: 'Tenon <tenon@localhost>',
     pattern: '^[^\\r\\n]{3,320}$',
-    description: 'Sender of mails.',
+    description: 'Address of the sender of mails.',
   }),
   TENON_MAIL_DIR: Type.Optional(
     Type.String({
@@ -166,7 +166,7 @@ const ConfigSchema = Type.Object({
   TENON_USER_MAILS_PER_WORKSPACE: Type.Integer({
     default: 1_000,
     minimum: 1,
-    description: 'The same for one workspace, from all addresses together.',
+    description: 'Mails to users of one workspace per hour, from all client addresses together.',
   }),
   TENON_MCP_ORIGINS: Type.String({
     default: '',
@@ -182,7 +182,7 @@ const ConfigSchema = Type.Object({
   }),
   TENON_RATE_SERVICE: Rate(
     '1200/min',
-    'Rate limit per service key. `300/min burst 30` means 300 requests a minute, at most 30 of them at once; without `burst`, all at once.',
+    'Rate limit per service key. `300/min burst 30` means 300 requests per minute, at most 30 of them at once. Without `burst`, all 300 may come at once.',
   ),
   TENON_RATE_USER: Rate('600/min burst 100', 'Rate limit per end user.'),
   TENON_RATE_ANON: Rate('3000/min burst 300', 'Rate limit per anon key, for all its users together.'),
@@ -274,7 +274,7 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
     TENON_DEV_STDIO_SERVERS: development.servers,
   })
   if (issuers.some(({ issuer }) => issuer === issuerUrl(config)))
-    throw new ConfigError(['OIDC_ISSUERS names the platform’s own issuer, which needs no entry.'])
+    throw new ConfigError(['OIDC_ISSUERS must not name the issuer of the platform, which is always trusted.'])
   return config
 }
 

@@ -20,23 +20,24 @@ const IssuerSchema = Type.Object({
     description: 'The `iss` of its tokens, byte for byte: an https URL, or http of a loopback address.',
   }),
   audience: Type.Union([Name, Type.Array(Name, { minItems: 1, maxItems: 10 })], {
-    description: 'The `aud` of a token: at least one of these.',
+    description: 'Audiences. The `aud` of a token must have at least one of them.',
   }),
   jwks_uri: Type.Optional(
     Type.String({
       pattern: '^https?://\\S+$',
-      description: 'URL of its keys, https or of a loopback address. Default: by OIDC discovery.',
+      description:
+        'URL of the key set of the issuer, https or of a loopback address. Default: the `jwks_uri` of its discovery document.',
     }),
   ),
   algorithms: Type.Optional(
     Type.Array(Type.Enum([...ALGORITHMS]), {
       minItems: 1,
-      description: `Its signature algorithms, of ${ALGORITHMS.join(', ')}. Default: all.`,
+      description: `Signature algorithms of the issuer, some of ${ALGORITHMS.join(', ')}. Default: all.`,
     }),
   ),
   typ: Type.Optional(
     Type.Enum(['at+jwt', 'JWT'], {
-      description: 'The `typ` of its access tokens: at+jwt (default), or JWT.',
+      description: 'The `typ` of access tokens: at+jwt or JWT. Default: at+jwt.',
     }),
   ),
   claims: Type.Optional(
@@ -58,7 +59,7 @@ const IssuerSchema = Type.Object({
   ),
   roles: Type.Optional(
     Type.Record(Type.String(), Type.Enum([...MAPPABLE]), {
-      description: `Maps its roles to ${MAPPABLE.join(', ')}. Default: the same names, without operator.`,
+      description: `Map from roles of the issuer to ${MAPPABLE.join(', ')}. Default: the same names, without operator.`,
     }),
   ),
   tenants: Type.Union(
@@ -80,7 +81,7 @@ export function readIssuers(text: string): { issuers: TrustedIssuer[]; faults: s
   if (text.trim() === '') return { issuers: [], faults: [] }
   const { list, fault } = listOf(text.trim())
   if (list === undefined) return { issuers: [], faults: [fault] }
-  const faults = list.flatMap((entry, at) => faultsOf(entry).map((line) => `[${at}]${line}`))
+  const faults = list.flatMap((entry, at) => entryFaults(entry).map((line) => `[${at}]${line}`))
   if (faults.length > 0) return { issuers: [], faults }
   const issuers = (list as Given[]).map(withDefaults)
   if (new Set(issuers.map(({ issuer }) => issuer)).size < issuers.length)
@@ -95,17 +96,17 @@ function listOf(text: string): { list?: unknown[]; fault: string } {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     return {
-      fault: code === undefined ? ' is no valid JSON.' : ` names a file that cannot be read: ${code}.`,
+      fault: code === undefined ? ' is not valid JSON.' : ` names a file that cannot be read: ${code}.`,
     }
   }
-  const fault = ` is no list of at most ${LIMITS.externalIssuers.max} issuers.`
+  const fault = ` must be a list of at most ${LIMITS.externalIssuers.max} issuers.`
   return Array.isArray(value) && value.length <= LIMITS.externalIssuers.max
     ? { list: value, fault }
     : { fault }
 }
 
-function faultsOf(entry: unknown): string[] {
-  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return [' is no object.']
+function entryFaults(entry: unknown): string[] {
+  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return [' must be an object.']
   const given = new Map(Object.entries(entry))
   const unknown = [...given.keys()].filter((name) => !Object.hasOwn(IssuerSchema.properties, name))
   const faults = Object.entries(IssuerSchema.properties).flatMap(([name, schema]) => {
@@ -114,18 +115,18 @@ function faultsOf(entry: unknown): string[] {
       return IssuerSchema.required.includes(name as never) ? [`.${name} is missing. ${description}`] : []
     return Value.Check(schema, given.get(name)) ? [] : [`.${name} is not valid. ${description}`]
   })
-  faults.push(...unknown.map((name) => `.${name} is no setting of an issuer.`))
+  faults.push(...unknown.map((name) => `.${name} is not a setting of an issuer.`))
   return faults.length > 0 ? faults : contradictions(entry as Given)
 }
 
 /** Settings that are well formed, but dangerous or contradictory. */
 function contradictions({ issuer, jwks_uri: jwksUri, roles, tenants }: Given): string[] {
   const faults: string[] = []
-  if (!isSafe(issuer)) faults.push('.issuer is neither https nor a loopback address.')
+  if (!isSafe(issuer)) faults.push('.issuer must be an https URL, or http of a loopback address.')
   if (jwksUri !== undefined && !isSafe(jwksUri))
-    faults.push('.jwks_uri is neither https nor a loopback address.')
+    faults.push('.jwks_uri must be an https URL, or http of a loopback address.')
   if (tenants !== '*' && Object.values(roles ?? {}).includes('operator'))
-    faults.push('.roles gives the role operator, which reaches every tenant, but tenants is not "*".')
+    faults.push('.roles grants the role operator, which has access to every tenant, so tenants must be "*".')
   return faults
 }
 

@@ -82,7 +82,7 @@ export interface Sized<T> {
 const ENTRY_BYTES = 256
 
 /** The cache of what workspaces have: declarations, settings, quotas. Bounded by bytes, since tenants decide their size. */
-export const openMemo = (): TtlCache<Sized<unknown>> =>
+export const openCache = (): TtlCache<Sized<unknown>> =>
   new TtlCache({
     ttl: LIMITS.memoMs,
     maxSize: LIMITS.memoBytesMax,

@@ -1,8 +1,8 @@
-/** Mounts the MCP endpoints: hosted servers, the official server, and the documents that describe them to clients. */
+/** Mounts the MCP endpoints: hosted servers, the platform's server, and the documents that describe them to clients. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
-import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../access/authentication/official-resource.ts'
+import { PLATFORM_MCP_PATH, PLATFORM_SCOPES } from '../access/authentication/platform-resource.ts'
 import type { Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
 import { notFound } from '../core/problem.ts'
@@ -39,7 +39,7 @@ const PROTECTED_RESOURCE = '/.well-known/oauth-protected-resource'
 function mountMetadata(
   app: FastifyInstance,
   platform: Platform,
-  { mcpServers: hosted, manifestKeys, officialClients, identity }: AuthServices,
+  { mcpServers: hosted, manifestKeys, platformClients, identity }: AuthServices,
 ): void {
   const metadata = (
     resource: string,
@@ -67,11 +67,11 @@ function mountMetadata(
     )
     return reply.headers(PUBLIC).send(document)
   }
-  const official = metadata(officialClients.resource, 'Tenon', [OFFICIAL_SCOPES.read])
+  const platformServer = metadata(platformClients.resource, 'Tenon', [PLATFORM_SCOPES.read])
   for (const path of withSlash(`${PROTECTED_RESOURCE}/v1/mcp/workspaces/:ws/servers/:server/mcp`))
     app.get(path, describeHosted)
-  for (const path of withSlash(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`))
-    app.get(path, async (_request, reply) => reply.headers(PUBLIC).send(official))
+  for (const path of withSlash(`${PROTECTED_RESOURCE}${PLATFORM_MCP_PATH}`))
+    app.get(path, async (_request, reply) => reply.headers(PUBLIC).send(platformServer))
   app.get('/.well-known/tenon-manifest-keys', async (_request, reply) =>
     reply.headers(PUBLIC).send(await manifestKeys()),
   )

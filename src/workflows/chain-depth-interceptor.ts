@@ -2,7 +2,7 @@
 
 import { defaultPayloadConverter, type Headers } from '@temporalio/common'
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'
-import { CHAIN_DEPTH_HEADER, type FlowRunInput } from '../core/run.ts'
+import { CHAIN_DEPTH_HEADER, type ExecutionInput } from '../core/execution.ts'
 
 export const interceptors: WorkflowInterceptorsFactory = () => {
   let depth = 0
@@ -13,7 +13,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
       {
         execute: async (input, next) => {
           // The interceptor before this one has put the definition before the input (tenant-interceptor.ts).
-          const [, started] = input.args as unknown as readonly [string, Partial<FlowRunInput>?]
+          const [, started] = input.args as unknown as readonly [string, Partial<ExecutionInput>?]
           // An execution started by an event or a tool has its depth in the input; one started by another execution, in the header.
           depth = chainDepthOf(input.headers) ?? started?.trigger?.chain_depth ?? 0
           return next(input)

@@ -8,7 +8,7 @@ import {
   type ProtoFailure,
   type SerializationContext,
 } from '@temporalio/common'
-import { MARK, type Mark, UNAUTHENTICATED } from '../core/work.ts'
+import { PAYLOAD_MARK, type PayloadMark, UNAUTHENTICATED } from '../core/work.ts'
 
 /** A failure with a summary that operators may read, since it contains no data. */
 export class SummarizedFailure extends ApplicationFailure {
@@ -97,8 +97,8 @@ function withoutPayloads(failure: ProtoFailure): ProtoFailure {
   }
 }
 
-function withMark(payload: Payload, mark: Mark): Payload {
-  return { ...payload, metadata: { ...payload.metadata, [MARK]: new TextEncoder().encode(mark) } }
+function withMark(payload: Payload, mark: PayloadMark): Payload {
+  return { ...payload, metadata: { ...payload.metadata, [PAYLOAD_MARK]: new TextEncoder().encode(mark) } }
 }
 
 /** The worker loads this module by its path, so the export has the name that Temporal expects. */

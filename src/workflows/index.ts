@@ -4,7 +4,7 @@
  */
 
 import { indexBuild } from './collection/index-build.ts'
-import { flowRun } from './flow/flow-run.ts'
+import { flowExecution } from './flow/flow-execution.ts'
 import { flowTrigger, registration } from './flow/flow-trigger.ts'
 import { functionRun } from './function/function-run.ts'
 import { functionTrigger } from './function/function-trigger.ts'
@@ -12,7 +12,7 @@ import { provision } from './tenant/provision.ts'
 import { suspension } from './tenant/suspension.ts'
 
 const DEFINITIONS: Readonly<Record<string, (input: never) => Promise<unknown>>> = {
-  flowRun,
+  flowExecution,
   flowTrigger,
   functionRun,
   functionTrigger,

@@ -13,8 +13,8 @@ import {
 } from '@temporalio/common'
 import { inWorkflowContext, workflowInfo } from '@temporalio/workflow'
 import {
-  MARK,
-  type Mark,
+  PAYLOAD_MARK,
+  type PayloadMark,
   PURPOSE,
   type Purpose,
   REJECTED,
@@ -41,7 +41,7 @@ export const payloadConverter: PayloadConverter = {
       ...payload,
       metadata: {
         ...payload.metadata,
-        ...(mark !== undefined && { [MARK]: MARKS[mark] }),
+        ...(mark !== undefined && { [PAYLOAD_MARK]: MARKS[mark] }),
         ...(isInput && { [PURPOSE]: bytesOf(value.purpose) }),
       },
     }
@@ -57,7 +57,8 @@ export const payloadConverter: PayloadConverter = {
 
 /** Plaintext is rejected as well: lines for operators are never read by a workflow. */
 const isRejected = (payload: Payload) =>
-  textOf(payload, 'encoding') === REJECTED || textOf(payload, MARK) === ('open' satisfies Mark)
+  textOf(payload, 'encoding') === REJECTED ||
+  textOf(payload, PAYLOAD_MARK) === ('cleartext' satisfies PayloadMark)
 
 /** Returns a marker for an argument, which an interceptor refuses. Results pass no such interceptor, so it throws for them. */
 function rejected(context: SerializationContext | undefined): WorkInput {
@@ -74,13 +75,13 @@ function textOf({ metadata }: Payload, name: string): string | undefined {
 }
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
-const MARKS = { open: bytesOf('open'), inside: bytesOf('inside') } as const
+const MARKS = { cleartext: bytesOf('cleartext'), local: bytesOf('local') } as const
 
 /**
  * The mark of a value. Only lines for operators and results of Temporal's built-in queries are RawValues, never values of a
  * flow. Arguments of local activities stay in the worker: the history contains only the results.
  */
 function markOf(value: unknown, context: SerializationContext | undefined): keyof typeof MARKS | undefined {
-  if (value instanceof RawValue) return 'open'
-  return context?.type === 'activity' && context.isLocal && WorkInput.is(value) ? 'inside' : undefined
+  if (value instanceof RawValue) return 'cleartext'
+  return context?.type === 'activity' && context.isLocal && WorkInput.is(value) ? 'local' : undefined
 }

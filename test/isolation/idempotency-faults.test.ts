@@ -129,8 +129,12 @@ const FAULTS: readonly Fault[] = [
 ]
 
 /** Sends the request with the faults, then again until it is answered. */
-async function sendAgain(ask: () => Promise<Reply>, input: object, faults: Readonly<Record<number, Fault>>) {
-  proxy.script(faults)
+async function sendAgain(
+  ask: () => Promise<Reply>,
+  input: object,
+  diagnostics: Readonly<Record<number, Fault>>,
+) {
+  proxy.script(diagnostics)
   const first = await ask()
   const { messages, applied } = proxy
   proxy.script()
@@ -196,7 +200,7 @@ const awaitQuiet = (as: Caller) =>
 
 describe.each(RUNS)('$name as $role', ({ name, role, operation: { http } }) => {
   type Attempt = Awaited<ReturnType<typeof attempt>>
-  const attempt = async (faults: Readonly<Record<number, Fault>>) => {
+  const attempt = async (diagnostics: Readonly<Record<number, Fault>>) => {
     const target = { ...world, ...(await FRESH[name]?.()) }
     const as = await callerIn(role)
     const [key, path, body] = [unique('k'), ROWS[name]?.path(target) ?? '', ROWS[name]?.body?.(target)]
@@ -204,7 +208,7 @@ describe.each(RUNS)('$name as $role', ({ name, role, operation: { http } }) => {
     await awaitQuiet(as)
     const before = await countRows()
     const input = { ...boundIn(http.path, path), ...(body as object) }
-    const sent = await sendAgain(ask, input, faults)
+    const sent = await sendAgain(ask, input, diagnostics)
     return { ...sent, repeat: await ask(), rows: difference(before, await countRows()) }
   }
 
@@ -236,12 +240,12 @@ describe.each(RUNS)('$name as $role', ({ name, role, operation: { http } }) => {
 
 test('account.create with mail: an error at each message, then repeated with the key: one mail, since one link was stored', async () => {
   const as = await callerIn('operator')
-  const invite = async (faults: Readonly<Record<number, Fault>>) => {
+  const invite = async (diagnostics: Readonly<Record<number, Fault>>) => {
     const [key, email] = [unique('k'), `${unique('mail')}@example.test`]
     const body = { ...place(), role: 'service', email, mail: true }
     await awaitQuiet(as)
     const ask = () => send('POST', as, key, body, '/v1/accounts', node.at)
-    const { last, messages, applied } = await sendAgain(ask, body, faults)
+    const { last, messages, applied } = await sendAgain(ask, body, diagnostics)
     expect([last.status, last.body.invitation_url]).toEqual([201, null])
     return { email, messages, applied }
   }

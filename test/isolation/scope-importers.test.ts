@@ -27,7 +27,7 @@ test('identity headers: read in one file', async () => {
 })
 
 test('admin scope inside a workspace: entered to validate documents, explain rules and count bytes only', async () => {
-  expect(await filesThat(/\benterWorkspace\(/)).toEqual([
+  expect(await filesThat(/\bopenWorkspaceScope\(/)).toEqual([
     'access/access.ts',
     'features/collections/rules/explain-access.ts',
     'features/collections/schemas/change-schema.ts',
@@ -66,7 +66,7 @@ test('rights to run flows: assumed for keys and tokens with a scope only', async
 })
 
 test('rights to keep records of function runs: assumed by the files that start and read runs only', async () => {
-  expect(await filesThat(/\b(asRunKeeper|enterRuns)\(/)).toEqual([
+  expect(await filesThat(/\b(asRunOwner|openRunScope)\(/)).toEqual([
     'access/access.ts',
     'features/functions/runs/key-operations.ts',
     'features/functions/runs/run-operation.ts',

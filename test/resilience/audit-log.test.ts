@@ -74,7 +74,7 @@ test('database unreachable: pending entries are written later in order, lost one
   await audit.append(auditEvent(`${name}-0`))
   expect(() => audit.refuseUnlessReady()).not.toThrow()
   for (let n = 1; n < LIMITS.auditPendingMax / 2; n++) audit.enqueue(auditEvent(`${name}-${n}`))
-  expect(() => audit.refuseUnlessReady()).toThrow('takes no entries at present')
+  expect(() => audit.refuseUnlessReady()).toThrow('accepts no entries at the moment')
   for (let n = LIMITS.auditPendingMax / 2; n < LIMITS.auditPendingMax + 7; n++)
     audit.enqueue(auditEvent(`${name}-${n}`))
   await openProxy(port)

@@ -74,7 +74,7 @@ test.each([
     const as = workspace.operator
     const source = sourceOf(name, keeps)
     const { body: flow } = await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
-    expect(flow.faults).toEqual([])
+    expect(flow.diagnostics).toEqual([])
     await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
     const path = `${workspace.flows}/definitions/${name}/executions`
     const replies = await Promise.all(

@@ -3,7 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { closeSubscriptions, messages, subscribeToStream } from '../support/clients/sse.ts'
-import { createEntry, Runs } from '../support/fixtures/executions.ts'
+import { createEntry, Executions } from '../support/fixtures/executions.ts'
 import { eventually } from '../support/fixtures/tenants.ts'
 import { TableBarrier } from '../support/servers/table-barrier.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
@@ -14,11 +14,11 @@ const LONG_MS = 12_000
 const RUNS = 60
 
 let own: OwnPlatform
-let runs: Runs
+let runs: Executions
 let flow: string
 beforeAll(async () => {
   own = await sharedPlatform()
-  runs = new Runs(own.workspace, own.started.running)
+  runs = new Executions(own.workspace, own.started.running)
   flow = await runs.publish(
     `  - breath: { wait: { seconds: 2 } }
   - first: { ${createEntry('one')} }

@@ -82,7 +82,7 @@ test('Temporal remembers no worker: readiness and doctor name each queue, and do
     ])
     expect(stdout).toContain(`✗ ${queue}`)
   }
-  expect(stdout).not.toContain('All is well')
+  expect(stdout).not.toContain('All checks passed')
   const document = { as: own.workspace.service, at: own.started.running, body: { n: 1 } }
   expect((await call('POST', '/v1/collections/notes/documents', document)).status).toBe(201)
 }, 120_000)

@@ -4,7 +4,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { findViolations, type Violation } from '../../src/cli/stack/invariants.ts'
 import { runCommand } from '../support/clients/cli.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { createTestWorkspace, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { expectInvariants } from '../support/stack/invariants.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
@@ -24,7 +24,7 @@ afterAll(() => database?.end())
 /** A workspace with an execution that waits, one that has ended, and one that queues behind the first of its flow. */
 async function populated() {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const flow = await runs.publish(WAITS)
   const waiting = await runs.shown(await runs.start(flow), 'waiting')
   const ended = await runs.ended(await runs.start(await runs.publish(QUICK)))

@@ -3,14 +3,14 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ok } from '../support/clients/mcp.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { call, eventually } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 let own: OwnPlatform
-let runs: Runs
+let runs: Executions
 let origin: string
 let fakeServer: Server
 /** Idempotency keys of the requests to each path, in order. */
@@ -20,7 +20,7 @@ const unanswered = new Map<string, ServerResponse>()
 
 beforeAll(async () => {
   own = await sharedPlatform()
-  runs = new Runs(own.workspace, own.started.running)
+  runs = new Executions(own.workspace, own.started.running)
   const [port = 0] = own.started.running.echoPorts
   origin = `http://127.0.0.1:${port}`
   fakeServer = createServer(({ url = '', headers }, response) => {

@@ -5,7 +5,7 @@
 
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { call, createTestWorkspace, eventually } from '../support/fixtures/tenants.ts'
 import { TableBarrier } from '../support/servers/table-barrier.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
@@ -36,7 +36,7 @@ afterAll(async () => {
 
 test('lost workflow task repeated with calls ending in another order: each document is created once', async () => {
   const { started, workspace } = own
-  const runs = new Runs(workspace, started.running)
+  const runs = new Executions(workspace, started.running)
   const at = `http://127.0.0.1:${started.running.echoPorts[0]}`
   const [long, hold] = gates
   if (long === undefined || hold === undefined) throw new Error('no gates')
@@ -87,7 +87,7 @@ test('lost workflow task repeated with calls ending in another order: each docum
 
 test('lost workflow task of an execution that yields its slot: each document is created once', async () => {
   const { started, workspace } = own
-  const runs = new Runs(workspace, started.running)
+  const runs = new Executions(workspace, started.running)
   const [, , late] = gates
   if (late === undefined) throw new Error('no gate')
   const put = (name: string) =>
@@ -113,7 +113,7 @@ test('lost workflow task of an execution that yields its slot: each document is 
 
 test("inline request that hangs on the platform's side: repeated as an activity, the execution completes", async () => {
   const { started } = own
-  const runs = new Runs(await createTestWorkspace(started.running), started.running)
+  const runs = new Executions(await createTestWorkspace(started.running), started.running)
   const at = `http://127.0.0.1:${started.running.echoPorts[0]}`
   const name = await runs.publish(
     `  - breath: { wait: { milliseconds: 500 } }\n  - get: { call: http, with: { method: GET, endpoint: '${at}/soon' } }\n`,

@@ -6,7 +6,7 @@ import { Browser, inWorkspace } from '../support/clients/browser.ts'
 import { textsIn } from '../support/clients/histories.ts'
 import { mailTo } from '../support/clients/mails.ts'
 import { ok } from '../support/clients/mcp.ts'
-import { createEntry, Runs } from '../support/fixtures/executions.ts'
+import { createEntry, Executions } from '../support/fixtures/executions.ts'
 import {
   asSuperuser,
   type Caller,
@@ -26,7 +26,7 @@ const TOLERANCE_SECONDS = 30
 let own: OwnPlatform
 let started: Started
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let server: Server
 let requestCount = 0
 let echo: string
@@ -34,7 +34,7 @@ beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
   workspace = own.workspace
-  runs = new Runs(workspace, started.running)
+  runs = new Executions(workspace, started.running)
   server = createServer((_request, response) => {
     requestCount += 1
     response.setHeader('content-type', 'application/json').end('{"heard":true}')

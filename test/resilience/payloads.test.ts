@@ -27,7 +27,7 @@ beforeAll(async () => {
   - both: { set: { x: '\${ $workflow.input.x }', heard: '\${ .[0].x }' } }`
   const source = `document: { dsl: '1.0.3', namespace: n, name: large, version: '1.0.0' }\ndo:\n${tasks}`
   const made = await call('POST', `${workspace.flows}/definitions`, { source })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   await call('POST', `${workspace.flows}/definitions/large/versions`, {})
 }, 180_000)
 afterAll(async () => {

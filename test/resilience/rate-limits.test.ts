@@ -1,7 +1,7 @@
 /** Valkey hangs and crashes: data operations continue under local limits, administration gets 503, both recover. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { type Caller, call, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type Node, startInProcessNode } from '../support/stack/in-process-node.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
@@ -127,7 +127,7 @@ test('Valkey hangs: each process applies limits of its own', async () => {
 }, 60_000)
 
 test('Prefer: wait while Valkey hangs: answered when the execution ends', async () => {
-  const runs = new Runs(workspace, started.running)
+  const runs = new Executions(workspace, started.running)
   const name = await runs.publish('  - breath: { wait: { seconds: 1 } }\n')
   const path = `${workspace.flows}/definitions/${name}/executions`
   const headers = { prefer: 'wait=20' }

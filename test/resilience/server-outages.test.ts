@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { OPERATIONS } from '../../src/features/index.ts'
 import { FLOW_ROWS } from '../isolation/sweep-rows-flows.ts'
 import { exported, importInto, openImport } from '../support/clients/ndjson.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import {
   addTestWorkspace,
   call as callAt,
@@ -127,7 +127,7 @@ const COMMANDS = OPERATIONS.filter(
 
 /** Starts an execution that waits. */
 async function startWaiting(of: TestWorkspace) {
-  const runs = new Runs(of, started.running)
+  const runs = new Executions(of, started.running)
   const flow = await runs.publish('  - heard: { listen: { to: { one: { with: { type: x } } } } }')
   const id = await runs.start(flow)
   return { flow, ...(await runs.shown(id, 'waiting')) }
@@ -171,7 +171,7 @@ test('Temporal hangs, commands to executions of other workspaces: 404 without as
   })
   // The executions exist: each accepts signals in its own workspace.
   for (const [nth, { id }] of theirs.entries()) {
-    const runs = new Runs(others[nth] as TestWorkspace, at)
+    const runs = new Executions(others[nth] as TestWorkspace, at)
     expect((await runs.send(id, 'signal', { event: { type: 'x' } })).status).toBe(202)
     await runs.shown(id, 'completed')
   }

@@ -1,15 +1,15 @@
 /** Starts of executions without an answer of Temporal: recorded truthfully, made once, and limits hold. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createEntry, Runs } from '../support/fixtures/executions.ts'
+import { createEntry, Executions } from '../support/fixtures/executions.ts'
 import { asSuperuser, call as callAt, eventually } from '../support/fixtures/tenants.ts'
 import { type SharedPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 
 let own: SharedPlatform
-let runs: Runs
+let runs: Executions
 beforeAll(async () => {
   own = await sharedPlatform()
-  runs = new Runs(own.workspace, own.started.running)
+  runs = new Executions(own.workspace, own.started.running)
 }, 120_000)
 afterAll(() => own?.end())
 

@@ -16,7 +16,7 @@ import {
   tokensOf,
 } from '../support/clients/browser.ts'
 import { ok } from '../support/clients/mcp.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import {
   asSuperuser,
   type Caller,
@@ -26,7 +26,7 @@ import {
 } from '../support/fixtures/tenants.ts'
 
 let testWorkspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let clientId: string
 let mallory: TestAccount
 let malloryToken: Caller
@@ -35,7 +35,7 @@ let trentToken: Caller
 
 beforeAll(async () => {
   testWorkspace = await createTestWorkspace()
-  runs = new Runs(testWorkspace)
+  runs = new Executions(testWorkspace)
   clientId = await addClient(testWorkspace.operator)
   mallory = await createAdmin()
   malloryToken = await tokenFor(mallory)

@@ -253,7 +253,7 @@ describe('anon key and collections', () => {
       ]
       for (const { status, body } of refused) {
         expect([status, body.code]).toEqual([403, 'forbidden'])
-        expect(body.hint).toContain('The declaration of a collection lets them')
+        expect(body.hint).toContain('The declaration of the collection can allow it')
       }
       expect((await call('GET', path, { as: ws.service })).body.n).toBe(1)
     },

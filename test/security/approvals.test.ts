@@ -2,7 +2,7 @@
 /** Attacks on approvals: a decision holds for what was shown, not for what replaces it later. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { Runs, type Shown } from '../support/fixtures/executions.ts'
+import { Executions, type Shown } from '../support/fixtures/executions.ts'
 import {
   type Caller,
   call,
@@ -13,7 +13,7 @@ import {
 } from '../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let mallory: Caller
 let bob: Caller
 let carol: Caller
@@ -21,7 +21,7 @@ let asSubject: (sub: string) => Promise<Caller>
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   asSubject = (sub) => tokenOf({ sub, roles: ['workspace_admin'], ...place })
   mallory = await asSubject('mallory')
@@ -59,7 +59,9 @@ async function expectAskedAgain(
   const dry = await runs.send(id, 'rerun', { from: 'pay', dry_run: true, ...body }, as)
   expect(names(dry.body.plan.reused)).not.toContain(step)
   expect(names(dry.body.plan.again)).toContain(step)
-  expect(dry.body.plan.asked_again).toMatchObject([{ name: step, reason: expect.stringMatching(reason) }])
+  expect(dry.body.plan.approvals_repeated).toMatchObject([
+    { name: step, reason: expect.stringMatching(reason) },
+  ])
   const made = await runs.send(id, 'rerun', { from: 'pay', ...body }, as)
   expect([made.status, made.body.plan]).toEqual([201, dry.body.plan])
   return runs.shown(made.body.id, 'waiting')
@@ -113,7 +115,7 @@ describe('rerun of an approved execution', () => {
     let id = await startApproved(flow, { sum: 40 })
     for (const as of [mallory, carol]) {
       const made = await runs.send(id, 'rerun', { from: 'pay', input: { sum: 40 } }, as)
-      expect([names(made.body.plan.reused), made.body.plan.asked_again]).toEqual([['board'], []])
+      expect([names(made.body.plan.reused), made.body.plan.approvals_repeated]).toEqual([['board'], []])
       const run = await runs.shown(made.body.id, 'completed')
       expect(run.steps[0]).toMatchObject({ name: 'board', reused: true })
       id = run.id

@@ -14,7 +14,7 @@ import {
   setPassword,
   tokenFor,
 } from '../support/fixtures/admins.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import {
   addTestWorkspace,
   type Caller,
@@ -27,7 +27,7 @@ import {
 } from '../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let admins: Admins
 let place: { tenant_id: string; workspace_id: string }
 /** The attacker, and an admin who has nothing to do with it. */
@@ -36,7 +36,7 @@ let carol: Person
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   admins = new Admins(workspace)
   place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   mallory = await person(addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: place.tenant_id }))
@@ -50,7 +50,7 @@ const newKey = (as: Caller) => admins.newKey(as)
 const key = async (as: Caller): Promise<Caller> => ({ apikey: (await newKey(as)).key })
 
 /** A flow that publishes an event. */
-const tell = (on: Runs, type: string) =>
+const tell = (on: Executions, type: string) =>
   on.publish(`  - tell: { emit: { event: { with: { type: ${type}, data: {} } } } }`)
 async function reset(by: Person): Promise<Person> {
   const one = await admin(workspace.operator)
@@ -256,7 +256,7 @@ const WAYS: Readonly<Record<string, Way>> = {
   'the starter of the execution in another workspace which published the event': {
     event: {
       make: async (type) => {
-        const elsewhere = new Runs(await addTestWorkspace(workspace))
+        const elsewhere = new Executions(await addTestWorkspace(workspace))
         const flow = await tell(elsewhere, type)
         await elsewhere.start(flow, {}, mallory.as)
       },

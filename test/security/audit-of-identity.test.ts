@@ -280,7 +280,7 @@ describe('decoding of payloads', () => {
     expect(await entriesOfWorkspace(two, '&operation=codec.decode')).toEqual([])
   })
 
-  test('by a tool of the official MCP server: there is none', async () => {
+  test('by a tool of the platform server: there is none', async () => {
     const own = await createTestWorkspace()
     const args = { name: 'codec_decode', arguments: { payloads: [await encoded(own)] } }
     const reply = await rpc('/v1/mcp/platform/mcp', workspace.operator, 'tools/call', args)

@@ -76,7 +76,7 @@ describe('TENON_URL in the environment differs from the file', () => {
     const { code, stdout, stderr } = await runCli(args, file, { TENON_URL: otherUrl })
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toBe(
-      `${name} of .env.local is for ${file['TENON_URL']} alone, and TENON_URL is ${otherUrl}. Set ${name} in the environment as well, or unset TENON_URL.\n`,
+      `${name} of .env.local is sent only to ${file['TENON_URL']}, and TENON_URL is ${otherUrl}. Set ${name} in the environment as well, or unset TENON_URL.\n`,
     )
     expect(received).toEqual([])
   })
@@ -84,19 +84,23 @@ describe('TENON_URL in the environment differs from the file', () => {
   test('TENON_TOKEN in the file: refused like the other credentials', async () => {
     const file = { ...fileSettings(), TENON_TOKEN: 'abc' }
     const { stderr } = await runCli(['token'], file, { TENON_URL: otherUrl })
-    expect(stderr).toMatch(/^TENON_TOKEN of \.env\.local is for /)
+    expect(stderr).toMatch(/^TENON_TOKEN of \.env\.local is sent only to /)
   })
 
   test("wrong secret: shows the issuer's reason, no token", async () => {
     const file = { ...fileSettings(), TENON_CLIENT_SECRET: 'wrong' }
     const { code, stdout, stderr } = await runCli(['token'], file)
-    expect([code, stdout, stderr]).toEqual([1, '', 'No token: client authentication failed\n'])
+    expect([code, stdout, stderr]).toEqual([
+      1,
+      '',
+      'The token request failed: client authentication failed\n',
+    ])
   })
 
   test('quotes around a value of the file: not part of the value', async () => {
     const file = { ...fileSettings(), TENON_URL: `"${inject('tenon').url}"`, TENON_TOKEN: "'abc'" }
     const { stderr } = await runCli(['token'], file, { TENON_URL: otherUrl })
-    expect(stderr).toMatch(`TENON_TOKEN of .env.local is for ${inject('tenon').url} alone`)
+    expect(stderr).toMatch(`TENON_TOKEN of .env.local is sent only to ${inject('tenon').url}, `)
     expect(await runCli(['token'], file)).toMatchObject({ code: 0, stdout: 'abc\n' })
   })
 
@@ -106,7 +110,7 @@ describe('TENON_URL in the environment differs from the file', () => {
       TENON_CLIENT_ID: 'mine',
     })
     expect([code, received]).toEqual([1, []])
-    expect(stderr).toMatch(/^TENON_CLIENT_SECRET of \.env\.local is for /)
+    expect(stderr).toMatch(/^TENON_CLIENT_SECRET of \.env\.local is sent only to /)
   })
 
   test('other port, scheme or host with the same beginning: counts as another platform', async () => {
@@ -118,7 +122,7 @@ describe('TENON_URL in the environment differs from the file', () => {
       'http://tenon.example:8787@evil.example',
       'tenon.example:8787',
     ])
-      expect((await runCli(['token'], file, { TENON_URL })).stderr).toContain('of .env.local is for')
+      expect((await runCli(['token'], file, { TENON_URL })).stderr).toContain('of .env.local is sent only to')
   })
 
   test('credentials in the environment: sent there', async () => {

@@ -8,7 +8,7 @@ import { beforeAll, expect, test } from 'vitest'
 import { addAccount } from '../support/clients/browser.ts'
 import { ok } from '../support/clients/mcp.ts'
 import { Admins, type Person, post, tokenFor } from '../support/fixtures/admins.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { onlyScheduleOf, publishScheduled, scheduleId } from '../support/fixtures/schedules.ts'
 import {
   asSuperuser,
@@ -22,7 +22,7 @@ import {
 import { withReadingClient } from '../support/stack/temporal.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let admins: Admins
 let mallory: Person
 let carol: Person
@@ -33,7 +33,7 @@ const person = () =>
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   admins = new Admins(workspace)
   ;[mallory, carol, bob] = await Promise.all([person(), person(), person()])
 })

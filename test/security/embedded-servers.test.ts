@@ -284,7 +284,7 @@ function startOf(ref: object): object {
     trigger: { kind: 'manual' },
   }
   return {
-    workflowType: { name: 'flowRun' },
+    workflowType: { name: 'flowExecution' },
     taskQueue: { name: `nobody-works-here-${unique('q')}` },
     header: { fields: { 'tenon-tenant': payload(ref) } },
     input: { payloads: [payload(input)] },

@@ -11,19 +11,19 @@ import { OPERATIONS } from '../../src/features/index.ts'
 import { compiled } from '../conformance/flows/scenario.ts'
 import { activitiesDone, plain, type Seal, sealBy, startForged } from '../support/clients/forged-work.ts'
 import { workflowDefinitions } from '../support/clients/histories.ts'
-import { createEntry, Runs } from '../support/fixtures/executions.ts'
+import { createEntry, Executions } from '../support/fixtures/executions.ts'
 import { call, createTestWorkspace, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { openInProcessPlatform } from '../support/stack/in-process-platform.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 
 let workspace: TestWorkspace
 let other: TestWorkspace
-let runs: Runs
+let runs: Executions
 let platform: Platform
 let sealed: Seal
 beforeAll(async () => {
   ;[workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   platform = openInProcessPlatform()
   sealed = sealBy(platform)
 })
@@ -36,7 +36,7 @@ const notes = async (of: TestWorkspace = workspace) =>
 
 const forgedCall = { function: 'collection.create', arguments: { name: 'notes', document: { forged: true } } }
 const FLOW = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n  - a: { ${createEntry('forged', 'notes')} }\n`
-const flowRun = () => ({
+const flowExecution = () => ({
   ...{ execution_id: 'run_x', flow: { id: 'flow_x', name: 'x', version: 1 }, protocol: 4 },
   ...{ ir: compiled(FLOW), input: {}, trigger: { kind: 'manual' } },
 })
@@ -55,8 +55,8 @@ async function forgeries(
     ['no payload', []],
     ['not sealed', [plain(value)]],
     ['not sealed, with a purpose', [plain(value, { 'tenon-purpose': purpose })]],
-    ['marked as inside the worker', [plain(value, { 'tenon-purpose': purpose, tenon: 'inside' })]],
-    ['marked as a plaintext summary', [plain(value, { 'tenon-purpose': purpose, tenon: 'open' })]],
+    ['marked as inside the worker', [plain(value, { 'tenon-purpose': purpose, tenon: 'local' })]],
+    ['marked as a plaintext summary', [plain(value, { 'tenon-purpose': purpose, tenon: 'cleartext' })]],
     ['marked as a failure', [plain(value, { 'tenon-purpose': purpose, tenon: 'failure' })]],
     ['sealed for another workflow', [bound]],
     ['sealed for another workflow, relabelled', [{ ...own, data: bound.data ?? null }]],
@@ -130,13 +130,13 @@ test('activity sealed by the platform: runs operations of the catalogue only', a
 
 test('workflow start with input not sealed for it: fails before any activity', async () => {
   const workflowId = () => workflowIdIn(workspace)
-  const kinds = (await forgeries(workflowId(), 'start:flowRun', {})).map(([kind]) => kind)
+  const kinds = (await forgeries(workflowId(), 'start:flowExecution', {})).map(([kind]) => kind)
   const outcomes = await Promise.all(
     kinds.map(async (kind) => {
       const id = workflowId()
-      const forged = new Map(await forgeries(id, 'start:flowRun', flowRun()))
+      const forged = new Map(await forgeries(id, 'start:flowExecution', flowExecution()))
       const input = forged.get(kind) ?? []
-      return [kind, await startForged({ workflowId: id, type: 'flowRun', queue: QUEUES.flows, input })]
+      return [kind, await startForged({ workflowId: id, type: 'flowExecution', queue: QUEUES.flows, input })]
     }),
   )
   const refused = { failed: UNAUTHENTICATED, activities: [] }
@@ -148,10 +148,10 @@ test('forged start of each workflow type: fails before any activity', async () =
   const target = { tenantId: workspace.tenantId, workspaceId: workspace.workspaceId }
   const input = {
     ...{ target, to: 'suspended', after: 0, by: 'x', reason: null, operation_id: 'op_x', kind: 'tenant' },
-    ...{ steps: ['activate_tenant'], schema_id: 'sch_x', indexes: ['i'], ...flowRun() },
+    ...{ steps: ['activate_tenant'], schema_id: 'sch_x', indexes: ['i'], ...flowExecution() },
   }
   const types = await workflowDefinitions()
-  expect(types).toEqual(expect.arrayContaining(['flowRun', 'functionRun', 'provision', 'suspension']))
+  expect(types).toEqual(expect.arrayContaining(['flowExecution', 'functionRun', 'provision', 'suspension']))
   const provisioned = ['provision', 'suspension']
   const outcomes = await Promise.all(
     types.map((type) =>
@@ -167,7 +167,7 @@ test('forged start of each workflow type: fails before any activity', async () =
 
 test('workflow id that names no tenant: fails', async () => {
   const workflowId = `mine:${v7()}`
-  const forged = { workflowId, type: 'flowRun', queue: QUEUES.flows, input: [plain(flowRun())] }
+  const forged = { workflowId, type: 'flowExecution', queue: QUEUES.flows, input: [plain(flowExecution())] }
   expect(await startForged(forged)).toEqual({ failed: UNAUTHENTICATED, activities: [] })
 })
 
@@ -222,7 +222,7 @@ test('activity result from elsewhere than the worker: not accepted', async () =>
         const { raw } = await handle.describe()
         return raw.pendingActivities?.[0]?.activityId ?? undefined
       })
-      const result = { payloads: [plain({ forged: true }, { tenon: 'open' })] }
+      const result = { payloads: [plain({ forged: true }, { tenon: 'cleartext' })] }
       await service.respondActivityTaskCompletedById({
         ...{ namespace: 'default', workflowId, activityId, result },
       })

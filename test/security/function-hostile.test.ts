@@ -194,7 +194,7 @@ describe('what is deployed', () => {
         name,
       )
       expect([config.slice(0, 40), status, body.code]).toEqual([config.slice(0, 40), 422, 'function_invalid'])
-      expect(body.faults[0]).toMatchObject({
+      expect(body.diagnostics[0]).toMatchObject({
         line: expect.any(Number),
         message: expect.stringMatching(/^`config/),
       })

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../src/core/limits.ts'
 import { inWorkspace } from '../support/clients/browser.ts'
 import { publishMcpServer, RPC, scopesOf, tokenFor } from '../support/clients/mcp.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { ASYNC } from '../support/fixtures/function-runs.ts'
 import { deployed, EVALUATES, invoke } from '../support/fixtures/functions.ts'
 import { publishScheduled, schedulesOf } from '../support/fixtures/schedules.ts'
@@ -184,7 +184,7 @@ test('rerun of an execution, and a schedule that is triggered: count the depth o
   const cron = await publishScheduled(workspace, name, "{ cron: '0 0 1 1 *' }")
   expect(cron.status, JSON.stringify(cron.body)).toBe(201)
   const [schedule] = await schedulesOf(workspace, name)
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const ended = await runs.ended(await runs.start(name))
   for (const path of [`/executions/${ended.id}/rerun`, `/schedules/${schedule?.id}/trigger`]) {
     const at = (depth: number) =>

@@ -133,7 +133,9 @@ describe('client of an agent', () => {
   ])('scope of %s: refused with the available scopes', async (_what, scopes) => {
     const reply = await createAgentClient(scopes)
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
-    expect(reply.body.detail).toMatch(/is no scope of the server strict, which offers .*mcp:strict:notes_get/)
+    expect(reply.body.detail).toMatch(
+      /is not a scope of the server strict, which offers .*mcp:strict:notes_get/,
+    )
     expect(reply.body.errors[0].pointer).toBe(`/scopes/${scopes.length - 1}`)
     expect(reply.body.detail).not.toContain(other.id)
   })

@@ -14,7 +14,7 @@ beforeAll(async () => {
   mcpServer = await publishMcpServer(await createTestWorkspace(), 'host')
   endpoints = [
     ['hosted', mcpServer.path, await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_list'))],
-    ['official', '/v1/mcp/platform/mcp', await operator()],
+    ['platform', '/v1/mcp/platform/mcp', await operator()],
   ]
 })
 

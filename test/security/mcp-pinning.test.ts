@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { callTool, ok, publish, publishMcpServer, scopesOf, tokenFor } from '../support/clients/mcp.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
 
 const TOOLS = { 'functions:quote:invoke': { enabled: true } }
@@ -71,7 +71,7 @@ test('T24: flow tool, flow published again: the old version runs on every path u
   const as = workspace.operator
   const experimental = { workspace_id: workspace.workspaceId, experimental: ['mcp.flow_tools'] }
   await ok(call('POST', '/v1/services/configure', { as, body: experimental }))
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const publishPrice = (said: string) =>
     runs.publish(`  - a: { set: { said: ${said} } }\n`, { name: 'price' })
   await publishPrice('first')

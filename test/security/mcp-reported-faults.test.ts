@@ -16,7 +16,7 @@ import {
   tokenFor,
 } from '../support/clients/mcp.ts'
 import { modernRpc } from '../support/clients/mcp-modern.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { type Caller, call, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { McpUpstream } from '../support/servers/mcp-upstream.ts'
 import { configure } from '../support/stack/workspace-settings.ts'
@@ -118,7 +118,7 @@ test('withheld tool: unknown by every way, and each attempt is recorded', async 
     'collections:notes:delete': { enabled: true },
     ...TOOLS,
   })
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   for (const tool of ['notes_delete', 'notes_create'])
     await runs.publish(
       `  - a: { call: mcp, with: { server: withheld, tool: ${tool}, arguments: ${tool === 'notes_delete' ? '{ id: x }' : '{ document: { a: 1 } }'} } }\n`,

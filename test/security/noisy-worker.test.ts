@@ -1,7 +1,7 @@
 /** Costly expressions of one tenant hardly delay executions of another on the same worker. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
@@ -38,7 +38,7 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(async () => {
   // The next test file would share the worker with them.
-  const runs = new Runs(loud, own.started.running)
+  const runs = new Executions(loud, own.started.running)
   for (const id of loops) await runs.send(id, 'cancel')
   for (const id of loops) await runs.ended(id)
   await own?.end()
@@ -65,9 +65,9 @@ test("six loops of costly expressions: another tenant's execution takes less tha
     context.skip(
       'Tenants share the workflow thread by a patch of the SDK, which is off (sdk-patches/index.ts).',
     )
-  const runs = new Runs(loud, own.started.running)
+  const runs = new Executions(loud, own.started.running)
   const heavy = await runs.publish(HEAVY)
-  const light = await new Runs(quiet, own.started.running).publish('  - one: { set: { a: 1 } }')
+  const light = await new Executions(quiet, own.started.running).publish('  - one: { set: { a: 1 } }')
   // The first executions of a worker wait for code compilation.
   await latencies(light)
   const idle = median(await latencies(light))

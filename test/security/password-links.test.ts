@@ -43,7 +43,7 @@ const LINKS: Readonly<Record<string, () => Promise<string>>> = {
     const browser = new Browser(REDIRECT)
     const page = await browser.open(authorization(app.clientId).url)
     await submitStep(browser, page, 'forgot', { action: 'forgot', email })
-    return (await mailTo(email, 'Set another password')).link
+    return (await mailTo(email, 'Set a new password')).link
   },
   'invitation of an account': async () => {
     const body = {

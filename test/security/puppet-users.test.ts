@@ -29,7 +29,7 @@ import {
   userTokens,
 } from '../support/clients/users.ts'
 import { Admins, type Person, post, tokenFor } from '../support/fixtures/admins.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { publishScheduled } from '../support/fixtures/schedules.ts'
 import {
   addTestWorkspace,
@@ -192,7 +192,7 @@ async function reset(user: TestUser): Promise<TestUser> {
   const page = await browser.open(authorization(app.clientId).url)
   await submitStep(browser, page, 'forgot', { action: 'forgot', email: user.email })
   const next = { ...newUser(), email: user.email }
-  await use((await mailTo(user.email, 'Set another password')).link, next)
+  await use((await mailTo(user.email, 'Set a new password')).link, next)
   return next
 }
 
@@ -284,7 +284,7 @@ test.concurrent.each(Object.keys(WAYS))(
   'execution of a user %s: she decides only if she could not be the user',
   async (name) => {
     const { user, afterwards, decides } = WAYS[name] as Way
-    const runs = new Runs(workspace)
+    const runs = new Executions(workspace)
     const one = await user()
     const run = await startAs(await signIn(one))
     await afterwards?.(one)

@@ -52,9 +52,9 @@ ${task(name, given)}
       })
       expect(body).toMatchObject({
         valid: false,
-        faults: [{ code: 'secret_stored', line: 4, message: expect.stringContaining(`\`${name}\``) }],
+        diagnostics: [{ code: 'secret_stored', line: 4, message: expect.stringContaining(`\`${name}\``) }],
       })
-      expect(body.faults[0].message).toContain('`token`')
+      expect(body.diagnostics[0].message).toContain('`token`')
       const draft = await call('POST', `${workspace.flows}/definitions`, {
         as: workspace.operator,
         body: { source },
@@ -90,7 +90,7 @@ describe('execution that reaches a storing call with a secret', () => {
     })
     expect(body.error.type).toMatch(/configuration$/)
     expect(body.error.detail).toBe(
-      `\`${name}\` would store the secret \`token\`, and others read what it stores. Leave the secret out; a call to another server or a function may be given it.`,
+      `\`${name}\` would store the secret \`token\`, which others could then read. Leave the secret out. Only calls of other servers and functions can receive secrets.`,
     )
     expect(JSON.stringify(body)).not.toContain(value)
     await expectNothingStored()

@@ -16,7 +16,7 @@ import {
   scopesOf,
 } from '../support/clients/mcp.ts'
 import { Admins, post } from '../support/fixtures/admins.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { functionScheduleId } from '../support/fixtures/function-triggers.ts'
 import { onlyScheduleOf, publishScheduled, scheduleId } from '../support/fixtures/schedules.ts'
 import {
@@ -210,7 +210,7 @@ beforeAll(async () => {
   key = { apikey: (await admins.newKey(starter.as)).key }
   failing = await deploy('failing', "export default () => { throw new Error('not yet') }")
   await deploy('hop', FUNCTION, { triggers: [{ topics: ['hop.fn', 'collections.tofn.created'] }] })
-  const runs = new Runs(asPublisher)
+  const runs = new Executions(asPublisher)
   await runs.publish(TASKS.join('\n'), { name: 'hop', more: ON })
   server = await publishMcpServer(workspace, 'hops', {
     'flows:hop:run': { enabled: true },

@@ -38,7 +38,8 @@ export class Audit {
   /** @throws Problem `dependency_unavailable` if too many entries wait to accept another change that must be recorded */
   refuseUnlessReady(): void {
     if (this.#queue.size < LIMITS.auditPendingMax / 2) return
-    const detail = 'The audit log takes no entries at present, so nothing is changed that has to be in it.'
+    const detail =
+      'The audit log accepts no entries at the moment, so requests that need an entry make no change.'
     throw new Problem('dependency_unavailable', { detail })
   }
 

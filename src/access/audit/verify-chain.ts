@@ -5,7 +5,10 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Statements } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 
-export const Digest = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256.' })
+export const Digest = Type.String({
+  pattern: '^[0-9a-f]{64}$',
+  description: 'SHA-256 digest in hexadecimal.',
+})
 
 /** The input of an operation that verifies a chain, besides its name. */
 export const VerifyInput = {
@@ -13,29 +16,29 @@ export const VerifyInput = {
     Type.Integer({
       minimum: 0,
       maximum: Number.MAX_SAFE_INTEGER,
-      description: '`next` of the call before.',
+      description: '`next` of the previous call.',
     }),
   ),
   anchor: Type.Optional(
     Type.String({
       pattern: '^[1-9][0-9]{0,17}:[0-9a-f]{64}$',
-      description: 'A head that was kept elsewhere, `<seq>:<hash>`: it must still be in the chain.',
+      description: 'Head that was recorded elsewhere, as `<seq>:<hash>`; it must still be in the chain.',
     }),
   ),
 }
 
 export const Verified = Type.Object({
   ok: Type.Boolean(),
-  checked: Type.Integer({ description: 'Entries that this call looked at.' }),
+  checked: Type.Integer({ description: 'Number of entries that this call checked.' }),
   next: Type.Union([Type.Integer(), Type.Null()], {
-    description: '`after` of the next call; null where the end was reached, or something is wrong.',
+    description: '`after` of the next call. `null`: the end is reached, or an entry is invalid.',
   }),
   first_bad: Type.Union([
     Type.Object({
       seq: Type.Integer(),
       reason: Type.Enum(['missing', 'link', 'content', 'head', 'anchor'], {
         description:
-          'Not there; does not follow the one before; was changed; the chain ends elsewhere than it did; is not what was anchored.',
+          'Reason why the entry is invalid. `missing`: it does not exist; `link`: it does not follow the one before; `content`: it was changed; `head`: the chain does not end at its recorded head; `anchor`: it differs from the anchor.',
       }),
     }),
     Type.Null(),
@@ -72,7 +75,7 @@ export async function verifyChain(
   { after = 0, anchor }: { readonly after?: number; readonly anchor?: string },
 ): Promise<Verified> {
   const row = await scope.row<VerificationRow>(verification(chain, after, anchor))
-  if (row === undefined) throw new TypeError('an aggregate gives a row')
+  if (row === undefined) throw new TypeError('an aggregate must return a row')
   const { checked, last, head_seq, head_hash, ended } = row
   const at = row.bad_seq ?? (row.anchored ? null : Number(anchor?.split(':')[0]))
   const reason = row.bad_seq === null ? ('anchor' as const) : row.reason

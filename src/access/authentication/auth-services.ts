@@ -21,7 +21,7 @@ import { Authenticator, type TokenIssuer } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { AGENTS_SESSION, APPROVAL_SESSION, HolderSession, USER_SESSION } from './holder-session.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
-import { OfficialClients } from './official-clients.ts'
+import { PlatformClients } from './platform-clients.ts'
 import { SessionCookie } from './session-cookie.ts'
 import { McpClients, type SubjectStatus } from './subject-status.ts'
 
@@ -33,7 +33,7 @@ export interface AuthServices {
   /** The keys of signatures of manifests. */
   readonly manifestKeys: () => Promise<{ readonly keys: readonly JWK[] }>
   readonly mcpClients: McpClients
-  readonly officialClients: OfficialClients
+  readonly platformClients: PlatformClients
   readonly payloadSession: PayloadSession
   readonly approvalSession: HolderSession
   readonly userSession: HolderSession
@@ -80,7 +80,7 @@ export function openAuthServices(
     mcpServers,
     manifestKeys: () => services.signingKeys.published(),
     mcpClients: new McpClients(mcpServers, identity, external, subjectStatus),
-    officialClients: new OfficialClients(publicUrl(config), { identity, auth, subjectStatus }),
+    platformClients: new PlatformClients(publicUrl(config), { identity, auth, subjectStatus }),
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
     approvalSession: new HolderSession(secrets, publicUrl(config), APPROVAL_SESSION),
     userSession: new HolderSession(secrets, publicUrl(config), USER_SESSION),

@@ -3,7 +3,7 @@
 import { decodeJwt, errors } from 'jose'
 import { LIMITS } from '../../core/limits.ts'
 import type { KeyKind, Principal, Role } from '../../core/policy.ts'
-import { narrowing } from '../../core/policy.ts'
+import { restrictingScopes } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import {
@@ -168,7 +168,7 @@ export class Authenticator {
     }
     const granted = rolesOf(claims, bounds)
     const origins = await this.#requireActive(bounds, 'token_invalid', granted.roles)
-    const scopes = narrowing(claims.scopes)
+    const scopes = restrictingScopes(claims.scopes)
     return {
       kind: 'token',
       seen: `a token of ${sub}`,

@@ -85,7 +85,9 @@ function authorization(header: string | undefined): { scheme?: 'bearer' | 'apike
   const [, scheme = '', value = ''] = /^(\S+) +(\S.*)$/.exec(header) ?? []
   const known = scheme.toLowerCase()
   if (known === 'bearer' || known === 'apikey') return { scheme: known, value: value.trim() }
-  throw new Problem('token_invalid', { detail: 'Authorization takes the schemes Bearer and ApiKey.' })
+  throw new Problem('token_invalid', {
+    detail: 'The header Authorization supports the schemes Bearer and ApiKey.',
+  })
 }
 
 const SECRET = 'x-gateway-secret'

@@ -157,7 +157,7 @@ const BOUNDS = { timeoutMs: LIMITS.jwksMs.timeout, bytesMax: LIMITS.externalIssu
 class JwksCache {
   readonly #issuer: string
   readonly #jwksUri: string | undefined
-  readonly #parts: JwksCacheOptions
+  readonly #services: JwksCacheOptions
   /** The configured host may be private; one that a discovery document names must be public. */
   readonly #allowed: readonly string[]
   #known: KeySet | undefined
@@ -170,7 +170,7 @@ class JwksCache {
   constructor(issuer: string, jwksUri: string | undefined, parts: JwksCacheOptions) {
     this.#issuer = issuer
     this.#jwksUri = jwksUri
-    this.#parts = parts
+    this.#services = parts
     this.#allowed = [hostAndPort(new URL(jwksUri ?? issuer))]
   }
 
@@ -189,7 +189,7 @@ class JwksCache {
 
   async #current(): Promise<KeySet> {
     if (this.#known !== undefined && this.#ageMs() < LIMITS.jwksMs.fresh) return this.#known
-    const hasFailed = this.#parts.now() - this.#failedMs < LIMITS.jwksMs.fresh
+    const hasFailed = this.#services.now() - this.#failedMs < LIMITS.jwksMs.fresh
     if (!hasFailed || !this.#usable(this.#known)) return this.#reloaded()
     // In the background: the issuer was unavailable a moment ago.
     void this.#reloadIfDue()
@@ -205,7 +205,7 @@ class JwksCache {
   /** Reloads the keys unless that was tried a moment ago. Never rejects. */
   async #reloadIfDue(): Promise<void> {
     const pauseMs = this.#usable(this.#known) ? LIMITS.jwksMs.cooldown : LIMITS.jwksMs.retry
-    const due = this.#parts.now() - this.#startedMs >= pauseMs
+    const due = this.#services.now() - this.#startedMs >= pauseMs
     if (this.#loading !== undefined || due) await this.#load()
   }
 
@@ -214,14 +214,14 @@ class JwksCache {
   }
 
   #ageMs(): number {
-    return this.#parts.now() - this.#readMs
+    return this.#services.now() - this.#readMs
   }
 
   #load(): Promise<void> {
     this.#loading ??= this.#read()
       .catch((error: unknown) => {
-        this.#failedMs = this.#parts.now()
-        this.#parts.onFailure(this.#issuer, error)
+        this.#failedMs = this.#services.now()
+        this.#services.onFailure(this.#issuer, error)
       })
       .finally(() => {
         this.#loading = undefined
@@ -230,10 +230,10 @@ class JwksCache {
   }
 
   async #read(): Promise<void> {
-    this.#startedMs = this.#parts.now()
+    this.#startedMs = this.#services.now()
     const uri = this.#jwksUri ?? (await this.#discover())
     this.#known = createLocalJWKSet((await this.#json(new URL(uri))) as never)
-    this.#readMs = this.#parts.now()
+    this.#readMs = this.#services.now()
     this.#failedMs = Number.NEGATIVE_INFINITY
   }
 
@@ -242,15 +242,17 @@ class JwksCache {
     const url = new URL(`${this.#issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
     const { issuer, jwks_uri: uri } = (await this.#json(url)) as Record<string, unknown>
     if (issuer !== this.#issuer) throw new TypeError('the discovery document is that of another issuer')
-    if (typeof uri !== 'string' || !URL.canParse(uri)) throw new TypeError('it names no keys')
+    if (typeof uri !== 'string' || !URL.canParse(uri))
+      throw new TypeError('the discovery document has no jwks_uri')
     const { protocol, origin } = new URL(uri)
-    if (protocol !== 'https:' && origin !== url.origin) throw new TypeError('its keys are not behind https')
+    if (protocol !== 'https:' && origin !== url.origin)
+      throw new TypeError('the keys of the issuer are not served over https')
     return uri
   }
 
   async #json(url: URL): Promise<unknown> {
     const outbound = { method: 'GET', url, headers: { accept: 'application/json' } }
-    const { status, body } = await this.#parts.egress.send(outbound, { allowed: this.#allowed }, BOUNDS)
+    const { status, body } = await this.#services.egress.send(outbound, { allowed: this.#allowed }, BOUNDS)
     if (status !== 200) throw new TypeError(`${url.pathname} answered ${status}`)
     return JSON.parse(body.toString())
   }

@@ -9,7 +9,7 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
-import { canonicalResource } from './official-resource.ts'
+import { canonicalResource } from './platform-resource.ts'
 
 /** A server that is published, in an active workspace and tenant. */
 export interface PublishedServer {

@@ -43,7 +43,9 @@ export function agentsPage(
   const text =
     grants.length === 0
       ? paragraph(`No client may act for you, ${escapeHtml(email)}.`)
-      : paragraph(`These clients may act for you, ${escapeHtml(email)}, each as you have allowed it.`)
+      : paragraph(
+          `These clients may act for you, ${escapeHtml(email)}, with the access that you have allowed.`,
+        )
   const more = hasMore
     ? paragraph(`Only the newest ${grants.length} are shown. “Remove all” removes the others as well.`)
     : ''
@@ -57,11 +59,11 @@ function grantSection(grant: GivenAccess): string {
   const { id, clientName, destinations, resource, resourceName, access } = grant
   const name = resourceName === '' ? '' : `<b>${escapeHtml(resourceName)}</b><br>`
   const facts = {
-    'It acts at': `${name}<code>${escapeHtml(resource)}</code>`,
-    'It returns you to': destinations.map((name) => `<code>${escapeHtml(name)}</code>`).join(', '),
-    'You allowed it': timeText(grant.givenAt),
-    'It ends by itself': `by ${timeText(grant.endsAt)}`,
-    'Last renewed': grant.renewedAt === null ? 'not since you allowed it' : timeText(grant.renewedAt),
+    Server: `${name}<code>${escapeHtml(resource)}</code>`,
+    'Redirects to': destinations.map((name) => `<code>${escapeHtml(name)}</code>`).join(', '),
+    'Allowed at': timeText(grant.givenAt),
+    Expires: `by ${timeText(grant.endsAt)}`,
+    'Last renewed': grant.renewedAt === null ? 'not yet' : timeText(grant.renewedAt),
   }
   const list = Object.entries(facts).map(([term, value]) => `<dt>${term}</dt><dd>${value}</dd>`)
   const text = `${clientWarning(grant)}<dl>${list.join('')}</dl><p>It may:</p>${accessList(access)}`

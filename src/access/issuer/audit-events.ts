@@ -72,12 +72,12 @@ const DOCUMENT = {
 const UNKNOWN: Requester = { address: '', requestId: '' }
 
 export class IssuerAudit {
-  readonly #parts: IssuerServices
+  readonly #services: IssuerServices
   /** Of requests that the provider handles. */
   readonly #requesters = new WeakMap<IncomingMessage, Requester>()
 
   constructor(parts: IssuerServices) {
-    this.#parts = parts
+    this.#services = parts
   }
 
   attach(request: IncomingMessage, by: Requester): void {
@@ -254,14 +254,14 @@ export class IssuerAudit {
   }
 
   async #ownerOfAccount(id: string): Promise<AuditOwner> {
-    const account = await findPerson(this.#parts, id)
+    const account = await findPerson(this.#services, id)
     return account === undefined ? {} : ownerOf(account)
   }
 
   async #ownerOfClient({ oidc }: KoaContextWithOIDC): Promise<AuditOwner> {
     const id = oidc.client?.clientId
     if (id === undefined) return {}
-    const { oauthClients, mcpServers } = this.#parts
+    const { oauthClients, mcpServers } = this.#services
     const found = (await mcpServers.client(id)) ?? (await oauthClients.find(id))
     return found === undefined ? {} : ownerOf(found)
   }
@@ -278,18 +278,18 @@ export class IssuerAudit {
   }
 
   #enqueue(by: Requester, event: Event): void {
-    this.#parts.audit.enqueue(auditEventOf(by, event))
+    this.#services.audit.enqueue(auditEventOf(by, event))
   }
 
   /** Records an event that anonymous clients can cause. */
   #recordThrottled(by: Requester, event: Event): void {
-    if (event.status === 429) this.#parts.audit.countOnly(auditEventOf(by, event))
-    else this.#parts.audit.enqueueThrottled(auditEventOf(by, event))
+    if (event.status === 429) this.#services.audit.countOnly(auditEventOf(by, event))
+    else this.#services.audit.enqueueThrottled(auditEventOf(by, event))
   }
 
   /** The reply does not wait for the work. */
   #inBackground(work: () => Promise<void>): void {
-    work().catch((error: unknown) => this.#parts.log.error({ err: error }, 'audit entry failed'))
+    work().catch((error: unknown) => this.#services.log.error({ err: error }, 'audit entry failed'))
   }
 
   /** @param context of a request that the provider handles */

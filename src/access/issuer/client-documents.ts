@@ -102,7 +102,7 @@ export class ClientDocuments {
   #start(id: string, by: Requester): Promise<void> {
     const { TENON_REGISTRATIONS_PER_ADDRESS: max } = this.#services.config
     if (this.#reading.size >= concurrentMax || !this.#throttle.admit(networkOf(by.address), max))
-      throw new DocumentFailure('too many are read now; try again later', true)
+      throw new DocumentFailure('too many client documents are being read; try again later', true)
     const reading = this.#readAndStore(id, by).finally(() => this.#reading.delete(id))
     this.#reading.set(id, reading)
     return reading
@@ -161,7 +161,7 @@ function parsed(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString())
   } catch {
-    throw new DocumentFailure('it is no JSON')
+    throw new DocumentFailure('it is not JSON')
   }
 }
 

@@ -39,7 +39,7 @@ interface SubjectClaims extends IssuedToken {
   readonly credential?: string | undefined
 }
 
-/** The claims of a token for the REST API, or for the official MCP server. */
+/** The claims of a token for the REST API, or for the platform's MCP server. */
 export interface Claims extends SubjectClaims {
   readonly roles: readonly string[]
   readonly scopes: readonly string[]
@@ -207,10 +207,10 @@ export class EmbeddedIssuer {
   }
 
   /**
-   * Verifies a token for the official MCP server, as {@link verify} does; `aud` must be that resource alone.
+   * Verifies a token for the platform's MCP server, as {@link verify} does; `aud` must be that resource alone.
    * @throws a jose error if it is invalid
    */
-  async verifyOfficial(token: string, resource: string): Promise<Claims> {
+  async verifyPlatform(token: string, resource: string): Promise<Claims> {
     return claimsOf(await this.#payloadFor(token, resource))
   }
 

@@ -77,15 +77,15 @@ export interface GivenAccessList {
 type GrantParts = IssuerServices & { readonly audience: string; readonly issuerAudit: IssuerAudit }
 
 export class Grants {
-  readonly #parts: GrantParts
+  readonly #services: GrantParts
 
   constructor(parts: GrantParts) {
-    this.#parts = parts
+    this.#services = parts
   }
 
   /** The newest grants of an account. */
   async list({ id }: Account): Promise<GivenAccessList> {
-    const { issuerState, mcpServers } = this.#parts
+    const { issuerState, mcpServers } = this.#services
     const max = LIMITS.agentsPage.grantsMax
     const stored = await issuerState.grantsOf(id, max + 1)
     // Many grants may be for the same server.
@@ -96,16 +96,16 @@ export class Grants {
 
   /** Takes one grant of the account back. @returns false if it has no such grant */
   async end(by: Requester, account: Account, id: string): Promise<boolean> {
-    return this.#record(by, account, await this.#parts.issuerState.endGrants(account.id, id))
+    return this.#record(by, account, await this.#services.issuerState.endGrants(account.id, id))
   }
 
   /** Takes all grants of the account back. @returns false if it has none */
   async endAll(by: Requester, account: Account): Promise<boolean> {
-    return this.#record(by, account, await this.#parts.issuerState.endGrants(account.id))
+    return this.#record(by, account, await this.#services.issuerState.endGrants(account.id))
   }
 
   async #record(by: Requester, account: Account, ended: readonly Ended[]): Promise<boolean> {
-    const { issuerAudit, mcpServers } = this.#parts
+    const { issuerAudit, mcpServers } = this.#services
     for (const one of ended) {
       const { clientId, resource } = readGrant(one)
       const server = await mcpServers.byResource(resource)
@@ -118,7 +118,7 @@ export class Grants {
   }
 
   async #describe(stored: StoredGrant, servers: Servers): Promise<GivenAccess> {
-    const { audience, mcpServers, oauthClients } = this.#parts
+    const { audience, mcpServers, oauthClients } = this.#services
     const { id, expiresAt: endsAt, renewedAt } = stored
     const { clientId, resource, scopes, consented, givenAt } = readGrant(stored)
     const [client, found] = await Promise.all([oauthClients.find(clientId), servers(resource)])

@@ -210,7 +210,7 @@ export class Registration {
     if (!this.#throttle.admit(network, this.#perAddressMax))
       return errorReply('temporarily_unavailable', 'too many registrations from this address', 429)
     if (!Value.Check(Metadata, body))
-      return errorReply('invalid_client_metadata', 'redirect_uris is needed; see RFC 7591')
+      return errorReply('invalid_client_metadata', 'redirect_uris is required; see RFC 7591')
     // A client names what it can do at any issuer: what this one does not offer is left out (RFC 7591 §2).
     const redirectUris = usableRedirectUris(body.redirect_uris)
     const error = metadataError(body, redirectUris)

@@ -137,8 +137,8 @@ export const passwordField = (label: string, name: string, attributes: string) =
 
 /** Why a sign-in failed; the same whether or not the account exists. */
 export const LOGIN_ERRORS = {
-  wrong: { status: 401, text: 'This e-mail address and this password do not belong together.' },
-  too_many: { status: 429, text: 'Too many attempts. Wait a quarter of an hour, then try again.' },
+  wrong: { status: 401, text: 'The e-mail address or the password is not correct.' },
+  too_many: { status: 429, text: 'Too many attempts. Try again in 15 minutes.' },
 } as const
 
 /** @param refused why the last attempt failed; the same whether or not there is such an account */
@@ -166,8 +166,8 @@ export function consentPage(prompt: Prompt): Page {
   const warning = `${clientWarning(prompt)}${prompt.registered && staysOnDevice(prompt.redirectUri) ? LOCAL_WARNING : ''}`
   const server = serverName === '' ? '' : `<b>${escapeHtml(serverName)}</b><br>`
   const body = `<p><b>${escapeHtml(clientName)}</b> wants to act for you, ${escapeHtml(email)}, at ${server}<code>${escapeHtml(resource)}</code></p>
-<p>It will be able to:</p>${accessList(access)}<p>You will be sent to ${destinationText(prompt.redirectUri)}. Allow it only if you have just begun this there.</p>${warning}
-<p>You can take it back at any time under <a href="../agents">your agents</a>.</p>`
+<p>It will be able to:</p>${accessList(access)}<p>You will be sent to ${destinationText(prompt.redirectUri)}. Allow access only if you have just started this sign-in there.</p>${warning}
+<p>You can remove the access at any time under <a href="../agents">your agents</a>.</p>`
   return page(
     'Allow access?',
     `${body}${form(`${button('allow', 'Allow')}${others}`)}`,
@@ -189,13 +189,13 @@ export function clientWarning({
       ? 'This client registered itself.'
       : `<code>${escapeHtml(host)}</code> describes this client, as <code>${escapeHtml(clientId)}</code>.`
   const mixed = mixesScripts(clientName)
-    ? ' It has letters of several scripts, which may look like those of another name.'
+    ? ' The name has letters of several scripts, which may look like another name.'
     : ''
   return `<p class="fault">${origin} Its name is not verified.${mixed}</p>`
 }
 
 const LOCAL_WARNING =
-  '<p class="fault">It runs on your own machine, where any program can pretend to be it. Allow it only if you have just started it yourself.</p>'
+  '<p class="fault">The client runs on your own machine, where any program can pretend to be this client. Allow access only if you have just started the client yourself.</p>'
 
 const OWN_SCOPES: Readonly<Record<string, string>> = {
   api: 'Use the REST API as you, with all that your account may do',
@@ -226,7 +226,7 @@ export function accessList(access: readonly ScopeAccess[]): string {
 }
 
 function scopeLines({ scope, tools }: ScopeAccess): string {
-  if (tools.length === 0) return `<p>${OWN_SCOPES[scope] ?? 'Nothing while its server is not published'}</p>`
+  if (tools.length === 0) return `<p>${OWN_SCOPES[scope] ?? 'No access until the server is published'}</p>`
   return tools
     .toSorted((a, b) => strengthOf(b) - strengthOf(a))
     .map(
@@ -276,7 +276,7 @@ const strengthOf = ({ annotations }: ScopedTool) =>
 
 export const NEW_PASSWORD = Object.entries({
   password: `Password, at least ${LIMITS.passwordCharsMin} characters`,
-  again: 'The same again',
+  again: 'Repeat the password',
 }).map(([name, label]) =>
   passwordField(label, name, `autocomplete="new-password" minlength="${LIMITS.passwordCharsMin}"`),
 )
@@ -289,19 +289,19 @@ export function passwordPage(
   const fields = [
     tenantField(entered.tenant),
     usernameField(entered.email),
-    passwordField('Present password', 'current', 'autocomplete="current-password"'),
+    passwordField('Current password', 'current', 'autocomplete="current-password"'),
     ...NEW_PASSWORD,
     '<button>Change the password</button>',
   ]
   const text =
-    '<p>It ends all sessions of the account. An admin with a higher role can reset a lost password.</p>'
+    '<p>A new password ends all sessions of the account. An admin with a higher role can reset a lost password.</p>'
   const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}`
   return page('Change your password', body, refused?.status ?? 200)
 }
 
 export function invitationPage(email: string, wrong = ''): Page {
   const fields = [...NEW_PASSWORD, '<button>Set the password</button>']
-  const body = `<p>For the account of ${escapeHtml(email)}.</p>${errorText(wrong)}${form(fields.join(''))}`
+  const body = `<p>Set a password for the account of ${escapeHtml(email)}.</p>${errorText(wrong)}${form(fields.join(''))}`
   return page('Set your password', body, wrong === '' ? 200 : 400)
 }
 
@@ -321,7 +321,7 @@ purpose, for at most an hour.</p>`
 export function payloadsReadablePage(what: { until: Date; uiUrl: string; endpoint: string }): Page {
   const { until, uiUrl, endpoint } = what
   const body = `<p>Until ${until.toISOString().slice(11, 16)} UTC, this browser may read them.</p>
-<p>If it is the first time, open the <a href="${escapeHtml(uiUrl)}">Temporal UI</a>, choose the glasses at the top, then <b>Use my
+<p>On first use, open the <a href="${escapeHtml(uiUrl)}">Temporal UI</a>, choose the glasses at the top, then <b>Use my
 browser setting</b>, and set</p>
 <ul><li><b>Codec Server browser endpoint</b> to <code>${escapeHtml(endpoint)}</code></li><li><b>Include cross-origin credentials</b></li></ul>`
   return page('Payloads can be read', body)

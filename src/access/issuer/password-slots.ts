@@ -51,7 +51,7 @@ export class PasswordSlots {
       throw new Problem('state_conflict', { detail: 'This link is being used by another request.' })
     if (pending >= LIMITS.passwordsPendingMax)
       throw new Problem('rate_limited', {
-        detail: `Your network has ${pending} passwords under way here. Try again in a moment.`,
+        detail: `The platform is already checking ${pending} passwords for your network. Try again in a moment.`,
       })
     if (this.#waiting >= LIMITS.passwordsWaitingMax) this.#makeRoom(payer)
     this.#pending.set(keyOf(payer), pending + 1)

@@ -229,7 +229,8 @@ function pages(settings: IssuerSettings): Configuration {
 function skipConsentAfterSignIn(policy: interactionPolicy.DefaultPolicy, settings: IssuerSettings): void {
   const checks = policy.get('consent')?.checks
   const native = checks?.get('native_client_prompt')
-  if (checks === undefined || native === undefined) throw new TypeError('the provider asks for consent')
+  if (checks === undefined || native === undefined)
+    throw new TypeError('the provider must have its default consent checks')
   checks.remove(native.reason)
   checks.add(
     new interactionPolicy.Check(
@@ -249,7 +250,7 @@ function skipConsentAfterSignIn(policy: interactionPolicy.DefaultPolicy, setting
 /** Requires consent again if the scopes reach more than was consented to; notes the version that the page shows. */
 function addConsentCheck(policy: interactionPolicy.DefaultPolicy, resources: ResourceIndicators): void {
   const consent = policy.get('consent')
-  if (consent === undefined) throw new TypeError('the provider asks for consent')
+  if (consent === undefined) throw new TypeError('the provider must have its default consent checks')
   consent.details = async ({ oidc }) => ({
     shown: await resources.activeVersion(String(oidc.params?.['resource'] ?? '')),
   })
@@ -334,7 +335,7 @@ class Clients implements Adapter {
   }
 
   async upsert(): Promise<void> {
-    throw new TypeError('the provider makes no clients')
+    throw new TypeError('the provider must not create clients')
   }
   async findByUserCode(): Promise<undefined> {}
   async findByUid(): Promise<undefined> {}

@@ -13,7 +13,7 @@ import {
 import { publicUrl } from '../../infra/config.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import type { ServerVersion } from '../authentication/mcp-server-registry.ts'
-import { canonicalResource, OFFICIAL_SCOPES, officialResource } from '../authentication/official-resource.ts'
+import { canonicalResource, PLATFORM_SCOPES, platformResource } from '../authentication/platform-resource.ts'
 import { type Account, belongsTo, generationId, isWithin } from './accounts-store.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import { type OAuthClient, secretIdOf } from './oauth-clients-store.ts'
@@ -39,31 +39,31 @@ interface NewToken {
 type ResourceParts = IssuerServices & { readonly audience: string }
 
 export class ResourceIndicators {
-  readonly #parts: ResourceParts
-  /** The official MCP server. */
-  readonly #official: string
+  readonly #services: ResourceParts
+  /** The platform's MCP server. */
+  readonly #platform: string
 
   constructor(parts: ResourceParts) {
-    this.#parts = parts
-    this.#official = officialResource(publicUrl(parts.config))
+    this.#services = parts
+    this.#platform = platformResource(publicUrl(parts.config))
   }
 
   /** @throws InvalidTarget, with the same text for a resource that does not exist, is not published, or is not the client's */
   async describe(context: KoaContextWithOIDC, resource: string, client: Client): Promise<ResourceServer> {
     requireSingleResource(context)
     const forPeople = client.grantTypeAllowed('authorization_code')
-    if (resource === this.#parts.audience) {
+    if (resource === this.#services.audience) {
       return forPeople ? this.#apiForPeople(context, client) : this.#apiForMachines(client)
     }
-    if ((await this.#parts.oauthClients.find(client.clientId))?.audience === 'users')
+    if ((await this.#services.oauthClients.find(client.clientId))?.audience === 'users')
       throw new errors.InvalidTarget()
-    if (this.#isOfficial(resource) && forPeople) return forServer(context, resource, OFFICIAL)
+    if (this.#isPlatform(resource) && forPeople) return forServer(context, resource, PLATFORM)
     return forServer(context, resource, await this.#grantable(resource, client, forPeople))
   }
 
   /** The resource of a request that names none: its own server for an agent, else the API. */
   async default(clientId: string | undefined): Promise<string> {
-    const { audience, mcpServers } = this.#parts
+    const { audience, mcpServers } = this.#services
     const agent = clientId === undefined ? undefined : await mcpServers.client(clientId)
     return agent === undefined ? audience : mcpServers.resource(agent.workspaceId, agent.slug)
   }
@@ -74,14 +74,14 @@ export class ResourceIndicators {
    */
   async claims(token: NewToken): Promise<Record<string, unknown>> {
     const account = token.accountId === undefined ? undefined : await this.#accountOf(token)
-    if (this.#isOfficial(token.resource) && account !== undefined) return accountClaims(account)
-    if (token.resource !== this.#parts.audience) return this.#serverClaims(token, account)
+    if (this.#isPlatform(token.resource) && account !== undefined) return accountClaims(account)
+    if (token.resource !== this.#services.audience) return this.#serverClaims(token, account)
     if (token.clientId === OPERATOR_CLIENT) return { roles: ['operator'] }
     if (account !== undefined && isUser(account)) return userClaims(account)
     if (account !== undefined)
       return { ...(token.scopes.has(API_SCOPE) && rolesOf(account)), ...credentialOf(account) }
     // Without a cache, so that a suspended tenant gets no further token.
-    const machine = await this.#parts.oauthClients.findNow(token.clientId)
+    const machine = await this.#services.oauthClients.findNow(token.clientId)
     if (machine?.kind !== 'machine') throw new errors.InvalidTarget()
     // A token ends with the secret that it was issued for.
     return { ...rolesOf(machine), credential: secretIdOf(machine) }
@@ -89,23 +89,23 @@ export class ResourceIndicators {
 
   /** True if an account may use a client for a resource. */
   async allows(account: Account, clientId: string, resource: string): Promise<boolean> {
-    const client = await this.#parts.oauthClients.find(clientId)
+    const client = await this.#services.oauthClients.find(clientId)
     if (client === undefined || !isWithin(account, client) || !isClientFor(client, account)) return false
-    if (resource === this.#parts.audience) return !client.registered
-    if (this.#isOfficial(resource)) return !isUser(account)
-    const server = await this.#parts.mcpServers.byResource(resource)
+    if (resource === this.#services.audience) return !client.registered
+    if (this.#isPlatform(resource)) return !isUser(account)
+    const server = await this.#services.mcpServers.byResource(resource)
     return server !== undefined && !isUser(account) && belongsTo(account, server.ref)
   }
 
   /** The scopes that a resource has by itself; those of a hosted server reach its tools. */
   ownScopes(resource: string): readonly string[] {
-    if (resource === this.#parts.audience) return [API_SCOPE]
-    return this.#isOfficial(resource) ? OFFICIAL.scopes : []
+    if (resource === this.#services.audience) return [API_SCOPE]
+    return this.#isPlatform(resource) ? PLATFORM.scopes : []
   }
 
   /** The active version of the hosted server behind a resource, for a consent that is requested now. */
   async activeVersion(resource: string): Promise<ServerVersion | undefined> {
-    const server = await this.#parts.mcpServers.byResource(resource)
+    const server = await this.#services.mcpServers.byResource(resource)
     return server && { serverId: server.id, version: server.version }
   }
 
@@ -118,7 +118,7 @@ export class ResourceIndicators {
     scopes: ReadonlySet<string>,
     consented: ServerVersion | undefined,
   ): Promise<boolean> {
-    const { mcpServers } = this.#parts
+    const { mcpServers } = this.#services
     const server = await mcpServers.byResource(resource)
     if (server === undefined) return false
     if (consented?.serverId !== server.id) return true
@@ -135,15 +135,15 @@ export class ResourceIndicators {
     })
   }
 
-  #isOfficial(resource: string): boolean {
-    return canonicalResource(resource) === this.#official
+  #isPlatform(resource: string): boolean {
+    return canonicalResource(resource) === this.#platform
   }
 
   async #accountOf({ accountId = '', clientId, resource }: NewToken): Promise<Account> {
-    const account = await findPerson(this.#parts, accountId)
+    const account = await findPerson(this.#services, accountId)
     if (account === undefined || !(await this.allows(account, clientId, resource)))
       throw new errors.InvalidGrant('the account may not use this client for this resource')
-    await this.#parts.oauthClients.touch(clientId)
+    await this.#services.oauthClients.touch(clientId)
     return account
   }
 
@@ -152,7 +152,7 @@ export class ResourceIndicators {
     { resource, consented }: NewToken,
     account: Account | undefined,
   ): Promise<Record<string, unknown>> {
-    const server = await this.#parts.mcpServers.byResource(resource)
+    const server = await this.#services.mcpServers.byResource(resource)
     if (server === undefined || (account !== undefined && !belongsTo(account, server.ref)))
       throw new errors.InvalidTarget()
     if (account !== undefined && consented?.serverId !== server.id)
@@ -170,7 +170,7 @@ export class ResourceIndicators {
 
   /** The REST API has roles, not scopes: a machine's token names none. */
   async #apiForMachines({ clientId }: Client): Promise<ResourceServer> {
-    const { oauthClients, audience } = this.#parts
+    const { oauthClients, audience } = this.#services
     if (clientId !== OPERATOR_CLIENT && (await oauthClients.find(clientId))?.kind !== 'machine')
       throw new errors.InvalidTarget()
     return resourceInfo(audience, '', LIMITS.tokenSeconds)
@@ -178,7 +178,7 @@ export class ResourceIndicators {
 
   /** Account holders grant one scope, even if the client does not request it. */
   async #apiForPeople(context: KoaContextWithOIDC, { clientId }: Client): Promise<ResourceServer> {
-    const { oauthClients, audience } = this.#parts
+    const { oauthClients, audience } = this.#services
     if ((await oauthClients.find(clientId))?.registered !== false) throw new errors.InvalidTarget()
     if (requestsScopes(context)) {
       const requested = new Set(scopesOf(context)).add(API_SCOPE)
@@ -188,7 +188,7 @@ export class ResourceIndicators {
   }
 
   async #grantable(resource: string, client: Client, forPeople: boolean): Promise<Grantable> {
-    const { mcpServers } = this.#parts
+    const { mcpServers } = this.#services
     const server = await mcpServers.byResource(resource)
     if (server === undefined) throw new errors.InvalidTarget()
     const umbrellas = await mcpServers.umbrellas(server, server.version)
@@ -208,8 +208,8 @@ interface Grantable {
   readonly defaults: readonly string[]
 }
 
-/** Of the official MCP server, at which accounts act in their role. */
-const OFFICIAL: Grantable = { scopes: Object.values(OFFICIAL_SCOPES), defaults: [OFFICIAL_SCOPES.read] }
+/** Of the platform's MCP server, at which accounts act in their role. */
+const PLATFORM: Grantable = { scopes: Object.values(PLATFORM_SCOPES), defaults: [PLATFORM_SCOPES.read] }
 
 /** Those that an admin has given a client; all for null. An umbrella is granted as far as it stands for some of them. */
 function within(
@@ -280,14 +280,15 @@ const scopesOf = ({ oidc }: KoaContextWithOIDC): string[] =>
     .filter(Boolean)
 
 function setScope({ oidc }: KoaContextWithOIDC, scopes: readonly string[]): void {
-  if (oidc.params === undefined) throw new errors.InvalidRequest('no parameters')
+  if (oidc.params === undefined) throw new errors.InvalidRequest('the request has no parameters')
   oidc.params['scope'] = scopes.join(' ')
 }
 
 /** A token is for exactly one resource. */
 function requireSingleResource({ oidc }: KoaContextWithOIDC): void {
   const resource: unknown = oidc.params?.['resource']
-  if (Array.isArray(resource) && resource.length > 1) throw new errors.InvalidTarget('one resource, please')
+  if (Array.isArray(resource) && resource.length > 1)
+    throw new errors.InvalidTarget('the request must name exactly one resource')
 }
 
 function resourceInfo(audience: string, scope: string, accessTokenTTL: number): ResourceServer {

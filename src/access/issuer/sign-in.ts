@@ -85,11 +85,11 @@ export type LoginResult =
   | { readonly refused: 'wrong' | 'too_many' }
 
 export class SignIn {
-  readonly #parts: IssuerSettings
+  readonly #services: IssuerSettings
   readonly #throttle = new AttemptThrottle()
 
   constructor(parts: IssuerSettings) {
-    this.#parts = parts
+    this.#services = parts
   }
 
   /** The page to show. @throws Problem `not_found` if no authorization is under way in this browser */
@@ -111,7 +111,8 @@ export class SignIn {
       ...(await this.#accessOf(details)),
       resource,
       email: account?.email ?? '',
-      isAllowed: account !== undefined && (await this.#parts.resources.allows(account, client.id, resource)),
+      isAllowed:
+        account !== undefined && (await this.#services.resources.allows(account, client.id, resource)),
     }
   }
 
@@ -125,7 +126,7 @@ export class SignIn {
     })
     if (typeof account === 'string') return { refused: account }
     const ticket = isUser(account)
-      ? await this.#parts.secondFactors.challenge(account, interaction.uid)
+      ? await this.#services.secondFactors.challenge(account, interaction.uid)
       : undefined
     return ticket === undefined ? { redirect: await this.#end(interaction, account) } : { ticket }
   }
@@ -137,14 +138,14 @@ export class SignIn {
   async loginAs(interaction: InteractionRequest, user: UserAccount): Promise<string> {
     const { client } = await this.#details(interaction)
     if (!isClientFor(client, user)) throw new Problem('not_found')
-    await this.#parts.users.recordSignIn(user)
+    await this.#services.users.recordSignIn(user)
     return this.#end(interaction, user)
   }
 
   /** Signs the account in at the client. @returns the URL to redirect to */
   async #end(interaction: InteractionRequest, account: Account): Promise<string> {
     const { details, client, provider } = await this.#details(interaction)
-    this.#parts.issuerAudit.signedIn(interaction.by, account, client.id)
+    this.#services.issuerAudit.signedIn(interaction.by, account, client.id)
     // The prompt `create` ends with the sign-in as well.
     const redirect = await finish(provider, interaction, { login: { accountId: account.id }, create: {} })
     await replaceSubject(provider, details, account.id)
@@ -159,9 +160,9 @@ export class SignIn {
   ): Promise<'changed' | 'wrong' | 'too_many'> {
     const before = await this.#authenticate(by, credentials, {})
     if (typeof before === 'string') return before
-    const account = await this.#parts.accounts.change(before, password, credentials.network)
+    const account = await this.#services.accounts.change(before, password, credentials.network)
     if (account === undefined) return 'wrong'
-    this.#parts.issuerAudit.passwordSet(by, account)
+    this.#services.issuerAudit.passwordSet(by, account)
     return 'changed'
   }
 
@@ -177,7 +178,7 @@ export class SignIn {
     page: string,
   ): Promise<Account | 'wrong' | 'too_many'> {
     const account = await this.#authenticate(by, credentials, { tenant: tenantId, clientId: page })
-    if (typeof account !== 'string') this.#parts.issuerAudit.signedIn(by, account, page)
+    if (typeof account !== 'string') this.#services.issuerAudit.signedIn(by, account, page)
     return account
   }
 
@@ -195,7 +196,7 @@ export class SignIn {
     const at = { tenant: workspace.tenantId, clientId: page, workspace }
     const user = await this.#authenticate(by, { ...credentials, tenant: '' }, at)
     if (typeof user === 'string') return user
-    if (!isUser(user)) throw new TypeError('users of a workspace have the role user')
+    if (!isUser(user)) throw new TypeError('a user of a workspace must have the role user')
     return user
   }
 
@@ -211,12 +212,12 @@ export class SignIn {
   ): Promise<Account | 'wrong' | 'too_many'> {
     const { tenant: slug, email, password, network } = credentials
     const { clientId, workspace } = at
-    const tenant = at.tenant ?? (slug === '' ? null : await this.#parts.accounts.tenantOf(slug))
+    const tenant = at.tenant ?? (slug === '' ? null : await this.#services.accounts.tenantOf(slug))
     const realm = workspace?.workspaceId ?? tenant
     const attempts = this.#attemptsOf(hash('sha256', `${realm}/${email.toLowerCase()}`), network)
     const refuse = (refused: 'wrong' | 'too_many', accountId?: string) => {
       const { workspaceId } = workspace ?? {}
-      this.#parts.issuerAudit.signInRefused(
+      this.#services.issuerAudit.signInRefused(
         by,
         { tenantId: tenant ?? undefined, workspaceId, accountId, clientId },
         refused,
@@ -224,7 +225,7 @@ export class SignIn {
       return refused
     }
     if (!attempts.every(([name, max]) => this.#throttle.admit(name, max))) return refuse('too_many')
-    const { accounts, users } = this.#parts
+    const { accounts, users } = this.#services
     const { account, accountId } = await this.#throttle.uncountIfFailed(
       attempts.map(([name]) => name),
       workspace === undefined
@@ -256,19 +257,19 @@ export class SignIn {
     await this.#record(interaction, details, 'denied')
     return finish(provider, interaction, {
       error: 'access_denied',
-      error_description: 'it was not allowed',
+      error_description: 'access was denied',
     })
   }
 
   /** Records the decision of an account that is signed in; cancelling the sign-in is none. */
   async #record({ by }: InteractionRequest, details: Interaction, outcome: ConsentOutcome): Promise<void> {
-    const client = await this.#parts.oauthClients.find(String(details.params['client_id']))
+    const client = await this.#services.oauthClients.find(String(details.params['client_id']))
     const account = client && (await this.#accountOf(details, client))
     if (account === undefined) return
     const { client_id: clientId, resource = '', scope = '' } = details.params
     const request = { clientId: String(clientId), resource: String(resource), scope: String(scope) }
-    const server = await this.#parts.mcpServers.byResource(request.resource)
-    this.#parts.issuerAudit.consent(by, account, outcome, {
+    const server = await this.#services.mcpServers.byResource(request.resource)
+    this.#services.issuerAudit.consent(by, account, outcome, {
       ...request,
       workspaceId: server?.ref.workspaceId,
     })
@@ -282,7 +283,7 @@ export class SignIn {
     await session?.destroy()
     const params = new URLSearchParams()
     for (const [name, value] of Object.entries(details.params)) params.set(name, String(value))
-    return `${this.#parts.issuer}/authorize?${params}`
+    return `${this.#services.issuer}/authorize?${params}`
   }
 
   /**
@@ -292,31 +293,33 @@ export class SignIn {
    */
   #attemptsOf(account: string, network: string) {
     return [
-      [`address:${network}`, this.#parts.config.TENON_SIGN_INS_PER_ADDRESS],
+      [`address:${network}`, this.#services.config.TENON_SIGN_INS_PER_ADDRESS],
       [`account:${account}:${network}`, LIMITS.attemptsMax.accountFromAddress],
       [`account:${account}`, LIMITS.attemptsMax.account],
     ] as const
   }
 
   async #details({ request, response, uid }: InteractionRequest) {
-    const provider = await this.#parts.provider()
+    const provider = await this.#services.provider()
     const details = await provider.interactionDetails(request, response).catch((cause: unknown) => {
       if (cause instanceof errors.SessionNotFound) throw new Problem('not_found', { cause })
       throw cause
     })
-    const client = await this.#parts.oauthClients.find(String(details.params['client_id']))
+    const client = await this.#services.oauthClients.find(String(details.params['client_id']))
     if (details.uid !== uid || client === undefined) throw new Problem('not_found')
     return { provider, details, client }
   }
 
   /** The subject of the browser's session, if it may sign in at the client. */
   async #accountOf({ session }: Interaction, client: OAuthClient): Promise<Account | undefined> {
-    return session?.accountId === undefined ? undefined : findSubject(this.#parts, session.accountId, client)
+    return session?.accountId === undefined
+      ? undefined
+      : findSubject(this.#services, session.accountId, client)
   }
 
   async #userWorkspace(client: OAuthClient): Promise<UserWorkspace | undefined> {
     if (client.audience !== 'users') return undefined
-    const workspace = await this.#parts.users.workspace(client.workspaceId)
+    const workspace = await this.#services.users.workspace(client.workspaceId)
     if (workspace === undefined) throw new Problem('not_found')
     return workspace
   }
@@ -324,7 +327,7 @@ export class SignIn {
   /** The tenant of the client or of the requested server. */
   async #tenantOf({ params }: Interaction, { tenantId }: OAuthClient): Promise<string | undefined> {
     return (
-      tenantId ?? (await this.#parts.mcpServers.byResource(String(params['resource'] ?? '')))?.ref.tenantId
+      tenantId ?? (await this.#services.mcpServers.byResource(String(params['resource'] ?? '')))?.ref.tenantId
     )
   }
 
@@ -332,11 +335,11 @@ export class SignIn {
   async #accessOf({ params, prompt }: Interaction): Promise<Pick<Prompt, 'access' | 'serverName'>> {
     const requested = [...new Set(String(params['scope'] ?? '').split(' '))].filter(Boolean)
     const resource = String(params['resource'] ?? '')
-    const server = await this.#parts.mcpServers.byResource(resource)
+    const server = await this.#services.mcpServers.byResource(resource)
     const { shown } = prompt.details as ConsentDetails
-    const own = [OPENID, ...this.#parts.resources.ownScopes(resource)]
+    const own = [OPENID, ...this.#services.resources.ownScopes(resource)]
     const isSame = server !== undefined && shown?.serverId === server.id
-    const tools = isSame ? await this.#parts.mcpServers.tools(server, shown.version) : []
+    const tools = isSame ? await this.#services.mcpServers.tools(server, shown.version) : []
     const access = accessWithTools(requested, server, tools)
     const granted = access.filter((one) => own.includes(one.scope) || one.tools.length > 0)
     return { access: granted, serverName: server?.name ?? '' }

@@ -133,7 +133,7 @@ function rateLimited(states: readonly BucketState[]): Problem {
   const names = violated.map(({ limit }) => limit.counted)
   const waitS = seconds(Math.max(...violated.map(({ waitUs }) => waitUs)))
   return new Problem('rate_limited', {
-    detail: `Too many requests of this ${names.join(' and ')}. There is room again in ${waitS} s.`,
+    detail: `Too many requests of this ${names.join(' and ')}. Try again in ${waitS} s.`,
     members: { 'violated-policies': names },
     headers: { 'retry-after': String(waitS) },
   })

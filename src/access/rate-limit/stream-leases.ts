@@ -114,6 +114,6 @@ export class StreamLeases {
 }
 
 function tooMany({ quota, max }: StreamLimit): Problem {
-  const detail = `There are ${max} streams already. Close one; several topics fit into one stream with \`.*\`.`
+  const detail = `${max} streams are open, which is the maximum. Close one; one stream can have several topics with \`.*\`.`
   return new Problem('quota_exceeded', { detail, members: { quota, limit: max, used: max } })
 }

@@ -39,7 +39,7 @@ export async function callFunction(
 function withSecrets(
   operation: AnyOperation,
   given: FunctionCall['arguments'],
-  { secrecy, secrets }: InjectedSecrets,
+  { redactor: secrecy, secrets }: InjectedSecrets,
 ): { operation: AnyOperation; args: FunctionCall['arguments'] } {
   if (storesArguments(operation)) rejectStoredSecrets(operation, given)
   if (operation === publishEvent) return { operation, args: withoutHandles(given) }

@@ -205,7 +205,7 @@ const redactText = (text: string, { pattern, replacements }: RedactionPattern) =
 const escapeRegExp = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 function missingSecret(name: string): ApplicationFailure {
-  const detail = `The secret \`${name}\` does not exist any more, or has another form.`
+  const detail = `The secret \`${name}\` no longer exists, or has another form.`
   return callFailure('configuration', detail)
 }
 
@@ -260,7 +260,7 @@ function inBase64(text: string): readonly string[] {
 /** The secrets of a call: their names, and their values. */
 export interface InjectedSecrets {
   readonly secrets: SecretNames
-  readonly secrecy: CallSecrets
+  readonly redactor: CallSecrets
 }
 
 /** The secrets that a call may use; undefined if its flow declares none. */
@@ -283,7 +283,7 @@ export async function withCallSecrets(
   if (secrets === undefined) return work()
   const secrecy = await CallSecrets.open(scope, secrets)
   try {
-    return secrecy.redactOutput(await work({ secrets, secrecy }))
+    return secrecy.redactOutput(await work({ secrets, redactor: secrecy }))
   } catch (error) {
     throw secrecy.redactFailure(error)
   }
@@ -294,7 +294,7 @@ export function withSecretValues(
   run: FunctionRunInput,
   injected: InjectedSecrets | undefined,
 ): FunctionRunInput {
-  return injected === undefined ? run : { ...run, input: injected.secrecy.resolveHandles(run.input) }
+  return injected === undefined ? run : { ...run, input: injected.redactor.resolveHandles(run.input) }
 }
 
 /** @throws ApplicationFailure (configuration) if another flow would get a handle, which has no meaning in its execution */
@@ -308,6 +308,6 @@ export function rejectSecrets(given: FunctionCall['arguments']): void {
 export function rejectStoredSecrets({ name }: AnyOperation, given: FunctionCall['arguments']): void {
   const [secret] = handlesIn(given)
   if (secret === undefined) return
-  const detail = `\`${name}\` would store the secret \`${secret}\`, and others read what it stores. Leave the secret out; a call to another server or a function may be given it.`
+  const detail = `\`${name}\` would store the secret \`${secret}\`, which others could then read. Leave the secret out. Only calls of other servers and functions can receive secrets.`
   throw callFailure('configuration', detail)
 }

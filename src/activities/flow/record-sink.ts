@@ -3,10 +3,10 @@
 import type { InjectedSinks } from '@temporalio/worker'
 import type { Access } from '../../access/access.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import type { Ending, ExecutionUpdate } from '../../core/execution.ts'
 import { randomIds, uuidOf } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Ending, RunUpdate } from '../../core/run.ts'
 import { refOf } from '../../core/tenant.ts'
 import { confirmEnd, recordEnding } from '../../features/flows/executions/record.ts'
 import type { Log } from '../../infra/log.ts'
@@ -100,7 +100,7 @@ function logFailure(log: Log, workflow: string, error: unknown): void {
 }
 
 /** The workspace of the workflow. @throws Problem `forbidden` if the update is for another execution than the workflow's own */
-function scopeOf(access: Access, workflowId: string, { execution_id }: RunUpdate): WorkspaceScope {
+function scopeOf(access: Access, workflowId: string, { execution_id }: ExecutionUpdate): WorkspaceScope {
   const ref = refOf(workflowId)
   const isItself = workflowId.endsWith(`:${uuidOf(execution_id)}`)
   if (ref === undefined || !isItself)

@@ -10,7 +10,7 @@ export function callCounter(): () => void {
     calls += 1
     if (calls <= LIMITS.functionCallsMax) return
     throw new Problem('quota_exceeded', {
-      detail: `A run makes at most ${LIMITS.functionCallsMax} calls and requests.`,
+      detail: `A run can make at most ${LIMITS.functionCallsMax} calls and requests.`,
     })
   }
 }

@@ -36,7 +36,7 @@ export class CodeCache {
     const key = [tenantId, workspaceId, of.id, of.version].join(':')
     const known = this.#known.get(key)
     const { runtime, version = known } = await readRuntime(scope, of, known === undefined)
-    if (version === undefined) throw new TypeError('A version has code')
+    if (version === undefined) throw new TypeError('a version must have code')
     if (known === undefined) this.#known.set(key, version)
     return { code: { key, compiled: version.compiled }, version, runtime }
   }

@@ -5,9 +5,9 @@
 
 import { promisify } from 'node:util'
 import { brotliDecompress, unzip } from 'node:zlib'
+import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
 import type { FunctionEgress } from '../../features/functions/egress.ts'
 import type { GuestRequest, GuestResponse } from '../../features/functions/sandbox/invocation.ts'
 import { nextChainDepth } from '../../features/operation-helpers.ts'
@@ -173,7 +173,9 @@ function redirectOf({ method, url, headers, body }: Hop, { status, headers: got 
   const { location } = got
   if (!REDIRECTS.includes(status) || location === undefined) return undefined
   if (location.length > urlCharsMax || !URL.canParse(location, url.href))
-    throw new Problem('upstream_invalid', { detail: `${hostAndPort(url)} redirects to what is no URL.` })
+    throw new Problem('upstream_invalid', {
+      detail: `${hostAndPort(url)} redirects to a location that is not a URL.`,
+    })
   const to = new URL(location, url)
   if (hasUserinfo(to)) {
     const detail = `${hostAndPort(url)} redirects to a URL with credentials, which is not followed.`
@@ -220,7 +222,7 @@ async function decoded(body: Buffer, coding: keyof typeof DECODERS): Promise<Buf
   try {
     return await DECODERS[coding](body, { maxOutputLength: bytesMax })
   } catch (cause) {
-    const detail = `The response is no ${coding}, or has more than ${bytesMax} bytes.`
+    const detail = `The response is not ${coding}, or has more than ${bytesMax} bytes.`
     throw new Problem('upstream_invalid', { detail, cause })
   }
 }

@@ -7,7 +7,7 @@ import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput } from '../../core/work.ts'
 import { channelsOf } from '../../features/functions/channels.ts'
 import { isBodiless, responseHead } from '../../features/functions/http/heads.ts'
-import { Peer } from '../../features/functions/http/peer.ts'
+import { StreamConnection } from '../../features/functions/http/peer.ts'
 import type {
   HttpExchange,
   HttpRequestHead,
@@ -27,7 +27,7 @@ export async function withHttpExchange<T>(
   work: (http?: HttpExchange, gone?: AbortSignal) => Promise<T>,
 ): Promise<T> {
   if (kind !== 'fetch') return work()
-  const peer = await Peer.open(channelsOf(scope), scope.ref, run_id, 'code')
+  const peer = await StreamConnection.open(channelsOf(scope), scope.ref, run_id, 'code')
   const exchange = new CodeExchange(peer, input as unknown as HttpRequestHead)
   try {
     await exchange.checkClient()
@@ -52,7 +52,7 @@ function withMembersOf(reason: unknown, error: unknown): unknown {
 
 class CodeExchange implements HttpExchange {
   readonly requestBody: AsyncIterable<Uint8Array>
-  readonly #peer: Peer
+  readonly #peer: StreamConnection
   readonly #method: string
   readonly #watch: NodeJS.Timeout
   /** Writes are made one after the other. */
@@ -62,7 +62,7 @@ class CodeExchange implements HttpExchange {
   /** The client gets no body, and has the whole response with the head. */
   #isBodiless = false
 
-  constructor(peer: Peer, { method }: HttpRequestHead) {
+  constructor(peer: StreamConnection, { method }: HttpRequestHead) {
     this.#peer = peer
     this.#method = method
     this.requestBody = peer.chunks()
@@ -77,7 +77,8 @@ class CodeExchange implements HttpExchange {
   }
 
   async respond(head: HttpResponseHead): Promise<void> {
-    if (this.#hasResponded) throw new Problem('function_error', { detail: 'It has responded twice.' })
+    if (this.#hasResponded)
+      throw new Problem('function_error', { detail: 'The function has responded twice.' })
     const checked = responseHead(head)
     this.#hasResponded = true
     this.#isBodiless = isBodiless(this.#method, head.status)
@@ -94,7 +95,8 @@ class CodeExchange implements HttpExchange {
   async complete(): Promise<void> {
     await this.#written
     this.#peer.failed.throwIfAborted()
-    if (!this.#hasResponded) throw new Problem('function_error', { detail: 'It has not responded.' })
+    if (!this.#hasResponded)
+      throw new Problem('function_error', { detail: 'The function has not responded.' })
     if (!this.#isBodiless) await this.#peer.end()
   }
 

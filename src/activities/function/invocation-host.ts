@@ -36,7 +36,7 @@ export interface HostServices {
   /** The workspace in any state, in the role of an admin. */
   readonly record: WorkspaceScope
   /** Opens the workspace for an actor. @throws Suspended */
-  readonly acting: (actor: Actor) => Promise<WorkspaceScope>
+  readonly openActorScope: (actor: Actor) => Promise<WorkspaceScope>
   /** Checks that the workspace is active. @throws Suspended */
   readonly active: () => Promise<unknown>
   readonly mask: SecretMask
@@ -94,7 +94,7 @@ export class PlatformHost implements InvocationHost {
     const args = method.argumentsOf(given)
     const actor = await this.#currentActor()
     if (actor === undefined) throw noRights(this.#run)
-    const scope = await this.#whileActive(this.#services.acting(actor))
+    const scope = await this.#whileActive(this.#services.openActorScope(actor))
     const work = () => this.#untilEnded(this.#perform(method, scope, args))
     return (await (method.waitsForRuns ? this.#services.yieldWhile(work) : work())) as Json
   }
@@ -138,7 +138,7 @@ export class PlatformHost implements InvocationHost {
     if (!this.#run.is_async || this.#declaresScopes || this.#actor === undefined) return this.#actor
     const { caller, lost } = await currentCaller(this.#services.record, this.#run)
     if (lost !== undefined)
-      throw new Problem('forbidden', { detail: `The run has no rights any more: ${lost}.` })
+      throw new Problem('forbidden', { detail: `The run no longer has rights: ${lost}.` })
     return actorOfCode(this.#services.call, { ...this.#run, caller }, [])
   }
 

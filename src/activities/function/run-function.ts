@@ -31,7 +31,7 @@ export interface FunctionRunServices {
   /** Checks that the workspace is active; called again while the function runs. @throws Suspended */
   readonly active: () => Promise<unknown>
   /** Opens the workspace for the code. @throws Suspended */
-  readonly acting: (actor: Actor) => Promise<WorkspaceScope>
+  readonly openActorScope: (actor: Actor) => Promise<WorkspaceScope>
 }
 
 /**

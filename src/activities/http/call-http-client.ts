@@ -1,8 +1,8 @@
 /** The HTTP client of one call: bounds its total time and the size of responses, and sends through the egress guard. */
 
+import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
 import {
   type Egress,
   type Inbound,

@@ -68,7 +68,7 @@ export class HttpRequests {
 
   async #send(call: ActivityContext, request: FunctionCall, options: CallHttpOptions): Promise<Json> {
     const work = async (injected?: InjectedSecrets) =>
-      sendHttp(request.arguments, await this.clientsFor(call, request, options), injected?.secrecy)
+      sendHttp(request.arguments, await this.clientsFor(call, request, options), injected?.redactor)
     const record = this.#scopes.workspace(call, 'workspace_admin')
     return limitOutput(await withCallSecrets(record, secretNamesOf(call, request), work))
   }

@@ -14,7 +14,7 @@ export class Documents {
 
   /** @param now a monotonic clock in milliseconds, which is never 0 */
   constructor(now: () => number = () => performance.now()) {
-    const { keptMs: ttl, keptBytesMax: maxSize } = LIMITS.openApi
+    const { cacheTtlMs: ttl, cacheBytesMax: maxSize } = LIMITS.openApi
     this.#cache = new LRUCache({ ttl, maxSize, perf: { now }, ttlResolution: 0 })
   }
 

@@ -2,8 +2,8 @@
 
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { storageOf, workflowsOf } from '../../access/scope-services.ts'
+import type { SuspensionState } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { SuspensionState } from '../../core/run.ts'
 import type { TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { statesOf, type WorkspaceState } from '../../features/tenants/suspension.ts'
 import { sql } from '../../infra/postgres/sql.ts'

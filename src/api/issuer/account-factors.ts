@@ -42,7 +42,7 @@ const NEED_PASSWORD = new Set([
 export async function actOnFactors(visit: Visit, user: UserAccount, form: Form): Promise<Page | undefined> {
   const { action } = form
   if (action === 'cancel' || action === 'show') return showAccount(visit, user)
-  if (action === 'totp_on') return switchOn(visit, user, form)
+  if (action === 'totp_on') return enableTotp(visit, user, form)
   if (action === 'passkey_add') return addPasskey(visit, user, form)
   if (!NEED_PASSWORD.has(action ?? '')) return undefined
   const confirmed = await confirmPassword(visit, user, form['current'])
@@ -57,11 +57,13 @@ export async function actOnFactors(visit: Visit, user: UserAccount, form: Form):
 }
 
 /** The ticket shows that the password was verified when the setup began. */
-async function switchOn(visit: Visit, user: UserAccount, { ticket = '', code = '' }: Form): Promise<Page> {
+async function enableTotp(visit: Visit, user: UserAccount, { ticket = '', code = '' }: Form): Promise<Page> {
   const { issuer, workspace, request } = visit
   const setup = issuer.secondFactors.continueSetup(user, workspace.brand.name, ticket)
   if (setup === undefined)
-    return showAccount(visit, user, { refused: { status: 400, text: 'It took too long. Begin again.' } })
+    return showAccount(visit, user, {
+      refused: { status: 400, text: 'The request took too long. Start again.' },
+    })
   const codes = await issuer.factorService.switchOn(requesterOf(request), workspace, user, setup, code)
   return codes === undefined
     ? totpSetupPage(workspace, setup, CODE_ERRORS.wrong_code)
@@ -72,7 +74,7 @@ async function switchOff(visit: Visit, user: UserAccount, code: string): Promise
   const { issuer, workspace, request } = visit
   const outcome = await issuer.factorService.switchOff(requesterOf(request), workspace, user, code)
   return outcome === 'done'
-    ? showAccount(visit, user, { done: 'Signing in needs no code any more.' })
+    ? showAccount(visit, user, { done: 'Sign-in no longer needs a code.' })
     : showAccount(visit, user, { refused: CODE_ERRORS[outcome] })
 }
 
@@ -98,11 +100,14 @@ async function addPasskey(visit: Visit, user: UserAccount, form: Form): Promise<
   return showAccount(
     visit,
     user,
-    isAdded ? { done: 'You can sign in with the passkey now.' } : { refused: NOT_ADDED },
+    isAdded ? { done: 'You can now sign in with the passkey.' } : { refused: NOT_ADDED },
   )
 }
 
-const NOT_ADDED = { status: 400, text: 'The passkey was not added. Try again; there may be ten at most.' }
+const NOT_ADDED = {
+  status: 400,
+  text: 'The passkey was not added. Try again. An account can have at most 10 passkeys.',
+}
 
 async function deletePasskey(visit: Visit, user: UserAccount, id: string): Promise<Page> {
   const { issuer, workspace, request } = visit
@@ -121,8 +126,8 @@ async function setConnected(
   const { providerService } = issuer
   const isSet = await providerService.setConnected(requesterOf(request), workspace, user, { id, isConnected })
   if (!isSet)
-    return showAccount(visit, user, { refused: { status: 404, text: 'You sign in at no such place.' } })
+    return showAccount(visit, user, { refused: { status: 404, text: 'Your account has no such provider.' } })
   return showAccount(visit, user, {
-    done: isConnected ? 'It can sign you in again.' : 'It cannot sign you in any more.',
+    done: isConnected ? 'The provider can sign you in again.' : 'The provider can no longer sign you in.',
   })
 }

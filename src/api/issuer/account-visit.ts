@@ -69,7 +69,7 @@ export async function confirmPassword(
   return 'text' in confirmed && confirmed.status === 401 ? WRONG_PASSWORD : confirmed
 }
 
-const WRONG_PASSWORD: Refusal = { status: 401, text: 'This is not your password.' }
+const WRONG_PASSWORD: Refusal = { status: 401, text: 'The password is not correct.' }
 
 /** The page with the present state of the account. */
 export async function showAccount(

@@ -77,5 +77,5 @@ async function act({ issuer, request }: Visit, account: Account): Promise<Messag
   if (action !== 'remove') return { refused: { status: 400, text: 'Choose one of the buttons.' } }
   return (await issuer.grants.end(by, account, grant))
     ? { done: 'The access is removed.' }
-    : { refused: { status: 404, text: 'You have given no such access, or it has ended.' } }
+    : { refused: { status: 404, text: 'This access does not exist, or has ended.' } }
 }

@@ -74,7 +74,7 @@ export function problemPage(problem: Problem, request: FastifyRequest): Page | u
   const { isPage } = request.routeOptions.config
   if (isPage !== true || !/\btext\/html\b/.test(request.headers.accept ?? '')) return undefined
   const { row, status, detail = 'Go back, and try again.' } = problem
-  const report = status >= 500 ? ` If it goes on, report the request id ${request.id}.` : ''
+  const report = status >= 500 ? ` If the error persists, report the request id ${request.id}.` : ''
   return plainPage(row.title, `${redactText(detail)}${report}`, status)
 }
 
@@ -84,6 +84,6 @@ export const show = (reply: FastifyReply, { status, headers, html }: Page) =>
 /** Why a new password is not accepted; undefined if it is. */
 export function passwordError({ password = '', again = '' }: Form): string | undefined {
   const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
-  if (password !== again) return 'The two are not the same.'
-  return hasValidLength(password) ? undefined : `A password has ${least} to ${most} characters.`
+  if (password !== again) return 'The two passwords are not the same.'
+  return hasValidLength(password) ? undefined : `A password must have ${least} to ${most} characters.`
 }

@@ -7,8 +7,8 @@ import { Problem } from '../../core/problem.ts'
 import { requesterOf } from './forms.ts'
 
 export const EXPIRED = plainPage(
-  'This sign-in is over',
-  'Go back to where you began it, and begin again.',
+  'This sign-in has ended',
+  'Go back to the application, and start the sign-in again.',
   404,
 )
 export const interactionOf = (request: FastifyRequest, reply: FastifyReply): InteractionRequest => ({

@@ -164,7 +164,7 @@ async function submitInteraction(
 
 const INVALID_INVITATION = plainPage(
   'This invitation is not valid',
-  'It was used already, or it has run out. Ask for a new one.',
+  'The invitation was already used, or has expired. Ask for a new one.',
   404,
 )
 
@@ -178,11 +178,7 @@ async function acceptInvitation({ accounts, audit }: EmbeddedIssuer, request: Fa
   const account = await accounts.accept(token, form['password'] ?? '', networkOf(request.ip))
   if (account === undefined) return INVALID_INVITATION
   audit.passwordSet(requesterOf(request), account)
-  return plainPage(
-    'Your password is set',
-    'You can close this page and sign in where you were asked to.',
-    200,
-  )
+  return plainPage('Your password is set', 'You can close this page and sign in.', 200)
 }
 
 async function changePassword({ signIn }: EmbeddedIssuer, request: FastifyRequest): Promise<Page> {
@@ -194,7 +190,7 @@ async function changePassword({ signIn }: EmbeddedIssuer, request: FastifyReques
   if (outcome !== 'changed') return passwordPage(LOGIN_ERRORS[outcome], form)
   return plainPage(
     'Your password is changed',
-    'All sessions have ended: sign in again with the new one.',
+    'All sessions have ended. Sign in again with the new password.',
     200,
   )
 }

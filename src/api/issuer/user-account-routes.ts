@@ -83,7 +83,7 @@ async function act(visit: Visit, user: UserAccount, form: Form): Promise<Acted> 
   })
   if (action === 'sign_out') {
     await issuer.userService.signOut(by, user)
-    return ended(workspace, 'You are signed out', 'On all devices and in all browsers.')
+    return ended(workspace, 'You are signed out', 'You are signed out on all devices and in all browsers.')
   }
   const factors = await actOnFactors(visit, user, form)
   if (factors !== undefined) return { page: factors }
@@ -100,7 +100,7 @@ async function act(visit: Visit, user: UserAccount, form: Form): Promise<Acted> 
   return ended(
     workspace,
     'Your password is changed',
-    'All sessions have ended: sign in again with the new one.',
+    'All sessions have ended. Sign in again with the new password.',
   )
 }
 
@@ -109,9 +109,7 @@ function formError(form: Form): string | undefined {
   const { action } = form
   if (action === 'password') return passwordError(form)
   if (action === 'email')
-    return isUserEmail((form['email'] ?? '').trim())
-      ? undefined
-      : 'This is no e-mail address that can be used here.'
+    return isUserEmail((form['email'] ?? '').trim()) ? undefined : 'This e-mail address cannot be used here.'
   return action === 'delete' ? undefined : 'Choose one of the buttons.'
 }
 
@@ -126,6 +124,6 @@ async function changeEmail(visit: Visit, user: UserAccount, email: string): Prom
   const outcome = await issuer.userService.changeEmail(workspace, user, form)
   const done = 'We have sent a link to the new address. Your address changes when you open it.'
   if (outcome === 'sent') return { page: await showAccount(visit, user, { done }) }
-  const refused = { status: 429, text: 'Too many mails were asked for. Try again in an hour.' }
+  const refused = { status: 429, text: 'Too many mails were requested. Try again in an hour.' }
   return { page: await showAccount(visit, user, { refused }) }
 }

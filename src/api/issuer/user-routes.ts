@@ -27,18 +27,18 @@ import { enterCode, isUserPrompt, signInPage, signInUser, usePasskey } from './u
 
 const INVALID_LINK = plainPage(
   'This link is not valid',
-  'It was used already, it has expired, or a later one has replaced it. Ask for a new one where you came from.',
+  'The link was already used, has expired, or was replaced by a newer one. Request a new link in the application.',
   404,
 )
 
 /** Why a mail is not sent; each is the same for every address. */
 const MAIL_REFUSALS: Readonly<Record<Exclude<MailOutcome, 'sent'>, Refusal>> = {
-  flood: { status: 429, text: 'Too many mails were asked for. Try again in an hour.' },
-  full: { status: 403, text: 'No further people can get an account here at the moment.' },
-  closed: { status: 403, text: 'Nobody can sign up here.' },
+  rate_limited: { status: 429, text: 'Too many mails were requested. Try again in an hour.' },
+  user_limit: { status: 403, text: 'New accounts cannot be created at the moment.' },
+  sign_up_disabled: { status: 403, text: 'Sign-up is disabled.' },
 }
 
-const BAD_EMAIL: Refusal = { status: 400, text: 'This is no e-mail address that can be used here.' }
+const BAD_EMAIL: Refusal = { status: 400, text: 'This e-mail address cannot be used here.' }
 const BAD_NAME: Refusal = { status: 400, text: 'This name cannot be used: it has an invisible character.' }
 
 /** @param app reads forms (forms.ts) */
@@ -181,10 +181,10 @@ async function submitLink({ userService }: EmbeddedIssuer, request: FastifyReque
   }
   if (outcome.failed === 'invalid') return INVALID_LINK
   const refused =
-    outcome.failed === 'full'
-      ? MAIL_REFUSALS.full
+    outcome.failed === 'user_limit'
+      ? MAIL_REFUSALS.user_limit
       : outcome.failed === 'wrong'
-        ? { status: 401, text: 'This is not the password.' }
+        ? { status: 401, text: 'The password is not correct.' }
         : LOGIN_ERRORS.too_many
   return linkPage(link, workspace, refused)
 }

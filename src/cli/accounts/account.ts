@@ -51,18 +51,22 @@ async function list(): Promise<number> {
 }
 
 export function accountVerbs(program: Command): void {
-  const account = program.command('account').description('accounts of administrators')
-  addVerb(account, 'list', 'list accounts', list)
+  const account = program.command('account').description('Manage accounts of administrators.')
+  addVerb(account, 'list', 'List accounts.', list)
   addVerb(
     account,
     'invite <email>',
-    'invite a person, and print the link to set a password, alone on stdout',
+    'Invite a person. Prints only the link to set a password on stdout.',
     invite,
     [
-      ['--role <role>', 'operator, tenant_admin, workspace_admin or service', 'operator'],
-      ['--tenant <id>', 'default: TENON_TENANT_ID, if the role is tenant_admin'],
-      ['--workspace <id>', 'default: TENON_WORKSPACE_ID, if the role is workspace_admin or service'],
-      ['--name <name>', 'name of the person'],
+      [
+        '--role <role>',
+        'Role of the account: operator, tenant_admin, workspace_admin or service.',
+        'operator',
+      ],
+      ['--tenant <id>', 'Tenant of a tenant_admin. Default: TENON_TENANT_ID.'],
+      ['--workspace <id>', 'Workspace of a workspace_admin or service account. Default: TENON_WORKSPACE_ID.'],
+      ['--name <name>', 'Name of the person.'],
     ],
   )
 }

@@ -45,14 +45,14 @@ async function login(options: { client?: string }): Promise<number> {
 function waitForCallback(server: Server, redirectUri: string): Promise<URL> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(
-      () => reject(new Error('There was no sign-in within ten minutes.')),
+      () => reject(new Error('No sign-in was completed within 10 minutes. Run `tenon login` again.')),
       SIGN_IN_TIMEOUT_MS,
     )
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
       const url = new URL(request.url ?? '/', redirectUri)
       const isCallback = url.pathname === PATH
       response.writeHead(isCallback ? 200 : 404, { 'content-type': 'text/plain', connection: 'close' })
-      response.end(isCallback ? 'You can close this page and go back to the terminal.\n' : '')
+      response.end(isCallback ? 'Sign-in is complete. Close this page and go back to the terminal.\n' : '')
       if (!isCallback) return
       clearTimeout(timer)
       resolve(url)
@@ -61,7 +61,10 @@ function waitForCallback(server: Server, redirectUri: string): Promise<URL> {
 }
 
 export function loginVerbs(program: Command): void {
-  addVerb(program, 'login', 'sign in with a browser; prints an access token, alone on stdout', login, [
-    ['--client <id>', 'public OAuth client with http://127.0.0.1/callback; default: TENON_LOGIN_CLIENT_ID'],
+  addVerb(program, 'login', 'Sign in with a browser. Prints only the access token on stdout.', login, [
+    [
+      '--client <id>',
+      'Public OAuth client with the redirect URI http://127.0.0.1/callback. Default: TENON_LOGIN_CLIENT_ID.',
+    ],
   ])
 }

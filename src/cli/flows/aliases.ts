@@ -60,14 +60,16 @@ const remove = (open: Open) => async (name: string, alias: string, options: Work
 export function aliasVerbs(parent: Command, noun: string, open: Open): void {
   const alias = parent
     .command('alias')
-    .description(`names for a version of a ${noun}, or for several by weight`)
-  addVerb(alias, `list <${noun}>`, `list the aliases of a ${noun}`, list(open), [WORKSPACE])
+    .description(`Manage aliases: names for one version of a ${noun}, or for several versions by weight.`)
+  addVerb(alias, `list <${noun}>`, `List the aliases of a ${noun}.`, list(open), [WORKSPACE])
   addVerb(
     alias,
     `set <${noun}> <name> <versions...>`,
-    'set an alias to a version: 3, or several by weight: 3:90 4:10',
+    'Set an alias to one version, such as 3, or to several by weight, such as 3:90 4:10.',
     set(open),
     [WORKSPACE],
   )
-  addVerb(alias, `remove <${noun}> <name>`, 'remove an alias, not its versions', remove(open), [WORKSPACE])
+  addVerb(alias, `remove <${noun}> <name>`, 'Remove an alias. Its versions are kept.', remove(open), [
+    WORKSPACE,
+  ])
 }

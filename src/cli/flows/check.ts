@@ -10,7 +10,7 @@ interface Options extends WorkspaceOption {
   readonly offline?: boolean
 }
 
-const OFFLINE: Flag = ['--offline', 'compile here, without a server']
+const OFFLINE: Flag = ['--offline', 'Compile on this machine, without a server.']
 
 /** The compiler of this process, or that of the platform. */
 async function compilerFor({ offline, workspace }: Options): Promise<Compiler> {
@@ -18,22 +18,22 @@ async function compilerFor({ offline, workspace }: Options): Promise<Compiler> {
   const { client, base } = await flowsClient(workspace)
   return {
     validate: (source) => client.post(`${base}/validate`, source),
-    graph: (source) => client.post<Drawn>(`${base}/graph`, source).catch(faultsOf),
+    graph: (source) => client.post<Drawn>(`${base}/graph`, source).catch(diagnosticsOf),
   }
 }
 
-/** Prints all faults and warnings of all files. @returns the exit code: 1 if a file is not valid */
+/** Prints all diagnostics and warnings of all files. @returns the exit code: 1 if a file is not valid */
 async function validate(files: readonly string[], options: Options & { json?: boolean }): Promise<number> {
   const compiler = await compilerFor(options)
   const results = []
   for (const file of files) {
-    const { faults, warnings } = await compiler.validate(await readCallerFile(file))
-    results.push({ file, valid: faults.length === 0, faults, warnings })
+    const { diagnostics, warnings } = await compiler.validate(await readCallerFile(file))
+    results.push({ file, valid: diagnostics.length === 0, diagnostics, warnings })
   }
   if (options.json) printJson(results)
   else {
-    for (const { file, valid, faults, warnings } of results) {
-      printDiagnostics(file, faults)
+    for (const { file, valid, diagnostics, warnings } of results) {
+      printDiagnostics(file, diagnostics)
       printDiagnostics(file, warnings, 'warning')
       if (valid) process.stdout.write(`${file}: ${paint('green', 'valid', process.stdout)}\n`)
     }
@@ -43,7 +43,7 @@ async function validate(files: readonly string[], options: Options & { json?: bo
 
 async function graph(file: string, options: Options & { format: string }): Promise<number> {
   if (options.format !== 'mermaid' && options.format !== 'json')
-    throw new Error(`There is no format ${options.format}; write mermaid or json.`)
+    throw new Error(`The format ${options.format} is not known. Use mermaid or json.`)
   const compiler = await compilerFor(options)
   const drawn = await compiler.graph(await readCallerFile(file))
   if (!('mermaid' in drawn)) {
@@ -60,16 +60,16 @@ export function checkVerbs(flows: Command): void {
   addVerb(
     flows,
     'validate <files...>',
-    'print all faults and warnings of each file: file:line:column code: message',
+    'Validate flows. Prints each diagnostic and warning as file:line:column code: message.',
     validate,
-    [WORKSPACE, OFFLINE, ['--json', 'one JSON value: [{file, valid, faults, warnings}]']],
+    [WORKSPACE, OFFLINE, ['--json', 'Print one JSON value: [{file, valid, diagnostics, warnings}].']],
   )
   addVerb(
     flows,
     'graph <file>',
-    'draw a flow, for Mermaid or as nodes and edges with their positions',
+    'Draw a flow as a Mermaid diagram, or as JSON with nodes, edges and positions.',
     graph,
-    [WORKSPACE, OFFLINE, ['--format <format>', 'mermaid or json', 'mermaid']],
+    [WORKSPACE, OFFLINE, ['--format <format>', 'Output format: mermaid or json.', 'mermaid']],
   )
 }
 
@@ -80,20 +80,20 @@ interface Drawn {
   readonly edges: readonly object[]
 }
 
-/** A definition without faults is valid, even with warnings. */
+/** A definition without diagnostics is valid, even with warnings. */
 interface Validated {
-  readonly faults: readonly Diagnostic[]
+  readonly diagnostics: readonly Diagnostic[]
   readonly warnings: readonly Diagnostic[]
 }
 
 interface Compiler {
   validate(source: string): Promise<Validated>
-  /** @returns the graph, or all faults */
+  /** @returns the graph, or all diagnostics */
   graph(source: string): Promise<Drawn | readonly Diagnostic[]>
 }
 
-/** The faults of a rejected definition. @throws any other error */
-export function faultsOf(error: unknown): readonly Diagnostic[] {
-  if (!(error instanceof ApiError) || !Array.isArray(error.problem['faults'])) throw error
-  return error.problem['faults'] as Diagnostic[]
+/** The diagnostics of a rejected definition. @throws any other error */
+export function diagnosticsOf(error: unknown): readonly Diagnostic[] {
+  if (!(error instanceof ApiError) || !Array.isArray(error.problem['diagnostics'])) throw error
+  return error.problem['diagnostics'] as Diagnostic[]
 }

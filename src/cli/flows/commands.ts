@@ -110,28 +110,28 @@ async function signal(id: string, type: string, options: SignalOptions): Promise
 
 /** Verbs that change the data or the steps of an execution. */
 function dataVerbs(flows: Command): void {
-  addVerb(flows, 'skip <execution>', 'skip a held step', skip, [
+  addVerb(flows, 'skip <execution>', 'Skip a held step.', skip, [
     WORKSPACE,
-    ['--step <step>', 'the step, if several are held'],
-    ['--output <json>', `the output of the step: ${JSON_NOTATION}`],
+    ['--step <step>', 'Name of the step. Required if several steps are held.'],
+    ['--output <json>', `Output of the step: ${JSON_NOTATION}.`],
   ])
   addVerb(
     flows,
     'patch <execution>',
-    'patch the data of an execution that is paused or has a held step',
+    'Patch the data of an execution that is paused or has a held step.',
     patch,
     [
       WORKSPACE,
-      ['--context <json>', `merge patch of $context: ${JSON_NOTATION}`],
-      ['--step <step>', 'the step that gets the input, if several are held'],
-      ['--input <json>', `input of the held step: ${JSON_NOTATION}`],
+      ['--context <json>', `Merge patch of $context: ${JSON_NOTATION}.`],
+      ['--step <step>', 'Name of the step that gets the input. Required if several steps are held.'],
+      ['--input <json>', `Input of the held step: ${JSON_NOTATION}.`],
     ],
   )
-  addVerb(flows, 'signal <execution> <type>', 'send an event to an execution that listens', signal, [
+  addVerb(flows, 'signal <execution> <type>', 'Send an event to an execution that listens.', signal, [
     WORKSPACE,
-    ['--data <json>', `data of the event: ${JSON_NOTATION}`],
-    ['--source <source>', 'source of the event'],
-    ['--id <id>', 'id of the event; a repeated one has no effect'],
+    ['--data <json>', `Data of the event: ${JSON_NOTATION}.`],
+    ['--source <source>', 'Source of the event.'],
+    ['--id <id>', 'Id of the event. A second event with the same id has no effect.'],
   ])
 }
 
@@ -140,44 +140,48 @@ export function commandVerbs(flows: Command): void {
   addVerb(
     flows,
     'cancel <execution>',
-    'cancel an execution; completed steps are compensated first',
+    'Cancel an execution. Completed steps are compensated first.',
     (id: string, options: WorkspaceOption) => send(id, 'cancel', {}, options),
     [WORKSPACE],
   )
   addVerb(
     flows,
     'pause <execution>',
-    'start no further steps of an execution',
+    'Pause an execution. It starts no further steps until it is resumed.',
     (id: string, { reason, ...options }: WorkspaceOption & { reason?: string }) =>
       send(id, 'pause', reason === undefined ? {} : { reason }, options),
-    [WORKSPACE, ['--reason <text>', 'reason']],
+    [WORKSPACE, ['--reason <text>', 'Reason of the pause.']],
   )
   addVerb(
     flows,
     'resume <execution>',
-    'continue a paused execution',
+    'Resume a paused execution.',
     (id: string, options: WorkspaceOption) => send(id, 'resume', {}, options),
     [WORKSPACE],
   )
   addVerb(
     flows,
     'retry <execution>',
-    'retry a held step, or rerun a failed execution from the step that failed',
+    'Retry a held step, or rerun a failed execution from the step that failed.',
     retry,
-    [WORKSPACE, ['--step <step>', 'the step, if several are held'], ['--detach', 'do not watch']],
+    [
+      WORKSPACE,
+      ['--step <step>', 'Name of the step. Required if several steps are held.'],
+      ['--detach', 'Do not watch the execution.'],
+    ],
   )
   addVerb(
     flows,
     'rerun <execution>',
-    'repeat an execution, from the start or from a step, and watch it',
+    'Repeat an execution from its start or from a step, and watch it.',
     rerun,
     [
       WORKSPACE,
-      ['--from <step>', 'a task, a pointer, `pointer#iteration`, or `failed`'],
-      ['--input <json>', `another input: ${JSON_NOTATION}`],
-      ['--version <n>', 'another version of the flow'],
-      ['--dry-run', 'only print the results that would be reused'],
-      ['--detach', 'print the id, and do not watch'],
+      ['--from <step>', 'First step that runs again: a task, a pointer, `pointer#iteration`, or `failed`.'],
+      ['--input <json>', `Another input of the execution: ${JSON_NOTATION}.`],
+      ['--version <n>', 'Another version of the flow.'],
+      ['--dry-run', 'Print the results that would be reused, and start nothing.'],
+      ['--detach', 'Print the id of the execution, and do not watch it.'],
     ],
   )
 }

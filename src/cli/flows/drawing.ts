@@ -36,9 +36,9 @@ export function markOf(status: string, output: Output): string {
  * @param options.nowMs the time until which open tasks have lasted; `columns`: the width of the terminal
  * @returns lines: the execution as a whole, the reason why it waits, the tasks
  */
-export function drawRun(
+export function drawExecution(
   head: Head,
-  tree: RunTree,
+  tree: ExecutionTree,
   options: { nowMs: number; columns: number; output: Output },
 ): string[] {
   const { flow, version, id, status, startedMs, waitingFor } = head
@@ -52,7 +52,7 @@ export function drawRun(
 function drawTasks(
   nodes: readonly TaskNode[],
   indent: string,
-  options: Parameters<typeof drawRun>[2],
+  options: Parameters<typeof drawExecution>[2],
 ): string[] {
   const { columns, nowMs, output } = options
   return nodes.flatMap((node, index) => {
@@ -159,7 +159,7 @@ const ENDED = new Set(['completed', 'faulted', 'skipped', 'cancelled'])
 /** Statuses of open entries, the most urgent first. The task shows the most urgent one. */
 const URGENCY = ['held', 'waiting', 'running']
 
-export class RunTree {
+export class ExecutionTree {
   readonly roots: TaskNode[] = []
   readonly #nodes = new Map<string, TaskNode>()
   readonly #seen = new Set<number>()

@@ -58,7 +58,7 @@ export const headOf = ({ id, version, status, started_at, queue }: Execution, fl
 
 /** Position in the queue for a concurrency slot. */
 export const queueText = ({ position, limit, running }: Queue): string =>
-  `number ${position} in the queue, ${running} of ${limit} running`
+  `position ${position} in the queue, ${running} of ${limit} slots in use`
 
 /** The name of the flow; its id if the flow was deleted. */
 export async function flowNameOf(client: ApiClient, base: string, { flow_id }: Execution): Promise<string> {

@@ -17,7 +17,7 @@ do:
         - named: { when: .name != null, then: greet }
         - nameless: { then: shrug }
   - shrug:
-      set: { message: Hello whoever you are! }
+      set: { message: 'Hello, stranger!' }
       then: end
   - greet:
       set: { message: '\${ "Hello, \\(.name)!" }' }
@@ -45,7 +45,7 @@ const CASES = `# Run them with: tenon flow test greet.yaml
 - name: 'without a name: nothing is stored'
   input: {}
   expect:
-    output: { message: Hello whoever you are! }
+    output: { message: 'Hello, stranger!' }
     steps: [known, shrug]
 `
 
@@ -63,5 +63,5 @@ async function init(folder = '.'): Promise<number> {
 }
 
 export function initVerb(flows: Command): void {
-  addVerb(flows, 'init [folder]', 'write an example flow and its test cases', init)
+  addVerb(flows, 'init [folder]', 'Write an example flow and its test cases.', init)
 }

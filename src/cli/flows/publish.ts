@@ -7,7 +7,7 @@ import { type ApiClient, ApiError } from '../client.ts'
 import { yamlIn } from '../json-argument.ts'
 import { callerPath, flowsClient, readCallerFile } from '../settings.ts'
 import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
-import { faultsOf } from './check.ts'
+import { diagnosticsOf } from './check.ts'
 import { type Diagnostic, printDiagnostics } from './diagnostics.ts'
 
 interface Flow {
@@ -50,10 +50,10 @@ interface PublishOptions extends WorkspaceOption {
   readonly force?: boolean
 }
 
-/** Publishes files, and all flows below folders. @returns the exit code: 1 if a flow has faults */
+/** Publishes files, and all flows below folders. @returns the exit code: 1 if a flow has diagnostics */
 async function publish(files: readonly string[], options: PublishOptions): Promise<number> {
   const named = [...files, ...(options.file === undefined ? [] : [options.file])]
-  if (named.length === 0) throw new Error('Name a file or a folder with flows.')
+  if (named.length === 0) throw new Error('Name a file, or a folder with flows.')
   const { client, base } = await flowsClient(options.workspace)
   let code = 0
   for (const file of await flowFilesOf(named)) {
@@ -61,7 +61,7 @@ async function publish(files: readonly string[], options: PublishOptions): Promi
       const source = await readCallerFile(file)
       printPublished(file, await publishSource(client, base, source, options.force === true))
     } catch (error) {
-      printDiagnostics(file, faultsOf(error))
+      printDiagnostics(file, diagnosticsOf(error))
       code = 1
     }
   }
@@ -93,7 +93,8 @@ async function flowsBelow(folder: string): Promise<string[]> {
   const yaml = entries.filter(
     (name) => /\.ya?ml$/.test(name) && !/\.cases\.ya?ml$/.test(name) && !name.includes('node_modules'),
   )
-  if (yaml.length === 0) throw new Error(`${folder} has no flows: files that end in .yaml.`)
+  if (yaml.length === 0)
+    throw new Error(`The folder ${folder} has no flows. Flows are files that end in .yaml.`)
   return yaml.toSorted().map((name) => join(folder, name))
 }
 
@@ -162,22 +163,22 @@ export function definitionVerbs(flows: Command): void {
   addVerb(
     flows,
     'publish [files...]',
-    'create or replace drafts and publish them; a folder stands for all flows below it; an unchanged flow gets no new version',
+    'Create or replace drafts and publish them. A folder selects all flows below it. An unchanged flow gets no new version.',
     publish,
     [
       WORKSPACE,
-      ['-f, --file <path>', 'a file or a folder'],
-      ['--force', 'publish a new version even if the source is unchanged'],
+      ['-f, --file <path>', 'A file, or a folder with flows.'],
+      ['--force', 'Publish a new version even if the source is unchanged.'],
     ],
   )
-  addVerb(flows, 'definitions', 'list the flows of the workspace', listDefinitions, [
+  addVerb(flows, 'definitions', 'List the flows of the workspace.', listDefinitions, [
     WORKSPACE,
-    ['--json', 'print them as JSON'],
+    ['--json', 'Print the flows as JSON.'],
   ])
   addVerb(
     flows,
     'delete <flow>',
-    'delete a flow with its versions; refused while executions are open',
+    'Delete a flow with its versions. Fails while executions of the flow are open.',
     remove,
     [WORKSPACE],
   )

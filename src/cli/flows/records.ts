@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import type { ApiClient } from '../client.ts'
 import { flowsClient } from '../settings.ts'
 import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
-import { drawRun, markOf, RunTree, timeText } from './drawing.ts'
+import { drawExecution, ExecutionTree, markOf, timeText } from './drawing.ts'
 import { type Execution, flowNameOf, headOf, printFault, type Step } from './execution.ts'
 import { printStepData, stepsOf } from './steps.ts'
 
@@ -74,12 +74,15 @@ async function show(id: string, { workspace, json, data, step }: ShowOptions): P
   const nowMs = ended_at === null ? Date.now() : Date.parse(ended_at)
   const head = headOf(execution, await flowNameOf(client, base, execution))
   const output = process.stdout
-  for (const line of drawRun(head, tree, { nowMs, columns: output.columns ?? 200, output }))
+  for (const line of drawExecution(head, tree, { nowMs, columns: output.columns ?? 200, output }))
     output.write(`${line}\n`)
-  if (execution.overdue) output.write('overdue: it lasts longer than the `expect.duration` of its version\n')
+  if (execution.overdue)
+    output.write('overdue: the execution takes longer than `expect.duration` of its version\n')
   const { event_gap: gap } = execution
   if (gap !== null)
-    output.write(`Events between ${gap.from} and ${gap.to} were dropped: a listen may have missed some.\n`)
+    output.write(
+      `Events between ${gap.from} and ${gap.to} were dropped. A listen task may have missed some of them.\n`,
+    )
   await printFault(client, base, execution, output)
   if (data) await printStepData({ client, base }, id, undefined)
   return 0
@@ -99,8 +102,8 @@ async function allSteps(client: ApiClient, base: string, execution: Execution): 
 }
 
 /** The tree of recorded steps. */
-function treeOf(steps: readonly Step[]): RunTree {
-  const tree = new RunTree()
+function treeOf(steps: readonly Step[]): ExecutionTree {
+  const tree = new ExecutionTree()
   for (const { pointer, started_at, ended_at, status, error, ...step } of steps) {
     const update = { ...step, task: pointer, error: error ?? undefined }
     tree.apply({ ...update, status: 'running', at: started_at })
@@ -132,25 +135,28 @@ async function versions(flow: string, options: { workspace?: string }): Promise<
 }
 
 export function recordVerbs(flows: Command): void {
-  addVerb(flows, 'list', 'list executions, newest first', list, [
+  addVerb(flows, 'list', 'List executions, newest first.', list, [
     WORKSPACE,
-    ['--flow <flow>', 'only of this flow'],
+    ['--flow <flow>', 'List only executions of this flow.'],
     [
       '--status <statuses>',
-      'pending, running, waiting, suspended, completed, faulted or cancelled; several with commas between',
+      'Comma-separated statuses: pending, running, waiting, suspended, completed, faulted, cancelled.',
     ],
-    ['--error <type>', 'only with this error: a URI, or a short name such as communication'],
-    ['--version <n>', 'only of this version of the flow'],
-    ['--trigger <kind>', 'manual, schedule, webhook, event, flow or rerun'],
-    ['--key <key>', 'only with this correlation key'],
-    ['--limit <n>', 'how many', '20'],
-    ['--json', 'print the page as JSON'],
+    ['--error <type>', 'List only executions with this error: a URI, or a short name such as communication.'],
+    ['--version <n>', 'List only executions of this version of the flow.'],
+    [
+      '--trigger <kind>',
+      'List only executions started by this trigger: manual, schedule, webhook, event, flow or rerun.',
+    ],
+    ['--key <key>', 'List only executions with this correlation key.'],
+    ['--limit <n>', 'Maximum number of executions.', '20'],
+    ['--json', 'Print the page as JSON.'],
   ])
-  addVerb(flows, 'show <execution>', 'show an execution task by task, and the source of its fault', show, [
+  addVerb(flows, 'show <execution>', 'Show an execution task by task, and the source of its fault.', show, [
     WORKSPACE,
-    ['--json', 'print the execution as JSON'],
-    ['--data', 'print input, arguments and output of each step as well'],
-    ['--step <step>', 'print the data of one step only: a task, or one of its entries such as send#7'],
+    ['--json', 'Print the execution as JSON.'],
+    ['--data', 'Print input, arguments and output of each step, too.'],
+    ['--step <step>', 'Print the data of one step only: a task, or one of its iterations such as send#7.'],
   ])
-  addVerb(flows, 'versions <flow>', 'list the published versions of a flow', versions, [WORKSPACE])
+  addVerb(flows, 'versions <flow>', 'List the published versions of a flow.', versions, [WORKSPACE])
 }

@@ -20,7 +20,7 @@ import { sentences } from '../../core/sentences.ts'
 import { JSON_NOTATION, jsonArgument, yamlIn } from '../json-argument.ts'
 import { callerPath, flowsClient, readCallerFile } from '../settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
-import { faultsOf } from './check.ts'
+import { diagnosticsOf } from './check.ts'
 import { type Output, paint, printDiagnostics } from './diagnostics.ts'
 import type { Execution } from './execution.ts'
 import { caseErrorLine, junitOf, type TestedFlow } from './junit.ts'
@@ -37,15 +37,15 @@ interface Options extends WorkspaceOption {
   readonly json?: boolean
 }
 
-/** Compiles a flow. @returns undefined if it has faults, which are printed */
+/** Compiles a flow. @returns undefined if it has diagnostics, which are printed */
 async function compile(
   file: string,
   source?: string,
 ): Promise<{ readonly ir: FlowIR; readonly definition: SourceNode } | undefined> {
   const { compileFlow } = await import('../stack/local-compiler.ts')
-  const { ir, definition, faults } = compileFlow(source ?? (await readCallerFile(file)))
+  const { ir, definition, diagnostics } = compileFlow(source ?? (await readCallerFile(file)))
   if (ir !== undefined) return { ir, definition }
-  printDiagnostics(file, faults)
+  printDiagnostics(file, diagnostics)
   return undefined
 }
 
@@ -53,7 +53,7 @@ async function compile(
 async function simulateFile(file: string | undefined, options: Options): Promise<number> {
   const { fromRun } = options
   if (fromRun !== undefined) return simulateRecord(file, fromRun, options)
-  if (file === undefined) throw new Error('Name a file, or an execution: --from-run run_…')
+  if (file === undefined) throw new Error('Name a file, or an execution with --from-run run_….')
   const compiled = await compile(file)
   if (compiled === undefined) return 1
   const simulation = { input: {}, ...(await readParts(options)) }
@@ -79,7 +79,7 @@ async function simulateRecord(file: string | undefined, id: string, options: Opt
     const simulated = await client.post<Simulated>(`${base}/simulate`, body)
     return printSimulated(name, simulated, compiled.definition, options)
   } catch (error) {
-    printDiagnostics(name, faultsOf(error))
+    printDiagnostics(name, diagnosticsOf(error))
     return 1
   }
 }
@@ -153,26 +153,26 @@ export function simulateVerbs(flows: Command): void {
   addVerb(
     flows,
     'simulate [file]',
-    'run a flow with given results and virtual time; only its output is on stdout',
+    'Run a flow with mock results and virtual time. Prints only its output on stdout.',
     simulateFile,
     [
-      ['--input <json>', `input of the execution: ${JSON_NOTATION}`],
-      ['--mocks <json>', 'results, by task or function: {output} or {error: {type}}'],
-      ['--events <json>', 'events to send: [{after, event}]'],
-      ['--decisions <json>', 'decisions of approvals: [{task, decision, after}]'],
-      ['--from-run <execution>', 'repeat an execution: its input, results, id and start time'],
+      ['--input <json>', `Input of the execution: ${JSON_NOTATION}.`],
+      ['--mocks <json>', 'Mock results by task or function: {output} or {error: {type}}.'],
+      ['--events <json>', 'Events to send: [{after, event}].'],
+      ['--decisions <json>', 'Decisions of approvals: [{task, decision, after}].'],
+      ['--from-run <execution>', 'Repeat an execution with its input, results, id and start time.'],
       WORKSPACE,
-      ['--json', 'print everything, with the trace, as one JSON value'],
+      ['--json', 'Print the result and the trace as one JSON value.'],
     ],
   )
   addVerb(
     flows,
     'test [files...]',
-    'run the test cases of flows (flow.yaml, flow.cases.yaml); default: all below this folder',
+    'Run the test cases of flows (flow.yaml, flow.cases.yaml). Default: all flows below this folder.',
     test,
     [
-      ['--json', 'one JSON value: each flow, its cases and their differences'],
-      ['--junit <file>', 'also write the results as JUnit XML'],
+      ['--json', 'Print one JSON value: each flow, its cases and their differences.'],
+      ['--junit <file>', 'Write the results as JUnit XML, too.'],
     ],
   )
 }
@@ -216,7 +216,8 @@ async function flowsFor(named: readonly string[]): Promise<readonly string[]> {
     )
     const cases = isFolder ? await casesBelow(path) : [path]
     const place = path === '.' ? 'here' : `in ${path}`
-    if (cases.length === 0) throw new Error(`There are no cases ${place}: files that end in .cases.yaml.`)
+    if (cases.length === 0)
+      throw new Error(`There are no test cases ${place}. Test cases are files that end in .cases.yaml.`)
     files.push(...cases)
   }
   return [...new Set(files.map((file) => file.replace(CASES, '.yaml')))]
@@ -254,7 +255,9 @@ async function testFlow(file: string, isSilent: boolean): Promise<TestedFlow> {
   const { ir, definition } = compiled
   const caseFile = file.replace(/\.ya?ml$/, '.cases.yaml')
   const text = await readCallerFile(caseFile).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === 'ENOENT' ? new Error(`${file} has no cases: ${caseFile} is not there.`) : error
+    throw error.code === 'ENOENT'
+      ? new Error(`The flow ${file} has no test cases: the file ${caseFile} does not exist.`)
+      : error
   })
   const cases = describeError(() => checkCases(ir, yamlIn(text, caseFile) as Json), caseFile)
   if (!isSilent) {

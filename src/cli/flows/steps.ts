@@ -84,7 +84,7 @@ export async function printStepData(
   }
   if (steps.length > SHOWN_MAX)
     process.stdout.write(
-      `(${steps.length - SHOWN_MAX} more steps; select some by --step, such as --step ${steps[0]?.name}#7)\n`,
+      `(${steps.length - SHOWN_MAX} more steps; select one with --step, such as --step ${steps[0]?.name}#7)\n`,
     )
 }
 
@@ -103,13 +103,16 @@ export function stepVerbs(flows: Command): void {
   addVerb(
     flows,
     'steps <execution>',
-    'list the steps of an execution, in the order in which they started',
+    'List the steps of an execution in the order in which they started.',
     listSteps,
     [
       WORKSPACE,
-      ['--status <status>', 'running, completed, faulted, skipped or cancelled'],
-      ['--task <task>', 'only of this task, by name or pointer'],
-      ['--json', 'print them as JSON'],
+      [
+        '--status <status>',
+        'List only steps with this status: running, completed, faulted, skipped or cancelled.',
+      ],
+      ['--task <task>', 'List only steps of this task: a name or a pointer.'],
+      ['--json', 'Print the steps as JSON.'],
     ],
   )
 }

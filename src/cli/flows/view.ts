@@ -1,7 +1,7 @@
 /** Shows a running execution: as a tree that is redrawn on a terminal, as one line per event elsewhere. */
 
 import type { Output } from './diagnostics.ts'
-import { drawRun, errorText, type Head, markOf, RunTree, type StepUpdate } from './drawing.ts'
+import { drawExecution, ExecutionTree, errorText, type Head, markOf, type StepUpdate } from './drawing.ts'
 
 const REDRAW_MS = 120
 
@@ -29,7 +29,7 @@ export function viewOf(head: Head, output: Terminal): View {
 class LiveView implements View {
   #head: Head
   readonly #output: Terminal
-  readonly #tree = new RunTree()
+  readonly #tree = new ExecutionTree()
   readonly #timer: NodeJS.Timeout
   /** How far the clock of the platform is ahead of this one. */
   #aheadMs = 0
@@ -66,8 +66,8 @@ class LiveView implements View {
 
   #draw(nowMs = Date.now() + this.#aheadMs): void {
     const { columns = 80, rows = 24 } = this.#output
-    const lines = drawRun(this.#head, this.#tree, { nowMs, columns, output: this.#output })
-    if (this.#isCut) lines.push('(The first events are not available any more.)')
+    const lines = drawExecution(this.#head, this.#tree, { nowMs, columns, output: this.#output })
+    if (this.#isCut) lines.push('(The first events are no longer available.)')
     // Lines that have scrolled off the screen cannot be redrawn.
     const height = Math.max(2, rows - 2)
     const [first = '', ...rest] = lines
@@ -106,7 +106,7 @@ class LineView implements View {
   }
 
   gap(): void {
-    this.#output.write('(The first events are not available any more.)\n')
+    this.#output.write('(The first events are no longer available.)\n')
   }
 
   end(): void {}

@@ -28,7 +28,7 @@ export async function follow(workspace: string | undefined, id: string): Promise
   const execution = await client.get<Execution>(`${base}/executions/${id}`)
   const view = viewOf(headOf(execution, await flowNameOf(client, base, execution)), process.stderr)
   const leave = () => {
-    process.stderr.write(`\n${id} goes on; \`tenon flow cancel ${id}\` ends it.\n`)
+    process.stderr.write(`\n${id} is still running. To end it: \`tenon flow cancel ${id}\`.\n`)
     process.exit(130)
   }
   process.once('SIGINT', leave)
@@ -129,23 +129,23 @@ export function watchVerbs(flows: Command): void {
   addVerb(
     flows,
     'run <flow>',
-    'start an execution and watch it to its end; only its output is on stdout',
+    'Start an execution and watch it until it ends. Prints only its output on stdout.',
     run,
     [
       WORKSPACE,
-      ['--input <json>', `input of the execution: ${JSON_NOTATION}`, '{}'],
-      ['--version <n>', 'a published version; default: the newest'],
-      ['--alias <name>', 'an alias instead of a version'],
-      ['--key <key>', 'correlation key, such as the number of an order'],
-      ['--watch', 'show its progress (the default)'],
-      ['--wait', 'wait for the end without showing progress'],
-      ['--detach', 'print the id, and do not watch'],
+      ['--input <json>', `Input of the execution: ${JSON_NOTATION}.`, '{}'],
+      ['--version <n>', 'Published version of the flow. Default: the newest.'],
+      ['--alias <name>', 'Alias of the flow, instead of a version.'],
+      ['--key <key>', 'Correlation key, such as the number of an order.'],
+      ['--watch', 'Show the progress of the execution, unless --wait or --detach is set.'],
+      ['--wait', 'Wait for the end of the execution without showing its progress.'],
+      ['--detach', 'Print the id of the execution, and do not watch it.'],
     ],
   )
   addVerb(
     flows,
     'watch <execution>',
-    'watch an execution from its start to its end; exit code 0 if it completes',
+    'Watch an execution from its start to its end. The exit code is 0 if it completes.',
     (id: string, { workspace }: WorkspaceOption) => follow(workspace, id),
     [WORKSPACE],
   )

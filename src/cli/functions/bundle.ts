@@ -58,7 +58,7 @@ export async function entryOf(path: string): Promise<string> {
     const entry = join(full, name)
     if ((await stat(entry).catch(() => undefined))?.isFile()) return entry
   }
-  throw new Error(`${path} has none of ${ENTRIES.join(', ')}.`)
+  throw new Error(`The folder ${path} has no entry file. Add one of ${ENTRIES.join(', ')}.`)
 }
 
 /** `greet` for `greet.ts`, and for `greet/index.ts`. */
@@ -111,7 +111,7 @@ function explained(text: string, from: string, folder: string): string {
   const [, name] = /^Could not resolve "([^"]+)"$/.exec(text) ?? []
   if (name === undefined) return text
   if (isBuiltin(name))
-    return `Functions have no modules of Node.js, such as ${name}. Packages run as in a browser.`
+    return `Functions cannot import modules of Node.js such as ${name}. Use a package that runs in a browser.`
   const isOfDeno = name.startsWith('npm:')
   const [, named, version = '', path = ''] = PACKAGE.exec(isOfDeno ? name.slice('npm:'.length) : name) ?? []
   if (named === undefined || (!isOfDeno && isInstalled(named, from))) return text

@@ -18,6 +18,7 @@ export async function functionClient(
     `/v1/functions?workspace_id=${workspace_id}`,
   )
   const found = functions.find((one) => one.name === name || one.id === name)
-  if (found === undefined) throw new Error(`The workspace has no function ${name}; tenon fn list shows all.`)
+  if (found === undefined)
+    throw new Error(`The workspace has no function ${name}. List its functions with \`tenon fn list\`.`)
   return { client, path: `/v1/functions/${found.id}` }
 }

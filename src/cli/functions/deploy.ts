@@ -20,7 +20,7 @@ interface Deployed {
   readonly config: Readonly<Record<string, unknown>> & { readonly secrets?: readonly string[] }
 }
 
-interface Fault {
+interface Diagnostic {
   readonly message: string
   readonly file?: string
   readonly line: number
@@ -33,12 +33,12 @@ interface DeployOptions extends WorkspaceOption {
   readonly force?: boolean
 }
 
-const CONFIG: Flag = ['--config <json>', `members of the configuration: ${JSON_NOTATION}`]
+const CONFIG: Flag = ['--config <json>', `Members of the configuration: ${JSON_NOTATION}.`]
 const FORCE: Flag = [
   '--force',
-  'deploy a next version even if source and configuration are those of the active one',
+  'Deploy a new version even if source and configuration equal those of the active version.',
 ]
-const NAME: Flag = ['--name <name>', 'default: the name of the file or folder']
+const NAME: Flag = ['--name <name>', 'Name of the function. Default: the name of the file or folder.']
 
 /** Prints the version, or the errors of the source on stderr. @returns the exit code */
 async function deploy(path: string, options: DeployOptions): Promise<number> {
@@ -96,7 +96,7 @@ async function missingSecrets(
   if (secrets.length === 0) return []
   const stored = await client.list<{ name: string }>(`/v1/flows/workspaces/${workspaceId}/secrets`)
   const missing = secrets.filter((secret) => !stored.some(({ name }) => name === secret))
-  return missing.map((name) => `The workspace has no secret \`${name}\` yet; runs fail until it has.`)
+  return missing.map((name) => `The workspace has no secret \`${name}\`. Runs fail until it is stored.`)
 }
 
 /** The function of that name, if its active version has this source, and its configuration these members. */
@@ -121,12 +121,14 @@ async function findUnchanged(
   )
 }
 
-/** The faults of a refused deployment as a SourceError; any other error as it is. */
+/** The diagnostics of a refused deployment as a SourceError; any other error as it is. */
 function sourceErrorOf(error: unknown, path: string): unknown {
-  if (!(error instanceof ApiError) || !Array.isArray(error.problem['faults'])) return error
-  const faults = error.problem['faults'] as Fault[]
+  if (!(error instanceof ApiError) || !Array.isArray(error.problem['diagnostics'])) return error
+  const diagnostics = error.problem['diagnostics'] as Diagnostic[]
   return new SourceError(
-    faults.map(({ file = path, line, column, message }) => `${file}:${line}:${column} ${message}`).join('\n'),
+    diagnostics
+      .map(({ file = path, line, column, message }) => `${file}:${line}:${column} ${message}`)
+      .join('\n'),
   )
 }
 
@@ -149,7 +151,7 @@ async function dev(path: string, options: DeployOptions): Promise<number> {
     done = done.then(() => deployOnce(path, options).then(report)).catch(printError)
   }
   redeploy()
-  process.stderr.write(`Watching ${relative(callerPath('.'), folder) || '.'}; Ctrl-C ends it.\n`)
+  process.stderr.write(`Watching ${relative(callerPath('.'), folder) || '.'}; Press Ctrl-C to stop.\n`)
   let timer: NodeJS.Timeout | undefined
   for await (const { filename } of watch(folder, { recursive: true })) {
     if (filename?.split(sep).includes('node_modules')) continue
@@ -165,9 +167,9 @@ export function deployVerbs(functions: Command): void {
   addVerb(
     functions,
     'deploy <path>',
-    'bundle a file or a folder with its npm packages, and deploy it as the next version of a function, if it has changed',
+    'Bundle a file or a folder with its npm packages, and deploy it as the next version of a function if it has changed.',
     deploy,
     [...flags, FORCE],
   )
-  addVerb(functions, 'dev <path>', 'deploy a file or a folder at each change', dev, flags)
+  addVerb(functions, 'dev <path>', 'Deploy a file or a folder at each change.', dev, flags)
 }

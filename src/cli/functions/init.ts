@@ -9,7 +9,7 @@ const SOURCE = `import type { Context } from 'tenon'
 
 export const input = {
   type: 'object',
-  properties: { name: { type: 'string', description: 'Who is greeted.' } },
+  properties: { name: { type: 'string', description: 'Name of the person to greet.' } },
   additionalProperties: false,
 }
 
@@ -175,5 +175,5 @@ async function init(folder: string): Promise<number> {
 }
 
 export function initVerb(functions: Command): void {
-  addVerb(functions, 'init <folder>', 'write an example function', init)
+  addVerb(functions, 'init <folder>', 'Write an example function.', init)
 }

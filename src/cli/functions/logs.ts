@@ -66,15 +66,15 @@ async function logs(name: string, { run, limit, follow, ...options }: LogsOption
 }
 
 export function logVerbs(functions: Command): void {
-  const limit: Flag = ['--limit <n>', 'how many of the newest runs', '20']
-  addVerb(functions, 'runs <name>', 'list the newest runs of a function', runs, [
+  const limit: Flag = ['--limit <n>', 'Maximum number of the newest runs.', '20']
+  addVerb(functions, 'runs <name>', 'List the newest runs of a function.', runs, [
     limit,
     WORKSPACE,
-    ['--json', 'print JSON'],
+    ['--json', 'Print the runs as JSON.'],
   ])
-  addVerb(functions, 'logs <name>', 'print what the newest runs of a function printed', logs, [
-    ['--follow', 'go on with runs to come'],
-    ['--run <id>', 'of one run'],
+  addVerb(functions, 'logs <name>', 'Print the log of the newest runs of a function.', logs, [
+    ['--follow', 'Continue with the logs of future runs.'],
+    ['--run <id>', 'Print only the log of this run.'],
     limit,
     WORKSPACE,
   ])

@@ -102,18 +102,24 @@ async function remove(name: string, options: WorkspaceOption): Promise<number> {
 }
 
 export function recordVerbs(functions: Command): void {
-  const json = ['--json', 'print JSON'] as const
-  addVerb(functions, 'list', 'list functions', list, [WORKSPACE, json])
-  addVerb(functions, 'show <name>', 'print a function with its source and configuration', show, [WORKSPACE])
-  addVerb(functions, 'versions <name>', 'list the versions of a function', versions, [WORKSPACE, json])
-  addVerb(functions, 'activate <name> <version>', 'select the version that is invoked', activate, [WORKSPACE])
-  addVerb(functions, 'rollback <name>', 'activate the version before the active one', rollback, [WORKSPACE])
+  const json = ['--json', 'Print the result as JSON.'] as const
+  addVerb(functions, 'list', 'List functions.', list, [WORKSPACE, json])
+  addVerb(functions, 'show <name>', 'Print a function with its source and configuration.', show, [WORKSPACE])
+  addVerb(functions, 'versions <name>', 'List the versions of a function.', versions, [WORKSPACE, json])
+  addVerb(
+    functions,
+    'activate <name> <version>',
+    'Make a version the active one, which is invoked by default.',
+    activate,
+    [WORKSPACE],
+  )
+  addVerb(functions, 'rollback <name>', 'Activate the version before the active one.', rollback, [WORKSPACE])
   addVerb(
     functions,
     'config <name> [change]',
-    `print the configuration, or set members of it: ${JSON_NOTATION}`,
+    `Print the configuration, or set the members in [change]: ${JSON_NOTATION}.`,
     config,
     [WORKSPACE],
   )
-  addVerb(functions, 'delete <name>', 'delete a function with all its versions', remove, [WORKSPACE])
+  addVerb(functions, 'delete <name>', 'Delete a function with all its versions.', remove, [WORKSPACE])
 }

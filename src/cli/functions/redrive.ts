@@ -35,7 +35,7 @@ async function redrive(name: string, run: string | undefined, options: Workspace
       `${path}/redrive${query}`,
     )
     for (const { run: old, as } of redriven) printLine(`${old} runs again as ${as}`)
-    for (const { run: old, detail } of refused) process.stderr.write(`${old} refused: ${detail}\n`)
+    for (const { run: old, detail } of refused) process.stderr.write(`${old} was not run again: ${detail}\n`)
     redrivenCount += redriven.length
     refusedCount += refused.length
     after = has_more ? next : null
@@ -48,7 +48,7 @@ export function redriveVerb(functions: Command): void {
   addVerb(
     functions,
     'redrive <name> [run]',
-    'run a dead letter of a function again, or all of them: failed asynchronous runs',
+    'Run a dead letter (a failed asynchronous run) of a function again. Default: all dead letters.',
     redrive,
     [WORKSPACE],
   )

@@ -37,11 +37,11 @@ export function runVerb(functions: Command): void {
   addVerb(
     functions,
     'run <path>',
-    'run a file or a folder on this machine, in the same sandbox, against the platform and with TENON_SERVICE_KEY; secrets are variables of the environment',
+    'Run a file or a folder on this machine in the sandbox of functions. It calls the platform with TENON_SERVICE_KEY, and reads secrets from environment variables.',
     run,
     [
-      ['--input <json>', `argument of the function: ${JSON_NOTATION}`, '{}'],
-      ['--config <json>', `members of the configuration: ${JSON_NOTATION}`, '{}'],
+      ['--input <json>', `Argument of the function: ${JSON_NOTATION}.`, '{}'],
+      ['--config <json>', `Members of the configuration: ${JSON_NOTATION}.`, '{}'],
     ],
   )
 }

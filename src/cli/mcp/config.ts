@@ -29,7 +29,7 @@ const CLIENTS: Readonly<Record<string, ClientFormat>> = {
   'claude-desktop': {
     text: (_name, url) => url,
     place:
-      'Customize > Connectors > Add custom connector. The server must be public; the configuration file has local servers alone.',
+      'Customize > Connectors > Add custom connector. The server must be public: the configuration file supports only local servers.',
   },
   cursor: {
     text: mcpServers((url) => ({ url })),
@@ -80,7 +80,7 @@ export async function endpointOf(server: string, workspace: string | undefined):
 async function config(server: string, options: WorkspaceOption & { client?: string }): Promise<number> {
   const { client = 'claude-code' } = options
   const format = Object.hasOwn(CLIENTS, client) ? CLIENTS[client] : undefined
-  if (format === undefined) throw new Error(`--client is one of ${Object.keys(CLIENTS).join(', ')}.`)
+  if (format === undefined) throw new Error(`--client must be one of ${Object.keys(CLIENTS).join(', ')}.`)
   const { name, url } = await endpointOf(server, options.workspace)
   process.stdout.write(`${format.text(name, url)}\n`)
   process.stderr.write(`${format.place.replace('<name>', name).replace('<url>', url)}\n`)
@@ -91,8 +91,11 @@ export function mcpConfigVerb(servers: Command): void {
   addVerb(
     servers,
     'config <server>',
-    'print the configuration of a client for a server, or for `platform`',
+    'Print the configuration of a client for a server, or for `platform`.',
     config,
-    [WORKSPACE, ['--client <name>', Object.keys(CLIENTS).join(', '), 'claude-code']],
+    [
+      WORKSPACE,
+      ['--client <name>', `Client to configure: ${Object.keys(CLIENTS).join(', ')}.`, 'claude-code'],
+    ],
   )
 }

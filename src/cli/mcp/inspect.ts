@@ -101,7 +101,8 @@ async function challenge(url: string): Promise<readonly [string, string]> {
 
 async function readMetadata(url: string, resource: string): Promise<readonly [Metadata, string]> {
   const metadata = (await (await fetch(url, { redirect: 'manual' })).json()) as Metadata
-  if (metadata.resource !== resource) throw new Error(`It is for ${metadata.resource}, not for ${resource}.`)
+  if (metadata.resource !== resource)
+    throw new Error(`The metadata names the resource ${metadata.resource}, not ${resource}.`)
   const issuers = metadata.authorization_servers?.join(', ') ?? 'none'
   return [metadata, `issuer ${issuers}; scopes ${metadata.scopes_supported?.join(' ') ?? 'none'}`]
 }
@@ -171,7 +172,7 @@ export function mcpInspectVerb(servers: Command): void {
   addVerb(
     servers,
     'inspect <server>',
-    'print what a client meets at a server, or at `platform`, and check each step',
+    'Connect to a server, or to `platform`, as a client does, and check each step.',
     inspect,
     [WORKSPACE],
   )

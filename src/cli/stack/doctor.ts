@@ -30,14 +30,18 @@ export async function doctor(deep = false): Promise<number> {
     process.stdout.write(`${good ? '✓' : '✗'} ${name.padEnd(20)} ${detail}\n`)
   }
   const bad = findings.filter(({ good }) => !good).length
-  process.stdout.write(bad === 0 ? '\nAll is well.\n' : `\n${bad} of ${findings.length} need attention.\n`)
+  process.stdout.write(
+    bad === 0 ? '\nAll checks passed.\n' : `\n${bad} of ${findings.length} checks failed.\n`,
+  )
   return bad === 0 ? 0 : 1
 }
 
 const node: Check = async () => {
   const [major = 0] = process.versions.node.split('.').map(Number)
   const good = major >= 24
-  return [{ name: 'Node', good, detail: `${process.versions.node}${good ? '' : '; 24 or newer is needed'}` }]
+  return [
+    { name: 'Node', good, detail: `${process.versions.node}${good ? '' : '; 24 or newer is required'}` },
+  ]
 }
 
 interface Readiness {
@@ -141,14 +145,14 @@ function roleFinding(role: { rolname: string; rolsuper: boolean; rolbypassrls: b
 /** Only functions need Deno. */
 const deno: Check = async ({ TENON_DENO_BIN: path }) => {
   if (!path) {
-    const detail = 'not there: functions answer 503; restart with a network, or set TENON_DENO_BIN'
+    const detail = 'not installed: functions answer 503; restart with a network, or set TENON_DENO_BIN'
     return [{ name: 'Deno', good: false, detail }]
   }
   try {
     const { stdout } = await promisify(execFile)(path, ['--version'], { timeout: 5_000 })
     const version = /^deno (\S+)/.exec(stdout)?.[1] ?? ''
     const good = version.startsWith('2.')
-    return [{ name: 'Deno', good, detail: `${version} at ${path}${good ? '' : '; Deno 2 is needed'}` }]
+    return [{ name: 'Deno', good, detail: `${version} at ${path}${good ? '' : '; Deno 2 is required'}` }]
   } catch {
     return [{ name: 'Deno', good: false, detail: `${path} does not run: functions answer 503` }]
   }

@@ -149,7 +149,8 @@ async function withoutWorkflow(database: Database, temporal: Temporal, scope: Sc
   const checked = await eachAtOnce(open, async ({ id, workflow_id, rule }) => {
     const status = await statusOf(temporal, workflow_id)
     if (status === 'RUNNING' || !(await isStillOpen(database, id))) return []
-    const detail = status === undefined ? 'Temporal knows no such workflow.' : `Its workflow is ${status}.`
+    const detail =
+      status === undefined ? 'Temporal has no such workflow.' : `The workflow of the record is ${status}.`
     return [{ rule, subject: id, detail }]
   })
   return checked.flat()
@@ -188,7 +189,7 @@ async function withoutRecord(database: Database, temporal: Temporal, scope: Scop
     .map((subject) => ({
       rule: 'an open workflow has an open record',
       subject,
-      detail: 'Its execution has ended or does not exist.',
+      detail: 'The execution of the workflow has ended or does not exist.',
     }))
 }
 
@@ -209,7 +210,7 @@ async function endedOtherwise(database: Database, temporal: Temporal, scope: Sco
   const checked = await eachAtOnce(rows, async ({ id, workflow_id, status }) => {
     const seen = await statusOf(temporal, workflow_id)
     if (seen === undefined || ENDS[status]?.includes(seen)) return []
-    const detail = `Its record says ${status}, and its workflow is ${seen}.`
+    const detail = `The record says ${status}, and the workflow is ${seen}.`
     return [{ rule: 'record and workflow end alike' as const, subject: id, detail }]
   })
   return checked.flat()

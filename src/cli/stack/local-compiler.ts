@@ -8,12 +8,12 @@ export { compileFlow } from '../../features/flows/definitions.ts'
 
 export const localCompiler = {
   async validate(source: string) {
-    const { faults, warnings } = compileFlow(source)
-    return { faults, warnings }
+    const { diagnostics, warnings } = compileFlow(source)
+    return { diagnostics, warnings }
   },
   async graph(source: string) {
-    const { ir, definition, faults } = compileFlow(source)
-    if (ir === undefined) return faults
+    const { ir, definition, diagnostics } = compileFlow(source)
+    if (ir === undefined) return diagnostics
     const graph = graphOf(ir, definition)
     return { mermaid: mermaidOf(graph), ...graph }
   },

@@ -25,7 +25,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'flow-schema.json': flowSchema(),
     'policy.txt': policy(OPERATIONS),
     'problems.md': problems(),
-    'flow-faults.md': diagnosticDocs(),
+    'flow-diagnostics.md': diagnosticDocs(),
     'flow-conformance.md': conformancePage(),
     'config.md': config(),
     'cli.md': commandLine(),
@@ -83,14 +83,14 @@ function config(): string {
     ({ name, default: value, description }) =>
       `| \`${name}\` | ${value && `\`${value}\``} | ${description} |`,
   )
-  return `# Settings\n\nRead from the environment, once, by the API and the worker.\n\n| name | default | what |\n|---|---|---|\n${rows.join('\n')}\n`
+  return `# Settings\n\nThe API and the worker read these environment variables once, when they start.\n\n| name | default | description |\n|---|---|---|\n${rows.join('\n')}\n`
 }
 
 const CLI_HEAD = `# Command line
 
-\`npx tenon <command> --help\` prints the same. \`tenon\` reads \`TENON_URL\`, \`TENON_WORKSPACE_ID\` and credentials from the environment, and what is
-missing there from \`.env.local\`, which \`npm start\` writes. \`<json>\` and \`[value]\` are text, \`@file\`, or \`-\` for the standard input. With
-\`--quiet\`, it does not print on stderr which workspace, role and platform a command uses. The exit code is 0 if the command did what it says.
+\`npx tenon <command> --help\` prints the same. \`tenon\` reads \`TENON_URL\`, \`TENON_WORKSPACE_ID\` and credentials from the environment. It reads
+variables that are not set there from \`.env.local\`, which \`npm start\` writes. \`<json>\` and \`[value]\` are text, \`@file\`, or \`-\` for the standard
+input. Each command prints its workspace, role and platform on stderr, unless \`--quiet\` is set. The exit code is 0 if the command succeeded.
 `
 
 /** All commands with their options, one table for each noun. */
@@ -105,7 +105,7 @@ function groupsOf(parent: Command, path: string): string {
   return groups
     .map((group) => {
       const name = `${path} ${group.name()}`
-      const head = `\n## ${name}\n\n${sentence(group.description())}\n\n`
+      const head = `\n## ${name}\n\n${group.description()}\n\n`
       return `${head}${commandTable(group, name)}${groupsOf(group, name)}`
     })
     .join('')
@@ -116,8 +116,9 @@ function commandTable(parent: Command, path: string): string {
     .filter(({ commands }) => commands.length === 0)
     .map((command) => {
       const usage = [path, command.name(), ...command.registeredArguments.map(argumentText)].join(' ')
-      const options = command.options.map(({ flags, description }) => `<br>\`${flags}\` ${description}`)
-      return `| \`${usage}\` | ${`${sentence(command.description())}${options.join('')}`.replaceAll('|', '\\|')} |`
+      const help = command.createHelp()
+      const options = command.options.map((one) => `<br>\`${one.flags}\` ${help.optionDescription(one)}`)
+      return `| \`${usage}\` | ${`${command.description()}${options.join('')}`.replaceAll('|', '\\|')} |`
     })
   return `| command | |\n|---|---|\n${rows.join('\n')}\n`
 }
@@ -132,8 +133,6 @@ function argumentText(argument: Argument): string {
   const name = `${argument.name()}${argument.variadic ? '...' : ''}`
   return argument.required ? `<${name}>` : `[${name}]`
 }
-
-const sentence = (text: string) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`
 
 const CONFORMANCE_FOLDER = new URL('../../../flows-dsl/conformance/', import.meta.url)
 
@@ -178,8 +177,8 @@ export function conformancePage(): string {
 const CONFORMANCE_HEAD = `# Conformance of the flow language
 
 Constructs of the Open Workflow Specification 1.0.3, and ours. \`yes\`: a flow with it is compiled and run in the simulator
-by test/conformance/flows/conformance.test.ts, or the test that is named proves it. \`refused\`: it is a fault at compile time, with
-that code, by the same test. The rows are in flows-dsl/conformance. The specification's own scenarios and definitions are run
+by test/conformance/flows/conformance.test.ts, or the named test proves it. \`refused\`: compiling it reports a
+diagnostic with that code, in the same test. The rows are in flows-dsl/conformance. The specification's own scenarios and definitions are run
 from a checkout of it: \`npm run test:ctk -- <folder>\` and \`npm run test:ows -- <folder>\`.
 `
 

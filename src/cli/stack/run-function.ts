@@ -81,7 +81,7 @@ export async function runLocally({ bundle, input, config, client, log }: LocalRu
 /** The configuration as a deployment of the function makes it. @throws Problem `validation_failed` */
 function wholeConfig(constants: FunctionConstants, given: unknown): FunctionConfig {
   if (!isObject(given))
-    throw new Problem('validation_failed', { detail: 'The configuration is not an object.' })
+    throw new Problem('validation_failed', { detail: 'The configuration must be an object.' })
   const { id: _, ...change } = configureFunction.parse({ ...given, id: 'local' })
   const config = { ...DEFAULTS, ...constants.config, ...change }
   checkWholeConfig(config)
@@ -100,10 +100,15 @@ async function compiledModule({
   source_map,
 }: Bundle): Promise<{ code: string; constants: FunctionConstants; entryPoints: readonly EntryPoint[] }> {
   const compiled = await compileFunction(source, 'local')
-  if (compiled.faults !== undefined) throw new SourceError(compiled.faults.map(faultText).join('\n'))
+  if (compiled.diagnostics !== undefined)
+    throw new SourceError(compiled.diagnostics.map(diagnosticText).join('\n'))
   const { code, exported, entryPoints } = compiled
-  const { constants, faults } = readModule({ code, exported, ...(source_map && { sourceMap: source_map }) })
-  if (faults.length > 0) throw new SourceError(faults.map(faultText).join('\n'))
+  const { constants, diagnostics } = readModule({
+    code,
+    exported,
+    ...(source_map && { sourceMap: source_map }),
+  })
+  if (diagnostics.length > 0) throw new SourceError(diagnostics.map(diagnosticText).join('\n'))
   return { code, constants, entryPoints }
 }
 
@@ -114,21 +119,22 @@ interface Located {
   readonly message: string
 }
 
-const faultText = ({ file = 'source', line, column, message }: Located): string =>
+const diagnosticText = ({ file = 'source', line, column, message }: Located): string =>
   `${file}:${line}:${column} ${message}`
 
 async function denoPath(): Promise<string> {
   const path =
     (await readSettings())['TENON_DENO_BIN'] ?? findRunning(resolve('.tenon'))?.env['TENON_DENO_BIN']
   if (path) return path
-  throw new Error('There is no Deno: set TENON_DENO_BIN, or run `npm start` first.')
+  throw new Error('Deno is not installed. Set TENON_DENO_BIN, or run `npm start` first.')
 }
 
 function secretsOf({ secrets }: FunctionConfig): Record<string, string> {
   return Object.fromEntries(
     secrets.map((name) => {
       const value = process.env[name]
-      if (value === undefined) throw new Error(`Set the variable ${name}: it stands for the secret.`)
+      if (value === undefined)
+        throw new Error(`Set the environment variable ${name} to the value of the secret.`)
       return [name, value]
     }),
   )

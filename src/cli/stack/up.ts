@@ -63,7 +63,7 @@ export async function up(options: UpOptions): Promise<number> {
     if (!options.ephemeral) await writeEnvFile(envOf(launched, demo, known))
     screen.table(stack, launched.url, demo)
     if (options.once) return codeOf(demo)
-    screen.line('Serving. Ctrl-C stops everything.')
+    screen.line('The platform is running. Press Ctrl-C to stop it.')
     if (!stopping.aborted) await once(stopping, 'abort')
     return 0
   } catch (error) {
@@ -124,10 +124,10 @@ function envOf(launched: RunningPlatform, demo: Demo | undefined, known: Setting
 async function showRunning(running: RunningStack, options: UpOptions, screen: Screen): Promise<number> {
   const known = await readEnvFile()
   const { TENON_URL: url, TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret } = known
-  screen.line(`Tenon is running already, as process ${running.pid}; stop it with Ctrl-C there.`)
+  screen.line(`Tenon is already running as process ${running.pid}. Stop it with Ctrl-C in its terminal.`)
   if (!running.ready || !url || !clientId || !clientSecret) {
     screen.line(
-      'It is still starting: try again in a few seconds, or start a second one: npm start -- --ephemeral',
+      'The process is still starting. Try again in a few seconds, or start a second platform: npm start -- --ephemeral',
     )
     return 1
   }
@@ -192,7 +192,7 @@ class Screen {
       this.line(`\nFlow ${flow} v${version}: ${execution.status}`)
       this.line(indent(JSON.stringify(execution.output, null, 2)))
     }
-    if (demo !== undefined && demo.results.length > 0) this.line('\nServices, each used once')
+    if (demo !== undefined && demo.results.length > 0) this.line('\nServices, each called once')
     for (const { title, text } of demo?.results ?? []) this.#row(title, text)
     this.line('\nServers')
     for (const { title, version: running, address, origin } of stack.servers) {
@@ -215,7 +215,7 @@ class Screen {
     this.#keys(demo)
     if (demo.run !== undefined) this.#examples(url, demo)
     if (demo.failed.length === 0) return
-    this.line('\nThe platform runs, but these steps failed')
+    this.line('\nThe platform is running, but these steps failed')
     for (const line of demo.failed) this.warn(line)
   }
 
@@ -257,7 +257,7 @@ Try it
     -H 'content-type: application/json' -d '{"input":{"name":"Grace"}}'
 For an agent (the token: npx tenon mcp token demo; it is valid for 10 minutes)
   {"mcpServers":{"tenon-demo":{"type":"http","url":"${server}","headers":{"Authorization":"Bearer …"}}}}
-  Clients that sign in need no header, but an account: npx tenon account invite you@example.com`)
+  Clients that sign in need no header. Create an account for them: npx tenon account invite you@example.com`)
   }
 
   #startTicker(what: string): void {

@@ -48,8 +48,8 @@ export const FLOW_LIMITS = {
     slowMaxMs: 64_000,
     slowKept: 10_000,
     /** After a failed inline attempt, make 4 calls as activities before trying inline again; doubles to 256. */
-    restMin: 4,
-    restMax: 256,
+    skipMin: 4,
+    skipMax: 256,
   },
   /** Executions that queue for the slots of one key of a flow. */
   queuedExecutionsMax: 10_000,
@@ -103,8 +103,8 @@ export const FLOW_LIMITS = {
     yamlAtOnce: 2,
     yamlWaitMs: 10_000,
     timeoutMs: 15_000,
-    keptMs: 300_000,
-    keptBytesMax: 16_777_216,
+    cacheTtlMs: 300_000,
+    cacheBytesMax: 16_777_216,
     /** `$ref` to `$ref` to … */
     refsMax: 20,
     refCharsMax: 1_000,
@@ -131,8 +131,8 @@ export const FLOW_LIMITS = {
   reconciler: {
     pollMs: 1_000,
     atOnce: 50,
-    againSeconds: 300,
-    soonSeconds: 5,
+    recheckSeconds: 300,
+    firstCheckSeconds: 5,
     scheduleSeconds: 60,
     runSeconds: 30,
     /** One round looks at so many workspaces, queues of each, executions that hold the slots of a queue, and unstarted slots. */
@@ -149,7 +149,7 @@ export const FLOW_LIMITS = {
     /** Encoded size; a larger payload goes to the object store. */
     inlineBytesMax: 131_072,
     /** Cache of payloads from the object store, per process. */
-    keptBytesMax: 67_108_864,
+    cacheBytesMax: 67_108_864,
     /** After this, a tenant gets a new key; older ones still decrypt. */
     keyDays: 90,
     /** How long a process may use keys after they were destroyed. */

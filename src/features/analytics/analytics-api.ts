@@ -46,10 +46,13 @@ const METRICS: Readonly<Record<string, Metric>> = {
 
 export const queryAnalytics = workspaceOperation({
   name: 'analytics.query',
-  summary: 'Requests, errors or latency of the workspace over a window',
+  summary: 'Query the requests, errors or latency of the workspace over a window',
   roles: WRITERS,
   input: Input({
-    metric: Type.String({ maxLength: 100, description: `One of ${Object.keys(METRICS).join(', ')}.` }),
+    metric: Type.String({
+      maxLength: 100,
+      description: `Name of the metric: ${Object.keys(METRICS).join(', ')}.`,
+    }),
     window: Window,
   }),
   output: TimeSeries,
@@ -58,7 +61,7 @@ export const queryAnalytics = workspaceOperation({
     const metric = Object.hasOwn(METRICS, name) ? METRICS[name] : undefined
     if (metric === undefined) {
       const known = Object.keys(METRICS).join(', ')
-      throw new Problem('not_found', { detail: `There is no such metric. There are ${known}.` })
+      throw new Problem('not_found', { detail: `The metric is not known. Use one of ${known}.` })
     }
     const minutes = Math.ceil(windowMsOf(window, 1_000) / 60_000)
     const step = Math.ceil(minutes / LIMITS.analyticsPointsMax)

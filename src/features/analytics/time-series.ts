@@ -20,7 +20,9 @@ export const TimeSeries = Type.Object({
   ),
 })
 
-export const Window = Duration(`At most ${LIMITS.analyticsWindowDaysMax} days, up to now.`)
+export const Window = Duration(
+  `Length of the window up to now, at most ${LIMITS.analyticsWindowDaysMax} days.`,
+)
 
 const FIELD = { in: 'query', name: 'window', pointer: '/window' } as const
 

@@ -17,12 +17,12 @@ export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service')])
 export const Status = Type.Unsafe<'active' | 'expiring' | 'disabled' | 'expired' | 'revoked'>(
   Type.String({
     enum: ['active', 'expiring', 'disabled', 'expired', 'revoked'],
-    description: '`expiring`: replaced by another, and good until `expires_at`.',
+    description: 'Status of the key. `expiring`: replaced by another key, and valid until `expires_at`.',
   }),
 )
 
 export const RateLimit = Type.Union([Type.Integer({ minimum: 1, maximum: LIMITS.keyRateMax }), Type.Null()], {
-  description: 'Requests a minute; null: as all keys.',
+  description: 'Maximum number of requests per minute. `null`: the general limit of keys of its kind.',
 })
 
 export const ApiKey = Type.Object({
@@ -33,7 +33,9 @@ export const ApiKey = Type.Object({
   name: Type.String(),
   prefix: Type.String(),
   last4: Type.String(),
-  scopes: Type.Array(Type.String(), { description: 'Empty: everything that its kind may do.' }),
+  scopes: Type.Array(Type.String(), {
+    description: 'Scopes that restrict the key; empty: all rights of its kind.',
+  }),
   rate_limit: RateLimit,
   status: Status,
   created_by: Type.String(),
@@ -41,11 +43,15 @@ export const ApiKey = Type.Object({
   expires_at: OptionalTime,
   revoked_at: OptionalTime,
   last_used_at: OptionalTime,
-  rotated_from: Type.Union([Id('key'), Type.Null()], { description: 'The key that this one replaces.' }),
+  rotated_from: Type.Union([Id('key'), Type.Null()], {
+    description: 'Id of the key that this one replaces. `null`: none.',
+  }),
 })
 export type ApiKey = Static<typeof ApiKey>
 
-export const ApiKeyWithSecret = Type.Interface([ApiKey], { key: Type.String({ description: 'Shown once.' }) })
+export const ApiKeyWithSecret = Type.Interface([ApiKey], {
+  key: Type.String({ description: 'API key itself, shown only once.' }),
+})
 
 /** Of a row of api_keys now. */
 export const STATUS = sql`case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired'
@@ -95,12 +101,12 @@ export const expireKeys = (workspaceId: string): Sql => sql`
 /** @throws Problem `validation_failed` for a time that has passed; a key is ended now by revoking it */
 export function rejectPast(expiresAt: string | null | undefined): void {
   if (expiresAt === null || expiresAt === undefined || Date.parse(expiresAt) > Date.now()) return
-  throw fieldProblem('expires_at', 'It lies in the past.')
+  throw fieldProblem('expires_at', 'The time is in the past.')
 }
 
 export const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {
   maxItems: LIMITS.keyScopesMax,
-  description: `What the key is narrowed to; empty: everything that its kind may do. There are ${SCOPES.join(', ')}.`,
+  description: `Scopes that restrict the key; empty: all rights of its kind. Possible scopes: ${SCOPES.join(', ')}.`,
 })
 
 /**

@@ -29,7 +29,7 @@ import {
 
 export const createApiKey = adminOperation({
   name: 'api_key.create',
-  summary: 'Create an API key; its text is in this answer only',
+  summary: 'Create an API key; only this response contains the key itself',
   roles: ADMINS,
   input: Input({
     workspace_id: Ref('workspace'),
@@ -65,7 +65,7 @@ export const createApiKey = adminOperation({
 
 export const getApiKey = adminOperation({
   name: 'api_key.get',
-  summary: 'Read an API key, masked',
+  summary: 'Read an API key in masked form',
   roles: ADMINS,
   input: Input({ id: Ref('API key') }),
   output: ApiKey,
@@ -75,7 +75,7 @@ export const getApiKey = adminOperation({
 
 export const listApiKeys = adminOperation({
   name: 'api_key.list',
-  summary: 'List API keys, masked',
+  summary: 'List API keys in masked form',
   roles: ADMINS,
   input: Input({
     ...PageInput,
@@ -95,14 +95,17 @@ export const listApiKeys = adminOperation({
 
 export const updateApiKey = adminOperation({
   name: 'api_key.update',
-  summary: 'Rename, disable, enable, narrow or limit an API key, or move its end; what is not named stays',
+  summary: 'Update an API key: name, status, scopes, rate limit or expiry; absent members do not change',
   roles: ADMINS,
   input: Input({
     id: Ref('API key'),
     name: Type.Optional(Name),
     status: Type.Optional(
       Type.Unsafe<'active' | 'disabled'>(
-        Type.String({ enum: ['active', 'disabled'], description: '`active` enables a disabled key.' }),
+        Type.String({
+          enum: ['active', 'disabled'],
+          description: 'Status to set; `active` enables a disabled key.',
+        }),
       ),
     ),
     expires_at: Type.Optional(OptionalTime),
@@ -142,13 +145,13 @@ function unchangeable({ status }: ApiKey): Problem {
   const ended = status === 'revoked' || status === 'expired'
   const detail = ended
     ? `The API key is ${status}, and stays so.`
-    : 'The API key has been replaced by another: its end can be moved, not taken away.'
+    : 'The API key has been replaced by another: its expiry can be moved, but not removed.'
   return new Problem('state_conflict', { detail, members: { state: status } })
 }
 
 export const revokeApiKey = adminOperation({
   name: 'api_key.revoke',
-  summary: 'Revoke an API key: at once on this node, within 5 s on all',
+  summary: 'Revoke an API key; this node rejects it at once, all nodes within 5 s',
   roles: ADMINS,
   input: Input({ id: Ref('API key') }),
   output: ApiKey,
@@ -167,7 +170,7 @@ export const revokeApiKey = adminOperation({
 
 export const rotateApiKey = adminOperation({
   name: 'api_key.rotate',
-  summary: 'Replace an API key by a new one of the same rights; the old one ends after a time of grace',
+  summary: 'Rotate an API key: a new key gets the same rights, and the old one expires after a grace period',
   roles: ADMINS,
   input: Input({
     id: Ref('API key'),
@@ -175,13 +178,14 @@ export const rotateApiKey = adminOperation({
       Type.Integer({
         minimum: 0,
         maximum: LIMITS.keyGraceSecondsMax,
-        description: `How long the old key is still good: ${LIMITS.keyGraceSeconds} where absent; 0: it ends now.`,
+        description: `Seconds for which the old key stays valid; 0: it expires at once. Default: ${LIMITS.keyGraceSeconds}.`,
       }),
     ),
     expires_at: Type.Optional(
       Type.Unsafe<string | null>({
         ...OptionalTime,
-        description: 'Of the new key; null: never. Where absent, it lives as long as the old one was to.',
+        description:
+          'Expiry of the new key. `null`: never. Default: the lifetime of the old key, counted from now.',
       }),
     ),
   }),

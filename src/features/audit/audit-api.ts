@@ -16,30 +16,32 @@ const OptionalDigest = Type.Union([Digest, Type.Null()])
 const OUTCOMES = ['done', 'denied', 'failed'] as const
 
 const AuditEntry = Type.Object({
-  seq: Type.Integer({ minimum: 1, description: 'Its place in the chain of its tenant, without gaps.' }),
-  tenant_id: Type.String({ description: '`-`: of no tenant.' }),
+  seq: Type.Integer({ minimum: 1, description: 'Position in the chain of the tenant, without gaps.' }),
+  tenant_id: Type.String({ description: 'Id of the tenant. `-`: no tenant.' }),
   workspace_id: Text,
   at: Time,
   request_id: Text,
   actor: Type.Object({
     kind: Type.String({
       description:
-        'api_key, token, gateway, mcp_client, webhook, run, person or client (at the issuer), nobody or platform.',
+        'Kind of the actor: `api_key`, `token`, `gateway`, `mcp_client`, `webhook`, `run`, `person` or `client` (both at the issuer), `nobody` (not authenticated) or `platform`.',
     }),
     role: Text,
     subject: Text,
   }),
   address: Type.Union([Type.String(), Type.Null()], {
-    description: 'Of the client: of refusals, failures and what happens at the issuer.',
+    description: 'IP address of the client, for refusals, failures and events at the issuer.',
   }),
   operation: Type.String(),
   target: Type.String(),
   outcome: Type.Enum([...OUTCOMES]),
   status: Type.Union([Type.Integer(), Type.Null()]),
   code: Text,
-  count: Type.Integer({ description: 'How many alike it stands for.' }),
+  count: Type.Integer({ description: 'Number of similar events that the entry stands for.' }),
   detail: Type.Optional(
-    Type.Record(Type.String(), Text, { description: 'What else identifies the event; no secrets.' }),
+    Type.Record(Type.String(), Text, {
+      description: 'Further values that identify the event; never secrets.',
+    }),
   ),
   before: OptionalDigest,
   after: OptionalDigest,
@@ -52,7 +54,8 @@ const TenantInput = Type.Optional(
   Type.String({
     minLength: 1,
     maxLength: 200,
-    description: 'For operators: whose. Absent: what belongs to no tenant.',
+    description:
+      'Id of the tenant whose entries are read. Default: your own tenant; for operators, the entries of no tenant.',
   }),
 )
 
@@ -81,7 +84,9 @@ export const listAudit = adminOperation({
     since: Type.Optional(Time),
     until: Type.Optional(Time),
     actor: Type.Optional(Ref('key, user or run')),
-    operation: Type.Optional(Type.String({ maxLength: 100, description: 'Name of an operation.' })),
+    operation: Type.Optional(
+      Type.String({ maxLength: 100, description: 'Name of the operation, such as `tenant.create`.' }),
+    ),
     outcome: Type.Optional(Type.Enum([...OUTCOMES])),
   }),
   output: PageOf(AuditEntry),
@@ -116,7 +121,7 @@ const instant = (time: string | undefined) => (time === undefined ? undefined : 
 
 export const verifyAudit = adminOperation({
   name: 'audit.verify',
-  summary: 'Verify the chain of the audit log, up to 10,000 entries a call',
+  summary: 'Verify the chain of the audit log, up to 10,000 entries per call',
   roles: TENANT_ADMINS,
   input: Input({
     tenant_id: TenantInput,

@@ -52,7 +52,7 @@ export interface TurnRow {
 }
 
 /** Looks at some workspaces at a time, in turn, so that those of one tenant do not delay the others. */
-export class Turns {
+export class WorkspaceRoundRobin {
   /** The last workspace of the last look; empty to begin with the first. */
   #after = ''
 
@@ -69,11 +69,11 @@ export class Turns {
  * @param statement its rows are as {@link TurnRow} @param after the last workspace of the look before
  * @param itemOf the item of a row; undefined if it is not due
  */
-export function findInTurn<Item, Row extends TurnRow = TurnRow>(
+export function findRoundRobin<Item, Row extends TurnRow = TurnRow>(
   statement: (after: string, limit: number) => Sql,
   itemOf: (row: Row) => Item | undefined,
 ): BackgroundTask<Item>['find'] {
-  const turns = new Turns()
+  const turns = new WorkspaceRoundRobin()
   return async (system, limit) => {
     const rows = await turns.next<Row>(system, (after) => statement(after, limit))
     return rows.flatMap((row) => {
@@ -95,19 +95,19 @@ export const refOf = ({
  * The query `seen (workspace_id, n)` for `with recursive`: the next workspaces, each found by one probe of an index.
  * @param next a query of the column workspace_id: the first workspace after a given one
  */
-export const seenWorkspaces = (next: (after: Sql) => Sql, after: string, max: number): Sql => sql`seen as (
+export const workspacePage = (next: (after: Sql) => Sql, after: string, max: number): Sql => sql`seen as (
     select workspace_id, 1 as n from (${next(sql`${after}::text`)}) first
     union all
     select next.workspace_id, n + 1 from seen cross join lateral (${next(sql`seen.workspace_id`)}) next
     where n < ${max}
   )`
 
-/** A query for {@link seenWorkspaces}. @param rows a table and a condition, which have an index by workspace: `executions where …` */
+/** A query for {@link workspacePage}. @param rows a table and a condition, which have an index by workspace: `executions where …` */
 export const workspaceWith =
   (rows: Sql) =>
   (after: Sql): Sql =>
     sql`select workspace_id from ${rows} and workspace_id > ${after} order by workspace_id limit 1`
 
 /** The query of the column `behind`, as in {@link TurnRow}. */
-export const behindSeen = (max: number): Sql =>
+export const nextCursor = (max: number): Sql =>
   sql`select case when count(*) = ${max} then max(workspace_id) end as behind from seen`

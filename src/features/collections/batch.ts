@@ -15,16 +15,23 @@ import { type WriteResult, write, writeAll } from './write.ts'
 const FieldName = Type.String({ minLength: 1, maxLength: LIMITS.fieldNameBytesMax, pattern: '^[^_$]' })
 
 const MEMBERS = {
-  ref: Type.Optional(Type.String({ maxLength: 100, description: 'Comes back with the result.' })),
+  ref: Type.Optional(
+    Type.String({
+      maxLength: 100,
+      description: 'Label of your own for the change, returned with its result.',
+    }),
+  ),
   id: Type.Optional(Ref('document')),
   data: Type.Optional(Fields),
   unset: Type.Optional(Type.Array(FieldName, { maxItems: LIMITS.selectFieldsMax })),
-  if_version: Type.Optional(Type.Integer({ minimum: 1, description: 'The version that it must be at.' })),
+  if_version: Type.Optional(
+    Type.Integer({ minimum: 1, description: 'Version that the document must have.' }),
+  ),
   on: Type.Optional(
     Type.Array(FieldName, {
       minItems: 1,
       maxItems: LIMITS.orderKeysMax,
-      description: 'Fields that are declared unique.',
+      description: 'Fields that are declared unique, by which `upsert` finds the document.',
     }),
   ),
   field: Type.Optional(FieldName),
@@ -35,8 +42,8 @@ const NAMES = ['create', 'update', 'patch', 'replace', 'upsert', 'increment', 'd
 type Name = (typeof NAMES)[number]
 const Name = Type.Enum([...NAMES], {
   description:
-    '`create {data}`, `update {id, data, unset?}`, `patch {id, data}`, `replace {id, data}`, `upsert {on, data}`, ' +
-    '`increment {id, field, by?}`, `delete {id}`; `if_version` with all that have an `id`.',
+    'Change to make: `create {data}`, `update {id, data, unset?}`, `patch {id, data}`, `replace {id, data}`, `upsert {on, data}`, ' +
+    '`increment {id, field, by?}`, `delete {id}`. Every change that has an `id` may have `if_version`.',
 })
 const Op = Type.Object({ op: Name, ...MEMBERS }, { additionalProperties: false })
 const OpAnywhere = Type.Object(
@@ -47,13 +54,14 @@ type Op = Static<typeof Op>
 
 const Atomic = Type.Optional(
   Type.Boolean({
-    description: 'All or none, which is what happens where nothing is said; or each by itself.',
+    description:
+      'True if either all changes are made or none; `false`: each change on its own. Default: `true`.',
   }),
 )
 const count = { minItems: 1, maxItems: LIMITS.batchOpsMax }
 
 const Result = Type.Object({
-  status: Type.Integer({ description: 'As the change would have answered alone.' }),
+  status: Type.Integer({ description: 'HTTP status that the change would have as a request of its own.' }),
   ref: Type.Optional(Type.String()),
   id: Type.Optional(Type.String()),
   version: Type.Optional(Type.Integer()),
@@ -66,13 +74,13 @@ const Result = Type.Object({
   ),
 })
 const Results = Type.Object({
-  committed: Type.Boolean({ description: 'Whether all of it was done.' }),
+  committed: Type.Boolean({ description: 'True if all changes were made.' }),
   results: Type.Array(Result),
 })
 
 export const batchDocuments = workspaceOperation({
   name: 'collection.batch',
-  summary: 'Change several documents of a collection at once: all or none',
+  summary: 'Write several documents of a collection in one request; by default, all or none',
   roles: DATA_ROLES,
   input: Input({ name: CollectionName, atomic: Atomic, ops: Type.Array(Op, count) }),
   output: Results,
@@ -93,7 +101,7 @@ export const batchDocuments = workspaceOperation({
 export const batchAnywhere = workspaceOperation({
   name: 'batch.run',
   area: 'collections',
-  summary: 'Change documents of several collections at once: all or none',
+  summary: 'Write documents of several collections in one request; by default, all or none',
   roles: DATA_ROLES,
   input: Input({ atomic: Atomic, ops: Type.Array(OpAnywhere, count) }),
   output: Results,

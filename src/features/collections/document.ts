@@ -14,12 +14,14 @@ export { CollectionName } from './schemas/columns.ts'
 export const Fields = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields of the document.' })
 export type Fields = Record<string, unknown>
 
-const OURS = {
+const SYSTEM_FIELDS = {
   _created_at: Type.String({ format: 'date-time' }),
   _updated_at: Type.String({ format: 'date-time' }),
   _version: Type.Integer({ minimum: 1 }),
 }
-const OWNER = Type.Optional(Type.String({ description: 'Id of the end user who created it, if one did.' }))
+const OWNER = Type.Optional(
+  Type.String({ description: 'Id of the end user who created the document; absent if none did.' }),
+)
 const id = Type.String({ format: 'uuid' })
 const Others = Type.Record(Type.String(), Type.Unknown())
 
@@ -27,12 +29,12 @@ const Others = Type.Record(Type.String(), Type.Unknown())
 export const Document = Type.Intersect([
   Type.Object({
     id,
-    ...OURS,
+    ...SYSTEM_FIELDS,
     _owner: OWNER,
     _warnings: Type.Optional(
       Type.Array(Type.Object({ pointer: Type.String(), keyword: Type.String(), detail: Type.String() }), {
         description:
-          "In the answer to a write: what of the collection's schema it does not fit, in mode `warn`.",
+          'Mismatches with the schema of the collection, in the response to a write in mode `warn`.',
       }),
     ),
   }),
@@ -44,9 +46,9 @@ export type Document = { id: string; _created_at: string; _updated_at: string; _
 export const SelectedDocument = Type.Intersect([
   Type.Object({
     id,
-    _created_at: Type.Optional(OURS._created_at),
-    _updated_at: Type.Optional(OURS._updated_at),
-    _version: Type.Optional(OURS._version),
+    _created_at: Type.Optional(SYSTEM_FIELDS._created_at),
+    _updated_at: Type.Optional(SYSTEM_FIELDS._updated_at),
+    _version: Type.Optional(SYSTEM_FIELDS._version),
     _owner: OWNER,
   }),
   Others,

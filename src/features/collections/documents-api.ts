@@ -35,7 +35,7 @@ function documentId(id: string): string {
 
 /** The document after a change. */
 function resultDocument({ stored }: WriteResult): Document {
-  if (stored === undefined) throw new TypeError('a document that was written is there')
+  if (stored === undefined) throw new TypeError('a write must return the document')
   return toDocument(stored)
 }
 
@@ -96,16 +96,20 @@ const PairOfTexts = Type.Unsafe<readonly [string, string]>(
 )
 const Cursor = Type.String({
   maxLength: LIMITS.cursorCharsMax,
-  description: '`page.next` of the page before.',
+  description: '`page.next` of the previous page.',
 })
 
-export const Select = Type.Optional(Type.String({ description: '`a,b.c`; `id` is always shown.' }))
-export const Order = Type.Optional(Type.String({ description: '`a.desc,b.asc.nullsfirst`' }))
+export const Select = Type.Optional(
+  Type.String({ description: 'Fields to return, such as `a,b.c`; `id` is always returned.' }),
+)
+export const Order = Type.Optional(
+  Type.String({ description: 'Sort keys, such as `a.desc,b.asc.nullsfirst`.' }),
+)
 export const Filters = Type.Optional(
   Type.Array(PairOfTexts, {
     description:
-      `\`<field>=<operator>.<value>\`; operators: ${OPERATOR_NAMES.join(', ')}; \`not.\` before any;
-      groups: \`or=(a.eq.1,and(b.gt.2,c.is.null))\`, \`and\`, \`not.or\`.`.replaceAll(/\s+/g, ' '),
+      `Filters, each \`<field>=<operator>.<value>\`. Operators: ${OPERATOR_NAMES.join(', ')}; \`not.\` before one negates it.
+      Groups: \`or=(a.eq.1,and(b.gt.2,c.is.null))\`, \`and\`, \`not.or\`.`.replaceAll(/\s+/g, ' '),
   }),
 )
 
@@ -113,7 +117,7 @@ const Count = Type.Unsafe<'exact' | 'estimated'>(
   Type.String({
     enum: ['exact', 'estimated'],
     description:
-      'Asks for `page.total`, also as `Prefer: count=…`; `estimated` is quick where there are many.',
+      'Kind of count to return as `page.total`, also requested by `Prefer: count=…`; `estimated` is fast for many documents.',
   }),
 )
 
@@ -143,7 +147,7 @@ export const getDocument = workspaceOperation({
 
 export const listDocuments = workspaceOperation({
   name: 'collection.list',
-  summary: 'List documents: filtered, ordered, page by page; oldest first where no order is given',
+  summary: 'List documents page by page, filtered and sorted; by default, oldest first',
   roles: DATA_ROLES,
   input: Input({
     page_size: PageInput.page_size,
@@ -181,17 +185,22 @@ export const queryDocuments = workspaceOperation({
     name: CollectionName,
     filter: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
-        description: '`{"status": "open", "age": {"gte": 18}, "$or": [{…}, {…}], "$not": {…}}`',
+        description:
+          'Filter, such as `{"status": "open", "age": {"gte": 18}, "$or": [{…}, {…}], "$not": {…}}`.',
       }),
     ),
     sort: Type.Optional(
       Type.Union(
         [Type.Record(AnyName, Type.Union([Type.Literal(1), Type.Literal(-1)])), Type.Array(Type.String())],
-        { description: '`{"age": -1}`, or `["age.desc.nullslast", "n"]` as in `order`' },
+        { description: 'Sort keys: `{"age": -1}`, or `["age.desc.nullslast", "n"]` as in `order`.' },
       ),
     ),
     limit: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: LIMITS.queryLimitMax, description: '50 where absent.' }),
+      Type.Integer({
+        minimum: 1,
+        maximum: LIMITS.queryLimitMax,
+        description: 'Maximum number of documents. Default: 50.',
+      }),
     ),
     select: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
     after: Type.Optional(Cursor),
@@ -218,16 +227,16 @@ const CONDITION_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match'
 
 export const updateDocument = workspaceOperation({
   name: 'collection.update',
-  summary: 'Set the named fields of a document; the others stay',
+  summary: 'Set the given fields of a document; other fields do not change',
   roles: DATA_ROLES,
   input: Input({
     name: CollectionName,
     id: Ref('document'),
     document: Fields,
     replace: Type.Optional(
-      Type.Boolean({ description: 'The fields that are not named go, instead of staying.' }),
+      Type.Boolean({ description: 'True if fields that are not given are removed. Default: `false`.' }),
     ),
-    unset: Type.Optional(Type.String({ description: '`a,b`: fields that go.' })),
+    unset: Type.Optional(Type.String({ description: 'Fields to remove, such as `a,b`.' })),
     ...conditions,
   }),
   output: Document,
@@ -245,14 +254,17 @@ export const updateDocument = workspaceOperation({
     if (replace !== true)
       return resultDocument(await write(scope, name, { op: 'update', ...at, data, unset: gone }))
     if (gone.length > 0)
-      throw new Problem('validation_failed', { detail: 'What is replaced has nothing to unset.' })
+      throw new Problem('validation_failed', {
+        detail: '`unset` cannot be combined with a full replacement.',
+      })
     return resultDocument(await write(scope, name, { op: 'replace', ...at, data }))
   },
 })
 
 export const patchDocument = workspaceOperation({
   name: 'collection.patch',
-  summary: 'Merge a patch into a document (RFC 7396): members are set, null takes one away, at any depth',
+  summary:
+    'Merge a patch into a document (RFC 7396): members are replaced, and `null` removes a member, at any depth',
   roles: DATA_ROLES,
   input: Input({ name: CollectionName, id: Ref('document'), document: Fields, ...conditions }),
   output: Document,
@@ -293,7 +305,8 @@ const Listed = Type.Object({
   store: Type.Optional(Store),
   declared: Type.Optional(
     Type.Boolean({
-      description: 'If not, it is there because it has documents. Anon keys and users are shown names alone.',
+      description:
+        'True if the collection is declared; otherwise it exists because it has documents. Absent for anon keys and users, who see names only.',
     }),
   ),
   mode: Type.Optional(Mode),
@@ -304,7 +317,7 @@ type Listed = Static<typeof Listed>
 
 export const listCollections = workspaceOperation({
   name: 'collections.list',
-  summary: 'List collections by name: what is declared, and what has documents',
+  summary: 'List collections by name: those that are declared, and those that have documents',
   roles: DATA_ROLES,
   input: Input(PageInput),
   output: PageOf(Listed),

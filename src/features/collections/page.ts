@@ -70,9 +70,9 @@ function withIndexHint(error: unknown, { filter, order }: Query, declared: Decla
   const named = fields.map((name) => pathText([name])).join(', ')
   const hints =
     fields.length === 0
-      ? { hint: 'Narrow it: the fields that it uses have an index, or cannot have one.' }
+      ? { hint: 'Restrict the query. The fields that it uses have an index, or cannot have one.' }
       : {
-          hint: 'Narrow it.',
+          hint: 'Restrict the query.',
           adminHint: `Or declare the collection with an index on ${named} (POST /v1/schemas).`,
         }
   return new Problem('query_timeout', { ...hints, cause: error.cause })

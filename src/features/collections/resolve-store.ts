@@ -12,8 +12,8 @@ import { mongoRules, mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Right } from './rules/access.ts'
 import { lookUp } from './rules/lookups.ts'
-import { EVERYTHING, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
-import { declarationOf, memoKey } from './schemas/declaration-cache.ts'
+import { ALL_RIGHTS, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
+import { cacheKey, declarationOf } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
 
 export interface CollectionLocation {
@@ -52,11 +52,14 @@ export async function withCollections<T>(
       const isOutOfDate = error instanceof StaleDeclarationError || OUT_OF_DATE.has(refusal(error))
       if (!isOutOfDate) throw error
       cause = error
-      for (const name of rightsByName.keys()) invalidate(scope, scope.ref, memoKey(name))
+      for (const name of rightsByName.keys()) invalidate(scope, scope.ref, cacheKey(name))
       invalidate(scope, scope.ref, ANON_CACHE_KEY)
     }
   }
-  throw new Problem('overloaded', { detail: 'The declaration of a collection changes all the time.', cause })
+  throw new Problem('overloaded', {
+    detail: 'The declaration of the collection was changed too often during the request.',
+    cause,
+  })
 }
 
 /** A change of a declaration takes longer than a write, so a write misses few of them in a row. */
@@ -111,7 +114,7 @@ async function locationOf(scope: WorkspaceScope, name: string): Promise<Collecti
 /** A place as a service key sees it, to learn whether rules hide something from the caller. Nothing of it may be returned to them. */
 export const withoutRules = (scope: WorkspaceScope, collection: Collection) => ({
   service: asWorkspaceService(scope),
-  collection: { ...collection, permissions: EVERYTHING },
+  collection: { ...collection, permissions: ALL_RIGHTS },
 })
 
 /** A collection, with what the actor may do in it now: by default the scope's. Lookups are those of the actor. */

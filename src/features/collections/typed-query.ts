@@ -73,7 +73,7 @@ function checkNames({ filter, order, selected = [] }: Query, known: readonly str
 
 function undeclared(code: ProblemCode, name: string, known: readonly string[]): Problem {
   const near = nearest(name, known)
-  const detail = `${pathText([name]).slice(0, 100)} is no field of this collection: its schema has no others than those declared.`
+  const detail = `${pathText([name]).slice(0, 100)} is not a field of this collection: its schema allows only declared fields.`
   const hint = near === undefined ? `There are ${known.slice(0, 20).join(', ')}.` : `Did you mean ${near}?`
   const place = code.split('_')[0] ?? ''
   return refusal({ code, in: 'query', name: code === 'filter_invalid' ? name : place }, detail, hint)

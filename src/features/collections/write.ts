@@ -102,7 +102,7 @@ export async function write(
   options?: WriteOptions,
 ): Promise<WriteResult> {
   const [result] = await writeAll(scope, [{ collection, command }], options)
-  if (result === undefined) throw new TypeError('one command has one outcome')
+  if (result === undefined) throw new TypeError('a command must have one outcome')
   return result
 }
 
@@ -175,7 +175,7 @@ const isTooLarge = (outcome: Outcome) => 'current' in outcome && outcome.bytes >
 
 function taskAt(tasks: readonly WriteTask[], index: number): WriteTask {
   const task = tasks[index]
-  if (task === undefined) throw new TypeError('no such task')
+  if (task === undefined) throw new TypeError('the task does not exist')
   return task
 }
 
@@ -187,7 +187,7 @@ function storeOf(tasks: readonly WriteTask[]): Store {
 }
 
 function resultOf({ change, warnings }: ValidatedChange, outcome: Outcome | undefined): WriteResult {
-  if (outcome === undefined || !('version' in outcome)) throw new TypeError('a change has an outcome')
+  if (outcome === undefined || !('version' in outcome)) throw new TypeError('a change must have an outcome')
   const { version, stored } = outcome
   const result = { id: change.id, created: change.verb === 'create', version }
   if (stored === undefined) return result

@@ -1,7 +1,7 @@
 /** Sends the events of one stream to a subscriber, past ones and live ones, and knows the position that it has reached. */
 
 import { type FeedSink, frame } from '../../core/bytes.ts'
-import { isBefore } from '../../core/run.ts'
+import { isBefore } from '../../core/execution.ts'
 import { mayHaveDropped } from '../../infra/valkey/stream-log.ts'
 import { type Entry, START, type StreamKey, type Streams, timeOf } from '../../infra/valkey/streams.ts'
 

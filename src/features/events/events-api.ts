@@ -20,7 +20,7 @@ const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
   maxLength: 200,
   pattern: `^${WORD}(\\.${WORD})*$`,
-  description: 'Words with dots between.',
+  description: 'Topic: words separated by dots, such as `orders.created`.',
 })
 const PATTERN = `${WORD}(\\.${WORD})*(\\.\\*)?`
 /** One topic, or all below one. */
@@ -30,7 +30,7 @@ const TopicPatterns = Type.String({
   maxLength: TOPICS_MAX * 201,
   pattern: `^${PATTERN}(,${PATTERN}){0,${TOPICS_MAX - 1}}$`,
   description:
-    'Up to 20 topics with commas between. Each is one topic, or `orders.*` for all below one. `collections.<name>.created|updated|deleted` are changes of documents, `platform.execution.completed|faulted|cancelled|held|overdue` states of executions, `platform.flow.missed` missed starts.',
+    'Up to 20 topics, separated by commas: each is one topic, or `orders.*` for all topics below `orders`. `collections.<name>.created|updated|deleted` are changes of documents, `platform.execution.completed|faulted|cancelled|held|overdue` states of executions, `platform.flow.missed` missed starts.',
 })
 /** Topics that only the platform publishes. */
 const RESERVED = /^(platform|collections)(\.|$)/
@@ -72,7 +72,7 @@ export const subscribeEvents = workspaceOperation({
     workspace: Type.Optional(
       Type.Literal('self', {
         description:
-          'Only what this workspace publishes. Changes below `collections` always are, and so is all that anon keys and users hear.',
+          'Restriction to events of this workspace. Changes below `collections`, and all events that anon keys and users receive, are always restricted to it.',
       }),
     ),
     last_event_id: Type.Optional(Type.String()),

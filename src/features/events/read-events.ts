@@ -1,8 +1,8 @@
 /** Reads published events and document changes after a cursor, in pages, and waits for the next ones. */
 
+import { isBefore } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { isBefore } from '../../core/run.ts'
 import { mayHaveDropped } from '../../infra/valkey/stream-log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 import { type Events, isWorkspaceTopic, matchesAny, type StreamName } from './events.ts'
@@ -114,7 +114,7 @@ function startsOf({ after, since }: EventsRequest, newest: readonly string[]): r
   if (after === undefined) return newest
   const ids = after.split(',')
   if (ids.length === newest.length) return ids
-  throw new Problem('cursor_invalid', { detail: 'The cursor is of other topics.' })
+  throw new Problem('cursor_invalid', { detail: 'The cursor belongs to other topics.' })
 }
 
 interface Scan {

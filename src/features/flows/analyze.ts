@@ -12,31 +12,31 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { previewOperation } from '../operation-helpers.ts'
-import { Fault, FLOWS, flowInvalid, inFlowThread, Source, Warnings, Ws } from './definitions.ts'
-import { answeredSteps, recordedRun, recordedStep } from './executions/history.ts'
+import { Diagnostic, FLOWS, flowInvalid, inFlowThread, Source, Warnings, Ws } from './definitions.ts'
+import { answeredSteps, readRecordedExecution, recordedStep } from './executions/history.ts'
 import { FlowFacts } from './flow-summary.ts'
 import { missingReferences } from './references.ts'
 
 export const validateFlow = previewOperation({
   name: 'flow.validate',
-  summary: 'Check a flow and return all faults, each with line, column and pointer',
+  summary: 'Check a flow and return all diagnostics, each with line, column and pointer',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({
     valid: Type.Boolean(),
-    faults: Type.Array(Fault),
+    diagnostics: Type.Array(Diagnostic),
     warnings: Warnings,
     facts: Type.Optional(FlowFacts),
   }),
   http: { method: 'POST', path: `${FLOWS}/validate`, body: '*', texts: { 'application/yaml': 'source' } },
   run: async (scope, { source }) => {
-    const { faults, warnings, ...checked } = await inFlowThread(scope, 'check', { source })
+    const { diagnostics, warnings, ...checked } = await inFlowThread(scope, 'check', { source })
     if (checked.references === undefined)
-      return { valid: false, faults: [...faults], warnings: [...warnings] }
+      return { valid: false, diagnostics: [...diagnostics], warnings: [...warnings] }
     const missing = await missingReferences(scope, checked.references)
     return {
-      valid: missing.faults.length === 0,
-      faults: missing.faults,
+      valid: missing.diagnostics.length === 0,
+      diagnostics: missing.diagnostics,
       warnings: [...warnings, ...missing.warnings],
       facts: checked.facts,
     }
@@ -44,23 +44,23 @@ export const validateFlow = previewOperation({
 })
 
 const After = Type.Optional(
-  Type.Unknown({ description: 'A duration from the start: PT5S, or {seconds: 5}.' }),
+  Type.Unknown({ description: 'Duration since the start: `PT5S`, or `{seconds: 5}`.' }),
 )
 const Any = Type.Record(Type.String(), Type.Unknown())
 
 const Entry = Type.Object({
-  at: Type.String({ description: 'In virtual time.' }),
+  at: Type.String({ description: 'Virtual time of the entry.' }),
   pointer: Type.String(),
   iteration: Type.Integer(),
   name: Type.String(),
   kind: Type.String(),
   phase: Type.String(),
-  took: Type.Optional(Type.String({ description: 'The branch taken, such as the name of a case.' })),
+  took: Type.Optional(Type.String({ description: 'Branch taken, such as the name of a case.' })),
   output: Type.Optional(Type.Unknown()),
   error: Type.Optional(Type.Unknown()),
-  asks: Type.Optional(Type.Unknown({ description: 'Its request to the outside.' })),
+  asks: Type.Optional(Type.Unknown({ description: 'Request of the task to its environment.' })),
   cut: Type.Optional(
-    Type.Boolean({ description: 'A value is omitted because the trace would be too large.' }),
+    Type.Boolean({ description: 'True if a value is omitted because the trace would be too large.' }),
   ),
 })
 
@@ -74,7 +74,7 @@ const SimulatedFlow = Type.Object({
   output: Type.Optional(Type.Unknown()),
   error: Type.Optional(Type.Unknown()),
   compensation: Type.Optional(
-    Type.Unknown({ description: 'Compensated tasks, and those whose compensation failed.' }),
+    Type.Unknown({ description: 'Tasks that were compensated, and tasks whose compensation failed.' }),
   ),
   handlerErrors: Type.Optional(
     Type.Unknown({ description: 'Errors of the tasks under `onError` and `finally`.' }),
@@ -87,22 +87,22 @@ const SimulatedFlow = Type.Object({
   unused: Type.Optional(
     Type.Array(
       Type.Object({ mock: Type.String(), reason: Type.String(), hint: Type.Optional(Type.String()) }),
-      { description: 'Mocks that fit no task, or whose answers were not all used; at most 20.' },
+      { description: 'Mocks that match no task, or whose answers were not all used; at most 20.' },
     ),
   ),
   held: Type.Optional(Any),
   trace: Type.Array(Entry),
   coverage: Type.Object({ tasks: count('entered'), ways: count('taken') }),
-  duration_ms: Type.Number({ description: 'In virtual time.' }),
+  duration_ms: Type.Number({ description: 'Duration in virtual time, in milliseconds.' }),
   history_events: Type.Integer({
-    description: 'Approximate number of Temporal history events of such an execution.',
+    description: 'Approximate number of Temporal history events of the simulated execution.',
   }),
   lifecycle: Type.Optional(Type.Array(Type.Object({ type: Type.String(), time: Type.String(), data: Any }))),
 })
 
 export const simulateFlow = previewOperation({
   name: 'flow.simulate',
-  summary: 'Simulate a flow with given answers in virtual time; nothing is called',
+  summary: 'Simulate a flow with mocked answers in virtual time; no external call is made',
   reads: true,
   input: Input({
     ws: Ws,
@@ -111,13 +111,13 @@ export const simulateFlow = previewOperation({
     mocks: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         description:
-          'Answers by task (name or pointer) or by function: {output, after?} or {error: {type}, after?}; a list is used up one by one.',
+          'Mocked answers by task (name or pointer) or by function: `{output, after?}` or `{error: {type}, after?}`; a list is used one by one.',
       }),
     ),
     mocks_from: Type.Optional(
       Type.String({
         description:
-          'An execution whose input, answers, id, start time and starter are used if none are given.',
+          'Id of an execution whose input, answers, id, start time and starter are used if the request has none.',
       }),
     ),
     events: Type.Optional(Type.Array(Type.Object({ event: Any, after: After }), { maxItems: 1_000 })),
@@ -127,14 +127,16 @@ export const simulateFlow = previewOperation({
     options: Type.Optional(
       Type.Object(
         {
-          start: Type.Optional(Type.String({ description: 'Start time, RFC 3339.' })),
+          start: Type.Optional(Type.String({ description: 'Start time (RFC 3339).' })),
           random: Type.Optional(Type.Number({ minimum: 0, exclusiveMaximum: 1 })),
           id: Type.Optional(
-            Type.String({ maxLength: 200, description: '`$workflow.id`. Default: `simulation`.' }),
+            Type.String({ maxLength: 200, description: 'Value of `$workflow.id`. Default: `simulation`.' }),
           ),
           started_by: Type.Optional(Type.String()),
           lifecycle: Type.Optional(
-            Type.Boolean({ description: 'Include lifecycle events (OWS 1.0) in the response.' }),
+            Type.Boolean({
+              description: 'True if the response includes lifecycle events (OWS 1.0). Default: `false`.',
+            }),
           ),
         },
         { additionalProperties: false },
@@ -152,7 +154,7 @@ export const simulateFlow = previewOperation({
       options: { ...before.options, ...given.options },
     } as Simulation
     const ran = await inFlowThread(scope, 'simulate', { source, simulation })
-    if ('faults' in ran) throw flowInvalid(ran.faults)
+    if ('diagnostics' in ran) throw flowInvalid(ran.diagnostics)
     if ('refused' in ran) throw inputProblem(ran.refused)
     return new Serialized(ran.json) as never
   },
@@ -172,7 +174,7 @@ async function recordedAnswers(
   scope: WorkspaceScope,
   id: string,
 ): Promise<Pick<Simulation, 'input' | 'recorded' | 'options'>> {
-  const { input, started_by, started_at } = await recordedRun(scope, id)
+  const { input, started_by, started_at } = await readRecordedExecution(scope, id)
   const which = sql`kind in ('call', 'run', 'emit')`
   const steps = await answeredSteps(scope, id, { which, max: LIMITS.executionStepsShownMax })
   const recorded: Record<string, Answer[]> = {}
@@ -193,35 +195,39 @@ function inputProblem({ detail, pointer }: { readonly detail: string; readonly p
 }
 
 const Node = Type.Object({
-  id: Type.String({ description: 'The JSON pointer of the task; `start` and `end` are no tasks.' }),
+  id: Type.String({ description: 'JSON pointer of the task, or `start` or `end`, which are no tasks.' }),
   kind: Type.String(),
   name: Type.String(),
-  label: Type.String({ description: 'A one-line description.' }),
+  label: Type.String({ description: 'Description on one line.' }),
   pointer: Type.Optional(Type.String()),
   line: Type.Optional(Type.Integer()),
   column: Type.Optional(Type.Integer()),
-  parent: Type.Optional(Type.String({ description: 'The task that contains it.' })),
-  list: Type.Optional(Type.String({ description: 'The list of that task that contains it.' })),
+  parent: Type.Optional(Type.String({ description: 'JSON pointer of the task that contains this one.' })),
+  list: Type.Optional(
+    Type.String({
+      description: 'Name of the list of the containing task, such as `do`, in which this one is.',
+    }),
+  ),
 })
 
 const Edge = Type.Object({
   from: Type.String(),
   to: Type.String(),
   kind: Type.Enum(EDGE_KINDS),
-  label: Type.Optional(Type.String({ description: 'Its condition, such as that of a case.' })),
+  label: Type.Optional(Type.String({ description: 'Condition of the edge, such as that of a case.' })),
 })
 
 export const graphFlow = previewOperation({
   name: 'flow.graph',
   summary:
-    'Return the graph of a flow: nodes, edges, and Mermaid text; 422 with all faults if it is not valid',
+    'Return the graph of a flow: nodes, edges, and Mermaid text; the status is 422, with all diagnostics, if it is not valid',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({ mermaid: Type.String(), nodes: Type.Array(Node), edges: Type.Array(Edge) }),
   http: { method: 'POST', path: `${FLOWS}/graph`, body: '*', texts: { 'application/yaml': 'source' } },
   run: async (scope, { source }) => {
     const drawn = await inFlowThread(scope, 'graph', { source })
-    if ('faults' in drawn) throw flowInvalid(drawn.faults)
+    if ('diagnostics' in drawn) throw flowInvalid(drawn.diagnostics)
     return new Serialized(drawn.json) as never
   },
 })

@@ -32,7 +32,7 @@ const Payloads = Type.Array(
       metadata: Type.Optional(Metadata),
       data: Type.Optional(Base64),
     },
-    { description: 'A payload of the Temporal API as JSON: bytes in base64.' },
+    { description: 'Payload of the Temporal API as JSON, with bytes in base64.' },
   ),
   { maxItems: LIMITS.payloads.decodedAtOnceMax },
 )
@@ -49,7 +49,8 @@ export const decodePayloads = adminOperation({
     payloads: Payloads,
     preserveStorageRefs: Type.Optional(
       Type.Boolean({
-        description: 'Sent by the Temporal UI for payloads in external storage of Temporal; not used here.',
+        description:
+          'True if the Temporal UI asks to preserve references to external storage of Temporal; ignored.',
       }),
     ),
   }),

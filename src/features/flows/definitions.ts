@@ -21,20 +21,23 @@ export const Ws = Ref('workspace')
 
 export const FlowRef = Ref('flow, or its name')
 
-export const Source = Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' })
+export const Source = Type.String({
+  maxLength: LIMITS.flowSourceBytesMax,
+  description: 'Source of the flow in YAML.',
+})
 const FlowName = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$',
-  description: 'Unique in the workspace.',
+  description: 'Name of the flow, unique in the workspace.',
 })
 
-export const Fault = Type.Object({
+export const Diagnostic = Type.Object({
   code: Type.String(),
   message: Type.String(),
   line: Type.Integer(),
   column: Type.Integer(),
   pointer: Type.String(),
   hint: Type.Optional(Type.String()),
-  docs: Type.Optional(Type.String({ description: 'Path of the page about the code.' })),
+  docs: Type.Optional(Type.String({ description: 'Path of the documentation page of the code.' })),
   excerpt: Type.Optional(Type.String()),
 })
 
@@ -42,16 +45,16 @@ const Flow = Type.Object({
   id: Id('flow'),
   name: Type.String(),
   state: Type.Union([Type.Literal('draft'), Type.Literal('published')]),
-  latest_version: Type.Integer({ description: '0 if none is published.' }),
+  latest_version: Type.Integer({ description: 'Number of the latest published version. 0: none.' }),
   source: Type.String(),
   valid: Type.Boolean(),
-  faults: Type.Array(Fault),
+  diagnostics: Type.Array(Diagnostic),
   created_at: Time,
   updated_at: Time,
 })
 type Flow = Static<typeof Flow>
 
-export const Warnings = Type.Array(Fault, { description: 'Diagnostics that do not prevent publishing.' })
+export const Warnings = Type.Array(Diagnostic, { description: 'Diagnostics that do not prevent publishing.' })
 
 /** The response to writing a definition. */
 const Written = Type.Object({ ...Flow.properties, warnings: Warnings })
@@ -61,7 +64,7 @@ const FlowSummary = Type.Omit(Flow, ['source'])
 
 type FlowRow = Omit<Flow, 'state' | 'valid'>
 
-const SUMMARY = sql`id, name, latest_version, faults, created_at, updated_at`
+const SUMMARY = sql`id, name, latest_version, diagnostics, created_at, updated_at`
 const COLUMNS = sql`${SUMMARY}, source`
 
 /** Compiles against the platform's function catalogue on this thread, for processes with a single user. */
@@ -82,15 +85,15 @@ export async function inFlowThread<N extends 'check' | 'compile' | 'graph' | 'si
   if ('value' in ran) return ran.value
   const seconds = LIMITS.flowCpuMs / 1_000
   throw new Problem('flow_too_costly', {
-    detail: `It took more than ${seconds} s of CPU time, or too much memory.`,
+    detail: `The flow took more than ${seconds} s of CPU time, or too much memory.`,
   })
 }
 
 const checkFlow = (scope: WorkspaceScope, source: string) => inFlowThread(scope, 'check', { source })
 
-function toFlow<R extends Pick<FlowRow, 'latest_version' | 'faults'>>(row: R) {
+function toFlow<R extends Pick<FlowRow, 'latest_version' | 'diagnostics'>>(row: R) {
   const state = row.latest_version > 0 ? ('published' as const) : ('draft' as const)
-  return { ...row, state, valid: row.faults.length === 0 }
+  return { ...row, state, valid: row.diagnostics.length === 0 }
 }
 
 /** A condition on flows that are not deleted. `{flow}` in paths is an id or a name. */
@@ -128,11 +131,11 @@ export const createFlow = previewOperation({
     status: () => 201,
   },
   run: async (scope, { name, source }) => {
-    const { faults, warnings, name: own } = await checkFlow(scope, source)
+    const { diagnostics, warnings, name: own } = await checkFlow(scope, source)
     const named = name ?? own
-    if (named === undefined) throw flowInvalid(faults)
-    const insert = sql`insert into flows (id, name, source, faults)
-      values (${scope.newId('flow')}, ${named}, ${source}, ${JSON.stringify(faults)}) returning ${COLUMNS}`
+    if (named === undefined) throw flowInvalid(diagnostics)
+    const insert = sql`insert into flows (id, name, source, diagnostics)
+      values (${scope.newId('flow')}, ${named}, ${source}, ${JSON.stringify(diagnostics)}) returning ${COLUMNS}`
     return effectOnce(scope, async (inside) => {
       const row = await inside
         .row<FlowRow>(insert)
@@ -164,12 +167,12 @@ export const updateFlow = previewOperation({
     texts: { 'application/yaml': 'source' },
   },
   run: async (scope, { flow, source }) => {
-    const { faults, warnings } = await checkFlow(scope, source)
+    const { diagnostics, warnings } = await checkFlow(scope, source)
     const row = await findRow<FlowRow>(
       scope,
       'flow',
       sql`
-      update flows set source = ${source}, faults = ${JSON.stringify(faults)}, updated_at = now()
+      update flows set source = ${source}, diagnostics = ${JSON.stringify(diagnostics)}, updated_at = now()
       where ${isFlow(flow)} returning ${COLUMNS}`,
     )
     return { ...toFlow(row), warnings: [...warnings] }
@@ -178,7 +181,7 @@ export const updateFlow = previewOperation({
 
 export const deleteFlow = previewOperation({
   name: 'flow.delete',
-  summary: 'Delete a flow; its executions stay, until the retention of the workspace removes them',
+  summary: 'Delete a flow; its executions are kept until the retention of the workspace removes them',
   input: Input({ ws: Ws, flow: FlowRef }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${FLOWS}/definitions/{flow}` },
@@ -218,10 +221,10 @@ function deleteStatements(id: string): Sql[] {
   ]
 }
 
-export function flowInvalid(faults: readonly Static<typeof Fault>[]): Problem {
-  const [first] = faults
-  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
+export function flowInvalid(diagnostics: readonly Static<typeof Diagnostic>[]): Problem {
+  const [first] = diagnostics
+  const more = diagnostics.length > 1 ? ` (and ${diagnostics.length - 1} more)` : ''
   const detail =
     first === undefined ? 'The flow has no name.' : `${first.line}:${first.column} ${first.message}${more}`
-  return new Problem('flow_invalid', { detail, members: { faults } })
+  return new Problem('flow_invalid', { detail, members: { diagnostics } })
 }

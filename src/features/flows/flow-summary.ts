@@ -7,9 +7,9 @@ const Names = (description: string) => Type.Array(Type.String(), { description }
 
 export const FlowFacts = Type.Object(
   {
-    functions: Names('Functions that it calls, and `http`; sorted.'),
-    secrets: Names('Secrets that it reads; sorted.'),
-    kinds: Names('Kinds of its tasks; sorted.'),
+    functions: Names('Functions that the flow calls, and `http`; sorted.'),
+    secrets: Names('Secrets that the flow reads; sorted.'),
+    kinds: Names('Kinds of the tasks; sorted.'),
     events: Type.Object({
       fixed: Type.Integer({ description: 'Approximate number of Temporal history events if nothing fails.' }),
       per_item: Type.Integer({

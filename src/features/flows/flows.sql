@@ -8,7 +8,7 @@ create table tenon.flows (
   name text not null,
   source text not null,
   -- Diagnostics of the draft, stored on write, so that reading does not compile.
-  faults jsonb not null default '[]',
+  diagnostics jsonb not null default '[]',
   latest_version integer not null default 0,
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
@@ -296,7 +296,7 @@ create table tenon.execution_steps (
   digest text check (digest ~ '^[0-9a-f]{64}$'),
   -- The execution of a step that runs a flow.
   child text,
-  -- Input, arguments and output, shortened (StepData in src/core/run.ts).
+  -- Input, arguments and output, shortened (StepData in src/core/execution.ts).
   data jsonb,
   started_at timestamptz(3) not null,
   ended_at timestamptz(3),

@@ -9,10 +9,10 @@ import { LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { checkBudget, errorsWithin, TOO_COSTLY } from '../schema-errors.ts'
 import type { Tasks } from '../threads/run-in-thread.ts'
-import type { Fault as FaultSchema } from './definitions.ts'
+import type { Diagnostic as DiagnosticSchema } from './definitions.ts'
 
 type FunctionReference = NonNullable<ReturnType<Tasks['check']>['references']>['functions'][number]
-type Fault = Static<typeof FaultSchema>
+type Diagnostic = Static<typeof DiagnosticSchema>
 
 interface VersionRow {
   readonly id: string
@@ -29,7 +29,7 @@ interface VersionRow {
 export async function wrongInputs(
   scope: WorkspaceScope,
   references: readonly FunctionReference[],
-): Promise<Fault[]> {
+): Promise<Diagnostic[]> {
   if (references.length === 0) return []
   const named = textArray([...new Set(references.map(({ name }) => name))])
   const versions = textArray([...new Set(references.map(({ version }) => String(version ?? '')))])
@@ -40,7 +40,7 @@ export async function wrongInputs(
     where (f.id = any(${named}::text[]) or f.name = any(${named}::text[])) and v.input_schema is not null
       and (v.version = f.active_version or v.version::text = any(${versions}::text[]))`)
   const budget = checkBudget()
-  const warnings: Fault[] = []
+  const warnings: Diagnostic[] = []
   for (const reference of references) {
     const called = rows.find((row) => isCalled(row, reference))
     if (called === undefined) continue
@@ -58,7 +58,7 @@ function warningOf(
   { name, at }: FunctionReference,
   { version, schema }: VersionRow,
   { pointer, message, keyword, missing }: SchemaError,
-): Fault {
+): Diagnostic {
   const { members, ...whole } = at
   const [, first] = pointer.split('/')
   const { line, column } = members.find((one) => one.pointer === `${whole.pointer}/${first}`) ?? whole

@@ -20,12 +20,13 @@ interface Bin {
 
 export const flowMetrics = previewOperation({
   name: 'flow.metrics',
-  summary: 'Count the executions of a flow by status, and measure how long they took, over a window',
+  summary: 'Count the executions of a flow by status, or measure their durations, over a window',
   input: Input({
     ws: Ws,
     flow: FlowRef,
     metric: Type.Enum(['executions', 'duration'], {
-      description: '`executions`: started, by status now. `duration`: of ended ones, in ms, by quantile.',
+      description:
+        'Metric to return. `executions`: number of executions started, by current status. `duration`: duration of ended executions in milliseconds, by quantile.',
     }),
     window: Window,
   }),

@@ -6,7 +6,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import type { Tasks } from '../threads/run-in-thread.ts'
-import { type Fault, FLOWS } from './definitions.ts'
+import { type Diagnostic, FLOWS } from './definitions.ts'
 import { wrongInputs } from './function-references.ts'
 import { wrongToolCalls } from './tool-references.ts'
 
@@ -20,20 +20,23 @@ type FlowReferences = NonNullable<ReturnType<Tasks['check']>['references']>
 export async function missingReferences(
   scope: WorkspaceScope,
   { secrets, flows, tools, functions }: FlowReferences,
-): Promise<{ readonly faults: Static<typeof Fault>[]; readonly warnings: Static<typeof Fault>[] }> {
+): Promise<{
+  readonly diagnostics: Static<typeof Diagnostic>[]
+  readonly warnings: Static<typeof Diagnostic>[]
+}> {
   const [missing, wrong, ...warnings] = await Promise.all([
     missingSecrets(scope, secrets),
     wrongToolCalls(scope, tools),
     missingFlows(scope, flows),
     wrongInputs(scope, functions),
   ])
-  return { faults: [...missing, ...wrong], warnings: warnings.flat() }
+  return { diagnostics: [...missing, ...wrong], warnings: warnings.flat() }
 }
 
 async function missingSecrets(
   scope: WorkspaceScope,
   declared: FlowReferences['secrets'],
-): Promise<Static<typeof Fault>[]> {
+): Promise<Static<typeof Diagnostic>[]> {
   if (declared.length === 0) return []
   const rows = await scope.rows<{ name: string }>(
     sql`select name from flow_secrets order by name collate "C"`,
@@ -57,7 +60,7 @@ function hintFor(name: string, there: readonly string[]): string {
 async function missingFlows(
   scope: WorkspaceScope,
   named: FlowReferences['flows'],
-): Promise<Static<typeof Fault>[]> {
+): Promise<Static<typeof Diagnostic>[]> {
   if (named.length === 0) return []
   const distinct = (key: 'name' | 'version') => textArray([...new Set(named.map((one) => one[key]))])
   const there = await scope.rows<{ namespace: string; name: string; version: string | null }>(

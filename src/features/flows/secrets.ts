@@ -18,7 +18,7 @@ import { FLOWS, Ws } from './definitions.ts'
 
 export const SecretName = Type.String({
   pattern: SECRET_NAME.source,
-  description: 'The name by which flows declare it in `use.secrets`, and functions in `secrets`.',
+  description: 'Name of the secret, as flows declare it in `use.secrets`, and functions in `secrets`.',
 })
 
 const FlowSecret = Type.Object(
@@ -28,7 +28,7 @@ const FlowSecret = Type.Object(
     created_at: Time,
     updated_at: Time,
   },
-  { description: 'A secret without its value.' },
+  { description: 'Secret without its value.' },
 )
 type FlowSecret = Static<typeof FlowSecret>
 
@@ -41,7 +41,7 @@ export const setFlowSecret = previewOperation({
     ws: Ws,
     name: SecretName,
     value: Type.Unknown({
-      description: `A string of at least ${LIMITS.flowSecretCharsMin} characters, or an object or list of strings.`,
+      description: `Value of the secret: a string of at least ${LIMITS.flowSecretCharsMin} characters, or an object or list of strings.`,
     }),
   }),
   output: FlowSecret,
@@ -72,13 +72,14 @@ export const listFlowSecrets = previewOperation({
 
 export const deleteFlowSecret = previewOperation({
   name: 'flow_secret.delete',
-  summary: 'Delete a secret; the response names the flows whose latest version uses it, and the functions',
+  summary: 'Delete a secret; the response names the functions and the flows (latest version) that use it',
   input: Input({ ws: Ws, name: SecretName }),
   output: Type.Object({
     name: Type.String(),
     deleted: Type.Literal(true),
     used_by: Type.Array(Type.String(), {
-      description: 'Names of flows whose calls with it now fail, and of functions whose runs do.',
+      description:
+        'Names of the flows whose calls with the secret now fail, and of the functions whose runs now fail.',
     }),
   }),
   http: { method: 'DELETE', path: `${FLOWS}/secrets/{name}` },
@@ -114,7 +115,7 @@ const purposeOf = (name: string) => `flow-secret:${name}`
  * @throws Problem `validation_failed` for an invalid secret: see {@link faultOf}
  */
 function encryptSecret(scope: WorkspaceScope, name: string, value: unknown): Buffer {
-  const errors = faultsOf(value)
+  const errors = secretErrors(value)
   if (errors.length > 0) {
     throw new Problem('validation_failed', { detail: 'The value is not a valid secret.', errors })
   }
@@ -189,7 +190,7 @@ function leavesOf(value: unknown, pointer = '', name?: string): Leaf[] {
 }
 
 /** Errors of a value; they do not contain it. */
-function faultsOf(value: unknown): readonly InputError[] {
+function secretErrors(value: unknown): readonly InputError[] {
   const fault = (pointer: string, detail: string): InputError => ({
     in: 'body',
     name: 'value',

@@ -6,10 +6,10 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import type { Tasks } from '../threads/run-in-thread.ts'
-import type { Fault as FaultSchema } from './definitions.ts'
+import type { Diagnostic as DiagnosticSchema } from './definitions.ts'
 
 type ToolReference = NonNullable<ReturnType<Tasks['check']>['references']>['tools'][number]
-type Fault = Static<typeof FaultSchema>
+type Diagnostic = Static<typeof DiagnosticSchema>
 
 interface ToolSchema {
   readonly properties?: Readonly<Record<string, unknown>>
@@ -33,7 +33,7 @@ interface ToolRow {
 export async function wrongToolCalls(
   scope: WorkspaceScope,
   references: readonly ToolReference[],
-): Promise<Fault[]> {
+): Promise<Diagnostic[]> {
   if (references.length === 0) return []
   const named = textArray([...new Set(references.map(({ tool }) => tool.name))])
   const rows = await scope.rows<ToolRow>(sql`
@@ -44,10 +44,13 @@ export async function wrongToolCalls(
         and v.server_id = s.id and v.version = s.active_version
       left join lateral jsonb_array_elements(v.manifest -> 'tools') as tools (tool) on true
     order by s.slug collate "C", tool ->> 'name' collate "C"`)
-  return references.flatMap((reference) => faultsOf(reference, rows))
+  return references.flatMap((reference) => referenceDiagnostics(reference, rows))
 }
 
-function faultsOf({ server, tool, arguments: args }: ToolReference, rows: readonly ToolRow[]): Fault[] {
+function referenceDiagnostics(
+  { server, tool, arguments: args }: ToolReference,
+  rows: readonly ToolRow[],
+): Diagnostic[] {
   const offered = rows.filter(({ id, slug }) => id === server.name || slug === server.name)
   if (offered.length === 0) {
     const slugs = [...new Set(rows.map(({ slug }) => slug))]
@@ -70,7 +73,7 @@ function unknownName(
   message: string,
   known: readonly string[],
   what: string,
-): Fault {
+): Diagnostic {
   const list = known.slice(0, LIMITS.faultsShownMax).join(', ')
   const all = known.length === 0 ? `There are no published ${what}.` : `There are: ${list}.`
   return { code: 'unknown_reference', message, ...at, hint: didYouMean(name, known) ?? all }
@@ -80,7 +83,7 @@ function argumentFaults(
   tool: string,
   { names, ...at }: NonNullable<ToolReference['arguments']>,
   { properties = {}, required = [], additionalProperties }: ToolSchema,
-): Fault[] {
+): Diagnostic[] {
   const missing = required.filter((name) => !names.some((given) => given.name === name))
   const known = Object.keys(properties)
   const others = names.filter(({ name }) => additionalProperties === false && !known.includes(name))

@@ -41,9 +41,9 @@ const Published = Type.Object({
         id: Id('trg'),
         name: Type.String(),
         url: Type.String(),
-        secret: Type.Optional(Type.String({ description: 'The secret of a new webhook; shown only once.' })),
+        secret: Type.Optional(Type.String({ description: 'Secret of a new webhook, shown only once.' })),
       }),
-      { description: 'Present if the flow declares webhooks.' },
+      { description: 'Webhooks of the version; absent if the flow declares none.' },
     ),
   ),
 })
@@ -60,11 +60,11 @@ export const publishFlow = previewOperation({
   run: async (scope, { flow }) => {
     const { id, source, latest_version } = await findFlow(scope, flow)
     const compiled = await inFlowThread(scope, 'compile', { source })
-    if (compiled.flow === undefined) throw flowInvalid(compiled.faults)
+    if (compiled.flow === undefined) throw flowInvalid(compiled.diagnostics)
     const { warnings } = compiled
     const { head: ir, text, sha256, references } = compiled.flow
     const { secrets } = references
-    const { faults: missing, warnings: unpublished } = await missingReferences(scope, references)
+    const { diagnostics: missing, warnings: unpublished } = await missingReferences(scope, references)
     if (missing.length > 0) throw flowInvalid(missing)
     const hooks = createSecrets(scope, id, ir)
     const { before, after } = await offsetStatements(scope, id, ir)
@@ -219,7 +219,7 @@ export const setFlowAlias = previewOperation({
 
 export const deleteFlowAlias = previewOperation({
   name: 'flow_alias.delete',
-  summary: 'Delete an alias of a flow; its versions stay',
+  summary: 'Delete an alias of a flow; its versions are kept',
   input: Input({ ws: Ws, flow: FlowRef, name: AliasName }),
   output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${ALIASES}/{name}` },

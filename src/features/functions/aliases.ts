@@ -58,7 +58,7 @@ export const getFunctionAlias = adminOperation({
 export const setFunctionAlias = adminOperation({
   name: 'function_alias.set',
   summary:
-    'Set an alias to a version of a function, or to several by weight; runs that have begun keep theirs',
+    'Set an alias to a version of a function, or to several by weight; runs that have started keep their version',
   roles: ADMINS,
   input: Input({ ...Target, ...AliasTarget }),
   output: FunctionAlias,
@@ -83,7 +83,7 @@ export const setFunctionAlias = adminOperation({
 
 export const deleteFunctionAlias = adminOperation({
   name: 'function_alias.delete',
-  summary: 'Delete an alias of a function; its versions stay',
+  summary: 'Delete an alias of a function; its versions are kept',
   roles: ADMINS,
   input: Input(Target),
   output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),

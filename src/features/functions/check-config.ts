@@ -84,7 +84,7 @@ export async function missingSecrets(
     where ${target} and s.name = any(${textArray(secrets)}::text[])`)
   const there = new Set(rows.map(({ name }) => name))
   const warnings = secrets.flatMap((name, index) => {
-    const detail = `The workspace has no secret \`${name}\` yet; runs fail until it has.`
+    const detail = `The workspace has no secret \`${name}\`. Runs fail until it is stored.`
     return there.has(name) ? [] : [{ pointer: `${pointer}/secrets/${index}`, detail }]
   })
   return warnings.length === 0 ? {} : { warnings }

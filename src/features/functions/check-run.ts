@@ -53,7 +53,7 @@ export function checkInput(
 function rejectInput(errors: SchemaErrors): void {
   if (errors.length === 0) return
   throw new Problem('validation_failed', {
-    detail: `The input does not fit the schema of the function: ${summary(errors)}.`,
+    detail: `The input does not match the schema of the function: ${summary(errors)}.`,
     errors: errors.map(({ pointer, message, missing }): InputError => {
       const at = missing === undefined ? pointer : `${pointer}/${escapePointer(missing)}`
       const detail = missing === undefined ? message : 'is required'
@@ -68,7 +68,7 @@ export function checkOutput(schema: Schema | null, { kind, trigger }: Checked, r
   const errors = errorsOf(schema, result)
   if (errors.length === 0) return
   throw new Problem('function_output_invalid', {
-    detail: `The result does not fit the schema of the function: ${summary(errors)}.`,
+    detail: `The result does not match the schema of the function: ${summary(errors)}.`,
   })
 }
 

@@ -8,11 +8,16 @@ const { functionTimeoutMs: timeout, functionMemoryMb: memory, functionConfig: bo
 
 const Schedule = Type.Object(
   {
-    cron: Type.String({ maxLength: 200, description: 'Five fields: minute, hour, day, month, weekday.' }),
-    timezone: Type.Optional(Type.String({ maxLength: 64, description: 'IANA name; UTC by default.' })),
-    input: Type.Optional(Type.Unknown({ description: 'The input of each run; an empty object by default.' })),
+    cron: Type.String({
+      maxLength: 200,
+      description: 'Cron expression of five fields: minute, hour, day, month, weekday.',
+    }),
+    timezone: Type.Optional(
+      Type.String({ maxLength: 64, description: 'IANA name of the time zone. Default: `UTC`.' }),
+    ),
+    input: Type.Optional(Type.Unknown({ description: 'Input of each run. Default: an empty object.' })),
   },
-  { additionalProperties: false, description: 'When it is run.' },
+  { additionalProperties: false, description: 'Schedule on which the function runs.' },
 )
 
 const Trigger = Type.Object(
@@ -21,61 +26,63 @@ const Trigger = Type.Object(
       minItems: 1,
       maxItems: bounds.topicsMax,
       description:
-        'Topics of events, or `orders.*` for all below one; `collections.<name>.created`, `.updated` and `.deleted` are changes of documents in its workspace.',
+        'Topics of events, or `orders.*` for all topics below `orders`; `collections.<name>.created`, `.updated` and `.deleted` are changes of documents in the workspace.',
     }),
   },
   {
     additionalProperties: false,
-    description: 'Events that it is run for, once each; its input is the event (CloudEvents 1.0).',
+    description: 'Events for each of which the function runs once; its input is the event (CloudEvents 1.0).',
   },
 )
 
 export const FunctionConfig = Type.Object({
   timeout: Duration(
-    `Until a run is ended; at most ${timeout.max / 60_000}m, and ${timeout.syncMax / 1_000}s for callers that wait. \`${timeout.default / 1_000}s\` by default.`,
+    `Maximum duration of a run, at most ${timeout.max / 60_000}m, and ${timeout.syncMax / 1_000}s for callers that wait. Default: \`${timeout.default / 1_000}s\`.`,
   ),
   memory_mb: Type.Integer({
     minimum: memory.min,
     maximum: memory.max,
-    description: `Megabytes that its process may hold; ${memory.default} by default.`,
+    description: `Maximum memory of the process in megabytes. Default: ${memory.default}.`,
   }),
   concurrency: Type.Union([Type.Integer({ minimum: 1, maximum: bounds.concurrencyMax }), Type.Null()], {
-    description: 'How many runs there may be at once; null, the default, for no limit of its own.',
+    description: 'Maximum number of concurrent runs. `null`: no limit of its own. Default: `null`.',
   }),
   env: Type.Record(Type.String(), Type.String({ maxLength: 4_096 }), {
     maxProperties: bounds.envMax,
     // Names that have line breaks would be left unchecked.
     additionalProperties: false,
     description:
-      '`context.env`: settings that are no secrets. A name has letters, digits and `_`, at most 64, and begins with no digit.',
+      'Environment of the code as `context.env`, for settings that are no secrets. A name has at most 64 letters, digits and `_`, and does not begin with a digit.',
   }),
   secrets: Type.Array(Type.String({ maxLength: 64 }), {
     maxItems: bounds.secretsMax,
     uniqueItems: true,
-    description: 'Names of secrets of the workspace, which the code gets as `context.secrets`.',
+    description: 'Names of secrets of the workspace, which the code receives as `context.secrets`.',
   }),
   egress: Type.Array(Type.String({ minLength: 1, maxLength: 260 }), {
     maxItems: bounds.egressMax,
     uniqueItems: true,
     description:
-      'Servers that the code may send requests to: `host:port`, `*.example.com:443`, or `*` for all public ones. None by default.',
+      'Servers that the code may send requests to: `host:port`, `*.example.com:443`, or `*` for all public ones. Default: none.',
   }),
   scopes: Type.Array(Type.String({ maxLength: 100 }), {
     maxItems: bounds.scopesMax,
     uniqueItems: true,
     description:
-      'Scopes of a service key that the code acts with, such as `collections:write`. Without any, it acts with the rights of its caller.',
+      'Scopes of a service key that the code acts with, such as `collections:write`. Default: none, so that the code acts with the rights of its caller.',
   }),
   schedule: Type.Union([Schedule, Type.Null()]),
   triggers: Type.Array(Trigger, { maxItems: bounds.triggersMax }),
-  idempotent: Type.Boolean({ description: 'Whether a run may be repeated after a failure.' }),
+  idempotent: Type.Boolean({
+    description: 'True if a run may be repeated after a failure. Default: `false`.',
+  }),
   retries: Type.Integer({
     minimum: 0,
     maximum: bounds.retriesMax,
-    description: 'How often a failed run is repeated; takes `idempotent`.',
+    description: 'Maximum number of repetitions of a failed run; requires `idempotent`. Default: 0.',
   }),
-  anon: Type.Boolean({ description: 'Whether anon keys may invoke it; false by default.' }),
-  user: Type.Boolean({ description: 'Whether users may invoke it; false by default.' }),
+  anon: Type.Boolean({ description: 'True if anon keys may invoke the function. Default: `false`.' }),
+  user: Type.Boolean({ description: 'True if users may invoke the function. Default: `false`.' }),
 })
 export type FunctionConfig = Static<typeof FunctionConfig>
 

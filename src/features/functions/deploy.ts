@@ -16,8 +16,8 @@ import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS } from './config.ts'
 import type { FunctionConstants } from './exported-constants.ts'
 import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } from './functions.ts'
-import { passOnAfterChange } from './runs/start-queued.ts'
-import { type Compiled, compileFunction, type EntryPoint, type Fault } from './sandbox/compile.ts'
+import { wakeQueueAfterChange } from './runs/start-queued.ts'
+import { type Compiled, compileFunction, type Diagnostic, type EntryPoint } from './sandbox/compile.ts'
 import { inlineMap, withoutInlineMap } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
 import { dropOldVersions } from './versions.ts'
@@ -26,7 +26,8 @@ const { functionSourceBytesMax: sourceMax, functionSourceMap: mapBounds } = LIMI
 
 const FunctionName = Type.String({
   pattern: '^[a-z][a-z0-9-]{0,62}$',
-  description: 'Lower-case letters, digits and hyphens, at most 63; unique in the workspace.',
+  description:
+    'Name of the function, unique in the workspace: at most 63 lower-case letters, digits and hyphens, the first a letter.',
 })
 
 const Deployment = Input({
@@ -34,12 +35,12 @@ const Deployment = Input({
   name: FunctionName,
   source: Type.String({
     minLength: 1,
-    description: `TypeScript or JavaScript: one module of up to ${sourceMax / 1_048_576} MiB, whose default export is called with the input. It imports nothing but \`tenon\`.`,
+    description: `TypeScript or JavaScript: one module of up to ${sourceMax / 1_048_576} MiB, whose \`export default\` is called with the input. It can import only \`tenon\`.`,
   }),
   source_map: Type.Optional(
     Type.String({
       minLength: 1,
-      description: `The source map (version 3, JSON) of a source that is a bundle, up to ${mapBounds.bytesMax / 1_048_576} MiB: errors are shown at their places in the bundled files.`,
+      description: `Source map (version 3, JSON) of a bundled source, up to ${mapBounds.bytesMax / 1_048_576} MiB; locations of errors then refer to the original files.`,
     }),
   ),
   config: Type.Optional(ConfigChange),
@@ -47,7 +48,7 @@ const Deployment = Input({
 
 export const createFunction = adminOperation({
   name: 'function.create',
-  summary: 'Deploy a function; a name that is there gets its next version',
+  summary: 'Deploy a function; if the name exists, the function gets its next version',
   roles: ADMINS,
   input: Deployment,
   output: Type.Interface([FunctionDetails], { warnings: ConfigWarnings }),
@@ -65,7 +66,7 @@ export const createFunction = adminOperation({
       if (row === undefined) throw await inactiveProblem(inside, workspace_id)
       return { ...withConstants(row), ...(await missingSecrets(inside, config, place)) }
     })
-    passOnAfterChange(scope, config, stored)
+    wakeQueueAfterChange(scope, config, stored)
     return stored
   },
 })
@@ -79,10 +80,10 @@ const configOf = ({ config = {} }: Deployment, constants: FunctionConstants): Co
 /** @throws Problem `validation_failed` */
 function checkSizes({ source, source_map = '' }: Deployment): void {
   if (Buffer.byteLength(source) > sourceMax)
-    throw fieldProblem('source', `It has at most ${sourceMax} bytes. Minify the bundle, or import less.`)
+    throw fieldProblem('source', `The maximum is ${sourceMax} bytes. Minify the bundle, or import less.`)
   if (Buffer.byteLength(source_map) > mapBounds.bytesMax) {
     const hint = 'Leave `sourcesContent` and `names` out, which are not used.'
-    throw fieldProblem('source_map', `It has at most ${mapBounds.bytesMax} bytes. ${hint}`)
+    throw fieldProblem('source_map', `The maximum is ${mapBounds.bytesMax} bytes. ${hint}`)
   }
 }
 
@@ -144,8 +145,8 @@ async function store<T>(
 async function compile(scope: AdminScope, { source, source_map }: Deployment): Promise<StoredCode> {
   const sourceMap = source_map === undefined ? undefined : await checkedMap(scope, source_map)
   const compiled = await compileFunction(source, scope.tenantId ?? scope.actor.subject)
-  if (compiled.faults !== undefined)
-    throw functionInvalid(await originalFaults(scope, sourceMap, compiled.faults))
+  if (compiled.diagnostics !== undefined)
+    throw functionInvalid(await originalDiagnostics(scope, sourceMap, compiled.diagnostics))
   const { code, entryPoints } = compiled
   const constants = await readConstants(scope, compiled, sourceMap)
   const map = inlineMap(code)
@@ -161,19 +162,19 @@ async function checkedMap(scope: AdminScope, text: string): Promise<string> {
   return map
 }
 
-/** The faults of the compiler, at their places in the bundled files. */
-async function originalFaults(
+/** The diagnostics of the compiler, at their places in the bundled files. */
+async function originalDiagnostics(
   scope: AdminScope,
   sourceMap: string | undefined,
-  faults: readonly Fault[],
-): Promise<readonly Fault[]> {
-  if (sourceMap === undefined) return faults
-  const asked = { maps: { bundle: sourceMap }, positions: faults }
+  diagnostics: readonly Diagnostic[],
+): Promise<readonly Diagnostic[]> {
+  if (sourceMap === undefined) return diagnostics
+  const asked = { maps: { bundle: sourceMap }, positions: diagnostics }
   const ran = await inThread(scope, 'originalPositions', asked, mapBounds.cpuMs)
-  return 'value' in ran ? faults.map((fault, n) => ({ ...fault, ...ran.value[n] })) : faults
+  return 'value' in ran ? diagnostics.map((fault, n) => ({ ...fault, ...ran.value[n] })) : diagnostics
 }
 
-type Code = Exclude<Compiled, { readonly faults: readonly Fault[] }>
+type Code = Exclude<Compiled, { readonly diagnostics: readonly Diagnostic[] }>
 
 async function readConstants(
   scope: AdminScope,
@@ -183,17 +184,21 @@ async function readConstants(
   if (exported.length === 0 && !mayImport) return {}
   const module = { code, exported, ...(sourceMap !== undefined && { sourceMap }) }
   const ran = await inThread(scope, 'readModule', module, LIMITS.functionConstant.cpuMs)
-  const tooCostly = { message: 'It takes too long to read its imports and exports.', line: 1, column: 1 }
-  const { constants, faults } = 'value' in ran ? ran.value : { constants: {}, faults: [tooCostly] }
-  if (faults.length > 0) throw functionInvalid(faults)
+  const tooCostly = {
+    message: 'The imports and exports of the source take too long to read.',
+    line: 1,
+    column: 1,
+  }
+  const { constants, diagnostics } = 'value' in ran ? ran.value : { constants: {}, diagnostics: [tooCostly] }
+  if (diagnostics.length > 0) throw functionInvalid(diagnostics)
   return constants
 }
 
 /** A problem with all errors as members; its detail is the first. */
-function functionInvalid(faults: readonly Fault[]): Problem {
-  const [first] = faults
-  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
+function functionInvalid(diagnostics: readonly Diagnostic[]): Problem {
+  const [first] = diagnostics
+  const more = diagnostics.length > 1 ? ` (and ${diagnostics.length - 1} more)` : ''
   const file = first?.file === undefined ? '' : `${first.file}:`
   const detail = first && `${file}${first.line}:${first.column} ${first.message}${more}`
-  return new Problem('function_invalid', { ...(detail && { detail }), members: { faults } })
+  return new Problem('function_invalid', { ...(detail && { detail }), members: { diagnostics } })
 }

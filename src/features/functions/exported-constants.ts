@@ -10,7 +10,7 @@ import {
   type SourceNode,
   valueAt,
 } from '../../../flows-dsl/compile/source-nodes.ts'
-import { type Diagnostic, nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { type Diagnostic as FlowDiagnostic, nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { fieldOf, isObject, type JsonObject, omitUndefined, unescaped } from '../../../flows-dsl/json.ts'
 import { checkSchema } from '../../../flows-dsl/json-schema/check-schema.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -18,7 +18,7 @@ import { sentences } from '../../core/sentences.ts'
 import { ConfigChange, FunctionConfig } from './config.ts'
 import { exportedLiteral } from './module-literal.ts'
 import { type ModuleImport, type ModuleSyntax, parseModule } from './module-syntax.ts'
-import type { ExportName, Fault } from './sandbox/compile.ts'
+import type { Diagnostic, ExportName } from './sandbox/compile.ts'
 import { inlineMap, originOf, type Position } from './source-map.ts'
 
 /** Description and effect of the tools over a function. */
@@ -28,7 +28,7 @@ export const FunctionTool = Type.Object(
     read_only: Type.Optional(Type.Boolean()),
   },
   {
-    description: 'What the module exports as `tool`, for tools over the function; absent if it exports none.',
+    description: 'Export `tool` of the module, for tools over the function; absent if the module has none.',
   },
 )
 export type FunctionTool = Static<typeof FunctionTool>
@@ -54,7 +54,7 @@ export interface CompiledModule {
 export interface ReadModule {
   readonly constants: FunctionConstants
   /** At most `faultsShownMax`, in the order of the source. */
-  readonly faults: readonly Fault[]
+  readonly diagnostics: readonly Diagnostic[]
 }
 
 /**
@@ -65,32 +65,36 @@ export function readModule({ code, exported, sourceMap }: CompiledModule): ReadM
   const syntax = parseModule(code)
   if ('reason' in syntax) {
     const message = `The module cannot be parsed: ${syntax.reason}.`
-    return { constants: {}, faults: located(code, sourceMap, [{ message, offset: syntax.offset }]) }
+    return { constants: {}, diagnostics: located(code, sourceMap, [{ message, offset: syntax.offset }]) }
   }
   const read = exported.map((name) => readConstant(syntax, name))
-  const found = [...importFaults(syntax.imports), ...read.flatMap(({ faults }) => faults)]
-  if (found.length > 0) return { constants: {}, faults: located(code, sourceMap, found) }
-  return { constants: Object.assign({}, ...read.map(({ constant }) => constant)), faults: [] }
+  const found = [...importDiagnostics(syntax.imports), ...read.flatMap(({ diagnostics }) => diagnostics)]
+  if (found.length > 0) return { constants: {}, diagnostics: located(code, sourceMap, found) }
+  return { constants: Object.assign({}, ...read.map(({ constant }) => constant)), diagnostics: [] }
 }
 
 /** `offset` counts UTF-16 code units in the compiled code. */
-interface OffsetFault {
+interface OffsetDiagnostic {
   readonly message: string
   readonly offset: number
 }
 
-/** The faults with their positions in the developer's files. */
-function located(code: string, sourceMap: string | undefined, found: readonly OffsetFault[]): Fault[] {
+/** The diagnostics with their positions in the developer's files. */
+function located(
+  code: string,
+  sourceMap: string | undefined,
+  found: readonly OffsetDiagnostic[],
+): Diagnostic[] {
   const maps = { compiled: inlineMap(code), bundle: sourceMap }
   const shown = [...found].sort((a, b) => a.offset - b.offset).slice(0, LIMITS.faultsShownMax)
-  const faults = shown.map(({ message, offset }) => ({
+  const diagnostics = shown.map(({ message, offset }) => ({
     message,
     ...originOf(maps, positionOf(code, offset)),
   }))
-  return faults.sort(byPosition)
+  return diagnostics.sort(byPosition)
 }
 
-const byPosition = (a: Fault, b: Fault) =>
+const byPosition = (a: Diagnostic, b: Diagnostic) =>
   (a.file ?? '').localeCompare(b.file ?? '') || a.line - b.line || a.column - b.column
 
 function positionOf(code: string, offset: number): Position {
@@ -98,7 +102,7 @@ function positionOf(code: string, offset: number): Position {
   return { line: lines.length, column: (lines.at(-1) ?? '').length + 1 }
 }
 
-function importFaults(imports: readonly ModuleImport[]): OffsetFault[] {
+function importDiagnostics(imports: readonly ModuleImport[]): OffsetDiagnostic[] {
   return imports.flatMap(({ specifier, offset }) => {
     if (specifier === PLATFORM) return []
     const shown = JSON.stringify(specifier.slice(0, LIMITS.nameCharsMax))
@@ -117,12 +121,15 @@ function importHint(specifier: string): string {
 function readConstant(
   { program }: ModuleSyntax,
   name: ExportName,
-): { constant: FunctionConstants; faults: OffsetFault[] } {
+): { constant: FunctionConstants; diagnostics: OffsetDiagnostic[] } {
   const context = new CompileContext({})
   const given = exportedLiteral(program, name, context)
   const constant = given === undefined ? {} : compileConstant(given, name, context)
-  const faults = context.diagnostics.map((one) => ({ message: messageOf(name, one), offset: one.column }))
-  return { constant, faults }
+  const diagnostics = context.diagnostics.map((one) => ({
+    message: messageOf(name, one),
+    offset: one.column,
+  }))
+  return { constant, diagnostics }
 }
 
 function compileConstant(given: SourceNode, name: ExportName, context: CompileContext): FunctionConstants {
@@ -131,7 +138,7 @@ function compileConstant(given: SourceNode, name: ExportName, context: CompileCo
   return omitUndefined({ [`${name}_schema`]: compileSchema(given, name, context) })
 }
 
-function messageOf(name: ExportName, { pointer, message, hint }: Diagnostic): string {
+function messageOf(name: ExportName, { pointer, message, hint }: FlowDiagnostic): string {
   return sentences(`\`${pathOf(name, pointer)}\`: ${message}`, hint).slice(0, LIMITS.functionMessageCharsMax)
 }
 

@@ -14,7 +14,7 @@ import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
 import { FunctionRef, findFunction, findFunctionRow, functionMissing, functionNamed } from './function-ref.ts'
-import { passOnAfterChange } from './runs/start-queued.ts'
+import { wakeQueueAfterChange } from './runs/start-queued.ts'
 import type { Maps } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
 
@@ -23,8 +23,8 @@ export const FunctionRecord = Type.Object({
   tenant_id: Id('ten'),
   workspace_id: Id('ws'),
   name: Type.String(),
-  version: Type.Integer({ minimum: 1, description: 'The version that is invoked.' }),
-  sha256: Type.String({ description: 'Of the source.' }),
+  version: Type.Integer({ minimum: 1, description: 'Number of the active version.' }),
+  sha256: Type.String({ description: 'SHA-256 of the source.' }),
   config: FunctionConfig,
   created_by: Type.String(),
   created_at: Time,
@@ -33,7 +33,7 @@ export const FunctionRecord = Type.Object({
 export type FunctionRecord = Static<typeof FunctionRecord>
 
 const Schema = Type.Record(Type.String(), Type.Unknown(), {
-  description: 'JSON Schema 2020-12, which the module exports; absent if it exports none.',
+  description: 'JSON Schema 2020-12 that the module exports; absent if it exports none.',
 })
 /** The constants that a version exports. */
 export const Constants = {
@@ -110,7 +110,8 @@ export const listFunctions = adminOperation({
 
 export const configureFunction = adminOperation({
   name: 'function.configure',
-  summary: 'Set the named members of a function’s configuration, for runs that start from now on',
+  summary:
+    'Update the configuration of a function, for runs that start from now on; absent members do not change',
   roles: ADMINS,
   input: Input({ id: FunctionRef, ...ConfigChange.properties }),
   output: Type.Interface([FunctionRecord], { warnings: ConfigWarnings }),
@@ -130,14 +131,14 @@ export const configureFunction = adminOperation({
     )
     if (configured === undefined) throw functionMissing(scope, id)
     const record = configured as unknown as FunctionRecord
-    passOnAfterChange(scope, change, record)
+    wakeQueueAfterChange(scope, change, record)
     return { ...record, ...(await missingSecrets(scope, change, place)) }
   },
 })
 
 export const deleteFunction = adminOperation({
   name: 'function.delete',
-  summary: 'Delete a function with all its versions; runs that have begun go on',
+  summary: 'Delete a function with all its versions; runs that have started continue',
   roles: ADMINS,
   input: Input({ id: FunctionRef }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),

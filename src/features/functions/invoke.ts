@@ -17,29 +17,34 @@ import { type StartedRun, startRun } from './runs/start-run.ts'
 
 const invokeInput = {
   id: Ref('function, or its name, or `name@alias`'),
-  input: Type.Optional(
-    Type.Unknown({ description: 'What the function is called with; an empty object where absent.' }),
-  ),
+  input: Type.Optional(Type.Unknown({ description: 'Input of the function. Default: an empty object.' })),
 }
 
 const invokeOutput = Type.Object({
   run_id: Id('run'),
   result: Type.Unknown({
-    description: 'What the function returned; an operation if the caller does not wait.',
+    description: 'Return value of the function; an operation if the caller does not wait.',
   }),
-  accepted: Type.Optional(Type.Boolean({ description: 'The run goes on: `result` is an operation.' })),
+  accepted: Type.Optional(
+    Type.Boolean({
+      description: 'True if the run continues without the caller; `result` is then an operation.',
+    }),
+  ),
 })
 
 export const invokeFunction = workspaceOperation({
   name: 'function.invoke',
-  summary: 'Invoke a function and wait for its result, or start a run that the reply does not wait for',
+  summary: 'Invoke a function and wait for its result, or start an asynchronous run',
   roles: DATA_ROLES,
   input: Input({
     ...invokeInput,
     version: Type.Optional(VersionNumber),
     alias: Type.Optional(AliasName),
     respond_async: Type.Optional(
-      Type.Boolean({ description: '`Prefer: respond-async`: 202 and an operation, whose `result` follows.' }),
+      Type.Boolean({
+        description:
+          'True if the response is 202 with an operation that later has the `result` (`Prefer: respond-async`). Default: `false`.',
+      }),
     ),
   }),
   output: invokeOutput,
@@ -127,7 +132,7 @@ async function resultOf(
   const direct = receiveResult(scope, runId)
   const isDone = new AbortController()
   try {
-    const told = start().then(({ workflowId, waitMs }) =>
+    const durableResult = start().then(({ workflowId, waitMs }) =>
       workflowsOf(scope)
         .result(workflowId, waitMs, isDone.signal)
         .catch((error: unknown) => {
@@ -135,7 +140,7 @@ async function resultOf(
         }),
     )
     // A run may end before its start is confirmed.
-    return await Promise.race([direct.received, told])
+    return await Promise.race([direct.received, durableResult])
   } finally {
     direct.close()
     isDone.abort()

@@ -114,7 +114,7 @@ class LiteralReader {
       const key = nameOf(property.key)
       if (!this.#accepts(key, start)) continue
       const at = { ...start, pointer: pointerTo(pointer, key) }
-      if (entries.has(key)) this.#refuse(at, 'It stands here twice.')
+      if (entries.has(key)) this.#refuse(at, 'The key occurs twice.')
       entries.set(key, { key, at, value: this.read(property.value, at.pointer, depth + 1) })
     }
     return [...entries.values()]

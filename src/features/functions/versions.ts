@@ -23,9 +23,11 @@ import {
 const FunctionVersion = Type.Object({
   function_id: Type.String(),
   version: Type.Integer({ minimum: 1 }),
-  sha256: Type.String({ description: 'Of the source.' }),
-  size: Type.Integer({ description: 'Bytes of the source.' }),
-  active: Type.Boolean({ description: 'Whether it is invoked by default.' }),
+  sha256: Type.String({ description: 'SHA-256 of the source.' }),
+  size: Type.Integer({ description: 'Size of the source in bytes.' }),
+  active: Type.Boolean({
+    description: 'True if this is the active version, which is invoked by its name alone.',
+  }),
   created_by: Type.String(),
   created_at: Time,
 })
@@ -41,7 +43,7 @@ const VERSIONS = '/v1/functions/{id}/versions'
 
 export const listFunctionVersions = adminOperation({
   name: 'function_version.list',
-  summary: 'List the versions of a function that are kept, newest first',
+  summary: 'List the stored versions of a function, newest first',
   roles: ADMINS,
   input: Input({ ...PageInput, id: FunctionRef }),
   output: PageOf(FunctionVersion),
@@ -81,8 +83,7 @@ export const getFunctionVersion = adminOperation({
 
 export const activateFunctionVersion = adminOperation({
   name: 'function_version.activate',
-  summary:
-    'Make a version the one that is invoked, also an earlier one; the next deployment activates its own',
+  summary: 'Activate a version of a function, such as an earlier one; the next deployment activates its own',
   roles: ADMINS,
   input: Input({ id: FunctionRef, version: VersionNumber }),
   output: FunctionRecord,

@@ -32,7 +32,9 @@ const Groups = Type.Array(Type.String({ pattern: GROUP_PATTERN }), {
 
 export const Account = Type.Object({
   id: Id('acct'),
-  tenant_id: Type.Union([Id('ten'), Type.Null()], { description: 'null: an operator.' }),
+  tenant_id: Type.Union([Id('ten'), Type.Null()], {
+    description: 'Tenant of the account. `null`: an operator, who has no tenant.',
+  }),
   workspace_id: Type.Union([Id('ws'), Type.Null()]),
   role: HolderRole,
   email: Type.String(),
@@ -40,21 +42,24 @@ export const Account = Type.Object({
   groups: Groups,
   status: Type.Union(
     ['invited', 'active', 'reset', 'disabled'].map((status) => Type.Literal(status)),
-    { description: '`reset`: its password was ended, and the link for the next one is not taken up yet.' },
+    {
+      description:
+        'Status of the account. `reset`: the password was invalidated, and the link to set a new one has not been used yet.',
+    },
   ),
   invited_until: OptionalTime,
   reset_at: OptionalTime,
   confirmed_by: Type.Array(Type.String(), {
     description:
-      'Subjects that have confirmed since `controlled_at` that the account is its person’s: then it decides approvals that were asked for before, and those of executions that subjects of `controlled_by` started.',
+      'Subjects that have confirmed, since `controlled_at`, that the account belongs to its person. It then decides approvals that were requested before, and those of executions that subjects of `controlled_by` started.',
   }),
   email_verified_at: Type.Union([Time, Type.Null()], {
     description:
-      'When its password was set by a link that was mailed to `email`; null if its link was shown to an admin. Only a verified address decides approvals that name it.',
+      'Time when the password was set with a link mailed to `email`. `null`: it was not, such as when the link was shown to an admin. Only a verified address decides approvals that name it.',
   }),
   controlled_by: Type.Array(Type.String(), {
     description:
-      'Subjects that made the account, showed or mailed a link to it, or set its groups: with `fourEyes`, it does not decide for executions that they started, unless another subject confirms it.',
+      'Subjects that created the account, showed or mailed a link to it, or set its groups. With `fourEyes`, the account does not decide for executions that they started, unless another subject confirms it.',
   }),
   controlled_at: Time,
   created_by: Type.String(),
@@ -67,14 +72,14 @@ type Account = Static<typeof Account>
 const Mail = Type.Optional(
   Type.Boolean({
     description:
-      'true: the link is mailed to the address of the account and not shown here, so that its use verifies the address. Default: false. A repetition under the same Idempotency-Key mails nothing: if no mail has come, mail a new link under another key, with `POST /v1/accounts/{id}/invite`, or `/reset` for an accepted account.',
+      'True if the link is mailed to the address of the account and not returned, so that its use verifies the address. Default: `false`. A repetition with the same Idempotency-Key sends no mail; if no mail has arrived, request a new link with another key: `POST /v1/accounts/{id}/invite`, or `/reset` for an accepted account.',
   }),
 )
 
 /** @param why a person opens it */
 const Link = (why: string) =>
   Type.Union([Type.String(), Type.Null()], {
-    description: `Shown once: there the person sets ${why}. null if it was mailed.`,
+    description: `Link with which the person sets ${why}, shown only once. \`null\`: it was mailed.`,
   })
 
 const Invited = Type.Interface([Account], { invitation_url: Link('a password') })
@@ -121,7 +126,7 @@ function mailLink(scope: AdminScope, { url, mail }: NewLink, { email }: Pick<Acc
 
 export const createAccount = adminOperation({
   name: 'account.create',
-  summary: 'Invite a person, by mail or with a link that is in this answer only',
+  summary: 'Invite a person by mail, or with a link that only this response contains',
   roles: ADMINS,
   input: Input({
     ...Holder,
@@ -147,7 +152,7 @@ export const createAccount = adminOperation({
       const [, [made] = []] = await inside
         .batch(insert, storeLink(scope, id, link, false))
         .catch(conflictIf({ accounts_email: `There is an account of ${email} already.` }))
-      if (made === undefined) throw new TypeError('an insert gave no row')
+      if (made === undefined) throw new TypeError('the insert must return a row')
       return { ...(made as unknown as Account), invitation_url: shown(link) }
     })
     mailLink(scope, link, output)
@@ -182,7 +187,8 @@ export const listAccounts = adminOperation({
 
 export const updateAccount = adminOperation({
   name: 'account.update',
-  summary: 'Rename, regroup, disable or enable an account; disabled, it is signed out everywhere within 5 s',
+  summary:
+    'Update an account: name, groups or status; a disabled account is signed out everywhere within 5 s',
   roles: ADMINS,
   input: Input({
     id: Ref('account'),
@@ -207,7 +213,7 @@ export const updateAccount = adminOperation({
 
 export const inviteAccount = adminOperation({
   name: 'account.invite',
-  summary: 'Invite a person again who has not accepted yet; the earlier invitation becomes invalid',
+  summary: 'Renew the invitation of a person who has not accepted it; the earlier one becomes invalid',
   roles: ADMINS,
   input: Input({ id: Ref('account'), mail: Mail }),
   output: Invited,
@@ -244,7 +250,7 @@ function requireHigherRole(scope: AdminScope, { id, role }: Account): void {
   const { actor } = scope
   if (actor.subject === id)
     throw new Problem('forbidden', {
-      detail: `You change your own password at ${issuerAdminOf(scope).passwordUrl}.`,
+      detail: `Change your own password at ${issuerAdminOf(scope).passwordUrl}.`,
     })
   if (outranks(actor.role, role as Role)) return
   const detail = `Only a role above ${role} may do this to the account, and you act as ${actor.role}.`
@@ -254,7 +260,7 @@ function requireHigherRole(scope: AdminScope, { id, role }: Account): void {
 export const resetAccount = adminOperation({
   name: 'account.reset',
   summary:
-    'End the password of an accepted account, with its sessions and tokens; the link for another one is in this answer only',
+    'Reset an accepted account: its password, sessions and tokens become invalid; the link for a new password is mailed, or only in this response',
   roles: ADMINS,
   input: Input({ id: Ref('account'), mail: Mail }),
   output: Reset,
@@ -280,7 +286,7 @@ const notAccepted = (id: string) =>
 export const confirmAccount = adminOperation({
   name: 'account.confirm',
   summary:
-    'Confirm that an account is its person’s after it was made, reset or regrouped: it decides approvals that were asked for before, and those of executions that the admin who did it started; not those of executions that you have started',
+    'Confirm that an account belongs to its person after it was created, reset or regrouped: it then decides approvals requested before, and those of executions that the responsible admin started, but not of executions that you started',
   roles: ADMINS,
   input: Input({ id: Ref('account') }),
   output: Account,
@@ -299,7 +305,7 @@ export const confirmAccount = adminOperation({
 
 export const deleteAccount = adminOperation({
   name: 'account.delete',
-  summary: 'Delete an account; its tokens end within 5 s',
+  summary: 'Delete an account; its tokens become invalid within 5 s',
   roles: ADMINS,
   input: Input({ id: Ref('account') }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),

@@ -74,10 +74,11 @@ async function workspaceOf(scope: AdminScope, id: string, tenantId: string | und
 
 function rejectNamed(role: Role, named: AssignmentInput, names: readonly (keyof AssignmentInput)[]): void {
   const excess = names.find((name) => named[name] !== undefined)
-  if (excess !== undefined) throw fieldProblem(excess, `A holder of the role ${role} has none.`)
+  if (excess !== undefined) throw fieldProblem(excess, `The role ${role} does not accept this field.`)
 }
 
-const missing = (name: keyof AssignmentInput, role: Role) => fieldProblem(name, `The role ${role} needs one.`)
+const missing = (name: keyof AssignmentInput, role: Role) =>
+  fieldProblem(name, `The role ${role} needs this field.`)
 
 const above = (role: Role) =>
   new Problem('forbidden', { detail: `You cannot grant the role ${role}: it is higher than your own.` })

@@ -5,11 +5,11 @@ import { callerOperation, Id, Input, OptionalTime } from '../../access/operation
 import { domainOf, EVERYBODY } from '../../core/policy.ts'
 
 const Me = Type.Object({
-  subject: Type.String({ description: 'Id of the key, or the subject of the token.' }),
+  subject: Type.String({ description: 'Id of the API key, or the subject of the token.' }),
   kind: Type.Enum(['api_key', 'token', 'gateway']),
   roles: Type.Array(Type.Enum([...EVERYBODY])),
   domains: Type.Array(Type.Enum(['structural_admin', 'data_access']), {
-    description: 'Of which routes it may call some.',
+    description: 'Privilege domains in which the caller may call routes.',
   }),
   tenant_id: Type.Union([Id('ten'), Type.Null()]),
   workspace_id: Type.Union([Id('ws'), Type.Null()]),
@@ -32,14 +32,16 @@ const Me = Type.Object({
       }),
       Type.Null(),
     ],
-    { description: 'The end user, for the role `user`.' },
+    { description: 'End user, for the role `user`. `null`: another role.' },
   ),
-  scopes: Type.Array(Type.String(), { description: 'What narrows its roles; empty where nothing does.' }),
+  scopes: Type.Array(Type.String(), {
+    description: 'Scopes that restrict the roles; empty if unrestricted.',
+  }),
 })
 
 export const getMe = callerOperation({
   name: 'me.get',
-  summary: 'Read who you are here, and which routes are open to you',
+  summary: 'Read your own identity, roles and scopes',
   roles: EVERYBODY,
   input: Input({}),
   output: Me,

@@ -30,26 +30,33 @@ const Audience = Type.Unsafe<'accounts' | 'users'>(
   Type.String({
     enum: ['accounts', 'users'],
     description:
-      'Who signs in at a public client: accounts, or the users of its workspace. Default: `accounts`.',
+      'Subjects that sign in at a public client: accounts, or the users of its workspace. Default: `accounts`.',
   }),
 )
 const RedirectUris = Type.Array(Type.String({ minLength: 1, maxLength: 2_000 }), {
   maxItems: LIMITS.redirectUrisMax,
   uniqueItems: true,
   description:
-    'https, http of a loopback address, whose port may then be any, or a scheme of an application, such as `cursor://host/path`.',
+    'Redirect URIs: `https`, `http` at a loopback address with any port, or the scheme of an application, such as `cursor://host/path`. A machine client has no redirect URIs.',
 })
 
 const OAuthClient = Type.Object({
-  client_id: Type.String({ description: 'Of a client that describes itself by a document: the URL of it.' }),
+  client_id: Type.String({
+    description:
+      'Id of the client. For a client that describes itself by a metadata document, the URL of the document.',
+  }),
   kind: Kind,
   name: Type.String(),
-  role: Type.Union([HolderRole, Type.Null()], { description: 'Of a machine; people have their own.' }),
-  tenant_id: Type.Union([Id('ten'), Type.Null()], { description: 'null: of all tenants.' }),
+  role: Type.Union([HolderRole, Type.Null()], {
+    description: 'Role of a machine client. `null`: a public client, where people have their own roles.',
+  }),
+  tenant_id: Type.Union([Id('ten'), Type.Null()], {
+    description: 'Tenant of the client. `null`: all tenants.',
+  }),
   workspace_id: Type.Union([Id('ws'), Type.Null()]),
   audience: Audience,
   redirect_uris: RedirectUris,
-  registered: Type.Boolean({ description: 'It came by itself, for hosted MCP servers alone.' }),
+  registered: Type.Boolean({ description: 'True if the client registered itself (MCP servers only).' }),
   created_by: Type.String(),
   created_at: Time,
   rotated_at: OptionalTime,
@@ -57,7 +64,7 @@ const OAuthClient = Type.Object({
 type OAuthClient = Static<typeof OAuthClient>
 
 const WithSecret = Type.Interface([OAuthClient], {
-  client_secret: Type.Optional(Type.String({ description: 'Of a machine. Shown once.' })),
+  client_secret: Type.Optional(Type.String({ description: 'Secret of a machine client, shown only once.' })),
 })
 
 const COLUMNS = sql`id as client_id, kind, name, role, tenant_id, workspace_id, audience, redirect_uris, registered,
@@ -65,7 +72,7 @@ const COLUMNS = sql`id as client_id, kind, name, role, tenant_id, workspace_id, 
 
 export const createOAuthClient = adminOperation({
   name: 'oauth_client.create',
-  summary: 'Create an OAuth client; the secret of a machine is in this answer only',
+  summary: 'Create an OAuth client; only this response contains the secret of a machine client',
   roles: ADMINS,
   input: Input({
     ...Holder,
@@ -129,7 +136,7 @@ export const listOAuthClients = adminOperation({
 
 export const rotateOAuthClient = adminOperation({
   name: 'oauth_client.rotate_secret',
-  summary: 'Give a machine another secret; the one before counts no more within 5 s',
+  summary: 'Rotate the secret of a machine client; the previous one becomes invalid within 5 s',
   roles: ADMINS,
   input: Input({ id: Ref('client') }),
   output: WithSecret,
@@ -151,7 +158,7 @@ export const rotateOAuthClient = adminOperation({
 
 export const deleteOAuthClient = adminOperation({
   name: 'oauth_client.delete',
-  summary: 'Delete an OAuth client; its tokens end within 5 s',
+  summary: 'Delete an OAuth client; its tokens become invalid within 5 s',
   roles: ADMINS,
   input: Input({ id: Ref('client') }),
   output: Type.Object({ client_id: Type.String(), deleted: Type.Literal(true) }),
@@ -171,29 +178,35 @@ function newSecret(): { text: string; digest: string } {
 
 /** @throws Problem `validation_failed` */
 function checkClient(kind: 'machine' | 'public', role: string | undefined, uris: readonly string[]): void {
-  if (kind === 'machine' && role === undefined) throw fieldProblem('role', 'A machine has a role.')
-  if (kind === 'machine' && uris.length > 0) throw fieldProblem('redirect_uris', 'A machine is sent nowhere.')
+  if (kind === 'machine' && role === undefined) throw fieldProblem('role', 'A machine client needs a role.')
+  if (kind === 'machine' && uris.length > 0)
+    throw fieldProblem('redirect_uris', 'A machine client has no redirect URIs.')
   if (kind === 'public' && role !== undefined)
-    throw fieldProblem('role', 'Through a public client people act in their own role.')
+    throw fieldProblem('role', 'A public client has no role: people use it with their own role.')
   if (kind === 'public' && uris.length === 0)
-    throw fieldProblem('redirect_uris', 'A public client needs one.')
+    throw fieldProblem('redirect_uris', 'A public client needs at least one redirect URI.')
   if (usableRedirectUris(uris).length < uris.length)
-    throw fieldProblem('redirect_uris', `Each is ${REDIRECT_URI_RULE}; without a fragment.`)
+    throw fieldProblem('redirect_uris', `Each redirect URI must be ${REDIRECT_URI_RULE}, without a fragment.`)
 }
 
 /** @throws Problem `validation_failed` */
 function checkUserClient(kind: 'machine' | 'public', workspaceId: string | undefined): void {
-  if (kind === 'machine') throw fieldProblem('audience', 'Users sign in at public clients.')
-  if (workspaceId === undefined) throw fieldProblem('workspace_id', 'Users belong to one workspace: name it.')
+  if (kind === 'machine') throw fieldProblem('audience', 'Users can sign in only at public clients.')
+  if (workspaceId === undefined)
+    throw fieldProblem('workspace_id', 'A client for users needs the workspace of the users.')
 }
 
 export const rotateIssuerKeys = adminOperation({
   name: 'issuer.rotate_keys',
-  summary: 'Sign with a new key; older ones verify until their tokens have run out, or end at once',
+  summary:
+    'Rotate the signing key of the issuer; older keys verify until their tokens expire, unless they are revoked',
   roles: OPERATORS,
   input: Input({
     revoke: Type.Optional(
-      Type.Boolean({ description: 'Older keys verify no more: every token of the issuer ends within 5 s.' }),
+      Type.Boolean({
+        description:
+          'True if older keys are revoked: every token of the issuer becomes invalid within 5 s. Default: `false`.',
+      }),
     ),
   }),
   output: Type.Object({ kid: Type.String() }),

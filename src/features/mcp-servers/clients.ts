@@ -18,7 +18,9 @@ const SECRET_BYTES = 32
 const AgentClient = Type.Object({
   client_id: Id('agent'),
   name: Type.String(),
-  scopes: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'null: all of the server.' }),
+  scopes: Type.Union([Type.Array(Type.String()), Type.Null()], {
+    description: 'Scopes of the client. `null`: all scopes of the server.',
+  }),
   created_by: Type.String(),
   created_at: Time,
 })
@@ -28,7 +30,7 @@ const COLUMNS = sql`id as client_id, name, scopes, created_by, created_at`
 
 export const createClient = previewOperation({
   name: 'mcp_client.create',
-  summary: 'Create a client for an agent; its secret is in this answer only',
+  summary: 'Create a client for an agent; only this response contains its secret',
   input: Input({
     ws: Ws,
     server: Server,
@@ -40,7 +42,9 @@ export const createClient = previewOperation({
       }),
     ),
   }),
-  output: Type.Interface([AgentClient], { client_secret: Type.String({ description: 'Shown once.' }) }),
+  output: Type.Interface([AgentClient], {
+    client_secret: Type.String({ description: 'Secret of the client, shown only once.' }),
+  }),
   http: { method: 'POST', path: `${SERVERS}/{server}/clients`, body: '*', status: () => 201 },
   run: async (scope, { server, name, scopes }) => {
     const found = await findServer(scope, server)
@@ -84,7 +88,7 @@ async function rejectUnknownScopes(
   const wrong = scopes.findIndex((name) => !offered.includes(name))
   if (wrong < 0) return
   const shown = offered.slice(0, LIMITS.faultsShownMax).join(', ')
-  const detail = `${scopes[wrong]} is no scope of the server ${slug}, which offers ${shown}.`
+  const detail = `${scopes[wrong]} is not a scope of the server ${slug}, which offers ${shown}.`
   throw bodyProblem(`/scopes/${wrong}`, detail)
 }
 
@@ -103,7 +107,7 @@ export const listClients = previewOperation({
 
 export const deleteClient = previewOperation({
   name: 'mcp_client.delete',
-  summary: 'Delete a client; its tokens end within 5 s',
+  summary: 'Delete a client; its tokens become invalid within 5 s',
   input: Input({ ws: Ws, server: Server, client: Ref('client') }),
   output: Type.Object({ client_id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${SERVERS}/{server}/clients/{client}` },

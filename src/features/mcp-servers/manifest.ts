@@ -83,7 +83,7 @@ export const Widened = Type.Object({
       title: Type.String(),
       effect: EffectName,
       was: Type.Union([EffectName, Type.Null()], {
-        description: 'Its effect before; null: it is new there.',
+        description: 'Previous effect of the tool. `null`: the tool is new in the scope.',
       }),
     }),
   ),
@@ -94,8 +94,10 @@ export const Diff = Type.Object({
   added: Type.Array(Type.String()),
   removed: Type.Array(Type.String()),
   changed: Type.Array(Type.Object({ name: Type.String(), fields: Type.Array(Type.String()) })),
-  widened: Type.Array(Widened, { description: 'What an admin has to approve.' }),
-  summary: Type.Array(Type.String(), { description: 'What matters to people who use the server, in words.' }),
+  widened: Type.Array(Widened, { description: 'Scopes that reach further, which an admin has to approve.' }),
+  summary: Type.Array(Type.String(), {
+    description: 'Sentences about the changes that matter to people who use the server.',
+  }),
 })
 export type Diff = Static<typeof Diff>
 

@@ -25,7 +25,7 @@ const Prompt = Type.Object(
             values: Type.Optional(
               Type.Array(Type.String({ maxLength: 200 }), {
                 maxItems: 100,
-                description: 'What clients offer as completions. Other values are taken, too.',
+                description: 'Values that clients offer as completions; other values are accepted, too.',
               }),
             ),
           },
@@ -39,7 +39,11 @@ const Prompt = Type.Object(
         { role: Type.Union([Type.Literal('user'), Type.Literal('assistant')]), content: Content },
         { additionalProperties: false },
       ),
-      { minItems: 1, maxItems: 20, description: '`{{name}}` in a text stands for an argument.' },
+      {
+        minItems: 1,
+        maxItems: 20,
+        description: 'Messages of the prompt; `{{name}}` in a text stands for an argument.',
+      },
     ),
   },
   { additionalProperties: false },
@@ -53,7 +57,7 @@ const StaticResource = Type.Object(
     uri: Type.String({
       pattern: '^[a-z][a-z0-9+.-]*:[^\\s]{1,500}$',
       description:
-        'With names in braces it is a template: `guide://products/{id}`. `tenon:` and `tenon-…:` are reserved.',
+        'URI of the resource; with names in braces, a template: `guide://products/{id}`. `tenon:` and `tenon-…:` are reserved.',
     }),
     title: Type.Optional(Title),
     description: Type.Optional(Description),
@@ -63,7 +67,7 @@ const StaticResource = Type.Object(
       Type.String({
         pattern: '^[A-Za-z0-9+/]*={0,2}$',
         maxLength: LIMITS.mcpResourceCharsMax,
-        description: 'Base64, instead of `text`.',
+        description: 'Content in base64, instead of `text`.',
       }),
     ),
   },

@@ -28,7 +28,7 @@ export const Choice = Type.Object(
   {
     enabled: Type.Boolean(),
     pinned: Type.Optional(
-      Type.Boolean({ description: 'In `tools/list` also where clients search for tools.' }),
+      Type.Boolean({ description: 'True if the tool is in `tools/list` even if clients use tool search.' }),
     ),
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
     title: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax })),
@@ -36,14 +36,14 @@ export const Choice = Type.Object(
     scope: Type.Optional(
       Type.String({
         pattern: TOOL_NAME_PATTERN,
-        description: 'Last part of the scope.',
+        description: 'Last part of the OAuth scope of the tool.',
       }),
     ),
     arguments: Type.Optional(ArgumentChoices),
     examples: Type.Optional(
       Type.Array(Type.Record(Type.String(), Type.Unknown()), {
         maxItems: 5,
-        description: 'Arguments of calls, which models are shown.',
+        description: 'Arguments of example calls, shown to models.',
       }),
     ),
     limits: Type.Optional(
@@ -55,18 +55,19 @@ export const Choice = Type.Object(
             Type.Integer({
               minimum: 0,
               maximum: LIMITS.mcpFlowWaitSeconds,
-              description: 'How long a call of a flow waits for its output.',
+              description: 'Maximum number of seconds that a call of a flow waits for its output.',
             }),
           ),
           calls_per_minute: Type.Optional(
             Type.Integer({
               minimum: 1,
               maximum: LIMITS.mcpToolCallsPerMinuteMax,
-              description: 'By all callers together. So many may come at once.',
+              description:
+                'Maximum number of calls per minute by all callers together; the same number may come in one burst.',
             }),
           ),
         },
-        { additionalProperties: false, description: 'Of a call.' },
+        { additionalProperties: false, description: 'Limits on calls of the tool.' },
       ),
     ),
     annotations: Type.Optional(
@@ -77,7 +78,10 @@ export const Choice = Type.Object(
           idempotentHint: Type.Optional(Type.Boolean()),
           openWorldHint: Type.Optional(Type.Boolean()),
         },
-        { additionalProperties: false, description: 'Only stricter than what the source says.' },
+        {
+          additionalProperties: false,
+          description: 'Annotations of the tool, which may only be stricter than those of the source.',
+        },
       ),
     ),
   },
@@ -96,32 +100,32 @@ const EndpointSettings = {
     ['auto', 'granted', 'grantable'].map((mode) => Type.Literal(mode)),
     {
       description:
-        'Which tools clients are shown: those that their token allows (`granted`), or also those for which they may obtain the scope (`grantable`). `auto`: `grantable` if a person stands behind the client.',
+        'Tools that clients see. `granted`: those that their token allows; `grantable`: also those whose scope they may obtain; `auto`: `grantable` if a person uses the client, `granted` otherwise.',
     },
   ),
   challenge: Type.Union(
     ['auto', 'http', 'tool_error'].map((mode) => Type.Literal(mode)),
     {
       description:
-        'How a call without the scope is answered: 403 with a challenge (`http`), or a tool error. `auto`: a challenge, unless the client cannot use it.',
+        'Response to a call without the scope. `http`: 403 with a challenge; `tool_error`: a tool error; `auto`: a challenge, unless the client cannot use it.',
     },
   ),
   search: Type.Union(
     ['auto', 'on', 'off'].map((mode) => Type.Literal(mode)),
     {
-      description: `Whether clients are shown \`tool_search\` and \`tool_call\` instead of all tools but the pinned ones. \`auto\`: above ${LIMITS.mcpToolsListedMax} tools.`,
+      description: `Tool search: clients see the pinned tools, \`tool_search\` and \`tool_call\` instead of all tools. \`auto\`: on above ${LIMITS.mcpToolsListedMax} tools.`,
     },
   ),
   results: Type.Enum([...RESULTS_MODES], {
     description:
-      'How results of tools with an output schema are sent to MCP clients: as `structured` content, as `text`, or as `both`, the default: some hosts show their model the one alone, some the other.',
+      'Form in which MCP clients receive results of tools with an output schema: `structured` content, `text`, or `both`, since some hosts show their model only one of them. Default: `both`.',
   }),
 }
 const AuthorizationServer = Type.Union(
   [Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax }), Type.Null()],
   {
     description:
-      'The issuer of its tokens: an `issuer` of OIDC_ISSUERS that serves the tenant. null, the default: the platform.',
+      'Issuer of the tokens for the server: an `issuer` of OIDC_ISSUERS that serves the tenant. `null`: the platform. Default: `null`.',
   },
 )
 const SettingsInput = {
@@ -139,11 +143,11 @@ export const McpServer = Type.Object({
   description: Type.String(),
   state: Type.Union(['created', 'curated', 'published', 'suspended'].map((state) => Type.Literal(state))),
   active_version: Type.Union([Type.Integer(), Type.Null()]),
-  latest_version: Type.Integer({ description: '0 where none is published.' }),
+  latest_version: Type.Integer({ description: 'Number of the latest published version. 0: none.' }),
   ...EndpointSettings,
   authorization_server: AuthorizationServer,
   curation: Curation,
-  path: Type.String({ description: 'Of the MCP endpoint, below the base URL.' }),
+  path: Type.String({ description: 'Path of the MCP endpoint, below the base URL.' }),
   created_by: Type.String(),
   created_at: Time,
   updated_at: Time,
@@ -161,17 +165,17 @@ const Count = (description: string) => Type.Integer({ minimum: 0, description })
 export const ShownServer = Type.Object({
   ...McpServer.properties,
   last_call_at: Type.Union([Time, Type.Null()], {
-    description: 'Of the newest entry of its log, refused calls included.',
+    description: 'Time of the newest entry in the call log, including refused calls.',
   }),
   exposure: Type.Object(
     {
-      reads: Count('Tools that only read.'),
-      adds: Count('Tools that add data.'),
-      changes: Count('Tools that change or delete data.'),
-      open_world: Count('Tools of any of these that may reach other systems.'),
-      clients: Count('OAuth clients that were created for it.'),
+      reads: Count('Number of tools that only read.'),
+      adds: Count('Number of tools that add data.'),
+      changes: Count('Number of tools that change or delete data.'),
+      open_world: Count('Number of these tools that may reach other systems.'),
+      clients: Count('Number of OAuth clients that were created for the server.'),
     },
-    { description: 'Of the active version; a tool counts by its strongest effect.' },
+    { description: 'Exposure of the active version; a tool counts by its strongest effect.' },
   ),
 })
 export type ShownServer = Static<typeof ShownServer>
@@ -241,7 +245,7 @@ function rejectUntrusted(scope: WorkspaceScope, issuer: string | null): void {
   const detail =
     trusted.length === 0
       ? 'The operator has configured no issuer for this tenant (OIDC_ISSUERS): leave it out.'
-      : `It may be ${trusted.join(', ')}, or null for the platform itself.`
+      : `The issuer may be ${trusted.join(', ')}, or null for the platform itself.`
   throw fieldProblem('authorization_server', detail)
 }
 
@@ -253,7 +257,9 @@ function slugOf(name: string): string {
     .slice(0, 40)
     .replaceAll(/^-|-$/g, '')
   if (slug !== '') return slug
-  throw new Problem('validation_failed', { detail: 'slug is needed: the name gives none.' })
+  throw new Problem('validation_failed', {
+    detail: 'slug is required, because none can be derived from the name.',
+  })
 }
 
 const SERVER_EXISTS = conflictIf({
@@ -286,7 +292,7 @@ export const getServer = previewOperation({
 
 export const updateServer = previewOperation({
   name: 'mcp_server.update',
-  summary: 'Rename, describe, suspend or resume a hosted MCP server; its slug stays',
+  summary: 'Update a hosted MCP server: name, description, settings or suspension; its slug does not change',
   input: Input({
     ws: Ws,
     server: Server,
@@ -294,7 +300,9 @@ export const updateServer = previewOperation({
     description: Type.Optional(Description),
     ...SettingsInput,
     suspended: Type.Optional(
-      Type.Boolean({ description: 'A suspended server does not answer on the wire.' }),
+      Type.Boolean({
+        description: 'True if the server is suspended, so that its MCP endpoint does not serve clients.',
+      }),
     ),
   }),
   output: ShownServer,
@@ -332,7 +340,7 @@ export const updateServer = previewOperation({
 
 export const deleteServer = previewOperation({
   name: 'mcp_server.delete',
-  summary: 'Delete a hosted MCP server with its versions and clients; the record of its calls stays',
+  summary: 'Delete a hosted MCP server with its versions and clients; the log of its calls is kept',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${SERVERS}/{server}` },

@@ -26,7 +26,7 @@ export const publishServer = previewOperation({
       Type.Array(Type.Literal('breaking'), {
         maxItems: 1,
         description:
-          '`breaking`: approves changes that may break clients. Wider scopes still need an approval.',
+          'Classes that the request approves. `breaking`: changes that may break clients. Wider scopes still need an approval.',
       }),
     ),
   }),
@@ -35,7 +35,7 @@ export const publishServer = previewOperation({
     hash: Type.String({ description: 'SHA-256 of the canonical manifest.' }),
     state: Type.Union([Type.Literal('active'), Type.Literal('needs_approval')]),
     class: ReviewClass,
-    reasons: Type.Array(Reason, { description: 'Of the class.' }),
+    reasons: Type.Array(Reason, { description: 'Reasons for the class.' }),
     diff: Diff,
     scopes: Type.Array(Type.String()),
   }),
@@ -101,10 +101,10 @@ async function store(
 
 const Version = Type.Object({
   version: Type.Integer(),
-  hash: Type.String({ description: 'SHA-256 of the canonical manifest, hex.' }),
+  hash: Type.String({ description: 'SHA-256 of the canonical manifest, in hexadecimal.' }),
   signature: Type.String({
     description:
-      'Compact JWS (RFC 7515) by a key of `/.well-known/tenon-manifest-keys`; its payload has `server_id`, `version`, `hash`, `published_at`.',
+      'Compact JWS (RFC 7515), signed with a key of `/.well-known/tenon-manifest-keys`; its payload has `server_id`, `version`, `hash`, `published_at`.',
   }),
   active: Type.Boolean(),
   tools: Type.Array(Type.Object({ name: Type.String(), title: Type.String(), scope: Type.String() })),
@@ -112,10 +112,12 @@ const Version = Type.Object({
   published_at: Time,
   state: Type.Union([Type.Literal('published'), Type.Literal('needs_approval')]),
   widened: Type.Array(Widened, {
-    description: 'Scopes that reach further; why it needs, or needed, approval.',
+    description: 'Scopes that reach further, for which the version needs, or needed, approval.',
   }),
   class: ReviewClass,
-  reasons: Type.Array(Reason, { description: 'Of the class; a class other than `safe` needs approval.' }),
+  reasons: Type.Array(Reason, {
+    description: 'Reasons for the class; a class other than `safe` needs approval.',
+  }),
   approved_by: Type.Union([Type.String(), Type.Null()]),
   approved_at: OptionalTime,
 })
@@ -166,7 +168,7 @@ const selectVersion = (serverId: string, version: number, more = sql``): Sql => 
 const WithManifest = Type.Object({
   ...Version.properties,
   manifest: Type.Record(Type.String(), Type.Unknown(), {
-    description: 'What was published: its canonical JSON has the hash.',
+    description: 'Manifest that was published; `hash` is the SHA-256 of its canonical JSON.',
   }),
 })
 
@@ -186,7 +188,7 @@ export const getServerVersion = previewOperation({
 
 export const activateServerVersion = previewOperation({
   name: 'mcp_version.activate',
-  summary: 'Make a published version the active one: also the way back',
+  summary: 'Activate a published version; use it to roll back',
   input: Input(OneVersion),
   output: Version,
   http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/activate`, body: '*' },
@@ -203,7 +205,7 @@ export const activateServerVersion = previewOperation({
 export const approveServerVersion = previewOperation({
   name: 'mcp_version.approve',
   summary:
-    'Approve a version of a hosted MCP server that needs it, and make it the active one; people are asked for consent to wider scopes anew',
+    'Approve a version of a hosted MCP server that needs approval, and activate it; people must consent again to wider scopes',
   input: Input(OneVersion),
   output: Version,
   http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/approve`, body: '*' },

@@ -67,7 +67,7 @@ function digestsIn(header: string, text: string | undefined): Expected[] {
   })
   if (found.length > 0) return found
   throw new Problem('header_invalid', {
-    detail: `${header} has no digest that is checked here. Write \`sha-256=:<base64>:\` or \`sha-512=:<base64>:\`.`,
+    detail: `${header} has no supported digest. Write \`sha-256=:<base64>:\` or \`sha-512=:<base64>:\`.`,
   })
 }
 
@@ -76,6 +76,6 @@ function expect(header: string, algorithm: Expected['algorithm'], base64: string
   if (digest.length === BYTES[algorithm] && digest.toString('base64') === base64)
     return { header, algorithm, digest }
   throw new Problem('header_invalid', {
-    detail: `${header} is no digest of ${BYTES[algorithm]} bytes in base64.`,
+    detail: `${header} is not a digest of ${BYTES[algorithm]} bytes in base64.`,
   })
 }

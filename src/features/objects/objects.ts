@@ -15,20 +15,20 @@ import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
 import { objectsOf } from './workspace-objects.ts'
 
 // `run` checks the names, since the problem has S3's code.
-const Bucket = Type.String({ maxLength: 200, description: 'Name of a bucket.' })
+const Bucket = Type.String({ maxLength: 200, description: 'Name of the bucket.' })
 const Key = Type.String({
   maxLength: 4_096,
-  description: 'All that is left of the path, percent-decoded once; at most 1,024 bytes of UTF-8.',
+  description: 'Key of the object: the rest of the path, percent-decoded once; at most 1,024 bytes of UTF-8.',
 })
 const Header = (description: string) =>
   Type.Optional(Type.String({ maxLength: 1_000, pattern: '^[\\u0020-\\u007e]*$', description }))
-const IfMatch = Header('An ETag that the object must have; `*`: there must be an object.')
-const IfNoneMatch = Header('An ETag that the object must not have; `*`: there must be no object.')
+const IfMatch = Header('ETag that the object must have. `*`: the object must exist.')
+const IfNoneMatch = Header('ETag that the object must not have. `*`: the object must not exist.')
 const IfUnmodifiedSince = Header(
-  'A date after which the object must not have changed; ignored with `If-Match`.',
+  'Date after which the object must not have changed; ignored with `If-Match`.',
 )
 const IfModifiedSince = Header(
-  'A date; 304 if the object has not changed since. Ignored with `If-None-Match`.',
+  'Date since which the object must have changed; otherwise the status is 304. Ignored with `If-None-Match`.',
 )
 /** Conditions of requests that read. */
 const READ_CONDITIONS = {
@@ -45,22 +45,26 @@ const READ_HEADERS = {
 } as const
 /** Headers that are kept with an object, and sent with it. */
 const KEPT = {
-  content_type: Header('Media type; `application/octet-stream` where absent.'),
-  content_encoding: Header('The coding of the bytes, such as `gzip`; they are stored as they are.'),
-  content_disposition: Header('How browsers save it: `attachment; filename="report.pdf"`.'),
-  content_language: Header('The language of its readers, such as `de`.'),
+  content_type: Header('Media type of the object. Default: `application/octet-stream`.'),
+  content_encoding: Header('Content coding of the bytes, such as `gzip`; they are stored unchanged.'),
+  content_disposition: Header('Presentation in browsers, such as `attachment; filename="report.pdf"`.'),
+  content_language: Header('Language of the content, such as `de`.'),
   cache_control: Header(
-    'How long readers may keep it: `max-age=60`. Shared caches never may, since each request has a credential.',
+    'Caching by clients, such as `max-age=60`. Shared caches may not store the object, since each request has a credential.',
   ),
 }
 const DIGESTS = {
   content_md5: Header('MD5 of the body in base64 (RFC 1864).'),
-  content_digest: Header('`sha-256=:<base64>:` or `sha-512=:<base64>:` of the body (RFC 9530).'),
-  repr_digest: Header('The same of the stored bytes, which are those of the body.'),
+  content_digest: Header('Digest of the body: `sha-256=:<base64>:` or `sha-512=:<base64>:` (RFC 9530).'),
+  repr_digest: Header(
+    'Digest of the stored bytes, which are those of the body, in the form of `Content-Digest`.',
+  ),
 }
 
 /** The output of GET and HEAD: a stream of any type. */
-const Content = Type.Unsafe<ByteReply>(Type.Unknown({ description: 'The bytes, in their own media type.' }))
+const Content = Type.Unsafe<ByteReply>(
+  Type.Unknown({ description: 'Content of the object, in its own media type.' }),
+)
 const PATH = '/v1/objects/{bucket}/{key*}'
 
 /**
@@ -80,7 +84,7 @@ export const putObject = workspaceOperation({
   input: Input({
     bucket: Bucket,
     key: Key,
-    content: Bytes(`At most ${LIMITS.objectBytesMax} bytes.`),
+    content: Bytes(`Content of the object, at most ${LIMITS.objectBytesMax} bytes.`),
     ...KEPT,
     ...DIGESTS,
     if_match: IfMatch,
@@ -90,9 +94,9 @@ export const putObject = workspaceOperation({
   output: Type.Object({
     bucket: Type.String(),
     key: Type.String(),
-    size: Type.Integer({ description: 'Bytes.' }),
+    size: Type.Integer({ description: 'Size in bytes.' }),
     etag: Type.String(),
-    created: Type.Boolean({ description: 'Whether there was no such object before.' }),
+    created: Type.Boolean({ description: 'True if the object did not exist before.' }),
   }),
   http: {
     method: 'PUT',
@@ -120,7 +124,7 @@ export const putObject = workspaceOperation({
     await requireObjectRule(scope, 'write', key)
     if (/\baws-chunked\b/i.test(options.content_encoding ?? ''))
       throw new Problem('media_type_unsupported', {
-        detail: 'Content-Encoding aws-chunked is not decoded here. Send the bytes as they are to be stored.',
+        detail: 'The Content-Encoding aws-chunked is not supported. Send the bytes without this encoding.',
       })
     const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, content, options)
     return { bucket, key, ...stored }
@@ -129,7 +133,7 @@ export const putObject = workspaceOperation({
 
 export const headObject = workspaceOperation({
   name: 'object.head',
-  summary: 'Read what is known of an object, without its content',
+  summary: 'Read the metadata of an object, without its content',
   roles: DATA_ROLES,
   input: Input({ bucket: Bucket, key: Key, ...READ_CONDITIONS }),
   output: Content,
@@ -152,8 +156,12 @@ export const getObject = workspaceOperation({
   input: Input({
     bucket: Bucket,
     key: Key,
-    range: Header('`bytes=0-99`; a range of another unit is ignored (RFC 9110 §14.2).'),
-    if_range: Header('The ETag or date of the version of which the range is; of another one, all is sent.'),
+    range: Header(
+      'Range of bytes, such as `bytes=0-99`; a range of another unit is ignored (RFC 9110 §14.2).',
+    ),
+    if_range: Header(
+      'ETag or date of the version that the range belongs to; the whole object is sent if it has another version.',
+    ),
     ...READ_CONDITIONS,
   }),
   output: Content,
@@ -189,7 +197,7 @@ export const deleteObject = workspaceOperation({
 
 const Listed = Type.Object({
   key: Type.String(),
-  size: Type.Integer({ description: 'Bytes.' }),
+  size: Type.Integer({ description: 'Size in bytes.' }),
   etag: Type.String(),
   last_modified: Time,
 })
@@ -203,10 +211,10 @@ export const listObjects = workspaceOperation({
     ...PageInput,
     // A key may be long, and its cursor is longer.
     page_after: Type.Optional(
-      Type.String({ maxLength: 6_000, description: '`page.next` of the page before.' }),
+      Type.String({ maxLength: 6_000, description: '`page.next` of the previous page.' }),
     ),
     prefix: Type.Optional(
-      Type.String({ maxLength: LIMITS.objectKeyBytesMax, description: 'How keys begin.' }),
+      Type.String({ maxLength: LIMITS.objectKeyBytesMax, description: 'Prefix of the keys to list.' }),
     ),
   }),
   output: PageOf(Listed),

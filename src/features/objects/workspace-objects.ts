@@ -322,7 +322,7 @@ async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number
     for (const { Key = '', Size = 0 } of page.Contents ?? []) sizes.set(Key, Size)
     if (sizes.size > LIMITS.objectsCountedMax)
       throw new Problem('value_invalid', {
-        detail: `More than ${LIMITS.objectsCountedMax} objects are there, which is more than are counted.`,
+        detail: `The bucket has more than ${LIMITS.objectsCountedMax} objects, the maximum that can be counted.`,
       })
     token = page.IsTruncated ? page.NextContinuationToken : undefined
   } while (token !== undefined)

@@ -1,7 +1,7 @@
 /** Reads and sets the quotas of workspaces and tenants, which quotas.sql enforces, and reads the limits of the caller. */
 
 import Type, { type Static } from 'typebox'
-import { enterWorkspace } from '../../access/access.ts'
+import { openWorkspaceScope } from '../../access/access.ts'
 import {
   adminOperation,
   callerOperation,
@@ -55,7 +55,8 @@ const COUNTED_WHILE_SET = /^object_bytes$|_per_(day|minute)$/
 const Limit = Type.Integer({
   minimum: -1,
   maximum: Number.MAX_SAFE_INTEGER,
-  description: 'How many there may be; -1: unlimited, of `sse_streams` what the platform allows each tenant.',
+  description:
+    'Limit of the quota, a number of items or of bytes as its name says. -1: no limit; for `sse_streams`, the limit of the platform per tenant.',
 })
 
 /** A quota as the database returns it. */
@@ -69,9 +70,12 @@ interface QuotaRow {
 const Quota = Type.Object({
   limit: Limit,
   used: Type.Union([Type.Integer(), Type.Null()], {
-    description: 'null: not counted, as windows and objects are not until they are limited.',
+    description:
+      'Amount that is used. `null`: not counted; time windows and objects are counted only while they have a limit.',
   }),
-  remaining: Type.Union([Type.Integer(), Type.Null()], { description: 'null: unlimited.' }),
+  remaining: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'Amount that remains. `null`: no limit.',
+  }),
   resets_at: Type.Optional(OptionalTime),
 })
 
@@ -105,13 +109,13 @@ interface Owner {
 
 const OWNER_INPUT = {
   workspace_id: Type.Optional(Ref('workspace')),
-  tenant_id: Type.Optional(Ref('tenant; for what is counted over all of its workspaces')),
+  tenant_id: Type.Optional(Ref('tenant, for quotas that count all of its workspaces')),
 }
 type Target = { readonly workspace_id?: string; readonly tenant_id?: string }
 
 export const setQuotas = adminOperation({
   name: 'quota.set',
-  summary: 'Set quotas of a workspace or a tenant; those that are not named stay',
+  summary: 'Set quotas of a workspace or a tenant; absent quotas do not change',
   roles: OPERATORS,
   input: Input({ ...OWNER_INPUT, limits: Limits }),
   output: Quotas,
@@ -125,7 +129,7 @@ export const setQuotas = adminOperation({
     if (owner.workspaceId !== '') {
       const ref = { tenantId: owner.tenantId, workspaceId: owner.workspaceId } as WorkspaceRef
       invalidate(scope, ref, LIMITED_QUOTAS)
-      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(enterWorkspace(scope, ref)).recount()
+      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(openWorkspaceScope(scope, ref)).recount()
     }
     return read(scope, owner)
   },
@@ -137,7 +141,7 @@ function rejectMisplaced(scope: AdminScope, target: Target, entries: readonly [s
     if (!names.includes(name))
       throw bodyProblem(
         `/limits/${name}`,
-        `It is a quota of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`,
+        `The quota is one of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`,
       )
     if (/^document(s|_bytes)$/.test(name) && max !== -1 && hasDocumentStore(scope))
       throw bodyProblem(
@@ -150,7 +154,7 @@ function rejectMisplaced(scope: AdminScope, target: Target, entries: readonly [s
 /** @throws Problem `validation_failed` unless exactly one of the two is named; `not_found` for an owner of another tenant */
 async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target): Promise<Owner> {
   if ((workspace_id === undefined) === (tenant_id === undefined))
-    throw new Problem('validation_failed', { detail: 'Name a workspace or a tenant, by one of the two ids.' })
+    throw new Problem('validation_failed', { detail: 'Send either `workspace_id` or `tenant_id`.' })
   if (tenant_id !== undefined && scope.actor.role === 'workspace_admin') throw new Problem('forbidden')
   return findRow<Owner>(
     scope,
@@ -267,12 +271,12 @@ export async function consumption(scope: WorkspaceScope, quota: 'invocations_per
 
 const Rate = Type.Object({
   policy: Type.Enum(['key', 'subject', 'address', 'tenant', 'tool'], {
-    description: 'Whose requests are counted.',
+    description: 'Criterion by which requests are counted.',
   }),
   per_minute: Type.Integer(),
-  limit: Type.Integer({ description: 'How many may come at once.' }),
-  window_seconds: Type.Integer({ description: 'After which none that were used are missing any more.' }),
-  remaining: Type.Integer({ description: 'After this request, which is counted like all others.' }),
+  limit: Type.Integer({ description: 'Maximum number of requests in a burst.' }),
+  window_seconds: Type.Integer({ description: 'Seconds until an empty budget is full again.' }),
+  remaining: Type.Integer({ description: 'Number of requests that remain in the budget after this one.' }),
 })
 
 /** Limits by their public names: bytes, or numbers of the things named. */
@@ -310,7 +314,7 @@ const Sizes = Type.Object(
 
 export const getLimits = callerOperation({
   name: 'limits.get',
-  summary: 'Read how often you may ask, and how large what you send may be',
+  summary: 'Read your rate limits and size limits',
   roles: EVERYBODY,
   input: Input({}),
   output: Type.Object({ rates: Type.Array(Rate), sizes: Sizes }),

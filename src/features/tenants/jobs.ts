@@ -111,7 +111,7 @@ const storageRow = (scope: AdminScope, { workspaceId }: TenantRef) =>
   )
 
 /** The error of a job that never began: a second attempt of the same request resumes it. */
-const NOT_STARTED = { code: 'dependency_unavailable', detail: 'Temporal did not take the work.' }
+const NOT_STARTED = { code: 'dependency_unavailable', detail: 'Temporal did not accept the job.' }
 
 /** For an insert of an existing id: it replaces only a record whose job never began. */
 export const START_FAILED = sql`state = 'provisioning_failed'

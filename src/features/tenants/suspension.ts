@@ -19,7 +19,8 @@ const Reason = Type.Optional(
     minLength: 1,
     maxLength: LIMITS.suspension.reasonCharsMax,
     pattern: '^[^\\u0000-\\u001f]*$',
-    description: 'The reason, shown to admins. Callers whose requests are rejected do not see it.',
+    description:
+      'Reason for the suspension, shown to admins. Callers whose requests are rejected do not see it.',
   }),
 )
 
@@ -29,7 +30,7 @@ type Find<O extends TSchema> = (scope: AdminScope, id: string) => Promise<Static
 const suspending = <O extends TSchema>(noun: Noun, roles: readonly Role[], output: O, find: Find<O>) =>
   adminOperation({
     name: `${noun}.suspend`,
-    summary: `Suspend a ${noun}: within 5 s nothing of it goes on, and nothing of it is lost`,
+    summary: `Suspend a ${noun}: all its activity stops within 5 s, and no work is lost`,
     roles,
     input: Input({ id: Ref(noun), reason: Reason }),
     output,
@@ -43,7 +44,7 @@ const suspending = <O extends TSchema>(noun: Noun, roles: readonly Role[], outpu
 const resuming = <O extends TSchema>(noun: Noun, roles: readonly Role[], output: O, find: Find<O>) =>
   adminOperation({
     name: `${noun}.resume`,
-    summary: `Resume a suspended ${noun}: its runs go on where they stopped`,
+    summary: `Resume a suspended ${noun}: its executions and runs continue where they stopped`,
     roles,
     input: Input({ id: Ref(noun) }),
     output,
@@ -118,7 +119,9 @@ function requireAllowed(scope: AdminScope, found: SuspensionTarget, to: Suspensi
   if (found.state !== 'active' && found.state !== 'suspended')
     throw new Problem('state_conflict', { detail: `The ${what} is ${found.state}.` })
   if (to === 'active' && found.suspended_by === 'operator' && scope.actor.role !== 'operator')
-    throw new Problem('forbidden', { detail: 'An operator has suspended it, and can resume it.' })
+    throw new Problem('forbidden', {
+      detail: 'Only an operator can resume it, because an operator has suspended it.',
+    })
 }
 
 /** Changes the state, unless it was changed since. @throws Problem without the database */

@@ -94,7 +94,7 @@ export const getTenant = adminOperation({
 
 export const listTenants = adminOperation({
   name: 'tenant.list',
-  summary: 'List tenants; a tenant admin sees its own',
+  summary: 'List tenants; a tenant admin sees only its own',
   roles: TENANT_ADMINS,
   input: Input(PageInput),
   output: PageOf(Tenant),
@@ -105,7 +105,7 @@ export const listTenants = adminOperation({
 /** S3's rules for names; the store limits them to 63 bytes (interface.md §8). */
 const Bucket = Type.String({
   pattern: BUCKET_PATTERN,
-  description: 'S3 bucket name; derived from the slug where absent. `null`: no bucket, so no objects.',
+  description: 'S3 bucket name. Default: derived from the slug. `null`: no bucket, so no objects.',
 })
 
 export const Workspace = Type.Object({
@@ -172,7 +172,12 @@ export const ACTIVE = sql`state = 'active' and (select t.state from tenants t wh
 /** The problem after nothing was created in a workspace, since the caller cannot see it or its state forbids it. */
 export async function inactiveProblem(scope: AdminScope, workspaceId: string): Promise<Problem> {
   const why = await findInactiveReason(scope, workspaceId)
-  return why ?? new Problem('state_conflict', { detail: 'The workspace has only just become active.' })
+  return (
+    why ??
+    new Problem('state_conflict', {
+      detail: 'The workspace became active during the request. Send the request again.',
+    })
+  )
 }
 
 /** @returns undefined if it is active by now */

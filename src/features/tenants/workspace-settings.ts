@@ -19,7 +19,7 @@ import {
 } from '../../access/issuer/users/auth-settings.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
-import { invalidate, invalidateState, memo } from '../../access/scope-cache.ts'
+import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts'
 import { canSendMail, providerSettingsOf } from '../../access/scope-services.ts'
 import {
   NO_OBJECTS,
@@ -44,32 +44,33 @@ export type Feature = Static<typeof Feature>
 
 const Experimental = Type.Array(Feature, {
   uniqueItems: true,
-  description: 'Experimental features that are on.',
+  description: 'Experimental features that are enabled.',
 })
 const Allow = Type.Array(
   Type.String({
     maxLength: 260,
     pattern: '^[^\\s,:/@]+:[0-9]{1,5}$',
-    description: '`host:port`, reached whatever its address.',
+    description: 'Destination as `host:port`, allowed whatever its IP address.',
   }),
   { maxItems: 100, uniqueItems: true },
 )
 
 const RETENTION = {
   executions: Type.Optional(
-    Duration('For how long ended executions are kept, from 1h to 3650d; without it, for ever.'),
+    Duration('Time for which ended executions are kept, from 1h to 3650d. Default: no limit.'),
   ),
   function_runs: Type.Optional(
     Duration(
-      `For how long ended runs of functions are kept with their logs, from 1h to 3650d; ${LIMITS.functionRetention.runs} by default. Dead letters are kept at least ${LIMITS.functionRetention.deadLetters}.`,
+      `Time for which ended runs of functions are kept with their logs, from 1h to 3650d. Default: \`${LIMITS.functionRetention.runs}\`. Dead letters are kept for at least ${LIMITS.functionRetention.deadLetters}.`,
     ),
   ),
   archive: Type.Optional(
     Type.Object(
-      { bucket: Type.String({ maxLength: 63, description: 'The bucket of the workspace.' }) },
+      { bucket: Type.String({ maxLength: 63, description: 'Name of the bucket of the workspace.' }) },
       {
         additionalProperties: false,
-        description: 'Stores each execution as `executions/<flow>/<id>.json` before it is removed.',
+        description:
+          'Archive to which each execution is written as `executions/<flow>/<id>.json` before it is removed.',
       },
     ),
   ),
@@ -79,7 +80,7 @@ export type Retention = Static<typeof RetentionPolicy>
 
 const RetentionFailure = Type.Object(
   { at: Time, detail: Type.String() },
-  { description: 'Why the last removal of executions ended early. Absent after one that did not.' },
+  { description: 'Reason why the last removal of executions ended early; absent if it did not.' },
 )
 
 export const Services = Type.Object({
@@ -96,7 +97,7 @@ export const Services = Type.Object({
   updated_at: OptionalTime,
   warnings: Type.Optional(
     Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
-      description: 'After a change: what it has made public.',
+      description: 'Warnings about a change: data that it has made public.',
     }),
   ),
 })
@@ -105,7 +106,7 @@ export type Services = Static<typeof Services>
 export const configureServices = adminOperation({
   name: 'service.configure',
   summary:
-    'Switch experimental features of a workspace, set what anon keys and users may do and how users sign up; an operator also opens addresses for its flows',
+    'Configure a workspace: experimental features, access of anon keys and users, sign-up and retention; operators also allow addresses for its flows',
   roles: ADMINS,
   input: Input({
     workspace_id: Ref('workspace'),
@@ -131,7 +132,7 @@ export const configureServices = adminOperation({
     { workspace_id, experimental, egress, anon, cors, auth, objects, topics, retention },
   ) => {
     if (egress !== undefined && scope.actor.role !== 'operator') {
-      throw new Problem('forbidden', { detail: 'egress.allow is for operators.' })
+      throw new Problem('forbidden', { detail: 'Only operators can change egress.allow.' })
     }
     if (cors !== undefined) checkOrigins(cors.origins)
     const storedAuth = auth && (await authToStore(scope, workspace_id, auth, egress?.allow))
@@ -174,7 +175,7 @@ async function openedCollections(scope: AdminScope, workspaceId: string) {
   const declared = names.length === 0 ? 'now none' : `now ${names.join(', ')}${more}`
   return {
     pointer: '/anon/collections',
-    detail: `Everybody with an anon key of the workspace reads every document of each undeclared collection, and of each one that is declared without \`access\`: ${declared}. A declaration with \`access\` stays closed to whom it does not name.`,
+    detail: `Every anon key of the workspace can read all documents of undeclared collections, and of collections declared without \`access\`: ${declared}. A collection declared with \`access\` allows only what its rules name.`,
   }
 }
 
@@ -193,7 +194,7 @@ async function authToStore(
   if (auth.branding !== undefined) checkBranding(auth.branding)
   if (auth.sign_up === 'open' && !canSendMail(scope))
     throw new Problem('state_conflict', {
-      detail: 'People who sign up get a mail, and this platform can send none.',
+      detail: 'Users who sign up need a mail, and this platform cannot send mails.',
       hint: 'Invitations work without mail.',
       adminHint: 'An operator sets SMTP_URL, or TENON_MAIL_DIR for development.',
     })
@@ -236,7 +237,7 @@ const setting = (
 
 export const getServices = adminOperation({
   name: 'service.get',
-  summary: 'Read the switches of a workspace',
+  summary: 'Read the settings of a workspace',
   roles: ADMINS,
   input: Input({ workspace_id: Ref('workspace') }),
   output: Services,
@@ -299,7 +300,7 @@ async function readServices(
 
 /** The non-public addresses that a workspace's flows may reach, cached for a few seconds. The scope is an admin's. */
 export function egressAllowed(scope: WorkspaceScope): Promise<readonly string[]> {
-  return memo(scope, 'egress', async () => {
+  return cached(scope, 'egress', async () => {
     const value = await egressAllowedNow(scope)
     return { value, bytes: value.join().length }
   })
@@ -324,7 +325,7 @@ export async function requireFeature(scope: WorkspaceScope, feature: Feature): P
   if (await hasFeature(scope, feature)) return
   const body = JSON.stringify({ workspace_id: scope.ref.workspaceId, experimental: [feature] })
   throw new Problem('feature_not_enabled', {
-    detail: `${feature} is experimental and not switched on in this workspace.`,
+    detail: `${feature} is experimental and not enabled in this workspace.`,
     adminHint: `POST /v1/services/configure ${body}`,
   })
 }

@@ -29,7 +29,7 @@ interface FlowSource {
 }
 
 /** A definition that is not valid. */
-type Invalid = Pick<ReturnType<typeof compile>, 'faults'>
+type Invalid = Pick<ReturnType<typeof compile>, 'diagnostics'>
 
 /** Answers or events for a simulation that do not fit the flow. */
 interface Refused {
@@ -154,35 +154,35 @@ export const TASKS = {
   mcpTools: (source: McpSourceTools) => readMcpTools(source),
 
   check: (flow: FlowSource) => {
-    const { ir, faults, warnings, definition } = compiled(flow)
-    if (ir === undefined) return { faults, warnings }
+    const { ir, diagnostics, warnings, definition } = compiled(flow)
+    if (ir === undefined) return { diagnostics, warnings }
     const { name } = ir.document
-    return { faults, warnings, name, facts: flowSummary(ir), references: referencesOf(ir, definition) }
+    return { diagnostics, warnings, name, facts: flowSummary(ir), references: referencesOf(ir, definition) }
   },
 
   /** `head` is the flow without its tasks, which are in `text` alone. */
   compile: (flow: FlowSource) => {
-    const { ir, faults, warnings, definition } = compiled(flow)
-    if (ir === undefined) return { faults }
+    const { ir, diagnostics, warnings, definition } = compiled(flow)
+    if (ir === undefined) return { diagnostics }
     const text = canonical(ir)
     const sha256 = createHash('sha256').update(text).digest('hex')
     const { onError: _onError, finally: _finally, ...rest } = ir
     const head: FlowIR = { ...rest, do: [] }
-    return { faults, warnings, flow: { head, text, sha256, references: referencesOf(ir, definition) } }
+    return { diagnostics, warnings, flow: { head, text, sha256, references: referencesOf(ir, definition) } }
   },
 
   /** `json` is the serialized graph, so that a large one costs the main thread nothing. */
   graph: (flow: FlowSource): Invalid | { json: string } => {
-    const { ir, faults, definition } = compiled(flow)
-    if (ir === undefined) return { faults }
+    const { ir, diagnostics, definition } = compiled(flow)
+    if (ir === undefined) return { diagnostics }
     const graph = graphOf(ir, definition)
     return { json: JSON.stringify({ mermaid: mermaidOf(graph), nodes: graph.nodes, edges: graph.edges }) }
   },
 
   /** `json` is the serialized outcome. */
   simulate: ({ simulation, ...flow }: FlowSource & { simulation: Simulation }) => {
-    const { ir, faults } = compiled(flow)
-    if (ir === undefined) return { faults } satisfies Invalid
+    const { ir, diagnostics } = compiled(flow)
+    if (ir === undefined) return { diagnostics } satisfies Invalid
     try {
       return { json: JSON.stringify(simulate(ir, simulation)) }
     } catch (error) {

@@ -1,6 +1,6 @@
 /** Changes rows together with their state in Temporal, such as schedules, so that a crash in between loses nothing. */
 
-import type { RegistrationInput } from '../../core/run.ts'
+import type { RegistrationInput } from '../../core/execution.ts'
 import { QUEUES } from '../../core/work.ts'
 import type { TenantWorkflows } from '../../infra/temporal/temporal.ts'
 

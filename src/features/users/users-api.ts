@@ -30,7 +30,7 @@ import { bodyProblem, conflictIf, creates, findRow, listPage, requireMail } from
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 
 const Claims = Type.Record(AnyName, Type.Unknown(), {
-  description: `Goes into tokens as \`claims\`, for rules: at most ${LIMITS.users.claimsBytesMax} bytes of JSON, ${LIMITS.users.claimsDepthMax} levels. The user cannot change it.`,
+  description: `Claims for access rules, copied into tokens as \`claims\`: at most ${LIMITS.users.claimsBytesMax} bytes of JSON, ${LIMITS.users.claimsDepthMax} levels. The user cannot change them.`,
 })
 
 export const User = Type.Object({
@@ -42,13 +42,13 @@ export const User = Type.Object({
   name: Type.String(),
   claims: Claims,
   status: Type.Enum(['invited', 'active', 'disabled']),
-  second_factor: Type.Boolean({ description: 'Signing in with a password takes a code as well.' }),
+  second_factor: Type.Boolean({ description: 'True if signing in with a password also requires a code.' }),
   passkeys: Type.Integer({ description: 'Number of passkeys.' }),
   identities: Type.Array(Type.String(), {
     description: 'Issuers of the identity providers that the user has signed in with.',
   }),
   created_by: Type.String({
-    description: '`sign-up`, `identity-provider`, or the subject that has invited the user.',
+    description: 'Origin of the user: `sign-up`, `identity-provider`, or the subject that invited the user.',
   }),
   created_at: Time,
   updated_at: Time,
@@ -59,14 +59,14 @@ type User = Static<typeof User>
 const Mail = Type.Optional(
   Type.Boolean({
     description:
-      'true: the invitation is only mailed, so that its use proves who reads the mailbox. Default: false, also shown here. An admin who was shown it counts as the person of the user for `fourEyes`.',
+      'True if the invitation is mailed and not returned, so that its use proves who reads the mailbox. Default: `false`: an admin who received it in the response counts as the person of the user (`fourEyes`).',
   }),
 )
 
 const Invited = Type.Interface([User], {
   invitation_url: Type.Union([Type.String(), Type.Null()], {
     description:
-      'Shown once: there the user sets a password. null if it was only mailed. A repetition under the same Idempotency-Key has it again, and mails nothing.',
+      'Link to set a password, shown only once. `null`: it was only mailed. A repetition with the same Idempotency-Key returns it again and sends no mail.',
   }),
 })
 
@@ -139,8 +139,7 @@ async function requireInvitations(scope: AdminScope, workspaceId: string): Promi
 
 export const createUser = adminOperation({
   name: 'user.create',
-  summary:
-    'Invite a user by mail; unless it is only to be mailed, the invitation is also in this answer, and in no other',
+  summary: 'Invite a user by mail; only this response may also contain the invitation link',
   roles: ADMINS,
   input: Input({
     workspace_id: Ref('workspace'),
@@ -176,7 +175,7 @@ export const createUser = adminOperation({
 
 export const inviteUser = adminOperation({
   name: 'user.invite',
-  summary: 'Invite a user again who has not accepted yet; the earlier invitation becomes invalid',
+  summary: 'Renew the invitation of a user who has not accepted it; the earlier one becomes invalid',
   roles: ADMINS,
   input: Input({ id: Ref('user'), mail: Mail }),
   output: Invited,
@@ -220,7 +219,9 @@ export const listUsers = adminOperation({
   input: Input({
     ...PageInput,
     workspace_id: Type.Optional(Ref('workspace')),
-    email: Type.Optional(Type.String({ maxLength: 320, description: 'The whole address.' })),
+    email: Type.Optional(
+      Type.String({ maxLength: 320, description: 'Complete e-mail address of the user.' }),
+    ),
   }),
   output: PageOf(User),
   http: { method: 'GET', path: '/v1/users' },
@@ -235,8 +236,7 @@ export const listUsers = adminOperation({
 
 export const updateUser = adminOperation({
   name: 'user.update',
-  summary:
-    'Rename, disable or enable a user, or replace the claims; disabled, the user is signed out everywhere within 5 s',
+  summary: 'Update a user: name, status or claims; a disabled user is signed out everywhere within 5 s',
   roles: ADMINS,
   input: Input({
     id: Ref('user'),
@@ -282,7 +282,8 @@ export const signOutUser = adminOperation({
 
 export const resetUserFactors = adminOperation({
   name: 'user.reset_factors',
-  summary: 'Remove second factor and passkeys of a user who has lost them; the user is signed out everywhere',
+  summary:
+    'Remove the second factor and passkeys of a user who has lost them; the user is signed out everywhere',
   roles: ADMINS,
   input: Input({ id: Ref('user') }),
   output: User,
@@ -300,7 +301,7 @@ export const resetUserFactors = adminOperation({
 
 export const deleteUser = adminOperation({
   name: 'user.delete',
-  summary: 'Delete a user; tokens end within 5 s. What the user has stored stays',
+  summary: 'Delete a user; tokens become invalid within 5 s, and the data that the user has stored is kept',
   roles: ADMINS,
   input: Input({ id: Ref('user') }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
@@ -316,10 +317,10 @@ const NDJSON = 'application/x-ndjson'
 
 export const exportUsers = adminOperation({
   name: 'user.export',
-  summary: 'Read all users of a workspace as lines of JSON, without passwords',
+  summary: 'Export all users of a workspace as NDJSON, without passwords',
   roles: ADMINS,
   input: Input({ workspace_id: Ref('workspace') }),
-  output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'One user a line, as GET shows it.' })),
+  output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'One user per line, as GET returns it.' })),
   http: { method: 'GET', path: '/v1/users/export', reply: 'bytes', bytesType: NDJSON },
   run: async (scope, { workspace_id }): Promise<ByteReply> => {
     await findRow(scope, 'workspace', sql`select id from workspaces where id = ${workspace_id}`)

@@ -33,7 +33,7 @@ export const TOO_LONG = '54000'
 export const tooLongForIndex = (cause: unknown) =>
   new Problem('value_invalid', {
     detail: 'A text of an indexed field exceeds the limit of indexes, about 2,600 bytes.',
-    hint: 'Store a shorter text, or take the index away from the declaration of the collection.',
+    hint: 'Store a shorter text, or remove the index from the declaration of the collection.',
     cause,
   })
 

@@ -35,7 +35,7 @@ export class Builder {
         [place.schemaId, place.name],
       )
       if (rows[0] === undefined)
-        throw new Problem('not_found', { detail: 'This index is not declared any more.' })
+        throw new Problem('not_found', { detail: 'This index is no longer declared.' })
       await clear(client, place)
       try {
         await client.query(String(rows[0].text))

@@ -131,7 +131,9 @@ async function applyAll(client: Client): Promise<string[]> {
     const known = done.get(name)
     if (known === sha256) continue
     if (known !== undefined)
-      throw new Error(`The file ${name} was changed after it was applied to this database; add a new one.`)
+      throw new Error(
+        `The file ${name} was changed after it was applied to this database. Restore it, and add a new file.`,
+      )
     await apply(client, name, text, sha256)
     applied.push(name)
   }

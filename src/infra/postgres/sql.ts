@@ -78,7 +78,8 @@ export class Sql {
 
   /** A quoted name. @throws TypeError if it is not of the form of names that the platform generates */
   static identifier(name: string): Sql {
-    if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) throw new TypeError('not an identifier of ours')
+    if (!/^[a-z][a-z0-9_]{0,62}$/.test(name))
+      throw new TypeError('the name is not an identifier of the platform')
     return new Sql([`"${name}"`], [])
   }
 

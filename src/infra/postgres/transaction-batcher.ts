@@ -169,7 +169,7 @@ const belongs = ({ coalescable }: Sql, bundle: readonly Sql[]): boolean =>
 
 function merged(bundle: readonly Sql[]): Sql {
   const [first] = bundle
-  if (first === undefined) throw new TypeError('a bundle has a statement')
+  if (first === undefined) throw new TypeError('a bundle must have a statement')
   if (bundle.length === 1 || first.coalescable === undefined) return first
   const items = bundle.flatMap(({ coalescable }) => (coalescable === undefined ? [] : [coalescable.item]))
   return first.coalescable.kind.merge(items)

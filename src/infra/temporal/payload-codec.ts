@@ -12,7 +12,7 @@ import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { refOf, type TenantId, withoutScheduledTime } from '../../core/tenant.ts'
-import { MARK, type Mark, PURPOSE, REJECTED } from '../../core/work.ts'
+import { PAYLOAD_MARK, type PayloadMark, PURPOSE, REJECTED } from '../../core/work.ts'
 import { decrypt, encrypt } from '../crypto/secrets.ts'
 import { retryTransient } from '../retry.ts'
 import { type DataKey, type PayloadKeys, tenantOf } from './payload-keys.ts'
@@ -27,7 +27,7 @@ const INLINE = 'binary/tenon-encrypted'
 /** `data` is the name of an object that has it, below the tenant and the number of the key. */
 const CLAIM = 'binary/tenon-claim'
 
-const { inlineBytesMax, keptBytesMax } = LIMITS.payloads
+const { inlineBytesMax, cacheBytesMax: keptBytesMax } = LIMITS.payloads
 
 /** For how many milliseconds calls of an unavailable server are retried: a worker waits, a request does not. */
 export type RetryBudget = Readonly<Record<SerializationContext['type'], number>>
@@ -104,15 +104,15 @@ export class TenantCodec implements PayloadCodec {
   }
 
   async #encodeMarked(payload: Payload, association: Association): Promise<Payload> {
-    const mark = textOf(payload, MARK) as Mark | undefined
-    if (mark === 'open' || mark === 'inside' || isEncoded(payload)) return payload
+    const mark = textOf(payload, PAYLOAD_MARK) as PayloadMark | undefined
+    if (mark === 'cleartext' || mark === 'local' || isEncoded(payload)) return payload
     if (mark === undefined) return this.#encodeOne(payload, association)
     // An error here, while a failure is reported, would end the worker.
     return this.#encodeOne(payload, association).catch(() => withheld(mark))
   }
 
   async #encodeOne(payload: Payload, { tenantId, binding, retryMs }: Association): Promise<Payload> {
-    if (tenantId === undefined) throw new TypeError('A payload of no tenant is not sent')
+    if (tenantId === undefined) throw new TypeError('a payload must have a tenant')
     const key = await retryTransient(retryMs, () => this.#keys.newest(tenantId))
     const bytes = toBytes(payload)
     const compressed = await compress(bytes)
@@ -227,10 +227,10 @@ export function isPayloadOf(payload: Payload, ref: Workspace): boolean {
  * which the converter of workflows rejects as values; and parts of failures, whose content is replaced.
  */
 function unencrypted(payload: Payload, { isLocalActivity }: Association): Payload {
-  const mark = textOf(payload, MARK) as Mark | undefined
-  if (mark === 'inside' && isLocalActivity) return payload
+  const mark = textOf(payload, PAYLOAD_MARK) as PayloadMark | undefined
+  if (mark === 'local' && isLocalActivity) return payload
   if (mark === 'failure' || mark === 'detail') return withheld(mark)
-  if (mark !== 'open') return rejected()
+  if (mark !== 'cleartext') return rejected()
   const { [PURPOSE]: _, ...metadata } = payload.metadata ?? {}
   return { ...payload, metadata }
 }
@@ -250,14 +250,17 @@ function decryptWith(key: DataKey, sealed: Buffer, associatedData: string): Buff
 }
 
 /** Replaces a part of a failure that could not be encrypted. */
-function withheld(mark: Mark): Payload {
-  const said = { message: 'Withheld: it could not be encrypted.', stack_trace: '' }
+function withheld(mark: PayloadMark): Payload {
+  const said = { message: 'The payload was withheld, because it could not be encrypted.', stack_trace: '' }
   const data = Buffer.from(JSON.stringify(mark === 'failure' ? said : null))
-  return { metadata: { [ENCODING]: Buffer.from('json/plain'), [MARK]: Buffer.from(mark) }, data }
+  return { metadata: { [ENCODING]: Buffer.from('json/plain'), [PAYLOAD_MARK]: Buffer.from(mark) }, data }
 }
 
 function unreadable(cause?: unknown): Problem {
-  return new Problem('payload_unreadable', { detail: 'It was changed, or is another tenant’s.', cause })
+  return new Problem('payload_unreadable', {
+    detail: 'The payload was changed, or belongs to another tenant.',
+    cause,
+  })
 }
 
 const deflate = promisify(deflateRaw)

@@ -40,7 +40,10 @@ export class PayloadStore {
       return Buffer.from((await Body?.transformToByteArray()) ?? [])
     } catch (cause) {
       if (statusOf(cause) !== 404) throw unavailable(cause)
-      throw new Problem('payload_unreadable', { detail: 'It is not in the object store any more.', cause })
+      throw new Problem('payload_unreadable', {
+        detail: 'The payload is no longer in the object store.',
+        cause,
+      })
     }
   }
 

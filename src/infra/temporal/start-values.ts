@@ -9,8 +9,8 @@ import {
 } from '@temporalio/common'
 import type { TenantRef } from '../../core/tenant.ts'
 import {
-  MARK,
-  type Mark,
+  PAYLOAD_MARK,
+  type PayloadMark,
   PURPOSE,
   type Purpose,
   type QUEUES,
@@ -37,7 +37,7 @@ export interface Start {
   readonly delayMs?: number
 }
 
-const OPEN = Buffer.from('open' satisfies Mark)
+const CLEARTEXT = Buffer.from('cleartext' satisfies PayloadMark)
 const CHARS_MAX = 200
 
 /**
@@ -45,7 +45,7 @@ const CHARS_MAX = 200
  * @param text is cut to 200 characters
  */
 export function plaintextSummary(text: string): string {
-  return rawValue(text.slice(0, CHARS_MAX), MARK, OPEN) as unknown as string
+  return rawValue(text.slice(0, CHARS_MAX), PAYLOAD_MARK, CLEARTEXT) as unknown as string
 }
 
 /**

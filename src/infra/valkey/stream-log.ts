@@ -1,8 +1,8 @@
 /** Appends to streams, drops their oldest entries, and remembers per topic the newest entry that was dropped. */
 
 import { Redis, type RedisOptions, type Result } from 'ioredis'
+import { isBefore } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { isBefore } from '../../core/run.ts'
 import type { TenantId } from '../../core/tenant.ts'
 
 /** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */

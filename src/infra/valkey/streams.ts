@@ -2,9 +2,9 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
+import { isBefore } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { isBefore } from '../../core/run.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import {
   appendEntries,

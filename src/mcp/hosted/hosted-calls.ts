@@ -14,14 +14,14 @@ import type { McpServer, McpTasks, ToolResult } from '../protocol/mcp-server.ts'
 import type { ToolReader } from './hosted-content.ts'
 import { responseOf, shownResult } from './hosted-results.ts'
 import { tasksOf } from './hosted-tasks.ts'
-import { type Offer, readsStructuredContent, visibleTools } from './offered-tools.ts'
+import { readsStructuredContent, type ToolListing, visibleTools } from './offered-tools.ts'
 import { callContext, callerOf, type RequestState } from './request-state.ts'
 
 /** A request, with what its client is offered. */
 export interface HostedRequest {
   readonly request: FastifyRequest
   readonly state: RequestState
-  readonly offer: Offer
+  readonly offer: ToolListing
 }
 
 /** Calls the tool that the message names. @param denied the result, if the client may not call the tool */

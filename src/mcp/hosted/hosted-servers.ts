@@ -13,7 +13,7 @@ import { flowTasks, type HostedRequest, messageCall, recordEnd, resourceReader }
 import { changesOf, checkSubscriptions, type Listening, ServerChanges } from './hosted-changes.ts'
 import { completionsFor, promptsOf, resourcesOf } from './hosted-content.ts'
 import { type HostedSessions, hasSession } from './hosted-sessions.ts'
-import { offeredTools, readOffer } from './offered-tools.ts'
+import { offeredTools, readToolListing } from './offered-tools.ts'
 import type { RequestState } from './request-state.ts'
 import { calledTool } from './tool-search.ts'
 
@@ -56,7 +56,7 @@ class HostedServerHandler {
   /** @throws Problem 403 if the token does not allow the called tool, 404 for a session of another client, 429 */
   async serverFor(request: FastifyRequest, message: Message): Promise<McpServer> {
     const state = this.stateOf(request)
-    const offer = await readOffer(state)
+    const offer = await readToolListing(state)
     const hosted = { request, state, offer }
     const tool = findCalledTool(hosted, message)
     const isDenied = tool !== undefined && !offer.isGranted(tool)
@@ -97,7 +97,7 @@ class HostedServerHandler {
   /** Opens the stream of a session. @throws Problem 404 for another one's session, 429 */
   async openStream(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const state = this.stateOf(request)
-    const listening = this.#listening({ request, state, offer: await readOffer(state) })
+    const listening = this.#listening({ request, state, offer: await readToolListing(state) })
     await this.#acquireStream(state)
     this.#sessions.openStream(request, reply, state, (onChange) => new ServerChanges(listening, onChange))
   }

@@ -10,7 +10,7 @@ import {
   validResponses,
 } from '../../features/mcp-servers/calls/client-requests.ts'
 import type { RunState } from '../../features/mcp-servers/tool.ts'
-import { decisionsOf } from '../../features/mcp-servers/tool-providers/run-outcome.ts'
+import { decisionsOf } from '../../features/mcp-servers/tool-providers/execution-outcome.ts'
 import type { McpTasks, Task, TaskState, ToolResult } from '../protocol/mcp-server.ts'
 
 /** Calls a tool over executions. */

@@ -20,7 +20,7 @@ export interface ToolSets {
 }
 
 /** The active version of a server, for one client. */
-export interface Offer {
+export interface ToolListing {
   readonly version: PublishedVersion
   readonly sets: ToolSets
   /** The search of tools replaces the list of those that are not pinned. */
@@ -30,7 +30,7 @@ export interface Offer {
 }
 
 /** Reads the active version, and the one that the user of the client has consented to. */
-export async function readOffer({ scope, server, client }: RequestState): Promise<Offer> {
+export async function readToolListing({ scope, server, client }: RequestState): Promise<ToolListing> {
   const version = await findPublished(scope, server.id, server.version)
   const consented = await findPublished(scope, server.id, client.consentedVersion)
   const { tools } = version.manifest

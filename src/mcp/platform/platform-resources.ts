@@ -1,4 +1,4 @@
-/** The resources of the official MCP server: pages of the documentation, the JSON Schema of flows, and examples, from files of the package. */
+/** The resources of the platform's MCP server: pages of the documentation, the JSON Schema of flows, and examples, from files of the package. */
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

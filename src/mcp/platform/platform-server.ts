@@ -1,22 +1,22 @@
-/** The official MCP server: operations of the API as tools, and pages of the documentation as resources. */
+/** The platform's MCP server: operations of the API as tools, and pages of the documentation as resources. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { nestedScope } from '../../access/access.ts'
 import { recordFailure, runAudited } from '../../access/audit/audited-run.ts'
 import type { AuthServices } from '../../access/authentication/auth-services.ts'
-import type { OfficialClient, OfficialClients } from '../../access/authentication/official-clients.ts'
-import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../../access/authentication/official-resource.ts'
+import type { PlatformClient, PlatformClients } from '../../access/authentication/platform-clients.ts'
+import { PLATFORM_MCP_PATH, PLATFORM_SCOPES } from '../../access/authentication/platform-resource.ts'
 import type { Platform } from '../../app/platform.ts'
 import { runWithJson } from '../../core/bytes.ts'
+import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type Principal, roleFor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/run.ts'
 import { sentences } from '../../core/sentences.ts'
 import { withoutNulls } from '../../features/mcp-servers/calls/absent-arguments.ts'
 import { problemMembers, problemText } from '../../features/mcp-servers/calls/problem-text.ts'
-import { fenced, maskSecrets } from '../../features/mcp-servers/calls/untrusted-text.ts'
+import { delimitUntrusted, maskSecrets } from '../../features/mcp-servers/calls/untrusted-text.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
 import { bearerOf, type Message, mountEndpoint } from '../endpoint.ts'
 import { refuseForeignOrigin } from '../origins.ts'
@@ -45,16 +45,16 @@ const INSTRUCTIONS = `Tenon is a backend for many tenants: flows, functions, col
 7. A result has at most ${LIMITS.mcpResultBytesDefault} bytes: ask for small pages.`
 
 /** Challenges its clients as a hosted server does by default. */
-const SERVER = { id: OFFICIAL_MCP_PATH, challenge: 'auto' } as const
+const SERVER = { id: PLATFORM_MCP_PATH, challenge: 'auto' } as const
 
 export function mountPlatformServer(
   app: FastifyInstance,
   platform: Platform,
-  { officialClients }: AuthServices,
+  { platformClients }: AuthServices,
 ): void {
-  const handler = new PlatformServerHandler(platform, officialClients)
+  const handler = new PlatformServerHandler(platform, platformClients)
   mountEndpoint(app, platform.config, {
-    path: OFFICIAL_MCP_PATH,
+    path: PLATFORM_MCP_PATH,
     authenticate: (request, reply) => handler.authenticate(request, reply),
     serverFor: (request, message) => handler.serverFor(request, message),
   })
@@ -73,12 +73,12 @@ interface ToolCall {
 
 class PlatformServerHandler {
   readonly #platform: Platform
-  readonly #clients: OfficialClients
+  readonly #clients: PlatformClients
   readonly #challenges = new Challenges()
-  readonly #authenticated = new WeakMap<FastifyRequest, OfficialClient>()
+  readonly #authenticated = new WeakMap<FastifyRequest, PlatformClient>()
   readonly #resources: McpResources = loadPlatformResources()
 
-  constructor(platform: Platform, clients: OfficialClients) {
+  constructor(platform: Platform, clients: PlatformClients) {
     this.#platform = platform
     this.#clients = clients
   }
@@ -99,7 +99,7 @@ class PlatformServerHandler {
     if (refused !== undefined) throw refused
   }
 
-  async #identify(request: FastifyRequest): Promise<OfficialClient> {
+  async #identify(request: FastifyRequest): Promise<PlatformClient> {
     try {
       const token = bearerOf(request)
       if (token === undefined) throw new Problem('credentials_missing')
@@ -107,11 +107,11 @@ class PlatformServerHandler {
     } catch (cause) {
       if (!(cause instanceof Problem) || cause.status !== 401) throw cause
       const error = cause.code === 'credentials_missing' ? undefined : 'invalid_token'
-      const challenge = challengeOf(this.#clients.metadataUrl, [OFFICIAL_SCOPES.read], { error })
+      const challenge = challengeOf(this.#clients.metadataUrl, [PLATFORM_SCOPES.read], { error })
       throw new Problem(cause.code, {
         ...(cause.detail !== undefined && { detail: cause.detail }),
         headers: { 'www-authenticate': challenge, 'cache-control': 'no-store' },
-        hint: 'Sign in: MCP clients find the issuer by themselves. A token of `npx tenon token` will do as well.',
+        hint: 'Sign in. MCP clients find the issuer by themselves. A token of `npx tenon token` works, too.',
         cause,
       })
     }
@@ -150,9 +150,9 @@ class PlatformServerHandler {
   #checkScope(
     request: FastifyRequest,
     { scope, tool }: PlatformTool,
-    client: OfficialClient,
+    client: PlatformClient,
   ): ToolResult | undefined {
-    const { read, write } = OFFICIAL_SCOPES
+    const { read, write } = PLATFORM_SCOPES
     const { scopes, principal } = client
     if (scopes.has(scope) || (scope === read && scopes.has(write))) return undefined
     const detail = `The tool ${tool.name} needs the scope ${scope}.`
@@ -160,7 +160,7 @@ class PlatformServerHandler {
     const challenged = { ...client, server: SERVER, isPerson: true, clientId, subject }
     if (!this.#challenges.admits(request, challenged, scope)) return missingScope(detail, [scope], scopes)
     // A client that asks for these alone keeps what it has.
-    const needed = Object.values(OFFICIAL_SCOPES).filter(
+    const needed = Object.values(PLATFORM_SCOPES).filter(
       (one) => one === read || one === scope || scopes.has(one),
     )
     const challenge = challengeOf(this.#clients.metadataUrl, needed, {
@@ -218,7 +218,7 @@ class PlatformServerHandler {
       )
     const scope = await this.#auditRefusal(toolCall, () => this.#open(toolCall))
     if (!('actor' in scope))
-      throw new TypeError(`${operation.name} changes something, and is about its caller`)
+      throw new TypeError(`${operation.name}: an operation about its caller must only read`)
     return runAudited(operation, scope, args, { kind: 'token', requestId })
   }
 
@@ -270,7 +270,7 @@ function success(operation: AnyOperation, output: unknown): ToolResult {
   const bytes = Buffer.byteLength(text)
   if (bytes <= LIMITS.mcpResultBytesDefault)
     return {
-      content: [{ type: 'text', text: returnsData(operation) ? fenced(text) : text }],
+      content: [{ type: 'text', text: returnsData(operation) ? delimitUntrusted(text) : text }],
       isError: false,
     }
   const detail = `The result has ${bytes} bytes; a tool answers with at most ${LIMITS.mcpResultBytesDefault}.`

@@ -1,13 +1,13 @@
-/** The tools of the official MCP server: operations that read, and an explicit list of those that write. */
+/** The tools of the platform's MCP server: operations that read, and an explicit list of those that write. */
 
-import { OFFICIAL_SCOPES } from '../../access/authentication/official-resource.ts'
+import { PLATFORM_SCOPES } from '../../access/authentication/platform-resource.ts'
+import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
 import { isObject } from '../../core/json.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { inDomain, isPublicRole, type Principal, roleFor } from '../../core/policy.ts'
 import { portableInput } from '../../core/portable-schema.ts'
 import type { Problem } from '../../core/problem.ts'
 import { REDACTED } from '../../core/redact.ts'
-import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import { bodyProblem } from '../../features/operation-helpers.ts'
 import type { McpTool } from '../protocol/mcp-server.ts'
@@ -54,13 +54,13 @@ const PEOPLE: ReadonlySet<string> = new Set(['account', 'user', 'api_key', 'oaut
 /** The field that names a workspace has this name in all tools; in paths it is `ws`. */
 const WORKSPACE = 'workspace_id'
 
-type OfficialScope = (typeof OFFICIAL_SCOPES)[keyof typeof OFFICIAL_SCOPES]
+type PlatformScope = (typeof PLATFORM_SCOPES)[keyof typeof PLATFORM_SCOPES]
 
 export interface PlatformTool {
   readonly operation: AnyOperation
   readonly tool: McpTool
   /** The scope that a token needs for it. */
-  readonly scope: OfficialScope
+  readonly scope: PlatformScope
   /** The input field that takes the id of the request. */
   readonly requestIdField: string | undefined
   /** The input field that takes the header with the number of calls around this one. */
@@ -104,7 +104,7 @@ function toolOf(operation: AnyOperation): PlatformTool {
     // Not every client accepts a dot.
     name: name.replaceAll('.', '_'),
     title: summary,
-    description: `${summary}.${scope === OFFICIAL_SCOPES.read ? '' : ` Needs the scope ${scope}.`}`,
+    description: `${summary}.${scope === PLATFORM_SCOPES.read ? '' : ` Needs the scope ${scope}.`}`,
     // No output schema: clients check the result of an error against it as well.
     inputSchema: portableInput(withWorkspace({ ...input, properties, type: 'object' })),
     annotations: annotationsOf(operation),
@@ -112,9 +112,9 @@ function toolOf(operation: AnyOperation): PlatformTool {
   return { operation, tool, scope, requestIdField, chainDepthField }
 }
 
-function scopeFor({ name, reads }: AnyOperation): OfficialScope {
-  if (!reads) return OFFICIAL_SCOPES.write
-  return PEOPLE.has(name.split('.')[0] ?? '') ? OFFICIAL_SCOPES.people : OFFICIAL_SCOPES.read
+function scopeFor({ name, reads }: AnyOperation): PlatformScope {
+  if (!reads) return PLATFORM_SCOPES.write
+  return PEOPLE.has(name.split('.')[0] ?? '') ? PLATFORM_SCOPES.people : PLATFORM_SCOPES.read
 }
 
 interface ObjectSchema {

@@ -3,8 +3,8 @@
 import { CancellationScope, defineSignal, proxyActivities, setHandler, sleep } from '@temporalio/workflow'
 import type { FlowIR } from '../../../flows-dsl/ir.ts'
 import type { Activities } from '../../activities/contract.ts'
+import type { ExecutionInput, SlotGeneration, SlotState } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { FlowRunInput, SlotGeneration, SlotState } from '../../core/run.ts'
 import { flushMicrotasks } from '../ordered-results-interceptor.ts'
 import type { CurrentDetails } from './current-details.ts'
 import type { ExecutionGate } from './execution-gate.ts'
@@ -40,12 +40,12 @@ export class ConcurrencySlot {
   #removeDetail: (() => void) | undefined
 
   /** @returns undefined if the execution keeps its slot while it waits */
-  static of(input: FlowRunInput, services: SlotServices): ConcurrencySlot | undefined {
+  static of(input: ExecutionInput, services: SlotServices): ConcurrencySlot | undefined {
     const { concurrency } = input.ir as Partial<FlowIR>
     return concurrency?.holdWhileWaiting === false ? new ConcurrencySlot(input, services) : undefined
   }
 
-  private constructor({ execution_id, trigger, continued }: FlowRunInput, services: SlotServices) {
+  private constructor({ execution_id, trigger, continued }: ExecutionInput, services: SlotServices) {
     this.#executionId = execution_id
     this.#isChild = trigger?.kind === 'flow'
     this.#services = services

@@ -14,9 +14,9 @@ import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import type { Effects } from '../../../flows-dsl/machine/driver.ts'
 import { AWAIT_CALLBACK, OPEN_CALLBACK } from '../../../flows-dsl/tasks/call.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
+import type { ExecutionInput } from '../../core/execution.ts'
 import { canonical } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { FlowRunInput } from '../../core/run.ts'
 import {
   callAsActivity,
   callInline,
@@ -31,10 +31,10 @@ import type { ConcurrencySlot } from './concurrency-slot.ts'
 import { type CurrentDetails, summaryLine } from './current-details.ts'
 import type { EventSubscriptions } from './event-subscriptions.ts'
 import type { ExecutionGate } from './execution-gate.ts'
+import type { ExecutionStatusDisplay } from './execution-status.ts'
 import { type LogicalClock, nowMs, randomFraction } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 import type { ResultCache } from './result-cache.ts'
-import type { RunStatusDisplay } from './run-status.ts'
 import { runSubflow } from './subflow.ts'
 
 /** The parts of an execution besides the interpreter of its flow. */
@@ -44,13 +44,13 @@ interface ExecutionServices {
   readonly gate: ExecutionGate
   readonly results: ResultCache
   readonly details: CurrentDetails
-  readonly status: RunStatusDisplay
+  readonly status: ExecutionStatusDisplay
   /** Undefined if the execution keeps its slot while it waits. */
   readonly slot: ConcurrencySlot | undefined
   readonly subscriptions: EventSubscriptions
 }
 
-export function createEffects(input: FlowRunInput, services: ExecutionServices): Effects {
+export function createEffects(input: ExecutionInput, services: ExecutionServices): Effects {
   const { recorder, gate, results, status } = services
   const execution = CancellationScope.current()
   return {
@@ -133,7 +133,7 @@ function sleepEffect(services: ExecutionServices): Effects['sleep'] {
   }
 }
 
-function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['call'] {
+function callEffect(input: ExecutionInput, services: ExecutionServices): Effects['call'] {
   const { recorder, gate, results, clock, details, slot, status } = services
   const inFlight = new InFlightBudget()
   const awaitRoom = roomInMessages(services)
@@ -191,7 +191,7 @@ function roomInMessages(services: ExecutionServices): (bytes: number) => Promise
   return (bytes) => (messages.reserve(bytes) ? undefined : untilReserved(bytes))
 }
 
-function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['wait'] {
+function waitEffect(input: ExecutionInput, services: ExecutionServices): Effects['wait'] {
   const { recorder, gate, results, clock, details, slot, status } = services
   const wait: Effects['wait'] = async (what, { digest: given, subscriptions, ...target }, step) => {
     const digest = given as string | undefined

@@ -6,12 +6,12 @@ import type { Json } from '../../../flows-dsl/ir.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { Activities } from '../../activities/contract.ts'
 import {
-  type FlowRunInput,
+  type ExecutionEvent,
+  type ExecutionInput,
   isBefore,
   type PastEvents,
-  type RunEvent,
   type StreamEvent,
-} from '../../core/run.ts'
+} from '../../core/execution.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import { summaryLine } from './current-details.ts'
 import type { LogicalClock } from './logical-clock.ts'
@@ -39,7 +39,7 @@ interface SubscriptionServices {
 
 export class EventSubscriptions {
   readonly #executionId: string
-  readonly #since: FlowRunInput['since']
+  readonly #since: ExecutionInput['since']
   readonly #services: SubscriptionServices
   /** The subscriptions of tasks that wait, by `pointer#iteration`. */
   readonly #open = new Map<string, OpenSubscription>()
@@ -48,9 +48,9 @@ export class EventSubscriptions {
   #generation: number
   #isChanged = false
   #updating: Promise<void> | undefined
-  #onEvent: (event: RunEvent) => void = () => {}
+  #onEvent: (event: ExecutionEvent) => void = () => {}
 
-  constructor({ execution_id, since, continued }: FlowRunInput, services: SubscriptionServices) {
+  constructor({ execution_id, since, continued }: ExecutionInput, services: SubscriptionServices) {
     this.#executionId = execution_id
     this.#since = since
     this.#services = services
@@ -62,7 +62,7 @@ export class EventSubscriptions {
    * Passes events on, in order. Call it before the execution awaits anything: events that arrived before the first turn,
    * such as those published while it continued as new, are passed on before this returns.
    */
-  onEvent(receive: (event: RunEvent) => void): void {
+  onEvent(receive: (event: ExecutionEvent) => void): void {
     this.#onEvent = receive
     setHandler(streamEvents, (events) => {
       this.#services.clock.tick()

@@ -2,7 +2,7 @@
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, setHandler, sleep } from '@temporalio/workflow'
-import type { GateState, SuspensionState } from '../../core/run.ts'
+import type { GateState, SuspensionState } from '../../core/execution.ts'
 import type { FirstAttempt, SuspendedFailure } from '../../core/work.ts'
 import { nowMs } from './logical-clock.ts'
 

@@ -12,13 +12,13 @@ import {
   startChild,
 } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
-import type { FlowTriggerInput, RegistrationInput, Triggered } from '../../core/run.ts'
+import type { FlowTriggerInput, RegistrationInput, Triggered } from '../../core/execution.ts'
 import { QUEUES, startArgument, workflowTypeOf } from '../../core/work.ts'
 import { dueTime, startActivities, unlessSuspended } from '../due-start.ts'
-import type { flowRun } from './flow-run.ts'
+import type { flowExecution } from './flow-execution.ts'
 import { childOptions } from './subflow.ts'
 
-type Run = ChildWorkflowHandle<typeof flowRun>
+type Run = ChildWorkflowHandle<typeof flowExecution>
 
 /** Starts the execution of a schedule and waits for its end. @returns the execution, or the reason why none was started */
 export async function flowTrigger(
@@ -45,12 +45,12 @@ interface StartedRun {
 async function startExecution(input: FlowTriggerInput): Promise<StartedRun | { skipped: string }> {
   const triggered = await admitExecution(input)
   if ('skipped' in triggered) return triggered
-  const run = await startChild<typeof flowRun>(workflowTypeOf(triggered.run.flow.name), {
+  const run = await startChild<typeof flowExecution>(workflowTypeOf(triggered.input.flow.name), {
     ...childOptions(triggered),
-    args: [startArgument('flowRun', triggered.run)],
+    args: [startArgument('flowExecution', triggered.input)],
     parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
   })
-  return { id: triggered.run.execution_id, run, afterMs: triggered.after_ms }
+  return { id: triggered.input.execution_id, run, afterMs: triggered.after_ms }
 }
 
 /** Writes the row of the execution. */

@@ -15,7 +15,7 @@ export class LogicalClock {
   #inlineMs = 0
   /** Number of requests that become activities before the next inline attempt, now and after the next failure. */
   #skip = 0
-  #nextSkip: number = LIMITS.inlineCalls.restMin
+  #nextSkip: number = LIMITS.inlineCalls.skipMin
   /** Time of the event before the last one (or of the start), which lies in a completed task. */
   #stableMs = workflowInfo().startTime.getTime()
   #lastMs = this.#stableMs
@@ -44,7 +44,7 @@ export class LogicalClock {
 
   /** @param ms the duration of the attempt; undefined if it was not admitted or not fast enough */
   recordInlineAttempt(ms: number | undefined): void {
-    const { restMin, restMax } = LIMITS.inlineCalls
+    const { skipMin: restMin, skipMax: restMax } = LIMITS.inlineCalls
     if (ms === undefined) {
       this.#skip = this.#nextSkip
       this.#nextSkip = Math.min(2 * this.#nextSkip, restMax)

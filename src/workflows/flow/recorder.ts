@@ -7,8 +7,14 @@ import { storageFlaw } from '../../../flows-dsl/storable.ts'
 import { decisionOf } from '../../../flows-dsl/tasks/approve.ts'
 import type { StepEvent, StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { Activities, Records } from '../../activities/contract.ts'
+import type {
+  ApprovalRequest,
+  ExecutionEventUpdate,
+  ExecutionUpdate,
+  RecordState,
+  StepUpdate,
+} from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { ApprovalRequest, RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../../core/run.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
 import { StepValueRecorder } from './step-data.ts'
 
@@ -31,14 +37,14 @@ export class Recorder {
   readonly #values = new StepValueRecorder()
   #seq = 0
   /** Events since the last write. They are numbered through the whole execution. */
-  #events: RunEventUpdate[] = []
+  #events: ExecutionEventUpdate[] = []
   #lastEventSeq = 0
-  #status: RunUpdate['status'] = 'running'
+  #status: ExecutionUpdate['status'] = 'running'
   #isEnded = false
   /** The generation of the execution's event subscriptions, if it has or had any. */
   #subscribed: number | undefined
   /** Further fields of the next update. */
-  #fields: Partial<RunUpdate> = {}
+  #fields: Partial<ExecutionUpdate> = {}
 
   /** @param before the state before continue-as-new */
   constructor(executionId: string, writer: RecordWriter, before: RecordState | undefined) {
@@ -71,7 +77,7 @@ export class Recorder {
     const at = new Date(event.at_ms).toISOString()
     const {
       error: _error,
-      waits: _waits,
+      isWaiting: _waits,
       ...started
     } = this.#open.get(key) ?? {
       seq: this.#seq++,
@@ -86,8 +92,8 @@ export class Recorder {
     }
     const ended = STATUS[event.phase] !== 'running'
     const attempt = event.phase === 'retried' ? (started.attempt ?? 1) + 1 : started.attempt
-    const answer = recordedAnswer(event.answer)
-    this.#values.addResult(answer.answer, started.seq)
+    const answer = recordedResult(event.answer)
+    this.#values.addResult(answer.result, started.seq)
     const step: StepUpdate = {
       ...started,
       ...(attempt !== undefined && { attempt }),
@@ -107,8 +113,8 @@ export class Recorder {
   /** Records once that a step waits. After continue-as-new the wait starts again, which is no further event. */
   recordWaiting(step: StepRef): void {
     const open = this.#open.get(keyOf(step))
-    if (open === undefined || open.waits) return
-    this.#open.set(keyOf(step), { ...open, waits: true })
+    if (open === undefined || open.isWaiting) return
+    this.#open.set(keyOf(step), { ...open, isWaiting: true })
     this.#addEvent('waiting', now(), open)
   }
 
@@ -162,7 +168,12 @@ export class Recorder {
   }
 
   /** @param of the step; for an event of the execution as a whole, an object without `seq` */
-  #addEvent(what: RunEventUpdate['what'], at: string, of: Partial<StepUpdate> = {}, took?: string): void {
+  #addEvent(
+    what: ExecutionEventUpdate['what'],
+    at: string,
+    of: Partial<StepUpdate> = {},
+    took?: string,
+  ): void {
     if (this.#lastEventSeq === 0) this.#events.push({ seq: ++this.#lastEventSeq, at, what: 'started' })
     const { seq, attempt, error } = of
     this.#events.push({
@@ -180,7 +191,7 @@ export class Recorder {
   }
 
   /** Sets the status, and adds an event if it has changed. */
-  #setStatus(status: RunUpdate['status'], fields: Partial<RunUpdate>): void {
+  #setStatus(status: ExecutionUpdate['status'], fields: Partial<ExecutionUpdate>): void {
     const { ended_at = now(), error } = fields
     const before = this.#status
     this.#status = status
@@ -193,7 +204,7 @@ export class Recorder {
   }
 
   /** Writes the changes since the last write. */
-  flush(status = this.#status, fields: Partial<RunUpdate> = {}): Promise<void> {
+  flush(status = this.#status, fields: Partial<ExecutionUpdate> = {}): Promise<void> {
     // The last record has the final status.
     if (!this.#isEnded) this.#setStatus(status, fields)
     return this.#writer.write(() => [this.#takeUpdate(), this.#summary()])
@@ -201,7 +212,7 @@ export class Recorder {
 
   /** For operators in the Temporal UI, in which a write before a wait is the last line of a waiting execution. */
   #summary(): string {
-    const waiting = [...this.#open.values()].filter(({ waits }) => waits)
+    const waiting = [...this.#open.values()].filter(({ isWaiting: waits }) => waits)
     if (this.#status !== 'waiting' || waiting.length === 0) return `record: ${this.#status}`
     const [{ summary = '' } = {}, ...more] = waiting
     return `waits for ${summary}${more.length === 0 ? '' : `, and ${more.length} more`}`
@@ -214,8 +225,8 @@ export class Recorder {
   }
 
   /** Removes and returns the changes to write. */
-  #takeUpdate(): RunUpdate {
-    const update: RunUpdate = {
+  #takeUpdate(): ExecutionUpdate {
+    const update: ExecutionUpdate = {
       execution_id: this.#executionId,
       status: this.#status,
       steps: [...this.#changed.values()],
@@ -254,8 +265,8 @@ export class Recorder {
   }
 
   end(
-    status: RunUpdate['status'],
-    result: Pick<RunUpdate, 'output' | 'error' | 'compensation'>,
+    status: ExecutionUpdate['status'],
+    result: Pick<ExecutionUpdate, 'output' | 'error' | 'compensation'>,
   ): Promise<void> {
     const ended_at = now()
     this.unsubscribe()
@@ -277,20 +288,20 @@ function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): 
 /** In the sandbox, the time of the current workflow task. */
 const now = () => new Date().toISOString()
 
-/** Marks a result that the record masks (a secret) or cannot store as `cut`, so that no rerun reuses it. */
-function recordedAnswer(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
+/** Marks a result that the record masks (a secret) or cannot store as `truncated`, so that no rerun reuses it. */
+function recordedResult(answer: Json | undefined): Pick<StepUpdate, 'result' | 'truncated'> {
   if (answer === undefined) return {}
-  if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { cut: true }
-  if (storageFlaw(answer) !== undefined) return { cut: true }
-  return holdsHandle(answer) ? { answer, cut: true } : { answer }
+  if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { truncated: true }
+  if (storageFlaw(answer) !== undefined) return { truncated: true }
+  return holdsHandle(answer) ? { result: answer, truncated: true } : { result: answer }
 }
 
 /** Writes updates. `takeUpdate` collects the changes; it is called when the write starts, so it returns the newest state. */
 export interface RecordWriter {
   /** Resolves when the update is written. `takeUpdate` also returns a line for operators. */
-  write(takeUpdate: () => readonly [RunUpdate, summary: string]): Promise<void>
+  write(takeUpdate: () => readonly [ExecutionUpdate, summary: string]): Promise<void>
   /** Writes the last update. Resolves when the workflow may end. */
-  end(takeUpdate: () => RunUpdate): Promise<void>
+  end(takeUpdate: () => ExecutionUpdate): Promise<void>
 }
 
 /** Writes one update after the other, so the last state wins. Requests during a write share the next one. */
@@ -304,7 +315,7 @@ export function createRecordWriter(): RecordWriter {
         next = undefined
         if (isEnding) return undefined
         const [update, summary] = takeUpdate()
-        return recordRun(ordered(update), summary)
+        return recordExecution(ordered(update), summary)
       })
       last = next
       return next
@@ -316,7 +327,7 @@ export function createRecordWriter(): RecordWriter {
   }
 }
 
-function ordered(update: RunUpdate): RunUpdate {
+function ordered(update: ExecutionUpdate): ExecutionUpdate {
   const { runStartTime, historyLength } = workflowInfo()
   return { ...update, order: [runStartTime.getTime(), historyLength] }
 }
@@ -329,9 +340,9 @@ const OPTIONS: LocalActivityOptions = {
 const activities = proxyLocalActivities<Activities>(OPTIONS)
 
 /** Not cancellable: an execution or a branch that is cancelled must still be recorded. */
-export function recordRun(update: RunUpdate, summary: string): Promise<void> {
+export function recordExecution(update: ExecutionUpdate, summary: string): Promise<void> {
   return CancellationScope.nonCancellable(() =>
-    activities.recordRun.executeWithOptions({ ...OPTIONS, summary }, [update]),
+    activities.recordExecution.executeWithOptions({ ...OPTIONS, summary }, [update]),
   )
 }
 

@@ -4,7 +4,7 @@ import { type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { repeatedPathPrefix } from '../../../flows-dsl/machine/frames.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
-import type { ReusedResult, RunReuse } from '../../core/run.ts'
+import type { ExecutionReuse, ReusedResult } from '../../core/execution.ts'
 
 /**
  * With `from`, reuse ends with the first effect that completes after that step has started. Until then, steps that run
@@ -17,13 +17,13 @@ export class ResultCache {
   readonly #used = new Set<string>()
   #isReached = false
 
-  constructor(reuse: RunReuse | undefined) {
+  constructor(reuse: ExecutionReuse | undefined) {
     this.#from = reuse?.from
     this.#results = new Map(Object.entries(reuse?.results ?? {}))
   }
 
   /** The state for continue-as-new; undefined if no result will be reused. */
-  get remaining(): RunReuse | undefined {
+  get remaining(): ExecutionReuse | undefined {
     if (this.#isReached || this.#results.size === 0) return undefined
     return {
       ...(this.#from !== undefined && { from: this.#from }),

@@ -3,25 +3,25 @@
 import { CancellationScope, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow'
 import type { Driver } from '../../../flows-dsl/machine/driver.ts'
 import type {
-  RunAnswer,
-  RunCallback,
-  RunDecision,
-  RunEvent,
-  RunPatch,
-  RunPause,
-  RunRelease,
-} from '../../core/run.ts'
+  ExecutionEvent,
+  ExecutionPatch,
+  ExecutionPause,
+  StepCallback,
+  StepDecision,
+  StepRelease,
+  UpdateReply,
+} from '../../core/execution.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 import { type LogicalClock, nowMs } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 
-const event = defineSignal<[RunEvent]>('event')
-const callback = defineSignal<[RunCallback]>('callback')
-const decide = defineUpdate<RunAnswer, [RunDecision]>('decide')
-const release = defineUpdate<RunAnswer, [RunRelease]>('release')
-const pause = defineUpdate<RunAnswer, [RunPause]>('pause')
-const patch = defineUpdate<RunAnswer, [RunPatch]>('patch')
+const event = defineSignal<[ExecutionEvent]>('event')
+const callback = defineSignal<[StepCallback]>('callback')
+const decide = defineUpdate<UpdateReply, [StepDecision]>('decide')
+const release = defineUpdate<UpdateReply, [StepRelease]>('release')
+const pause = defineUpdate<UpdateReply, [ExecutionPause]>('pause')
+const patch = defineUpdate<UpdateReply, [ExecutionPatch]>('patch')
 
 /** The parts of an execution that commands act on. */
 interface CommandTargets {
@@ -79,11 +79,11 @@ export function registerHandlers(run: CommandTargets): void {
 }
 
 /** Records the change before the update returns, so that a caller who reads the execution then sees it. */
-function setPaused({ gate, recorder }: CommandTargets, { paused, reason }: RunPause): Promise<void> {
+function setPaused({ gate, recorder }: CommandTargets, { paused, reason }: ExecutionPause): Promise<void> {
   gate.pause(paused)
   return recorder.recordPause(paused, reason)
 }
 
-function answerOf(refused: string | undefined): RunAnswer {
+function answerOf(refused: string | undefined): UpdateReply {
   return refused === undefined ? {} : { refused }
 }

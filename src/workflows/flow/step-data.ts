@@ -2,8 +2,8 @@
 
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { isObject, objectOf } from '../../../flows-dsl/json.ts'
+import type { StepData, StepUpdate, ValueLocation } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { StepData, StepUpdate, ValueLocation } from '../../core/run.ts'
 import { HANDLE_CHARS_MAX, MASK, replaceHandles } from '../../core/secret-handle.ts'
 
 interface StepValues {
@@ -32,18 +32,18 @@ export class StepValueRecorder {
   }
 
   #addValue(data: StepData, seq: number, name: keyof StepValues, value: Json): StepData {
-    const { cut = [], ...rest } = without(data, name)
-    const others = cut.filter((one) => one !== name)
+    const { truncated = [], ...rest } = without(data, name)
+    const others = truncated.filter((one) => one !== name)
     const known = typeof value === 'object' && value !== null ? this.#locations.get(value) : undefined
     const isOwn = known?.[0] === seq && known[1] === name
     if (isOwn && data[name] !== undefined) return data
     if (known !== undefined && !isOwn)
-      return { ...rest, ...(others.length > 0 && { cut: others }), [`${name}_at`]: known }
+      return { ...rest, ...(others.length > 0 && { truncated: others }), [`${name}_at`]: known }
     const { value: recorded, isCut } = clipValue(value, LIMITS.stepDataCharsMax)
     if (typeof value === 'object' && value !== null && name !== 'arguments')
       this.#locations.set(value, [seq, name])
     const shortened = isCut ? [...others, name] : others
-    return { ...rest, ...(shortened.length > 0 && { cut: shortened }), [name]: recorded }
+    return { ...rest, ...(shortened.length > 0 && { truncated: shortened }), [name]: recorded }
   }
 }
 

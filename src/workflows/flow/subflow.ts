@@ -18,21 +18,21 @@ import {
 import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
+import type { ExecutionInput, Subflow } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { FlowRunInput, Subflow } from '../../core/run.ts'
 import { MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
 import { refOf, type TenantRef } from '../../core/tenant.ts'
 import { type SearchAttributes, startArgument, workflowTypeOf } from '../../core/work.ts'
 import { callUntilAccepted, SUBFLOW } from './calls.ts'
 import type { ExecutionGate } from './execution-gate.ts'
-import { recordRun } from './recorder.ts'
+import { recordExecution } from './recorder.ts'
 
 interface SubflowRequest {
   /** `{namespace, name, version, input, await}` */
   readonly details: JsonObject
   readonly step: StepRef
   readonly gate: ExecutionGate
-  readonly parent: FlowRunInput
+  readonly parent: ExecutionInput
   /** Called with the id of the execution before its workflow starts. */
   readonly onAdmitted: (id: string) => void
 }
@@ -54,14 +54,14 @@ export async function runSubflow(request: SubflowRequest): Promise<Json> {
     { function: SUBFLOW, arguments: start, step },
     gate,
   )) as unknown as Subflow
-  const { execution_id: id } = subflow.run
+  const { execution_id: id } = subflow.input
   onAdmitted(id)
-  const started = startChild(workflowTypeOf(subflow.run.flow.name), {
+  const started = startChild(workflowTypeOf(subflow.input.flow.name), {
     ...optionsOf(subflow, isAwaited === true),
-    args: [startArgument<FlowRunInput>('flowRun', { ...subflow.run, depth })],
+    args: [startArgument<ExecutionInput>('flowExecution', { ...subflow.input, depth })],
   })
   const child = await started.catch((error: unknown) => endUnstarted(id, error))
-  if (isAwaited !== true) return { id: subflow.run.execution_id }
+  if (isAwaited !== true) return { id: subflow.input.execution_id }
   try {
     const output = withoutHandles((await child.result()) as Json)
     if (gate.isPaused) await gate.untilOpen()
@@ -75,7 +75,7 @@ export async function runSubflow(request: SubflowRequest): Promise<Json> {
 async function endUnstarted(execution_id: string, error: unknown): Promise<never> {
   if (isCancellation(error)) {
     const ended_at = new Date().toISOString()
-    await recordRun({ execution_id, status: 'cancelled', steps: [], ended_at }, 'record: cancelled')
+    await recordExecution({ execution_id, status: 'cancelled', steps: [], ended_at }, 'record: cancelled')
   }
   throw error
 }
@@ -113,7 +113,7 @@ function toFlowError(error: unknown, instance: string): unknown {
 }
 
 /** The workflow options of an admitted execution. @throws ApplicationFailure if it belongs to another workspace */
-export function childOptions({ workflow_id, run }: Subflow) {
+export function childOptions({ workflow_id, input: run }: Subflow) {
   const { tenantId, workspaceId } = ownRef(workflow_id)
   const attributes: SearchAttributes = {
     TenantId: tenantId,

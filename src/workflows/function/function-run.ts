@@ -128,7 +128,7 @@ function errorOf(failure: unknown): Json {
     const isCancelled =
       failure instanceof CancelledFailure ||
       (failure instanceof ActivityFailure && failure.cause instanceof CancelledFailure)
-    return { code: 'run_cut_off', detail: isCancelled ? 'It was cancelled.' : 'It was ended.' }
+    return { code: 'run_cut_off', detail: isCancelled ? 'The run was cancelled.' : 'The run was ended.' }
   }
   const [, members] = (failure.details ?? []) as [unknown, { error?: object; usage?: Json } | undefined]
   return {

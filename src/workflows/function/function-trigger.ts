@@ -4,7 +4,7 @@
  */
 
 import { setCurrentDetails } from '@temporalio/workflow'
-import type { FunctionTriggerInput, ScheduledRun } from '../../core/run.ts'
+import type { FunctionTriggerInput, ScheduledRun } from '../../core/execution.ts'
 import { dueTime, startActivities, unlessSuspended } from '../due-start.ts'
 
 /** @returns the run, or the reason why none was started */

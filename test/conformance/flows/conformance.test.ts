@@ -21,8 +21,8 @@ function compiled({ flow = {} }: ConformanceRow) {
 const rows = conformanceRows()
 
 test.each(rows.filter(({ expect: wanted }) => wanted !== undefined))('$of: $construct', (row) => {
-  const { ir, faults } = compiled(row)
-  expect(faults).toEqual([])
+  const { ir, diagnostics } = compiled(row)
+  expect(diagnostics).toEqual([])
   if (ir === undefined) return
   const {
     of: _of,
@@ -38,7 +38,7 @@ test.each(rows.filter(({ expect: wanted }) => wanted !== undefined))('$of: $cons
 })
 
 test.each(rows.filter(({ fault }) => fault !== undefined))('$of: $construct: is rejected', (row) => {
-  expect(compiled(row).faults.map(({ code }) => code)).toEqual([row.fault])
+  expect(compiled(row).diagnostics.map(({ code }) => code)).toEqual([row.fault])
 })
 
 test.each(rows.filter((row) => row.test !== undefined))(

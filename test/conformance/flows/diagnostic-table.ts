@@ -8,18 +8,18 @@ export const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '
 
 /** `code line:column pointer` of each diagnostic; the tasks begin on line 3. */
 export function faultsOf(tasks: string, catalogue = CATALOGUE): string[] {
-  const { faults } = compile(HEAD + tasks, { catalogue })
-  return faults.map(({ code, line, column, pointer }) => `${code} ${line}:${column} ${pointer}`)
+  const { diagnostics } = compile(HEAD + tasks, { catalogue })
+  return diagnostics.map(({ code, line, column, pointer }) => `${code} ${line}:${column} ${pointer}`)
 }
 
 /**
  * A task with a `¦` at the location of each diagnostic, and the diagnostics as code and pointer below the
  * task.
  */
-export type Row = readonly [task: string, ...faults: string[]]
+export type Row = readonly [task: string, ...diagnostics: string[]]
 
 export function table(rows: readonly Row[]): void {
-  test.each(rows)('%s: yields the expected diagnostics', (marked, ...faults) => {
+  test.each(rows)('%s: yields the expected diagnostics', (marked, ...diagnostics) => {
     const [first = '', ...more] = `  - a: ${marked}`.split('¦')
     let column = first.length + 1
     const places = more.map((part) => {
@@ -27,8 +27,8 @@ export function table(rows: readonly Row[]): void {
       column += part.length
       return place
     })
-    const wanted = faults.map((fault, index) => fault.replace(' ', ` ${places[index]}`))
+    const wanted = diagnostics.map((fault, index) => fault.replace(' ', ` ${places[index]}`))
     expect(faultsOf([first, ...more].join(''))).toEqual(wanted)
-    expect(places).toHaveLength(faults.length)
+    expect(places).toHaveLength(diagnostics.length)
   })
 }

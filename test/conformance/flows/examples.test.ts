@@ -17,8 +17,8 @@ const names = files
 
 /** Compiles against the platform's own catalogue, as publishing does. */
 function compiled(name: string) {
-  const { ir, faults } = compileFlow(read(`${name}.yaml`))
-  expect(faults).toEqual([])
+  const { ir, diagnostics } = compileFlow(read(`${name}.yaml`))
+  expect(diagnostics).toEqual([])
   if (ir === undefined) throw new Error(`${name} does not compile.`)
   return ir
 }

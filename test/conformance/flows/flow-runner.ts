@@ -20,7 +20,7 @@ export class FlowRunner {
 
   async publish(name: string, source: string): Promise<void> {
     const drafted = await this.call('POST', `${this.workspace.flows}/definitions`, { name, source })
-    expect(drafted.body.faults, source).toEqual([])
+    expect(drafted.body.diagnostics, source).toEqual([])
     const published = await this.call('POST', `${this.workspace.flows}/definitions/${name}/versions`, {})
     expect(published.status, JSON.stringify(published.body)).toBe(201)
   }

@@ -20,8 +20,8 @@ const PATIENCE_MS = 120_000
 const RUNS = { numRuns: repeated(30, 100) }
 
 function graphFrom(source: string): Graph {
-  const { ir, definition, faults } = compile(source, { catalogue: CATALOGUE })
-  if (ir === undefined) throw new Error(JSON.stringify(faults))
+  const { ir, definition, diagnostics } = compile(source, { catalogue: CATALOGUE })
+  if (ir === undefined) throw new Error(JSON.stringify(diagnostics))
   return graphOf(ir, definition)
 }
 

@@ -19,7 +19,7 @@ import { tenantOfPayload } from '../../../src/infra/temporal/payload-codec.ts'
 import type { WirePayload } from '../../../src/infra/temporal/payload-reader.ts'
 import { binary } from '../../../stack/binaries.mjs'
 import { workflowDefinitions } from '../../support/clients/histories.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { deployTriggered, functionScheduleId } from '../../support/fixtures/function-triggers.ts'
 import { executionsOf, publishScheduled } from '../../support/fixtures/schedules.ts'
 import { buildIndex } from '../../support/fixtures/schemas.ts'
@@ -128,7 +128,7 @@ function definitionIn({ history }: Recorded): string | undefined {
 
 test('histories: cover each workflow definition', async () => {
   const definitions = await workflowDefinitions()
-  expect(definitions).toContain('flowRun')
+  expect(definitions).toContain('flowExecution')
   const kept = new Set((await Promise.all(names.map(read))).map(definitionIn))
   expect(definitions.filter((name) => !kept.has(name))).toEqual([])
 })
@@ -201,7 +201,7 @@ test('executions of the running platform: replay (and are stored with TENON_RECO
 })
 
 test('execution that fails: replays', async () => {
-  const runs = new Runs(await createTestWorkspace())
+  const runs = new Executions(await createTestWorkspace())
   const error = "{ type: 'https://serverlessworkflow.io/spec/1.0.0/errors/communication', status: 503 }"
   const run = await runs.ended(
     await runs.start(await runs.publish(`  - burst: { raise: { error: ${error} } }`)),
@@ -267,7 +267,7 @@ test.runIf(replaysKinds)(
 
 test('executions in which much ends at the same time in different ways: replay', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const fakeServers = await FakeServers.open({
     '/soon': () => ({ json: {}, lateMs: Math.random() * 20 }),
   })
@@ -293,7 +293,7 @@ test('executions in which much ends at the same time in different ways: replay',
 }, 60_000)
 
 test('executions that yield to others between timers and calls: replay', async () => {
-  const runs = new Runs(await createTestWorkspace())
+  const runs = new Executions(await createTestWorkspace())
   const items = 12
   const name = await runs.publish(`  - all:
       for: { each: n, in: '\${ [range(${items})] }', concurrency: 6 }

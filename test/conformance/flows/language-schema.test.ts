@@ -41,7 +41,7 @@ const DIFFERENCES: readonly (readonly [says: RegExp, why: string])[] = [
   [/^`to` must not be shorter than `from`/, 'two durations compared'],
   [/^Two cases are named/, 'names that must differ'],
   [/^Two webhooks are named/, 'names that must differ'],
-  [/^`while` does not go with `concurrency`/, 'keys of two mappings'],
+  [/^`while` cannot be combined with `concurrency`/, 'keys of two mappings'],
   [/must approve, and only \d+ may/, 'a number and the length of a list'],
   [/^The secret `.*` is declared twice/, 'names that must differ'],
 ]
@@ -50,10 +50,12 @@ const isOfForm = ({ code, message }: Diagnostic) =>
   !NOT_OF_FORM.has(code) && !DIFFERENCES.some(([says]) => says.test(message))
 
 /** Diagnostics of form, and whether the schema accepts the definition. */
-function judge(definition: unknown): { faults: string[]; accepts: boolean } {
-  const { faults } = compile(JSON.stringify(definition), { catalogue: CATALOGUE })
-  const formal = faults.filter(isOfForm).map(({ code, pointer, message }) => `${code} ${pointer} ${message}`)
-  return { faults: formal, accepts: fits(definition) }
+function judge(definition: unknown): { diagnostics: string[]; accepts: boolean } {
+  const { diagnostics } = compile(JSON.stringify(definition), { catalogue: CATALOGUE })
+  const formal = diagnostics
+    .filter(isOfForm)
+    .map(({ code, pointer, message }) => `${code} ${pointer} ${message}`)
+  return { diagnostics: formal, accepts: fits(definition) }
 }
 
 const FOLDERS = ['test/conformance/flows/corpus', 'flows-dsl/examples']
@@ -67,7 +69,7 @@ const definitions: unknown[] = files.map((file) => parse(readFileSync(file, 'utf
 test.each(files.map((file, index) => [file, definitions[index]] as const))(
   '%s: is accepted',
   (_file, definition) => {
-    expect(judge(definition), JSON.stringify(fits.errors)).toEqual({ faults: [], accepts: true })
+    expect(judge(definition), JSON.stringify(fits.errors)).toEqual({ diagnostics: [], accepts: true })
   },
 )
 
@@ -106,9 +108,9 @@ const JUNK: readonly unknown[] = [
 
 /** The same in both. */
 function expectAgreement(definition: unknown): boolean {
-  const { faults, accepts } = judge(definition)
-  const why = `${JSON.stringify(definition)}\n${faults.join('\n')}\n${JSON.stringify(fits.errors?.at(-1))}`
-  expect(faults.length === 0, why).toBe(accepts)
+  const { diagnostics, accepts } = judge(definition)
+  const why = `${JSON.stringify(definition)}\n${diagnostics.join('\n')}\n${JSON.stringify(fits.errors?.at(-1))}`
+  expect(diagnostics.length === 0, why).toBe(accepts)
   return accepts
 }
 

@@ -40,8 +40,8 @@ function claimsOf(flow: string): Claims {
 }
 
 function compiled(flow: string): FlowIR {
-  const { ir, faults } = compileFlow(flow)
-  expect(faults).toEqual([])
+  const { ir, diagnostics } = compileFlow(flow)
+  expect(diagnostics).toEqual([])
   if (ir === undefined) throw new Error('It does not compile.')
   return ir
 }

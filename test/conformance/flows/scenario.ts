@@ -81,8 +81,8 @@ export const INFO = { id: 'run-1', started_at: new Date(START_MS).toISOString() 
 
 /** @throws Error with the diagnostics if the source does not compile */
 export function compiled(source: string, catalogue: Catalogue = CATALOGUE): FlowIR {
-  const { ir, faults } = compile(source, { catalogue })
-  if (ir === undefined) throw new Error(faults.map((f) => `${f.message}\n${f.excerpt}`).join('\n'))
+  const { ir, diagnostics } = compile(source, { catalogue })
+  if (ir === undefined) throw new Error(diagnostics.map((f) => `${f.message}\n${f.excerpt}`).join('\n'))
   return ir
 }
 
@@ -222,7 +222,7 @@ export async function movedTrace(
     let drive = Driver.start(ir, given.input, full, info)
     for (;;) {
       const driven = await drive.run()
-      if (driven.status !== 'moved') return driven
+      if (driven.status !== 'continued') return driven
       moves += 1
       drive = Driver.resume(ir, JSON.parse(JSON.stringify(driven.snapshot)), full)
     }

@@ -85,11 +85,11 @@ async function main(folder: string): Promise<void> {
   let count = 0
   for (const file of files.sort()) {
     for (const scenario of readFeature(readFileSync(join(path, file), 'utf8'))) {
-      const faults = await faultsOf(scenario, hosts).catch((error: unknown) => [String(error)])
-      print(`${faults.length === 0 ? 'pass' : 'FAIL'}  ${file}: ${scenario.name}`)
-      for (const fault of faults) print(`      ${fault}`)
+      const diagnostics = await faultsOf(scenario, hosts).catch((error: unknown) => [String(error)])
+      print(`${diagnostics.length === 0 ? 'pass' : 'FAIL'}  ${file}: ${scenario.name}`)
+      for (const fault of diagnostics) print(`      ${fault}`)
       count += 1
-      if (faults.length === 0) passed += 1
+      if (diagnostics.length === 0) passed += 1
     }
   }
   await pets.close()
@@ -102,22 +102,23 @@ async function faultsOf({ steps }: Scenario, hosts: Hosts): Promise<readonly str
   let ir: FlowIR | undefined
   let input: Json = {}
   let outcome: Outcome | undefined
-  const faults: string[] = []
+  const diagnostics: string[] = []
   for (const step of steps) {
     if (step.text === 'a workflow with definition:') ir = compiled(step.block ?? '')
     else if (step.text === 'given the workflow input is:') input = parse(step.block ?? '') as Json
     else if (step.text === 'the workflow is executed') outcome = ir && (await executed(ir, input, hosts))
     else {
       const fault = outcome === undefined ? 'nothing was executed' : checked(outcome, step)
-      if (fault !== undefined) faults.push(`${step.text} ${fault}`)
+      if (fault !== undefined) diagnostics.push(`${step.text} ${fault}`)
     }
   }
-  return outcome === undefined ? ['nothing was executed'] : faults
+  return outcome === undefined ? ['nothing was executed'] : diagnostics
 }
 
 function compiled(source: string): FlowIR {
-  const { ir, faults } = compile(source, { catalogue: CATALOGUE })
-  if (ir === undefined) throw new Error(faults.map(({ code, message }) => `${code} ${message}`).join('; '))
+  const { ir, diagnostics } = compile(source, { catalogue: CATALOGUE })
+  if (ir === undefined)
+    throw new Error(diagnostics.map(({ code, message }) => `${code} ${message}`).join('; '))
   return ir
 }
 

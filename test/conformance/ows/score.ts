@@ -26,14 +26,14 @@ interface Definition {
 
 interface Verdict {
   readonly name: string
-  readonly faults: readonly Diagnostic[]
+  readonly diagnostics: readonly Diagnostic[]
 }
 
 const folder = resolve(process.env['TENON_CALLER_CWD'] ?? '.', process.argv[2] ?? '')
 const examples = reportRejections('examples', files('examples').map(read))
 const features = reportRejections('ctk/features', files('ctk/features', '.feature').flatMap(definitionsOf))
 const invalid = files('.ci/validation/test/fixtures/invalid').map(read).map(verdictOf)
-const taken = invalid.filter(({ faults }) => faults.length === 0)
+const taken = invalid.filter(({ diagnostics }) => diagnostics.length === 0)
 print(`invalid fixtures: ${invalid.length - taken.length} of ${invalid.length} refused`)
 for (const { name } of taken) print(`  taken      ${name}`)
 process.exitCode = examples + features + taken.length + (invalid.length === 0 ? 1 : 0) > 0 ? 1 : 0
@@ -41,16 +41,16 @@ process.exitCode = examples + features + taken.length + (invalid.length === 0 ? 
 /** Prints each rejection. @returns the number of those that are not by design */
 function reportRejections(what: string, definitions: readonly Definition[]): number {
   const verdicts = definitions.map(verdictOf)
-  const refused = verdicts.filter(({ faults }) => faults.length > 0)
-  const designed = refused.filter(({ faults }) => faults.every(isDesigned))
+  const refused = verdicts.filter(({ diagnostics }) => diagnostics.length > 0)
+  const designed = refused.filter(({ diagnostics }) => diagnostics.every(isDesigned))
   const accepted = verdicts.length - refused.length
   const others = refused.length - designed.length
   print(
     `${what}: ${accepted} of ${verdicts.length} taken, ${designed.length} refused by design, ${others} for other reasons`,
   )
-  for (const { name, faults } of refused) {
-    const label = faults.every(isDesigned) ? 'by design' : 'refused  '
-    for (const { code, message, line } of faults) print(`  ${label}  ${name}:${line} ${code} ${message}`)
+  for (const { name, diagnostics } of refused) {
+    const label = diagnostics.every(isDesigned) ? 'by design' : 'refused  '
+    for (const { code, message, line } of diagnostics) print(`  ${label}  ${name}:${line} ${code} ${message}`)
   }
   return others
 }
@@ -60,7 +60,7 @@ function isDesigned({ code, message }: Diagnostic): boolean {
 }
 
 function verdictOf({ name, source }: Definition): Verdict {
-  return { name, faults: compile(source, { catalogue: CATALOGUE }).faults }
+  return { name, diagnostics: compile(source, { catalogue: CATALOGUE }).diagnostics }
 }
 
 function files(path: string, ending = '.yaml'): readonly string[] {

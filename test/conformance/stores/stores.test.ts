@@ -364,11 +364,14 @@ describe.runIf(missing === undefined)('MongoDB, read directly', () => {
   test('check of the server: FerretDB 1: names the changes that it loses and the filters that it lacks', async () => {
     if (mongo?.ours !== true) return
     const store = new MongoDocuments(mongo.url)
-    const faults = await eventually(async () => {
+    const diagnostics = await eventually(async () => {
       const found = await store.findFaults()
       return found.length > 1 ? found : undefined
     })
-    expect(faults).toEqual([expect.stringMatching(/^Of 8 concurrent/), expect.stringContaining('$elemMatch')])
+    expect(diagnostics).toEqual([
+      expect.stringMatching(/^Of 8 concurrent/),
+      expect.stringContaining('$elemMatch'),
+    ])
     await store.close()
   })
 

@@ -61,7 +61,7 @@ describe('the declaration of a rule', () => {
       'with a variable inside of an object',
       { user: { read: { tags: { cs: { a: '$user.id' } } } } },
       '/access/user/read',
-      'alone or in a list',
+      'a whole value or an element of a list',
     ],
     ['that updates without reading', { user: { update: true } }, '/access/user/read', 'be able to read'],
     ['that is a text', { user: { read: 'yes' } }, '/access/user/read', ''],

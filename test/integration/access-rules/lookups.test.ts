@@ -168,7 +168,7 @@ test.each([
   [
     'another lookup',
     { collection: 'members', field: 'project', filter: { user: { in: '$lookups.x' } } },
-    'no other lookup',
+    'cannot use another lookup',
   ],
 ])('a lookup of %s – is refused with its place', async (_what, lookup, words) => {
   const reply = await declare('others', { ...TASKS, access: { lookups: { x: lookup } } })

@@ -259,7 +259,7 @@ describe('streams', () => {
   })
 })
 
-test('official MCP server: narrowed token: tools are narrowed too', async () => {
+test('platform MCP server: narrowed token: tools are narrowed too', async () => {
   const call = async (scope: string) => {
     const url = new URL(`${inject('tenon').url}/v1/mcp/platform/mcp`)
     const client = new Client({ name: 'test', version: '1' })

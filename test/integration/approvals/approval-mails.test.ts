@@ -11,7 +11,7 @@ import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import { addAccount, type TestAccount } from '../../support/clients/browser.ts'
 import { mailTo } from '../../support/clients/mails.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
 import {
   asSuperuser,
@@ -23,7 +23,7 @@ import {
 import { type ReceivedMail, SmtpServer } from '../../support/servers/smtp-server.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let smtp: SmtpServer
 let platform: Platform
 let lines: string[]
@@ -32,7 +32,7 @@ let leo: TestAccount
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   mia = await addAccount(workspace.operator, { role: 'service', ...place })
   leo = await addAccount(workspace.operator, { role: 'service', ...place })
@@ -147,7 +147,7 @@ test('title with line breaks, address with a comma or brackets: no header, no re
 test('suspended workspace: its approvals are not taken, so that those of others are; they are mailed once it is resumed', async () => {
   const { id } = await ask([mia.email])
   const other = await createTestWorkspace()
-  const theirs = new Runs(other)
+  const theirs = new Executions(other)
   const approve = { approve: { title: unique('Pay'), approvers: [leo.email], remind: { every: 'PT1H' } } }
   const run = await theirs.start(await theirs.publish(`  - ${JSON.stringify({ board: approve })}`))
   const [approval] = (await theirs.until(run, ({ approvals }) => approvals !== undefined)).approvals

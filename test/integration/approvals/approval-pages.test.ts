@@ -5,7 +5,7 @@ import { get } from 'node:http'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { addAccount, Browser, type Seen, type TestAccount } from '../../support/clients/browser.ts'
 import { mailsTo, mailTo } from '../../support/clients/mails.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import {
   call,
   createTestWorkspace,
@@ -15,7 +15,7 @@ import {
 } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let mia: TestAccount
 let leo: TestAccount
 
@@ -24,7 +24,7 @@ const FORM =
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   mia = await addAccount(workspace.operator, { role: 'service', ...place })
   leo = await addAccount(workspace.operator, { role: 'service', ...place })

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addAccount, type TestAccount } from '../../support/clients/browser.ts'
 import { hasChromium, launchChromium, noticeWithoutChromium } from '../../support/clients/chromium.ts'
 import { mailTo } from '../../support/clients/mails.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 noticeWithoutChromium('approving in a browser')
@@ -58,7 +58,7 @@ describe.runIf(hasChromium)('page of an approval', { timeout: 120_000 }, () => {
 
   test('two people with accounts: sign in, read the data, fill in the form, approve', async () => {
     const title = unique('Pay')
-    const runs = new Runs(workspace)
+    const runs = new Executions(workspace)
     const approvers = people.map(({ email }) => `'${email}'`).join(', ')
     const flow = await runs.publish(`  - board:
       approve:

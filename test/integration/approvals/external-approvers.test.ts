@@ -1,7 +1,7 @@
 /** Approvers whose tokens come from an external issuer: their roles and groups are those that the issuer claims for them. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import {
   type Caller,
   call,
@@ -18,7 +18,7 @@ let company: Realm
 let plain: Realm
 let workspace: TestWorkspace
 let other: TestWorkspace
-let runs: Runs
+let runs: Executions
 let node: ApiWithIssuers
 
 beforeAll(async () => {
@@ -28,7 +28,7 @@ beforeAll(async () => {
     createTestWorkspace(),
   ])
   ;[company, plain] = await Promise.all([peer.realm('company'), peer.realm('plain')])
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   const common = { audience: AUDIENCE, tenants: '*' as const, claims: { roles: 'roles' } }
   node = await startApiWithIssuers([
     {

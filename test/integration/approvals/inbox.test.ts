@@ -3,7 +3,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { addAccount } from '../../support/clients/browser.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import {
   type Caller,
@@ -16,7 +16,7 @@ import {
 } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let mia: { id: string; email: string; as: Caller }
 let leo: { id: string; email: string; as: Caller }
 
@@ -26,7 +26,7 @@ const FORM =
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   mia = await person(['finance'])
   leo = await person([])
 })

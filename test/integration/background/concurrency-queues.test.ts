@@ -12,7 +12,7 @@ import { Database, type StatementExecutor } from '../../../src/infra/postgres/da
 import { type Sql, sql } from '../../../src/infra/postgres/sql.ts'
 import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
 import { SystemScope } from '../../../src/infra/postgres/system-scope.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const { queuedExecutionsMax } = LIMITS
@@ -21,11 +21,11 @@ const WAITS = '  - a: { wait: PT1H }'
 const BY_KEY = { more: "concurrency: { limit: 1, key: '${ .k }' }\n" }
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let flow: string
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   flow = await runs.publish(WAITS, BY_KEY)
   const holder = await runs.start(flow, { input: { k: 'long' } })
   await runs.shown(holder, 'waiting')
@@ -113,7 +113,7 @@ test.each([
 
 test('queue that lost its slot, behind more queues than one look takes: goes on', async () => {
   const own = await createTestWorkspace()
-  const theirs = new Runs(own)
+  const theirs = new Executions(own)
   const name = await theirs.publish(WAITS, BY_KEY)
   const keys = [...Array.from({ length: queuesSeenMax + 2 }, (_, n) => `a${n}`), 'z']
   const startAll = () => Promise.all(keys.map((k) => theirs.start(name, { input: { k } })))
@@ -131,7 +131,7 @@ test('queue that lost its slot, behind more queues than one look takes: goes on'
 
 test('thousands of executions of one workspace are due for a check: one of another is checked as soon', async () => {
   const other = await createTestWorkspace()
-  const theirs = new Runs(other)
+  const theirs = new Executions(other)
   const id = await theirs.start(await theirs.publish(WAITS))
   await theirs.shown(id, 'waiting')
   await asSuperuser(

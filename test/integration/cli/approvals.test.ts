@@ -7,11 +7,11 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { addAccount, type TestAccount } from '../../support/clients/browser.ts'
 import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, type TestWorkspace, tokenOf } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let folder: string
 let mia: TestAccount
 /** The environment of an operator, and that of an approver with the role `service`. */
@@ -21,7 +21,7 @@ let approver: NodeJS.ProcessEnv
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-approvals-'))
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   mia = await addAccount(workspace.operator, { role: 'service', ...place })
   const { authorization = '' } = await tokenOf({ sub: mia.id, roles: ['service'], ...place })
@@ -58,7 +58,7 @@ test('approver without an admin role: lists, shows and approves with form and co
   expect(mine.stdout).not.toContain(other)
   expect((await tenon(approver, ['list'])).stdout).toContain(other)
   const shown = await tenon(approver, ['show', run, 'board'])
-  expect(shown.stdout).toMatch(/^Pay 40\?\n {2}approval +apr_\w+\n {2}asked by +board of /)
+  expect(shown.stdout).toMatch(/^Pay 40\?\n {2}approval +apr_\w+\n {2}step +board of /)
   expect(shown.stdout).toContain(`${mia.email}; 1 must approve`)
   expect(shown.stdout).toMatch(/^ {2}data +\{\n +"sum": 40\n +\}$/m)
   const incomplete = await tenon(approver, ['approve', run])

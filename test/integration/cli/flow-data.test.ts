@@ -7,19 +7,19 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const BOOTSTRAP = resolve('stack/bootstrap.mjs')
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let folder: string
 let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-data-'))
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   env = operatorEnv(workspace)
 }, 60_000)
 afterAll(() => rm(folder, { recursive: true, force: true }))
@@ -112,7 +112,7 @@ test('JSON arguments: text, @file and stdin: the same input; a bad one: one line
   const bad = await tenon('flow', 'run', flow, '--input', '{"n": ')
   expect([bad.code, bad.stderr]).toEqual([1, expect.stringMatching(/^The input: /)])
   const named = await tenon('flow', 'run', flow, '--input', 'input.yaml')
-  const text = 'The input is the text input.yaml. To read the file, write @input.yaml.\n'
+  const text = 'The input is the text input.yaml. Write @input.yaml to read the file.\n'
   expect([named.code, named.stderr]).toEqual([1, text])
 }, 180_000)
 

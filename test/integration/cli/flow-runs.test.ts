@@ -151,7 +151,7 @@ test('run: execution queued for a slot: reports it, continues once it has one', 
   await waitForStatus(first, 'waiting')
   const shown = await tenon('flow', 'show', third)
   expect(plain(shown.stdout)).toBe(
-    '○ narrow v1  run_X  pending  T\n  number 2 in the queue, 1 of 1 running\n',
+    '○ narrow v1  run_X  pending  T\n  position 2 in the queue, 1 of 1 slots in use\n',
   )
   const watching = spawn(process.execPath, [BOOTSTRAP, 'flow', 'watch', third], { cwd: folder, env })
   let seen = ''
@@ -159,9 +159,9 @@ test('run: execution queued for a slot: reports it, continues once it has one', 
     seen += chunk
   })
   const closed = new Promise<number | null>((done) => watching.once('close', done))
-  await eventually(async () => (seen.includes('○ number 2 in the queue') ? true : undefined))
+  await eventually(async () => (seen.includes('○ position 2 in the queue') ? true : undefined))
   await tenon('flow', 'cancel', second)
-  await eventually(async () => (seen.includes('○ number 1 in the queue') ? true : undefined))
+  await eventually(async () => (seen.includes('○ position 1 in the queue') ? true : undefined))
   await tenon('approval', 'approve', first)
   await eventually(async () => (/waiting +sure/.test(seen) ? true : undefined))
   await tenon('approval', 'approve', third)
@@ -180,7 +180,7 @@ test('run: interrupted: reports that the execution continues', async () => {
   await eventually(async () => (seen.includes('sure') ? true : undefined))
   watching.kill('SIGINT')
   expect(await closed).toBe(130)
-  expect(seen).toContain(`${id} goes on; \`tenon flow cancel ${id}\` ends it.`)
+  expect(seen).toContain(`${id} is still running. To end it: \`tenon flow cancel ${id}\`.`)
   expect(await waitForStatus(id, 'waiting')).toMatchObject({ id })
 }, 180_000)
 
@@ -257,7 +257,7 @@ test('show: an execution that lasts longer than `expect.duration` is overdue', a
   const { code, stdout } = await tenon('flow', 'show', id)
   expect([code, stdout]).toEqual([
     0,
-    expect.stringContaining('\noverdue: it lasts longer than the `expect.duration`'),
+    expect.stringContaining('\noverdue: the execution takes longer than `expect.duration`'),
   ])
   await tenon('flow', 'cancel', id)
 })

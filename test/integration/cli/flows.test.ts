@@ -28,10 +28,10 @@ do:
   - a: { swich: 1 }
   - b: { wait: soon }
 `
-const DIAGNOSTICS = `bad.yaml:3:10 task_kind_missing: The task \`a\` does not say what it does. Did you mean switch?
+const DIAGNOSTICS = `bad.yaml:3:10 task_kind_missing: The task \`a\` has no type. Did you mean switch?
 3 |   - a: { swich: 1 }
   |          ^
-bad.yaml:4:16 duration_invalid: \`soon\` is no duration. Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.
+bad.yaml:4:16 duration_invalid: \`soon\` is not a duration. Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.
 4 |   - b: { wait: soon }
   |                ^
 `
@@ -47,7 +47,7 @@ do:
   - a: { wait: PT1S, then: end }
   - b: { wait: PT1S }
 `
-const WARNING = `warned.yaml:4:5 warning task_unreachable: No way leads to \`b\`: \`a\` before it says \`then: end\`. Name it in a \`then\`, or leave it out.
+const WARNING = `warned.yaml:4:5 warning task_unreachable: The task \`b\` is unreachable: \`a\` before it has \`then: end\`. Name the task in a \`then\`, or remove it.
 4 |   - b: { wait: PT1S }
   |     ^
 `
@@ -63,7 +63,7 @@ test('validate: valid but suspicious flow: warnings, with and without a server',
   const warnings = [expect.objectContaining({ code: 'task_unreachable', line: 4, pointer: '/do/1/b' })]
   expect([code, JSON.parse(stdout)]).toEqual([
     0,
-    [{ file: 'warned.yaml', valid: true, faults: [], warnings }],
+    [{ file: 'warned.yaml', valid: true, diagnostics: [], warnings }],
   ])
 }, 60_000)
 
@@ -88,13 +88,13 @@ test('validate: several files: all diagnostics of all files, with and without a 
       {
         file: 'bad.yaml',
         valid: false,
-        faults: [
+        diagnostics: [
           expect.objectContaining({ code: 'task_kind_missing', line: 3, pointer: '/do/0/a/swich' }),
           expect.objectContaining({ code: 'duration_invalid', line: 4, pointer: '/do/1/b/wait' }),
         ],
         warnings: [],
       },
-      { file: 'good.yaml', valid: true, faults: [], warnings: [] },
+      { file: 'good.yaml', valid: true, diagnostics: [], warnings: [] },
     ],
   ])
   expect(await tenon('flow validate --offline none.yaml', withoutServer())).toMatchObject({ code: 1 })
@@ -143,7 +143,7 @@ test('init: new name: a valid flow; existing file: never overwritten', async () 
   expect(written).toMatch(/^# yaml-language-server: \$schema=http:\/\/\S+\/v1\/flows\/schema\.json\n/)
   expect((await tenon('flow validate new/greet.yaml')).stdout).toBe('new/greet.yaml: valid\n')
   const again = await tenon('flow init new')
-  expect([again.code, again.stderr]).toEqual([1, 'new/greet.yaml is there already.\n'])
+  expect([again.code, again.stderr]).toEqual([1, 'The file new/greet.yaml already exists.\n'])
   expect(await readFile(join(folder, 'new/greet.yaml'), 'utf8')).toBe(written)
 }, 60_000)
 
@@ -163,7 +163,7 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
   const empty = await tenon('flow test empty', withoutServer())
   expect([empty.code, empty.stderr]).toEqual([
     1,
-    'There are no cases in empty: files that end in .cases.yaml.\n',
+    'There are no test cases in empty. Test cases are files that end in .cases.yaml.\n',
   ])
   const cases = join(folder, 'tested/greet.cases.yaml')
   const first = (await readFile(cases, 'utf8')).split("- name: 'without a name")[0] ?? ''
@@ -190,7 +190,10 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
   const message = '  ✗ case 1\n      /nam: The key `nam` is not known. Did you mean name?\n'
   expect([odd.code, odd.stderr, odd.stdout]).toEqual([1, '', expect.stringContaining(message)])
   const none = await tenon('flow test good.yaml', withoutServer())
-  expect([none.code, none.stderr]).toEqual([1, 'good.yaml has no cases: good.cases.yaml is not there.\n'])
+  expect([none.code, none.stderr]).toEqual([
+    1,
+    'The flow good.yaml has no test cases: the file good.cases.yaml does not exist.\n',
+  ])
   await writeFile(cases, '- [')
   const broken = await tenon('flow test tested/greet.yaml', withoutServer())
   expect([broken.code, broken.stderr]).toEqual([1, expect.stringMatching(/^tested\/greet\.cases\.yaml: /)])

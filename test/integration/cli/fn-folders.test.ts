@@ -91,8 +91,14 @@ test.each([
     "Write `from '@some/where/else'`, and run npm install @some/where@1.2 in greet.",
   ],
   ['npm:shout', "Write `from 'shout'`, and run npm install shout in greet."],
-  ['node:fs', 'Functions have no modules of Node.js, such as node:fs. Packages run as in a browser.'],
-  ['fs/promises', 'Functions have no modules of Node.js, such as fs/promises. Packages run as in a browser.'],
+  [
+    'node:fs',
+    'Functions cannot import modules of Node.js such as node:fs. Use a package that runs in a browser.',
+  ],
+  [
+    'fs/promises',
+    'Functions cannot import modules of Node.js such as fs/promises. Use a package that runs in a browser.',
+  ],
   ['shout/missing', 'Could not resolve "shout/missing"'],
   ['./missing.ts', 'Could not resolve "./missing.ts"'],
 ])('import of %s: says what to do', async (name, text) => {
@@ -179,7 +185,7 @@ test('redrive: one dead letter, then all others, with the version that is active
     stderr: '',
     stdout: expect.stringMatching(/^run_\w+ runs again as run_\w+\n$/),
   })
-  expect((await tenon('redrive', 'letters', first)).stderr).toContain('It was run again as run_')
+  expect((await tenon('redrive', 'letters', first)).stderr).toContain('The run was run again as run_')
   const others = await tenon('redrive', 'letters')
   expect(others.code).toBe(0)
   expect(
@@ -237,5 +243,5 @@ test('init: writes a function that deploys and answers, and the types of the exa
   expect(written).toBe(example)
   expect((await tenon('deploy', 'fresh')).stdout).toMatch(/^fresh v1 /)
   expect(JSON.parse((await tenon('invoke', 'fresh')).stdout)).toEqual({ message: 'Hello, world!' })
-  expect((await tenon('init', 'fresh')).stderr).toContain('is there already')
+  expect((await tenon('init', 'fresh')).stderr).toContain('already exists')
 })

@@ -32,13 +32,13 @@ test.each([
   [
     'time, as exported',
     "export const config = { timeout: '1s' }\nexport default () => { for (;;); }",
-    'function_timeout: It had not returned after 1000 ms.\n',
+    'function_timeout: The function had not returned after 1000 ms.\n',
   ],
   [
     'memory, as exported',
     `export const config = { memory_mb: 64 }
      export default () => { const all = []; for (;;) all.push(new Uint8Array(8e6).fill(1)) }`,
-    'function_out_of_memory: It may have 64 MB.\n',
+    'function_out_of_memory: The function can use at most 64 MB.\n',
   ],
   [
     'files and environment',
@@ -93,7 +93,7 @@ test('secrets: variables of the environment; missing ones are named, and values 
   const source = `export const config = { secrets: ['SHOP_KEY', 'BANK_KEY'] }
     export default (_, { secrets, log }) => { log(secrets.SHOP_KEY); return [secrets.BANK_KEY, secrets.SHOP_KEY.length] }`
   expect(await run(source, [], { SHOP_KEY: 'a shop key' })).toEqual({
-    failed: 'Set the variable BANK_KEY: it stands for the secret.\n',
+    failed: 'Set the environment variable BANK_KEY to the value of the secret.\n',
   })
   expect(await run(source, [], { SHOP_KEY: 'a shop key', BANK_KEY: 'a bank key' })).toEqual({
     result: ['***', 10],
@@ -110,7 +110,9 @@ test.each([
   [
     'less than that',
     '{}',
-    { failed: 'validation_failed: The input does not fit the schema of the function: it has no `count`.\n' },
+    {
+      failed: 'validation_failed: The input does not match the schema of the function: it has no `count`.\n',
+    },
   ],
   [
     'another type',
@@ -122,7 +124,7 @@ test.each([
     '{"count": 10}',
     {
       failed:
-        'function_output_invalid: The result does not fit the schema of the function: it has no `price`.\n',
+        'function_output_invalid: The result does not match the schema of the function: it has no `price`.\n',
     },
   ],
   [

@@ -36,7 +36,7 @@ test('fn: deploy, invoke, compile error, failure: result, file:line:column, log'
     for (const version of ['v1 [0-9a-f]{12}', 'v1 unchanged']) {
       const warned = await tenon('deploy', file, '--name', 'sealed', '--config', '{"secrets": ["absent"]}')
       expect(warned.stdout).toMatch(new RegExp(`^sealed ${version} `))
-      expect(warned.stderr).toMatch(/^warning: .*The workspace has no secret `absent` yet/)
+      expect(warned.stderr).toMatch(/^warning: .*The workspace has no secret `absent`\. Runs fail/)
     }
     await tenon('deploy', file, '--name', 'bad')
     const failed = await tenon('invoke', 'bad')
@@ -59,7 +59,7 @@ test('fn invoke: service key of another workspace than that of the option or TEN
   const refused = {
     code: 1,
     stdout: '',
-    stderr: expect.stringContaining(`is of the workspace ${own.workspaceId}, not of ws_x. Create a key`),
+    stderr: expect.stringContaining(`belongs to the workspace ${own.workspaceId}, not to ws_x. Create a key`),
   }
   expect(await runCommand(['fn', 'invoke', 'greet', '--workspace', 'ws_x'], { env })).toMatchObject(refused)
   const other = { env: { ...env, TENON_WORKSPACE_ID: 'ws_x' } }

@@ -16,7 +16,7 @@ test('mcp publish: collection: server with instructions for clients; its token a
   const tenon = (...args: string[]) => runCommand(['mcp', ...args], { env })
   expect(await tenon('publish', 'notes')).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^Nothing is published[\s\S]*mcp candidates notes[\s\S]*--tool <name>/),
+    stderr: expect.stringMatching(/^Nothing was published[\s\S]*mcp candidates notes[\s\S]*--tool <name>/),
   })
   expect((await tenon('list')).stdout).toMatch(/^notes +created /)
   const chosen = ['notes_get', 'notes_list', 'notes_query', 'result_read']

@@ -52,7 +52,7 @@ async function temporaryFolder(): Promise<string> {
   return folder
 }
 
-/** Starts the platform with its data in a folder, until `Serving.`. `stop` sends Ctrl-C. */
+/** Starts the platform with its data in a folder, until it says so. `stop` sends Ctrl-C. */
 async function serve(folder: string, args: string[], env: NodeJS.ProcessEnv) {
   const main = resolve('src/cli/main.ts')
   const child = spawn(process.execPath, [main, 'up', ...args], { cwd: folder, env })
@@ -66,7 +66,10 @@ async function serve(folder: string, args: string[], env: NodeJS.ProcessEnv) {
     child.kill('SIGINT')
     return ended
   }
-  const serving = eventually(async () => (output.text.includes('Serving.') ? true : undefined), 90_000)
+  const serving = eventually(
+    async () => (output.text.includes('The platform is running.') ? true : undefined),
+    90_000,
+  )
   const code = await Promise.race([serving.catch(stop), ended])
   if (code !== true) throw new Error(`up ended with ${code}:\n${output.text}`)
   const file = parseEnv(await readFile(join(folder, '.env.local'), 'utf8'))
@@ -185,7 +188,7 @@ test('token: prints the token alone; flow validate: prints file:line:column', as
   })
   expect(doctor.stdout).toMatch(/✓ tenon_app +neither superuser nor BYPASSRLS/)
   expect(doctor.stdout).toContain('forced on every table')
-  expect(doctor.stdout).toContain('All is well.')
+  expect(doctor.stdout).toContain('All checks passed.')
   const valid = await tenon('flow', 'validate', 'flows-dsl/examples/hello.yaml')
   expect(valid.stdout).toBe('flows-dsl/examples/hello.yaml: valid\n')
   const faulty = await tenon('flow', 'validate', 'package.json')

@@ -51,5 +51,5 @@ test('user: invited, shown by address, given claims, disabled, exported, deleted
   expect(await json('export')).toMatchObject({ id: made.id, email })
   expect(await json('delete', email)).toEqual({ id: made.id, deleted: true })
   const missing = await tenon('show', email)
-  expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('There is no user')])
+  expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('has no user')])
 })

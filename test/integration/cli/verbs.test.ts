@@ -125,7 +125,7 @@ test('demo: a step that fails: a warning with its name and the reason, exit code
   const wrong = { env: { ...env, TENON_CLIENT_SECRET: 'wrong' } }
   const { code, stdout, stderr } = await runCommand(['demo'], wrong)
   const step = 'provisioning the tenant "demo" and its workspace "main"'
-  const reason = `${step}: No token: client authentication failed`
+  const reason = `${step}: The token request failed: client authentication failed`
   expect([code, stderr]).toEqual([1, `${step}\nwarning: ${reason}\n`])
   expect(JSON.parse(stdout)).toMatchObject({ failed: [reason], serviceKey: env['TENON_SERVICE_KEY'] })
 }, 60_000)

@@ -11,7 +11,7 @@ import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 const declared = (rule: object) =>
   JSON.stringify({ collection: 'own', store: 'relational', schema: {}, access: { user: rule } })
 const config = JSON.stringify({ secrets: ['NOPE', 'NADA'] })
-const secretsMissing = ['NOPE', 'NADA'].map((name) => `The workspace has no secret \`${name}\` yet`)
+const secretsMissing = ['NOPE', 'NADA'].map((name) => `The workspace has no secret \`${name}\`. Runs fail`)
 /** Two tasks that nothing reaches. */
 const FLOW = `document: { dsl: '1.0.3', namespace: test, name: warned, version: '1.0.0' }
 do:

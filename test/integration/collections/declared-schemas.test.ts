@@ -98,8 +98,8 @@ describe('documents of a declared collection', () => {
         y: 2,
       })
       expect([status, body.code]).toEqual([422, 'schema_violation'])
-      const faults = body.errors.map(({ pointer, keyword }: Reply['body']) => `${pointer} ${keyword}`)
-      expect(faults.sort()).toEqual(
+      const diagnostics = body.errors.map(({ pointer, keyword }: Reply['body']) => `${pointer} ${keyword}`)
+      expect(diagnostics.sort()).toEqual(
         ['/age minimum', '/done type', '/tags/1 type', '/title required', '/x additionalProperties'].concat(
           '/y additionalProperties',
         ),

@@ -70,8 +70,8 @@ test('query: scan exceeds the time limit: 503 that names the fields to index to 
   const told = slow.map(({ status, body }) => [status, body.code, body.hint])
   const index = 'Or declare the collection with an index on a, b (POST /v1/schemas).'
   expect(told).toEqual([
-    [503, 'query_timeout', 'Narrow it.'],
-    [503, 'query_timeout', `Narrow it. ${index}`],
+    [503, 'query_timeout', 'Restrict the query.'],
+    [503, 'query_timeout', `Restrict the query. ${index}`],
   ])
   expect((await call('GET', `${at('long')}?page[size]=1&select=id`, { as: own.anon })).status).toBe(200)
 }, 60_000)
@@ -97,7 +97,7 @@ do:
 `
   const as = workspace.operator
   const made = await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   const path = `${workspace.flows}/definitions/${made.body.id}`
   expect((await call('POST', `${path}/versions`, { as, body: {} })).status).toBe(201)
   const headers = { prefer: 'wait=20' }

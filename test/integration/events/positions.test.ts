@@ -2,8 +2,8 @@
 
 import { EventSource } from 'eventsource'
 import { afterEach, expect, inject, test } from 'vitest'
+import { isBefore } from '../../../src/core/execution.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { isBefore } from '../../../src/core/run.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { Events } from '../../../src/features/events/events.ts'
 import { Appender } from '../../../src/features/events/outbox-relay.ts'

@@ -2,18 +2,18 @@
 /** Cancels executions while something is in progress: a call, a function, or their compensation. */
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { createEntry, Executions, type Shown } from '../../support/fixtures/executions.ts'
 import { functionRuns } from '../../support/fixtures/suspension.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 import { BlockingServer } from '../../support/servers/blocking-server.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let server: BlockingServer
 beforeEach(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   server = await BlockingServer.open()
   await configure(workspace, { egress: { allow: [server.host] } })
 })

@@ -7,7 +7,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { createEntry, Executions, type Shown } from '../../support/fixtures/executions.ts'
 import {
   createTestWorkspace,
   eventually,
@@ -63,11 +63,11 @@ class PaymentServer {
 }
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 const server = new PaymentServer()
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   await server.open()
   await configure(workspace, { egress: { allow: [server.host] } })
 })

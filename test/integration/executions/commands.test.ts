@@ -27,7 +27,7 @@ async function startFlow(tasks: string, more = ''): Promise<string> {
     as: workspace.operator,
     body: { name, source },
   })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as: workspace.operator, body: {} })
   const run = await call('POST', `${workspace.flows}/definitions/${name}/executions`, {
     as: workspace.operator,
@@ -172,7 +172,7 @@ describe('approve', () => {
     const { error, steps } = await until(id, 'faulted')
     expect(error).toMatchObject({
       type: expect.stringMatching(/rejected$/),
-      detail: `It was rejected by ${subject}.`,
+      detail: `The approval was rejected by ${subject}.`,
       instance: '/do/0/ask',
     })
     expect(steps.map(({ name }: { name: string }) => name)).toEqual(['ask'])

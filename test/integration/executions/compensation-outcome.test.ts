@@ -1,7 +1,7 @@
 /** The outcome of a compensation is in the execution, and lists find executions by it. */
 
 import { expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const raise =
@@ -9,7 +9,7 @@ const raise =
 
 test('compensation that fails, that succeeds, and none: shown in the execution, and found by the filter', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const good = `  - book: { set: { x: 1 }, compensate: [{ undo: { set: { y: 1 } } }] }`
   const [failed, completed, none] = await Promise.all([
     runs.publish(

@@ -2,12 +2,12 @@
 /** `skip-step` ends a `wait` early. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
-let runs: Runs
+let runs: Executions
 beforeAll(async () => {
-  runs = new Runs(await createTestWorkspace())
+  runs = new Executions(await createTestWorkspace())
 })
 
 test('wait of 90 days that is skipped: continues at once with its input, and runs its own output filter', async () => {

@@ -1,9 +1,9 @@
 /** Records of executions: few writes, no missing steps, correct after a write was lost. */
 
 import { expect, test } from 'vitest'
-import type { StepUpdate } from '../../../src/core/run.ts'
-import { confirmEnd, recordEnding, recordRun } from '../../../src/features/flows/executions/record.ts'
-import { Runs, type Shown } from '../../support/fixtures/executions.ts'
+import type { StepUpdate } from '../../../src/core/execution.ts'
+import { confirmEnd, recordEnding, recordExecution } from '../../../src/features/flows/executions/record.ts'
+import { Executions, type Shown } from '../../support/fixtures/executions.ts'
 import { allowLoopback } from '../../support/fixtures/secrets.ts'
 import { asSuperuser, createTestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
@@ -14,7 +14,7 @@ const MARKER = 25
 
 test('many concurrent branches: their steps are written in batches', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const fakeServer = await FakeServers.open({ '/': () => ({ json: {} }) })
   try {
     await allowLoopback(workspace, fakeServer)
@@ -40,7 +40,7 @@ test('many concurrent branches: their steps are written in batches', async () =>
 })
 
 test('branch completes while another waits: its steps are shown as completed', async () => {
-  const runs = new Runs(await createTestWorkspace())
+  const runs = new Executions(await createTestWorkspace())
   const id = await runs.start(
     await runs.publish(`  - both:
       fork:
@@ -58,7 +58,7 @@ test('branch completes while another waits: its steps are shown as completed', a
 
 test('lost write, repeated in another order: the record shows the repeated write', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const id = await runs.start(
     await runs.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
   )
@@ -70,7 +70,8 @@ test('lost write, repeated in another order: the record shows the repeated write
       ...{ seq, name, iteration, kind: 'set', pointer: `/do/${name}`, path: `${name}~x${iteration}` },
       ...{ summary: name, status: 'running', started_at: new Date(iteration * 1_000).toISOString() },
     })
-    const write = (...steps: StepUpdate[]) => recordRun(scope, { execution_id: id, status: 'running', steps })
+    const write = (...steps: StepUpdate[]) =>
+      recordExecution(scope, { execution_id: id, status: 'running', steps })
     await write(step(7, 'left', 1), step(8, 'right', 2))
     await write(step(7, 'right', 2))
     await write(step(8, 'left', 3))
@@ -86,7 +87,7 @@ test('lost write, repeated in another order: the record shows the repeated write
 
 test('end that Temporal refused, written after the progress of the next task: dropped', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const execution_id = await runs.start(
     await runs.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
   )
@@ -98,7 +99,7 @@ test('end that Temporal refused, written after the progress of the next task: dr
     const step = { seq: 0, name: 'a', iteration: 0, kind: 'listen', pointer: '/do/a', path: 'a', summary: '' }
     const [later, earlier] = [Date.now() + 60_000, Date.now() + 30_000]
     const open = [{ ...step, status: 'running' as const, started_at: at }]
-    await recordRun(scope, { execution_id, status: 'running', steps: open, order: [later, 4] })
+    await recordExecution(scope, { execution_id, status: 'running', steps: open, order: [later, 4] })
     const closed = [{ ...step, status: 'cancelled' as const, started_at: at, ended_at: at }]
     const end = { execution_id, status: 'completed', steps: closed, ended_at: at } as const
     await recordEnding(scope, { ...end, order: [earlier, 900] })
@@ -132,7 +133,7 @@ test.each([
   'ends that are written in the order %i, %i, %i: the record ends as the latest workflow task says, and stays so',
   async (...places) => {
     const workspace = await createTestWorkspace()
-    const runs = new Runs(workspace)
+    const runs = new Executions(workspace)
     const wait = '  - a: { listen: { to: { one: { with: { type: never } } } } }\n'
     const execution_id = await runs.start(await runs.publish(wait))
     await runs.shown(execution_id, 'waiting')

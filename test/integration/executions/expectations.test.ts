@@ -8,7 +8,7 @@ import {
   receivedAtLeast,
   subscribeToEvents,
 } from '../../support/clients/sse.ts'
-import { ageExecutions, Runs } from '../../support/fixtures/executions.ts'
+import { ageExecutions, Executions } from '../../support/fixtures/executions.ts'
 import { executionsOf, onlyScheduleOf, publishScheduled } from '../../support/fixtures/schedules.ts'
 import { resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
 import {
@@ -54,7 +54,7 @@ test('execution that lasts longer than `expect.duration`: one event in its works
     subscribeToEvents(workspace.service, 'topic=platform.execution.*'),
     subscribeToEvents(sibling.service, 'topic=platform.*'),
   ])
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const flow = await runs.publish(WAITS, EXPECT('{ duration: PT1S }'))
   const id = await runs.start(flow, { correlation_key: 'order-7' })
   const [{ data: event } = { data: undefined }] = await receivedAtLeast(own, 1)
@@ -72,7 +72,7 @@ test('execution that lasts longer than `expect.duration`: one event in its works
   })
   expect((await runs.read(id)).overdue).toBe(true)
   await runs.send(id, 'cancel')
-  const theirs = new Runs(sibling)
+  const theirs = new Executions(sibling)
   await theirs.start(await theirs.publish(DONE, EXPECT('{ duration: PT1S }')))
   expect((await receivedAtLeast(own, 2)).map(({ data }) => data.type)).toEqual([
     'platform.execution.overdue',
@@ -86,7 +86,7 @@ test('execution that lasts longer than `expect.duration`: one event in its works
 test('flow that does not start within `expect.interval`: an event for each interval, with its last start', async () => {
   const workspace = await createTestWorkspace()
   const missed = await subscribeToEvents(workspace.service, 'topic=platform.flow.*')
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const flow = await runs.publish(DONE, EXPECT('{ interval: PT1S }'))
   const [first, second] = await receivedAtLeast(missed, 2)
   expect(first?.data).toMatchObject({
@@ -109,7 +109,7 @@ test('flow that does not start within `expect.interval`: an event for each inter
 /** Waits until the reconciler has looked at flows that are due, and returns the names of those that missed a start. */
 async function missedOf(workspace: TestWorkspace, flows: readonly string[]): Promise<string[]> {
   const received = await subscribeToEvents(workspace.service, 'topic=platform.flow.missed')
-  const marker = await new Runs(workspace).publish(DONE, EXPECT('{ interval: P1D }'))
+  const marker = await new Executions(workspace).publish(DONE, EXPECT('{ interval: P1D }'))
   for (const flow of flows) await letIntervalPass(flow)
   await Promise.all(flows.map(nextLook))
   await letIntervalPass(marker)
@@ -122,7 +122,7 @@ async function missedOf(workspace: TestWorkspace, flows: readonly string[]): Pro
 
 test('flow with an interval that has not passed since its last start: no event, and due when it has', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const [started, removed, idle] = await Promise.all(
     [1, 2, 3].map(() => runs.publish(DONE, EXPECT('{ interval: P1D }'))),
   )
@@ -161,7 +161,7 @@ test('schedule that is paused: misses nothing; the interval begins again when it
 
 test('version with another interval: begins now; with the same, goes on; without one, and a deleted flow: nothing', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const name = await runs.publish(DONE, EXPECT('{ interval: P1D }'))
   await asSuperuser(
     `update tenon.flow_intervals set due_at = now() + interval '1 hour' where workspace_id = $1`,
@@ -186,14 +186,14 @@ test('version with another interval: begins now; with the same, goes on; without
 
 test('suspended workspace: no event; after its resumption, for the executions that are late, and for intervals from then on', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const flow = await runs.publish(WAITS, EXPECT('{ duration: PT1S, interval: P1D }'))
   const id = await runs.start(flow)
   await suspendWorkspace(workspace, workspace.operator)
   await letIntervalPass(flow)
   const other = await createTestWorkspace()
   const theirs = await subscribeToEvents(other.service, 'topic=platform.execution.overdue')
-  const others = new Runs(other)
+  const others = new Executions(other)
   await others.start(await others.publish(WAITS, EXPECT('{ duration: PT2S }')))
   await receivedAtLeast(theirs, 1)
   const outcome = () =>
@@ -210,7 +210,7 @@ test('suspended workspace: no event; after its resumption, for the executions th
 
 test('one flow for overdue executions and missed starts: starts for each', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const alert = unique('alert')
   const filters = ['execution.overdue', 'flow.missed'].map((type) => `{ with: { type: platform.${type} } }`)
   await publishScheduled(workspace, alert, `{ on: { any: [${filters}] }, read: envelope }`)
@@ -255,7 +255,7 @@ async function failOverdueEvents({ workspaceId }: TestWorkspace) {
 test('crash between the mark and the event: leaves neither, and the event follows', async () => {
   const workspace = await createTestWorkspace()
   const received = await subscribeToEvents(workspace.service, 'topic=platform.execution.overdue')
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const failure = await failOverdueEvents(workspace)
   let id = ''
   try {
@@ -270,7 +270,7 @@ test('crash between the mark and the event: leaves neither, and the event follow
 
 test('thousands of overdue executions of one workspace: do not delay those of another', async () => {
   const [crowded, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
-  const name = await new Runs(crowded).publish(WAITS, EXPECT('{ duration: P1D }'))
+  const name = await new Executions(crowded).publish(WAITS, EXPECT('{ duration: P1D }'))
   const left = `from tenon.executions where workspace_id = '${crowded.workspaceId}' and not overdue`
   await asSuperuser(
     `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input, started_by,
@@ -281,7 +281,7 @@ test('thousands of overdue executions of one workspace: do not delay those of an
     [crowded.workspaceId, LIMITS.alerts.eventsMax * 30, name],
   )
   const received = await subscribeToEvents(other.service, 'topic=platform.execution.overdue')
-  const runs = new Runs(other)
+  const runs = new Executions(other)
   await runs.start(await runs.publish(WAITS, EXPECT('{ duration: PT1S }')))
   await receivedAtLeast(received, 1)
   expect((await asSuperuser(`select ${left}`)).length).toBeGreaterThan(LIMITS.alerts.eventsMax)

@@ -1,7 +1,7 @@
 /** Finds failed executions in Temporal by the kind of their error, and by no content of it. */
 
 import { expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, eventually, unique } from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
@@ -21,7 +21,7 @@ const findWorkflows = (query: string, many: number) =>
 
 test('faulted execution: found by the short name of its error type; completed and cancelled ones are not', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const canary = unique('canary')
   const flows = await Promise.all([
     runs.publish(raiseTask(`${STANDARD}/communication`)),
@@ -51,7 +51,7 @@ test('faulted execution: found by the short name of its error type; completed an
 
 test('fault in a subflow: parent and subflow are found; a failed function is found by its problem code', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const lower = await runs.publish(raiseTask(`${STANDARD}/authorization`))
   const upper = await runs.publish(
     `  - lower: { run: { workflow: { namespace: n, name: ${lower}, version: '1.0.0' } } }`,

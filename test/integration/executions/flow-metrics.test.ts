@@ -1,14 +1,14 @@
 /** Metrics of a flow: executions by status, and durations of ended ones, over a window. */
 
 import { expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
 type Point = [string, number | null]
 
 test('executions of one flow: counted by status and measured; those of another are not', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const [flow, other] = await Promise.all([
     runs.publish(
       '  - a: { raise: { error: { type: https://x.test/e, status: 500, title: t } }, if: .n == 0 }\n  - b: { wait: PT1H, if: .n == 1 }',

@@ -2,7 +2,7 @@
 /** Input of an execution is validated against the flow's schema before the execution is created. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { createEntry, Runs } from '../../support/fixtures/executions.ts'
+import { createEntry, Executions } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 const ORDER = `input:
@@ -18,10 +18,10 @@ const GOOD = { customer: 'Ada', items: [{ sku: 'a/b', count: 2 }] }
 const BAD = { customer: '', items: [{ sku: 'x' }, { count: 'two' }] }
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
 })
 
 const start = (flow: string, body: object, headers: Record<string, string> = {}) =>

@@ -2,7 +2,7 @@
 /** Backends start and follow executions with a service key: scopes, isolation, waiting, streams, rate limit. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import {
   addTestWorkspace,
@@ -17,14 +17,14 @@ import {
 const WAIT = { prefer: 'wait=20' }
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let as: Caller
 let flow: string
 let listener: string
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   as = workspace.service
   flow = await runs.publish('  - greet: { set: { said: \'${ "hi " + .name }\' } }')
   listener = await runs.publish('  - hear: { listen: { to: { one: { with: { type: paid } } } } }')

@@ -3,7 +3,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { closeSubscriptions, receivedAtLeast, subscribeToEvents } from '../../support/clients/sse.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { publishScheduled } from '../../support/fixtures/schedules.ts'
 import {
   addTestWorkspace,
@@ -30,7 +30,7 @@ test('executions that complete, fault, are held and cancelled: one event each, i
     subscribeToEvents(workspace.service, 'topic=platform.execution.*'),
     subscribeToEvents(sibling.service, 'topic=platform.execution.*'),
   ])
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const fine = await runs.start(await runs.publish('  - a: { set: { x: 1 } }'), {
     correlation_key: 'order-7',
   })
@@ -61,7 +61,7 @@ test('executions that complete, fault, are held and cancelled: one event each, i
   expect(dataOf('cancelled')).toMatchObject({ execution: held, status: 'cancelled' })
   expect(JSON.stringify(received)).not.toContain('private')
 
-  const theirs = new Runs(sibling)
+  const theirs = new Executions(sibling)
   await theirs.start(await theirs.publish('  - a: { set: { x: 1 } }'))
   expect((await receivedAtLeast(other, 1)).map(({ data }) => data.source)).toEqual([
     `/workspaces/${sibling.workspaceId}`,
@@ -82,7 +82,7 @@ test('topics of the platform: not published by callers, not heard by anon keys',
 
 test('flow that starts when executions fault: gets which; a flow that names no type hears of no execution', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const [alert, any] = [unique('alert'), unique('any')]
   await publishScheduled(workspace, alert, '{ on: { one: { with: { type: platform.execution.faulted } } } }')
   await publishScheduled(workspace, any, "{ on: { one: { with: { source: '${ . != null }' } } } }")
@@ -97,7 +97,7 @@ test('flow that starts when executions fault: gets which; a flow that names no t
 
 test('flow that starts itself by its end, also through a subflow: the chain ends at its maximum depth', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const child = await runs.publish('  - a: { set: { x: 1 } }')
   const loop = unique('loop')
   await publishScheduled(

@@ -1,12 +1,12 @@
 /** Temporal shows operators the flow, the id and the state of an execution, what it waits for, and how to continue it. */
 
 import { expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, eventually, unique } from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 const workspace = await createTestWorkspace()
-const runs = new Runs(workspace)
+const runs = new Executions(workspace)
 const raise =
   'raise: { error: { type: https://serverlessworkflow.io/spec/1.0.0/errors/communication, status: 503, title: t } }'
 

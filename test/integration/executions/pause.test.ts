@@ -2,14 +2,14 @@
 /** Pauses executions, changes their data while paused, and resumes them. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { createEntry, Runs } from '../../support/fixtures/executions.ts'
+import { createEntry, Executions } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
 })
 
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'

@@ -3,18 +3,18 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
 import { startFlow } from '../../../src/features/flows/executions/start-execution.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { asSuperuser, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 /** Its starts are rejected: the server has no such namespace. */
 let rejecting: Platform
 let accepting: Platform
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   rejecting = openInProcessPlatform({ TEMPORAL_NAMESPACE: 'nowhere' })
   accepting = openInProcessPlatform()
 })

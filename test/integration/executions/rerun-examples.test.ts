@@ -2,21 +2,21 @@
 
 import { readFile } from 'node:fs/promises'
 import { beforeAll, expect, test } from 'vitest'
-import { Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { Executions, type Shown } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
 })
 
 async function publishExample(name: string, source?: string): Promise<string> {
   const as = workspace.operator
   const body = { name, source: source ?? (await readFile(`flows-dsl/examples/${name}.yaml`, 'utf8')) }
   const made = await call('POST', `${workspace.flows}/definitions`, { as, body })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
   return name
 }

@@ -2,12 +2,12 @@
 /** Reruns failed executions from the step that failed: no call with an answer is made again, however the calls overlapped. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { Executions, type Shown } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let server: FakeServers
 /** Paths that answer 500. */
 const failing = new Set<string>()
@@ -15,7 +15,7 @@ const LATE_MS: Readonly<Record<string, number>> = { '/items/7': 700, '/items/13'
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   server = await FakeServers.open({
     '/': ({ url }) => ({
       status: failing.has(url) ? 500 : 200,

@@ -2,15 +2,15 @@
 /** Reruns executions: what is reused from the record, what runs again, what is refused. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { createEntry, Executions, type Shown } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
 })
 
 /** Reruns an execution and waits until it ends. */
@@ -88,7 +88,7 @@ describe('rerun from a step', () => {
         plan: {
           from: { name: 'find', step: '/do/3/find#0', kind: 'call' },
           again: [{ name: 'find' }],
-          missing: [],
+          removed_steps: [],
           refusals: [],
         },
       },
@@ -129,7 +129,7 @@ describe('rerun from a step', () => {
     )
     const run = await rerunToEnd(id, { from: 'find', version: 2 })
     expect(run).toMatchObject({ status: 'completed', version: 2, output: { mended: true } })
-    expect(names(run.plan.missing)).toEqual(['gone'])
+    expect(names(run.plan.removed_steps)).toEqual(['gone'])
     expect(reused(run)).toEqual(['a', 'c'])
     expect(await runs.ledger(ledger)).toEqual(['a', 'gone', 'c', 'first'])
     await runs.publish('  - other: { set: { x: 1 } }', { name: flow })

@@ -1,7 +1,7 @@
 /** Retention: ended executions that are old enough are archived and removed; everything else stays. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { ageExecutions, Runs } from '../../support/fixtures/executions.ts'
+import { ageExecutions, Executions } from '../../support/fixtures/executions.ts'
 import {
   addTestWorkspace,
   asSuperuser,
@@ -37,7 +37,7 @@ const makeDue = () => asSuperuser('update tenon.services set retention_due_at = 
 
 test('expired executions: archived with their steps, then removed with them; younger, open and those of others stay', async () => {
   const other = await addTestWorkspace(workspace)
-  const [runs, theirs] = [new Runs(workspace), new Runs(other)]
+  const [runs, theirs] = [new Executions(workspace), new Executions(other)]
   const [done, waits] = await Promise.all([
     runs.publish('  - a: { set: { x: 1 } }'),
     runs.publish('  - a: { wait: PT1H }'),
@@ -77,7 +77,7 @@ test('expired executions: archived with their steps, then removed with them; you
 })
 
 test('sub-flows of an open execution: their records stay, at any depth; they go with the one of the execution', async () => {
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const call = (flow: string) =>
     `  - go: { run: { workflow: { namespace: n, name: ${flow}, version: latest } } }`
   const leaf = await runs.publish('  - a: { set: { x: 1 } }')
@@ -111,7 +111,7 @@ test('sub-flows of an open execution: their records stay, at any depth; they go 
 })
 
 test('record of more bytes than one answer of the database may have: archived whole, in the order of its steps', async () => {
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const flow = await runs.publish('  - a: { set: { x: 1 } }')
   const id = await runs.start(flow)
   await runs.ended(id)
@@ -137,7 +137,7 @@ test('record of more bytes than one answer of the database may have: archived wh
 })
 
 test('archive fails: nothing is removed, and the settings of the workspace say why, until it succeeds', async () => {
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const id = await runs.start(await runs.publish('  - a: { set: { x: 1 } }'))
   await runs.ended(id)
   await age(id, 31)
@@ -168,7 +168,7 @@ test('archive fails: nothing is removed, and the settings of the workspace say w
 })
 
 test('deleted flow: purged with its last execution', async () => {
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const name = await runs.publish('  - a: { set: { x: 1 } }')
   const id = await runs.start(name)
   const { flow_id } = await runs.ended(id)

@@ -2,7 +2,7 @@
 /** Retried tasks: one entry each in the record, whatever runs beside, and every later task runs. Thousands of tasks pause. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { repeated } from '../../support/stack/soak.ts'
@@ -12,13 +12,13 @@ import { configure } from '../../support/stack/workspace-settings.ts'
 const RUNS = repeated(50, 200)
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let server: FakeServers
 /** How often each `Idempotency-Key` has come: it is the same for all attempts of a call. */
 const attempts = new Map<string, number>()
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   server = await FakeServers.open({
     '/flaky': ({ headers }) => {
       const key = String(headers['idempotency-key'])

@@ -2,17 +2,17 @@
 /** Steps of executions as a resource: pages, filters, and the data of one step. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { Executions, type Shown } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type Reply, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let server: FakeServers
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   server = await FakeServers.open({
     '/missing': () => ({ status: 404, json: {} }),
     '/big': () => ({ json: { text: 'y'.repeat(80_000) } }),

@@ -2,7 +2,7 @@
 /** The status of an execution that has ended: it never changes, one event says it, and a rerun does the interrupted step again. */
 
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { Executions, type Shown } from '../../support/fixtures/executions.ts'
 import {
   asSuperuser,
   createTestWorkspace,
@@ -18,11 +18,11 @@ const RUNS = repeated(20, 50)
 const ENDS = ['completed', 'faulted', 'cancelled']
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let server: BlockingServer
 beforeEach(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   server = await BlockingServer.open()
   await configure(workspace, { egress: { allow: [server.host] } })
 })

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
 import type { Feed, FeedSink } from '../../../src/core/bytes.ts'
 import { watchExecution } from '../../../src/features/flows/executions/events.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
 import { createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
@@ -34,7 +34,7 @@ class Client implements FeedSink {
 }
 
 test('stream opened on a row that was read before a suspension: no other client is told that it was resumed', async () => {
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const id = await runs.start(await runs.publish('  - rest: { wait: PT1H }'))
   await runs.shown(id, 'waiting')
   const read = () => watchExecution.run(scopeOf(platform, workspace), { ws: workspace.workspaceId, id })

@@ -7,7 +7,7 @@
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { closeSubscriptions, findEnd, messages, subscribeToStream } from '../../support/clients/sse.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import {
   asSuperuser,
   call,
@@ -27,14 +27,14 @@ let node: CountedApi
 let at: Running
 let toTemporal: TcpProxy
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let flow: string
 let short: string
 let long: string
 beforeAll(async () => {
   await openCountedNode()
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   const all = 'for: { in: "${ [range($workflow.input.n)] }" }, do: [{ e: { set: { x: 1 } } }]'
   const frames = 'listen: { to: { one: { with: { type: go } } } }'
   flow = await runs.publish(`  - all: { ${all} }\n  - heard: { ${frames} }`)

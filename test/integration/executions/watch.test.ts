@@ -44,7 +44,7 @@ async function publishFlow(tasks: string, more = ''): Promise<string> {
     as: workspace.operator,
     body: { name, source },
   })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as: workspace.operator, body: {} })
   return name
 }

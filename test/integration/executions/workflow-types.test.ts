@@ -1,7 +1,7 @@
 /** The workflow type in Temporal is the name of the flow or function, whatever it is called. */
 
 import { expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
@@ -10,7 +10,7 @@ const NAMES = ['nightly-report', 'provision', 'registration', 'default', 'constr
 
 test('flow and function of any name: run, and Temporal lists them under that name', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   for (const name of NAMES) await runs.publish('  - a: { set: { own: true } }', { name })
   const calls = NAMES.map((name, n) => `  - s${n}: { run: { workflow: { namespace: n, name: ${name} } } }`)
   const parent = await runs.ended(await runs.start(await runs.publish(calls.join('\n'))))

@@ -2,12 +2,12 @@
 /** Slots of a flow with `concurrency` when executions are cancelled, whatever they do, and run again: the limit holds, the queue moves. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { asSuperuser, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 
-let runs: Runs
+let runs: Executions
 beforeAll(async () => {
-  runs = new Runs(await createTestWorkspace())
+  runs = new Executions(await createTestWorkspace())
 })
 
 /** Starts executions one after the other, so that their order is known. */

@@ -60,7 +60,7 @@ test('secret or sub-flow that the workspace lacks: validation reports both, publ
   const shown = (all: { message: string; line: number }[]) =>
     all.map(({ message, line }) => `${line} ${message}`)
   expect(body.valid).toBe(false)
-  expect(shown(body.faults)).toEqual(['2 The workspace has no secret `unheard`.'])
+  expect(shown(body.diagnostics)).toEqual(['2 The workspace has no secret `unheard`.'])
   expect(shown(body.warnings)).toEqual(['4 The workspace has no published flow test/nowhere.'])
   await storeSecret('unheard')
   const { id } = (await post('definitions', { source })).body
@@ -98,7 +98,7 @@ test('input of a function that its schema refuses: validation and publishing war
     invoke('unknown', 'id: nowhere, input: {}'),
   )
   const { body } = await post('validate', { source })
-  expect([body.valid, body.faults]).toEqual([true, []])
+  expect([body.valid, body.diagnostics]).toEqual([true, []])
   const place = ({ code, line, column, pointer }: Record<string, unknown>) =>
     `${code} ${line}:${column} ${pointer}`
   expect(body.warnings.map(place)).toEqual([
@@ -129,7 +129,7 @@ test('input of a function whose check takes too many steps: no warning, and the 
     (_, n) => `  - a${n}: { call: function.invoke, with: { id: costly, input: ${input} } }`,
   )
   const { body } = await post('validate', { source: flow('costs', 'do:', ...calls) })
-  expect([body.faults, body.warnings]).toEqual([[], []])
+  expect([body.diagnostics, body.warnings]).toEqual([[], []])
 })
 
 test('validate a valid flow: returns its facts', async () => {
@@ -144,7 +144,7 @@ test('validate a valid flow: returns its facts', async () => {
   const { body } = await post('validate', { source })
   expect(body).toEqual({
     valid: true,
-    faults: [],
+    diagnostics: [],
     warnings: [],
     facts: {
       functions: ['http'],
@@ -184,17 +184,20 @@ test('estimated history events: close to the history of an actual execution', as
 test('faulty flow validated, saved or published: the same diagnostics, each with a documentation page', async () => {
   const source = flow('faulty', 'do: [{ a: { call: colection.get } }]')
   const { body } = await post('validate', { source })
-  expect(body).toMatchObject({ valid: false, faults: [{ code: 'unknown_function', line: 2, column: 19 }] })
+  expect(body).toMatchObject({
+    valid: false,
+    diagnostics: [{ code: 'unknown_function', line: 2, column: 19 }],
+  })
   expect(body.facts).toBeUndefined()
   const draft = await post('definitions', { name: 'faulty', source })
-  expect(draft.body.faults).toEqual(body.faults)
+  expect(draft.body.diagnostics).toEqual(body.diagnostics)
   const refused = await post(`definitions/${draft.body.id}/versions`, {})
   expect(refused.status).toBe(422)
-  expect(refused.body.faults).toEqual(body.faults)
-  const page = await call('GET', body.faults[0].docs)
+  expect(refused.body.diagnostics).toEqual(body.diagnostics)
+  const page = await call('GET', body.diagnostics[0].docs)
   expect(page.status).toBe(200)
   expect(String(page.body)).toContain(DIAGNOSTICS.unknown_function.explanation)
-  expect((await call('GET', '/docs/flows/faults/nothing')).status).toBe(404)
+  expect((await call('GET', '/docs/flows/diagnostics/nothing')).status).toBe(404)
 })
 
 test('flow with a warning validated, saved or published: the same warnings, and each succeeds', async () => {
@@ -202,14 +205,14 @@ test('flow with a warning validated, saved or published: the same warnings, and 
   const { body } = await post('validate', { source })
   expect(body).toMatchObject({
     valid: true,
-    faults: [],
+    diagnostics: [],
     warnings: [{ code: 'task_unreachable', line: 2, column: 42, pointer: '/do/1/b' }],
     facts: {},
   })
   const draft = await post('definitions', { source })
   expect([draft.status, draft.body]).toMatchObject([
     201,
-    { valid: true, faults: [], warnings: body.warnings },
+    { valid: true, diagnostics: [], warnings: body.warnings },
   ])
   const published = await post(`definitions/${draft.body.id}/versions`, {})
   expect([published.status, published.body.warnings]).toEqual([201, body.warnings])
@@ -220,14 +223,14 @@ test('flow with a warning validated, saved or published: the same warnings, and 
   expect(String(page.body)).toContain(DIAGNOSTICS.task_unreachable.explanation)
 })
 
-test('tool flow_validate of the official MCP server: returns the same result as the API', async () => {
+test('tool flow_validate of the platform server: returns the same result as the API', async () => {
   const source = flow('faulty', 'do: [{ a: { call: colection.get } }, { b: { wait: soon } }]')
   const url = new URL(`${inject('tenon').url}/v1/mcp/platform/mcp`)
   const client = new Client({ name: 'test', version: '1' })
   const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: workspace.operator } })
   await client.connect(transport as Parameters<typeof client.connect>[0])
   const { body } = await post('validate', { source })
-  expect(body.faults).toHaveLength(2)
+  expect(body.diagnostics).toHaveLength(2)
   try {
     const args = { workspace_id: workspace.workspaceId, source }
     const result = await client.callTool({ name: 'flow_validate', arguments: args })
@@ -283,7 +286,7 @@ test('flow with an undefined secret: valid, can be simulated, refused at publica
     status: 422,
     body: {
       code: 'flow_invalid',
-      faults: [{ code: 'unknown_reference', line: 2, pointer: '/use/secrets/0' }],
+      diagnostics: [{ code: 'unknown_reference', line: 2, pointer: '/use/secrets/0' }],
     },
   })
 })

@@ -41,7 +41,7 @@ async function publishFlow(concurrency: string, tasks = LISTEN, of = workspace):
   const bound = concurrency === '' ? '' : `concurrency: ${concurrency}\n`
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${bound}do:\n${tasks}`
   const made = await call('POST', `${of.flows}/definitions`, { as: of.operator, body: { name, source } })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   await call('POST', `${of.flows}/definitions/${name}/versions`, { as: of.operator, body: {} })
   return name
 }

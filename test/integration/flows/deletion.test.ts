@@ -2,7 +2,7 @@
 
 import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import {
   asSuperuser,
   call,
@@ -25,7 +25,7 @@ const remove = ({ flows, operator: as }: TestWorkspace, name: string) =>
   call('DELETE', `${flows}/definitions/${name}`, { as })
 
 async function runOnce(workspace: TestWorkspace) {
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const name = await runs.publish(TASKS)
   const { id } = await runs.ended(await runs.start(name))
   return { name, id: id as string }
@@ -71,7 +71,7 @@ test('flow deleted: its name and its quotas are free again, and the new flow has
   const { flows, operator: as } = workspace
   const { name } = await runOnce(workspace)
   await remove(workspace, name)
-  await new Runs(workspace).publish(TASKS, { name })
+  await new Executions(workspace).publish(TASKS, { name })
   const listed = await call('GET', `${flows}/definitions/${name}/executions`, { as })
   expect([listed.status, listed.body.data]).toEqual([200, []])
   const { body } = await call('GET', `/v1/quotas?workspace_id=${workspace.workspaceId}`, { as })
@@ -80,7 +80,7 @@ test('flow deleted: its name and its quotas are free again, and the new flow has
 
 test('executions open: refused with their number; two deletions at once: one succeeds', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const name = await runs.publish('  - a: { wait: PT1H }')
   const [first, second] = await Promise.all([runs.start(name), runs.start(name)])
   const refused = await remove(workspace, name)
@@ -96,7 +96,7 @@ test('executions open: refused with their number; two deletions at once: one suc
 
 test('published while it is being deleted: the deletion wins, and no trigger stays', async () => {
   const workspace = await createTestWorkspace()
-  const name = await new Runs(workspace).publish(TASKS)
+  const name = await new Executions(workspace).publish(TASKS)
   const { flows, operator: as } = workspace
   await call('PUT', `${flows}/definitions/${name}`, { as, body: { source: publishedSource(name) } })
   const deleting = new Client({ connectionString: inject('tenon').databaseUrl })

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import type { Client } from '@temporalio/client'
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
@@ -28,7 +28,7 @@ let dir: string
 let relay: Server
 let node: ApiProcess
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let flow: string
 
 beforeAll(async () => {
@@ -39,7 +39,7 @@ beforeAll(async () => {
     startApi({ TENON_EAGER_START_SOCKET: socket }),
     createTestWorkspace(),
   ])
-  runs = new Runs(workspace, node.at)
+  runs = new Executions(workspace, node.at)
   flow = await runs.publish('- a: { set: { done: true } }')
 })
 afterAll(async () => {
@@ -151,6 +151,6 @@ test('malformed start or other namespace: refused with 503, the worker keeps wor
   )
   expect(outcomes.slice(0, 3)).toEqual([503, 503, 503])
   expect(outcomes[3]).not.toBe(200)
-  const ours = new Runs(workspace)
+  const ours = new Executions(workspace)
   expect((await ours.ended(await ours.start(flow))).status).toBe('completed')
 })

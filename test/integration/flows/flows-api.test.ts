@@ -63,7 +63,11 @@ describe('first flow', () => {
   test('hello.yaml validated, created, published and run: completes, stores its document', async () => {
     const source = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
     const valid = await call('POST', `${workspace.flows}/validate`, { as: operator(), body: { source } })
-    expect(valid.body).toMatchObject({ valid: true, faults: [], facts: { functions: ['collection.create'] } })
+    expect(valid.body).toMatchObject({
+      valid: true,
+      diagnostics: [],
+      facts: { functions: ['collection.create'] },
+    })
     const id = await publishFlow(source)
     const { body } = await runFlow('hello', { name: 'Ada' })
     expect(body).toMatchObject({ status: 'completed', flow_id: id, version: 1, error: null })
@@ -103,14 +107,14 @@ describe('flow definition', () => {
       body: { name: 'faulty', source },
     })
     expect(made.body).toMatchObject({ state: 'draft', valid: false })
-    expect(made.body.faults.length).toBeGreaterThanOrEqual(2)
+    expect(made.body.diagnostics.length).toBeGreaterThanOrEqual(2)
     const reply = await call('POST', `${workspace.flows}/definitions/faulty/versions`, {
       as: operator(),
       body: {},
     })
     expect([reply.status, reply.body.code]).toEqual([422, 'flow_invalid'])
-    expect(reply.body.faults).toEqual(made.body.faults)
-    expect(reply.body.faults[0]).toMatchObject({
+    expect(reply.body.diagnostics).toEqual(made.body.diagnostics)
+    expect(reply.body.diagnostics[0]).toMatchObject({
       line: 8,
       hint: expect.stringContaining('collection.create'),
     })
@@ -215,7 +219,7 @@ describe('malformed YAML', () => {
       body: { source },
     })
     expect([status, body.valid]).toEqual([200, false])
-    expect(body.faults[0]).toMatchObject({ line: expect.any(Number), column: expect.any(Number) })
+    expect(body.diagnostics[0]).toMatchObject({ line: expect.any(Number), column: expect.any(Number) })
     expect(elapsedMs()).toBeLessThan(3_000)
     const create = await call('POST', `${workspace.flows}/definitions`, {
       as: operator(),
@@ -282,7 +286,7 @@ describe('task', () => {
     async (url) => {
       const source = flow('scheme', `- a:\n    call: http\n    with: { method: get, endpoint: '${url}' }`)
       const { body } = await call('POST', `${workspace.flows}/validate`, { as: operator(), body: { source } })
-      expect(body).toMatchObject({ valid: false, faults: [{ line: 9 }] })
+      expect(body).toMatchObject({ valid: false, diagnostics: [{ line: 9 }] })
       const hidden = flow(
         `hidden-${Buffer.from(url).toString('hex')}`,
         "- a:\n    call: http\n    with: { method: get, endpoint: '${ .url }' }",

@@ -50,7 +50,7 @@ test('faulty flow: refused with all its diagnostics', async () => {
     body: { source },
   })
   expect([status, body.code]).toEqual([422, 'flow_invalid'])
-  expect(body.faults.map(({ code, line }: { code: string; line: number }) => [code, line])).toEqual([
+  expect(body.diagnostics.map(({ code, line }: { code: string; line: number }) => [code, line])).toEqual([
     ['unknown_target', 4],
     ['duration_invalid', 6],
   ])

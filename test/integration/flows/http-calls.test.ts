@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { canary, storeSecret } from '../../support/fixtures/secrets.ts'
 import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
@@ -13,7 +13,7 @@ import { withRawClient } from '../../support/stack/temporal.ts'
 const SECRET = canary()
 const MIB = 1_048_576
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let fakeServer: FakeServers
 let lossyServer: FakeServers
 let closedHost: string
@@ -30,7 +30,7 @@ let isLimited = false
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   fakeServer = await FakeServers.open({
     '/card': () => ({
       status: 402,

@@ -2,13 +2,13 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let quick: FakeServers
 let nearlySlow: FakeServers
 let slow: FakeServers
@@ -19,7 +19,7 @@ let closedOrigin: string
 const PAGE_MS = 10
 beforeEach(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   const openServer = (lateMs: number) => FakeServers.open({ '/': () => ({ json: {}, lateMs }) })
   quick = await openServer(0)
   nearlySlow = await openServer(LIMITS.inlineCalls.lastMs / 2)

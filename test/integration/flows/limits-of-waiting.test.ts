@@ -1,14 +1,14 @@
 /** Limits of tasks that wait end them in time, and a flow gets the output of a sub-flow that has waited. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
 })
 
 const LISTEN = 'listen: { to: { one: { with: { type: go } } } }'

@@ -5,7 +5,7 @@ import { afterEach, beforeAll, expect, test } from 'vitest'
 import { CATALOGUE } from '../../../src/features/data-operations.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import { closeSubscriptions, receivedAtLeast, subscribeToEvents } from '../../support/clients/sse.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspaceWithStorage, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
@@ -57,7 +57,7 @@ test('every platform function called by one flow: returns what the API returns',
     const as = `\${ ($context // {}) + { ${JSON.stringify(name)}: . } }`
     return `  - ${JSON.stringify({ [`c${nth}`]: { call: name, with: given, export: { as } } })}`
   })
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const flow = await runs.publish([...tasks, "  - all: { set: '${ $context }' }"].join('\n'))
   const run = await runs.ended(await runs.start(flow, { input: { bucket } }))
   expect(run.error).toBeNull()

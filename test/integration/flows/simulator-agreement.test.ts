@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { FlowRunner } from '../../conformance/flows/flow-runner.ts'
 import { agrees, generatedFlows } from '../../conformance/flows/simulator-agreement.ts'
-import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { createEntry, Executions, type Shown } from '../../support/fixtures/executions.ts'
 import {
   call,
   createTestWorkspace,
@@ -65,7 +65,7 @@ test('loop over many items, twenty at a time, one in a hundred fails: all items 
   const { server, seen: counts, host } = await openCountingServer()
   const egress = { workspace_id: workspace.workspaceId, egress: { allow: [host] } }
   expect((await call('POST', '/v1/services/configure', { as, body: egress })).status).toBe(200)
-  const name = await new Runs(workspace).publish(`  - all:
+  const name = await new Executions(workspace).publish(`  - all:
       for: { each: n, in: '\${ [range(${ITEMS})] }', concurrency: 20, onError: continue }
       do:
         - ask:
@@ -77,7 +77,7 @@ test('loop over many items, twenty at a time, one in a hundred fails: all items 
             with: { name: wide, document: { n: '\${ $n }' } }
             output: { as: '\${ .n }' }
       output: { as: '\${ map(if type == "number" then . else -1 end) }' }`)
-  const id = await new Runs(workspace).start(name)
+  const id = await new Executions(workspace).start(name)
   const run = await eventually(async () => {
     const { body } = await call('GET', `${workspace.flows}/executions/${id}`, { as })
     return body.ended_at === null ? undefined : body
@@ -94,7 +94,7 @@ test('loop over many items, twenty at a time, one in a hundred fails: all items 
 
 test('loop with onError set to fail: the execution faults, running items are cancelled, no other starts', async () => {
   const ledger = unique('c')
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const noteCall = createEntry("'${ $n }'", ledger)
   const name = await runs.publish(`  - all:
       for: { each: n, in: '\${ [range(9)] }', concurrency: 3, onError: fail }

@@ -29,7 +29,7 @@ async function publish(
     body: source,
     headers,
   })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   await call('POST', `${at.flows}/definitions/${name}/versions`, { as: at.operator, body: {} })
 }
 

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import type { Answer } from '../../../flows-dsl/simulator/types.ts'
 import { compileFlow } from '../../../src/features/flows/definitions.ts'
-import { createEntry, Runs } from '../../support/fixtures/executions.ts'
+import { createEntry, Executions } from '../../support/fixtures/executions.ts'
 import { deployed } from '../../support/fixtures/functions.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
@@ -34,7 +34,7 @@ const EXPRESSIONS: Record<string, string> = {
 }
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 const server = createServer(({ url = '' }, response) => {
   const [, status, kind = ''] = url.split('/')
   response.writeHead(Number(status), { 'content-type': 'application/json' })
@@ -46,7 +46,7 @@ beforeAll(async () => {
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
   host = `127.0.0.1:${(server.address() as AddressInfo).port}`
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   await configure(workspace, { egress: { allow: [host] } })
   functionId = await deployed(
     workspace,

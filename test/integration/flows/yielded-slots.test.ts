@@ -5,7 +5,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { reacquireSlot, yieldSlot } from '../../../src/features/flows/executions/concurrency.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
 import {
   asSuperuser,
@@ -25,7 +25,7 @@ let repliesAtOnce = false
 let inProgress = 0
 let maxInProgress = 0
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 
 beforeAll(async () => {
   server = createServer((_request, reply) => {
@@ -38,7 +38,7 @@ beforeAll(async () => {
     else pendingReplies.push(reply)
   }).listen(0, '127.0.0.1')
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   await allowEgress(workspace)
 })
 afterAll(() => {
@@ -203,7 +203,7 @@ describe('execution queued to continue', () => {
   test('workspace suspended: stays queued despite a free slot, continues after resume', async () => {
     const own = await createTestWorkspace()
     await allowEgress(own)
-    const theirs = new Runs(own)
+    const theirs = new Executions(own)
     repliesAtOnce = true
     const id = await theirs.start(await publishFlow(LISTEN + httpTask('after'), '', theirs))
     await reachesState(id, 'yielded')

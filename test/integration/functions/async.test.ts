@@ -5,7 +5,7 @@ import { uuidOf } from '../../../src/core/ids.ts'
 import { type WorkspaceRef, workflowId } from '../../../src/core/tenant.ts'
 import { addUser, createUserApp, userTokens } from '../../support/clients/users.ts'
 import { declaredWithRules } from '../../support/fixtures/access-rules.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { ASYNC, FunctionRuns, workflowInputOf } from '../../support/fixtures/function-runs.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import {
@@ -83,7 +83,7 @@ describe('Prefer: respond-async', () => {
   })
 
   test('by a flow: goes on with the operation', async () => {
-    const flows = new Runs(workspace)
+    const flows = new Executions(workspace)
     const flow = await flows.publish(
       `  - go: { call: function.invoke, with: { id: double, input: { n: 5 }, respond_async: true } }`,
     )
@@ -168,7 +168,7 @@ test('run that is cancelled in Temporal between its attempts: ends at once', asy
   expect(await runs.ended(id, run)).toMatchObject({
     status: 'failed',
     dead_letter: true,
-    error: { code: 'run_cut_off', detail: 'It was cancelled.' },
+    error: { code: 'run_cut_off', detail: 'The run was cancelled.' },
   })
 })
 

@@ -33,7 +33,7 @@ export * from './other.js'
 export default async (a: A) => [a, axios, await import('node:fs')]`)
     expect([status, body.code]).toEqual([422, 'function_invalid'])
     expect(
-      body.faults.map(({ line, message }: { line: number; message: string }) => [line, message]),
+      body.diagnostics.map(({ line, message }: { line: number; message: string }) => [line, message]),
     ).toEqual([
       [2, expect.stringMatching(/imports "axios"\. Deploy it with `npx tenon fn deploy`.*npm packages/)],
       [3, expect.stringMatching(/imports "\.\/other\.js"\. Deploy .* its files/)],
@@ -46,7 +46,7 @@ export default async (a: A) => [a, axios, await import('node:fs')]`)
     const { body } = await deploy(source, {
       source_map: mapOf(['src/a.ts', '../../../home/ada/app/src/b.ts']),
     })
-    expect(body.faults).toEqual([
+    expect(body.diagnostics).toEqual([
       { line: 2, column: 1, file: 'home/ada/app/src/b.ts', message: expect.any(String) },
     ])
     expect(body.detail).toMatch(/^home\/ada\/app\/src\/b\.ts:2:1 /)

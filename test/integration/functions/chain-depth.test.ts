@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 
@@ -11,7 +11,7 @@ test('flow that an event starts, calls a function and publishes the event again:
   const workspace = await createTestWorkspace()
   const runs = new FunctionRuns(workspace)
   const id = await runs.deploy('next', 'export default ({ n = 0 }) => n + 1')
-  const flows = new Runs(workspace)
+  const flows = new Executions(workspace)
   const name = await flows.publish(
     `  - again: { emit: { event: { with: { type: again, data: { n: 1 } } } } }
   - call: { call: function.invoke, with: { id: next, input: { n: 1 } } }`,

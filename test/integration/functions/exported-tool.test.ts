@@ -86,7 +86,7 @@ export const tool = {
 export default () => 1`
     const { status, body } = await deploy('refused', source)
     expect([status, body.code]).toEqual([422, 'function_invalid'])
-    expect(body.faults).toEqual([
+    expect(body.diagnostics).toEqual([
       {
         line: 3,
         column: expect.any(Number),
@@ -149,7 +149,7 @@ describe('tool over a function', () => {
     [{ sku: 'ABC', more: 1 }, '- more is unknown.'],
     [
       { sku: 'BAD' },
-      'function_output_invalid: The result does not fit the schema of the function: /price must',
+      'function_output_invalid: The result does not match the schema of the function: /price must',
     ],
   ])('arguments %j: a tool error', async (args, text) => {
     const result = await use('call_quote', args)

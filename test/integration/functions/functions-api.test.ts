@@ -137,8 +137,8 @@ describe('deployment', () => {
     const { status, body } = await deploy(workspace, 'bad', source)
     expect([status, body.code]).toEqual([422, 'function_invalid'])
     const { message, ...place } = expected as { message?: RegExp }
-    expect(body.faults[0]).toMatchObject(place)
-    if (message) expect(body.faults[0].message).toMatch(message)
+    expect(body.diagnostics[0]).toMatchObject(place)
+    if (message) expect(body.diagnostics[0].message).toMatch(message)
     expect(JSON.stringify(body)).not.toMatch(/esbuild|goroutine|node_modules/)
   })
 
@@ -320,7 +320,7 @@ do:
 `
   const as = workspace.operator
   const made = await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   await call('POST', `${workspace.flows}/definitions/calls/versions`, { as, body: {} })
   const elapsedMs = stopwatch()
   const run = await call('POST', `${workspace.flows}/definitions/calls/executions`, {
@@ -361,6 +361,6 @@ test('OpenAPI: invoke route: describes input and output', async () => {
   expect(post.requestBody.required).toBe(false)
   expect(post.responses['200'].headers['x-run-id'].schema.pattern).toMatch(/^\^run_/)
   expect(post.responses['200'].content['application/json'].schema.description).toMatch(
-    /^What the function returned;/,
+    /^Return value of the function;/,
   )
 })

@@ -9,7 +9,7 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Problem } from '../../../src/core/problem.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
-import { Peer } from '../../../src/features/functions/http/peer.ts'
+import { StreamConnection } from '../../../src/features/functions/http/peer.ts'
 import { Channels } from '../../../src/infra/valkey/channels.ts'
 import { binary } from '../../../stack/binaries.mjs'
 import { Ports } from '../../../stack/ports.ts'
@@ -85,8 +85,8 @@ async function untilLinked(from: Redis, to: Redis): Promise<void> {
 
 async function peers(runId: string) {
   return {
-    client: await Peer.open(atClient, REF, runId, 'client'),
-    code: await Peer.open(atCode, REF, runId, 'code'),
+    client: await StreamConnection.open(atClient, REF, runId, 'client'),
+    code: await StreamConnection.open(atCode, REF, runId, 'code'),
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { linesOf } from '../../support/fixtures/functions.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
@@ -59,7 +59,7 @@ describe('record of an invocation', () => {
   })
 
   test('called by a flow: names the execution', async () => {
-    const flows = new Runs(workspace)
+    const flows = new Executions(workspace)
     const flow = await flows.publish(
       '  - sum: { call: function.invoke, with: { id: add, input: { a: 2, b: 2 } } }',
     )

@@ -94,7 +94,7 @@ describe('error reports', () => {
     [
       'abort',
       'export default async () => (await import(String("node:process"))).default.abort()',
-      /no modules of Node/,
+      /cannot import modules of Node/,
     ],
   ])('error: %s: reported with its own message', async (_name, source, detail) => {
     const reply = await run(source, { config: { timeout: '5s' } })

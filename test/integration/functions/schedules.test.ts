@@ -215,12 +215,12 @@ test('quota of schedules: counts those of functions, and refuses the next with n
 })
 
 test.each([
-  [{ cron: '61 * * * *' }, 'cron', /no minute/],
+  [{ cron: '61 * * * *' }, 'cron', /not a valid minute/],
   [{ cron: '0 0 * *' }, 'cron', /5 fields, not 4/],
   [{ cron: '0 0 31 2 *' }, 'cron', /No month/],
   [{ cron: '@daily' }, 'cron', /5 fields/],
-  [{ cron: '0 0 * * *', timezone: '+02:00' }, 'timezone', /no time zone/],
-  [{ cron: '0 0 * * *', timezone: 'Mars/Olympus' }, 'timezone', /no time zone/],
+  [{ cron: '0 0 * * *', timezone: '+02:00' }, 'timezone', /not a time zone/],
+  [{ cron: '0 0 * * *', timezone: 'Mars/Olympus' }, 'timezone', /not a time zone/],
 ])('schedule %j: refused with its place', async (schedule, member, message) => {
   const fn = { id: unique('fn'), name: '', at: workspace }
   const refused = await configure(fn, { schedule })

@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { ok } from '../../support/clients/mcp.ts'
 import { emitAt } from '../../support/fixtures/event-triggers.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { ASYNC, FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { onTopics } from '../../support/fixtures/function-triggers.ts'
 import { resultOf } from '../../support/fixtures/functions.ts'
@@ -105,7 +105,7 @@ describe('ways to a function whose input does not fit', () => {
     const calls = `export default (_input, { tenon }) => tenon.functions.invoke('strict', ${JSON.stringify(WRONG)})
       .catch(({ code, detail }) => ({ code, detail }))`
     expect(await resultOf(workspace.service, await runs.deploy('calls', calls))).toEqual(REFUSED)
-    const flows = new Runs(workspace)
+    const flows = new Executions(workspace)
     const flow = await flows.publish(`  - attempt:
       try:
         - call: { call: function.invoke, with: { id: strict, input: '\${ . }' } }

@@ -168,7 +168,7 @@ test('tenant creation: failed without being started: begins again under the same
     await post(testWorkspace.operator, key, body, '/v1/tenants')
     return (await call('GET', `/v1/tenants/${row?.target}`, { as: testWorkspace.operator })).body
   }
-  expect(await refuse('Temporal did not take the work.')).toMatchObject({
+  expect(await refuse('Temporal did not accept the job.')).toMatchObject({
     // A step may already be complete when the state is read.
     state: expect.stringMatching(/^(provisioning|active)$/),
     slug: body.slug,

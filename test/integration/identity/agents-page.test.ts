@@ -138,7 +138,7 @@ describe('agents page: list', () => {
       'reads data',
       'changes or deletes data',
       `<code>mcp:reviewed:notes_delete</code>`,
-      'not since you allowed it',
+      '<dd>not yet',
     ])
       expect(page.html).toContain(text)
     expect(page.html).not.toContain('notes_create')
@@ -148,7 +148,7 @@ describe('agents page: list', () => {
     expect(Math.abs(Date.parse(ends) - Date.parse(given) - seconds * 1_000)).toBeLessThan(60_000)
     expect(await canRefresh(tokens)).toBe(true)
     const renewed = await browser.open(PAGE)
-    expect(renewed.html).not.toContain('not since you allowed it')
+    expect(renewed.html).not.toContain('<dd>not yet')
     expect(renewed.html.match(/datetime=/g)).toHaveLength(3)
   })
 
@@ -182,7 +182,7 @@ describe('agents page: list', () => {
     await tokensOf(registered, person, { resource: own.url, scope: scopesOf(own, 'notes_list') })
     await ok(call('PATCH', own.base, { as, body: { suspended: true } }))
     const { browser, page } = await openPage(person)
-    expect(page.html).toContain('Nothing while its server is not published')
+    expect(page.html).toContain('No access until the server is published')
     const [grant = ''] = grantsIn(page)
     expect(grantsIn(await browser.submit(page, { action: 'remove', grant }))).toEqual([])
   })
@@ -264,7 +264,7 @@ describe('agents page: removal', () => {
       const { browser, page } = await openPage(who)
       expect([grantsIn(page), page.html]).toEqual([[], expect.not.stringContaining('Helpful agent')])
       const refused = await browser.submit(page, { action: 'remove', grant })
-      expect([refused.status, refused.html]).toEqual([404, expect.stringContaining('no such access')])
+      expect([refused.status, refused.html]).toEqual([404, expect.stringContaining('does not exist')])
       expect((await browser.submit(page, { action: 'remove_all' })).status).toBe(200)
     }
     expect([await listTools(tokens), await canRefresh(tokens)]).toEqual([200, true])

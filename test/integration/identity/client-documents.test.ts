@@ -118,7 +118,7 @@ describe('client with a document', () => {
     expect(consent.html).toContain('Agent &lt;One&gt;')
     expect(consent.html).toContain(`<code>${host.host}</code> describes this client, as <code>${id}</code>`)
     expect(consent.html).toContain('You will be sent to <code>127.0.0.1:9</code>')
-    expect(consent.html).toContain('any program can pretend to be it')
+    expect(consent.html).toContain('any program can pretend to be this client')
     const end = await browser.submit(consent, { action: 'allow' })
     const { body } = await exchange(id, flow, new URL(end.url))
     expect(claimsOf(body['access_token'])).toMatchObject({
@@ -164,7 +164,7 @@ describe('client with a document', () => {
     }
   })
 
-  test('official server: may be used; the REST API may not', async () => {
+  test('platform server: may be used; the REST API may not', async () => {
     const admin = await addAccount(workspace.operator, { role: 'workspace_admin', ...inWorkspace(workspace) })
     const id = publishDocument('/agents/two.json')
     const resource = `${inject('tenon').url}/v1/mcp/platform/mcp`
@@ -253,7 +253,7 @@ describe('document', () => {
     ],
     'too large': [{ padding: 'x'.repeat(bytesMax) }, `more than ${bytesMax} bytes`],
     'of another type': [sendJson('{}', 200, { 'content-type': 'text/html' }), 'content type'],
-    'no JSON': [sendJson('{'), 'no JSON'],
+    'no JSON': [sendJson('{'), 'not JSON'],
     'a list': [sendJson([]), 'needs client_id'],
     missing: [sendJson({}, 404), 'answered 404'],
     redirected: [sendJson({}, 302, { location: '/agents/one.json' }), 'answered 302'],

@@ -86,7 +86,7 @@ test('me: gateway caller: data domain only', async () => {
   })
 })
 
-test('me: official MCP server: available as a tool', async () => {
+test('me: platform MCP server: available as a tool', async () => {
   const reply = await callTool('/v1/mcp/platform/mcp', workspace.operator, 'me_get')
   expect(JSON.parse(reply.body.result.content[0].text)).toEqual(await me(workspace.operator))
 })

@@ -46,7 +46,7 @@ describe('private-use scheme', () => {
       const { email, password } = person
       const consent = await browser.submit(await browser.open(flow.url), { action: 'login', email, password })
       expect(consent.html).toContain(`the application on this device that opens <code>${scheme}</code> links`)
-      expect(consent.html).toContain('any program can pretend to be it')
+      expect(consent.html).toContain('any program can pretend to be this client')
       expect(consent.headers.get('content-security-policy')).toContain(`form-action 'self' ${scheme};`)
       const end = await browser.submit(consent, { action: 'allow' })
       expect(end.url.startsWith(redirect_uri)).toBe(true)

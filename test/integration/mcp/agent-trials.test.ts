@@ -172,7 +172,7 @@ function unnamedIn(schema: unknown, value: unknown, at = ''): string[] {
   })
 }
 
-/** The official server answers with text: JSON, in a fence if it is data. */
+/** The platform server answers with text: JSON, in a fence if it is data. */
 const jsonIn = (text: string): Reply['body'] =>
   JSON.parse(text.startsWith('{') ? text : text.split('\n').slice(2, -1).join('\n'))
 
@@ -296,14 +296,14 @@ test.each(TASKS)('%s: no step is a guess', async (_task, steps) => {
   await withAgent(steps)
 })
 
-test('write and publish a nightly report flow, at the official server: no step is a guess', async () => {
+test('write and publish a nightly report flow, at the platform server: no step is a guess', async () => {
   const url = `${inject('tenon').url}/v1/mcp/platform/mcp`
   // An admin alone reads documents as an anon key does, and the workspace is closed to these.
   const roles = ['workspace_admin', 'service']
   const admin = await tokenOf({ sub: 'ada', roles, ...inWorkspace(workspace) })
   await withAgent(
     async (use, read) => {
-      const { workspace_id } = await use('who are you')
+      const { workspace_id } = await use('own identity')
       const { data: declared } = await use('list declared collections', { workspace_id })
       const [orders] = declared.filter(({ collection }: { collection: string }) => collection === 'orders')
       expect(orders.schema.properties.status.enum).toContain('late')
@@ -312,7 +312,10 @@ test('write and publish a nightly report flow, at the official server: no step i
         JSON.parse(await read('tenon://docs/flow-schema')),
       )
       expect(isFlow(parse(source)), JSON.stringify(isFlow.errors)).toBe(true)
-      expect(await use('check a flow', { workspace_id, source })).toMatchObject({ valid: true, faults: [] })
+      expect(await use('check a flow', { workspace_id, source })).toMatchObject({
+        valid: true,
+        diagnostics: [],
+      })
       const data = [
         { number: 'A1', cents: 900 },
         { number: 'B1', cents: 100 },

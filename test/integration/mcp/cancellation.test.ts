@@ -15,7 +15,7 @@ import {
   tokenFor,
 } from '../../support/clients/mcp.ts'
 import { type Message, readMessages, sendModern } from '../../support/clients/mcp-modern.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { type Caller, call, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { McpUpstream, textResult } from '../../support/servers/mcp-upstream.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
@@ -55,7 +55,7 @@ beforeAll(async () => {
     const body = { workspace_id, name, source: code }
     await ok(call('POST', '/v1/functions', { as: operator, body }))
   }
-  await new Runs(workspace).publish('  - rest: { wait: { seconds: 300 } }\n', { name: 'nap' })
+  await new Executions(workspace).publish('  - rest: { wait: { seconds: 300 } }\n', { name: 'nap' })
   const candidates = [
     'functions:ask:invoke',
     'flows:nap:run',

@@ -172,7 +172,7 @@ test.each([
     '/groups/1/name',
     'is the name of another group',
   ],
-  [[{ name: 'a', title: 'A', tools: ['notes_update'] }], '/groups/0/tools/0', 'is no enabled tool'],
+  [[{ name: 'a', title: 'A', tools: ['notes_update'] }], '/groups/0/tools/0', 'is not an enabled tool'],
   [[{ name: 'a', title: 'a\u202eb', tools: [] }], '/groups/0/title', 'U+202E'],
 ])('groups %j: refused at %s', async (groups, pointer, detail) => {
   const server = { base: `/v1/mcp/workspaces/${workspace.workspaceId}/servers/groups` } as PublishedMcpServer

@@ -31,7 +31,7 @@ test('JSON blocks: each is used below', () => {
   expect(BLOCKS).toHaveLength(3)
 })
 
-test('configuration of a client: names the endpoint of the official server', async () => {
+test('configuration of a client: names the endpoint of the platform server', async () => {
   const { tenon } = CLIENT.mcpServers
   const { body } = await rpc(new URL(tenon.url).pathname, workspace.operator, 'tools/list')
   expect(body.result.tools.length).toBeGreaterThan(10)

@@ -117,7 +117,7 @@ test('changes of documents and published events: one order, one cursor', async (
   const { isError, text } = await use({ topics: ['m.x'], cursor: page.next })
   expect([isError, text]).toEqual([
     true,
-    expect.stringMatching(/^cursor_invalid: The cursor is of other topics/),
+    expect.stringMatching(/^cursor_invalid: The cursor belongs to other topics/),
   ])
 })
 

@@ -177,12 +177,12 @@ describe('token', () => {
     expect((await configure(c, own.issuer)).status).toBe(400)
   })
 
-  test('for a hosted server: refused by the REST API and the official server', async () => {
+  test('for a hosted server: refused by the REST API and the platform server', async () => {
     const as = await tokenOf(server, { realm_access: { roles: ['tenant_admin'] } })
     for (const path of ['/v1/me', '/v1/collections/notes/documents'])
       expect([path, (await node.ask(as, path)).status]).toEqual([path, 401])
-    const official = { ...server, path: '/v1/mcp/platform/mcp' }
-    expect((await send(official, as, 'tools/list')).status).toBe(401)
+    const platform = { ...server, path: '/v1/mcp/platform/mcp' }
+    expect((await send(platform, as, 'tools/list')).status).toBe(401)
   })
 })
 
@@ -205,7 +205,10 @@ test('setting: an issuer that is trusted for the tenant, or null', async () => {
   const known = `${shared.issuer}, ${own.issuer}`
   for (const issuer of [elsewhere.issuer, 'https://evil.test', `${shared.issuer}/`]) {
     const { status, body } = await configure(server, issuer)
-    expect([status, body.errors?.[0].detail]).toEqual([400, expect.stringContaining(`It may be ${known}`)])
+    expect([status, body.errors?.[0].detail]).toEqual([
+      400,
+      expect.stringContaining(`The issuer may be ${known}`),
+    ])
   }
   const at = {
     as: a.operator,

@@ -13,7 +13,7 @@ import {
   scopesOf,
   tokenFor,
 } from '../../support/clients/mcp.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { canary, storeSecret } from '../../support/fixtures/secrets.ts'
 import { call, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
@@ -31,7 +31,7 @@ const TOOLS = Object.fromEntries(
 
 let workspace: TestWorkspace
 let server: PublishedMcpServer
-let runs: Runs
+let runs: Executions
 
 const tool = (name: string, args: string, on = 'desk') =>
   `call: mcp, with: { server: ${on}, tool: ${name}, arguments: ${args} }`
@@ -39,10 +39,10 @@ const tool = (name: string, args: string, on = 'desk') =>
 /** The faults of a flow with one call, as `code line:column hint`. */
 async function faultsOf(task: string): Promise<string[]> {
   const source = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n  - a: { ${task} }\n`
-  const { faults } = await ok(
+  const { diagnostics } = await ok(
     call('POST', `${workspace.flows}/validate`, { as: workspace.operator, body: { source } }),
   )
-  return faults.map(
+  return diagnostics.map(
     (one: Record<string, unknown>) =>
       `${one['code']} ${one['line']}:${one['column']} ${one['hint'] ?? one['message']}`,
   )
@@ -50,7 +50,7 @@ async function faultsOf(task: string): Promise<string[]> {
 
 beforeAll(async () => {
   workspace = await createMcpWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   const as = workspace.operator
   const experimental = { workspace_id: workspace.workspaceId, experimental: ['mcp.flow_tools'] }
   await ok(call('POST', '/v1/services/configure', { as, body: experimental }))

@@ -146,7 +146,7 @@ const HOSTILE: readonly [string, RegExp][] = [
   ['flood', /upstream_invalid: .*wrote a message of more than 4194304 bytes/],
   ['chatter', /upstream_invalid: .*wrote more than 10000 messages/],
   ['exit', /upstream_invalid: .*exited \(3\)/],
-  ['noise', /upstream_invalid: .*what is no message/],
+  ['noise', /upstream_invalid: .*that is not a message/],
   ['asks', /upstream_invalid: .*asks for more \(sampling/],
 ]
 

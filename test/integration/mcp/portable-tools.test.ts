@@ -12,7 +12,7 @@ import {
   scopesOf,
   tokenFor,
 } from '../../support/clients/mcp.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import {
   type Caller,
   call,
@@ -108,7 +108,7 @@ beforeAll(async () => {
   const declared = { workspace_id, collection: 'tickets', store: 'relational', mode: 'enforce' }
   await post('/v1/schemas', { ...declared, schema: DECLARED })
   await post('/v1/functions', { workspace_id, name: 'quote-one', source: FUNCTION })
-  await new Runs(workspace).publish('  - a: { set: { a: 1 } }\n', { name: 'refund', more: FLOW })
+  await new Executions(workspace).publish('  - a: { set: { a: 1 } }\n', { name: 'refund', more: FLOW })
   const sources = `/v1/mcp/workspaces/${workspace_id}/sources`
   await post(sources, { name: 'api', kind: 'openapi', url: 'https://api.example/o.json', document: DOCUMENT })
   await post(sources, { name: 'up', kind: 'mcp', url: upstream.url })

@@ -193,7 +193,7 @@ do:
     { run: theirs?.data.run, approval: foreign.approval, approved: true },
     as,
   )
-  expect(refused.text).toMatch(/^forbidden: It is for boss@example\.test to decide.*\nAsk one of them/s)
+  expect(refused.text).toMatch(/^forbidden: Only boss@example\.test can decide.*\nAsk one of them/s)
   const crossed = await use(
     'run_answer',
     { run: mine?.data.run, approval: foreign.approval, approved: true },

@@ -156,7 +156,7 @@ describe('forged', () => {
     const claims = claimsOf(signature)
     const unknown = await forgedKey()
     expect(await verifyWith({ signature: await unknown.sign(claims) })).toContain(
-      'does not have, or has revoked',
+      'does not know the key of the signature, or has revoked it',
     )
     const named = await forgedKey(kidOf(signature))
     expect(await verifyWith({ signature: await named.sign(claims) })).toContain('The signature is not valid')
@@ -167,7 +167,9 @@ describe('forged', () => {
     await writeFile(stored, JSON.stringify(await keySet()))
     expect((await verify('--keys', stored)).code).toBe(0)
     await writeFile(stored, JSON.stringify({ keys: [unknown.jwk] }))
-    expect((await verify('--keys', stored)).stderr).toContain('does not have, or has revoked')
+    expect((await verify('--keys', stored)).stderr).toContain(
+      'does not know the key of the signature, or has revoked it',
+    )
   })
 
   test('statement of another kind by a key that is trusted: refused', async () => {
@@ -185,7 +187,7 @@ describe('forged', () => {
       'update tenon.mcp_server_versions set signature = $2 where server_id = $1 and version = 2',
       [server.id, signature],
     )
-    expect([code, stderr]).toEqual([1, expect.stringContaining('of another kind: at+jwt')])
+    expect([code, stderr]).toEqual([1, expect.stringContaining('another type: at+jwt')])
   })
 })
 

@@ -316,7 +316,7 @@ describe('other entry points', () => {
     const as = workspace.operator
     const body = { source: flow(name, tasks) }
     const made = await call('POST', `${workspace.flows}/definitions`, { as, body })
-    expect(made.body.faults).toEqual([])
+    expect(made.body.diagnostics).toEqual([])
     await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
     const start = { as, body: {}, headers: { prefer: 'wait=20' } }
     return (await call('POST', `${workspace.flows}/definitions/${name}/executions`, start)).body
@@ -358,7 +358,7 @@ describe('other entry points', () => {
     expect(wide.error.code).toBe('output_too_large')
   })
 
-  test('official MCP server: object tools: one that reads, none that writes', async () => {
+  test('platform MCP server: object tools: one that reads, none that writes', async () => {
     await send('PUT', pathOf('tool'), { body: 'said', headers: { 'content-type': 'text/plain' } })
     const as = await tokenOf({
       roles: ['service'],

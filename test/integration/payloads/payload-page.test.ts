@@ -3,7 +3,7 @@
 import { expect, inject, test } from 'vitest'
 import { PAYLOAD_SESSION_PATH } from '../../../src/access/authentication/auth-services.ts'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import {
   addTestWorkspace,
   call,
@@ -47,7 +47,7 @@ const decode = (
 
 /** The output payload of an execution, as Temporal stores it. */
 async function outputIn(workspace: TestWorkspace, canary: string): Promise<unknown> {
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const { workflow_id } = await runs.ended(
     await runs.start(await runs.publish(`  - a: { set: { x: ${canary} } }`)),
   )

@@ -20,7 +20,7 @@ async function publish(workspace: TestWorkspace, name: string, tasks: string): P
     as: workspace.operator,
     body: { name, source },
   })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as: workspace.operator, body: {} })
 }
 

@@ -8,7 +8,7 @@ import { defaultPayloadConverter, type Payload } from '@temporalio/common'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
 import { PAYLOAD_BUCKET } from '../../../src/core/object-key.ts'
-import { MARK, REJECTED } from '../../../src/core/work.ts'
+import { PAYLOAD_MARK, REJECTED } from '../../../src/core/work.ts'
 import { clientOf, rootClient } from '../../support/clients/object-store.ts'
 import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import {
@@ -50,7 +50,7 @@ describe('payload size', () => {
       as: workspace.operator,
       body: { source },
     })
-    expect(made.body.faults).toEqual([])
+    expect(made.body.diagnostics).toEqual([])
     await call('POST', `${workspace.flows}/definitions/sizes/versions`, { as: workspace.operator, body: {} })
   })
   afterAll(() => new Promise((done) => server.close(done)))
@@ -162,10 +162,10 @@ describe('payload key', () => {
       await expect(codec.encode([payload('y')], contextOf(gone))).rejects.toMatchObject(refusal)
       expect(decoded(await codec.decode(encoded)) === large).toBe(true)
       const { metadata, data } = payload({ message: 'secret', stack_trace: 'secret' })
-      const told = { metadata: { ...metadata, [MARK]: Buffer.from('failure') }, data: data ?? null }
+      const told = { metadata: { ...metadata, [PAYLOAD_MARK]: Buffer.from('failure') }, data: data ?? null }
       const [withheld] = await codec.encode([told], contextOf(gone))
       expect(decoded([withheld as Payload])).toEqual({
-        message: 'Withheld: it could not be encrypted.',
+        message: 'The payload was withheld, because it could not be encrypted.',
         stack_trace: '',
       })
     })

@@ -5,7 +5,7 @@ import type { temporal } from '@temporalio/proto'
 import { beforeAll, expect, test } from 'vitest'
 import { QUEUES } from '../../../src/core/work.ts'
 import { definitionOf, workflowDefinitions } from '../../support/clients/histories.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { Executions } from '../../support/fixtures/executions.ts'
 import { deployTriggered, functionScheduleId } from '../../support/fixtures/function-triggers.ts'
 import { executionsOf, publishScheduled } from '../../support/fixtures/schedules.ts'
 import { buildIndex } from '../../support/fixtures/schemas.ts'
@@ -53,7 +53,7 @@ beforeAll(async () => {
 
 /** Runs a flow with a call of each kind. @returns the id of its workflow */
 async function runEveryCall(): Promise<string> {
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const fakeServer = await FakeServers.open()
   const source = 'export default ({ n }: { n: number }) => 2 * n'
   const double = { workspace_id: workspace.workspaceId, name: 'double', source }
@@ -128,7 +128,9 @@ test('every workflow, child workflow and activity: has the tenant as its fairnes
   const children = workflows.filter(({ events }) =>
     events.some(({ startChildWorkflowExecutionInitiatedEventAttributes: child }) => child),
   )
-  expect(new Set(children.map(({ definition }) => definition))).toEqual(new Set(['flowRun', 'flowTrigger']))
+  expect(new Set(children.map(({ definition }) => definition))).toEqual(
+    new Set(['flowExecution', 'flowTrigger']),
+  )
 })
 
 test('calls of a flow: each kind uses its queue, fast ones none', () => {

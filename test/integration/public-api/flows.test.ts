@@ -49,7 +49,7 @@ describe('definitions', () => {
   test('validate: valid flow: no diagnostics', async () => {
     const reply = await world.a.admin.post(`${base}/validate`, { source: good })
     expectStatus(reply, 200)
-    expect(reply.body).toMatchObject({ valid: true, faults: [] })
+    expect(reply.body).toMatchObject({ valid: true, diagnostics: [] })
   })
 
   test('validate: invalid flow: every diagnostic with code, line, column, pointer and hint', async () => {
@@ -58,9 +58,9 @@ describe('definitions', () => {
     })
     expectStatus(reply, 200)
     expect(get(reply, 'valid')).toBe(false)
-    const faults = list(reply, 'faults')
-    expect(faults.map((fault) => get(fault, 'line'))).toEqual(expect.arrayContaining([4, 6]))
-    for (const fault of faults) {
+    const diagnostics = list(reply, 'diagnostics')
+    expect(diagnostics.map((fault) => get(fault, 'line'))).toEqual(expect.arrayContaining([4, 6]))
+    for (const fault of diagnostics) {
       expect(fault).toMatchObject({
         code: expect.any(String),
         message: expect.any(String),
@@ -77,7 +77,7 @@ describe('definitions', () => {
     const reply = await world.a.admin.post(`${base}/validate`, { source: 'do:\n  - a: [1,\n b: }' })
     expectStatus(reply, 200)
     expect(get(reply, 'valid')).toBe(false)
-    expect(get(reply, 'faults/0/line')).toEqual(expect.any(Number))
+    expect(get(reply, 'diagnostics/0/line')).toEqual(expect.any(Number))
   })
 
   test('flow: created from YAML: 201, a draft', async () => {

@@ -343,10 +343,10 @@ describe.each([
   })
 })
 
-describe('official MCP server', () => {
+describe('platform MCP server', () => {
   const wire = `${base}/v1/mcp/platform/mcp`
 
-  test('official server: no credential: 401 with a challenge', async () => {
+  test('platform server: no credential: 401 with a challenge', async () => {
     const reply = await sendMessage(wire, initialize)
     expectStatus(reply, 401)
     expect(reply.headers.get('www-authenticate')).toMatch(/Bearer/)
@@ -356,7 +356,7 @@ describe('official MCP server', () => {
   test.each([
     ['2025', legacyClient],
     ['2026', modernClient],
-  ] as const)('official server: clients of %s: list its tools', async (_, open) => {
+  ] as const)('platform server: clients of %s: list its tools', async (_, open) => {
     const client = await open(wire, await token(), world.a)
     try {
       expect((await client.listTools()).tools.length).toBeGreaterThan(0)
@@ -365,13 +365,13 @@ describe('official MCP server', () => {
     }
   })
 
-  test('official server: JSON-RPC batch: 400', async () => {
+  test('platform server: JSON-RPC batch: 400', async () => {
     const batch = [initialize, { jsonrpc: '2.0', id: 2, method: 'tools/list' }]
     expectStatus(await sendMessage(wire, batch, await token()), 400)
     await expectUnaffected(world)
   })
 
-  test('official server: token of a hosted server: refused', async () => {
+  test('platform server: token of a hosted server: refused', async () => {
     expectStatus(await sendMessage(wire, initialize, await tokenFor('a')), 401)
   })
 })

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { hasChromium, launchChromium, noticeWithoutChromium } from '../../support/clients/chromium.ts'
-import { Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { Executions, type Shown } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
@@ -25,7 +25,7 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
   let browser: Browser
   let page: Page
   let workspace: TestWorkspace
-  let runs: Runs
+  let runs: Executions
   let done: Shown
   let waits: Shown
   let fails: Shown
@@ -35,7 +35,7 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
 
   beforeAll(async () => {
     workspace = await createTestWorkspace()
-    runs = new Runs(workspace)
+    runs = new Executions(workspace)
     const heard = 'listen: { to: { one: { with: { type: paid } } } }'
     const get = `call: http, with: { method: get, endpoint: 'http://127.0.0.1:${closedPort}/rates' }`
     const note =

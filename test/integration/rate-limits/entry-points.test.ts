@@ -51,7 +51,7 @@ test('T40: hosted MCP server: one client: limited by subject', async () => {
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(5)
 })
 
-test('official MCP server: calls: counted as administration', async () => {
+test('platform MCP server: calls: counted as administration', async () => {
   const as = await operator()
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
   const post = () => call('POST', '/v1/mcp/platform/mcp', { as, body, headers: RPC, at: node.at })

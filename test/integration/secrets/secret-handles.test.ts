@@ -187,7 +187,7 @@ describe('secret changed while an execution runs', () => {
     const faulted = await until(workspace, first.id, 'faulted')
     expect(faulted.error).toMatchObject({
       instance: '/do/1/ask',
-      detail: expect.stringMatching(/`passing` does not exist any more/),
+      detail: expect.stringMatching(/`passing` no longer exists/),
     })
     expect(faulted.error.type).toMatch(/configuration$/)
     const second = await runFlow(workspace, flow, {}, 0)

@@ -110,7 +110,7 @@ describe('publication', () => {
     const flow = await draftFlow(workspace, ['crm_password', 'crm_pasword'], '  - a: { set: { x: 1 } }')
     const { status, body } = await publish(workspace, flow)
     expect(status).toBe(422)
-    expect(body.faults).toEqual([
+    expect(body.diagnostics).toEqual([
       {
         code: 'unknown_reference',
         message: 'The workspace has no secret `crm_pasword`.',

@@ -3,8 +3,8 @@
 
 import { Client } from 'pg'
 import { beforeAll, expect, inject, test } from 'vitest'
+import { type ExecutionTrigger, isBefore } from '../../../src/core/execution.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { isBefore, type RunTrigger } from '../../../src/core/run.ts'
 import { admitExecution } from '../../../src/features/flows/executions/start-execution.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import {
@@ -296,7 +296,7 @@ test('chain whose last start was lost in a crash: reconciled, and the chain stop
   const platform = openInProcessPlatform()
   const scope = scopeOf(platform, workspace)
   const id = scope.newId('run')
-  const trigger: RunTrigger = { kind: 'event', id: flow.triggerId, chain_depth: LIMITS.chainDepthMax }
+  const trigger: ExecutionTrigger = { kind: 'event', id: flow.triggerId, chain_depth: LIMITS.chainDepthMax }
   await admitExecution(scope, sql`f.id = ${flow.flowId}`, { id, input: [], by: 'me', trigger })
   await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
   await platform.close()

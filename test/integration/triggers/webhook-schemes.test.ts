@@ -220,7 +220,9 @@ test('definition with mistakes: each is reported at its place', async () => {
       as: workspace.operator,
       body: { source },
     })
-    return body.faults.map(({ pointer, code }: { pointer: string; code: string }) => `${code} ${pointer}`)
+    return body.diagnostics.map(
+      ({ pointer, code }: { pointer: string; code: string }) => `${code} ${pointer}`,
+    )
   }
   expect(await faultsOf('{ verify: gitub }')).toEqual(['value_invalid /schedule/webhook/verify'])
   expect(await faultsOf('{ verify: { hmac: {} } }')).toEqual(['missing_key /schedule/webhook/verify/hmac'])

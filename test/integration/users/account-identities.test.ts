@@ -74,7 +74,7 @@ test('identity: disconnected with the password; signs in no more, under no other
   expect((await browser.submit(page, { ...form, identity: '0'.repeat(64) })).status).toBe(404)
   expect(isSignedIn(await signInThere(user.email, user.sub))).toBe(true)
   const done = await browser.submit(page, form)
-  expect([done.status, done.html]).toEqual([200, expect.stringContaining('cannot sign you in any more')])
+  expect([done.status, done.html]).toEqual([200, expect.stringContaining('can no longer sign you in')])
   for (const sub of [user.sub, unique('sub')]) {
     const refused = await signInThere(user.email, sub)
     expect([refused.status, refused.html]).toEqual([403, expect.stringContaining('You have disconnected')])
@@ -113,8 +113,8 @@ describe.runIf(hasChromium)('in Chromium', { timeout: 120_000 }, () => {
     await page.getByLabel('Password').fill(user.password)
     await page.getByRole('button', { name: 'Continue' }).click()
     for (const [title, button] of [
-      ['Sign-in at other places', 'Disconnect it'],
-      ['Disconnected places', 'Connect it again'],
+      ['Sign-in with other providers', 'Disconnect'],
+      ['Disconnected providers', 'Connect again'],
     ]) {
       await expectAccessible(page)
       const section = page.locator('section', { hasText: title ?? '' })

@@ -175,7 +175,7 @@ describe('person', () => {
     provider.person = { ...provider.person, sub: unique('sub') }
     const page = await choose()
     expect([page.status, isSignedIn(page)]).toEqual([200, false])
-    expect(page.html).toContain('Look into your mail')
+    expect(page.html).toContain('Check your mail')
     const { link } = await mailTo(email, 'may sign in')
     const mailed = new Browser('nowhere:')
     const form = await mailed.open(link)
@@ -330,7 +330,10 @@ describe('sign_up', () => {
     const body = { workspace_id: workspaceId, limits: { users: 0 } }
     await ok(call('PUT', '/v1/quotas', { as, body }))
     newPerson()
-    expect(await choose()).toMatchObject({ status: 403, html: expect.stringContaining('No further people') })
+    expect(await choose()).toMatchObject({
+      status: 403,
+      html: expect.stringContaining('New accounts cannot'),
+    })
     await ok(call('PUT', '/v1/quotas', { as, body: { ...body, limits: { users: 10_000 } } }))
   })
 })

@@ -318,7 +318,7 @@ describe.runIf(hasChromium)('passkeys in Chromium', { timeout: 120_000 }, () => 
     await section.getByRole('button', { name: 'Add a passkey' }).click()
     await expectAccessible(page)
     await page.getByLabel('Name of the passkey').fill('My phone')
-    await page.getByRole('button', { name: 'Create it' }).click()
+    await page.getByRole('button', { name: 'Create the passkey' }).click()
     await page.getByRole('status').waitFor()
     await expectAccessible(page)
     expect(await page.getByRole('radio').count()).toBe(1)

@@ -36,7 +36,7 @@ async function ask(email: string, of: UserApp = app): Promise<Seen> {
   return submitStep(browser, page, 'forgot', { action: 'forgot', email })
 }
 
-const linkTo = async (email: string) => (await mailTo(email, 'Set another password')).link
+const linkTo = async (email: string) => (await mailTo(email, 'Set a new password')).link
 
 async function reset(link: string, password: string, again = password): Promise<Seen> {
   const browser = new Browser('nowhere:')
@@ -83,7 +83,7 @@ describe('address', () => {
     expect(pages.size).toBe(1)
     await linkTo(user.email)
     for (const { email } of [disabled, foreign, unknown])
-      expect(await mailsTo(email, 'Set another password')).toEqual([])
+      expect(await mailsTo(email, 'Set a new password')).toEqual([])
   })
 
   test('known and unknown: take the same time', async () => {

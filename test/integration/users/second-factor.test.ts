@@ -81,7 +81,7 @@ test('recovery code: signs in once instead of a code', async () => {
   expect((await two.enter(first)).status).toBe(401)
   expect(isSignedIn(await two.enter(second.replace('-', ' ')))).toBe(true)
   const { page } = await openAccount(app, user)
-  expect(page.html).toContain('Recovery codes that are left: 8')
+  expect(page.html).toContain('Recovery codes left: 8')
 })
 
 test('ticket: of another sign-in, of another user, changed, or from before a sign-out: begins again', async () => {
@@ -92,9 +92,9 @@ test('ticket: of another sign-in, of another user, changed, or from before a sig
   const foreign = await withPassword(twin as Enrolled)
   const code = codeAt(user?.secret ?? '', 1)
   for (const ticket of [ticketIn(foreign.page), `${ticketIn(mine.page)}A`, '', 'x'])
-    expect((await mine.enter(code, ticket)).html).toContain('It took too long')
+    expect((await mine.enter(code, ticket)).html).toContain('The sign-in took too long')
   await ok(call('POST', `/v1/users/${user?.id}/sign-out`, { as: app.workspace.operator, body: {} }))
-  expect((await mine.enter(code)).html).toContain('has changed since you began')
+  expect((await mine.enter(code)).html).toContain('has changed since you started')
 })
 
 test('password alone: opens neither a session nor the account page', async () => {
@@ -164,7 +164,7 @@ test('switching off: needs password and code; then the password suffices', async
   const form = { action: 'totp_off', current: user.password, code: codeAt(user.secret) }
   expect((await browser.submit(page, { ...form, current: 'a wrong password' })).status).toBe(401)
   expect((await browser.submit(page, { ...form, code: '000000' })).status).toBe(401)
-  expect((await browser.submit(page, form)).html).toContain('needs no code any more')
+  expect((await browser.submit(page, form)).html).toContain('no longer needs a code')
   expect((await userTokens(app, user)).status).toBe(200)
 })
 

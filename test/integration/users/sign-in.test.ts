@@ -81,7 +81,7 @@ describe('client for users', () => {
   ])('%s: 401 with the same page', async (_who, client, person) => {
     const who = person()
     const page = await attempt(client().clientId, who)
-    expect([page.status, page.html]).toEqual([401, expect.stringContaining('do not belong together')])
+    expect([page.status, page.html]).toEqual([401, expect.stringContaining('is not correct')])
     // In the field where it was entered, and nowhere else.
     expect(page.html.split(who.email)).toHaveLength(2)
     expect(page.html).toContain(`value="${who.email}"`)

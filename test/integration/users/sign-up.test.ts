@@ -283,7 +283,7 @@ describe('floods', () => {
     await signUp(app, user)
     const { browser, page } = await opened()
     const reply = await submitStep(browser, page, 'sign-up', signUpForm(user))
-    expect([reply.status, reply.html]).toEqual([200, expect.stringContaining('Look into your mail')])
+    expect([reply.status, reply.html]).toEqual([200, expect.stringContaining('Check your mail')])
     await new Promise((over) => setTimeout(over, 1_000))
     expect(await mailsTo(user.email, '')).toHaveLength(1)
   })

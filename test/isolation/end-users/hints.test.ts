@@ -115,7 +115,7 @@ test('schema that is not there: asked for by those who are more than the public:
   for (const admin of [as, await tokenWith('tenant_admin'), await tokenWith('workspace_admin')])
     expect((await ask(admin)).hint).toBe('List declared collections with their ids: `GET /v1/schemas`.')
   for (const backend of [service, await tokenWith('service')])
-    expect((await ask(backend)).hint).toContain('Administrative routes take the token of an admin')
+    expect((await ask(backend)).hint).toContain('Administrative routes accept the token of an admin')
   expect((await ask({ apikey: key })).hint).toContain('PATCH /v1/api-keys')
 })
 

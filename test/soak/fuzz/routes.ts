@@ -43,7 +43,7 @@ export const ROUTES: Readonly<Record<string, RouteRow>> = {
   'page openapi.json': page('/openapi.json'),
   'page llms.txt': page('/llms.txt'),
   'page problem': page('/docs/problems/not_found'),
-  'page fault': page('/docs/flows/faults/name_unknown'),
+  'page fault': page('/docs/flows/diagnostics/name_unknown'),
   'page payloads': page('/auth/payloads'),
   'page password': page('/auth/password'),
   'page invitation': page('/auth/invitation?token=x'),

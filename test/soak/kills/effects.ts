@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createEntry, Runs } from '../../support/fixtures/executions.ts'
+import { createEntry, Executions } from '../../support/fixtures/executions.ts'
 import { eventually } from '../../support/fixtures/tenants.ts'
 import type { Drill } from './drill.ts'
 import { listAll } from './writers.ts'
@@ -84,7 +84,7 @@ export interface Effects {
 export async function publishEffects(drill: Drill): Promise<Effects> {
   const { workspaceId: workspace_id, operator: as } = drill.workspace
   const entry = (at: string) => createEntry(`'\${ "\\($workflow.input.n) ${at}" }'`, 'effects')
-  const flow = await new Runs(drill.workspace, drill.at).publish(flowOf(entry))
+  const flow = await new Executions(drill.workspace, drill.at).publish(flowOf(entry))
   const deployed = await drill.answered('POST', '/v1/functions', {
     as,
     body: { workspace_id, name: 'effect', source: FUNCTION },

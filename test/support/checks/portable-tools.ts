@@ -47,10 +47,10 @@ interface ShownTool {
 /** What a client refuses of each tool in `tools/list`. */
 export const unportableTools = (tools: readonly ShownTool[]): string[] =>
   tools.flatMap(({ name, inputSchema, outputSchema }) => {
-    const faults = [
+    const diagnostics = [
       /^[A-Za-z0-9_-]{1,64}$/.test(name) ? undefined : 'its name',
       unportablePart(inputSchema) ?? listWithoutItems(inputSchema),
       outputSchema === undefined ? undefined : unportablePart(outputSchema),
     ]
-    return faults.flatMap((fault) => (fault === undefined ? [] : [`${name}: ${fault}`]))
+    return diagnostics.flatMap((fault) => (fault === undefined ? [] : [`${name}: ${fault}`]))
   })

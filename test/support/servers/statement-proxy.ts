@@ -23,7 +23,7 @@ export interface StatementProxy {
   /** The faults that have happened since the last script. */
   readonly applied: readonly Fault[]
   /** @param faults by the number of the message, from 1 */
-  script(faults?: Readonly<Record<number, Fault>>): void
+  script(diagnostics?: Readonly<Record<number, Fault>>): void
   close(): void
 }
 
@@ -35,7 +35,7 @@ export async function startStatementProxy(
   const { hostname: host, port } = new URL(database)
   const sockets = new Set<Socket>()
   const state = {
-    faults: {} as Readonly<Record<number, Fault>>,
+    diagnostics: {} as Readonly<Record<number, Fault>>,
     messages: 0,
     applied: [] as Fault[],
     isDead: false,
@@ -53,7 +53,7 @@ export async function startStatementProxy(
       socket.on('close', () => [client, upstream].map((each) => sockets.delete(each.destroy())))
     }
     const pass = async (message: Buffer) => {
-      const fault = isCounted(message) ? state.faults[++state.messages] : undefined
+      const fault = isCounted(message) ? state.diagnostics[++state.messages] : undefined
       if (fault !== undefined) state.applied.push(fault)
       if (typeof fault === 'function') await fault()
       state.isDead ||= fault === 'death' || fault === 'mute death'
@@ -78,7 +78,8 @@ export async function startStatementProxy(
     get applied() {
       return state.applied
     },
-    script: (faults = {}) => void Object.assign(state, { faults, messages: 0, applied: [], isDead: false }),
+    script: (diagnostics = {}) =>
+      void Object.assign(state, { diagnostics, messages: 0, applied: [], isDead: false }),
     close: () => {
       cut()
       server.close()

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import {
   asFlowRunner,
-  asRunKeeper,
+  asRunOwner,
   asWorkspaceService,
   forNestedRun,
   withChainDepth,
@@ -29,7 +29,7 @@ test.each([
   ['forNestedRun', forNestedRun(scope)],
   ['withChainDepth', withChainDepth(scope, 1)],
   ['asFlowRunner', asFlowRunner(scope)],
-  ['asRunKeeper', asRunKeeper(scope)],
+  ['asRunOwner', asRunOwner(scope)],
 ])('%s: another role or an operation inside the request: it cannot end the claim', (_, derived) => {
   expect(derived.completion).toBeUndefined()
 })

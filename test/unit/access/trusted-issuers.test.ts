@@ -54,7 +54,7 @@ describe('trusted issuers: accepted', () => {
     await writeFile(path, JSON.stringify([good]))
     expect(readIssuers(path).issuers.map(({ issuer }) => issuer)).toEqual([good.issuer])
     await writeFile(path, '{')
-    expect(readIssuers(path).faults).toEqual([' is no valid JSON.'])
+    expect(readIssuers(path).faults).toEqual([' is not valid JSON.'])
     await rm(dir, { recursive: true })
     expect(readIssuers(path).faults).toEqual([' names a file that cannot be read: ENOENT.'])
   })
@@ -69,7 +69,7 @@ describe('trusted issuers: rejected', () => {
   })
 
   test('the role operator: from an issuer of some tenants', () => {
-    expect(faults({ roles: { root: 'operator' } })).toEqual([expect.stringContaining('tenants is not "*"')])
+    expect(faults({ roles: { root: 'operator' } })).toEqual([expect.stringContaining('tenants must be "*"')])
     expect(faults({ roles: { root: 'operator' }, tenants: '*' })).toEqual([])
     expect(faults({ roles: { root: 'superadmin' } })).toEqual([
       expect.stringContaining('.roles is not valid'),
@@ -79,7 +79,9 @@ describe('trusted issuers: rejected', () => {
   test('key URLs: plain HTTP, or an internal address', () => {
     for (const url of ['http://login.acme.test', 'http://10.0.0.1/realms/x', 'http://localhost.evil.test'])
       for (const name of ['issuer', 'jwks_uri'])
-        expect(faults({ [name]: url })).toEqual([`[0].${name} is neither https nor a loopback address.`])
+        expect(faults({ [name]: url })).toEqual([
+          `[0].${name} must be an https URL, or http of a loopback address.`,
+        ])
     for (const url of ['http://localhost:8080/realms/x', 'http://127.0.0.1:1/', 'http://[::1]/x'])
       expect(faults({ issuer: url, jwks_uri: url })).toEqual([])
     for (const issuer of [
@@ -107,15 +109,15 @@ describe('trusted issuers: rejected', () => {
       { ...good, typ: 'hush-hush', claims: { tenant: 7 }, roles: { a: 'hush-hush' }, claim: {} },
       { ...good, claims: { tennant: 'x' }, audience: [] },
     )
-    expect(lines.map((line) => /^\S+ is (?:missing|not|no)\b/.exec(line)?.[0])).toEqual([
+    expect(lines.map((line) => /^\S+ (?:is missing|is not|must be)\b/.exec(line)?.[0])).toEqual([
       '[0].audience is missing',
       '[0].tenants is missing',
-      '[0].secret is no',
-      '[1] is no',
+      '[0].secret is not',
+      '[1] must be',
       '[2].typ is not',
       '[2].claims is not',
       '[2].roles is not',
-      '[2].claim is no',
+      '[2].claim is not',
       '[3].audience is not',
       '[3].claims is not',
     ])
@@ -124,7 +126,7 @@ describe('trusted issuers: rejected', () => {
 
   test('duplicate issuers and values that are no list: are rejected', () => {
     expect(read(good, good).faults).toEqual([' names an issuer twice.'])
-    expect(readIssuers('[{]').faults).toEqual([' is no valid JSON.'])
+    expect(readIssuers('[{]').faults).toEqual([' is not valid JSON.'])
     expect(read(...Array.from({ length: 101 }, () => good)).faults).toHaveLength(1)
   })
 

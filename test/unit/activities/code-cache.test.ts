@@ -25,5 +25,5 @@ test('small versions: are kept', async () => {
 })
 
 test('versions whose schemas exceed the limit together: the oldest is dropped', async () => {
-  await expect(readAgain(LIMITS.functionCodeCacheBytes * 0.4)).rejects.toThrow('A version has code')
+  await expect(readAgain(LIMITS.functionCodeCacheBytes * 0.4)).rejects.toThrow('a version must have code')
 })

@@ -124,7 +124,7 @@ describe('arguments', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh' })
     expect(secrecy.resolveHandles({ a: [handle('key')] })).toEqual({ a: ['abcdefgh'] })
     const attempt = () => secrecy.resolveHandles({ a: [`x ${handle('gone')}`] })
-    expect(attempt).toThrow('The secret `gone` does not exist any more')
+    expect(attempt).toThrow('The secret `gone` no longer exists')
     expect(() => secrecy.valueOf('gone')).toThrow('`gone`')
   })
 

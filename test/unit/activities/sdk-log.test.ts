@@ -35,9 +35,9 @@ test('other lines, and those of the worker itself: unchanged', () => {
 
 test('a failed activation of a workflow: the cause, which is the interpreter or the SDK and no tenant', () => {
   const error = new Error('Script execution timed out after 5000ms')
-  expect(sdkFields({ meta: { workflowId: 'w', workflowType: 'flowRun', error } })).toEqual({
+  expect(sdkFields({ meta: { workflowId: 'w', workflowType: 'flowExecution', error } })).toEqual({
     workflowId: 'w',
-    workflowType: 'flowRun',
+    workflowType: 'flowExecution',
     code: 'Error',
     cause: 'Script execution timed out after 5000ms',
   })

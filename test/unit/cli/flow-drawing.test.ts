@@ -1,7 +1,7 @@
 /** Drawings of executions in a terminal, against golden texts with a fixed clock and width. */
 
 import { expect, test } from 'vitest'
-import { drawRun, RunTree, type StepUpdate, timeText } from '../../../src/cli/flows/drawing.ts'
+import { drawExecution, ExecutionTree, type StepUpdate, timeText } from '../../../src/cli/flows/drawing.ts'
 import { viewOf } from '../../../src/cli/flows/view.ts'
 
 const T0 = Date.parse('2026-01-01T00:00:00Z')
@@ -43,9 +43,9 @@ const EVENTS = [
 ]
 
 function drawn(events: readonly StepUpdate[], columns = 100): string {
-  const tree = new RunTree()
+  const tree = new ExecutionTree()
   for (const event of events) tree.apply(event)
-  return drawRun(HEAD, tree, { nowMs: T0 + 100_000, columns, output: { write() {} } }).join('\n')
+  return drawExecution(HEAD, tree, { nowMs: T0 + 100_000, columns, output: { write() {} } }).join('\n')
 }
 
 test('tree of tasks: shows marks, paths, iterations, attempts, durations, and errors at their origin', () => {

@@ -88,10 +88,10 @@ test('JSON: random values and random repetitions: repeated names alone are refus
 })
 
 test('name of a prototype: at any depth: refused by name', () => {
-  expect(() => parseJson('{"a":[{"__proto__":{}}]}')).toThrow('It has a member __proto__')
-  expect(() => parseJson('{"\\u005f_proto__":{}}')).toThrow('It has a member __proto__')
+  expect(() => parseJson('{"a":[{"__proto__":{}}]}')).toThrow('The JSON has a member __proto__')
+  expect(() => parseJson('{"\\u005f_proto__":{}}')).toThrow('The JSON has a member __proto__')
   expect(() => parseJson('{"a":{"constructor":{"prototype":{}}}}')).toThrow(
-    'It has a member constructor.prototype',
+    'The JSON has a member constructor.prototype',
   )
   expect(parseJson('{"constructor":{"name":"x"},"prototype":1}')).toEqual({
     constructor: { name: 'x' },

@@ -30,9 +30,9 @@ test.each([
     task("set: { x: '${ $env.A }' }"),
     'expression_invalid',
     3,
-    'put settings into its input or a collection, passwords into `$secrets`',
+    'Put settings into the input or a collection, and passwords into `$secrets`',
   ],
-  [task("set: { x: '${ $data.a }' }"), 'expression_invalid', 3, '`$context` for what `export` has kept'],
+  [task("set: { x: '${ $data.a }' }"), 'expression_invalid', 3, '`$context` for exported data'],
   [task("if: '.a === 1', set: {}"), 'expression_invalid', 3, 'Write `==` to compare.'],
   [task("if: '.a && .b', set: {}"), 'expression_invalid', 3, 'Write `and`.'],
   [task("if: '.a || .b', set: {}"), 'expression_invalid', 3, 'Write `or`'],
@@ -40,7 +40,7 @@ test.each([
   [task('set: {}, then: finsh').replace('a:', 'finish:'), 'unknown_target', 3, 'Did you mean finish?'],
   [`${HEAD}do:\n  a: { set: {} }`, 'wrong_type', 3, 'Put `- ` before each name: `- pay:`.'],
   [`${HEAD}do:\n  - a: { set: {} }\n    b: { set: {} }`, 'task_not_single', 4, 'Put `- ` before `b:`, too'],
-  [`${HEAD}do:\n  - a:\n    set: {}`, 'task_not_single', 4, 'the keys of the task two spaces further in'],
+  [`${HEAD}do:\n  - a:\n    set: {}`, 'task_not_single', 4, 'indent the keys of the task by two more spaces'],
   [task('set: {}, retry: { delay: PT1S }'), 'unknown_key', 3, 'Put `retry` in the `catch` of a `try`'],
   [task('forEach: { in: .a }, do: [{ b: { set: {} } }]'), 'unknown_key', 3, 'Write `for: {'],
   [task('set: {}, while: .a'), 'unknown_key', 3, 'Write `while` beside a `for`'],
@@ -55,7 +55,7 @@ test.each([
     catching('backoff: { exponential: { maxDelay: PT1M } }'),
     'unknown_key',
     3,
-    'end the retries with `limit: { duration: PT1H }`',
+    'End the retries with `limit: { duration: PT1H }`',
   ],
   [task('wait: 5s'), 'duration_invalid', 3, 'Write {seconds: 2}'],
   [task('wait: 10'), 'wrong_type', 3, 'Write PT10S or {seconds: 10}.'],
@@ -72,9 +72,14 @@ test.each([
   [task('call: grpc'), 'unsupported_call', 3, 'Use `call: http` or `call: openapi`'],
   [task('run: { script: { language: js } }'), 'unsupported_feature', 3, 'Deploy a function and call it'],
   [HEAD.replace('1.0.3', '1.1.0'), 'dsl_version_unsupported', 1, "Write '1.0.3', the newest version."],
-  [nested(25), 'nesting_too_deep', 2, 'which is about 21 tasks. Declare deep parts as functions'],
+  [
+    nested(25),
+    'nesting_too_deep',
+    2,
+    'which is about 21 tasks within each other. Declare deep parts as functions',
+  ],
   // Dates, as authors write them elsewhere.
-  [task("set: { x: '${ $now }' }"), 'expression_invalid', 3, 'Write `now`, the seconds since 1970'],
+  [task("set: { x: '${ $now }' }"), 'expression_invalid', 3, 'Write `now` for the seconds since 1970'],
   [
     task("set: { x: '${ now() }' }"),
     'expression_invalid',
@@ -92,16 +97,16 @@ test.each([
     task(`set: { x: '\${ .at | in_zone("Europe/Berlin") }' }`),
     'expression_invalid',
     3,
-    'Expressions know UTC alone',
+    'Expressions support only UTC',
   ],
   [task(`set: { x: "\${ now | strftime('%Y') }" }`), 'expression_invalid', 3, 'Texts are in double quotes.'],
 ])('%s: the diagnostic says what to write', (source, code, line, remedy) => {
-  const { faults, warnings } = compile(source, { catalogue: CATALOGUE })
-  const texts = [...faults, ...warnings]
+  const { diagnostics, warnings } = compile(source, { catalogue: CATALOGUE })
+  const texts = [...diagnostics, ...warnings]
     .filter((one) => one.code === code && one.line === line)
     .map(({ message, hint = '' }) => `${message} ${hint}`)
   expect(texts.join('\n')).toContain(remedy)
-  for (const { message, hint = 'None.' } of faults)
+  for (const { message, hint = 'None.' } of diagnostics)
     expect([message, hint]).toEqual([expect.stringMatching(SENTENCE), expect.stringMatching(SENTENCE)])
 })
 
@@ -109,8 +114,8 @@ test.each([
   ['id: x\nspecVersion: "0.8"\nname: y\nstart: A\nstates: []', 2, 'Serverless Workflow 0.8'],
   ['{ "Comment": "x", "StartAt": "A", "States": {} }', 1, 'Amazon States Language'],
 ])('definition of another language: one diagnostic, which names it: %s', (source, line, language) => {
-  const { faults } = compile(source, { catalogue: CATALOGUE })
-  expect(faults).toEqual([
+  const { diagnostics } = compile(source, { catalogue: CATALOGUE })
+  expect(diagnostics).toEqual([
     expect.objectContaining({
       code: 'unknown_key',
       line,

@@ -35,12 +35,12 @@ describe('call: mcp', () => {
 
   test('secret as an argument: refused, with its place', () => {
     const source = `${HEAD.replace('do:', 'use: { secrets: [key] }\ndo:')}  - a: { call: mcp, with: { server: desk, tool: find, arguments: { k: '\${ $secrets.key }' } } }`
-    const [fault] = compile(source, { catalogue: CATALOGUE }).faults
+    const [fault] = compile(source, { catalogue: CATALOGUE }).diagnostics
     expect([fault?.code, fault?.pointer]).toEqual(['secret_stored', '/do/0/a/with/arguments'])
   })
 
   test('misspelt kind of call: suggested', () => {
-    const [fault] = compile(`${HEAD}  - a: { call: mpc }`, { catalogue: CATALOGUE }).faults
+    const [fault] = compile(`${HEAD}  - a: { call: mpc }`, { catalogue: CATALOGUE }).diagnostics
     expect(fault?.hint).toBe('Did you mean mcp?')
   })
 })

@@ -121,7 +121,7 @@ function changed(path: readonly (string | number)[], apply: Change): Json {
 }
 
 test('definition without changes: compiles', () => {
-  expect(compile(JSON.stringify(SOUND), { catalogue: CATALOGUE }).faults).toEqual([])
+  expect(compile(JSON.stringify(SOUND), { catalogue: CATALOGUE }).diagnostics).toEqual([])
 })
 
 test('changed definition: compiles, or yields a diagnostic with a location in the source', () => {
@@ -129,13 +129,13 @@ test('changed definition: compiles, or yields a diagnostic with a location in th
   fc.assert(
     fc.property(fc.constantFrom(...places), change, (path, apply) => {
       const source = JSON.stringify(changed(path, apply), null, 1)
-      const { ir, faults } = compile(source, { catalogue: CATALOGUE })
-      expect(ir === undefined).toBe(faults.length > 0)
-      for (const { line, column, excerpt } of faults) {
+      const { ir, diagnostics } = compile(source, { catalogue: CATALOGUE })
+      expect(ir === undefined).toBe(diagnostics.length > 0)
+      for (const { line, column, excerpt } of diagnostics) {
         expect(source.split('\n')[line - 1]?.length).toBeGreaterThanOrEqual(column - 1)
         expect(excerpt).toContain('^')
       }
-      refused += faults.length > 0 ? 1 : 0
+      refused += diagnostics.length > 0 ? 1 : 0
     }),
     { numRuns: repeated(150, 500), seed: 11 },
   )

@@ -15,12 +15,12 @@ const options = { catalogue: CATALOGUE }
 
 /** `code line:column pointer` of each diagnostic. */
 function faultsOf(source: string, more: object = {}): string[] {
-  const { faults } = compile(source, { ...options, ...more })
-  return faults.map(({ code, line, column, pointer }) => `${code} ${line}:${column} ${pointer}`)
+  const { diagnostics } = compile(source, { ...options, ...more })
+  return diagnostics.map(({ code, line, column, pointer }) => `${code} ${line}:${column} ${pointer}`)
 }
 
 /** Sources below the head, which is line 1, so that `do:` is on line 2. */
-const TASKS: readonly (readonly [name: string, source: string, ...faults: string[]])[] = [
+const TASKS: readonly (readonly [name: string, source: string, ...diagnostics: string[]])[] = [
   ['no tasks', 'do: []', 'wrong_type 2:5 /do'],
   ['tasks as a mapping', 'do: { a: { set: {} } }', 'wrong_type 2:5 /do'],
   ['a task of two names', 'do:\n  - a: { set: {} }\n    b: { set: {} }', 'task_not_single 4:5 /do/0/b'],
@@ -140,11 +140,11 @@ const TASKS: readonly (readonly [name: string, source: string, ...faults: string
   ],
 ]
 
-test.each(TASKS)('%s: yields the expected diagnostics', (_name, source, ...faults) => {
-  expect(faultsOf(HEAD + source)).toEqual(faults)
+test.each(TASKS)('%s: yields the expected diagnostics', (_name, source, ...diagnostics) => {
+  expect(faultsOf(HEAD + source)).toEqual(diagnostics)
 })
 
-const DOCUMENTS: readonly (readonly [source: string, ...faults: string[]])[] = [
+const DOCUMENTS: readonly (readonly [source: string, ...diagnostics: string[]])[] = [
   ['', 'wrong_type 1:1 '],
   ['just text', 'wrong_type 1:1 '],
   ['{}', 'missing_key 1:1 ', 'missing_key 1:1 '],
@@ -152,11 +152,11 @@ const DOCUMENTS: readonly (readonly [source: string, ...faults: string[]])[] = [
   ['do: *x\ndocument: 1', 'yaml_alias_refused 1:5 /do', 'wrong_type 2:11 /document'],
 ]
 
-test.each(DOCUMENTS)('document %j: yields the expected diagnostics', (source, ...faults) => {
-  expect(faultsOf(source)).toEqual(faults)
+test.each(DOCUMENTS)('document %j: yields the expected diagnostics', (source, ...diagnostics) => {
+  expect(faultsOf(source)).toEqual(diagnostics)
 })
 
-const FIELDS: readonly (readonly [field: string, ...faults: string[]])[] = [
+const FIELDS: readonly (readonly [field: string, ...diagnostics: string[]])[] = [
   ["dsl: '1.0.4'", 'dsl_version_unsupported 2:8 /document/dsl'],
   ['dsl: 1.0', 'wrong_type 2:8 /document/dsl'],
   ['name: a_b', 'value_invalid 2:9 /document/name'],
@@ -165,19 +165,19 @@ const FIELDS: readonly (readonly [field: string, ...faults: string[]])[] = [
   ['title: 5', 'wrong_type 2:10 /document/title'],
 ]
 
-test.each(FIELDS)('document with %s: yields the expected diagnostics', (field, ...faults) => {
+test.each(FIELDS)('document with %s: yields the expected diagnostics', (field, ...diagnostics) => {
   const good = { dsl: "'1.0.0'", namespace: 'n', name: 'x', version: '1.0.0' }
   const rest = Object.entries(good).filter(([key]) => !field.startsWith(`${key}:`))
   const lines = rest.map(([key, value]) => `  ${key}: ${value}\n`).join('')
-  expect(faultsOf(`document:\n  ${field}\n${lines}do: [{ a: { set: {} } }]`)).toEqual(faults)
+  expect(faultsOf(`document:\n  ${field}\n${lines}do: [{ a: { set: {} } }]`)).toEqual(diagnostics)
 })
 
 test('diagnostic: shows its line, a caret below the column, and the nearest name', () => {
-  const { faults } = compile(`${HEAD}do:\n  - keep:\n      call: colection.create`, options)
-  expect(faults).toEqual([
+  const { diagnostics } = compile(`${HEAD}do:\n  - keep:\n      call: colection.create`, options)
+  expect(diagnostics).toEqual([
     {
       code: 'unknown_function',
-      docs: '/docs/flows/faults/unknown_function',
+      docs: '/docs/flows/diagnostics/unknown_function',
       message: 'There is no function `colection.create`.',
       line: 4,
       column: 13,
@@ -190,7 +190,7 @@ test('diagnostic: shows its line, a caret below the column, and the nearest name
 
 test('diagnostic: long line: the excerpt is a window around the column', () => {
   const long = `do: [{ a: { set: { b: "${'x'.repeat(500)}", b: 1 } } }]`
-  const [fault] = compile(HEAD + long, options).faults
+  const [fault] = compile(HEAD + long, options).diagnostics
   const [line = '', caret = ''] = fault?.excerpt?.split('\n') ?? []
   expect(line.length).toBeLessThan(130)
   expect(line[caret.indexOf('^')]).toBe('b')
@@ -291,10 +291,10 @@ describe('costly definitions: yield a diagnostic', () => {
   test.each(Object.entries(bombs))('%s: ends within its limit', (_name, [source, limitMs]) => {
     // CPU time instead of elapsed time, so that other processes do not count.
     const beforeMs = threadMs()
-    const { faults } = compile(source, options)
+    const { diagnostics } = compile(source, options)
     expect(threadMs() - beforeMs).toBeLessThan(limitMs * 2)
-    expect(faults.length).toBeGreaterThan(0)
-    expect(faults.length).toBeLessThanOrEqual(100)
+    expect(diagnostics.length).toBeGreaterThan(0)
+    expect(diagnostics.length).toBeLessThanOrEqual(100)
   })
 })
 

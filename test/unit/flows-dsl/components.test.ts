@@ -12,8 +12,10 @@ import { threadMs } from '../../support/thread-time.ts'
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 
 function faultsOf(source: string): string[] {
-  const { faults } = compile(HEAD + source, { catalogue: CATALOGUE })
-  return faults.map(({ code, line, column, hint }) => `${code} ${line}:${column}${hint ? ` ${hint}` : ''}`)
+  const { diagnostics } = compile(HEAD + source, { catalogue: CATALOGUE })
+  return diagnostics.map(
+    ({ code, line, column, hint }) => `${code} ${line}:${column}${hint ? ` ${hint}` : ''}`,
+  )
 }
 
 function tasksOf(source: string): readonly TaskNode[] {
@@ -134,12 +136,12 @@ test.each([
   ['oidc', '{ oidc: { use: login } }', ['login']],
   ['bearer', '{ use: known }', ['pw']],
 ])('authentication by %s: %s', (scheme, authentication, secrets) => {
-  const { ir, faults } = compile(
+  const { ir, diagnostics } = compile(
     `${HEAD}use: { secrets: [pw, login], authentications: { known: { bearer: { token: "\${ $secrets.pw }" } } } }
 do: [{ a: { call: http, with: { method: get, endpoint: { uri: "https://x.test", authentication: ${authentication} } } } }]`,
     { catalogue: CATALOGUE },
   )
-  expect(faults).toEqual([])
+  expect(diagnostics).toEqual([])
   expect(ir?.do[0]?.body).toMatchObject({ authentication: { scheme } })
   expect(ir?.secrets).toEqual(['pw', 'login'])
   expect(ir?.facts.secrets).toEqual(secrets)
@@ -238,8 +240,8 @@ test.each([
     'use: { secrets: [pw] }\ndo: [{ a: { set: { b: "${ $secrets[.x] }" } } }]',
     expect.stringMatching(/^secret_not_named 3:23/),
   ],
-])('%s: yields the expected diagnostics', (source, ...faults) => {
-  expect(faultsOf(source)).toEqual(faults)
+])('%s: yields the expected diagnostics', (source, ...diagnostics) => {
+  expect(faultsOf(source)).toEqual(diagnostics)
 })
 
 test.each([
@@ -258,8 +260,8 @@ test.each([
   ['try $secrets.other catch .', ['unknown_reference']],
 ])('expression that reads secrets: %s', (expression, codes) => {
   const source = `${HEAD}use: { secrets: [pw] }\ndo:\n  - a:\n      set:\n        b: >-\n          \${ ${expression} }`
-  const { ir, faults } = compile(source, { catalogue: CATALOGUE })
-  expect(faults.map(({ code }) => code)).toEqual(codes)
+  const { ir, diagnostics } = compile(source, { catalogue: CATALOGUE })
+  expect(diagnostics.map(({ code }) => code)).toEqual(codes)
   if (codes.length === 0) expect(ir?.facts.secrets).toEqual(['pw'])
 })
 

@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { Driver, type Snapshot } from '../../../flows-dsl/machine/driver.ts'
-import { pack, type RunState, unpack } from '../../../flows-dsl/machine/state.ts'
+import { type FlowState, pack, unpack } from '../../../flows-dsl/machine/state.ts'
 import { compiled, INFO, World } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
@@ -21,14 +21,14 @@ class Waiting extends World {
 
 async function moved(drive: Driver): Promise<Snapshot> {
   const driven = await drive.run()
-  if (driven.status !== 'moved') throw new Error('It has not moved.')
+  if (driven.status !== 'continued') throw new Error('It has not moved.')
   return JSON.parse(JSON.stringify(driven.snapshot))
 }
 
 test('any JSON: is unchanged after a transfer', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
-      const state = { input: value } as unknown as RunState
+      const state = { input: value } as unknown as FlowState
       expect(unpack(JSON.parse(JSON.stringify(pack(state))))).toEqual(JSON.parse(JSON.stringify(state)))
     }),
     { seed: 8, numRuns: 500 },
@@ -37,7 +37,10 @@ test('any JSON: is unchanged after a transfer', () => {
 
 test('shared value: is transferred once and is shared again afterwards', () => {
   const shared = { many: Array.from({ length: 100 }, (_, n) => n) }
-  const state = { frames: { 1: { data: shared }, 2: { data: shared } }, input: shared } as unknown as RunState
+  const state = {
+    frames: { 1: { data: shared }, 2: { data: shared } },
+    input: shared,
+  } as unknown as FlowState
   const rows = pack(state)
   expect(JSON.stringify(rows).match(/99/g)).toHaveLength(1)
   const back = unpack(JSON.parse(JSON.stringify(rows))) as unknown as {
@@ -50,7 +53,7 @@ test('shared value: is transferred once and is shared again afterwards', () => {
 })
 
 test('transferred state: is independent of the original', () => {
-  const state = { input: { a: [1] } } as unknown as RunState
+  const state = { input: { a: [1] } } as unknown as FlowState
   const rows = pack(state)
   ;(state.input as { a: number[] }).a.push(2)
   expect(unpack(rows).input).toEqual({ a: [1] })

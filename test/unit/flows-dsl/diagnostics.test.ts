@@ -16,16 +16,16 @@ const codes = Object.keys(DIAGNOSTICS) as DiagnosticCode[]
 test.each(codes)('%s: example and fix are correct', (code) => {
   const { example, fix, title, explanation } = DIAGNOSTICS[code]
   const offset = example.indexOf('¦')
-  const { faults, warnings } = compile(example.replace('¦', ''), { catalogue: PLATFORM })
-  const [found, none] = Object.hasOwn(WARNINGS, code) ? [warnings, faults] : [faults, warnings]
+  const { diagnostics, warnings } = compile(example.replace('¦', ''), { catalogue: PLATFORM })
+  const [found, none] = Object.hasOwn(WARNINGS, code) ? [warnings, diagnostics] : [diagnostics, warnings]
   const before = example.slice(0, offset)
   const place = { line: before.split('\n').length, column: before.length - before.lastIndexOf('\n') }
   expect(found.map((one) => ({ code: one.code, line: one.line, column: one.column }))).toEqual([
     { code, ...place },
   ])
   expect(none).toEqual([])
-  expect(found[0]?.docs).toBe(`/docs/flows/faults/${code}`)
-  expect(compile(fix, { catalogue: PLATFORM })).toMatchObject({ faults: [], warnings: [] })
+  expect(found[0]?.docs).toBe(`/docs/flows/diagnostics/${code}`)
+  expect(compile(fix, { catalogue: PLATFORM })).toMatchObject({ diagnostics: [], warnings: [] })
   expect(title).not.toMatch(/\.$/)
   expect(explanation).toMatch(/\.$/)
 })
@@ -62,8 +62,8 @@ do:
 `
 
 test('definition with more than twenty kinds of diagnostics: reports all of them', () => {
-  const { faults } = compile(TWENTY, { catalogue: PLATFORM })
-  const found = new Set(faults.map(({ code }) => code))
+  const { diagnostics } = compile(TWENTY, { catalogue: PLATFORM })
+  const found = new Set(diagnostics.map(({ code }) => code))
   expect([...found].sort()).toEqual([
     'circular_reference',
     'cron_invalid',

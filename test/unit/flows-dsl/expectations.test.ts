@@ -25,7 +25,7 @@ test.each([
   ['{ duration: PT0S }', 'duration_invalid', `\`duration\` ${LEAST}`, '/expect/duration'],
   ['{ duration: PT0.999S }', 'duration_invalid', `\`duration\` ${LEAST}`, '/expect/duration'],
   ['{ interval: P366D }', 'duration_invalid', `\`interval\` ${LEAST}`, '/expect/interval'],
-  ['{ interval: daily }', 'duration_invalid', '`daily` is no duration.', '/expect/interval'],
+  ['{ interval: daily }', 'duration_invalid', '`daily` is not a duration.', '/expect/interval'],
   ['{ interval: 60 }', 'wrong_type', expect.any(String), '/expect/interval'],
   ["{ duration: '${ .limit }' }", 'duration_invalid', expect.any(String), '/expect/duration'],
   [
@@ -35,7 +35,7 @@ test.each([
     '/expect/intervall',
   ],
 ])('expect: %s: is an error with its location', (given, code, message, pointer) => {
-  const [fault, ...more] = compile(flow(given), { catalogue: CATALOGUE }).faults
+  const [fault, ...more] = compile(flow(given), { catalogue: CATALOGUE }).diagnostics
   expect(fault).toMatchObject({ code, message, pointer, line: 2 })
   expect(more).toEqual([])
 })
@@ -54,8 +54,8 @@ test.each([
   ['cron: 0 2 * * *', 'PT1H', []],
 ])('schedule { %s } with an expected interval of %s: warnings %j', (schedule, interval, codes) => {
   const source = `${flow(`{ interval: ${interval} }`)}\nschedule: { ${schedule} }`
-  const { faults, warnings } = compile(source, { catalogue: CATALOGUE })
-  expect(faults).toEqual([])
+  const { diagnostics, warnings } = compile(source, { catalogue: CATALOGUE })
+  expect(diagnostics).toEqual([])
   expect(warnings.map(({ code, pointer }) => [code, pointer])).toEqual(
     codes.map((code) => [code, '/expect/interval']),
   )

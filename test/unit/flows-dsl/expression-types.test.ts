@@ -12,8 +12,8 @@ const HEAD = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' 
 input: { schema: { document: ${SCHEMA} } }
 `
 const warningsOf = (source: string) => {
-  const { faults, warnings } = compile(source, { catalogue: CATALOGUE })
-  expect(faults).toEqual([])
+  const { diagnostics, warnings } = compile(source, { catalogue: CATALOGUE })
+  expect(diagnostics).toEqual([])
   return warnings.map(({ code, message, pointer }) => [code, pointer, message])
 }
 const first = (task: string) => warningsOf(`${HEAD}do: [{ a: ${task} }]`)

@@ -257,7 +257,7 @@ test('attempt at its time limit: keeps its exports, and its own error takes prec
   expect(result).toMatchObject({
     output: {
       c: { tried: true },
-      e: { status: 408, detail: 'It took longer than 1 second.', instance: '/do/0/a' },
+      e: { status: 408, detail: 'The task took longer than 1 second.', instance: '/do/0/a' },
     },
   })
   expect(sleeps).toEqual([

@@ -23,10 +23,10 @@ const good = `${HEAD}do:
 const known = new Set(Object.keys(DIAGNOSTICS))
 
 function check(source: string): void {
-  const { ir, faults } = compile(source, options)
-  expect(ir === undefined).toBe(faults.length > 0)
+  const { ir, diagnostics } = compile(source, options)
+  expect(ir === undefined).toBe(diagnostics.length > 0)
   const lines = source.split('\n')
-  for (const { code, line, column, excerpt } of faults) {
+  for (const { code, line, column, excerpt } of diagnostics) {
     expect(known.has(code)).toBe(true)
     expect(line).toBeGreaterThanOrEqual(1)
     expect(line).toBeLessThanOrEqual(lines.length)
@@ -34,12 +34,12 @@ function check(source: string): void {
     expect(column).toBeLessThanOrEqual((lines[line - 1]?.length ?? 0) + 1)
     expect(excerpt).toContain('^')
   }
-  const places = faults.map(({ line, column }) => line * 1e6 + column)
+  const places = diagnostics.map(({ line, column }) => line * 1e6 + column)
   expect(places).toEqual([...places].sort((a, b) => a - b))
 }
 
 test('sample: compiles', () => {
-  expect(compile(good, options).faults).toEqual([])
+  expect(compile(good, options).diagnostics).toEqual([])
 })
 
 test('mutated definition: yields a result', () => {

@@ -281,15 +281,15 @@ ${ON_ERROR}finally:
 })
 
 test('compilation: $error is defined in onError only, and an empty list is an error', () => {
-  const faults = (flow: string) =>
-    compile(`${DOCUMENT}do: [{ a: { set: {} } }]\n${flow}`, { catalogue: CATALOGUE }).faults.map(
+  const diagnostics = (flow: string) =>
+    compile(`${DOCUMENT}do: [{ a: { set: {} } }]\n${flow}`, { catalogue: CATALOGUE }).diagnostics.map(
       ({ code, pointer }) => `${code} ${pointer}`,
     )
-  expect(faults("finally: [{ b: { set: { x: '${ $error }' } } }]")).toEqual([
+  expect(diagnostics("finally: [{ b: { set: { x: '${ $error }' } } }]")).toEqual([
     'expression_invalid /finally/0/b/set/x',
   ])
-  expect(faults('onError: []')).toEqual(['wrong_type /onError'])
-  expect(faults('onError: [{ b: { set: {}, then: a } }]')).toEqual(['unknown_target /onError/0/b/then'])
+  expect(diagnostics('onError: []')).toEqual(['wrong_type /onError'])
+  expect(diagnostics('onError: [{ b: { set: {}, then: a } }]')).toEqual(['unknown_target /onError/0/b/then'])
 })
 
 test('graph: onError and finally have nodes of their own', () => {

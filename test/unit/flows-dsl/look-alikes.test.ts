@@ -16,14 +16,14 @@ describe('concurrency.key', () => {
     compiled(`${DOCUMENT}concurrency: { limit: 1, key: ${key} }\ndo: [{ a: { set: {} } }]`)
 
   test.each(['.k', 'all', '5', '{ a: 1 }'])('without an expression (%s): is an error', (key) => {
-    const [fault] = keyed(key).faults
+    const [fault] = keyed(key).diagnostics
     expect([fault?.code, fault?.line, fault?.column]).toEqual(['value_invalid', 2, 31])
   })
 
   test('in ${ }, or in loose mode: compiles', () => {
-    expect(keyed("'${ .k }'").faults).toEqual([])
+    expect(keyed("'${ .k }'").diagnostics).toEqual([])
     const loose = 'evaluate: { mode: loose }\nconcurrency: { limit: 1, key: .k }\ndo: [{ a: { set: {} } }]'
-    expect(compiled(DOCUMENT + loose).faults).toEqual([])
+    expect(compiled(DOCUMENT + loose).diagnostics).toEqual([])
   })
 })
 
@@ -53,7 +53,7 @@ describe('types of errors', () => {
   ])
 
   test('unknown short name: the nearest standard name is suggested', () => {
-    expect(compiled(`${HEAD}  - a: ${catching('comunication')}`).faults[0]?.hint).toBe(
+    expect(compiled(`${HEAD}  - a: ${catching('comunication')}`).diagnostics[0]?.hint).toBe(
       'Did you mean communication?',
     )
   })
@@ -108,13 +108,13 @@ describe('invalid YAML', () => {
     ['as: $context + { text: .text }', "Put the expression in quotes: as: '$context + { text: .text }'."],
     ['from: .a: "x"', "Put the expression in quotes: from: '…'."],
   ])('%s: the hint shows the quoted expression', (line, hint) => {
-    const { faults } = compiled(`${HEAD}  - a:\n      set: {}\n      export:\n        ${line}\n`)
-    expect(faults.map((fault) => fault.hint)).toEqual([hint])
+    const { diagnostics } = compiled(`${HEAD}  - a:\n      set: {}\n      export:\n        ${line}\n`)
+    expect(diagnostics.map((fault) => fault.hint)).toEqual([hint])
   })
 })
 
 test('name instead of id for a function: the hint says that id takes a name', () => {
   const catalogue = { 'function.invoke': { description: '', required: ['id'], optional: ['input'] } }
-  const { faults } = compile(`${HEAD}  - a: { call: function.invoke, with: { name: f } }`, { catalogue })
-  expect(faults.map(({ hint }) => hint)).toContain('Did you mean id? It takes a name, too.')
+  const { diagnostics } = compile(`${HEAD}  - a: { call: function.invoke, with: { name: f } }`, { catalogue })
+  expect(diagnostics.map(({ hint }) => hint)).toContain('Did you mean id? It accepts a name, too.')
 })

@@ -34,7 +34,7 @@ test('schemas of flow, task and export: an error has its location', () => {
   })
   expect(at(task(`output: { as: .n, ${schema('number')} }`), 'x')).toMatchObject({ instance: '/do/0/a' })
   expect(at(task(`export: { as: .n, ${schema('number')} }`), 'x')).toMatchObject({
-    detail: expect.stringContaining('What is exported'),
+    detail: expect.stringContaining('The exported value'),
   })
   expect(
     run(task(`input: { from: .v, ${schema('object')} }, output: { as: .n, ${schema('number')} }`), {

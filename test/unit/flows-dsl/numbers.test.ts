@@ -28,7 +28,7 @@ const sources = (number: string) => [
   `if: .id == ${number}, set: {}`,
 ]
 const faultsOf = (task: string) =>
-  compile(`${HEAD}do: [{ a: { ${task} } }]`, { catalogue: CATALOGUE }).faults.map(({ code }) => code)
+  compile(`${HEAD}do: [{ a: { ${task} } }]`, { catalogue: CATALOGUE }).diagnostics.map(({ code }) => code)
 const answer = (number: string) =>
   contentOf({
     body: Buffer.from(`{"a":[{"id":${number}}]}`),

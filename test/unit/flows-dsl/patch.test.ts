@@ -63,7 +63,7 @@ describe('patch of data', () => {
 
   test('oversized context: is rejected, and nothing changes', () => {
     const { machine, commands } = begun(CONTEXT)
-    expect(machine.patch({ context: { big: 'x'.repeat(20_000_000) } })).toContain('is refused')
+    expect(machine.patch({ context: { big: 'x'.repeat(20_000_000) } })).toContain('is not valid')
     machine.completeEffect({ id: asked(commands).id, output: null })
     expect(machine.result).toMatchObject({ output: { seen: { kept: 1 } } })
   })

@@ -13,8 +13,8 @@ const DO = '\ndo: [{ a: { set: {} } }]'
  */
 function faultAt(marked: string): string {
   const offset = marked.indexOf('¦')
-  const { faults } = compile(HEAD + marked.replace('¦', ''), { catalogue: CATALOGUE })
-  const [fault, second] = faults
+  const { diagnostics } = compile(HEAD + marked.replace('¦', ''), { catalogue: CATALOGUE })
+  const [fault, second] = diagnostics
   if (fault === undefined) return 'none'
   const before = HEAD + marked.slice(0, offset)
   const line = before.split('\n').length
@@ -222,8 +222,8 @@ test.each([
   ['webhook: { include: [raw] }', '{ type: object, required: [body, raw] }', ''],
 ])('trigger { %s } with the input schema %s: faults at "%s"', (trigger, schema, at) => {
   const source = `${HEAD}input: { schema: { document: ${schema} } }\nschedule: { ${trigger} }${DO}`
-  const faults = compile(source, { catalogue: CATALOGUE }).faults.filter(
+  const diagnostics = compile(source, { catalogue: CATALOGUE }).diagnostics.filter(
     ({ code }) => code === 'trigger_input_invalid',
   )
-  expect(faults.map(({ pointer }) => pointer).join(' ')).toBe(at)
+  expect(diagnostics.map(({ pointer }) => pointer).join(' ')).toBe(at)
 })

@@ -15,7 +15,7 @@ test('more than 10,000 tasks: faults, and names the task that was entered most o
   const { error } = run(LOOP('{ set: { x: 1 } }'), 10_001)
   expect(error).toMatchObject({ title: 'Runtime error', instance: '/do/0/l/do/0/b' })
   expect(run(`limits: { tasks: 20 }\n${LOOP('{ wait: PT1S }')}`, 30).error?.detail).toBe(
-    'The execution has entered more than 20 tasks, most of them at /do/0/l/do/0/b (×20). Does `then` lead in a circle? If not, raise `limits.tasks`, or run parts as flows of their own.',
+    'The execution has entered more than 20 tasks, most of them at /do/0/l/do/0/b (×20). Does `then` form a loop? If not, raise `limits.tasks`, or run parts as flows of their own.',
   )
 })
 
@@ -35,6 +35,6 @@ test.each(['{}', '{ tasks: 0 }', '{ tasks: 100001 }', "{ tasks: '5' }", '{ tasks
   'limits: %s: is an error',
   (limits) => {
     const source = `${DOCUMENT}limits: ${limits}\ndo: [{ a: { set: {} } }]`
-    expect(compile(source, { catalogue: CATALOGUE }).faults).toHaveLength(1)
+    expect(compile(source, { catalogue: CATALOGUE }).diagnostics).toHaveLength(1)
   },
 )

@@ -219,13 +219,13 @@ describe('variables: scope', () => {
   })
 
   test('misspelt variable: the nearest name is suggested', () => {
-    const { faults } = compile(
+    const { diagnostics } = compile(
       `${HEAD}  - a: { for: { each: order, in: .x }, do: [{ b: ${use('ordre')} }] }`,
       {
         catalogue: CATALOGUE,
       },
     )
-    expect(faults.map(({ hint }) => hint)).toEqual(['Did you mean $order?'])
+    expect(diagnostics.map(({ hint }) => hint)).toEqual(['Did you mean $order?'])
   })
 
   test('nested variables: all outer ones are known, and the inner one takes precedence', async () => {

@@ -20,8 +20,8 @@ const SET = '{ set: { n: 1 } }'
 const RAISE = 'raise: { error: { type: https://x.example/e, status: 400 } }'
 
 function warningsIn(source: string) {
-  const { ir, faults, warnings } = compile(source, { catalogue: PLATFORM })
-  if (ir === undefined) throw new Error(JSON.stringify(faults))
+  const { ir, diagnostics, warnings } = compile(source, { catalogue: PLATFORM })
+  if (ir === undefined) throw new Error(JSON.stringify(diagnostics))
   return warnings
 }
 
@@ -232,19 +232,21 @@ test('warning: has a location, an explanation, a fix, a page and its line, as a 
   expect(warningsIn(source)).toEqual([
     {
       code: 'task_unreachable',
-      message: 'No way leads to `ship`: `pay` before it says `then: end`.',
-      hint: 'Name it in a `then`, or leave it out.',
+      message: 'The task `ship` is unreachable: `pay` before it has `then: end`.',
+      hint: 'Name the task in a `then`, or remove it.',
       line: 4,
       column: 5,
       pointer: '/do/1/ship',
-      docs: '/docs/flows/faults/task_unreachable',
+      docs: '/docs/flows/diagnostics/task_unreachable',
       excerpt: '4 |   - ship: { set: { n: 1 } }\n  |     ^',
     },
   ])
   const why = (before: string) => warningsIn(`${HEAD}do: [{ a: ${before} }, { b: ${SET} }]`)[0]?.message
   expect(why(`{ ${RAISE} }`)).toContain('`a` before it always raises an error.')
-  expect(why('{ switch: [{ c: { then: end } }] }')).toContain('`a` before it leads elsewhere whatever holds.')
-  expect(why(`{ do: [{ c: { ${RAISE} } }] }`)).toContain('`a` before it never goes on.')
+  expect(why('{ switch: [{ c: { then: end } }] }')).toContain(
+    '`a` before it continues elsewhere in all cases.',
+  )
+  expect(why(`{ do: [{ c: { ${RAISE} } }] }`)).toContain('`a` before it never continues.')
 })
 
 test('definition with an error: has no warnings; many warnings: the first hundred are reported', () => {
@@ -254,8 +256,10 @@ test('definition with an error: has no warnings; many warnings: the first hundre
   )
   const source = `${HEAD}do: [${dead.join(', ')}]`
   expect(warningsIn(source)).toHaveLength(100)
-  const { faults, warnings } = compile(source.replace('set: { n: 1 }', 'sett: 1'), { catalogue: PLATFORM })
-  expect([faults.length, warnings]).toEqual([1, []])
+  const { diagnostics, warnings } = compile(source.replace('set: { n: 1 }', 'sett: 1'), {
+    catalogue: PLATFORM,
+  })
+  expect([diagnostics.length, warnings]).toEqual([1, []])
 })
 
 test('examples: have no warnings; flows of the corpus: have the intended ones', () => {
@@ -320,10 +324,10 @@ test('any flow: tasks that an execution enters have no warning', () => {
   const seen = { warnings: 0, entered: 0 }
   fc.assert(
     fc.property(flows, (source) => {
-      const { ir, faults, warnings } = compile(source, { catalogue: PLATFORM })
+      const { ir, diagnostics, warnings } = compile(source, { catalogue: PLATFORM })
       // An extension of many tasks is copied into all of them.
-      fc.pre(faults[0]?.code !== 'compiled_too_large')
-      if (ir === undefined) throw new Error(JSON.stringify(faults))
+      fc.pre(diagnostics[0]?.code !== 'compiled_too_large')
+      if (ir === undefined) throw new Error(JSON.stringify(diagnostics))
       const warned = warnings.map(({ pointer }) => pointer)
       expect(new Set(warned).size).toBe(warned.length)
       for (const input of [{ no: true, n: 0 }, { n: 1 }, { n: 2 }]) {

@@ -15,14 +15,14 @@ const HANDLER = '\nexport default () => 1'
 /** Compiles a module with a default export, and reads its constants. */
 async function read(source: string) {
   const compiled = await compileFunction(source + HANDLER, 'test')
-  if (compiled.faults !== undefined) throw new Error(JSON.stringify(compiled.faults))
+  if (compiled.diagnostics !== undefined) throw new Error(JSON.stringify(compiled.diagnostics))
   expect(compiled.exported).not.toEqual([])
   return readModule(compiled)
 }
 
 describe('export `tool`: read', () => {
   test('all members: in the names of the API', async () => {
-    const { constants, faults } = await read(`
+    const { constants, diagnostics } = await read(`
       export const tool = { description: 'Quotes a price.\\nFor an order.', readOnly: true }
       export const input = {
         type: 'object',
@@ -31,7 +31,7 @@ describe('export `tool`: read', () => {
         additionalProperties: false,
       } as const satisfies object
       export const output = { $ref: '#/$defs/price', $defs: { price: { type: ['number', 'null'], default: null } } }`)
-    expect(faults).toEqual([])
+    expect(diagnostics).toEqual([])
     expect(constants).toEqual({
       tool: { description: 'Quotes a price.\nFor an order.', read_only: true },
       input_schema: {
@@ -81,7 +81,7 @@ describe('export `tool`: read', () => {
     ],
     ['emoji', "export const tool = { description: '☀️ 😀' }", { tool: { description: '☀️ 😀' } }],
   ])('%s', async (_what, source, expected) => {
-    expect(await read(source)).toEqual({ constants: expected, faults: [] })
+    expect(await read(source)).toEqual({ constants: expected, diagnostics: [] })
   })
 
   test('booleans as minifiers write them: read', () => {
@@ -158,11 +158,11 @@ describe('export `tool`: refused', () => {
     ['input: property true', 'export const input = { properties: { a: true } }', /`a` in `properties`/],
     ['unknown keyword', "export const input = { properties: {}, tipe: 'x' }", /tipe.*Did you mean type/],
     ['unknown type', "export const output = { type: 'text' }", /no type `text`/],
-    ['reference to nothing', "export const output = { $ref: '#/$defs/a' }", /nothing named `a`/],
+    ['reference to nothing', "export const output = { $ref: '#/$defs/a' }", /`a` is not declared/],
     [
       'reference in a circle',
       "export const output = { $ref: '#/$defs/a', $defs: { a: { items: { $ref: '#/$defs/a' } } } }",
-      /leads back to itself/,
+      /refers to itself/,
     ],
     ['backtracking pattern', String.raw`export const output = { pattern: '(a+)\\1' }`, /The pattern/],
     ['zero-width character', "export const tool = { description: 'a\u200bb' }", /U\+200B at 1/],
@@ -176,13 +176,13 @@ describe('export `tool`: refused', () => {
       /cannot be parsed|Invalid regular expression/,
     ],
   ])('%s', async (_what, source, message) => {
-    const { constants, faults } = await read(source)
+    const { constants, diagnostics } = await read(source)
     expect(constants).toEqual({})
-    expect(faults.map((fault) => fault.message).join('\n')).toMatch(message)
+    expect(diagnostics.map((fault) => fault.message).join('\n')).toMatch(message)
   })
 
   test('several faults: each at its location in the source', async () => {
-    const { faults } = await read(`interface Unused { a: string }
+    const { diagnostics } = await read(`interface Unused { a: string }
 import lodash from 'lodash'
 export const input = { type: 'object', properties: {
     sku: { type: 'txt' },
@@ -191,7 +191,7 @@ export const tool = {
   input: {},
 }
 export const used = [lodash, () => import(\`node:fs\`), import('./other.js'), (name) => import(name)]`)
-    expect(faults.map(({ line, column, message }) => [line, column, message.slice(0, 60)])).toEqual([
+    expect(diagnostics.map(({ line, column, message }) => [line, column, message.slice(0, 60)])).toEqual([
       [2, 20, 'A function imports nothing but `tenon`, and this imports "lo'],
       [4, 18, expect.stringContaining('`input.properties.sku.type`')],
       [5, 44, expect.stringContaining('`input.properties.count.descr')],
@@ -199,23 +199,23 @@ export const used = [lodash, () => import(\`node:fs\`), import('./other.js'), (n
       [9, 43, expect.stringContaining('imports "no')],
       [9, 62, expect.stringContaining('imports "./')],
     ])
-    expect(faults[0]?.message).toContain('Deploy it with `npx tenon fn deploy`')
-    expect(faults[3]?.message).toContain('Export the schema as `input` itself')
+    expect(diagnostics[0]?.message).toContain('Deploy it with `npx tenon fn deploy`')
+    expect(diagnostics[3]?.message).toContain('Export the schema as `input` itself')
   })
 
   test('imports of types and of the platform: none is a fault', async () => {
-    const { faults } = await read(`import type { Order } from './order.ts'
+    const { diagnostics } = await read(`import type { Order } from './order.ts'
 import { type Item } from 'shop'
 import { Unused } from 'shop'
 import { tenon } from 'tenon'
 export const tool = {}
 export const used: Order = [tenon, (item: Item & Unused) => item]`)
-    expect(faults).toEqual([])
+    expect(diagnostics).toEqual([])
   })
 
   test('a thousand faults: twenty are shown', async () => {
     const list = Array.from({ length: 1_000 }, (_, n) => `a${n}: 1`).join(',')
-    expect((await read(`export const tool = { ${list} }`)).faults).toHaveLength(LIMITS.faultsShownMax)
+    expect((await read(`export const tool = { ${list} }`)).diagnostics).toHaveLength(LIMITS.faultsShownMax)
   })
 })
 
@@ -238,9 +238,9 @@ describe('export `tool`: hostile', () => {
     ['text of 200 KB', `export const tool = { description: '${'x'.repeat(200_000)}' }`, /16384 characters/],
     ['list of 50,000', `export const output = { enum: [${'1,'.repeat(50_000)}1] }`, /16384 characters/],
   ])('%s: refused', async (_what, source, message) => {
-    const { constants, faults } = await read(source)
+    const { constants, diagnostics } = await read(source)
     expect(constants).toEqual({})
-    expect(faults[0]?.message).toMatch(message)
+    expect(diagnostics[0]?.message).toMatch(message)
   })
 
   test('compiled module of 1 MB, nested 100,000 times: refused in a thread, which continues', async () => {

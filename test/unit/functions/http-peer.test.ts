@@ -5,7 +5,7 @@ import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import type { Channels } from '../../../src/features/functions/channels.ts'
-import { Peer } from '../../../src/features/functions/http/peer.ts'
+import { StreamConnection } from '../../../src/features/functions/http/peer.ts'
 
 const { answerMs, chunkBytesMax, windowChunks } = LIMITS.functionHttp
 const REF = { tenantId: 'ten_1' as TenantId, workspaceId: 'ws_1' as WorkspaceId }
@@ -42,8 +42,8 @@ class Wire implements Channels {
 async function peers() {
   const wire = new Wire()
   const [client, code] = [
-    await Peer.open(wire, REF, 'run_1', 'client'),
-    await Peer.open(wire, REF, 'run_1', 'code'),
+    await StreamConnection.open(wire, REF, 'run_1', 'client'),
+    await StreamConnection.open(wire, REF, 'run_1', 'code'),
   ]
   return { wire, client, code }
 }
@@ -91,7 +91,7 @@ test('a message that is lost: ends the exchange', async () => {
 
 test('a lost connection, and an end that gives up: whoever waits gets the reason', async () => {
   const lost = await peers()
-  const waiting = lost.code.granted()
+  const waiting = lost.code.awaitCredit()
   lost.wire.close()
   await expect(waiting).rejects.toMatchObject({ code: 'dependency_unavailable' })
   const { client, code } = await peers()
@@ -117,8 +117,8 @@ test('an end that does not answer: the other learns it, after a while', async ()
 
 test('an end that gives up before the other has begun: tells it when it begins', async () => {
   const wire = new Wire()
-  const client = await Peer.open(wire, REF, 'run_1', 'client')
+  const client = await StreamConnection.open(wire, REF, 'run_1', 'client')
   expect(await client.abort(new Problem('api_key_revoked'))).toBe(false)
-  const code = await Peer.open(wire, REF, 'run_1', 'code')
+  const code = await StreamConnection.open(wire, REF, 'run_1', 'code')
   await expect(code.isThere()).rejects.toMatchObject({ code: 'api_key_revoked' })
 })

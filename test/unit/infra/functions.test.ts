@@ -25,7 +25,11 @@ describe('function runtime: without a usable Deno', () => {
   test.each([
     ['none', undefined, /there is no Deno/],
     ['a path to nothing', '#!/none', /does not start/],
-    ['one that is old', '#!/bin/sh\necho "ready 1.46.3"; sleep 5', /Deno 2 is needed, and this is 1\.46\.3/],
+    [
+      'one that is old',
+      '#!/bin/sh\necho "ready 1.46.3"; sleep 5',
+      /Deno 2 is required, but this is Deno 1\.46\.3/,
+    ],
     ['one that says nothing sensible', '#!/bin/sh\necho hello; sleep 5', /does not start/],
     ['one that ends at once', '#!/bin/sh\nexit 1', /does not start/],
   ])('%s: every call is rejected, and nothing else happens', async (name, script, why) => {

@@ -2,13 +2,13 @@
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { openMemo, TtlCache } from '../../../src/infra/ttl-cache.ts'
+import { openCache, TtlCache } from '../../../src/infra/ttl-cache.ts'
 
 const sized = (bytes: number) => async () => ({ value: bytes, bytes })
 const unexpected = () => Promise.reject(new Error('loaded again'))
 
 test('cache: a large value is loaded again and again: its bytes count once, and the others stay', async () => {
-  const memo = openMemo()
+  const memo = openCache()
   await memo.load('small', sized(1))
   for (let time = 0; time < 4; time++) {
     await memo.load('large', sized(LIMITS.memoBytesMax / 2))
@@ -18,7 +18,7 @@ test('cache: a large value is loaded again and again: its bytes count once, and 
 })
 
 test('cache: more bytes than the limit: the least recently used value is evicted', async () => {
-  const memo = openMemo()
+  const memo = openCache()
   for (const name of ['first', 'second']) await memo.load(name, sized(LIMITS.memoBytesMax / 2 - 1_000))
   await memo.load('first', unexpected)
   await memo.load('third', sized(LIMITS.memoBytesMax / 4))

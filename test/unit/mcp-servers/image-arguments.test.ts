@@ -153,6 +153,6 @@ test('messages: answers go to their requests in any order, pings are answered, a
   expect(sent.at(-1)).toMatchObject({ id: 'p', result: {} })
   const third = ask('c')
   conversation.onMessage('not JSON')
-  await expect(third).rejects.toThrow(/what is no message/)
-  await expect(ask('d')).rejects.toThrow(/what is no message/)
+  await expect(third).rejects.toThrow(/that is not a message/)
+  await expect(ask('d')).rejects.toThrow(/that is not a message/)
 })

@@ -1,4 +1,4 @@
-/** Checks that the image contains the pages that the platform's MCP server offers as resources. */
+/** Checks that the image contains the pages that the platform server offers as resources. */
 
 import { existsSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'

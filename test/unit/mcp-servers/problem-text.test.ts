@@ -29,10 +29,10 @@ test.each([
 })
 
 test.each([
-  ['quota_exceeded', 'Free some of it. An operator can raise it.'],
-  ['token_expired', 'Refresh it, or sign in again.'],
+  ['quota_exceeded', 'Delete something that counts towards the quota. An operator can raise the quota.'],
+  ['token_expired', 'Refresh the token, or sign in again.'],
   ['filter_too_large', 'Split the query.'],
-  ['precondition_failed', 'Read it again, then retry.'],
+  ['precondition_failed', 'Read the resource again, then retry.'],
 ] as const)('%s: the part of its hint that an agent can follow', (code, next) => {
   expect(problemText(new Problem(code, { detail: 'd' }))).toBe(`${code}: d\n${next}`)
 })

@@ -2,7 +2,7 @@
 
 import { RawValue } from '@temporalio/common'
 import { expect, test } from 'vitest'
-import { MARK, WorkInput } from '../../../src/core/work.ts'
+import { PAYLOAD_MARK, WorkInput } from '../../../src/core/work.ts'
 import { payloadConverter } from '../../../src/workflows/payload-converter.ts'
 
 const about = { namespace: 'n', workflowId: 'w' }
@@ -16,12 +16,12 @@ test.each([
     'what an activity beside the run is asked',
     new WorkInput('activity:x', { n: 1 }),
     activity(true),
-    'inside',
+    'local',
   ],
   ['what an activity beside the run answers', { n: 1 }, activity(true), undefined],
-  ['a line for operators', new RawValue('flow'), activity(true), 'open'],
+  ['a line for operators', new RawValue('flow'), activity(true), 'cleartext'],
 ])('payload of %s: has the expected visibility', (_what, value, context, mark) => {
   const { metadata } = payloadConverter.toPayload(value, context) ?? {}
-  const said = metadata?.[MARK]
+  const said = metadata?.[PAYLOAD_MARK]
   expect(said && new TextDecoder().decode(said)).toBe(mark)
 })

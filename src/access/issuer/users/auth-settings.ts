@@ -24,17 +24,21 @@ const Branding = Type.Object(
       Type.String({
         maxLength: Math.ceil(LIMITS.users.logoBytesMax / 3) * 4 + 40,
         description:
-          'An https URL without a query, or `data:image/png|jpeg|webp;base64,…` of at most 64 KiB. Never SVG.',
+          'URL of the logo: `https` without a query, or `data:image/png|jpeg|webp;base64,…` of at most 64 KiB. SVG is not allowed.',
       }),
     ),
     color: Type.Optional(
       Type.String({
         pattern: '^#[0-9a-fA-F]{6}$',
-        description: 'Of buttons and links: white text on it needs a contrast of 4.5:1.',
+        description: 'Color of buttons and links; white text on it needs a contrast of at least 4.5:1.',
       }),
     ),
   },
-  { additionalProperties: false, description: 'Replaces all of it. Default: the name of the workspace.' },
+  {
+    additionalProperties: false,
+    description:
+      'Branding of the hosted pages; a new value replaces all of its members. Default: the name of the workspace.',
+  },
 )
 type Branding = Static<typeof Branding>
 
@@ -42,7 +46,7 @@ type Branding = Static<typeof Branding>
 export const AuthSettings = Type.Object({
   sign_up: SignUp,
   branding: Branding,
-  providers: Type.Array(Provider, { description: 'Identity providers where users may sign in.' }),
+  providers: Type.Array(Provider, { description: 'Identity providers with which users may sign in.' }),
 })
 export type AuthSettings = Static<typeof AuthSettings>
 

@@ -7,13 +7,13 @@ import type { UserWorkspace } from './users-store.ts'
 
 /** Why a code was not accepted. */
 export const CODE_ERRORS = {
-  expired: { status: 401, text: 'It took too long. Sign in again.' },
+  expired: { status: 401, text: 'The sign-in took too long. Sign in again.' },
   changed: {
     status: 401,
-    text: 'Your account or this connection has changed since you began. Sign in again.',
+    text: 'Your account or this connection has changed since you started. Sign in again.',
   },
-  wrong_code: { status: 401, text: 'This code is not right, or it was used already.' },
-  too_many: { status: 429, text: 'Too many attempts. Wait a quarter of an hour, then try again.' },
+  wrong_code: { status: 401, text: 'The code is not correct, or was already used.' },
+  too_many: { status: 429, text: 'Too many attempts. Try again in 15 minutes.' },
 } as const
 
 const CODE_FIELD = field(
@@ -46,12 +46,12 @@ export function totpSetupPage({ brand }: UserWorkspace, setup: TotpSetup, refuse
   const text = [
     `Open <a href="${escapeHtml(link)}">this link</a> with your authenticator app, or add an account there by hand with this key:`,
     `<code>${groups}</code>`,
-    'Time-based, 6 digits, every 30 seconds, SHA-1. Then enter the code that the app shows.',
+    'The codes are time-based, with 6 digits, 30 seconds and SHA-1. Then enter the code that the app shows.',
   ]
   const fields = [
     hidden('ticket', ticket),
     CODE_FIELD,
-    button('totp_on', 'Switch it on'),
+    button('totp_on', 'Turn on'),
     plainButton('cancel', 'Cancel'),
   ]
   const body = `${text.map(paragraph).join('')}${errorText(refused?.text ?? '')}${form(fields.join(''))}`
@@ -62,8 +62,8 @@ export function totpSetupPage({ brand }: UserWorkspace, setup: TotpSetup, refuse
 export function recoveryCodesPage({ brand }: UserWorkspace, codes: readonly string[]): Page {
   const items = codes.map((code) => `<li><code>${code.slice(0, 5)}-${code.slice(5)}</code></li>`).join('')
   const text =
-    'The second factor is on. Keep these recovery codes in a safe place: if you lose the app, each of them signs you in once, with your password. They are not shown again.'
-  const body = `<p role="status">${text}</p><ul>${items}</ul>${form(button('show', 'I have kept them'))}`
+    'The second factor is on. Keep these recovery codes in a safe place. If you lose the app, each code signs you in once, with your password. The codes are not shown again.'
+  const body = `<p role="status">${text}</p><ul>${items}</ul>${form(button('show', 'I have saved the codes'))}`
   return renderPage('Your recovery codes', body, { brand })
 }
 
@@ -73,11 +73,13 @@ export function totpSection(codesLeft: number | undefined): string {
     return section(
       'Second factor',
       [PRESENT_PASSWORD, button('totp_begin', 'Add an authenticator app')],
-      paragraph('Off. With it, signing in takes your password and a code of an app on your phone.'),
+      paragraph(
+        'The second factor is off. If you turn it on, sign-in needs your password and a code of an app on your phone.',
+      ),
     )
   return section(
     'Second factor',
-    [PRESENT_PASSWORD, ANY_CODE_FIELD, button('totp_off', 'Switch it off')],
-    paragraph(`On. Recovery codes that are left: ${codesLeft}.`),
+    [PRESENT_PASSWORD, ANY_CODE_FIELD, button('totp_off', 'Turn off')],
+    paragraph(`The second factor is on. Recovery codes left: ${codesLeft}.`),
   )
 }

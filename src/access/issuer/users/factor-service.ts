@@ -69,7 +69,7 @@ export class FactorService {
         workspace,
         user,
         'user.enable_totp',
-        'It asks for a code of an authenticator app now.',
+        'Sign-in now asks for a code of an authenticator app.',
       )
     return codes
   }
@@ -79,7 +79,7 @@ export class FactorService {
     const checked = await this.#verify(by, user, code, 'account')
     if (typeof checked === 'string') return checked
     await this.#services.secondFactors.switchOff(user)
-    const text = 'It asks for no code of an authenticator app any more.'
+    const text = 'Sign-in no longer asks for a code of an authenticator app.'
     this.#changed(by, workspace, user, 'user.disable_totp', text)
     return 'done'
   }
@@ -116,14 +116,14 @@ export class FactorService {
     { name, credential }: { readonly name: string; readonly credential: string },
   ): Promise<boolean> {
     if (!(await this.#services.passkeys.register(user, name, credential))) return false
-    this.#changed(by, workspace, user, 'user.add_passkey', 'A passkey can sign in to it now.')
+    this.#changed(by, workspace, user, 'user.add_passkey', 'A passkey can now sign in to your account.')
     return true
   }
 
   /** @returns false if the user has no such passkey */
   async deletePasskey(by: Requester, workspace: UserWorkspace, user: UserAccount, id: string) {
     if (!(await this.#services.passkeys.delete(user, id))) return false
-    this.#changed(by, workspace, user, 'user.delete_passkey', 'A passkey was deleted from it.')
+    this.#changed(by, workspace, user, 'user.delete_passkey', 'A passkey of your account was deleted.')
     return true
   }
 

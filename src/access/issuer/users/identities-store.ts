@@ -92,7 +92,7 @@ export class IdentitiesStore {
     ref: WorkspaceRef,
     identity: Identity,
     mayCreate: boolean,
-  ): Promise<{ readonly id: string; readonly how: Connection } | 'full' | undefined> {
+  ): Promise<{ readonly id: string; readonly how: Connection } | 'user_limit' | undefined> {
     const attempt = () => this.#connect(ref, identity, mayCreate)
     return attempt()
       .catch((error: unknown) => {
@@ -101,7 +101,7 @@ export class IdentitiesStore {
         return attempt()
       })
       .catch((error: unknown) => {
-        if (error instanceof Problem && error.code === 'quota_exceeded') return 'full' as const
+        if (error instanceof Problem && error.code === 'quota_exceeded') return 'user_limit' as const
         throw error
       })
   }

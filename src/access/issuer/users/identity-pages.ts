@@ -28,13 +28,13 @@ export function identitySections(
   }
   const connected = choices('Connected', true).map((list) =>
     section(
-      'Sign-in at other places',
-      [list, PRESENT_PASSWORD, button('identity_disconnect', 'Disconnect it')],
-      paragraph('Who signs in there is signed in here. Your password stays.'),
+      'Sign-in with other providers',
+      [list, PRESENT_PASSWORD, button('identity_disconnect', 'Disconnect')],
+      paragraph('A sign-in at one of these providers signs you in here. Your password stays valid.'),
     ),
   )
   const disconnected = choices('Disconnected', false).map((list) =>
-    section('Disconnected places', [list, PRESENT_PASSWORD, button('identity_connect', 'Connect it again')]),
+    section('Disconnected providers', [list, PRESENT_PASSWORD, button('identity_connect', 'Connect again')]),
   )
   return [...connected, ...disconnected]
 }
@@ -57,7 +57,7 @@ export function connectIdentityPage(
   refused?: Refusal,
 ): Page {
   const text = paragraph(
-    `There is an account for <b>${escapeHtml(email)}</b> here. Enter its password once, so that ${escapeHtml(provider)} may sign you in to it from now on.`,
+    `An account for <b>${escapeHtml(email)}</b> already exists. Enter its password once, so that ${escapeHtml(provider)} may sign you in from now on.`,
   )
   const fields = [hidden('ticket', ticket), CURRENT_PASSWORD, button('identity', 'Continue')]
   const target = `<form method="post" action="${escapeHtml(action)}">${fields.join('')}</form>`
@@ -67,7 +67,7 @@ export function connectIdentityPage(
 
 /** For an account without a password. @param path of the interaction */
 export function confirmByMailPage({ brand }: UserWorkspace, provider: string, path: string): Page {
-  const text = `There is an account with your e-mail address here. We have sent it a mail: open its link within an hour, to confirm that ${escapeHtml(provider)} may sign you in to it. Then sign in again.`
+  const text = `An account with your e-mail address already exists. We have sent a mail to this address. Open its link within an hour to confirm that ${escapeHtml(provider)} may sign you in. Then sign in again.`
   const back = paragraph(`<a href="${escapeHtml(`${path}/sign-in`)}">Sign in</a>`)
-  return renderPage('Look into your mail', `<p role="status">${text}</p>${back}`, { brand })
+  return renderPage('Check your mail', `<p role="status">${text}</p>${back}`, { brand })
 }

@@ -15,22 +15,25 @@ export const SignUp = Type.Unsafe<'off' | 'invite' | 'open'>(
   Type.String({
     enum: ['off', 'invite', 'open'],
     description:
-      'How users get into the workspace. `off`: no new ones; `invite`: by invitation of an admin; `open`: also by signing up. Default: `off`.',
+      'Ways in which users join the workspace. `off`: no new users; `invite`: by invitation of an admin; `open`: also by signing up. Default: `off`.',
   }),
 )
 
 const COMMON = {
-  id: Type.String({ pattern: ID_PATTERN, description: 'Part of the redirect URI.' }),
+  id: Type.String({
+    pattern: ID_PATTERN,
+    description: 'Id of the provider, which is part of the redirect URI.',
+  }),
   name: Type.String({
     minLength: 1,
     maxLength: LIMITS.nameCharsMax,
     pattern: VISIBLE_PATTERN,
-    description: 'On the sign-in page: "Continue with …".',
+    description: 'Name of the provider on the sign-in page: "Continue with …".',
   }),
   issuer: Type.String({
     maxLength: 500,
     description:
-      'Its issuer identifier, with a discovery document (OpenID Connect Discovery 1.0). `http` only at an address in `egress.allow`.',
+      'Issuer identifier of the provider, with a discovery document (OpenID Connect Discovery 1.0). `http` is allowed only at an address in `egress.allow`.',
   }),
   client_id: Type.String({ minLength: 1, maxLength: 200, pattern: '^[\\x21-\\x7e]+$' }),
   sign_up: Type.Optional(
@@ -38,7 +41,7 @@ const COMMON = {
       Type.String({
         enum: ['invite', 'open'],
         description:
-          'Whether a person whom the workspace does not know gets an account (`open`), or needs an invitation. Default: `open` if the workspace has it.',
+          'Rule for a person who is not yet a user of the workspace. `open`: becomes a user; `invite`: needs an invitation. Default: the `sign_up` of the workspace.',
       }),
     ),
   ),
@@ -54,7 +57,7 @@ const ProviderInput = Type.Object(
         pattern: '^[\\x20-\\x7e]+$',
         writeOnly: true,
         description:
-          'Never shown. Without it, the stored one stays as long as `issuer` and `client_id` are the same; a public client has none.',
+          'Client secret at the provider, which is never returned. If absent, the stored secret is kept as long as `issuer` and `client_id` are the same; a public client has none.',
       }),
     ),
   },
@@ -64,14 +67,14 @@ type ProviderInput = Static<typeof ProviderInput>
 
 export const ProvidersInput = Type.Array(ProviderInput, {
   maxItems: LIMITS.users.providersMax,
-  description: 'Replaces all of them.',
+  description: 'Identity providers; a new list replaces all of them.',
 })
 
 /** A provider as admins see it. */
 export const Provider = Type.Object({
   ...COMMON,
   has_secret: Type.Boolean(),
-  redirect_uri: Type.String({ description: 'To be registered at the provider.' }),
+  redirect_uri: Type.String({ description: 'Redirect URI to register at the provider.' }),
 })
 export type Provider = Static<typeof Provider>
 

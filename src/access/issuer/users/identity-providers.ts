@@ -64,7 +64,8 @@ export class IdentityProviders {
       code_challenge: await oidc.calculatePKCECodeChallenge(codeVerifier),
       code_challenge_method: 'S256',
     })
-    if (!/^https?:$/.test(url.protocol)) throw new TypeError('the authorization endpoint is no web page')
+    if (!/^https?:$/.test(url.protocol))
+      throw new TypeError('the authorization endpoint is not an http or https URL')
     return url
   }
 
@@ -94,7 +95,7 @@ export class IdentityProviders {
     })
     const idToken = tokens.claims()
     if (idToken === undefined || idToken.sub.length > LIMITS.subjectCharsMax)
-      throw new TypeError('the subject is missing, or too long')
+      throw new TypeError('the subject of the ID token is missing, or too long')
     // Some providers describe the person here only.
     const isDescribed =
       idToken['email'] !== undefined || client.serverMetadata().userinfo_endpoint === undefined

@@ -3,7 +3,13 @@
 import { LIMITS } from '../../../core/limits.ts'
 import { escapeHtml, field, form, type Page, renderPage } from '../pages.ts'
 import type { Passkey } from './passkeys.ts'
-import { button, PRESENT_PASSWORD, paragraph, plainButton, section } from './user-pages.ts'
+import {
+  button,
+  PRESENT_PASSWORD as CURRENT_PASSWORD,
+  paragraph,
+  plainButton,
+  section,
+} from './user-pages.ts'
 import type { UserWorkspace } from './users-store.ts'
 
 /** Asks the browser for a credential when the form is sent, and sends it with the form. */
@@ -31,7 +37,7 @@ export const PASSKEY_SCRIPT = `{
 /** Why a passkey was not accepted. */
 export const PASSKEY_ERRORS = {
   wrong_passkey: { status: 401, text: 'This passkey cannot be used here. Try again, or use your password.' },
-  too_many: { status: 429, text: 'Too many attempts. Wait a quarter of an hour, then try again.' },
+  too_many: { status: 429, text: 'Too many attempts. Try again in 15 minutes.' },
 } as const
 
 function passkeyForm(
@@ -60,9 +66,11 @@ export function passkeySetupPage({ brand }: UserWorkspace, options: string, acti
   const fields = [
     '<input type="hidden" name="action" value="passkey_add">',
     name,
-    '<button>Create it</button>',
+    '<button>Create the passkey</button>',
   ]
-  const text = paragraph('Your device or security key makes it, and asks for your fingerprint, face or PIN.')
+  const text = paragraph(
+    'Your device or security key creates the passkey, and asks for your fingerprint, face or PIN.',
+  )
   const without = '<noscript><p>Passkeys need JavaScript, which is off in this browser.</p></noscript>'
   const body = `${text}${without}${passkeyForm('create', { options, action, fields })}${form(plainButton('cancel', 'Cancel'))}`
   return renderPage('Add a passkey', body, { brand, script: PASSKEY_SCRIPT })
@@ -75,7 +83,7 @@ export function passkeySections(passkeys: readonly Passkey[]): string[] {
   const text = 'A passkey signs you in with fingerprint, face or PIN, without a password and code.'
   const add = section(
     'Passkeys',
-    [PRESENT_PASSWORD, button('passkey_begin', 'Add a passkey')],
+    [CURRENT_PASSWORD, button('passkey_begin', 'Add a passkey')],
     paragraph(text),
   )
   if (passkeys.length === 0) return [add]
@@ -84,5 +92,5 @@ export function passkeySections(passkeys: readonly Passkey[]): string[] {
       `<label><input type="radio" name="passkey" value="${id}" required> ${escapeHtml(name)}<small>added ${dateOf(createdAt)}, last used ${dateOf(lastUsedAt)}</small></label>`,
   )
   const list = `<fieldset><legend>Your passkeys</legend>${choices.join('')}</fieldset>`
-  return [add, section('Delete a passkey', [list, PRESENT_PASSWORD, button('passkey_delete', 'Delete it')])]
+  return [add, section('Delete a passkey', [list, CURRENT_PASSWORD, button('passkey_delete', 'Delete')])]
 }

@@ -62,12 +62,12 @@ interface Unconfirmed {
   readonly at: string
 }
 
-const UNKNOWN: Refusal = { status: 404, text: 'This way to sign in is not offered here any more.' }
+const UNKNOWN: Refusal = { status: 404, text: 'This sign-in method is no longer available.' }
 const EXPIRED: Refusal = CODE_ERRORS.expired
 const TOO_MANY: Refusal = LOGIN_ERRORS.too_many
 const INACTIVE: Refusal = { status: 403, text: 'This account cannot sign in.' }
-const CLOSED: Refusal = { status: 403, text: 'There is no account with your e-mail address here.' }
-const FULL: Refusal = { status: 403, text: 'No further people can get an account here at the moment.' }
+const CLOSED: Refusal = { status: 403, text: 'No account has your e-mail address.' }
+const FULL: Refusal = { status: 403, text: 'New accounts cannot be created at the moment.' }
 
 const disconnected = ({ name }: StoredProvider): Refusal => ({
   status: 403,
@@ -92,7 +92,7 @@ const invalid = ({ name }: StoredProvider): Refusal => ({
 })
 const unverified = ({ name }: StoredProvider): Refusal => ({
   status: 403,
-  text: `${name} has not confirmed that you have an e-mail address which can be used here.`,
+  text: `${name} has not confirmed an e-mail address of yours that can be used here.`,
 })
 
 export class ProviderService {
@@ -159,7 +159,7 @@ export class ProviderService {
     const { identitiesStore, userMails } = this.#services
     if (!(await identitiesStore.complete(user, identity))) return false
     if (!identity.isNew) return true
-    const text = `${identity.provider} can sign in to it now.`
+    const text = `${identity.provider} can now sign in to your account.`
     tellSignInChanged({ audit: this.#audit, userMails }, { by, user, brand }, 'user.connect_identity', text)
     return true
   }
@@ -204,7 +204,7 @@ export class ProviderService {
     const mayCreate = (provider.sign_up ?? workspace.signUp) === 'open'
     const name = isUserName(identity.name) ? identity.name : ''
     const connected = await identitiesStore.connect(workspace, { ...identity, name }, mayCreate)
-    if (connected === 'full') return FULL
+    if (connected === 'user_limit') return FULL
     if (connected?.how === 'disconnected') return disconnected(provider)
     const user = connected && (await users.find(connected.id))
     if (user === undefined) return CLOSED
@@ -245,7 +245,7 @@ export class ProviderService {
     const identity = await identitiesStore.setConnected(user, id, isConnected)
     if (identity === undefined) return false
     const operation = isConnected ? 'user.connect_identity' : 'user.disconnect_identity'
-    const text = `${providerName(providers, identity)} can ${isConnected ? 'sign in to it again' : 'no longer sign in to it'}.`
+    const text = `${providerName(providers, identity)} can ${isConnected ? 'sign in to your account again' : 'no longer sign in to your account'}.`
     tellSignInChanged({ audit: this.#audit, userMails }, { by, user, brand }, operation, text)
     return true
   }

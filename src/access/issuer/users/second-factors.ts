@@ -143,7 +143,7 @@ export class SecondFactors {
 
   #open(user: UserAccount, sealed: Buffer): string {
     const [id, secret = ''] = this.#secrets.open(purposeIn(user, 'totp'), sealed).toString().split(':')
-    if (id !== user.id) throw new TypeError('the secret of another user')
+    if (id !== user.id) throw new TypeError('the secret belongs to another user')
     return secret
   }
 }

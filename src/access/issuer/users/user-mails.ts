@@ -75,7 +75,7 @@ If it was not you, ignore this mail. No account is created then.`,
       subject: `You already have an account at ${recipient.brandName}`,
       text: `Someone tried to use this e-mail address for an account at ${recipient.brandName}. The address has an account already.
 
-If it was you, sign in with it. If you do not know the password any more, choose "Forgot your password?" on the sign-in page.
+If it was you, sign in with this address. If you have forgotten the password, choose "Forgot your password?" on the sign-in page.
 
 If it was not you, ignore this mail. Nothing has changed.`,
     })
@@ -99,21 +99,21 @@ ${this.linkTo(token)}`,
       { to, brandName: host },
       {
         subject: `Set the password of your account at ${host}`,
-        text: `An admin has made or reset an account of ${host} for this e-mail address.
+        text: `An admin has created or reset an account at ${host} for this e-mail address.
 
 Set a password within ${LIMITS.invitationDays} days:
 
 ${url}
 
-The link works once. Who uses it confirms that this address is theirs, and may decide approvals that name the address.`,
+The link works once. By using it, you confirm that this address is yours, and you may then decide approvals that name it.`,
       },
     )
   }
 
   reset(recipient: Recipient, token: string): void {
     this.#send(recipient, {
-      subject: `Set another password for ${recipient.brandName}`,
-      text: `Someone asked for another password for your account at ${recipient.brandName}.
+      subject: `Set a new password for ${recipient.brandName}`,
+      text: `Someone requested a new password for your account at ${recipient.brandName}.
 
 If it was you, set it within ${hours('reset')}:
 
@@ -140,13 +140,13 @@ If it was not you, ignore this mail. Your account stays as it is.`,
   changeEmail(recipient: Recipient, token: string): void {
     this.#send(recipient, {
       subject: `Confirm your new e-mail address for ${recipient.brandName}`,
-      text: `This e-mail address is to become the one of an account at ${recipient.brandName}.
+      text: `Someone wants to use this e-mail address for an existing account at ${recipient.brandName}.
 
-If you want this, confirm it within ${hours('email')}:
+If it was you, confirm the address within ${hours('email')}:
 
 ${this.linkTo(token)}
 
-If not, ignore this mail.`,
+If it was not you, ignore this mail. The account keeps its address.`,
     })
   }
 
@@ -154,9 +154,9 @@ If not, ignore this mail.`,
   emailIsChanging(recipient: Recipient, newEmail: string): void {
     this.#send(recipient, {
       subject: `Your e-mail address for ${recipient.brandName} is about to change`,
-      text: `Someone who is signed in to your account at ${recipient.brandName} wants to change its e-mail address to ${newEmail}. It changes when the link in a mail to the new address is used.
+      text: `Someone who is signed in to your account at ${recipient.brandName} wants to change its e-mail address to ${newEmail}. The address changes when the link in a mail to the new address is used.
 
-If it was not you, set another password now: choose "Forgot your password?" on the sign-in page. This also voids that link.`,
+If it was not you, set a new password now: choose "Forgot your password?" on the sign-in page. A new password makes that link invalid.`,
     })
   }
 
@@ -176,7 +176,7 @@ If it was not you, choose "Forgot your password?" on the sign-in page.`,
       subject: `The sign-in of your account at ${recipient.brandName} has changed`,
       text: `${change}
 
-If it was not you, set another password now: choose "Forgot your password?" on the sign-in page. Then look at your account.`,
+If it was not you, set a new password now: choose "Forgot your password?" on the sign-in page. Then check your account.`,
     })
   }
 

@@ -92,7 +92,7 @@ export function continuePage(prompt: UserPrompt): Page {
     plainButton('leave', 'Use another account'),
     plainButton('deny', 'Cancel'),
   ]
-  const text = `<p>You are signed in as <b>${escapeHtml(email)}</b>. Continue only if you have just begun this yourself.</p>`
+  const text = `<p>You are signed in as <b>${escapeHtml(email)}</b>. Continue only if you have just started this sign-in yourself.</p>`
   const { brand } = workspace
   return renderPage('Continue?', `${text}${form(fields.join(''))}`, {
     brand,
@@ -119,8 +119,8 @@ export function signUpPage(
 
 export function forgotPage({ workspace }: UserPrompt, path: string, refused?: Refusal): Page {
   const fields = [emailField('E-mail address', 'email', refused?.email), button('forgot', 'Send me a link')]
-  const text = paragraph('You get a mail with a link to set another password.')
-  const back = paragraph(link(`${path}/sign-in`, 'Back to the sign-in'))
+  const text = paragraph('We send you a mail with a link to set a new password.')
+  const back = paragraph(link(`${path}/sign-in`, 'Back to sign-in'))
   const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}${back}`
   return renderPage('Forgot your password?', body, {
     brand: workspace.brand,
@@ -134,8 +134,8 @@ export function checkMailPage({ brand }: UserWorkspace, path: string, purpose: '
     purpose === 'sign-up'
       ? 'We have sent you a mail. Open its link within 24 hours to confirm your address; then sign in.'
       : 'If there is an account with this address, we have sent it a mail. Open its link within an hour.'
-  const body = `<p role="status">${text}</p><p>No mail? Look into the spam folder, or try again in a minute.</p>${paragraph(link(`${path}/sign-in`, 'Sign in'))}`
-  return renderPage('Look into your mail', body, { brand })
+  const body = `<p role="status">${text}</p><p>No mail? Check the spam folder, or try again in a minute.</p>${paragraph(link(`${path}/sign-in`, 'Sign in'))}`
+  return renderPage('Check your mail', body, { brand })
 }
 
 /** A page without a form. @param returnTo origin of the application to return to; empty if there is none */
@@ -162,7 +162,7 @@ export function linkPage(
     email: `Confirm that ${address} becomes the address of your account, with your password. If you did not ask for it, close this page.`,
     invitation: `You are invited with the address ${address}. Choose a password.`,
     identity: `Confirm that ${escapeHtml(name)} may sign in to the account of ${address}. If you have not just signed in at ${escapeHtml(name)}, close this page.`,
-    reset: `Choose another password for the account of ${address}. All devices will be signed out.`,
+    reset: `Choose a new password for the account of ${address}. All devices will be signed out.`,
   }[purpose]
   const hidden = `<input type="hidden" name="email" value="${escapeHtml(email)}" autocomplete="username">`
   const fields = setsPassword
@@ -205,7 +205,7 @@ export function accountPage(
   const who = name === '' ? escapeHtml(email) : `${escapeHtml(name)}, ${escapeHtml(email)}`
   const sections = [
     section('Change your password', [
-      presentField('Present password'),
+      presentField('Current password'),
       ...NEW_PASSWORD,
       button('password', 'Change the password'),
     ]),
@@ -218,12 +218,12 @@ export function accountPage(
     section(
       'Sign out everywhere',
       [button('sign_out', 'Sign out everywhere')],
-      paragraph('On all devices and in all browsers, this one included.'),
+      paragraph('This signs you out on all devices and in all browsers, this one included.'),
     ),
     section(
       'Delete your account',
-      [presentField('Your password, to confirm it'), button('delete', 'Delete my account')],
-      paragraph('It cannot be undone.'),
+      [presentField('Your password to confirm the deletion'), button('delete', 'Delete my account')],
+      paragraph('A deleted account cannot be restored.'),
     ),
     section('Leave this page', [plainButton('leave', 'Close')]),
   ]

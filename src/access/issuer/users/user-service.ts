@@ -29,11 +29,11 @@ interface AddressForm extends Visitor {
 }
 
 /** `flood`: too many mails, because of the client's address or of the workspace. `full`: the workspace takes no more users. */
-export type MailOutcome = 'sent' | 'flood' | 'full' | 'closed'
+export type MailOutcome = 'sent' | 'rate_limited' | 'user_limit' | 'sign_up_disabled'
 
 export type LinkOutcome =
   | { readonly done: UserLink; readonly workspace: UserWorkspace }
-  | { readonly failed: 'invalid' | 'full' | 'wrong' | 'too_many' }
+  | { readonly failed: 'invalid' | 'user_limit' | 'wrong' | 'too_many' }
 
 type Services = Pick<IssuerServices, 'config' | 'users' | 'userLinks' | 'userMails'>
 
@@ -73,8 +73,8 @@ export class UserService {
     workspace: UserWorkspace,
     form: AddressForm & { readonly name: string; readonly password: string },
   ): Promise<MailOutcome> {
-    if (workspace.signUp !== 'open') return 'closed'
-    if (await this.#services.users.isFull(workspace)) return 'full'
+    if (workspace.signUp !== 'open') return 'sign_up_disabled'
+    if (await this.#services.users.isFull(workspace)) return 'user_limit'
     const admitted = this.#admit('sign_up', workspace, form)
     if (admitted !== 'send') return admitted
     const { name, returnTo } = form
@@ -134,10 +134,10 @@ export class UserService {
     const { userLinks } = this.#services
     const accept = () => (isSignUp ? userLinks.acceptSignUp(token) : userLinks.confirmEmail(token))
     const user = await accept().catch((error: unknown) => {
-      if (error instanceof Problem && error.code === 'quota_exceeded') return 'full' as const
+      if (error instanceof Problem && error.code === 'quota_exceeded') return 'user_limit' as const
       throw error
     })
-    if (user === 'full') return { failed: 'full' }
+    if (user === 'user_limit') return { failed: 'user_limit' }
     if (user === undefined) return { failed: 'invalid' }
     this.#audit.userChanged(by, user, isSignUp ? 'user.verify' : 'user.change_email')
     return { done: link, workspace }
@@ -166,7 +166,7 @@ export class UserService {
     if (opened === undefined || user === undefined) return { failed: 'invalid' }
     const { link, workspace } = opened
     const { userMails } = this.#services
-    const text = `${link.name} can sign in to it now.`
+    const text = `${link.name} can now sign in to your account.`
     const change = { by, user, brand: workspace.brand }
     tellSignInChanged({ audit: this.#audit, userMails }, change, 'user.connect_identity', text)
     return { done: link, workspace }
@@ -212,8 +212,8 @@ export class UserService {
   #admit(purpose: string, { workspaceId }: UserWorkspace, { email, network }: AddressForm) {
     const { TENON_USER_MAILS_PER_ADDRESS: perAddress, TENON_USER_MAILS_PER_WORKSPACE: perWorkspace } =
       this.#services.config
-    if (!this.#byOrigin.admit(`network ${network}`, perAddress)) return 'flood' as const
-    if (!this.#byOrigin.admit(`workspace ${workspaceId}`, perWorkspace)) return 'flood' as const
+    if (!this.#byOrigin.admit(`network ${network}`, perAddress)) return 'rate_limited' as const
+    if (!this.#byOrigin.admit(`workspace ${workspaceId}`, perWorkspace)) return 'rate_limited' as const
     const recipient = hash('sha256', `${purpose} ${workspaceId} ${email.toLowerCase()}`)
     return this.#byRecipient.admit(recipient, 1) ? ('send' as const) : ('sent' as const)
   }

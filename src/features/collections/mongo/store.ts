@@ -50,7 +50,7 @@ export function mongoStore(documents: DocumentsHandle): Store {
       if (only === undefined) return []
       if (more.length > 0)
         throw new Problem('atomic_not_supported', {
-          detail: 'Documents outside PostgreSQL are changed one by one.',
+          detail: 'Documents outside PostgreSQL can only be changed one by one.',
         })
       const target = { documents, name: only.collection.name, effect: once && heldBy(scope, once.effect) }
       const outcome = await change(target, only.change)
@@ -117,7 +117,7 @@ async function changeExisting(
     const outcome = await tryChange(target, found, command)
     if (outcome !== undefined) return outcome
   }
-  throw new Problem('overloaded', { detail: 'Too many write the same document at once.' })
+  throw new Problem('overloaded', { detail: 'Too many requests change the same document at once.' })
 }
 
 /** @returns undefined if another writer came first */
@@ -220,7 +220,7 @@ function ensureMigrated(documents: DocumentsHandle, name: string, declared: Decl
 /** A concurrent writer stores the new form itself. */
 async function migrate(documents: DocumentsHandle, name: string): Promise<void> {
   const filter = { f: { $exists: false } }
-  const limit = LIMITS.examinedAtOnce
+  const limit = LIMITS.validationBatchSize
   for (let more = true; more; ) {
     const found = await documents.find(name, { filter, set: {}, sort: { id: 1 }, limit })
     for (const { id, d, v, created_at, updated_at } of found)

@@ -79,6 +79,6 @@ class Splitter {
 
 function lineTooLong(line: number): Problem {
   const max = LIMITS.importLineSkippedBytesMax
-  const detail = `Line ${line} has more than ${max} bytes: this is no NDJSON.`
+  const detail = `Line ${line} has more than ${max} bytes, so the body is not NDJSON.`
   return new Problem('body_too_large', { detail, members: { limit_bytes: max } })
 }

@@ -28,18 +28,19 @@ const Header = (description: string) =>
 
 export const importDocuments = workspaceOperation({
   name: 'collection.import',
-  summary: 'Create documents from lines of JSON; those whose id is there already are left as they are',
+  summary: 'Import documents from NDJSON; documents whose id exists are left unchanged',
   roles: DATA_ROLES,
   input: Input({
     name: CollectionName,
     content: Bytes(
-      'One JSON object a line. An `id` is kept, and `_owner` for service keys; what an export shows besides is passed over.',
+      'One JSON object per line. An `id` is kept, and `_owner` for service keys; other system fields of an export are ignored.',
     ),
     on_error: Type.Optional(
       Type.Unsafe<'continue' | 'stop'>(
         Type.String({
           enum: ['continue', 'stop'],
-          description: '`stop`: the first line that fails ends it, and is the reply.',
+          description:
+            'Action if a line fails. `continue`: import the other lines; `stop`: end the import and return the error. Default: `continue`.',
         }),
       ),
     ),
@@ -48,16 +49,16 @@ export const importDocuments = workspaceOperation({
         minLength: 1,
         maxLength: LIMITS.idempotencyKeyCharsMax,
         description:
-          'Lines without an id get theirs from it and from their number: the same file may come again.',
+          'Key from which lines without an id derive their ids, together with the line number, so that the same file may be sent again.',
       }),
     ),
     content_type: Header(`Media type: ${MEDIA_TYPES.join(', ')}.`),
-    content_encoding: Header('`identity` alone: what is compressed is not taken.'),
+    content_encoding: Header('Content coding: only `identity`; compressed content is refused.'),
   }),
   output: Type.Object({
-    lines: Type.Integer({ description: 'Lines that were dealt with, blank ones included.' }),
+    lines: Type.Integer({ description: 'Number of lines processed, including blank lines.' }),
     created: Type.Integer(),
-    existing: Type.Integer({ description: 'Documents whose id was there already.' }),
+    existing: Type.Integer({ description: 'Number of documents whose id existed already.' }),
     failed: Type.Integer(),
     errors: Type.Array(
       Type.Object({
@@ -66,7 +67,7 @@ export const importDocuments = workspaceOperation({
         detail: Type.String(),
         pointer: Type.Optional(Type.String()),
       }),
-      { description: `The first ${LIMITS.faultsShownMax} lines that failed.` },
+      { description: `Errors of the first ${LIMITS.faultsShownMax} lines that failed.` },
     ),
   }),
   http: {
@@ -103,10 +104,10 @@ function checkMediaType(headers: { content_type?: string; content_encoding?: str
 
 export const exportDocuments = workspaceOperation({
   name: 'collection.export',
-  summary: 'Read all documents as lines of JSON: filtered and ordered; by id where no order is given',
+  summary: 'Export all documents as NDJSON, filtered and sorted; by default, in the order of ids',
   roles: DATA_ROLES,
   input: Input({ name: CollectionName, select: Select, order: Order, filters: Filters }),
-  output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'One document a line, as GET shows it.' })),
+  output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'One document per line, as GET returns it.' })),
   http: {
     method: 'GET',
     path: '/v1/collections/{name}/export',

@@ -232,7 +232,7 @@ const alike = (a: Write | undefined, b: Write) =>
 
 function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: boolean): Step {
   const [first] = writes
-  if (first === undefined) throw new TypeError('a step has a write')
+  if (first === undefined) throw new TypeError('a step must have a write')
   const { collection, change } = first
   const table = tableOf(collection)
   const purpose = purposeOf(collection, oneOfMany)

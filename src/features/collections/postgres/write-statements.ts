@@ -301,7 +301,7 @@ function statementKind(
   if (known !== undefined) return known
   const merge: StatementKind<StatementParams>['merge'] = (items) => {
     const [first] = items
-    if (first === undefined) throw new TypeError('a merged statement has parts')
+    if (first === undefined) throw new TypeError('a merged statement must have parts')
     return build({ purpose: first.purpose, rows: `[${items.map(rowJson).join()}]` })
   }
   const kind = { merge }

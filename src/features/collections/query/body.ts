@@ -29,8 +29,12 @@ function readMember([key, value]: [string, unknown], budget: Budget, depth: numb
   if (key === '$or' || key === '$and' || key === '$not')
     return readGroup(key, value, source, budget, depth + 1)
   if (key.startsWith('$')) {
-    const hint = 'There are $or, $and and $not; a field of such a name is written in quotes.'
-    throw refusal({ ...source, code: 'filter_operator_unknown' }, `There is no ${key.slice(0, 50)}.`, hint)
+    const hint = 'Use $or, $and or $not. Write a field whose name begins with $ in quotes.'
+    throw refusal(
+      { ...source, code: 'filter_operator_unknown' },
+      `The operator ${key.slice(0, 50)} is not known.`,
+      hint,
+    )
   }
   return readTests(readPath(key, source), value, source, budget, depth)
 }
@@ -51,7 +55,7 @@ function readGroup(key: string, value: unknown, source: Source, budget: Budget, 
 /** An object in the place of a value names operators; equality with an object is spelled `{eq: {…}}`. */
 function readTests(path: Path, value: unknown, source: Source, budget: Budget, depth: number): Filter {
   const tests = isObject(value) ? Object.entries(value) : [['eq', value] as const]
-  if (tests.length === 0) throw refusal(source, 'An empty object asks nothing.')
+  if (tests.length === 0) throw refusal(source, 'An empty object is not a filter of a field.')
   const of = tests.map(([spelled, operand]) => {
     const name = spelled.replace(/^\$/, '')
     if (name !== 'not') return readTest(path, name, operand, source, budget)
@@ -73,10 +77,10 @@ function jsonOperand(value: unknown, source: Source): Operand {
   const literal = (): Literal => {
     if (value !== null) return [checkJson(value, source)]
     const hint = 'Write {"field": null}, or {"field": {"neq": null}}.'
-    throw refusal({ ...source, code: 'filter_null_operator' }, 'null stands alone.', hint)
+    throw refusal({ ...source, code: 'filter_null_operator' }, 'This operator does not accept null.', hint)
   }
   const each = () => {
-    if (!Array.isArray(value)) throw refusal(source, 'Here stands an array.')
+    if (!Array.isArray(value)) throw refusal(source, 'This operator needs an array.')
     checkElements(value, source)
     return value.map((element) => jsonOperand(element, source))
   }

@@ -28,7 +28,7 @@ export function checkJson(value: unknown, source: Source, depth = 1): Json {
   if (typeof value === 'string') checkText(value, source)
   // JSON has no infinity: serialized again it would be null.
   if (typeof value === 'number' && !Number.isFinite(value))
-    throw refusal(source, 'A number is larger than any that is kept.')
+    throw refusal(source, 'A number is larger than the largest that can be stored.')
   if (typeof value === 'object' && value !== null) checkInside(value, source, depth)
   return value as Json
 }
@@ -46,7 +46,7 @@ function checkInside(value: object, source: Source, depth: number): void {
 export function checkElements(elements: readonly unknown[], source: Source): void {
   if (elements.length <= LIMITS.filterValuesMax) return
   const detail = `A list has at most ${LIMITS.filterValuesMax} elements; this one has ${elements.length}.`
-  throw refusal({ ...source, code: 'filter_too_large' }, detail, 'Ask in several queries.')
+  throw refusal({ ...source, code: 'filter_too_large' }, detail, 'Split the query.')
 }
 
 /** The operand of a comparison with an array or an object. */
@@ -68,7 +68,7 @@ export function readParentheses(text: string, source: Source): Literal[] {
     throw refusal(source, '`in` takes a list in parentheses.', `${source.name}=in.(a,b)`)
   return elementsOf(content, source, false).map((piece) => {
     if (!piece.quoted && piece.text.includes(')'))
-      throw refusal(source, 'An element with a parenthesis is written in quotes.')
+      throw refusal(source, 'Write an element with a parenthesis in quotes.')
     return readLiteral(piece, source)
   })
 }
@@ -76,10 +76,10 @@ export function readParentheses(text: string, source: Source): Literal[] {
 /** `{a,"b,c",3}`; blanks around an element are ignored; `{}` is the empty list. */
 export function readBraces(text: string, source: Source): Piece[] {
   const content = /^\{(.*)\}$/su.exec(text)?.[1]
-  if (content === undefined) throw refusal(source, 'Here stands a list in braces: {a,"b c"}.')
+  if (content === undefined) throw refusal(source, 'Write a list in braces: {a,"b c"}.')
   return elementsOf(content.trim(), source, true).map((piece) => {
     if (!piece.quoted && (piece.text === '' || /[{}"\\]/.test(piece.text)))
-      throw refusal(source, 'An element that is empty or has braces, quotes or backslashes is quoted.')
+      throw refusal(source, 'Write an element that is empty or has braces, quotes or backslashes in quotes.')
     return piece
   })
 }

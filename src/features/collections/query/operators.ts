@@ -104,7 +104,7 @@ export function readOperator(
 
 function quantified(path: Path, name: string, quantifier: string, operand: Operand, budget: Budget): Filter {
   if (!QUANTIFIED.includes(name) || (quantifier !== 'any' && quantifier !== 'all'))
-    throw refusal(operand.source, `${QUANTIFIED.join(', ')} go with (any) or (all), nothing else does.`)
+    throw refusal(operand.source, `Only ${QUANTIFIED.join(', ')} can be combined with (any) or (all).`)
   const each = operand.each()
   // `eq(any)` is one lookup, however many values there are.
   if (name === 'eq' && quantifier === 'any') {

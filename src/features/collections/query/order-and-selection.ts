@@ -32,7 +32,7 @@ function readKeys(parts: readonly string[], source: Source): OrderKey[] {
   const names = keys.map(({ path }) => JSON.stringify(path))
   const twice = names.findIndex((name, index) => names.indexOf(name) < index)
   if (twice >= 0)
-    throw refusal(source, `${String(parts[twice]).slice(0, 50)} comes twice.`, 'Name each field once.')
+    throw refusal(source, `${String(parts[twice]).slice(0, 50)} occurs twice.`, 'Name each field once.')
   return keys
 }
 
@@ -52,7 +52,7 @@ function refuseSpellings(text: string, source: Source): void {
     const [, name, word] = pattern.exec(text) ?? []
     if (name === undefined) continue
     const written = right(name, word).slice(0, 100)
-    const hint = `Write ${written}; a field of that name in quotes: ${JSON.stringify(text.slice(0, 50))}.`
+    const hint = `Write ${written}, or write a field of that name in quotes: ${JSON.stringify(text.slice(0, 50))}.`
     throw refusal(source, `${text.slice(0, 50)} is not a key of an order.`, hint)
   }
 }
@@ -107,9 +107,13 @@ export function readSelection(
   const source: Source = { code: 'select_invalid', in: place, name: 'select' }
   const parts = typeof requested === 'string' ? commaParts(requested) : requested
   if (parts.length > LIMITS.selectFieldsMax)
-    throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields are selected.`)
+    throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields can be selected.`)
   if (parts.includes('*') && parts.length > 1)
-    throw refusal(source, '* stands alone: it selects all fields.', 'Leave select out, or name the fields.')
+    throw refusal(
+      source,
+      '* cannot be combined with fields, because it selects all fields.',
+      'Leave select out, or name the fields.',
+    )
   for (const part of parts) refuseEmbedding(part, source)
   if (parts.includes('*')) return undefined
   const tree: MutableSelection = new Map()
@@ -130,7 +134,7 @@ function refuseEmbedding(part: string, source: Source): void {
   throw refusal(
     source,
     detail,
-    `Write select=${field}; a field of that name in quotes: ${JSON.stringify(part.slice(0, 50))}.`,
+    `Write select=${field}, or write a field of that name in quotes: ${JSON.stringify(part.slice(0, 50))}.`,
   )
 }
 
@@ -140,11 +144,11 @@ export function readUnset(text: string | undefined): string[] {
   const source: Source = { code: 'validation_failed', in: 'query', name: 'unset' }
   const parts = commaParts(text)
   if (parts.length > LIMITS.selectFieldsMax)
-    throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields are taken away.`)
+    throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields can be unset.`)
   return parts.map((part) => {
     const [name, ...below] = readPath(part, source)
     if (below.length === 0 && name !== 'id' && !name.startsWith('_')) return name
-    throw refusal(source, 'It takes fields of the document itself, not of what is inside them.')
+    throw refusal(source, '`unset` accepts only top-level fields of the document, without system fields.')
   })
 }
 

@@ -96,7 +96,8 @@ export const readPath = (text: string, source: Source): Path => toPath(splitPath
 
 /** @throws Problem if a name is empty, too long, not storable, or begins with `_` and is no system field */
 export function toPath(pieces: readonly PathPiece[], source: Source): Path {
-  if (pieces.slice(0, -1).some(({ by }) => by === '->>')) throw refusal(source, 'Behind ->> no path goes on.')
+  if (pieces.slice(0, -1).some(({ by }) => by === '->>'))
+    throw refusal(source, 'A path cannot continue after ->>.')
   const names = pieces.map(({ text }) => text)
   const [first, ...rest] = names
   if (first === undefined || names.includes('')) throw refusal(source, 'A field name is empty.')
@@ -104,7 +105,7 @@ export function toPath(pieces: readonly PathPiece[], source: Source): Path {
     throw refusal(source, `A path has at most ${LIMITS.pathDepthMax} names.`)
   for (const name of names) checkName(name, source)
   if (first.startsWith('_') && !(SYSTEM_FIELDS.has(first) && rest.length === 0)) {
-    throw refusal(source, `Of the names that begin with _ there are ${[...SYSTEM_FIELDS].join(', ')}.`)
+    throw refusal(source, `The only fields that begin with _ are ${[...SYSTEM_FIELDS].join(', ')}.`)
   }
   return [first, ...rest]
 }
@@ -117,8 +118,9 @@ function checkName(name: string, source: Source): void {
 
 /** @throws Problem if a text contains characters that no stored text can contain */
 export function checkText(text: string, source: Source): void {
-  if (text.includes('\u0000')) throw refusal(source, 'It holds a NUL character, which no document does.')
-  if (/\p{Surrogate}/u.test(text)) throw refusal(source, 'It holds half a surrogate pair.')
+  if (text.includes('\u0000'))
+    throw refusal(source, 'The text contains a NUL character, which documents cannot contain.')
+  if (/\p{Surrogate}/u.test(text)) throw refusal(source, 'The text contains an unpaired surrogate.')
 }
 
 const QUOTED = /^"((?:[^"\\]|\\.)*)"$/su
@@ -150,7 +152,7 @@ export function readLiteral({ text, quoted }: Piece, source: Source): Literal {
 function rounded(text: string, source: Source): Problem {
   const written = text.slice(0, 50)
   const detail = `${written} is an integer beyond 2^53 and would be rounded.`
-  return refusal({ ...source, code: 'number_unsafe' }, detail, `The text is written in quotes: "${written}".`)
+  return refusal({ ...source, code: 'number_unsafe' }, detail, `Write the text in quotes: "${written}".`)
 }
 
 export class Budget {

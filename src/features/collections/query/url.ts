@@ -66,7 +66,7 @@ function refuseMisspelt(key: string, text: string, source: Source): void {
   const isRelation = RELATIONS.has(key)
   const meant = Object.hasOwn(FOREIGN, key) ? FOREIGN[key] : nearest(key, PARAMETERS)
   if (!isRelation && meant === undefined) return
-  const detail = isRelation ? ' Relations are not there yet: ask for each document by its id.' : ''
+  const detail = isRelation ? ' Relations are not supported. Read each document by its id.' : ''
   const field = `A filter of a field of that name has an operator: ${key.slice(0, 50)}=eq.${text.slice(0, 50)}`
   const hint = meant === undefined ? field : `Did you mean ${meant}? ${field}`
   throw refusal(
@@ -246,7 +246,11 @@ class GroupReader {
 
   #noPath(): Error {
     const detail = `At ${this.#at} there should be a field. not, and the name of an operator, are none without quotes.`
-    return refusal(this.#source, detail, '"eq".eq.1 is the field eq; not stands behind a field: a.not.eq.1')
+    return refusal(
+      this.#source,
+      detail,
+      'Write "eq".eq.1 for a field named eq, and a.not.eq.1 to negate an operator.',
+    )
   }
 
   #noOperator(key: Key, pieces: readonly PathPiece[]): Error {

@@ -27,9 +27,9 @@ const RightsSchema = Type.Object(
 const LookupSchema = Type.Object(
   {
     collection: CollectionName,
-    field: Type.String({ description: 'Whose values are listed.' }),
+    field: Type.String({ description: 'Field whose values are listed.' }),
     filter: Type.Record(Type.String(), Type.Unknown(), {
-      description: 'The documents that are read, such as `{"user": "$user.id"}`.',
+      description: 'Filter of the documents to read, such as `{"user": "$user.id"}`.',
     }),
   },
   { additionalProperties: false },
@@ -45,14 +45,14 @@ export const Access = Type.Object(
         additionalProperties: false,
         maxProperties: LIMITS.ruleLookupsMax,
         description:
-          'Lists of values for rules, as `$lookups.<name>`: a field of the documents of another collection.',
+          'Lists of values that rules use as `$lookups.<name>`; each is read from a field of another collection.',
       }),
     ),
   },
   {
     additionalProperties: false,
     description:
-      'What anon keys and users may do: `true`, `false`, or a filter with `$user.id`, `$user.email`, `$user.claims.<name>`, `$lookups.<name>` and `$now`. Whatever it does not name is closed. Without any `access`, users may do nothing, and anon keys read if the setting `anon.collections` of the workspace is `read` (default `none`).',
+      'Rights of anon keys and users: each is `true`, `false`, or a filter with `$user.id`, `$user.email`, `$user.claims.<name>`, `$lookups.<name>` and `$now`. A right that is not named is denied. Without any `access`, users have no rights, and anon keys read only if the setting `anon.collections` of the workspace is `read`.',
   },
 )
 export type Access = Static<typeof Access>

@@ -54,9 +54,11 @@ function checkRule(
 ): void {
   const variables = variablesOf(rule)
   if (right !== 'update' && variables.some(([kind]) => kind === 'old'))
-    throw ruleProblem('$old is for update, which alone has a document before.')
+    throw ruleProblem('$old can be used only in a rule for update.')
   if (role === 'anon' && variables.some(([kind]) => kind !== 'now' && kind !== 'old'))
-    throw ruleProblem('An anon key has no user: of the variables, it can use $now and $old alone.')
+    throw ruleProblem(
+      'A rule for anon keys can use only the variables $now and $old, because an anon key has no user.',
+    )
   for (const [kind, name = ''] of variables) if (kind === 'lookups') checkLookupName(ownName(name), declared)
   const old = variables.flatMap(([kind, name = '']): Path[] => (kind === 'old' ? [[name]] : []))
   checkFieldsOf([...fieldsOf(rule), ...old], declared)
@@ -83,7 +85,7 @@ function checkLookup({ collection, field, rule }: Lookup, declared: Declaration 
   if (declared === undefined)
     throw ruleProblem(`The collection ${collection} is not declared in this workspace.`)
   if (variablesOf(rule).some(([kind]) => kind === 'lookups' || kind === 'old'))
-    throw ruleProblem('The filter of a lookup uses no other lookup, and no $old.')
+    throw ruleProblem('The filter of a lookup cannot use another lookup or $old.')
   checkFieldsOf([field, ...fieldsOf(rule)], declared)
   checkTypes(rule, declared)
   checkPatterns(rule)
@@ -144,7 +146,7 @@ export function rulesWithoutTests(declared: Declaration): DeclarationWarning[] {
     Object.entries(declared.rules[role]).flatMap(([right, rule]) => {
       const decided = typeof rule === 'object' ? constantOf(rule) : undefined
       if (decided === undefined) return []
-      const detail = `It has no test and admits ${decided ? 'every' : 'no'} document: write ${decided}.`
+      const detail = `The rule has no test and admits ${decided ? 'every' : 'no'} document: write ${decided}.`
       return [{ pointer: `/access/${role}/${right}`, detail }]
     }),
   )
@@ -156,7 +158,7 @@ export function rulesWithoutTests(declared: Declaration): DeclarationWarning[] {
  */
 export function openRules({ access, rules }: Declaration, isOpen: boolean): DeclarationWarning[] {
   if (rules.anon.read === undefined) {
-    const detail = `Everybody with an anon key of the workspace reads every document: the declaration has no \`access\`, and the setting anon.collections is "read". Add \`"access": {"anon": {"read": false}}\` to close it.`
+    const detail = `Every anon key of the workspace can read every document: the declaration has no \`access\`, and the setting anon.collections is "read". Add \`"access": {"anon": {"read": false}}\` to close it.`
     return isOpen ? [{ pointer: '/access', detail }] : []
   }
   const found: DeclarationWarning[] = []
@@ -185,7 +187,7 @@ export function rulesOfWholeLookups(declared: Declaration): DeclarationWarning[]
       const names = typeof rule === 'object' ? [...new Set(wholeLookupsOf(rule))] : []
       return names.map((name) => ({
         pointer: `/access/${role}/${right}`,
-        detail: `It needs the whole list $lookups.${ownName(name)}. For a user with more than ${LIMITS.ruleLookupValuesMax} values there, the test matches no document.`,
+        detail: `The rule needs the whole list $lookups.${ownName(name)}. For a user with more than ${LIMITS.ruleLookupValuesMax} values there, the test matches no document.`,
       }))
     }),
   )

@@ -1,7 +1,7 @@
 /** Explains to an admin which rule decides about a document for an anon key or a user, test by test. */
 
 import Type, { type Static } from 'typebox'
-import { enterWorkspace } from '../../../access/access.ts'
+import { openWorkspaceScope } from '../../../access/access.ts'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid } from '../../../core/ids.ts'
@@ -34,39 +34,39 @@ const As = Type.Union(
       { additionalProperties: false },
     ),
   ],
-  { description: '`"anon"`, or a user: `{"id", "email", "claims"}`, whom nobody needs to have.' },
+  { description: 'Caller: `"anon"`, or a user as `{"id", "email", "claims"}`. The user need not exist.' },
 )
 
 const Test = Type.Object({
-  test: Type.Record(Type.String(), Type.Unknown(), { description: 'As the rule spells it.' }),
-  negated: Type.Boolean({ description: 'Whether it stands below a `$not`.' }),
-  holds: Type.Boolean({ description: 'Negation included.' }),
+  test: Type.Record(Type.String(), Type.Unknown(), { description: 'Test as written in the rule.' }),
+  negated: Type.Boolean({ description: 'True if the test is below a `$not`.' }),
+  holds: Type.Boolean({ description: 'True if the test holds, with any negation applied.' }),
   unknown: Type.Optional(
-    Type.String({ description: 'Why it cannot be told whether the test holds; `holds` is then false.' }),
+    Type.String({ description: 'Reason why the test cannot be decided; `holds` is then `false`.' }),
   ),
 })
 
 const Explanation = Type.Object({
-  allowed: Type.Boolean({ description: 'True only if `decision` is `allowed`.' }),
+  allowed: Type.Boolean({ description: 'True if `decision` is `allowed`.' }),
   decision: Type.Enum(['allowed', 'denied', 'depends'], {
     description:
-      '`depends`: an update whose rule compares with `$old` is decided when its result is known; send it as `document`.',
+      'Decision of the rule. `depends`: an update whose rule compares with `$old` can be decided only with its result; send it as `document`.',
   }),
   reason: Type.String({
-    description: 'One sentence: it names the rule that decides and, for `depends`, the input to send.',
+    description: 'One sentence that names the rule that decides and, for `depends`, the input to send.',
   }),
   decided_by: Type.String({
     description:
-      '`access.user.update`, the setting `anon.collections`, or `default`: what nobody declares is closed.',
+      'Rule or setting that decides: `access.user.update`, the setting `anon.collections`, or `default`: access is denied unless declared.',
   }),
   rule: Type.Union([Type.Boolean(), Type.Record(Type.String(), Type.Unknown())]),
-  tests: Type.Array(Test, { description: 'Of a filter: each test, in the order of the rule.' }),
+  tests: Type.Array(Test, { description: 'Tests of a filter, in the order of the rule.' }),
 })
 type Explanation = Static<typeof Explanation>
 
 export const explainAccess = adminOperation({
   name: 'collection.explain',
-  summary: 'Explain which rule decides about a document for an anon key or a user',
+  summary: 'Explain which access rule decides on a document for an anon key or a user',
   roles: ADMINS,
   reads: true,
   input: Input({
@@ -77,7 +77,8 @@ export const explainAccess = adminOperation({
     id: Type.Optional(Ref('document')),
     document: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
-        description: 'For `create` the new document; for `update` the result, with all of its fields.',
+        description:
+          'Document to decide on: for `create` the new document, for `update` the result with all of its fields.',
       }),
     ),
   }),
@@ -108,7 +109,7 @@ async function workspaceOf(scope: AdminScope, id: string): Promise<WorkspaceScop
     'workspace',
     sql`select w.tenant_id as "tenantId", w.id as "workspaceId" from workspaces w where w.id = ${id} and ${ACTIVE}`,
   )
-  return enterWorkspace(scope, ref)
+  return openWorkspaceScope(scope, ref)
 }
 
 type RuleActor = Pick<Actor, 'user' | 'lookups'> & { readonly role: 'anon' | 'user' }
@@ -130,8 +131,7 @@ function created(actor: RuleActor, document: Record<string, unknown> | undefined
 
 /** @throws Problem `validation_failed` without an id, `not_found` */
 async function documentAt(scope: WorkspaceScope, name: string, id: string | undefined): Promise<Stored> {
-  if (id === undefined)
-    throw new Problem('validation_failed', { detail: 'Send the id of the document that it is about.' })
+  if (id === undefined) throw new Problem('validation_failed', { detail: 'Send the id of the document.' })
   if (!isUuid(id)) throw documentNotFound()
   const [stored] = await withCollection(scope, name, ['read'], ({ store, collection }) =>
     store.read(scope, [{ collection, id }]),

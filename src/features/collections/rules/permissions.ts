@@ -12,7 +12,7 @@ import type { Permission, Permissions, Readers, Right } from './access.ts'
 import { bindRule } from './bind-rule.ts'
 
 /** For service keys and the platform itself. */
-export const EVERYTHING: Permissions = { read: true, create: true, update: true, delete: true }
+export const ALL_RIGHTS: Permissions = { read: true, create: true, update: true, delete: true }
 const NO_PERMISSION: Permissions = { read: false, create: false, update: false, delete: false }
 
 /** Keys of services and admins are not restricted. Users have what the declaration grants, anon keys also what the workspace's settings do. */
@@ -21,7 +21,7 @@ export function permissionsOf(
   declared: Declaration | undefined,
   { collections }: Pick<AnonSettings, 'collections'>,
 ): Permissions {
-  if (!isPublicRole(role)) return EVERYTHING
+  if (!isPublicRole(role)) return ALL_RIGHTS
   const usual = role === 'anon' ? { ...NO_PERMISSION, read: collections === 'read' } : NO_PERMISSION
   if (declared === undefined) return usual
   const caller = { user, lookups, now: new Date() }
@@ -101,7 +101,7 @@ export function requireRights(
     detail: isDeclared
       ? `The rule access.user.${right} of ${name} gives you no document.`
       : `Users may not ${right} documents of ${name}.`,
-    hint: `The declaration of a collection lets them: "access": {"user": {"${right}": …}}.`,
+    hint: `The declaration of the collection can allow it: "access": {"user": {"${right}": …}}.`,
   })
 }
 

@@ -88,7 +88,7 @@ export function variableIn(text: unknown): Variable | undefined {
   const near = nearest(text, NAMES)
   throw ruleProblem(
     `There is no variable ${text.slice(0, 100)}${near === undefined ? '' : `; did you mean ${near}?`}`,
-    `There are ${NAMES.join(', ')}. A text that begins with a dollar sign is written with two.`,
+    `The variables are ${NAMES.join(', ')}. Write a text that begins with a dollar sign with two of them.`,
   )
 }
 
@@ -155,7 +155,7 @@ class RuleReader {
     if (operator === undefined)
       throw ruleProblem(
         `${field.slice(0, 100)}: ${name.slice(0, 50)} takes no variable.`,
-        `${OPERATORS.join(', ')} do.`,
+        `Use one of ${OPERATORS.join(', ')}.`,
       )
     checkOperand(field, operand)
     const path = readPath(field, { code: 'filter_invalid', in: 'body', name: field })
@@ -175,7 +175,7 @@ function checkOperand(field: string, operand: unknown): void {
   for (const value of values) {
     if (typeof value === 'object' && hasDollar(value))
       throw ruleProblem(
-        `${field.slice(0, 100)}: a variable stands alone or in a list, not inside of a value.`,
+        `${field.slice(0, 100)}: a variable must be a whole value or an element of a list, not a part of a value.`,
       )
     variableIn(value)
   }

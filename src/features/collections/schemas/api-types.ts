@@ -21,12 +21,12 @@ const FieldNames = Type.Array(Type.String(), {
 const RequestedIndexList = Type.Array(Type.Object({ fields: FieldNames }, { additionalProperties: false }), {
   maxItems: LIMITS.indexesMax,
   description:
-    'Declared scalar fields, in the order in which they are compared: `[{"fields": ["status", "score"]}]`.',
+    'Indexes on declared scalar fields, in the order of comparison: `[{"fields": ["status", "score"]}]`.',
 })
 const RequestedUnique = Type.Array(FieldNames, {
   maxItems: LIMITS.indexesMax,
   description:
-    'Declared scalar fields that no two documents have the same of: `[["email"]]`. Null and missing differ from everything.',
+    'Declared scalar fields whose values must be unique: `[["email"]]`. `null` and missing values never conflict.',
 })
 
 /** As a declaration shows it. */
@@ -35,7 +35,7 @@ export const IndexState = Type.Object({
   fields: Type.Array(Type.String()),
   unique: Type.Boolean(),
   state: Type.Union([Type.Literal('building'), Type.Literal('ready'), Type.Literal('failed')]),
-  reason: Type.Optional(Type.String({ description: 'Why it could not be made.' })),
+  reason: Type.Optional(Type.String({ description: 'Reason why the index could not be built.' })),
 })
 
 export interface Index extends Static<typeof IndexState> {
@@ -76,7 +76,7 @@ export function checkIndexes(
   if (mode !== 'enforce')
     throw indexProblem(
       'indexes',
-      'indexes and unique need mode enforce: elsewhere a value may not have the type of its column',
+      'indexes and unique need mode enforce: in other modes a value may have another type than its column',
     )
   if (definitions.length > LIMITS.indexesMax)
     throw indexProblem(
@@ -90,11 +90,7 @@ export function checkIndexes(
   if (inMongo)
     throw new Problem('not_supported', {
       detail:
-        `Documents of this store are in MongoDB, in one collection for all tenants: it takes 64 indexes in all, and
-        a tenant's own would not be checked by anybody. Declare the store relational.`.replaceAll(
-          /\s+/g,
-          ' ',
-        ),
+        'Documents of this store are in MongoDB, in one collection for all tenants, which cannot have indexes of one tenant. Declare the store relational.',
     })
 }
 
@@ -150,10 +146,11 @@ function columnOf(field: string, columns: readonly TableColumn[]): string {
 export const Store = Type.Union([Type.Literal('relational'), Type.Literal('document')])
 export const Mode = Type.Union([Type.Literal('off'), Type.Literal('warn'), Type.Literal('enforce')], {
   description:
-    'What becomes of a document that does not fit: refused (enforce), stored and told of (warn), nothing.',
+    'Action for a document that does not match the schema. `enforce`: reject it; `warn`: store it with a warning; `off`: ignore the mismatch.',
 })
 export const JsonSchema = Type.Record(Type.String(), Type.Unknown(), {
-  description: 'JSON Schema 2020-12 of the fields of a document; references only to its own `#/$defs/…`.',
+  description:
+    'JSON Schema 2020-12 of the fields of a document; references may point only to its own `#/$defs/…`.',
 })
 
 /** Members that may be left out when a collection is declared, and all that may change later. */
@@ -174,11 +171,13 @@ export const Schema = Type.Object({
   mode: Mode,
   access: Access,
   indexes: Type.Array(IndexState),
-  revision: Type.Integer({ description: 'Grows by one with every change.' }),
+  revision: Type.Integer({
+    description: 'Revision of the declaration, incremented by one with every change.',
+  }),
   warnings: Type.Optional(
     Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
       description:
-        'After a change: what it leaves open, rules without a test, and rules that no index serves.',
+        'Warnings about a change: access that it leaves open, rules without a test, and rules that no index serves.',
     }),
   ),
   created_at: Time,

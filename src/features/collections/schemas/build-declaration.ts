@@ -138,7 +138,7 @@ async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<v
     const [violation] = isPending(found) ? await evaluateInThread(scope, found, budget) : found
     await budget.yield()
     if (violation === undefined) continue
-    const detail = `does not fit its property: ${violation.detail}`
+    const detail = `does not match its property: ${violation.detail}`
     errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}/default`, detail })
   }
   if (errors.length > 0) {

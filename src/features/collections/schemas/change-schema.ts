@@ -1,6 +1,6 @@
 /** Changes a declaration that has documents: validates them first, then alters the table in one transaction. */
 
-import { enterWorkspace } from '../../../access/access.ts'
+import { openWorkspaceScope } from '../../../access/access.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { documentsOf, hasDocumentStore } from '../../../access/scope-services.ts'
@@ -15,11 +15,11 @@ import { evaluateInThread } from '../enforce-schema.ts'
 import { mongoStore } from '../mongo/store.ts'
 import { postgresStore } from '../postgres/store.ts'
 import { ALL, BY_ID, type Filter } from '../query/filter.ts'
-import { EVERYTHING } from '../rules/permissions.ts'
+import { ALL_RIGHTS } from '../rules/permissions.ts'
 import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
 import { type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
-import { DECLARATION, type DeclarationRow, memoKey, toDeclaration } from './declaration-cache.ts'
+import { cacheKey, DECLARATION, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
 import { evaluateDocument, isPending, type Violation } from './evaluate-schema.ts'
 import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './index-build.ts'
 import { isCompatible } from './is-compatible.ts'
@@ -72,7 +72,7 @@ export async function changeSchema(
     const retryFailed = change.indexes !== undefined || change.unique !== undefined
     const built = await buildDeclaration(scope, request, { ...row, retryFailed })
     const changed = await tryChange(scope, row, request, built)
-    if (changed !== undefined) invalidate(scope, refOf(row), memoKey(row.collection))
+    if (changed !== undefined) invalidate(scope, refOf(row), cacheKey(row.collection))
     return changed
   })
 }
@@ -88,7 +88,7 @@ async function tryChange(
   const scan = new ExistingDocumentsScan(row, built.prepared)
   try {
     const mark = needsValidation(row, built, mode)
-      ? await validateExisting(enterWorkspace(scope, ref), scan)
+      ? await validateExisting(openWorkspaceScope(scope, ref), scan)
       : undefined
     return await scope.transaction(async (transaction) => {
       // Locks the row before the table, in the order of schema.delete.
@@ -96,7 +96,7 @@ async function tryChange(
         sql`select id from schemas where id = ${row.id} and revision = ${row.revision} for update`,
       )
       if (locked === undefined) return undefined
-      if (mark !== undefined) await validateConcurrent(enterWorkspace(transaction, ref), scan, mark)
+      if (mark !== undefined) await validateConcurrent(openWorkspaceScope(transaction, ref), scan, mark)
       await transaction.row(sql`
         select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(built.schema)}::jsonb,
           ${mode}, ${JSON.stringify(built.columns)}::jsonb, ${JSON.stringify(built.indexes)}::jsonb,
@@ -132,7 +132,7 @@ async function validateExisting(scope: WorkspaceScope, scan: ExistingDocumentsSc
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const next = await scan.mark(scope)
     const ids = await scan.writtenSince(scope, mark)
-    if (ids.length < LIMITS.examinedWhileLockedMax) break
+    if (ids.length < LIMITS.validatedUnderLockMax) break
     await scan.validateIds(scope, ids)
     mark = next
   }
@@ -170,7 +170,7 @@ function checkRevision({ revision }: Row, known: number | undefined): void {
   if (known === undefined || known === revision) return
   throw new Problem('conflict', {
     detail: `The declaration is at revision ${revision}, not ${known}.`,
-    hint: 'Read it again, then retry.',
+    hint: 'Read the declaration again, then retry.',
   })
 }
 
@@ -206,7 +206,7 @@ class ExistingDocumentsScan {
   constructor(row: Row, schema: Prepared) {
     const declared = toDeclaration(row)
     const readers = { anon: false, user: false }
-    this.#collection = { name: row.collection, declared, permissions: EVERYTHING, readers }
+    this.#collection = { name: row.collection, declared, permissions: ALL_RIGHTS, readers }
     this.#table = sql`tenon_data.${Sql.identifier(row.relation)}`
     this.#isDocumentStore = row.store === 'document'
     this.#schema = schema
@@ -256,7 +256,7 @@ class ExistingDocumentsScan {
 
   async #validatePages(scope: WorkspaceScope, filter: Filter): Promise<void> {
     const store = this.#store(scope)
-    const limit = LIMITS.examinedAtOnce
+    const limit = LIMITS.validationBatchSize
     let last: string | undefined
     do {
       const after = last === undefined ? {} : { after: [last] }
@@ -283,7 +283,7 @@ class ExistingDocumentsScan {
 
   #throwInvalid(): void {
     if (this.#invalid.length === 0) return
-    const detail = `Of ${this.#examined} documents examined, ${this.#invalid.length} do not fit the new schema.`
+    const detail = `${this.#invalid.length} of ${this.#examined} examined documents do not match the new schema.`
     const members = { examined: this.#examined, offending: this.#invalid }
     throw new Problem('schema_incompatible', { detail, members })
   }
@@ -303,5 +303,5 @@ function costlyAsViolation(error: unknown): readonly Pick<Violation, 'pointer' |
 const tooManyDocuments = (examined: number) =>
   new Problem('query_timeout', {
     detail: `${examined} documents were examined within ${LIMITS.examinationMs / 1_000} s, and there are more. Nothing was changed.`,
-    hint: 'A change that surely takes every document needs no examination: see docs/schemas.md.',
+    hint: 'Make a compatible change, which examines no documents (docs/schemas.md).',
   })

@@ -9,7 +9,7 @@ import type { SchemaObject } from './schema-language.ts'
 
 export const CollectionName = Type.String({
   pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,62}$',
-  description: 'Letters, digits, `_` and `-`, not beginning with a digit, at most 63.',
+  description: 'Name of the collection: at most 63 letters, digits, `_` and `-`, the first a letter or `_`.',
 })
 
 export type Scalar = 'string' | 'integer' | 'number' | 'boolean'
@@ -104,7 +104,7 @@ export function columnsOf(
 
 const columnsExhausted = () =>
   new Problem('state_conflict', {
-    detail: `The collection's table has had ${LIMITS.tableColumnsEverMax} columns in its life, which is all that it takes.`,
+    detail: `The table of the collection has had ${LIMITS.tableColumnsEverMax} columns, the maximum for its lifetime.`,
     hint: 'Declare another collection, and copy the documents.',
   })
 

@@ -1,7 +1,7 @@
 /** Reads the declaration of a collection and caches it for a few seconds. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { memo } from '../../../access/scope-cache.ts'
+import { cached } from '../../../access/scope-cache.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { type Access, type AccessRules, readAccess } from '../rules/access.ts'
 import type { Index } from './api-types.ts'
@@ -31,7 +31,7 @@ export interface Declaration {
   readonly defaults: Defaults
 }
 
-export const memoKey = (collection: string) => `schema/${collection}`
+export const cacheKey = (collection: string) => `schema/${collection}`
 
 /** The row of a declaration, as `DECLARATION` selects it. */
 export interface DeclarationRow
@@ -56,7 +56,7 @@ export function toDeclaration(row: DeclarationRow): Declaration {
 
 /** @returns undefined if the collection is not declared */
 export function declarationOf(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
-  return memo(scope, memoKey(collection), async () => {
+  return cached(scope, cacheKey(collection), async () => {
     const row = await scope.row<DeclarationRow & { readonly bytes: number }>(sql`
       select ${DECLARATION}, octet_length(schema::text) as bytes from schemas where collection = ${collection}`)
     if (row === undefined) return { value: undefined, bytes: 0 }

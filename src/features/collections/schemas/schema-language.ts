@@ -270,8 +270,8 @@ class Builder {
     const name = unescaped(reference.slice('#/$defs/'.length))
     const known = this.#targets.get(name)
     if (known !== undefined) return known
-    if (!Object.hasOwn(this.#defs, name)) throw invalid(`${reference} leads nowhere.`)
-    if (this.#building.has(name)) throw invalid(`${reference} leads in a circle, which is not taken.`)
+    if (!Object.hasOwn(this.#defs, name)) throw invalid(`${reference} does not refer to a schema.`)
+    if (this.#building.has(name)) throw invalid(`${reference} refers to itself, which is not supported.`)
     this.#building.add(name)
     const built = this.build(this.#defs[name] as Schema)
     this.#building.delete(name)

@@ -20,7 +20,7 @@ import { CollectionName } from '../document.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-types.ts'
 import { buildDeclaration } from './build-declaration.ts'
 import { changeSchema, withWarnings } from './change-schema.ts'
-import { memoKey } from './declaration-cache.ts'
+import { cacheKey } from './declaration-cache.ts'
 import { outcomeOf, startBuilding } from './index-build.ts'
 
 export const createSchema = adminOperation({
@@ -70,7 +70,7 @@ export const createSchema = adminOperation({
       if (row === undefined) throw await notCreated(inside, input.workspace_id)
       return withWarnings(row as Schema, built)
     })
-    invalidate(scope, refOf(created), memoKey(created.collection))
+    invalidate(scope, refOf(created), cacheKey(created.collection))
     return created
   },
 })
@@ -101,7 +101,7 @@ async function notCreated(scope: AdminScope, workspaceId: string): Promise<Probl
   const inactive = await findInactiveReason(scope, workspaceId)
   if (inactive !== undefined) return inactive
   const limit = LIMITS.schemasPerWorkspaceMax
-  const detail = `The workspace has ${limit} declared collections, which is all it may have.`
+  const detail = `The workspace has ${limit} declared collections, which is the maximum.`
   return new Problem('quota_exceeded', { detail, members: { quota: 'schemas', limit, used: limit } })
 }
 
@@ -135,7 +135,7 @@ export const listSchemas = adminOperation({
 
 export const deleteSchema = adminOperation({
   name: 'schema.delete',
-  summary: 'Withdraw the declaration of an empty collection',
+  summary: 'Delete the declaration of an empty collection',
   roles: ADMINS,
   input: Input({ id: Ref('schema') }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
@@ -150,17 +150,20 @@ export const deleteSchema = adminOperation({
         throw refusal(error) === 'has_documents' ? notEmpty() : error
       })
     if (deleted?.dropped !== true) throw notFound('schema')
-    invalidate(scope, refOf(schema), memoKey(schema.collection))
+    invalidate(scope, refOf(schema), cacheKey(schema.collection))
     return { id, deleted: true as const }
   },
 })
 
 const notEmpty = () =>
-  new Problem('state_conflict', { detail: 'The collection has documents.', hint: 'Delete them first.' })
+  new Problem('state_conflict', {
+    detail: 'The collection has documents.',
+    hint: 'Delete the documents first.',
+  })
 
 export const updateSchema = adminOperation({
   name: 'schema.update',
-  summary: 'Change the declaration of a collection; what is not named stays',
+  summary: 'Update the declaration of a collection; absent members do not change',
   roles: ADMINS,
   input: Input({
     id: Ref('schema'),
@@ -170,7 +173,10 @@ export const updateSchema = adminOperation({
     schema: Type.Optional(JsonSchema),
     ...Changeable,
     revision: Type.Optional(
-      Type.Integer({ minimum: 0, description: 'The revision that is changed; another one is a conflict.' }),
+      Type.Integer({
+        minimum: 0,
+        description: 'Revision that the change is based on; any other current revision is a conflict.',
+      }),
     ),
     wait: Wait,
   }),

@@ -5,9 +5,9 @@ import type { Mailer } from '../../../infra/mail/mail.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
-  behindSeen,
-  findInTurn,
-  seenWorkspaces,
+  findRoundRobin,
+  nextCursor,
+  workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
 import { mailApprovers } from './mail-approvers.ts'
@@ -20,7 +20,7 @@ export function approvalMails(mailer: Pick<Mailer, 'send'>): BackgroundTask<stri
     name: 'approval mails',
     pollMs: mailPollMs,
     atOnce: mailsAtOnce,
-    find: findInTurn(dueMails, (row) => row.id),
+    find: findRoundRobin(dueMails, (row) => row.id),
     run: async ({ scope, isActive }, id) => {
       if (isActive) await mailApprovers(scope, id, (mail) => mailer.send(mail))
     },
@@ -32,7 +32,7 @@ export function approvalMails(mailer: Pick<Mailer, 'send'>): BackgroundTask<stri
  * mail is sent, it is due again.
  */
 const dueMails = (after: string, limit: number) => sql`
-  with recursive ${seenWorkspaces(workspaceWith(sql`approvals where mail_due_at is not null`), after, workspacesSeenMax)}, due as materialized (
+  with recursive ${workspacePage(workspaceWith(sql`approvals where mail_due_at is not null`), after, workspacesSeenMax)}, due as materialized (
     select r.* from seen
       join workspaces w on w.id = seen.workspace_id and w.state = 'active'
       join tenants t on t.id = w.tenant_id and t.state = 'active'
@@ -50,4 +50,4 @@ const dueMails = (after: string, limit: number) => sql`
     from free where a.tenant_id = free.tenant_id and a.workspace_id = free.workspace_id and a.id = free.id
     returning a.tenant_id, a.workspace_id, a.id
   )
-  select taken.*, behind from (${behindSeen(workspacesSeenMax)}) reached left join taken on true`
+  select taken.*, behind from (${nextCursor(workspacesSeenMax)}) reached left join taken on true`

@@ -1,8 +1,8 @@
 /** Records approvals together with their steps: what is asked, the decisions, and the outcome. */
 
 import { createHash } from 'node:crypto'
+import type { StepUpdate } from '../../../core/execution.ts'
 import { seededIds, typeId, uuidOf } from '../../../core/ids.ts'
-import type { StepUpdate } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 
 /** The id of an approval follows from its execution and step, so that a repeated record writes the same row. */
@@ -30,7 +30,7 @@ export function recordApprovals(
 }
 
 /** The status of an approval as that of its step says. */
-function outcomeOf({ status, answer, error }: StepUpdate): string {
+function outcomeOf({ status, result: answer, error }: StepUpdate): string {
   if (status === 'running') return 'open'
   const { approved, deadline_passed: isLate } = (answer ?? {}) as Record<string, unknown>
   const { type = '' } = (error ?? {}) as { type?: string }

@@ -9,28 +9,30 @@ export const APPROVAL_STATUSES = ['open', 'approved', 'rejected', 'expired', 'ca
 export const Approval = Type.Object({
   id: Id('apr'),
   execution_id: Id('run'),
-  flow: Type.String({ description: 'The name of the flow.' }),
-  step: Type.String({ description: 'The name of the task.' }),
+  flow: Type.String({ description: 'Name of the flow.' }),
+  step: Type.String({ description: 'Name of the task.' }),
   title: Type.Union([Type.String(), Type.Null()]),
-  form: Type.Unknown({ description: 'JSON Schema of `form` in a decision; null if there is none.' }),
+  form: Type.Unknown({ description: 'JSON Schema of `form` in a decision. `null`: no form.' }),
   data: Type.Unknown({
     description:
-      'The data under decision, secrets masked; null if they are larger than 64 KiB, or were changed by hand.',
+      'Data to decide on, with secrets masked. `null`: they are larger than 64 KiB, or were changed by hand.',
   }),
   approvers: Type.Array(Type.String(), {
     description: 'Subjects, e-mail addresses, `role:…` and `group:…` that may decide.',
   }),
   excluded: Type.Array(Type.String(), {
-    description: 'Subjects that may not: they started the execution or changed its data (`fourEyes`).',
+    description:
+      'Subjects that may not decide, because they started the execution or changed its data (`fourEyes`).',
   }),
-  quorum: Type.Integer({ description: 'How many must approve.' }),
+  quorum: Type.Integer({ description: 'Number of approvals that are required.' }),
   status: Type.Union(APPROVAL_STATUSES.map((status) => Type.Literal(status))),
   reopened: Type.Boolean({
-    description: 'The data were changed by hand after it had been approved, so it is asked for again.',
+    description:
+      'True if the approval is requested again because the data were changed by hand after it had been given.',
   }),
   decisions: Type.Array(Type.Unknown(), {
     description:
-      '`{by, as?, created_by?, approved, at, form?, comment?}`; `created_by` made the deciding account, key or client.',
+      'Decisions, each `{by, as?, created_by?, approved, at, form?, comment?}`; `created_by` is the subject that created the deciding account, key or client.',
   }),
   asked_at: Time,
   deadline_at: OptionalTime,

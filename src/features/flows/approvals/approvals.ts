@@ -27,7 +27,12 @@ export const listApprovals = previewOperation({
   input: Input({
     ...PageInput,
     ws: Ws,
-    mine: Type.Optional(Type.Boolean({ description: 'Only those that the caller may decide now.' })),
+    mine: Type.Optional(
+      Type.Boolean({
+        description:
+          'True if only the approvals that the caller may decide now are listed. Default: `false`.',
+      }),
+    ),
     status: Type.Optional(Type.Union(APPROVAL_STATUSES.map((status) => Type.Literal(status)))),
   }),
   output: PageOf(Approval),
@@ -57,7 +62,7 @@ export const decideApproval = previewOperation({
     ws: Ws,
     id: Ref('approval'),
     approved: Type.Boolean(),
-    form: Type.Optional(Type.Unknown({ description: 'The fields of the form.' })),
+    form: Type.Optional(Type.Unknown({ description: 'Fields of the form of the approval.' })),
     comment: Type.Optional(Type.String({ maxLength: 2_000 })),
   }),
   output: Approval,

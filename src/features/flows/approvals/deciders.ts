@@ -98,7 +98,7 @@ const REFUSALS = {
   }),
   decided: (by: string) => ({
     detail: `\`${by}\` may not decide: a person who can act as it, or could, has decided already, under another name.`,
-    hint: 'Another approver decides.',
+    hint: 'Ask another approver to decide.',
   }),
   unconfirmed: (by: string) => ({
     detail: `\`${by}\` may not decide yet: a person who has started the execution made, reset or regrouped its account, or an admin did after this was asked for.`,

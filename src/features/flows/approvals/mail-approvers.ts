@@ -99,9 +99,9 @@ const EMAIL = /^[^\s@:|]+@[^\s@]+$/
 function mailTo(scope: WorkspaceScope, asked: Asked, { id, email }: Recipient): Mail {
   const { title, name, flow, round, mails_sent: sent, deadline_at: deadline } = asked
   const what = title ?? `${name} of ${flow}`
-  const until = deadline === null ? '' : `\nUntil ${deadline.slice(0, 16).replace('T', ' ')} UTC.`
+  const until = deadline === null ? '' : `\nDecide until ${deadline.slice(0, 16).replace('T', ' ')} UTC.`
   const text = `${what}\n\nThe flow ${flow} asks for your decision.${until}\n\n${linkTo(scope, asked, id)}\n
-The link works for you alone.\n`
+Only you can use this link.\n`
   const { hostname } = new URL(addressOf(scope, '/'))
   // Short, so that the header is not folded.
   const person = createHash('sha256').update(id).digest('hex').slice(0, 12)

@@ -46,7 +46,7 @@ export function decideByLink(
   verdict: Verdict,
 ): Promise<Approval> {
   if (over !== undefined || account?.active === false)
-    throw new Problem('state_conflict', { detail: 'The link is not valid any more.' })
+    throw new Problem('state_conflict', { detail: 'The link is no longer valid.' })
   const decider = account === undefined ? { by: person, as: [] } : { by: account.id, as: account.known_as }
   return decide(scope, approval.id, decider, verdict)
 }

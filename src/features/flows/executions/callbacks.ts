@@ -3,11 +3,11 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { addressOf, workflowsOf } from '../../../access/scope-services.ts'
+import type { StepCallback } from '../../../core/execution.ts'
 import { typeId } from '../../../core/ids.ts'
 import { checkJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import type { RunCallback } from '../../../core/run.ts'
 import { MASK } from '../../../core/secret-handle.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../../../core/tenant.ts'
 import type { Json } from '../../../core/work.ts'
@@ -101,7 +101,7 @@ export async function receiveCallback(scope: WorkspaceScope, id: string, output:
   if (row.delivered || (row.body_sha256 !== null && row.body_sha256 !== body))
     throw new Problem('state_conflict', { detail: 'The callback was used.' })
   if (!row.is_open) throw new Problem('callback_expired')
-  const value = { step: row.step, callback: { id, output } } satisfies RunCallback
+  const value = { step: row.step, callback: { id, output } } satisfies StepCallback
   await workflowsOf(scope).signal(row.workflow_id, { name: 'callback', value })
   await scope.rows(sql`update callbacks set delivered = true where id = ${id}::uuid`)
 }

@@ -4,10 +4,16 @@ import Type from 'typebox'
 import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import type {
+  ExecutionPatch,
+  ExecutionPause,
+  StepDecision,
+  StepRelease,
+  UpdateReply,
+} from '../../../core/execution.ts'
 import { checkJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { RunAnswer, RunDecision, RunPatch, RunPause, RunRelease } from '../../../core/run.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
@@ -21,14 +27,14 @@ import {
 import { FLOWS, Ws } from '../definitions.ts'
 import { cancelQueued } from './concurrency.ts'
 import { Execution, readExecution } from './executions.ts'
-import { decidedIn, flowsRunBy } from './history.ts'
+import { readDecisions, readSubflowNames } from './history.ts'
 
 export const Target = { ws: Ws, id: Ref('execution') }
 const Step = Type.Optional(
   Type.String({
     maxLength: 2_000,
     description:
-      'The step: a task by name, or a single step by `pointer#iteration`. Optional if only one waits.',
+      'Step to act on: a task by name, or a single step by `pointer#iteration`. Optional if only one step waits.',
   }),
 )
 
@@ -85,10 +91,13 @@ export const signalExecution = previewOperation({
         source: Type.Optional(Type.String({ minLength: 1, maxLength: 2_000 })),
         id: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
       },
-      { description: 'CloudEvents 1.0. A repeated event (same `source` and `id`) has no effect.' },
+      {
+        description:
+          'Event to send (CloudEvents 1.0). A repeated event (same `source` and `id`) has no effect.',
+      },
     ),
   }),
-  output: Type.Object({ id: Type.String({ description: 'The id of the event.' }) }),
+  output: Type.Object({ id: Type.String({ description: 'Id of the event.' }) }),
   http: {
     method: 'POST',
     path: `${FLOWS}/executions/{id}/signal`,
@@ -113,7 +122,7 @@ export const approveExecution = previewOperation({
     step: Step,
     approved: Type.Boolean(),
     comment: Type.Optional(Type.String({ maxLength: 2_000 })),
-    form: Type.Optional(Type.Unknown({ description: 'The fields of the approval form.' })),
+    form: Type.Optional(Type.Unknown({ description: 'Fields of the form of the approval.' })),
   }),
   run: async (scope, { id, step, ws: _ws, ...decision }) => {
     await findOpen(scope, id)
@@ -143,10 +152,10 @@ export async function decideStep(
     by,
     as: [...as],
     ...(created_by !== undefined && { created_by }),
-  } as RunDecision['decision']
+  } as StepDecision['decision']
   return sendUpdate(scope, execution, {
     name: 'decide',
-    value: { step: entry, decision } satisfies RunDecision,
+    value: { step: entry, decision } satisfies StepDecision,
   })
 }
 
@@ -173,7 +182,7 @@ export const skipStep = previewOperation({
       step: entry,
       release: { skip: output as Json, by: scope.actor.subject, people: await peopleBehind(scope) },
     }
-    return sendUpdate(scope, execution, { name: 'release', value: value satisfies RunRelease })
+    return sendUpdate(scope, execution, { name: 'release', value: value satisfies StepRelease })
   },
 })
 
@@ -203,8 +212,8 @@ export const cancelExecution = previewOperation({
  * @throws Problem `state_conflict`
  */
 async function rejectApprovedSubflows(scope: WorkspaceScope, id: string): Promise<void> {
-  const flows = await flowsRunBy(scope, id)
-  const decided = await decidedIn(scope, [...flows.keys()])
+  const flows = await readSubflowNames(scope, id)
+  const decided = await readDecisions(scope, [...flows.keys()])
   const step = [...flows].find(([child]) => decided.get(child)?.isDecided)?.[1]
   if (step === undefined) return
   const detail = `People have decided in the flow that \`${step}\` ran, based on the current data: cancel the execution, and rerun it from that step.`
@@ -215,10 +224,10 @@ async function releaseStep(
   scope: WorkspaceScope,
   id: string,
   step: string | undefined,
-  what: RunRelease['release'],
+  what: StepRelease['release'],
 ): Promise<Execution> {
   const execution = await findOpen(scope, id)
-  const value = { step: await findStep(scope, id, HELD, step), release: what } satisfies RunRelease
+  const value = { step: await findStep(scope, id, HELD, step), release: what } satisfies StepRelease
   return sendUpdate(scope, execution, { name: 'release', value })
 }
 
@@ -229,7 +238,7 @@ async function sendUpdate(
   update: { name: string; value: unknown },
 ): Promise<Execution> {
   const sent = { id: scope.uuid(), ...update }
-  const answer = (await workflowsOf(scope).update(workflow_id, sent)) as RunAnswer | undefined
+  const answer = (await workflowsOf(scope).update(workflow_id, sent)) as UpdateReply | undefined
   if (answer === undefined) {
     await findOpen(scope, id)
     throw notStarted()
@@ -285,7 +294,7 @@ export const resumeExecution = previewOperation({
   run: (scope, { id }) => setPaused(scope, id, { paused: false, reason: null }),
 })
 
-async function setPaused(scope: WorkspaceScope, id: string, value: RunPause): Promise<Execution> {
+async function setPaused(scope: WorkspaceScope, id: string, value: ExecutionPause): Promise<Execution> {
   return sendUpdate(scope, await findOpen(scope, id), { name: 'pause', value })
 }
 
@@ -297,9 +306,9 @@ export const patchExecution = previewOperation({
   ),
   input: Input({
     ...Target,
-    context: Type.Optional(Type.Unknown({ description: 'A merge patch (RFC 7396) of `$context`.' })),
+    context: Type.Optional(Type.Unknown({ description: 'Merge patch (RFC 7396) of `$context`.' })),
     step: Step,
-    input: Type.Optional(Type.Unknown({ description: 'The input of a held step for its next attempt.' })),
+    input: Type.Optional(Type.Unknown({ description: 'Input of a held step for its next attempt.' })),
   }),
   run: async (scope, { id, context, step, input }) => {
     if (context === undefined && input === undefined)
@@ -315,7 +324,7 @@ export const patchExecution = previewOperation({
       people: await peopleBehind(scope),
       ...(context !== undefined && { context }),
       ...held,
-    } as RunPatch
+    } as ExecutionPatch
     return sendUpdate(scope, execution, { name: 'patch', value })
   },
 })

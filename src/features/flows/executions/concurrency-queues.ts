@@ -5,18 +5,25 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import {
   type BackgroundTask,
-  behindSeen,
-  findInTurn,
+  findRoundRobin,
+  nextCursor,
   refOf,
-  seenWorkspaces,
   type TurnRow,
-  Turns,
+  WorkspaceRoundRobin,
+  workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
 import { promoteQueued, reconcileExecution } from './reconcile-execution.ts'
 
-const { soonSeconds, atOnce, pollMs, workspacesSeenMax, queuesSeenMax, holdersMax, slotsSeenMax } =
-  LIMITS.reconciler
+const {
+  firstCheckSeconds: soonSeconds,
+  atOnce,
+  pollMs,
+  workspacesSeenMax,
+  queuesSeenMax,
+  holdersMax,
+  slotsSeenMax,
+} = LIMITS.reconciler
 
 /** A queue with a free slot, or an execution whose slot the queue waits for. */
 type QueueItem = { readonly flow: string; readonly key: string } | { readonly execution: string }
@@ -49,7 +56,7 @@ interface QueueRow extends TurnRow {
 
 /** Looks at `queuesSeenMax` queues of each workspace at a time: a workspace may have one for each of its executions. */
 class Queues {
-  readonly #turns = new Turns()
+  readonly #turns = new WorkspaceRoundRobin()
   /** Flow and key of the last queue in the last look at a workspace that has more of them, by workspace. */
   readonly #last = new Map<string, readonly [flow: string, key: string]>()
 
@@ -83,7 +90,7 @@ const nextHead = (workspace: Sql, flow: Sql, key: Sql): Sql => sql`
  * @param last the queues of workspaces after which the look begins, instead of with the first
  */
 const nextQueues = (after: string, last: readonly object[]) => sql`
-  with recursive ${seenWorkspaces(workspaceWith(sql`concurrency_slots where ${QUEUED}`), after, workspacesSeenMax)},
+  with recursive ${workspacePage(workspaceWith(sql`concurrency_slots where ${QUEUED}`), after, workspacesSeenMax)},
   last as (select * from jsonb_to_recordset(${JSON.stringify(last)}::jsonb) as l(workspace text, flow text, key text)),
   queues as materialized (
     select q.tenant_id, seen.workspace_id, q.flow_id, q.key, q.place, q.max,
@@ -107,7 +114,7 @@ const nextQueues = (after: string, last: readonly object[]) => sql`
       where a.tenant_id = q.tenant_id and a.workspace_id = q.workspace_id and a.flow_id = q.flow_id and a.key = q.key
         and a.state = 'admitted' and a.checked_at < now() - make_interval(secs => ${soonSeconds}::integer)
       limit ${holdersMax}) else '{}' end) as holders
-  from (${behindSeen(workspacesSeenMax)}) reached left join queues q on true
+  from (${nextCursor(workspacesSeenMax)}) reached left join queues q on true
   order by q.place, q.workspace_id`
 
 /** Executions that are not locked, each once in `soonSeconds`. */
@@ -128,7 +135,7 @@ export function unstartedSlots(): BackgroundTask<string> {
     name: 'unstarted slots',
     pollMs,
     atOnce,
-    find: findInTurn(dueSlots, (row) => row.id),
+    find: findRoundRobin(dueSlots, (row) => row.id),
     run: ({ scope, isActive }, id) => reconcileExecution(scope, id, isActive),
   }
 }
@@ -138,7 +145,7 @@ const UNSTARTED = sql`state = 'admitted' and (notify_pending or not started)`
 
 /** Slots of the next workspaces, the longest unchecked one of each first. The others, whose executions have started, are marked. */
 const dueSlots = (after: string, limit: number) => sql`
-  with recursive ${seenWorkspaces(workspaceWith(sql`concurrency_slots where ${UNSTARTED}`), after, workspacesSeenMax)},
+  with recursive ${workspacePage(workspaceWith(sql`concurrency_slots where ${UNSTARTED}`), after, workspacesSeenMax)},
   due as materialized (
     select r.* from seen cross join lateral (
       select tenant_id, workspace_id, execution_id, row_number() over (order by checked_at) as place from concurrency_slots
@@ -163,4 +170,4 @@ const dueSlots = (after: string, limit: number) => sql`
     where a.tenant_id = f.tenant_id and a.workspace_id = f.workspace_id and a.execution_id = f.execution_id
     returning a.tenant_id, a.workspace_id, a.execution_id as id
   )
-  select checked.*, behind from (${behindSeen(workspacesSeenMax)}) reached left join checked on true`
+  select checked.*, behind from (${nextCursor(workspacesSeenMax)}) reached left join checked on true`

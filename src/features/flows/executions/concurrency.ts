@@ -8,22 +8,23 @@ import { concurrencyKey } from '../../../../flows-dsl/compile/concurrency.ts'
 import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Concurrency } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { ExecutionInput, SlotGeneration } from '../../../core/execution.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { FlowRunInput, SlotGeneration } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { resumeAdmitted } from './start-workflow.ts'
 
 /** The position of an execution in the queue of its key. */
 export const Queue = Type.Object(
   {
-    position: Type.Integer({ minimum: 1, description: '1 is the next.' }),
-    key: Type.String({ description: 'The concurrency key; empty if the flow has none.' }),
+    position: Type.Integer({ minimum: 1, description: 'Position in the queue; 1 starts next.' }),
+    key: Type.String({ description: 'Concurrency key of the execution; empty if the flow has none.' }),
     limit: Type.Integer(),
-    running: Type.Integer({ description: 'Executions that hold a slot.' }),
+    running: Type.Integer({ description: 'Number of executions that hold a slot of the key.' }),
   },
   {
-    description: 'Present while the execution waits for a concurrency slot, to start or to continue.',
+    description:
+      'Place in the queue, while the execution waits for a concurrency slot to start or to continue.',
   },
 )
 export type Queue = Static<typeof Queue>
@@ -40,16 +41,16 @@ export interface SlotResult {
  * @returns a row as {@link SlotResult}; none if the execution has started or ended
  * @throws Problem `validation_failed` if its input yields no key; the statement, `concurrency_limited`, also for a full queue
  */
-export function acquireSlot(concurrency: Concurrency, run: FlowRunInput, isChild: boolean): Sql {
-  const { ir: _ir, input, ...rest } = run
+export function acquireSlot(concurrency: Concurrency, execution: ExecutionInput, isChild: boolean): Sql {
+  const { ir: _ir, input, ...rest } = execution
   const onLimit = isChild ? 'always' : concurrency.onLimit
   return sql`select p.state, to_json(p.to_cancel) as to_cancel from executions e cross join lateral tenon.acquire_slot(
       e.id, e.flow_id, ${keyOf(concurrency, input)}::text, ${concurrency.limit}::integer, ${onLimit}::text,
       ${JSON.stringify(rest)}::jsonb, ${LIMITS.queuedExecutionsMax}::integer) p
-    where e.id = ${run.execution_id} and e.status = 'pending' and e.ended_at is null`
+    where e.id = ${execution.execution_id} and e.status = 'pending' and e.ended_at is null`
 }
 
-function keyOf(concurrency: Concurrency, input: FlowRunInput['input']): string {
+function keyOf(concurrency: Concurrency, input: ExecutionInput['input']): string {
   try {
     return concurrencyKey(concurrency, input, Date.now())
   } catch (error) {

@@ -5,8 +5,8 @@ import { lifecycleType } from '../../../../flows-dsl/lifecycle-events.ts'
 import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
+import type { ExecutionEventUpdate } from '../../../core/execution.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { RunEventUpdate } from '../../../core/run.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { type CloudEvent, cloudEvent, sourceOf } from '../../events/events.ts'
@@ -138,7 +138,7 @@ interface ExecutionEvent {
   /** The number of the event; for events without one, a string that is unique within the execution. */
   readonly seq: number | string
   readonly at: string
-  readonly what: RunEventUpdate['what']
+  readonly what: ExecutionEventUpdate['what']
   readonly detail?: object | null
   /** The constant fields of the step, for an event of a step. */
   readonly step?: object | null

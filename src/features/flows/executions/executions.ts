@@ -5,10 +5,10 @@ import { standardError } from '../../../../flows-dsl/errors.ts'
 import { AnyOf, Id, Input, OptionalTime, Ref, Time, Wait } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import { TRIGGER_KINDS } from '../../../core/execution.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import { TRIGGER_KINDS } from '../../../core/run.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { AliasName, VersionNumber } from '../../version-aliases.ts'
@@ -26,9 +26,9 @@ const Step = Type.Object({
   iteration: Type.Integer(),
   summary: Type.String(),
   status: Type.Union(['running', 'completed', 'faulted', 'skipped', 'cancelled'].map((s) => Type.Literal(s))),
-  attempt: Type.Integer({ description: 'Number of attempts.' }),
+  attempt: Type.Integer({ description: 'Number of attempts of the step.' }),
   error: Type.Unknown(),
-  reused: Type.Boolean({ description: 'The result comes from the execution that this one repeats.' }),
+  reused: Type.Boolean({ description: 'True if the result comes from the execution that this one repeats.' }),
   started_at: Type.String(),
   ended_at: Type.Union([Type.String(), Type.Null()]),
 })
@@ -39,7 +39,7 @@ const CorrelationKey = Type.String({
   maxLength: 200,
   pattern: '^[^\\u0000-\\u001f]*$',
   description:
-    'Your own key of the execution, such as an order number. Not encrypted: operators can search by it.',
+    'Your own key of the execution, such as an order number. The key is not encrypted: operators can search by it.',
 })
 
 const STATUSES = ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed'] as const
@@ -55,14 +55,14 @@ export const Execution = Type.Object({
   id: Id('run'),
   workflow_id: Type.String(),
   flow_id: Type.String(),
-  flow_name: Type.String({ description: 'Also of a flow that was deleted.' }),
+  flow_name: Type.String({ description: 'Name of the flow, even if the flow was deleted.' }),
   version: Type.Integer(),
   status: Type.Union(STATUSES.map((s) => Type.Literal(s))),
   suspended_because: Type.Union(
     [Type.Literal('workspace'), Type.Literal('paused'), Type.Literal('held'), Type.Null()],
     {
       description:
-        '`workspace`: its workspace is suspended. `paused`: it was paused. `held`: a step waits for a decision (`onFault: hold`).',
+        'Reason why the execution is suspended. `workspace`: its workspace is suspended. `paused`: it was paused. `held`: a step waits for a decision (`onFault: hold`). `null`: it is not suspended.',
     },
   ),
   pause_reason: Type.Union([Type.String(), Type.Null()]),
@@ -70,7 +70,8 @@ export const Execution = Type.Object({
   output: Type.Unknown(),
   error: Type.Unknown(),
   compensation: Type.Union([Compensation, Type.Null()], {
-    description: 'Its outcome if the execution faulted or was cancelled; null if no step was to be undone.',
+    description:
+      'Outcome of the compensation if the execution faulted or was cancelled. `null`: there was no step to undo.',
   }),
   started_by: Type.String(),
   trigger: Type.Object({
@@ -80,28 +81,33 @@ export const Execution = Type.Object({
       Type.Union(
         ['sent', 'timed_out', 'sender_gone'].map((one) => Type.Literal(one)),
         {
-          description: 'Of a webhook with `respond`: whether its sender got the result.',
+          description: 'Delivery of the result to the sender of a webhook with `respond`.',
         },
       ),
     ),
   }),
   correlation_key: Type.Union([Type.String(), Type.Null()]),
   event_gap: Type.Union([Type.Object({ from: Time, to: Time }), Type.Null()], {
-    description: 'When events were dropped before the execution heard them: a `listen` may have missed some.',
+    description:
+      'Period whose events were dropped before the execution received them: a `listen` may have missed some. `null`: none.',
   }),
-  rerun_of: Type.Union([Type.String(), Type.Null()], { description: 'The execution that it repeats.' }),
+  rerun_of: Type.Union([Type.String(), Type.Null()], {
+    description: 'Id of the execution that this one repeats. `null`: none.',
+  }),
   started_at: Time,
   ended_at: OptionalTime,
-  overdue: Type.Boolean({ description: 'It was still open after the `expect.duration` of its version.' }),
+  overdue: Type.Boolean({
+    description: 'True if the execution was still open after the `expect.duration` of its version.',
+  }),
   queue: Type.Optional(Queue),
   steps: Type.Optional(Type.Array(Step)),
   steps_omitted: Type.Optional(
     Type.Object(
-      { total: Type.Integer(), href: Type.String({ description: 'The pages of all steps.' }) },
-      { description: 'Set if `steps` has only the first 1,000 steps.' },
+      { total: Type.Integer(), href: Type.String({ description: 'Path of the list of all steps.' }) },
+      { description: 'Reference to all steps, if `steps` has only the first 1,000.' },
     ),
   ),
-  approvals: Type.Optional(Type.Array(Approval, { description: 'Those that it waits for.' })),
+  approvals: Type.Optional(Type.Array(Approval, { description: 'Approvals that the execution waits for.' })),
   temporal_url: Type.Optional(Type.String()),
 })
 export type Execution = Static<typeof Execution>
@@ -240,22 +246,23 @@ const FILTERS = {
       minLength: 1,
       maxLength: 200,
       description:
-        'Only executions whose `error.type` this is: the URI, or the short name of a standard type, such as `communication`.',
+        'Value of `error.type` in the executions to list: the URI, or the short name of a standard type, such as `communication`.',
     }),
   ),
-  version: Type.Optional({ ...VersionNumber, description: 'Of the flow that `flow` names.' }),
+  version: Type.Optional({ ...VersionNumber, description: 'Version of the flow that `flow` names.' }),
   trigger: Type.Optional(Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind)))),
   trigger_id: Type.Optional(Ref('trigger')),
   correlation_key: Type.Optional(CorrelationKey),
   compensation: Type.Optional(
     Type.Enum(['completed', 'failed'], {
-      description: 'Only executions that were compensated: completely, or with failures.',
+      description:
+        'Only executions that were compensated: completely (`completed`), or with failures (`failed`).',
     }),
   ),
   started_after: Type.Optional({ ...Time, description: 'Only executions created at this time or later.' }),
   started_before: Type.Optional({ ...Time, description: 'Only executions created before this time.' }),
   order: Type.Optional(
-    Type.Enum(['asc', 'desc'], { description: 'By `started_at`. Default: newest first.' }),
+    Type.Enum(['asc', 'desc'], { description: 'Order by `started_at`. Default: `desc`, newest first.' }),
   ),
 }
 const FILTERED = { ...PageInput, ws: Ws, ...FILTERS }

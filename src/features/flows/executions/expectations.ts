@@ -5,9 +5,9 @@ import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
-  behindSeen,
-  findInTurn,
-  seenWorkspaces,
+  findRoundRobin,
+  nextCursor,
+  workspacePage,
 } from '../../background/background-task.ts'
 
 const { eventsMax, workspacesSeenMax, workspacesMax } = LIMITS.alerts
@@ -18,7 +18,7 @@ export function unmetExpectations(): BackgroundTask<'late'> {
     name: 'unmet expectations',
     pollMs: LIMITS.reconciler.pollMs,
     atOnce: workspacesMax,
-    find: findInTurn(lateWorkspaces, () => 'late'),
+    find: findRoundRobin(lateWorkspaces, () => 'late'),
     run: async ({ scope, isActive }) => {
       if (isActive) await reportUnmetExpectations(scope)
     },
@@ -36,7 +36,7 @@ const expectingAfter = (workspace: Sql): Sql => sql`
 
 /** The next active workspaces with something late. The next look begins after the last one of them if there may be more. */
 const lateWorkspaces = (after: string, limit: number): Sql => sql`
-  with recursive ${seenWorkspaces(expectingAfter, after, workspacesSeenMax)}, late as materialized (
+  with recursive ${workspacePage(expectingAfter, after, workspacesSeenMax)}, late as materialized (
     select workspace_id from seen s
     where exists (select from executions e where e.workspace_id = s.workspace_id and e.ended_at is null
         and not e.overdue and e.overdue_at <= now())
@@ -48,7 +48,7 @@ const lateWorkspaces = (after: string, limit: number): Sql => sql`
     order by w.id limit ${limit}
   )
   select served.*, case when (select count(*) from served) = ${limit} then (select max(id) from served) else reached.behind end as behind
-  from (${behindSeen(workspacesSeenMax)}) reached left join served on true
+  from (${nextCursor(workspacesSeenMax)}) reached left join served on true
   order by served.workspace_id`
 
 /** Publishes `platform.execution.overdue` and `platform.flow.missed`, a bounded number of each. */

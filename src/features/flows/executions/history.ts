@@ -6,7 +6,7 @@ import type { Json } from '../../../core/work.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 
-export interface RecordedRun {
+export interface RecordedExecution {
   readonly flow_id: string
   readonly version: number
   readonly input: Json
@@ -53,8 +53,8 @@ export interface Decided {
 }
 
 /** @throws Problem `not_found` */
-export const recordedRun = (scope: WorkspaceScope, id: string) =>
-  findRow<RecordedRun>(
+export const readRecordedExecution = (scope: WorkspaceScope, id: string) =>
+  findRow<RecordedExecution>(
     scope,
     'execution',
     sql`select flow_id, version, input, error, correlation_key, started_by, started_at, ended_at from executions where id = ${id}`,
@@ -103,7 +103,7 @@ export async function answeredSteps(
 }
 
 /** Approvals of executions and of all executions below them, by id. */
-export async function decidedIn(
+export async function readDecisions(
   scope: WorkspaceScope,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, Decided>> {
@@ -129,7 +129,10 @@ export async function decidedIn(
 }
 
 /** Ended executions of sub-flows, each with the name of the step that ran it. */
-export async function flowsRunBy(scope: WorkspaceScope, id: string): Promise<ReadonlyMap<string, string>> {
+export async function readSubflowNames(
+  scope: WorkspaceScope,
+  id: string,
+): Promise<ReadonlyMap<string, string>> {
   const rows = await scope.rows<{ name: string; child: string }>(sql`
     select name, child from execution_steps
     where execution_id = ${id} and child is not null and status in ('completed', 'faulted')

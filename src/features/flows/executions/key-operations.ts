@@ -49,7 +49,7 @@ const Result = Type.Pick(Execution, ['id', 'status', 'output', 'error', 'ended_a
 /** The result alone, for callers that have started an execution and come back for it. */
 const getResult = workspaceOperation({
   name: 'flow.get_result',
-  summary: 'Read the result of an execution; 202 while it runs',
+  summary: 'Read the result of an execution; the status is 202 while it runs',
   roles: WRITERS,
   stability: 'preview',
   scope: 'flows:read',

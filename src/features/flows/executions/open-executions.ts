@@ -4,14 +4,20 @@ import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
-  behindSeen,
-  findInTurn,
-  seenWorkspaces,
+  findRoundRobin,
+  nextCursor,
+  workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
 import { reconcileExecution } from './reconcile-execution.ts'
 
-const { againSeconds, soonSeconds, atOnce, pollMs, workspacesSeenMax } = LIMITS.reconciler
+const {
+  recheckSeconds: againSeconds,
+  firstCheckSeconds: soonSeconds,
+  atOnce,
+  pollMs,
+  workspacesSeenMax,
+} = LIMITS.reconciler
 
 /** The items are ids of executions. */
 export function openExecutions(): BackgroundTask<string> {
@@ -19,7 +25,7 @@ export function openExecutions(): BackgroundTask<string> {
     name: 'open executions',
     pollMs,
     atOnce,
-    find: findInTurn(dueExecutions, (row) => row.id),
+    find: findRoundRobin(dueExecutions, (row) => row.id),
     run: ({ scope, isActive }, id) => reconcileExecution(scope, id, isActive),
   }
 }
@@ -29,7 +35,7 @@ export function openExecutions(): BackgroundTask<string> {
  * `againSeconds` ago, or not started after `soonSeconds` and not queued.
  */
 const dueExecutions = (after: string, limit: number) => sql`
-  with recursive ${seenWorkspaces(workspaceWith(sql`executions where ended_at is null`), after, workspacesSeenMax)}, due as materialized (
+  with recursive ${workspacePage(workspaceWith(sql`executions where ended_at is null`), after, workspacesSeenMax)}, due as materialized (
     select r.* from seen cross join lateral (
       select tenant_id, workspace_id, id, due_at, row_number() over (order by due_at) as place from executions
       where ended_at is null and workspace_id = seen.workspace_id and due_at < now()
@@ -46,4 +52,4 @@ const dueExecutions = (after: string, limit: number) => sql`
     from free where e.tenant_id = free.tenant_id and e.workspace_id = free.workspace_id and e.id = free.id
     returning e.tenant_id, e.workspace_id, e.id
   )
-  select checked.*, behind from (${behindSeen(workspacesSeenMax)}) reached left join checked on true`
+  select checked.*, behind from (${nextCursor(workspacesSeenMax)}) reached left join checked on true`

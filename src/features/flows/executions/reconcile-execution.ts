@@ -2,8 +2,8 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import type { Ending } from '../../../core/execution.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { Ending } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { WorkflowStatus } from '../../../infra/temporal/temporal.ts'
 import { cancelApprovals } from '../approvals/approval-record.ts'

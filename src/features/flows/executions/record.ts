@@ -1,9 +1,9 @@
 /** Records the progress of an execution: its status, steps and events, written by its own activity. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { Ending, ExecutionEventUpdate, ExecutionUpdate } from '../../../core/execution.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { notFound } from '../../../core/problem.ts'
-import type { Ending, RunEventUpdate, RunUpdate } from '../../../core/run.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { isRefusedBy } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -20,7 +20,7 @@ import { notifyExecutionChanged } from './watcher.ts'
  * An update of a workflow task before the one that was recorded last is dropped.
  * @throws Problem `not_found` if the execution does not belong to the workspace of the scope
  */
-export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+export async function recordExecution(scope: WorkspaceScope, update: ExecutionUpdate): Promise<void> {
   try {
     await writeUpdate(scope, update)
   } catch (error) {
@@ -28,7 +28,7 @@ export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promi
   }
 }
 
-async function writeUpdate(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+async function writeUpdate(scope: WorkspaceScope, update: ExecutionUpdate): Promise<void> {
   const { execution_id: id, events = [], ending, order } = update
   const last = events.at(-1)?.seq ?? 0
   const [[row] = [], , next = []] = await scope.batchShared(
@@ -37,7 +37,7 @@ async function writeUpdate(scope: WorkspaceScope, update: RunUpdate): Promise<vo
         status = case when ended_at is null and ${ending === undefined}::boolean then ${update.status} else status end,
         ending = ${json(ending)}::jsonb,
         due_at = case when ${ending === undefined}::boolean then due_at
-          else now() + make_interval(secs => ${LIMITS.reconciler.soonSeconds}::integer) end,
+          else now() + make_interval(secs => ${LIMITS.reconciler.firstCheckSeconds}::integer) end,
         output = coalesce(${json(update.output)}::jsonb, output),
         error = case when ${update.status} = 'completed' then null else coalesce(${json(update.error)}::jsonb, error) end,
         compensation = coalesce(${json(update.compensation)}::jsonb, compensation),
@@ -52,11 +52,11 @@ async function writeUpdate(scope: WorkspaceScope, update: RunUpdate): Promise<vo
     sql`insert into execution_steps
         (execution_id, seq, name, kind, pointer, iteration, path, summary, status, attempt, error, result, truncated, reused,
           digest, child, data, started_at, ended_at)
-      select ${id}, seq, name, kind, pointer, iteration, path, summary, status, coalesce(attempt, 1), error, answer,
-        coalesce(cut, false), coalesce(reused, false), digest, child, data, started_at, ended_at
+      select ${id}, seq, name, kind, pointer, iteration, path, summary, status, coalesce(attempt, 1), error, result,
+        coalesce(truncated, false), coalesce(reused, false), digest, child, data, started_at, ended_at
       from jsonb_to_recordset(${json(update.steps)}::jsonb) as step (
         seq integer, name text, kind text, pointer text, iteration integer, path text, summary text, status text,
-        attempt integer, error jsonb, answer jsonb, cut boolean, reused boolean, digest text, child text,
+        attempt integer, error jsonb, result jsonb, truncated boolean, reused boolean, digest text, child text,
         data jsonb, started_at timestamptz, ended_at timestamptz)
       where exists (select from executions where id = ${id})
       on conflict (tenant_id, workspace_id, execution_id, seq) do update
@@ -85,12 +85,12 @@ async function writeUpdate(scope: WorkspaceScope, update: RunUpdate): Promise<vo
  * Records what an execution has done, and keeps how it ends until {@link confirmEnd}: Temporal may still refuse its end, if a
  * message or a cancellation has arrived meanwhile. Then the execution goes on, and may end otherwise.
  */
-export async function recordEnding(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+export async function recordEnding(scope: WorkspaceScope, update: ExecutionUpdate): Promise<void> {
   const { execution_id, status, steps, order, events = [], ...end } = update
   const last = events.filter(({ what, step }) => what === status && step === undefined)
   const ending = { ...end, status, events: last }
   const others = events.filter((one) => !last.includes(one))
-  await recordRun(scope, {
+  await recordExecution(scope, {
     ...{ execution_id, status, steps, events: others, ending },
     ...(order !== undefined && { order }),
   })
@@ -109,11 +109,11 @@ export async function confirmEnd(
     sql`select ending from executions where id = ${id} and ended_at is null`,
   )
   if (row?.ending?.status !== status) return false
-  await recordRun(scope, { execution_id: id, steps: [], ...row.ending })
+  await recordExecution(scope, { execution_id: id, steps: [], ...row.ending })
   return true
 }
 
-const insertEvents = (id: string, events: readonly RunEventUpdate[]) => sql`
+const insertEvents = (id: string, events: readonly ExecutionEventUpdate[]) => sql`
   insert into execution_events (execution_id, seq, at, step, what, detail)
   select ${id}, seq, at, step, what, detail
   from jsonb_to_recordset(${json(events.map(storedEvent))}::jsonb) as event (
@@ -126,7 +126,7 @@ const deleteEvents = (id: string, upTo: number) => sql`
   delete from execution_events where execution_id = ${id} and seq <= ${upTo}`
 
 /** An event as it is stored. Of an error it keeps one line, since an execution has many events. */
-function storedEvent({ seq, at, step, what, error, ...rest }: RunEventUpdate): object {
+function storedEvent({ seq, at, step, what, error, ...rest }: ExecutionEventUpdate): object {
   const { type, status, title, detail, instance } = (error ?? {}) as Record<string, unknown>
   const clipped =
     typeof detail === 'string' ? redacted(detail).slice(0, LIMITS.executionErrorShownCharsMax) : undefined

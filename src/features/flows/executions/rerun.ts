@@ -7,10 +7,10 @@ import type { ApproveBody } from '../../../../flows-dsl/tasks/approve.ts'
 import type { RunBody } from '../../../../flows-dsl/tasks/run.ts'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { ExecutionReuse, ReusedResult } from '../../../core/execution.ts'
 import { canonical } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { ReusedResult, RunReuse } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { peopleBehind } from '../approvals/deciders.ts'
@@ -22,16 +22,16 @@ import {
   answeredSteps,
   callingSteps,
   type Decided,
-  decidedIn,
-  type RecordedRun,
+  type RecordedExecution,
   type RecordedStep,
-  recordedRun,
+  readDecisions,
+  readRecordedExecution,
   recordedStep,
 } from './history.ts'
 import { startFlow } from './start-execution.ts'
 
 const Planned = Type.Object({
-  step: Type.String({ description: '`pointer#iteration` in the repeated execution.' }),
+  step: Type.String({ description: 'Step as `pointer#iteration` in the repeated execution.' }),
   name: Type.String(),
   kind: Type.String(),
 })
@@ -39,13 +39,13 @@ const Planned = Type.Object({
 const Plan = Type.Object({
   from: Type.Union([Planned, Type.Null()]),
   reused: Type.Array(Planned, { description: 'Steps whose recorded results are reused.' }),
-  again: Type.Array(Planned, { description: 'Steps that call the outside again.' }),
-  missing: Type.Array(Planned, {
+  again: Type.Array(Planned, { description: 'Steps with effects outside the execution that run again.' }),
+  removed_steps: Type.Array(Planned, {
     description: 'Steps completed before `from` that the version to run does not have.',
   }),
-  asked_again: Type.Array(Type.Interface([Planned], { reason: Type.String() }), {
+  approvals_repeated: Type.Array(Type.Interface([Planned], { reason: Type.String() }), {
     description:
-      'Those of `again` that are approvals, or flows with approvals, decided on other data, in another version, or by the subject that starts the rerun.',
+      'Steps of `again` that are approvals, or flows with approvals, and were decided on other data, in another version, or by the subject that starts the rerun.',
   }),
   refusals: Type.Array(Type.String(), { description: 'Reasons why this rerun is not possible.' }),
 })
@@ -65,14 +65,22 @@ export const rerunExecution = previewOperation({
         minLength: 1,
         maxLength: 2_000,
         description:
-          'A task by name or pointer (its first step), a single step by `pointer#iteration`: results from before it started are reused. Or `failed`: every recorded result is reused, except that of the step that faulted.',
+          'Step to rerun from: a task by name or pointer (its first step), or a single step by `pointer#iteration`; results from before it started are reused. `failed`: every recorded result is reused, except that of the step that faulted. Default: the start.',
       }),
     ),
-    input: Type.Optional(Type.Unknown({ description: 'Default: that of the execution.' })),
-    version: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 2147483647, description: 'Default: that of the execution.' }),
+    input: Type.Optional(
+      Type.Unknown({ description: 'Input of the rerun. Default: the input of the execution.' }),
     ),
-    dry_run: Type.Optional(Type.Boolean({ description: 'Return only the plan, with status 200.' })),
+    version: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 2147483647,
+        description: 'Version of the flow to run. Default: the version of the execution.',
+      }),
+    ),
+    dry_run: Type.Optional(
+      Type.Boolean({ description: 'True if only the plan is returned, with status 200. Default: `false`.' }),
+    ),
   }),
   output: Rerun,
   http: {
@@ -84,23 +92,28 @@ export const rerunExecution = previewOperation({
     also: [200],
   },
   run: async (scope, { id, from, input, version, dry_run = false }) => {
-    const run = await recordedRun(scope, id)
-    if (run.ended_at === null)
+    const execution = await readRecordedExecution(scope, id)
+    if (execution.ended_at === null)
       throw new Problem('state_conflict', {
         detail: 'The execution is still running: cancel it, or wait until it has ended.',
       })
-    const changed = changeOf(run, { input, version })
-    const { plan, reuse } = await planOf(scope, id, { run, from, version: version ?? run.version, changed })
+    const changed = changeOf(execution, { input, version })
+    const { plan, reuse } = await planOf(scope, id, {
+      execution: execution,
+      from,
+      version: version ?? execution.version,
+      changed,
+    })
     if (dry_run) return { plan }
     if (plan.refusals.length > 0)
       throw new Problem('state_conflict', { detail: plan.refusals.slice(0, LIMITS.faultsShownMax).join(' ') })
     const again = scope.newId('run')
-    await startFlow(scope, run.flow_id, version ?? run.version, {
+    await startFlow(scope, execution.flow_id, version ?? execution.version, {
       id: again,
-      input: input === undefined ? run.input : input,
+      input: input === undefined ? execution.input : input,
       by: scope.actor.subject,
       trigger: { kind: 'rerun', id },
-      correlationKey: run.correlation_key ?? undefined,
+      correlationKey: execution.correlation_key ?? undefined,
       rerunOf: id,
       reuse,
     })
@@ -110,12 +123,12 @@ export const rerunExecution = previewOperation({
 
 /** The reason why no decision of people in the execution can be reused; undefined if decisions can be. */
 function changeOf(
-  run: RecordedRun,
-  { input, version = run.version }: { input?: unknown; version?: number | undefined },
+  execution: RecordedExecution,
+  { input, version = execution.version }: { input?: unknown; version?: number | undefined },
 ) {
-  if (version !== run.version)
-    return `It was decided in version ${run.version}, but the rerun uses version ${version}.`
-  if (input === undefined || canonical(input) === canonical(run.input)) return undefined
+  if (version !== execution.version)
+    return `It was decided in version ${execution.version}, but the rerun uses version ${version}.`
+  if (input === undefined || canonical(input) === canonical(execution.input)) return undefined
   return 'It was decided on another input.'
 }
 
@@ -124,16 +137,16 @@ async function planOf(
   scope: WorkspaceScope,
   id: string,
   {
-    run,
+    execution: run,
     from: named,
     version,
     changed,
-  }: { run: RecordedRun; from: string | undefined; version: number; changed: string | undefined },
-): Promise<{ plan: RerunPlan; reuse: RunReuse | undefined }> {
+  }: { execution: RecordedExecution; from: string | undefined; version: number; changed: string | undefined },
+): Promise<{ plan: RerunPlan; reuse: ExecutionReuse | undefined }> {
   const steps = await callingSteps(scope, id)
   const ir = await irOf(scope, run.flow_id, version)
   if (named === undefined) {
-    const none = { from: null, reused: [], missing: [], asked_again: [], refusals: [] }
+    const none = { from: null, reused: [], removed_steps: [], approvals_repeated: [], refusals: [] }
     return { plan: { ...none, again: steps.calling.map(planned) }, reuse: undefined }
   }
   const from = await fromOf(scope, id, run, named)
@@ -141,7 +154,7 @@ async function planOf(
   const answered = await answeredSteps(scope, id, { which, max: LIMITS.reuse.stepsMax })
   const children = answered.flatMap(({ child }) => child ?? [])
   const tasks = new Map(new TaskIndex(ir).all().map((node) => [taskName(node), node]))
-  const decided = await decidedIn(scope, children)
+  const decided = await readDecisions(scope, children)
   const isTimeLine = named !== FAILED
   const starters = [scope.actor.subject, ...(await peopleBehind(scope))]
   return planRerun({ ...steps, from, isTimeLine, answered, decided, tasks, starters, changed })
@@ -167,7 +180,7 @@ function reusable(from: RecordedStep | undefined, named: string): Sql {
 async function fromOf(
   scope: WorkspaceScope,
   id: string,
-  run: RecordedRun,
+  run: RecordedExecution,
   named: string,
 ): Promise<RecordedStep | undefined> {
   if (named === FAILED) {
@@ -219,7 +232,7 @@ interface RerunContext {
   readonly changed: string | undefined
 }
 
-function planRerun(context: RerunContext): { plan: RerunPlan; reuse: RunReuse | undefined } {
+function planRerun(context: RerunContext): { plan: RerunPlan; reuse: ExecutionReuse | undefined } {
   const { from, isTimeLine, answered, calling, tasks } = context
   const before = answered.filter(
     ({ pointer }) => !isOfEvent(pointer) && !isCompensation(pointer) && !isHandler(pointer),
@@ -236,8 +249,8 @@ function planRerun(context: RerunContext): { plan: RerunPlan; reuse: RunReuse | 
     again: calling
       .filter(({ seq, pointer }) => !seqs.has(seq) && !isCompensation(pointer) && !isHandler(pointer))
       .map(planned),
-    missing: before.filter((step) => !exists(step)).map(planned),
-    asked_again: [...reasons].flatMap(([step, reason]) =>
+    removed_steps: before.filter((step) => !exists(step)).map(planned),
+    approvals_repeated: [...reasons].flatMap(([step, reason]) =>
       reason === undefined ? [] : [{ ...planned(step), reason }],
     ),
     refusals: refusalsOf(context, reused, answers),
@@ -298,7 +311,7 @@ const isHandler = (pointer: string) => /^\/(?:onError|finally)\/\d/.test(pointer
 function refusalsOf(
   context: RerunContext,
   reused: readonly AnsweredStep[],
-  answers: RunReuse['results'],
+  answers: ExecutionReuse['results'],
 ): string[] {
   const { from, answered } = context
   const refusals: (string | false | undefined)[] = [

@@ -5,12 +5,12 @@ import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Concurrency, FlowIR } from '../../../../flows-dsl/ir.ts'
 import { type SchemaError, schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { ExecutionInput, ExecutionReuse, ExecutionTrigger, Subflow } from '../../../core/execution.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { checkJson, checkStorable } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { causesOf } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import type { FlowRunInput, RunReuse, RunTrigger, Subflow } from '../../../core/run.ts'
 import { withoutHandles } from '../../../core/secret-handle.ts'
 import { runBehind, type WorkspaceRef, workflowId } from '../../../core/tenant.ts'
 import type { Json } from '../../../core/work.ts'
@@ -22,9 +22,9 @@ import { findFlow } from '../definitions.ts'
 import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
 import { acquireSlot, releaseSlotIf, type SlotResult } from './concurrency.ts'
 import {
-  cancelRun,
+  cancelExecution,
+  executionInput,
   resumeAdmitted,
-  runInput,
   SEALED,
   type SealedSecrets,
   startWorkflow,
@@ -37,7 +37,7 @@ export interface ExecutionStart {
   readonly input: unknown
   /** The subject that starts it, or on whose behalf it is started. */
   readonly by: string
-  readonly trigger: RunTrigger
+  readonly trigger: ExecutionTrigger
   /** The other subjects behind it; by default those behind the scope. */
   readonly causes?: readonly string[] | undefined
   /** An alias of the flow that selects the version. */
@@ -47,7 +47,7 @@ export interface ExecutionStart {
   /** The execution that it repeats. */
   readonly rerunOf?: string | undefined
   /** Results that it reuses of that one. */
-  readonly reuse?: RunReuse | undefined
+  readonly reuse?: ExecutionReuse | undefined
 }
 
 /** A start with all subjects behind it, in its workspace. */
@@ -59,7 +59,7 @@ interface AdmittedStart extends ExecutionStart {
 /** An execution whose row is written. */
 export interface Admitted {
   readonly workflowId: string
-  readonly run: FlowRunInput
+  readonly execution: ExecutionInput
   /** False if it is queued for a slot, has started, or has ended. */
   readonly shouldStart: boolean
 }
@@ -98,7 +98,7 @@ export async function startFlow(
  * depth of an event has its own.
  * @throws Problem `state_conflict` if it is too deep
  */
-function chainDepthOf({ actor: { chainDepth } }: WorkspaceScope): Pick<RunTrigger, 'chain_depth'> {
+function chainDepthOf({ actor: { chainDepth } }: WorkspaceScope): Pick<ExecutionTrigger, 'chain_depth'> {
   if (chainDepth === undefined) return {}
   const detail = `${LIMITS.chainDepthMax} executions have started one another, which is the maximum.`
   return { chain_depth: nextChainDepth(chainDepth, detail) }
@@ -192,13 +192,13 @@ export async function admitExecution(
   if (row === undefined) return undefined
   const admitted = {
     workflowId: row.workflow_id,
-    run: await withStreamOffsets(scope, workflowInput(scope, row, start)),
+    execution: await withStreamOffsets(scope, workflowInput(scope, row, start)),
     shouldStart: !row.is_old,
   }
   if (row.is_old) return admitted
-  if (row.is_checked) validateInput(admitted.run.ir as FlowIR, admitted.run.input)
+  if (row.is_checked) validateInput(admitted.execution.ir as FlowIR, admitted.execution.input)
   if (row.concurrency !== null)
-    return { ...admitted, shouldStart: await acquire(scope, row, row.concurrency, admitted.run, start) }
+    return { ...admitted, shouldStart: await acquire(scope, row, row.concurrency, admitted.execution, start) }
   if (row.is_checked)
     await scope.batchShared('writing', insertExecution(start, selectedVersion(row))).catch(rethrowDeleted)
   return admitted
@@ -242,12 +242,12 @@ async function acquire(
   scope: WorkspaceScope,
   row: AdmittedRow,
   concurrency: Concurrency,
-  run: FlowRunInput,
+  execution: ExecutionInput,
   start: AdmittedStart,
 ): Promise<boolean> {
   const isChild = start.trigger.kind === 'flow'
   const [, [slot] = []] = (await scope
-    .batch(insertExecution(start, selectedVersion(row)), acquireSlot(concurrency, run, isChild))
+    .batch(insertExecution(start, selectedVersion(row)), acquireSlot(concurrency, execution, isChild))
     .catch(rethrowDeleted)) as unknown as [unknown, SlotResult[]?]
   await Promise.all((slot?.to_cancel ?? []).map((running) => cancelRequested(scope, running)))
   return slot?.state === 'admitted'
@@ -256,7 +256,7 @@ async function acquire(
 /** Delivers a cancellation that the slot of the execution records. The reconciler repeats it if this fails. */
 async function cancelRequested(scope: WorkspaceScope, id: string): Promise<void> {
   try {
-    await cancelRun(scope, id)
+    await cancelExecution(scope, id)
   } catch (error) {
     scope.logError(error, 'cancellation for a concurrency slot failed')
   }
@@ -268,12 +268,12 @@ function rethrowDeleted(error: unknown): never {
 }
 
 /** The workflow's input as its row would give it, with the results that a rerun reuses. */
-function workflowInput(scope: WorkspaceScope, row: AdmittedRow, start: ExecutionStart): FlowRunInput {
+function workflowInput(scope: WorkspaceScope, row: AdmittedRow, start: ExecutionStart): ExecutionInput {
   const { id, input, by, trigger, correlationKey, reuse } = start
   const flow = { id: row.flow_id, name: row.flow_name, version: row.version }
   const asked = { id, input: input as Json, started_by: by, trigger, correlation_key: correlationKey ?? null }
-  const run = runInput(scope, { ...row, ...asked, flow, run: null })
-  return reuse === undefined ? run : { ...run, reuse }
+  const execution = executionInput(scope, { ...row, ...asked, flow, run: null })
+  return reuse === undefined ? execution : { ...execution, reuse }
 }
 
 /**
@@ -281,7 +281,7 @@ function workflowInput(scope: WorkspaceScope, row: AdmittedRow, start: Execution
  * missing, the workflow may run: the execution stays `pending` for the reconciler.
  * @throws Problem the rejection; `dependency_unavailable` for a rerun without an answer
  */
-async function startOrFail(scope: WorkspaceScope, { run }: Admitted): Promise<void> {
+async function startOrFail(scope: WorkspaceScope, { execution: run }: Admitted): Promise<void> {
   const { execution_id: id } = run
   try {
     await startWorkflow(scope, run)
@@ -319,8 +319,8 @@ function validateInput({ input }: FlowIR, given: Json): void {
   throw new Problem('input_invalid', {
     detail:
       second === undefined
-        ? `${first?.pointer || 'It'} ${first?.message}.`
-        : `It does not match the schema at ${errors.length} locations.`,
+        ? `${first?.pointer || 'The input'} ${first?.message}.`
+        : `The input does not match the schema at ${errors.length} locations.`,
     errors: errors.map(({ pointer, message: detail }) => ({
       in: 'body',
       name: 'input',
@@ -351,7 +351,7 @@ export async function startSubflow(scope: WorkspaceScope, asked: { [name: string
   const by = typeof started_by === 'string' ? started_by : scope.actor.subject
   // The execution that runs this activity.
   const parent = runBehind(scope.actor.subject)?.id
-  if (parent === undefined) throw new TypeError('a subflow is started by an execution')
+  if (parent === undefined) throw new TypeError('a subflow must be started by an execution')
   const which = sql`v.document_name = ${String(name)} and v.namespace = ${String(namespace)}
     and (${String(version)} = 'latest' or v.document_version = ${String(version)})`
   const admitted = await admitExecution(scope, which, {
@@ -364,5 +364,5 @@ export async function startSubflow(scope: WorkspaceScope, asked: { [name: string
     const detail = `The workspace has no published flow ${namespace}/${name} in version ${version}.`
     throw new Problem('not_found', { detail })
   }
-  return { workflow_id: admitted.workflowId, run: admitted.run }
+  return { workflow_id: admitted.workflowId, input: admitted.execution }
 }

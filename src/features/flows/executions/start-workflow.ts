@@ -2,8 +2,8 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import type { ExecutionInput, ExecutionTrigger, SlotGeneration } from '../../../core/execution.ts'
 import { uuidOf } from '../../../core/ids.ts'
-import type { FlowRunInput, RunTrigger, SlotGeneration } from '../../../core/run.ts'
 import { type Json, QUEUES, workflowTypeOf } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { decryptSecret, handlesFor } from '../secrets.ts'
@@ -21,34 +21,34 @@ interface PendingRow {
   readonly workflow_id: string
   readonly secrets: readonly string[]
   readonly sealed: SealedSecrets
-  readonly flow: FlowRunInput['flow']
+  readonly flow: ExecutionInput['flow']
   readonly ir: string
   readonly input: Json
   readonly started_by: string
-  readonly trigger: RunTrigger
+  readonly trigger: ExecutionTrigger
   readonly correlation_key: string | null
   /** The workflow's input as it was when the execution was queued for a slot. */
-  readonly run: Omit<FlowRunInput, 'ir' | 'input'> | null
+  readonly run: Omit<ExecutionInput, 'ir' | 'input'> | null
 }
 
 /** Starts the workflow; has no effect if it exists. @throws Problem `dependency_unavailable` */
-export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
-  const { execution_id: id, flow } = run
+export async function startWorkflow(scope: WorkspaceScope, execution: ExecutionInput): Promise<void> {
+  const { execution_id: id, flow } = execution
   await workflowsOf(scope).start({
-    definition: 'flowRun',
+    definition: 'flowExecution',
     type: workflowTypeOf(flow.name),
     queue: QUEUES.flows,
     subject: flow.id,
     uuid: uuidOf(id),
-    input: run,
+    input: execution,
     summary: `Flow ${flow.name} v${flow.version}`,
     attributes: {
       FlowId: flow.id,
       FlowName: flow.name,
       FlowVersion: String(flow.version),
       ExecutionId: id,
-      ...(run.trigger !== undefined && { TriggerKind: run.trigger.kind }),
-      ...(run.correlation_key !== undefined && { CorrelationKey: run.correlation_key }),
+      ...(execution.trigger !== undefined && { TriggerKind: execution.trigger.kind }),
+      ...(execution.correlation_key !== undefined && { CorrelationKey: execution.correlation_key }),
     },
   })
 }
@@ -85,7 +85,7 @@ async function startPending(scope: WorkspaceScope, id: string): Promise<boolean>
     where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
     select selected.*, ${SEALED} from selected`)
   if (row === undefined) return false
-  await startWorkflow(scope, await withStreamOffsets(scope, runInput(scope, row)))
+  await startWorkflow(scope, await withStreamOffsets(scope, executionInput(scope, row)))
   // A cancellation that came before the workflow existed is delivered now.
   const cancelRequested = sql`select e.id from executions e left join concurrency_slots a on a.execution_id = e.id
     where e.id = ${id} and (e.cancel_requested or a.cancel_requested)`
@@ -104,7 +104,7 @@ async function notifySlot(scope: WorkspaceScope, id: string): Promise<void> {
 }
 
 /** The input of the workflow, from the row of its execution. */
-export function runInput(scope: WorkspaceScope, row: PendingRow): FlowRunInput {
+export function executionInput(scope: WorkspaceScope, row: PendingRow): ExecutionInput {
   const { id, flow, started_by, trigger, correlation_key, run } = row
   const rest = run ?? {
     execution_id: id,
@@ -131,7 +131,7 @@ function secretHandles(
 }
 
 /** Cancels the workflow of an execution that has not ended. */
-export async function cancelRun(scope: WorkspaceScope, id: string): Promise<void> {
+export async function cancelExecution(scope: WorkspaceScope, id: string): Promise<void> {
   const row = await scope.row<{ workflow_id: string }>(
     sql`select workflow_id from executions where id = ${id} and ended_at is null`,
   )

@@ -3,9 +3,9 @@
 import Type, { type Static } from 'typebox'
 import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { StepData, ValueLocation } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import type { StepData, ValueLocation } from '../../../core/run.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
@@ -15,24 +15,24 @@ const STEP_STATUSES = ['running', 'completed', 'faulted', 'skipped', 'cancelled'
 
 const StepId = Type.String({
   pattern: '^[0-9]{1,9}$',
-  description: 'The number of the step within its execution, in the order in which steps started.',
+  description: 'Number of the step within its execution, in the order in which steps started.',
 })
 
 const Step = Type.Object({
   id: StepId,
   name: Type.String(),
   kind: Type.String(),
-  task: Type.String({ description: 'The JSON pointer of the task in the definition.' }),
+  task: Type.String({ description: 'JSON pointer of the task in the definition.' }),
   iteration: Type.Integer({
     description: 'Number of earlier entries to the task. Commands name the step `task#iteration`.',
   }),
   path: Type.Union([Type.String(), Type.Null()], {
-    description: 'The position of the step, the same in every execution that takes the same route.',
+    description: 'Position of the step, the same in every execution that takes the same route.',
   }),
   summary: Type.String(),
   status: Type.Enum(STEP_STATUSES),
   attempts: Type.Integer(),
-  reused: Type.Boolean({ description: 'The result comes from the execution that this one repeats.' }),
+  reused: Type.Boolean({ description: 'True if the result comes from the execution that this one repeats.' }),
   execution_id: Type.Optional(Id('run')),
   started_at: Time,
   ended_at: OptionalTime,
@@ -41,14 +41,16 @@ const Step = Type.Object({
 type Step = Static<typeof Step>
 
 const StepWithData = Type.Interface([Step], {
-  input: Type.Optional(Type.Unknown({ description: 'The input of the task, after `input.from`.' })),
+  input: Type.Optional(Type.Unknown({ description: 'Input of the task, after `input.from`.' })),
   arguments: Type.Optional(
-    Type.Unknown({ description: 'What the task asked of its environment, such as the request of a call.' }),
+    Type.Unknown({
+      description: 'Arguments that the task passed to its environment, such as the request of a call.',
+    }),
   ),
-  output: Type.Optional(Type.Unknown({ description: 'The output of the task, after `output.as`.' })),
+  output: Type.Optional(Type.Unknown({ description: 'Output of the task, after `output.as`.' })),
   truncated: Type.Array(Type.Enum(['input', 'arguments', 'output']), {
     description:
-      'Values that are shortened to about 4,096 characters: lists and objects lack their last members, texts end in `…`.',
+      'Values that are shortened to about 4,096 characters: lists and objects lack their last members, strings end in `…`.',
   }),
 })
 type StepWithData = Static<typeof StepWithData>
@@ -66,7 +68,11 @@ export const listSteps = previewOperation({
     id: Ref('execution'),
     status: Type.Optional(Type.Enum(STEP_STATUSES)),
     task: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 2_000, description: 'Only of this task: its name or pointer.' }),
+      Type.String({
+        minLength: 1,
+        maxLength: 2_000,
+        description: 'Task whose steps are listed: its name or pointer.',
+      }),
     ),
     iteration: Type.Optional(Type.Integer({ minimum: 0, maximum: 999_999_999 })),
   }),
@@ -152,7 +158,7 @@ async function resolveData(
   for (const name of names) {
     const at = data[`${name}_at`]
     const found =
-      at === undefined ? { value: data[name], isCut: data.cut?.includes(name) } : valueAt(stored, at)
+      at === undefined ? { value: data[name], isCut: data.truncated?.includes(name) } : valueAt(stored, at)
     if (found.value !== undefined) values.push([name, found.value])
     if (found.isCut) truncated.push(name)
   }
@@ -165,5 +171,5 @@ function valueAt(
 ): { readonly value: unknown; readonly isCut?: boolean | undefined } {
   const row = stored.get(seq)
   if (name === 'result') return { value: row?.result }
-  return { value: row?.data?.[name], isCut: row?.data?.cut?.includes(name) }
+  return { value: row?.data?.[name], isCut: row?.data?.truncated?.includes(name) }
 }

@@ -2,9 +2,9 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import type { StreamEvent } from '../../../core/execution.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { StreamEvent } from '../../../core/run.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import type { Entry, StreamGap } from '../../../infra/valkey/streams.ts'
 import { eventsIn, isWorkspaceTopic } from '../../events/events.ts'

@@ -5,9 +5,9 @@ import { setImmediate } from 'node:timers/promises'
 import { correlationValues } from '../../../../flows-dsl/event-correlation.ts'
 import type { EventFilter, JsonObject } from '../../../../flows-dsl/ir.ts'
 import type { EventSubscription } from '../../../../flows-dsl/tasks/event-subscription.ts'
+import type { ExecutionEvent } from '../../../core/execution.ts'
 import { canonical } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { RunEvent } from '../../../core/run.ts'
 import type { Entry } from '../../../infra/valkey/streams.ts'
 
 /** Of subscriptions to events of any type. */
@@ -46,7 +46,7 @@ export class DefinitionMatcher {
   async match(
     entry: Entry,
     definitions: readonly Definition[],
-  ): Promise<{ event: RunEvent; keys: SubscriptionKey[] } | undefined> {
+  ): Promise<{ event: ExecutionEvent; keys: SubscriptionKey[] } | undefined> {
     // Most events have another type, which is known without parsing them.
     const candidates = definitions.filter(({ topic }) => topic === entry.topic || topic === ANY_TOPIC)
     if (candidates.length === 0) return undefined

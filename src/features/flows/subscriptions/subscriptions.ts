@@ -5,15 +5,15 @@
 
 import type { EventSubscription } from '../../../../flows-dsl/tasks/event-subscription.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import {
   type EventSubscriptionsInput,
-  type FlowRunInput,
+  type ExecutionInput,
   isBefore,
   type PastEvents,
   type StreamEvent,
   type StreamOffsets,
-} from '../../../core/run.ts'
+} from '../../../core/execution.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { type Entry, gapBetween, type StreamGap } from '../../../infra/valkey/streams.ts'
 import { eventsIn, isWorkspaceTopic, STREAMS, type StreamName } from '../../events/events.ts'
@@ -24,10 +24,13 @@ import { ANY_TOPIC, DefinitionMatcher, keyOf, nameOf, type SubscriptionKey } fro
  * The input of an execution with the ends of the event streams, if its flow listens: it hears what comes after them.
  * @throws Problem `dependency_unavailable`
  */
-export async function withStreamOffsets(scope: WorkspaceScope, run: FlowRunInput): Promise<FlowRunInput> {
-  const { facts } = run.ir as { facts?: { kinds?: readonly string[] } }
-  if (run.since !== undefined || facts?.kinds?.includes('listen') !== true) return run
-  return { ...run, since: await eventsIn(scope).lastIds() }
+export async function withStreamOffsets(
+  scope: WorkspaceScope,
+  execution: ExecutionInput,
+): Promise<ExecutionInput> {
+  const { facts } = execution.ir as { facts?: { kinds?: readonly string[] } }
+  if (execution.since !== undefined || facts?.kinds?.includes('listen') !== true) return execution
+  return { ...execution, since: await eventsIn(scope).lastIds() }
 }
 
 /**

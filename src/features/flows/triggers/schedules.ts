@@ -2,9 +2,9 @@
 
 import type { FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import type { FlowTriggerInput } from '../../../core/execution.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { FlowTriggerInput } from '../../../core/run.ts'
 import { type Json, QUEUES } from '../../../core/work.ts'
 import type { Timing } from '../../../infra/temporal/schedules.ts'
 import { CATCH_UP_MS, cronTiming, cronTimingFault } from '../../triggers/schedule-timing.ts'

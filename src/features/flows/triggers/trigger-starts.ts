@@ -8,10 +8,10 @@ import { inputOf } from '../../../../flows-dsl/event-correlation.ts'
 import type { JsonObject } from '../../../../flows-dsl/ir.ts'
 import { objectOf } from '../../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { FlowTriggerInput, Triggered } from '../../../core/execution.ts'
 import { parseJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import type { FlowTriggerInput, Triggered } from '../../../core/run.ts'
 import { decodeUtf8 } from '../../../core/utf8.ts'
 import type { Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -70,7 +70,7 @@ export async function admitSchedule(scope: WorkspaceScope, input: FlowTriggerInp
   if (!admitted.shouldStart)
     return { skipped: 'It waits for a concurrency slot of its flow, and starts when it gets one.' }
   const { after_ms = 0 } = scheduleSpec(due)
-  return { workflow_id: admitted.workflowId, run: admitted.run, after_ms }
+  return { workflow_id: admitted.workflowId, input: admitted.execution, after_ms }
 }
 
 export interface DeliveryResult {

@@ -3,7 +3,7 @@
 import type { FlowIR } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
-import type { FlowRegistration } from '../../../core/run.ts'
+import type { FlowRegistration } from '../../../core/execution.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { changeRegistered } from '../../triggers/registration.ts'
 import { eventTriggers } from './events.ts'

@@ -29,12 +29,14 @@ const Ms = (description: string) => Type.Optional(Type.Integer({ minimum: 0, des
 
 const Spec = Type.Object({
   cron: Type.Optional(Type.String()),
-  every_ms: Ms('Starts the flow repeatedly, at this interval.'),
-  after_ms: Ms('Starts the flow again, this long after the previous execution has ended.'),
-  timezone: Type.Optional(Type.String({ description: 'Time zone of `cron`. Default: UTC.' })),
+  every_ms: Ms('Interval between starts of the flow, in milliseconds.'),
+  after_ms: Ms('Time between the end of an execution and the next start, in milliseconds.'),
+  timezone: Type.Optional(Type.String({ description: 'Time zone of `cron`. Default: `UTC`.' })),
   overlap: Type.Union(OVERLAPS.map((one) => Type.Literal(one))),
-  catch_up_ms: Type.Integer({ description: 'Starts that are late by more than this are skipped.' }),
-  jitter_ms: Ms('Each start is delayed by a random time of at most this.'),
+  catch_up_ms: Type.Integer({
+    description: 'Maximum delay of a start, in milliseconds; later starts are skipped.',
+  }),
+  jitter_ms: Ms('Maximum random delay of each start, in milliseconds.'),
 })
 
 const LastRun = Type.Object({
@@ -48,11 +50,13 @@ const SCHEDULE = {
   id: Id('trg'),
   flow_id: Id('flow'),
   flow_name: Type.String(),
-  key: Type.String({ description: 'Identifies it within the flow, across versions.' }),
+  key: Type.String({ description: 'Key that identifies the schedule within the flow, across versions.' }),
   spec: Spec,
-  version: Type.Integer({ description: 'The version of the flow that it starts.' }),
+  version: Type.Integer({ description: 'Version of the flow that the schedule starts.' }),
   paused: Type.Boolean(),
-  note: Type.Union([Type.String(), Type.Null()], { description: 'The reason why it was paused or resumed.' }),
+  note: Type.Union([Type.String(), Type.Null()], {
+    description: 'Reason why the schedule was paused or resumed.',
+  }),
   last_run: Type.Union([LastRun, Type.Null()]),
   created_at: Time,
   updated_at: Time,
@@ -60,10 +64,13 @@ const SCHEDULE = {
 const Schedule = Type.Object(SCHEDULE)
 type Schedule = Static<typeof Schedule>
 
-const Next = Type.Array(Time, { description: 'Its next start times; empty while it is paused.' })
+const Next = Type.Array(Time, { description: 'Next start times; empty while the schedule is paused.' })
 const ListedSchedule = Type.Object({
   ...SCHEDULE,
-  next: Type.Union([Next, Type.Null({ description: 'Temporal did not tell them in time.' })]),
+  next: Type.Union([
+    Next,
+    Type.Null({ description: 'No start times, because Temporal did not respond in time.' }),
+  ]),
 })
 
 const ScheduleWithStatus = Type.Object({
@@ -77,7 +84,7 @@ const ScheduleWithStatus = Type.Object({
 })
 
 const Note = Type.Optional(
-  Type.String({ maxLength: LIMITS.scheduleNoteCharsMax, description: 'The reason.' }),
+  Type.String({ maxLength: LIMITS.scheduleNoteCharsMax, description: 'Reason for the change.' }),
 )
 const one = { ws: Ws, id: Ref('schedule') }
 
@@ -192,11 +199,11 @@ const setSchedulePaused = (paused: boolean, summary: string) =>
 
 export const pauseSchedule = setSchedulePaused(
   true,
-  'Pause a schedule: it starts no runs, whatever is published, until it is resumed',
+  'Pause a schedule: it starts no executions until it is resumed, even if new versions are published',
 )
 export const resumeSchedule = setSchedulePaused(
   false,
-  'Resume a schedule; what it would have started meanwhile is not made up for',
+  'Resume a schedule; starts that were due while it was paused are skipped',
 )
 
 export const triggerSchedule = previewOperation({
@@ -217,27 +224,26 @@ export const triggerSchedule = previewOperation({
 const TriggerRecord = Type.Object({
   id: Id('trg'),
   kind: Type.Union([Type.Literal('schedule'), Type.Literal('webhook'), Type.Literal('event')]),
-  key: Type.String({ description: 'Identifies it in the definition, across versions.' }),
+  key: Type.String({ description: 'Key that identifies the trigger in the definition, across versions.' }),
   flow_id: Type.String(),
   flow_name: Type.String(),
-  version: Type.Integer({ description: 'The version that it starts.' }),
+  version: Type.Integer({ description: 'Version of the flow that the trigger starts.' }),
   paused: Type.Boolean(),
-  url: Type.Optional(Type.String({ description: 'The URL for deliveries, for a webhook.' })),
+  url: Type.Optional(Type.String({ description: 'URL for deliveries to a webhook.' })),
   events: Type.Optional(
     Type.Object(
       {
-        seen: Type.Integer({ description: 'Events of the types that its filters name.' }),
-        matched: Type.Integer({ description: 'Those of them that a filter accepted.' }),
+        seen: Type.Integer({ description: 'Number of events of the types that the filters name.' }),
+        matched: Type.Integer({ description: 'Number of these events that a filter accepted.' }),
       },
-      { description: 'For an event trigger, since it was created.' },
+      { description: 'Event counts of an event trigger, since it was created.' },
     ),
   ),
   gap: Type.Optional(
     Type.Object(
       { from: Time, to: Time },
       {
-        description:
-          'For an event trigger: the time of events that it missed, because its stream no longer had them.',
+        description: 'Period whose events an event trigger missed, because the stream no longer had them.',
       },
     ),
   ),
@@ -302,14 +308,14 @@ export const rotateTriggerSecret = previewOperation({
       Type.String({
         minLength: 8,
         maxLength: 500,
-        description: 'The secret that the sender has issued. Without it, a new one is made.',
+        description: 'Secret that the sender has issued. Default: a newly generated secret.',
       }),
     ),
   }),
   output: Type.Object({
     id: Type.String(),
-    secret: Type.Optional(Type.String({ description: 'A new secret; shown only once.' })),
-    url: Type.Optional(Type.String({ description: 'The URL with the new secret, for `verify: url`.' })),
+    secret: Type.Optional(Type.String({ description: 'Newly generated secret, shown only once.' })),
+    url: Type.Optional(Type.String({ description: 'URL with the new secret, for `verify: url`.' })),
     previous_until: Time,
   }),
   http: { method: 'POST', path: `${FLOWS}/triggers/{id}/rotate-secret`, body: '*' },
@@ -321,7 +327,7 @@ const setTriggerPaused = (paused: boolean) =>
   previewOperation({
     name: paused ? 'trigger.pause' : 'trigger.resume',
     summary: paused
-      ? 'Pause a webhook or an event trigger: deliveries are refused, events pass by'
+      ? 'Pause a webhook or an event trigger: deliveries are refused, and events are skipped'
       : 'Resume a webhook or an event trigger',
     input: Input(TARGET),
     output: TriggerRecord,
@@ -342,19 +348,20 @@ export const resumeTrigger = setTriggerPaused(false)
 
 export const testTrigger = previewOperation({
   name: 'trigger.test',
-  summary: 'Test which filters of an event trigger accept an event; starts nothing',
+  summary: 'Test which filters of an event trigger accept an event, without starting an execution',
   reads: true,
   input: Input({
     ...TARGET,
     event: Type.Object(
       { type: Type.String({ minLength: 1, maxLength: 200 }) },
-      { description: 'A CloudEvent: `type`, and the `data` and attributes that the filters read.' },
+      { description: 'CloudEvent with `type`, and the `data` and attributes that the filters read.' },
     ),
   }),
   output: Type.Object({
-    matches: Type.Boolean({ description: 'True if a filter accepts it.' }),
+    matches: Type.Boolean({ description: 'True if the trigger accepts the event.' }),
     filters: Type.Array(Type.Boolean(), {
-      description: 'For each filter in the order of the definition; empty if the trigger takes every event.',
+      description:
+        'Result of each filter, in the order of the definition; empty if the trigger takes every event.',
     }),
   }),
   http: { method: 'POST', path: `${FLOWS}/triggers/{id}/test`, body: '*' },

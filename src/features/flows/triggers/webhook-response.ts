@@ -43,7 +43,7 @@ export async function awaitResponse(
   if (response !== undefined) return response
   const detail =
     row.status === 'completed'
-      ? 'The output of the flow is no response: it needs `status` (200 to 599), and may have `headers` and `body`.'
+      ? 'The output of the flow is not a response: it needs `status` (200 to 599), and may have `headers` and `body`.'
       : `The execution ended as ${row.status}.`
   throw new Problem('execution_failed', { detail, members: { execution_id: id } })
 }

@@ -17,7 +17,7 @@ const { functionHttp: limits } = LIMITS
 export type Side = 'client' | 'code'
 
 /** First byte of a message. After it follow the number of the message, 32 bits, and its content. */
-const KINDS = {
+const FRAME_TYPES = {
   /** Asks for an answer, which is an abort if the receiver has given up. */
   ping: 0x70,
   pong: 0x71,
@@ -36,7 +36,7 @@ const HEADER_BYTES = 5
 const channelOf = ({ tenantId, workspaceId }: WorkspaceRef, runId: string, side: Side) =>
   `tenon:{${tenantId}}:http:${workspaceId}:${runId}:${side}`
 
-export class Peer {
+export class StreamConnection {
   readonly #channels: Channels
   readonly #to: string
   readonly #failed = new AbortController()
@@ -45,7 +45,7 @@ export class Peer {
   #sent = 0
   #received = 0
   /** Chunks that the other end takes. */
-  #granted = 0
+  #credit = 0
   /** Chunks that this end has asked for, and that have not come. */
   #awaited = 0
   #hasEnded = false
@@ -62,9 +62,14 @@ export class Peer {
   }
 
   /** @throws Problem `dependency_unavailable` */
-  static async open(channels: Channels, ref: WorkspaceRef, runId: string, side: Side): Promise<Peer> {
+  static async open(
+    channels: Channels,
+    ref: WorkspaceRef,
+    runId: string,
+    side: Side,
+  ): Promise<StreamConnection> {
     const other = side === 'client' ? 'code' : 'client'
-    const peer = new Peer(channels, channelOf(ref, runId, other))
+    const peer = new StreamConnection(channels, channelOf(ref, runId, other))
     peer.#closeChannel = await channels.open(channelOf(ref, runId, side), {
       message: (bytes) => peer.#take(bytes),
       lost: () =>
@@ -117,15 +122,15 @@ export class Peer {
   }
 
   /** Waits until the other end takes a chunk. @throws the reason of a failure */
-  async granted(): Promise<void> {
-    await this.#until(() => this.#granted > 0)
+  async awaitCredit(): Promise<void> {
+    await this.#until(() => this.#credit > 0)
   }
 
   /** Sends bytes as fast as the other end takes them. @throws the reason of a failure */
   async write(bytes: Uint8Array): Promise<void> {
     for (let from = 0; from < bytes.byteLength; from += limits.chunkBytesMax) {
-      await this.granted()
-      this.#granted -= 1
+      await this.awaitCredit()
+      this.#credit -= 1
       await this.#send('chunk', bytes.subarray(from, from + limits.chunkBytesMax))
     }
   }
@@ -196,9 +201,9 @@ export class Peer {
     await this.#send('abort', Buffer.from(JSON.stringify({ code, detail })))
   }
 
-  async #send(kind: keyof typeof KINDS, content: Uint8Array = Buffer.alloc(0)): Promise<void> {
+  async #send(kind: keyof typeof FRAME_TYPES, content: Uint8Array = Buffer.alloc(0)): Promise<void> {
     const bytes = Buffer.allocUnsafe(HEADER_BYTES + content.byteLength)
-    bytes.writeUInt8(KINDS[kind])
+    bytes.writeUInt8(FRAME_TYPES[kind])
     bytes.writeUInt32BE(this.#sent++, 1)
     bytes.set(content, HEADER_BYTES)
     try {
@@ -216,24 +221,24 @@ export class Peer {
       return
     }
     switch (bytes.readUInt8()) {
-      case KINDS.ping:
+      case FRAME_TYPES.ping:
         // If it cannot be sent, the exchange has failed.
         this.#answer().catch(() => {})
         break
-      case KINDS.head:
+      case FRAME_TYPES.head:
         this.#head.resolve(JSON.parse(content.toString()) as HttpResponseHead)
         break
-      case KINDS.chunk:
+      case FRAME_TYPES.chunk:
         this.#awaited -= 1
         this.#inbox.push(content)
         break
-      case KINDS.end:
+      case FRAME_TYPES.end:
         this.#hasEnded = true
         break
-      case KINDS.more:
-        this.#granted += content.readUInt32BE()
+      case FRAME_TYPES.more:
+        this.#credit += content.readUInt32BE()
         break
-      case KINDS.abort:
+      case FRAME_TYPES.abort:
         this.fail(problemIn(content))
         break
       default:

@@ -14,7 +14,7 @@ import { forCaller } from '../invoke.ts'
 import { type StartedRun, startRun } from '../runs/start-run.ts'
 import type { HttpResponseHead } from '../sandbox/invocation.ts'
 import { isBodiless, replyHeaders, requestHead } from './heads.ts'
-import { Peer } from './peer.ts'
+import { StreamConnection } from './peer.ts'
 
 const { functionHttp: limits } = LIMITS
 
@@ -25,10 +25,10 @@ export const fetchFunction = workspaceOperation({
   reads: false,
   input: Input({
     id: Ref('function, or its name'),
-    path: Type.String({ description: 'What is left of the path: the code gets it as the path of its URL.' }),
-    request: Raw(`The request as it came, with a body of at most ${limits.bodyBytesMax} bytes.`),
+    path: Type.String({ description: 'Rest of the path, which the code receives as the path of its URL.' }),
+    request: Raw(`Request as received, with a body of at most ${limits.bodyBytesMax} bytes.`),
   }),
-  output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'The response of the code.' })),
+  output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'Response that the code returned.' })),
   http: {
     method: 'POST',
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'],
@@ -41,7 +41,7 @@ export const fetchFunction = workspaceOperation({
   run: async (scope, { id, request }) => {
     if ((request.body.length ?? 0) > limits.bodyBytesMax) throw bodyTooLarge()
     const runId = scope.newId('run')
-    const peer = await Peer.open(channelsOf(scope), scope.ref, runId, 'client')
+    const peer = await StreamConnection.open(channelsOf(scope), scope.ref, runId, 'client')
     const served = { id, runId, request }
     const started = await startServing(scope, served).catch((error: unknown) => {
       peer.close()
@@ -71,7 +71,7 @@ const startServing = async (scope: WorkspaceScope, { id, runId, request }: Serve
 /** Waits for the head of the response. The exchange stays open until the run has ended, or the body is complete. */
 async function respond(
   scope: WorkspaceScope,
-  peer: Peer,
+  peer: StreamConnection,
   { runId, request }: Served,
   { workflowId, waitMs }: StartedRun,
 ): Promise<ByteReply> {
@@ -113,8 +113,8 @@ const NO_END = 'The end of the response was lost.'
 const NOT_ENDED = 'a function that serves a client who is gone was not ended'
 
 /** Sends the body as the code reads it. A body that is not asked for is not read. */
-async function sendBody(peer: Peer, { method, body }: RawRequest): Promise<void> {
-  await peer.granted()
+async function sendBody(peer: StreamConnection, { method, body }: RawRequest): Promise<void> {
+  await peer.awaitCredit()
   if (method !== 'GET' && method !== 'HEAD' && body.length !== 0)
     for await (const chunk of limited(body)) await peer.write(chunk)
   await peer.end()
@@ -136,7 +136,12 @@ const bodyTooLarge = () =>
     detail: `A function takes a body of at most ${limits.bodyBytesMax} bytes.`,
   })
 
-function replyOf(head: HttpResponseHead, { method }: RawRequest, runId: string, peer: Peer): ByteReply {
+function replyOf(
+  head: HttpResponseHead,
+  { method }: RawRequest,
+  runId: string,
+  peer: StreamConnection,
+): ByteReply {
   const { status } = head
   const headers = { ...replyHeaders(head), 'x-run-id': runId }
   if (isBodiless(method, status)) {
@@ -147,7 +152,7 @@ function replyOf(head: HttpResponseHead, { method }: RawRequest, runId: string, 
 }
 
 /** @throws Problem if the response does not become complete, which closes the connection */
-async function* bodyOf(peer: Peer): AsyncGenerator<Uint8Array> {
+async function* bodyOf(peer: StreamConnection): AsyncGenerator<Uint8Array> {
   try {
     // The head is sent before the code has written anything.
     yield new Uint8Array(0)
@@ -159,7 +164,7 @@ async function* bodyOf(peer: Peer): AsyncGenerator<Uint8Array> {
 }
 
 /** Ends the code, too, unless the response is complete. */
-function leave(peer: Peer): void {
+function leave(peer: StreamConnection): void {
   if (peer.isClosed) return
   void peer.abort(clientGone())
   peer.close()

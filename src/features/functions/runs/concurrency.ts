@@ -21,7 +21,7 @@ export async function awaitSlot(scope: WorkspaceScope, functionId: string, runId
     while (!turn.is_over && turn.left_ms > 0) {
       await watch.next(Math.min(turn.left_ms, LIMITS.functionWatchPollMs))
       // Looks without the lock first, on which all callers of the function would wait for one another.
-      const { left_ms, is_next } = await look(scope, functionId, runId)
+      const { left_ms, is_next } = await readSlotState(scope, functionId, runId)
       turn = is_next ? await takeSlot(scope, functionId, runId) : { left_ms, is_over: false }
     }
     if (turn.is_over) return
@@ -36,29 +36,29 @@ export async function awaitSlot(scope: WorkspaceScope, functionId: string, runId
   })
 }
 
-interface Turn {
+interface SlotState {
   /** How long the caller still waits. */
   readonly left_ms: number
   /** The run holds a slot, or has ended: a call that is repeated finds the run of the first one. */
   readonly is_over: boolean
 }
 
-const LEFT = sql`(${LIMITS.functionQueueMs}::integer - extract(epoch from now() - created_at) * 1000)::float8 as left_ms`
-const GONE = { left_ms: 0, is_over: false, is_next: false }
+const REMAINING_MS = sql`(${LIMITS.functionQueueMs}::integer - extract(epoch from now() - created_at) * 1000)::float8 as left_ms`
+const NO_SLOT = { left_ms: 0, is_over: false, is_next: false }
 
-async function takeSlot(scope: WorkspaceScope, functionId: string, runId: string): Promise<Turn> {
+async function takeSlot(scope: WorkspaceScope, functionId: string, runId: string): Promise<SlotState> {
   const [, , [turn] = []] = await scope.batch(
     lock(functionId),
     admit(functionId, sql`id = ${runId}`, 1),
-    sql`select ${LEFT}, slot = 'held' or ended_at is not null as is_over from function_runs where id = ${runId}`,
+    sql`select ${REMAINING_MS}, slot = 'held' or ended_at is not null as is_over from function_runs where id = ${runId}`,
   )
-  return (turn as unknown as Turn | undefined) ?? GONE
+  return (turn as unknown as SlotState | undefined) ?? NO_SLOT
 }
 
-const look = async (scope: WorkspaceScope, functionId: string, runId: string) =>
-  (await scope.row<Turn & { is_next: boolean }>(sql`
-    select ${LEFT}, id in (select id from (${placed(functionId)}) placed) as is_next from function_runs where id = ${runId}`)) ??
-  GONE
+const readSlotState = async (scope: WorkspaceScope, functionId: string, runId: string) =>
+  (await scope.row<SlotState & { is_next: boolean }>(sql`
+    select ${REMAINING_MS}, id in (select id from (${queuePositions(functionId)}) placed) as is_next from function_runs where id = ${runId}`)) ??
+  NO_SLOT
 
 /**
  * Gives free slots to asynchronous runs, unless the workspace is suspended, and wakes the callers whose turn it is. The scope is
@@ -95,7 +95,7 @@ const lock = (functionId: string): Sql =>
  * The runs that hold a slot, and then as many of those that wait as the limit allows. A caller that has waited longer than
  * it may is gone. Without a limit any more, all wait for nothing.
  */
-const placed = (functionId: string): Sql => sql`
+const queuePositions = (functionId: string): Sql => sql`
   select id, is_async, slot from function_runs
   where function_id = ${functionId} and slot is not null and ended_at is null
     and (slot = 'held' or is_async
@@ -106,8 +106,8 @@ const placed = (functionId: string): Sql => sql`
 
 const admit = (functionId: string, which: Sql, max: number): Sql => sql`
   update function_runs r set slot = 'held'
-  from (select id from (${placed(functionId)}) placed where slot = 'awaited' and ${which} order by id limit ${max}) next
+  from (select id from (${queuePositions(functionId)}) placed where slot = 'awaited' and ${which} order by id limit ${max}) next
   where r.id = next.id and r.ended_at is null returning r.id`
 
 const waitingCallers = (functionId: string): Sql => sql`
-  select id from (${placed(functionId)}) placed where slot = 'awaited' and not is_async`
+  select id from (${queuePositions(functionId)}) placed where slot = 'awaited' and not is_async`

@@ -4,7 +4,7 @@
  */
 
 import Type from 'typebox'
-import { asRunKeeper } from '../../../access/access.ts'
+import { asRunOwner } from '../../../access/access.ts'
 import { Input, Ref, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
@@ -37,7 +37,7 @@ const listRuns = workspaceOperation({
   output: PageOf(FunctionRun),
   http: { method: 'GET', path: RUNS },
   run: async (given, { function: named, ...filters }) => {
-    const scope = asRunKeeper(given)
+    const scope = asRunOwner(given)
     return runPage(scope, filters, named === undefined ? undefined : await functionId(scope, named))
   },
 })
@@ -50,31 +50,31 @@ async function functionId(scope: WorkspaceScope, named: string): Promise<string>
 const getRun = workspaceOperation({
   ...READ,
   name: 'invocation.get',
-  summary: 'Read a run of a function, with input and result of an asynchronous one',
+  summary: 'Read a run of a function; an asynchronous run has its input and result',
   input: Input(RUN),
   output: FunctionRunWithResult,
   http: { method: 'GET', path: `${RUNS}/{run}` },
-  run: (scope, { run }) => readRun(asRunKeeper(scope), run),
+  run: (scope, { run }) => readRun(asRunOwner(scope), run),
 })
 
 const listLines = workspaceOperation({
   ...READ,
   name: 'invocation.logs',
-  summary: 'List the lines that a run of a function printed',
+  summary: 'List the log lines of a run of a function',
   input: Input({ ...RUN, ...LOG_FILTERS }),
   output: PageOf(RunLine),
   http: { method: 'GET', path: `${RUNS}/{run}/logs` },
-  run: (scope, { run, ...page }) => linePage(asRunKeeper(scope), run, page),
+  run: (scope, { run, ...page }) => linePage(asRunOwner(scope), run, page),
 })
 
 const watchLines = workspaceOperation({
   ...READ,
   name: 'invocation.watch_logs',
-  summary: 'Stream the past and future lines of a run as server-sent events, until it ends',
+  summary: 'Stream the past and future log lines of a run as server-sent events, until it ends',
   input: Input({ ...RUN, ...LOG_STREAM }),
   output: LogFrames,
   http: { ...LOG_STREAM_HTTP, path: `${RUNS}/{run}/logs/stream` },
-  run: (scope, { run, last_event_id }) => followLines(asRunKeeper(scope), run, last_event_id),
+  run: (scope, { run, last_event_id }) => followLines(asRunOwner(scope), run, last_event_id),
 })
 
 export const FUNCTION_KEY_OPERATIONS: readonly AnyOperation[] = [

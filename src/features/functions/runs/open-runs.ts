@@ -4,11 +4,11 @@ import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
-  behindSeen,
-  findInTurn,
+  findRoundRobin,
+  nextCursor,
   refOf,
-  seenWorkspaces,
   type TurnRow,
+  workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
 import { reconcileRun } from './reconcile-run.ts'
@@ -22,7 +22,7 @@ export function openRuns(): BackgroundTask<string> {
     name: 'open function runs',
     pollMs,
     atOnce,
-    find: findInTurn(dueRuns, (row) => row.id),
+    find: findRoundRobin(dueRuns, (row) => row.id),
     run: ({ scope, isActive }, id) => reconcileRun(scope, id, isActive),
   }
 }
@@ -61,7 +61,7 @@ const LATER = sql`now() + make_interval(secs => ${runSeconds}::integer)`
 
 /** Due runs of the next workspaces, each once in `runSeconds`: the most overdue run of each, then the second of each, and so on. */
 const dueRuns = (after: string, limit: number) => sql`
-  with recursive ${seenWorkspaces(workspaceWith(sql`function_runs where ${BEGUN}`), after, workspacesSeenMax)}, due as materialized (
+  with recursive ${workspacePage(workspaceWith(sql`function_runs where ${BEGUN}`), after, workspacesSeenMax)}, due as materialized (
     select r.* from seen cross join lateral (
       select tenant_id, workspace_id, id, due_at, row_number() over (order by due_at) as place from function_runs
       where ${BEGUN} and workspace_id = seen.workspace_id and due_at < now()
@@ -76,7 +76,7 @@ const dueRuns = (after: string, limit: number) => sql`
     where r.tenant_id = free.tenant_id and r.workspace_id = free.workspace_id and r.id = free.id
     returning r.tenant_id, r.workspace_id, r.id
   )
-  select checked.*, behind from (${behindSeen(workspacesSeenMax)}) reached left join checked on true`
+  select checked.*, behind from (${nextCursor(workspacesSeenMax)}) reached left join checked on true`
 
 /** The next functions with a queue whose first run is due. The others of a queue need no look. */
 const dueQueues = (workspace: string, functionId: string, limit: number) => sql`

@@ -32,7 +32,9 @@ export async function reconcileRun(scope: WorkspaceScope, runId: string, mayStar
     return
   }
   const detail =
-    status === undefined ? 'Its workflow does not exist in Temporal, or never started.' : ENDED[status]
+    status === undefined
+      ? 'The workflow of the run does not exist in Temporal, or never started.'
+      : ENDED[status]
   await failRun(scope, runId, { code: 'run_cut_off', detail })
 }
 

@@ -9,7 +9,7 @@ import { retryTransient } from '../../../infra/retry.ts'
 import type { LogLine, Usage } from '../sandbox/invocation.ts'
 import { type EndedRow, measured, type RunError, recordFailure } from './record-failure.ts'
 import { notifyRunChanged } from './run-changes.ts'
-import { passOn } from './start-queued.ts'
+import { wakeQueue } from './start-queued.ts'
 
 /**
  * Counts an attempt before the code runs, so that code whose worker was lost does not run again.
@@ -22,7 +22,7 @@ export async function claimRun(scope: WorkspaceScope, runId: string, attemptsMax
     where id = ${runId} and ended_at is null and attempts < ${attemptsMax} returning attempts`)
   if (row !== undefined) return row.attempts
   throw new Problem('run_cut_off', {
-    detail: 'An earlier attempt has begun, and the function is not repeated.',
+    detail: 'An earlier attempt has started, and the function is not repeated.',
   })
 }
 
@@ -67,7 +67,7 @@ export async function failRun(
 
 /** Without waiting: the worker has other work for its own slot. */
 function passSlotOn(scope: WorkspaceScope, ended: EndedRow | undefined): void {
-  if (ended !== undefined && ended.slot !== null) passOn(scope, ended.function_id)
+  if (ended !== undefined && ended.slot !== null) wakeQueue(scope, ended.function_id)
 }
 
 /** Stores lines of a run that goes on. Idempotent. */

@@ -54,8 +54,8 @@ export async function redriveRun(scope: WorkspaceScope, functionId: string, runI
 function noDeadLetter({ status, redriven_as }: DeadLetter): Problem {
   const detail =
     redriven_as === null
-      ? `It is no dead letter, but ${status}: only failed asynchronous runs are run again.`
-      : `It was run again as ${redriven_as}.`
+      ? `The run is not a dead letter, but ${status}: only failed asynchronous runs are run again.`
+      : `The run was run again as ${redriven_as}.`
   return new Problem('state_conflict', { detail })
 }
 

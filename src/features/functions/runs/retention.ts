@@ -6,10 +6,10 @@ import { durationMs } from '../../../core/units.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
-  behindSeen,
-  findInTurn,
-  seenWorkspaces,
+  findRoundRobin,
+  nextCursor,
   type TurnRow,
+  workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
@@ -23,7 +23,7 @@ export function functionRunRetention(): BackgroundTask<Retention> {
     name: 'retention of function runs',
     pollMs,
     atOnce,
-    find: findInTurn<Retention, OldestRuns>(oldestRuns, (row) =>
+    find: findRoundRobin<Retention, OldestRuns>(oldestRuns, (row) =>
       hasExpired(row.retention, row) ? row.retention : undefined,
     ),
     run: async ({ scope }, retention) => {
@@ -55,11 +55,11 @@ function hasExpired(retention: Retention, { oldest, oldest_letter }: OldestRuns)
 
 /** The next workspaces with ended runs, and the end of the oldest of each. */
 const oldestRuns = (after: string, workspacesMax: number): Sql => sql`
-  with recursive ${seenWorkspaces(workspaceWith(sql`function_runs where ended_at is not null`), after, workspacesMax)}
+  with recursive ${workspacePage(workspaceWith(sql`function_runs where ended_at is not null`), after, workspacesMax)}
   select w.tenant_id, seen.workspace_id, seen.workspace_id as id, behind,
     coalesce((select retention from services s where s.tenant_id = w.tenant_id and s.workspace_id = w.id), '{}') as retention,
     ${oldestEnd(sql`false`)} as oldest, ${oldestEnd(sql`true`)} as oldest_letter
-  from (${behindSeen(workspacesMax)}) reached left join (seen join workspaces w on w.id = seen.workspace_id) on true`
+  from (${nextCursor(workspacesMax)}) reached left join (seen join workspaces w on w.id = seen.workspace_id) on true`
 
 const oldestEnd = (isLetter: Sql): Sql => sql`(select min(ended_at) from function_runs r
   where r.workspace_id = seen.workspace_id and r.is_dead_letter = ${isLetter} and r.ended_at is not null)`

@@ -12,7 +12,7 @@ import { findRow } from '../../operation-helpers.ts'
 import { type RunWatch, watchRun } from './run-changes.ts'
 
 export const RunLine = Type.Object({
-  seq: Type.Integer({ description: 'Ascending, with gaps between attempts.' }),
+  seq: Type.Integer({ description: 'Number of the line, ascending, with gaps between attempts.' }),
   at: Time,
   level: Type.Union(['debug', 'info', 'warn', 'error'].map((level) => Type.Literal(level))),
   text: Type.String(),

@@ -4,7 +4,7 @@
  */
 
 import Type, { type Static } from 'typebox'
-import { asRunKeeper } from '../../../access/access.ts'
+import { asRunOwner } from '../../../access/access.ts'
 import { Id, Input, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -19,7 +19,7 @@ export const RunOperation = Type.Object({
   ...Job.properties,
   id: Id('run'),
   target: Id('fn'),
-  result: Type.Unknown({ description: 'What the function returned; null until it has.' }),
+  result: Type.Unknown({ description: 'Return value of the function. `null`: it has not returned yet.' }),
 })
 export type RunOperation = Static<typeof RunOperation>
 
@@ -33,7 +33,7 @@ export const getRunOperation = workspaceOperation({
   // A credential that may invoke may read the outcome.
   scope: 'functions:write',
   input: Input({
-    id: Type.String({ minLength: 1, maxLength: 200, description: 'The id of the run, without `run_`.' }),
+    id: Type.String({ minLength: 1, maxLength: 200, description: 'Id of the run, without `run_`.' }),
     wait: Wait,
   }),
   output: RunOperation,
@@ -48,7 +48,7 @@ export async function readOperation(
   waitMs: number,
 ): Promise<RunOperation> {
   const untilMs = performance.now() + waitMs
-  const keeper = asRunKeeper(scope)
+  const keeper = asRunOwner(scope)
   const watch = watchRun(keeper, runId)
   try {
     for (;;) {

@@ -1,7 +1,7 @@
 /** Runs of a function for admins, who name the function by its id alone. */
 
 import Type from 'typebox'
-import { enterRuns } from '../../../access/access.ts'
+import { openRunScope } from '../../../access/access.ts'
 import { adminOperation, Id, Input, Ref } from '../../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { PageOf } from '../../../core/page.ts'
@@ -34,7 +34,7 @@ interface FoundFunction {
 /** @throws Problem `not_found` */
 async function openFunction(scope: AdminScope, id: string): Promise<FoundFunction> {
   const { id: functionId, ...ref } = await findFunction(scope, id)
-  return { functionId, within: enterRuns(scope, ref) }
+  return { functionId, within: openRunScope(scope, ref) }
 }
 
 /** @throws Problem as {@link openFunction}, and that of a workspace in which nothing may be started */
@@ -61,7 +61,7 @@ const listRuns = adminOperation({
 
 const getRun = adminOperation({
   name: 'function_run.get',
-  summary: 'Read a run of a function, with input and result of an asynchronous one',
+  summary: 'Read a run of a function; an asynchronous run has its input and result',
   ...ADMIN,
   input: Input(RUN),
   output: FunctionRunWithResult,
@@ -74,7 +74,7 @@ const getRun = adminOperation({
 
 const listLines = adminOperation({
   name: 'function_run.logs',
-  summary: 'List the lines that a run of a function printed',
+  summary: 'List the log lines of a run of a function',
   ...ADMIN,
   input: Input({ ...RUN, ...LOG_FILTERS }),
   output: PageOf(RunLine),
@@ -87,7 +87,7 @@ const listLines = adminOperation({
 
 const watchLines = adminOperation({
   name: 'function_run.watch_logs',
-  summary: 'Stream the past and future lines of a run as server-sent events, until it ends',
+  summary: 'Stream the past and future log lines of a run as server-sent events, until it ends',
   ...ADMIN,
   input: Input({ ...RUN, ...LOG_STREAM }),
   output: LogFrames,
@@ -123,12 +123,14 @@ const Redriven = Type.Object({
   ...OWNER,
   redriven: Type.Array(Type.Object({ run: Type.String(), as: Type.String() })),
   refused: Type.Array(Type.Object({ run: Type.String(), detail: Type.String() }), {
-    description: 'Dead letters whose caller has lost rights since.',
+    description: 'Dead letters that were not run again because their caller has lost rights.',
   }),
   has_more: Type.Boolean({
-    description: 'Repeat the call for further dead letters, with `next` as `after`.',
+    description: 'True if there are further dead letters; repeat the call for them, with `next` as `after`.',
   }),
-  next: Type.Union([Type.String(), Type.Null()], { description: 'The last dead letter that was looked at.' }),
+  next: Type.Union([Type.String(), Type.Null()], {
+    description: 'Id of the last dead letter that the call examined. `null`: none.',
+  }),
 })
 
 const redriveFunction = adminOperation({
@@ -149,7 +151,7 @@ const redriveFunction = adminOperation({
 
 const discardRun = adminOperation({
   name: 'function_run.delete',
-  summary: 'Discard an ended run with its lines',
+  summary: 'Delete an ended run with its log lines',
   ...ADMIN,
   input: Input(RUN),
   output: Type.Object({ id: Type.String(), ...OWNER, deleted: Type.Literal(true) }),

@@ -19,7 +19,7 @@ const Nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type
 export const RunErrorShape = Type.Object({
   code: Type.String(),
   detail: Type.String(),
-  name: Type.Optional(Type.String({ description: 'Of the error that the code threw.' })),
+  name: Type.Optional(Type.String({ description: 'Name of the error that the code threw.' })),
   file: Type.Optional(Type.String()),
   line: Type.Optional(Type.Integer()),
   column: Type.Optional(Type.Integer()),
@@ -35,21 +35,25 @@ const OUTLINE = {
   trigger: Type.Object({
     kind: Type.Union(TRIGGERS.map((one) => Type.Literal(one))),
     id: Type.Optional(
-      Type.String({ description: 'Of the execution, run, server or trigger that started it.' }),
+      Type.String({ description: 'Id of the execution, run, server or trigger that started the run.' }),
     ),
     chain_depth: Type.Optional(
-      Type.Integer({ description: 'How many runs and executions started one another, up to this one.' }),
+      Type.Integer({
+        description: 'Number of runs and executions that started one another, up to this run.',
+      }),
     ),
   }),
   started_by: Type.String(),
-  async: Type.Boolean({ description: 'True if its caller did not wait for the result.' }),
+  async: Type.Boolean({ description: 'True if the caller did not wait for the result.' }),
   attempts: Type.Integer(),
   duration_ms: Nullable(Type.Integer()),
   memory_mb: Nullable(Type.Integer()),
-  cold: Nullable(Type.Boolean({ description: 'Its process was started for it.' })),
+  cold: Nullable(Type.Boolean({ description: 'True if a process was started for the run.' })),
   error: Nullable(RunErrorShape),
-  dead_letter: Type.Boolean({ description: 'A failed asynchronous run that was not run again.' }),
-  redriven_as: Nullable(Type.String({ description: 'The run that ran it again.' })),
+  dead_letter: Type.Boolean({
+    description: 'True if the run is asynchronous, has failed, and was not run again.',
+  }),
+  redriven_as: Nullable(Type.String({ description: 'Id of the run that ran this dead letter again.' })),
   created_at: Time,
   started_at: OptionalTime,
   ended_at: OptionalTime,
@@ -60,8 +64,8 @@ type FunctionRun = Static<typeof FunctionRun>
 
 export const FunctionRunWithResult = Type.Object({
   ...OUTLINE,
-  input: Type.Unknown({ description: 'Of an asynchronous run.' }),
-  result: Type.Unknown({ description: 'Of an asynchronous run.' }),
+  input: Type.Unknown({ description: 'Input of an asynchronous run.' }),
+  result: Type.Unknown({ description: 'Return value of an asynchronous run.' }),
 })
 
 const COLUMNS = sql`id, tenant_id, workspace_id, function_id, version, status, trigger, started_by, is_async as async, attempts, duration_ms, memory_mb,
@@ -132,6 +136,6 @@ export async function deleteRun(scope: WorkspaceScope, runId: string, functionId
   if (found.length === 0) throw notFound('run')
   if (deleted.length === 0)
     throw new Problem('state_conflict', {
-      detail: `It is ${found[0]?.['status']}: only ended runs are discarded.`,
+      detail: `The run is ${found[0]?.['status']}. Only ended runs can be discarded.`,
     })
 }

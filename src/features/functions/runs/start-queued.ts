@@ -1,6 +1,6 @@
 /** Starts asynchronous runs by their records: those that get a slot, and those whose start was lost. */
 
-import { enterRuns } from '../../../access/access.ts'
+import { openRunScope } from '../../../access/access.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
@@ -33,7 +33,7 @@ export async function startQueued(scope: WorkspaceScope, functionId: string): Pr
 }
 
 /** As {@link startQueued}, without waiting for it: what fails here, the reconciler starts. */
-export function passOn(scope: WorkspaceScope, functionId: string): void {
+export function wakeQueue(scope: WorkspaceScope, functionId: string): void {
   startQueued(scope, functionId).catch((error: unknown) =>
     scope.logError(error, 'queued function runs not started'),
   )
@@ -45,15 +45,15 @@ interface Configured {
   readonly workspace_id: string
 }
 
-/** As {@link passOn}, after a change of the configuration that may have given the function further slots. */
-export function passOnAfterChange(
+/** As {@link wakeQueue}, after a change of the configuration that may have given the function further slots. */
+export function wakeQueueAfterChange(
   scope: AdminScope,
   { concurrency }: ConfigChange,
   { id, tenant_id, workspace_id }: Configured,
 ): void {
   if (concurrency === undefined) return
   const ref = { tenantId: tenant_id as TenantId, workspaceId: workspace_id as WorkspaceId }
-  passOn(enterRuns(scope, ref), id)
+  wakeQueue(openRunScope(scope, ref), id)
 }
 
 interface RecordedRow extends Invocable {
@@ -77,7 +77,7 @@ export async function startRecorded(scope: WorkspaceScope, runId: string): Promi
   const { trigger, input, context, ...invoked } = row
   const { caller, lost } = await currentCaller(scope, row)
   if (lost !== undefined) {
-    const error = { code: 'forbidden', detail: `It was not started: ${lost}.` }
+    const error = { code: 'forbidden', detail: `The run was not started: ${lost}.` }
     await recordFailure(scope, runId, error, { unlessBegun: true })
     return false
   }

@@ -1,6 +1,6 @@
 /** Starts runs of functions: writes the record, then starts the workflow. */
 
-import { asRunKeeper } from '../../../access/access.ts'
+import { asRunOwner } from '../../../access/access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { isPublicRole } from '../../../core/policy.ts'
@@ -16,7 +16,7 @@ import { checkInputEarly, isCheckedEarly } from '../check-run.ts'
 import { awaitSlot } from './concurrency.ts'
 import { callerOf, type RunRequest } from './run.ts'
 import { type Invocable, runInput, startWorkflow, waitMs, workflowOf } from './run-workflow.ts'
-import { passOn, startQueued } from './start-queued.ts'
+import { startQueued, wakeQueue } from './start-queued.ts'
 
 export interface StartedRun {
   readonly runId: string
@@ -42,14 +42,14 @@ export async function startRun(scope: WorkspaceScope, request: RunRequest): Prom
   const run = runInput(scope, runId, invoked, request, trigger)
   const started = { runId, workflowId: workflowOf(scope, run), waitMs: waitMs(run) }
   if (isLimited(invoked)) {
-    const admin = asRunKeeper(scope)
+    const admin = asRunOwner(scope)
     if (request.isAsync) {
       await startQueued(admin, invoked.id)
       return started
     }
     await awaitSlot(admin, invoked.id, runId)
     await startSurely(scope, run).catch(async (error: unknown) => {
-      await giveUp(admin, invoked.id, runId)
+      await deleteQueuedRun(admin, invoked.id, runId)
       throw error
     })
     return started
@@ -83,11 +83,11 @@ function unconfirmed(error: unknown, runId: string): unknown {
  * Passes on the slot of a run whose workflow could not be started, and deletes its record, so that a call with the same id may
  * follow. A workflow that has started nevertheless finds no record, and runs nothing.
  */
-async function giveUp(admin: WorkspaceScope, functionId: string, runId: string): Promise<void> {
+async function deleteQueuedRun(admin: WorkspaceScope, functionId: string, runId: string): Promise<void> {
   const deleted = await admin
     .rows(sql`delete from function_runs where id = ${runId} and status = 'queued' returning id`)
     .catch((error: unknown) => admin.logError(error, 'slot of a function run not passed on'))
-  if (deleted?.length) passOn(admin, functionId)
+  if (deleted?.length) wakeQueue(admin, functionId)
 }
 
 const isLimited = ({ config }: Invocable): boolean => (config.concurrency ?? null) !== null
@@ -136,7 +136,7 @@ async function createRecord(
       ) f on conflict do nothing
     )
     select id, name, version, config, input_schema from f`)
-  if (invoked === undefined) throw await whatIsMissing(scope, id, request)
+  if (invoked === undefined) throw await notFoundProblem(scope, id, request)
   if (invoked.input_schema === null || !isChecked) return invoked
   checkInputEarly(invoked.input_schema, input)
   const checked = sql`(select ${invoked.id}::text as id, ${invoked.version}::integer as version,
@@ -179,7 +179,7 @@ function aliasOf({ id: asked, alias }: RunRequest): { id: string; alias: string 
   return { id, alias: named ?? alias }
 }
 
-async function whatIsMissing(scope: WorkspaceScope, id: string, request: RunRequest): Promise<Problem> {
+async function notFoundProblem(scope: WorkspaceScope, id: string, request: RunRequest): Promise<Problem> {
   const found = await scope.row(sql`select id from functions where id = ${id} or name = ${id}`)
   if (found === undefined) return notFound(PUBLIC_NOUNS[scope.actor.role] ?? 'function')
   return notFound(aliasOf(request).alias === undefined ? 'function version' : 'function alias')

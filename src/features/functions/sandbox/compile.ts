@@ -7,7 +7,7 @@ import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
 import type { Position } from '../source-map.ts'
 
 /** `line` and `column` count from 1. `file` is the name of a file of the bundle, from its source map. */
-export interface Fault extends Position {
+export interface Diagnostic extends Position {
   readonly message: string
 }
 
@@ -28,9 +28,9 @@ export type Compiled =
       readonly exported: readonly ExportName[]
       readonly entryPoints: readonly EntryPoint[]
       readonly mayImport: boolean
-      readonly faults?: never
+      readonly diagnostics?: never
     }
-  | { readonly faults: readonly Fault[] }
+  | { readonly diagnostics: readonly Diagnostic[] }
 
 /**
  * Without `--bundle`, esbuild opens no file. With it, `import('./etc' + x)` becomes a list of the host's files, and a
@@ -79,12 +79,12 @@ async function compiled(source: string): Promise<Compiled> {
       exported: EXPORTS.filter((name) => exported.includes(name)),
       mayImport: /\bimport\b|\bfrom\s*["'`]/.test(out),
     }
-  const faults = faultsOf(err)
-  if (faults.length > 0) return { faults: died ? faults.slice(0, 1) : faults }
+  const diagnostics = parseDiagnostics(err)
+  if (diagnostics.length > 0) return { diagnostics: died ? diagnostics.slice(0, 1) : diagnostics }
   const message = died
-    ? 'It is nested too deeply, or too large.'
-    : 'It has no default export: that is the function to call. (One that serves HTTP alone exports `fetch`.)'
-  return { faults: [{ message, line: 1, column: 1 }] }
+    ? 'The source is nested too deeply, or too large.'
+    : 'The module has no default export, which is the function to call. (A function that serves only HTTP exports `fetch`.)'
+  return { diagnostics: [{ message, line: 1, column: 1 }] }
 }
 
 /**
@@ -99,7 +99,7 @@ function exportedNames(code: string): string[] {
   return list.split(',').map((name) => name.replace(/^.* as /s, ''))
 }
 
-function faultsOf(err: string): Fault[] {
+function parseDiagnostics(err: string): Diagnostic[] {
   return [...err.matchAll(FAULT)].map(([, message = '', line, column]) => ({
     message,
     line: Number(line),

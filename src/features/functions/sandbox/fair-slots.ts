@@ -100,7 +100,8 @@ export class FairSlots {
         reject(problem)
       }
       const timer = setTimeout(() => end(new Problem('overloaded', { detail })), this.#waitMs)
-      const abort = () => end(new Problem('run_cut_off', { detail: 'It was cancelled before it began.' }))
+      const abort = () =>
+        end(new Problem('run_cut_off', { detail: 'The run was cancelled before it started.' }))
       this.#waiting.set(tenant, [...(this.#waiting.get(tenant) ?? []), waiting])
       signal.addEventListener('abort', abort)
       if (signal.aborted) abort()

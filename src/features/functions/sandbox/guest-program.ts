@@ -24,7 +24,7 @@ const moduleUrl = (text: string) => `data:text/javascript;base64,${Buffer.from(t
 export const GUEST_URL = moduleUrl(GUEST)
 
 /** Literal imports are refused at deployment; a computed one would still load a module of Node, some of which check nothing. */
-const REFUSED = moduleUrl(`throw new Error('Functions have no modules of Node.')`)
+const REFUSED = moduleUrl(`throw new Error('Functions cannot import modules of Node.')`)
 const NODE_MODULES = builtinModules.map((name) => `node:${name.replace(/^node:/, '')}`)
 
 const IMPORT_MAP = JSON.stringify({

@@ -25,8 +25,8 @@ export class HostCalls {
   readonly #isHttp: boolean
   readonly #send: Send
   readonly #open = new Map<number, number>()
-  readonly #calls = new Gate(limits.callsAtOnce)
-  readonly #fetches = new Gate(limits.fetchesAtOnce)
+  readonly #calls = new Semaphore(limits.callsAtOnce)
+  readonly #fetches = new Semaphore(limits.fetchesAtOnce)
   #openBytes = 0
   #jsonBytes = 0
   #hasResponded = false
@@ -105,7 +105,7 @@ export class HostCalls {
 
   async #call(json: Buffer): Promise<Reply> {
     const { method, args } = parsed(json)
-    if (typeof method !== 'string' || !Array.isArray(args)) throw invalid('It is no call.')
+    if (typeof method !== 'string' || !Array.isArray(args)) throw invalid('The message is not a call.')
     // The arguments themselves may be as deep as inputs.
     if (exceedsDepth(args, LIMITS.runInputDepthMax + 1))
       throw invalid(`The arguments are nested deeper than ${LIMITS.runInputDepthMax}.`)
@@ -118,7 +118,7 @@ export class HostCalls {
   async #fetch(json: Buffer, bytes: Buffer): Promise<Reply> {
     const { method, url, headers, hasBody, redirect } = parsed(json)
     if (typeof method !== 'string' || typeof url !== 'string' || !isHeaders(headers))
-      throw invalid('It is no request.')
+      throw invalid('The message is not a request.')
     const mode = REDIRECT_MODES.find((each) => each === redirect) ?? 'follow'
     const body = hasBody === true && { body: bytes }
     const request: GuestRequest = { method, url, headers, redirect: mode, ...body }
@@ -169,7 +169,7 @@ function parsed(json: Buffer): Readonly<Record<string, unknown>> {
 const invalid = (detail: string) => new Problem('validation_failed', { detail })
 const tooLarge = (what: string, bytes: number) =>
   new Problem('body_too_large', {
-    detail: `The ${what} has ${bytes} bytes; at most ${limits.replyBytesMax} are taken.`,
+    detail: `The ${what} has ${bytes} bytes; the maximum is ${limits.replyBytesMax}.`,
   })
 
 function tooMuch(): never {
@@ -186,7 +186,7 @@ function errorReply(error: unknown): Reply {
 }
 
 /** Lets a number of holders in at once, others in order. */
-class Gate {
+class Semaphore {
   #free: number
   readonly #waiting: (() => void)[] = []
 

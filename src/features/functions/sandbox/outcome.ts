@@ -23,7 +23,7 @@ export function outcomeOf({ ending, logs }: Report, usage: Usage, invocation: In
     case 'error':
       throw problemOf(parsed(ending.text), invocation, members)
     case 'timeout': {
-      const detail = `It had not returned after ${invocation.timeoutMs} ms.`
+      const detail = `The function had not returned after ${invocation.timeoutMs} ms.`
       throw new Problem('function_timeout', { detail, members: { ...members } })
     }
     case 'memory':
@@ -37,7 +37,7 @@ export function outcomeOf({ ending, logs }: Report, usage: Usage, invocation: In
     case 'broken':
       throw failed('It disturbed the channel between its process and the platform.', members)
     case 'given_up': {
-      const detail = 'It was cancelled, or the worker was stopped, while the function ran.'
+      const detail = 'The run was cancelled, or the worker was stopped, while the function ran.'
       throw new Problem('run_cut_off', { detail, members: { ...members } })
     }
     case 'died':
@@ -82,7 +82,10 @@ const failed = (detail: string, members: object) =>
   new Problem('function_error', { detail, members: { ...members } })
 
 const outOfMemory = ({ memoryMb }: Invocation, members: Members) =>
-  new Problem('function_out_of_memory', { detail: `It may have ${memoryMb} MB.`, members: { ...members } })
+  new Problem('function_out_of_memory', {
+    detail: `The function can use at most ${memoryMb} MB.`,
+    members: { ...members },
+  })
 
 const textOf = (value: unknown) =>
   typeof value === 'string' ? value.slice(0, LIMITS.functionMessageCharsMax).replaceAll('\0', '\u{fffd}') : ''

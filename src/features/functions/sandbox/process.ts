@@ -148,7 +148,7 @@ export class FunctionProcess {
     this.#child.stdout.off('data', read)
     const [, version, major] = /^ready ((\d+)\.[\w.+-]+)\n/.exec(firstLine) ?? []
     if (version === undefined) throw new Error('Deno does not start')
-    if (Number(major) !== MAJOR) throw new Error(`Deno ${MAJOR} is needed, and this is ${version}`)
+    if (Number(major) !== MAJOR) throw new Error(`Deno ${MAJOR} is required, but this is Deno ${version}`)
     this.#enginePid = this.#isolation.isWrapped ? childOf(this.#child.pid) : this.#child.pid
     if (this.#enginePid === undefined)
       throw new Error('Deno runs in a sandbox whose memory cannot be watched')

@@ -53,8 +53,8 @@ export function triggerErrors({ schedule, triggers = [] }: DeclaredTriggers): Co
 function scheduleErrors({ cron, timezone, input }: ScheduleSpec): ConfigError[] {
   checkJson('schedule.input', input ?? {}, LIMITS.functionTriggers.scheduleInputBytesMax)
   const parsed = parseCron(cron)
-  const faults = 'faults' in parsed ? parsed.faults : []
-  const errors = faults.map(({ message, hint }) => ({
+  const diagnostics = 'diagnostics' in parsed ? parsed.diagnostics : []
+  const errors = diagnostics.map(({ message, hint }) => ({
     path: '/schedule/cron',
     detail: sentences(message, hint),
   }))
@@ -62,7 +62,7 @@ function scheduleErrors({ cron, timezone, input }: ScheduleSpec): ConfigError[] 
     const detail = 'cron' in parsed ? cronTimingFault(parsed.cron, timezone) : undefined
     return [...errors, ...(detail === undefined ? [] : [{ path: '/schedule/cron', detail }])]
   }
-  const detail = `\`${timezone}\` is no time zone of the IANA database, such as \`Europe/Berlin\`.`
+  const detail = `\`${timezone}\` is not a time zone of the IANA database, such as \`Europe/Berlin\`.`
   return [...errors, { path: '/schedule/timezone', detail }]
 }
 
@@ -70,7 +70,7 @@ function topicErrors(topic: string, path: string): ConfigError[] {
   if (TOPIC.test(topic) && (!isChangeTopic(topic) || CHANGE_TOPIC.test(topic))) return []
   const detail = isChangeTopic(topic)
     ? `\`${topic}\` names no changes: \`collections.<name>.created\`, \`.updated\`, \`.deleted\` or \`.*\` does.`
-    : `\`${topic}\` is no topic: words with dots between, or \`orders.*\` for all below one.`
+    : `\`${topic}\` is not a topic: words with dots between, or \`orders.*\` for all below one.`
   return [{ path, detail }]
 }
 

@@ -2,8 +2,8 @@
 
 import type { JsonObject } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { FunctionTriggerInput, ScheduledRun } from '../../../core/execution.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { FunctionTriggerInput, ScheduledRun } from '../../../core/run.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import {

@@ -13,7 +13,7 @@ import type { EventSpec } from './declared.ts'
 
 const STARTED = {
   id: Id('trg'),
-  started: Type.Integer({ description: 'Number of runs that it has started.' }),
+  started: Type.Integer({ description: 'Number of runs that the trigger has started.' }),
   last_run_id: Type.Union([Id('run'), Type.Null()]),
   last_run_at: OptionalTime,
 }
@@ -21,23 +21,23 @@ const STARTED = {
 const ScheduleTrigger = Type.Object({
   ...STARTED,
   kind: Type.Literal('schedule'),
-  next: Type.Array(Time, { description: 'Its next start times.' }),
+  next: Type.Array(Time, { description: 'Next start times of the schedule.' }),
   missed: Type.Integer({ description: 'Number of starts skipped because they were too late.' }),
 })
 
 const EventTrigger = Type.Object({
   ...STARTED,
   kind: Type.Literal('event'),
-  topics: Type.Array(Type.String(), { description: 'Of all triggers of the configuration.' }),
-  seen: Type.Integer({ description: 'Number of events of its topics.' }),
+  topics: Type.Array(Type.String(), { description: 'Topics of all triggers of the configuration.' }),
+  seen: Type.Integer({ description: 'Number of events of the topics.' }),
   dropped: Type.Integer({
     description:
-      'Those that have started no run: during a suspension, at the end of a chain of events, or refused.',
+      'Number of events that started no run: during a suspension, at the end of a chain of events, or because they were refused.',
   }),
   gap: Type.Optional(
     Type.Object(
       { from: Time, to: Time },
-      { description: 'The time of events that it missed, because its stream no longer had them.' },
+      { description: 'Period whose events the trigger missed, because the stream no longer had them.' },
     ),
   ),
 })

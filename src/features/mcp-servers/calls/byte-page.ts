@@ -2,7 +2,7 @@
 
 import type { OutputForm } from '../tool.ts'
 import type { Content } from './content.ts'
-import { fenced } from './untrusted-text.ts'
+import { delimitUntrusted } from './untrusted-text.ts'
 
 /** Bytes of the result that are left for what describes the page. */
 const DESCRIPTION_BYTES = 800
@@ -98,7 +98,7 @@ export function contentOfPage(
 }
 
 function dataOf({ uri, name, mimeType, size, offset, next, text, base64 }: BytePage): Content {
-  if (text !== undefined) return { type: 'text', text: fenced(text) }
+  if (text !== undefined) return { type: 'text', text: delimitUntrusted(text) }
   if (base64 === undefined) return { type: 'resource_link', uri, name, mimeType, size }
   const [kind] = mimeType.split('/')
   const isWhole = offset === 0 && next === null

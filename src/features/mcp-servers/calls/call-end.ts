@@ -75,10 +75,8 @@ export function toolErrorOf(error: unknown, reads: boolean): CallEnd {
     return { ...endWith(error.code, problemText(error)), ...(isOurs(error) && { cause: error }) }
   const cause = error instanceof Problem ? (error.cause ?? error) : error
   const code = error instanceof Problem ? error.code : 'internal'
-  const next = reads
-    ? 'Try again later.'
-    : 'It is not known whether the call took effect: check before you repeat it.'
-  return { ...toolError(code, `Something is wrong on our side. ${next}`), cause }
+  const next = reads ? 'Try again later.' : 'The call may have taken effect. Check this before you repeat it.'
+  return { ...toolError(code, `The platform had an internal error. ${next}`), cause }
 }
 
 /** A final server error comes from the tenant's own code, so its author may read it; that of an upstream from its server. */

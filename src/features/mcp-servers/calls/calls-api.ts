@@ -5,9 +5,9 @@ import { withChainDepth } from '../../../access/access.ts'
 import { Digest, Verified, VerifyInput, verifyChain } from '../../../access/audit/verify-chain.ts'
 import { Input, Ref, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { CHAIN_DEPTH_HEADER } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
-import { CHAIN_DEPTH_HEADER } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { SERVERS, Server, Ws } from '../servers.ts'
@@ -18,24 +18,30 @@ import { Content } from './content.ts'
 
 export const callServer = previewOperation({
   name: 'mcp_server.call',
-  summary: 'Call a tool of a hosted MCP server, in its active version: the same gate as the MCP endpoint',
+  summary:
+    'Call a tool of the active version of a hosted MCP server, with the same checks as at the MCP endpoint',
   input: Input({
     ws: Ws,
     server: Server,
     tool: Type.String({ minLength: 1, maxLength: 200 }),
     arguments: Type.Optional(
-      Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], { description: 'null: none.' }),
+      Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
+        description: 'Arguments of the tool. `null`: none.',
+      }),
     ),
     request_id: Type.Optional(Type.String()),
     chain_depth: Type.Optional(
-      Type.String({ pattern: '^[1-9][0-9]{0,2}$', description: 'Set by requests of sources of tools.' }),
+      Type.String({
+        pattern: '^[1-9][0-9]{0,2}$',
+        description: 'Chain depth of the call, set by requests of tool sources.',
+      }),
     ),
   }),
   output: Type.Object({
     content: Type.Array(Content),
     structured_content: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
     is_error: Type.Boolean(),
-    code: Type.Optional(Type.String({ description: 'Of the problem, if the tool reports one.' })),
+    code: Type.Optional(Type.String({ description: 'Code of the problem, if the tool reports one.' })),
   }),
   http: {
     method: 'POST',
@@ -55,35 +61,41 @@ export const callServer = previewOperation({
 const Text = Type.Union([Type.String(), Type.Null()])
 
 const Call = Type.Object({
-  seq: Type.Integer({ minimum: 1, description: 'Its place in the chain of its server, without gaps.' }),
+  seq: Type.Integer({ minimum: 1, description: 'Position in the chain of the server, without gaps.' }),
   tenant_id: Type.String(),
   workspace_id: Type.String(),
   server_id: Type.String(),
   time: Time,
-  channel: Type.Enum([...CHANNELS], { description: 'The MCP endpoint, the REST API, or a flow.' }),
+  channel: Type.Enum([...CHANNELS], {
+    description: 'Channel of the call: the MCP endpoint, the REST API, or a flow.',
+  }),
   principal: Text,
   client_id: Type.Union([Type.String(), Type.Null()], {
-    description: 'OAuth client that the token was issued to.',
+    description: 'Id of the OAuth client that the token was issued to.',
   }),
   address: Type.Union([Type.String(), Type.Null()], {
-    description: 'Of the client; of calls at the MCP endpoint.',
+    description: 'IP address of the client, for calls at the MCP endpoint.',
   }),
   version: Type.Union([Type.Integer(), Type.Null()]),
-  version_hash: Type.Union([Type.String(), Type.Null()], { description: 'SHA-256 of its manifest.' }),
+  version_hash: Type.Union([Type.String(), Type.Null()], {
+    description: 'SHA-256 of the manifest of the version.',
+  }),
   tool: Text,
   scope: Type.Union([Type.String(), Type.Null()], {
     description: 'OAuth scope that allowed the call, or that was missing.',
   }),
-  arguments_sha256: Type.Union([Type.String(), Type.Null()], { description: 'Of the canonical JSON.' }),
+  arguments_sha256: Type.Union([Type.String(), Type.Null()], {
+    description: 'SHA-256 of the arguments as canonical JSON.',
+  }),
   arguments_shape: Type.Union([Type.Array(Type.String()), Type.Null()], {
     description: 'Names and JSON types of the arguments, `<name>: <type>`; never values.',
   }),
   outcome: Type.Enum([...OUTCOMES]),
-  transport_status: Type.Integer({ description: 'HTTP status.' }),
+  transport_status: Type.Integer({ description: 'HTTP status of the response.' }),
   rpc_code: Type.Union([Type.Integer(), Type.Null()], {
-    description: 'Code of the JSON-RPC error; null where the response is a problem of HTTP.',
+    description: 'Code of the JSON-RPC error. `null`: the response has none.',
   }),
-  code: Type.Union([Type.String(), Type.Null()], { description: 'Of the problem.' }),
+  code: Type.Union([Type.String(), Type.Null()], { description: 'Code of the problem.' }),
   duration_ms: Type.Integer(),
   request_id: Text,
   prev_hash: Digest,
@@ -113,17 +125,19 @@ interface Row extends Pick<Call, 'prev_hash' | 'hash'> {
 
 export const listCalls = previewOperation({
   name: 'mcp_call.list',
-  summary: 'List the calls on a hosted MCP server, newest first, the refused ones included',
+  summary: 'List the calls of a hosted MCP server, newest first, including refused calls',
   input: Input({
     ...PageInput,
     ws: Ws,
     server: Server,
-    order: Type.Optional(Type.Enum(['asc', 'desc'], { description: 'By default `desc`, newest first.' })),
+    order: Type.Optional(
+      Type.Enum(['asc', 'desc'], { description: 'Order by time. Default: `desc`, newest first.' }),
+    ),
     tool: Type.Optional(Type.String({ maxLength: 200 })),
     outcome: Type.Optional(Type.Enum([...OUTCOMES])),
     principal: Type.Optional(Ref('user or client')),
     // Longer than ours: those of external issuers.
-    client_id: Type.Optional(Type.String({ maxLength: 1_000, description: 'Id of a client.' })),
+    client_id: Type.Optional(Type.String({ maxLength: 1_000, description: 'Id of the client.' })),
     after: Type.Optional(Time),
     before: Type.Optional(Time),
   }),
@@ -160,7 +174,7 @@ const instant = (time: string | undefined) => (time === undefined ? undefined : 
 
 export const verifyCalls = previewOperation({
   name: 'mcp_call.verify',
-  summary: 'Verify the chain of the calls on a hosted MCP server, up to 10,000 entries a call',
+  summary: 'Verify the chain of the calls of a hosted MCP server, up to 10,000 entries per call',
   input: Input({ ws: Ws, server: Server, ...VerifyInput }),
   output: Verified,
   http: { method: 'GET', path: `${SERVERS}/{server}/audit/verify` },

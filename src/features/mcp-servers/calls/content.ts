@@ -23,7 +23,7 @@ export const Content = Type.Union([
       name: Type.String(),
       description: Type.Optional(Type.String()),
       mimeType: Type.Optional(MimeType),
-      size: Type.Optional(Type.Integer({ minimum: 0, description: 'Bytes.' })),
+      size: Type.Optional(Type.Integer({ minimum: 0, description: 'Size in bytes.' })),
     },
     { additionalProperties: false },
   ),

@@ -8,7 +8,7 @@ import { resultError } from './check-values.ts'
 import type { Content, ToolResult } from './content.ts'
 import { keepResult, resultUri } from './kept-results.ts'
 import { marked, type ResultForm } from './result-form.ts'
-import { fenced } from './untrusted-text.ts'
+import { delimitUntrusted } from './untrusted-text.ts'
 
 interface LargeResult {
   readonly output: unknown
@@ -66,7 +66,9 @@ export async function largeResult(
     // Clients that do not read structured content do not know links to resources either.
     content: [
       { type: 'text', text },
-      ...(part && form.hasText ? [{ type: 'text' as const, text: fenced(JSON.stringify(part.value)) }] : []),
+      ...(part && form.hasText
+        ? [{ type: 'text' as const, text: delimitUntrusted(JSON.stringify(part.value)) }]
+        : []),
       ...(form.knowsLinks ? [link] : []),
     ],
     ...(part && { structured_content: form.isMarked ? marked(part.value) : part.value }),

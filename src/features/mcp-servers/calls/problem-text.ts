@@ -9,11 +9,11 @@ const ERRORS_SHOWN_MAX = 10
 /** `code: detail` in the first line, then the next step, then the errors that the detail does not name, one a line. */
 export function problemText(problem: Problem): string {
   const { code, message, fullHint, errors, members } = problem
-  const { faults } = members
+  const { diagnostics } = members
   const next = followable(fullHint)
   const lines = [
     ...errors.filter((error) => !isNamedIn(message, error)).map(errorLine),
-    ...(Array.isArray(faults) ? faults.map(faultLine) : []),
+    ...(Array.isArray(diagnostics) ? diagnostics.map(diagnosticLine) : []),
   ]
   const more = lines.length - ERRORS_SHOWN_MAX
   const shown = more > 0 ? [...lines.slice(0, ERRORS_SHOWN_MAX), `and ${more} more`] : lines
@@ -55,7 +55,7 @@ const isNamedIn = (text: string, { name, pointer, detail }: InputError): boolean
 const errorLine = ({ name, pointer, detail }: InputError): string => `${pointer || name}: ${detail}`
 
 /** A diagnostic of the source of a flow or a function. */
-interface Fault {
+interface Diagnostic {
   readonly line?: number
   readonly column?: number
   readonly pointer?: string
@@ -63,8 +63,8 @@ interface Fault {
   readonly hint?: string
 }
 
-function faultLine(fault: unknown): string {
-  const { line, column, pointer, message, hint } = Object(fault) as Fault
+function diagnosticLine(fault: unknown): string {
+  const { line, column, pointer, message, hint } = Object(fault) as Diagnostic
   const place = [line === undefined ? '' : `${line}:${column}`, pointer].filter(Boolean).join(' ')
   return [place, message, hint && `(${hint})`].filter(Boolean).join(' ')
 }

@@ -133,7 +133,9 @@ const outcomeUnknown = () =>
   toolError('outcome_unknown', 'The worker was lost before the answer arrived. The request may have arrived.')
 
 const gone = () =>
-  new Problem('state_conflict', { detail: 'Its source is no longer offered: publish the server again.' })
+  new Problem('state_conflict', {
+    detail: 'The source of the tool is no longer available. Publish the server again.',
+  })
 
 /** The operation of a call and its input. Fixed arguments come last. @throws Problem if the provider has no such operation any more */
 function stepOf(provider: ToolProvider, tool: Tool, given: Arguments, received: ReceivedInput | undefined) {

@@ -11,7 +11,7 @@ import { resultError } from './check-values.ts'
 import { type Content, contentOf, type ToolResult } from './content.ts'
 import { adviceFor, largeResult } from './large-result.ts'
 import { MARK_BYTES, marked, type ResultForm } from './result-form.ts'
-import { fenced, maskSecrets } from './untrusted-text.ts'
+import { delimitUntrusted, maskSecrets } from './untrusted-text.ts'
 
 /** An output, with the JSON of what is returned of it, and the size of this JSON. */
 export type MeasuredOutput = ToolOutput & { readonly bytes: number; readonly text: string }
@@ -33,7 +33,7 @@ export async function withinBudget(
 
 /** The next steps after a time limit of a tool. */
 export const MORE_TIME = {
-  hint: 'Ask for less at once.',
+  hint: 'Request less at once.',
   adminHint: `An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`,
 } as const
 
@@ -42,7 +42,7 @@ export async function withinTime<T>({ limits }: Tool, work: Promise<T>): Promise
   const seconds = limits?.timeout_seconds
   if (seconds === undefined) return work
   const { promise, reject } = Promise.withResolvers<never>()
-  const detail = `The tool took longer than ${seconds} s. What it began may still take effect.`
+  const detail = `The tool took longer than ${seconds} s. The call may still take effect.`
   const timer = setTimeout(
     () => reject(new Problem('tool_timeout', { detail, ...MORE_TIME })),
     seconds * 1_000,
@@ -116,7 +116,7 @@ function tooLarge(tool: Tool, bytes: number): CallEnd {
 
 function invalidResult(tool: Tool, error: string): CallEnd {
   const done = tool.reads ? '' : ' The call itself was carried out: do not repeat it.'
-  const detail = `The result does not fit the published schema of ${tool.name}: ${error}.`
+  const detail = `The result does not match the published schema of ${tool.name}: ${error}.`
   return toolError(
     'result_invalid',
     `${detail}${done} Its source was changed, or has a fault; an admin can publish the server again.`,
@@ -126,7 +126,7 @@ function invalidResult(tool: Tool, error: string): CallEnd {
 /** An output as text. Tools with an output schema return documents and the like, which others than the author of the tool wrote. */
 function shownText(output: unknown, isFenced: boolean): string {
   const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? 'null')
-  return isFenced ? fenced(text) : text
+  return isFenced ? delimitUntrusted(text) : text
 }
 
 /** One line beside structured content, for a server whose setting leaves the JSON out of the text. */

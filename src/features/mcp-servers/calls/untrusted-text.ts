@@ -50,7 +50,7 @@ const newTag = () => randomUUID().replaceAll('-', '').slice(-16)
  * Puts text that comes from data into a block that a model can tell from instructions.
  * @param tag random for each call, so that the text cannot contain it; letters and digits
  */
-export function fenced(text: string, tag = newTag()): string {
+export function delimitUntrusted(text: string, tag = newTag()): string {
   const name = `untrusted-data-${tag}`
   // Tags that look like the block's own could still mislead a model.
   const inside = text.replaceAll(/<(?=\s*(?:\/\s*)?untrusted-data-)/gi, '&lt;')
@@ -60,7 +60,7 @@ export function fenced(text: string, tag = newTag()): string {
 /** Content with its texts fenced, also those of embedded resources. */
 export const fencedContent = (content: readonly Content[], tag = newTag()): Content[] =>
   content.map((item): Content => {
-    if (item.type === 'text') return { ...item, text: fenced(item.text, tag) }
+    if (item.type === 'text') return { ...item, text: delimitUntrusted(item.text, tag) }
     if (item.type !== 'resource' || !('text' in item.resource)) return item
-    return { ...item, resource: { ...item.resource, text: fenced(item.resource.text, tag) } }
+    return { ...item, resource: { ...item.resource, text: delimitUntrusted(item.resource.text, tag) } }
   })

@@ -19,16 +19,16 @@ const NARROWING = [
 const ArgumentChoice = Type.Object(
   {
     fixed: Type.Optional(
-      Type.Unknown({ description: 'The value of every call. Clients are not shown the argument.' }),
+      Type.Unknown({ description: 'Value of the argument in every call; clients do not see the argument.' }),
     ),
     hidden: Type.Optional(
-      Type.Boolean({ description: 'Clients are not shown the argument, and cannot give it.' }),
+      Type.Boolean({ description: 'True if clients do not see the argument and cannot set it.' }),
     ),
-    default: Type.Optional(Type.Unknown({ description: 'The value of calls without the argument.' })),
+    default: Type.Optional(Type.Unknown({ description: 'Value in calls without the argument.' })),
     description: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.mcpDescriptionCharsMax })),
     schema: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
-        description: `Narrows the values: ${NARROWING.join(', ')}. It cannot allow more than the source.`,
+        description: `Keywords that restrict the values: ${NARROWING.join(', ')}. They cannot allow more than the source.`,
       }),
     ),
   },
@@ -38,7 +38,7 @@ type ArgumentChoice = Static<typeof ArgumentChoice>
 
 export const ArgumentChoices = Type.Record(AnyName, ArgumentChoice, {
   maxProperties: LIMITS.mcpComparableFieldsMax,
-  description: 'Changes of arguments, by their names.',
+  description: 'Changes to arguments, by name.',
 })
 export type ArgumentChoices = Static<typeof ArgumentChoices>
 

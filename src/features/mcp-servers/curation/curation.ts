@@ -37,7 +37,9 @@ const RESERVED = /^(mcp|tenon|rpc|system)([_.-].*)?$/i
 const RESERVED_NAMES = new Set([...RUN_TOOL_NAMES, ...SEARCH_TOOL_NAMES])
 const isReserved = (name: string) => RESERVED.test(name) || RESERVED_NAMES.has(name.toLowerCase())
 
-const Schema = Type.Record(Type.String(), Type.Unknown(), { description: 'JSON Schema.' })
+const Schema = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'JSON Schema 2020-12 of the arguments or of the result.',
+})
 const CandidateView = Type.Object({
   candidate: Type.String(),
   name: Type.String(),
@@ -49,7 +51,7 @@ const CandidateView = Type.Object({
   claimed_annotations: Type.Optional(
     Type.Record(Type.String(), Type.Boolean(), {
       description:
-        'Hints that the upstream server declares for its tool. The curation may adopt them, and relax them no further.',
+        'Hints that the upstream server declares for its tool. The curation may adopt them, but not relax them further.',
     }),
   ),
   scope: Type.String(),
@@ -58,7 +60,7 @@ const CandidateView = Type.Object({
 
 export const listCandidates = previewOperation({
   name: 'mcp_candidate.list',
-  summary: 'List what could be a tool: collections, buckets, functions, published flows, events, sources',
+  summary: 'List candidates for tools: collections, buckets, functions, published flows, events, sources',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({ data: Type.Array(CandidateView) }),
   http: { method: 'GET', path: `${SERVERS}/{server}/candidates` },
@@ -73,7 +75,7 @@ export const listCandidates = previewOperation({
 export const curate = previewOperation({
   name: 'mcp_curation.replace',
   summary:
-    'Replace the draft of a hosted MCP server: which candidates are tools, their names, texts, scopes and groups; prompts; resources',
+    'Replace the draft of a hosted MCP server: its tools with their names, texts, scopes and groups; prompts; resources',
   input: Input({
     ws: Ws,
     server: Server,
@@ -147,7 +149,7 @@ export function draftTools(
       continue
     }
     const tool = toolOf(candidate, choice)
-    faults.push(...faultsOf(key, choice, candidate, budget), ...exampleFaults(key, choice, tool, budget))
+    faults.push(...choiceFaults(key, choice, candidate, budget), ...exampleFaults(key, choice, tool, budget))
     if (choice.enabled) tools.push(tool)
   }
   faults.push(...collisions(tools), ...groupFaults(groups, tools))
@@ -190,7 +192,7 @@ function annotationsOf({ annotations, claimed_annotations }: Candidate, choice: 
   return { ...annotations, ...(isTrusted && { destructiveHint: false }), ...choice.annotations }
 }
 
-function faultsOf(
+function choiceFaults(
   key: string,
   choice: Choice,
   candidate: Candidate,

@@ -23,7 +23,7 @@ export const Groups = Type.Array(
     },
     { additionalProperties: false },
   ),
-  { maxItems: LIMITS.mcpGroupsMax, description: 'In the order in which they are shown.' },
+  { maxItems: LIMITS.mcpGroupsMax, description: 'Groups of tools, in the order in which they are shown.' },
 )
 type Groups = Static<typeof Groups>
 
@@ -55,7 +55,8 @@ export function groupFaults(groups: Groups, tools: readonly Tool[]): (InputError
       findHidden(description ?? '', `${at}/description`),
       ...members.map((member, place) => {
         const tool = tools.find((one) => one.name === member || one.candidate === member)
-        if (tool === undefined) return fault(`${at}/tools/${place}`, 'is no enabled tool of this curation')
+        if (tool === undefined)
+          return fault(`${at}/tools/${place}`, 'is not an enabled tool of this curation')
         if (taken.has(tool)) return fault(`${at}/tools/${place}`, 'is in a group already')
         taken.add(tool)
         return undefined

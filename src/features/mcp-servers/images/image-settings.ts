@@ -21,7 +21,7 @@ const REFERENCE =
 export const ImageReference = Type.String({
   maxLength: IMAGES.referenceCharsMax,
   pattern: `^(?:dev:[a-z0-9-]{1,63}|${REFERENCE})$`,
-  description: 'For the kind image: `<registry>/<name>@sha256:<digest>`, without a tag.',
+  description: 'Image for the kind `image`: `<registry>/<name>@sha256:<digest>`, without a tag.',
 })
 
 /** One line of visible ASCII: engines read variables from a file with one a line. */
@@ -30,7 +30,7 @@ const LINE = '^[\\t\\x20-\\x7e]*$'
 const EnvChoice = Type.Union([
   Type.Object(
     { secret: SecretName },
-    { additionalProperties: false, description: 'A secret of the workspace, which is a single line.' },
+    { additionalProperties: false, description: 'Secret of the workspace whose value is a single line.' },
   ),
   Type.Object({ value: Type.String({ pattern: LINE, maxLength: 1_000 }) }, { additionalProperties: false }),
 ])
@@ -54,11 +54,11 @@ const within = ({ min, max, default: usual }: Range, unit: string) => ({
 const { memoryMb, cpus, pids, timeoutSeconds } = IMAGES
 export const ImageLimitChoices = Type.Partial(
   Type.Object({
-    memory_mb: Type.Integer(within(memoryMb, 'MiB of memory')),
-    cpus: Type.Number(within(cpus, 'Cores')),
-    pids: Type.Integer(within(pids, 'Processes and threads')),
+    memory_mb: Type.Integer(within(memoryMb, 'Memory in MiB')),
+    cpus: Type.Number(within(cpus, 'Number of CPU cores')),
+    pids: Type.Integer(within(pids, 'Number of processes and threads')),
     timeout_seconds: Type.Integer(
-      within(timeoutSeconds, 'Seconds of a call, with the start of the container'),
+      within(timeoutSeconds, 'Seconds until a call times out, including the start of the container'),
     ),
   }),
   { additionalProperties: false },

@@ -37,7 +37,7 @@ export const containerImage: SourceKind = {
 }
 
 function settingsOf({ image }: RemoteSource): ImageSettings {
-  if (image === null) throw new TypeError('a source of the kind image has settings')
+  if (image === null) throw new TypeError('a source of the kind image must have image settings')
   return image
 }
 

@@ -147,7 +147,7 @@ export function serverEnded(code: number | null, errors: string): Problem {
 const absent = (image: string) =>
   new Problem('containers_unavailable', {
     detail: `The image ${image} is not on the machine of the platform, or the engine does not answer.`,
-    adminHint: 'An operator reviews the image and pulls it; the platform pulls none.',
+    adminHint: 'An operator reviews the image and pulls it. The platform does not pull images.',
   })
 
 const noEngine = (cause: unknown) =>

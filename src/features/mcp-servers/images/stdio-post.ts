@@ -78,5 +78,5 @@ export class StdioConversation implements ServerListener {
 const noMessage = () =>
   new Problem('upstream_invalid', {
     detail:
-      'The MCP server of the image writes to its standard output what is no message; logs belong to standard error.',
+      'The MCP server of the image writes text that is not a message to its standard output. Write logs to standard error.',
   })

@@ -58,19 +58,23 @@ export function pinned(
   skipped: readonly Skipped[] = [],
 ): PinnedDefinitions {
   const { mcpDefinitionsMax: most, mcpDefinitionsBytesMax: bytesMax } = LIMITS
-  if (definitions.length > most) throw new RangeError(`It has more than ${most} tools.`)
+  if (definitions.length > most) throw new RangeError(`The source has more than ${most} tools.`)
   const hashes = definitions.map((one) => ({ key: one.key, hash: one.hash ?? digest(canonical(one)) }))
   const json = JSON.stringify(definitions.map((one, index) => ({ ...one, hash: hashes[index]?.hash })))
   if (Buffer.byteLength(json) > bytesMax)
-    throw new RangeError(`Its definitions of tools have more than ${bytesMax} bytes together.`)
+    throw new RangeError(`The definitions of tools of the source have more than ${bytesMax} bytes together.`)
   const lines = hashes.map(({ key, hash }) => `${hash} ${key}`).sort()
   return { json, hashes, hash: digest(lines.join('\n')), skipped: skipped.slice(0, LIMITS.mcpSourceNotesMax) }
 }
 
-const Names = Type.Array(Type.String(), { description: `At most ${LIMITS.mcpSourceNotesMax} of them.` })
+const Names = Type.Array(Type.String(), {
+  description: `Names of definitions, at most ${LIMITS.mcpSourceNotesMax}.`,
+})
 /** How a source differs from its pinned definitions. */
 export const Drift = Type.Object({
-  hash: Type.String({ description: 'Of the definitions that were read; `accept` of a refresh takes it.' }),
+  hash: Type.String({
+    description: 'Hash of the definitions that were read, to be passed as `accept` of a refresh.',
+  }),
   added: Names,
   removed: Names,
   changed: Names,

@@ -2,8 +2,8 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { sendHttp } from '../../../access/scope-services.ts'
+import { CHAIN_DEPTH_HEADER } from '../../../core/execution.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { CHAIN_DEPTH_HEADER } from '../../../core/run.ts'
 import {
   type Bounds,
   type Inbound,
@@ -55,6 +55,6 @@ function redirectOf({ status, headers }: Inbound, from: URL): URL | undefined {
  * platform, and have the calling server as its own source.
  */
 function nextDepth({ actor }: WorkspaceScope): string {
-  const detail = `The call has passed through ${LIMITS.chainDepthMax} servers and flows; they may form a circle.`
+  const detail = `The call has passed through ${LIMITS.chainDepthMax} servers and flows, which may form a loop.`
   return String(nextChainDepth(actor.chainDepth ?? 0, detail))
 }

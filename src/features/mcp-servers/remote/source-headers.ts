@@ -17,16 +17,20 @@ const HeaderChoice = Type.Union([
     {
       secret: SecretName,
       prefix: Type.Optional(
-        Type.String({ pattern: TEXT, maxLength: 100, description: 'In front of the secret: `Bearer `.' }),
+        Type.String({
+          pattern: TEXT,
+          maxLength: 100,
+          description: 'Text in front of the secret, such as `Bearer `.',
+        }),
       ),
     },
-    { additionalProperties: false, description: 'A secret of the workspace, which is a string.' },
+    { additionalProperties: false, description: 'Secret of the workspace whose value is a string.' },
   ),
   Type.Object({ value: Type.String({ pattern: TEXT, maxLength: 1_000 }) }, { additionalProperties: false }),
 ])
 export const HeaderChoices = Type.Record(AnyName, HeaderChoice, {
   maxProperties: LIMITS.mcpSourceHeadersMax,
-  description: 'Headers of every request, by name. No tool can replace them.',
+  description: 'Headers of every request, by name. Tools cannot replace them.',
 })
 export type HeaderChoices = Static<typeof HeaderChoices>
 

@@ -1,7 +1,7 @@
 /** Finds a source, and stores what was found when it was read again. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { invalidate, memo } from '../../../access/scope-cache.ts'
+import { cached, invalidate } from '../../../access/scope-cache.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { redactText } from '../../../core/redact.ts'
@@ -26,7 +26,7 @@ const HASH_BYTES = 200
 
 /** The same for calls, cached for a few seconds. @param id of the source @throws Problem `not_found` */
 export const findCachedSource = (scope: WorkspaceScope, id: string): Promise<PinnedSource> =>
-  memo(scope, cacheKey(id), async () => {
+  cached(scope, cacheKey(id), async () => {
     const value = await findSource(scope, id)
     return { value, bytes: value.hashes.length * HASH_BYTES }
   })

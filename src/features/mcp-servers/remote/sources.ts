@@ -29,9 +29,10 @@ import { findSource, forgetSource, requireRoom, storeFailure, storeRead } from '
 const SOURCES = '/v1/mcp/workspaces/{ws}/sources'
 const Source = Ref('source of tools, or its name')
 const Kind = Type.Union([Type.Literal('openapi'), Type.Literal('mcp'), Type.Literal('image')])
-const Url = Type.String({ maxLength: 2_000, pattern: '^https?://', description: 'Without credentials.' })
+const Url = Type.String({ maxLength: 2_000, pattern: '^https?://', description: 'URL without credentials.' })
 const Document = Type.Union([Type.String(), Type.Record(Type.String(), Type.Unknown())], {
-  description: 'OpenAPI 3.0 or 3.1, as an object, or as text in JSON or YAML. Default: what `url` answers.',
+  description:
+    'OpenAPI 3.0 or 3.1, as an object, or as text in JSON or YAML. Default: the document at `url`.',
 })
 
 const McpSource = Type.Object({
@@ -42,14 +43,14 @@ const McpSource = Type.Object({
   base_url: Type.Union([Type.String(), Type.Null()]),
   headers: HeaderChoices,
   image: Type.Union([ImageSettings, Type.Null()]),
-  tools: Type.Integer({ description: 'The number of pinned definitions.' }),
+  tools: Type.Integer({ description: 'Number of pinned definitions.' }),
   hash: Type.String({ description: 'SHA-256 of the pinned definitions.' }),
-  skipped: Type.Array(Skipped, { description: 'What is no tool, and why.' }),
+  skipped: Type.Array(Skipped, { description: 'Definitions that are no tools, each with the reason.' }),
   state: Type.Union(
     ['ready', 'drifted', 'failed'].map((state) => Type.Literal(state)),
     {
       description:
-        '`drifted`: when it was last read, the source differed from what is pinned. `failed`: it could not be read.',
+        'State of the source. `drifted`: when last read, it differed from the pinned definitions. `failed`: it could not be read.',
     },
   ),
   drift: Type.Union([Drift, Type.Null()]),
@@ -180,7 +181,7 @@ const shown = (scope: WorkspaceScope, id: string) =>
 
 export const refreshSource = previewOperation({
   name: 'mcp_source.refresh',
-  summary: 'Read the definitions of a source again; those that differ are pinned when they are accepted',
+  summary: 'Refresh the definitions of a source; definitions that differ are pinned once they are accepted',
   input: Input({
     ws: Ws,
     source: Source,
@@ -188,7 +189,7 @@ export const refreshSource = previewOperation({
     accept: Type.Optional(
       Type.String({
         maxLength: 64,
-        description: '`drift.hash` that was reviewed: pins the definitions if they still have it.',
+        description: 'Reviewed `drift.hash`; the definitions are pinned if they still have it.',
       }),
     ),
   }),

@@ -12,7 +12,13 @@ import { inThread } from '../../threads/run-in-thread.ts'
 import { markedSchema, type ResultsMode } from '../calls/result-form.ts'
 import { draftTools } from '../curation/curation.ts'
 import { Groups, groupsOf } from '../curation/groups.ts'
-import { compare, Diff, findPublished, lastOffered, type Manifest } from '../manifest.ts'
+import {
+  compare,
+  Diff,
+  findPublished,
+  lastOffered as lastPublishedTools,
+  type Manifest,
+} from '../manifest.ts'
 import { type SearchMode, searchToolsFor, usesSearch } from '../search/search-tool-list.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from '../servers.ts'
 import { estimatedTokens, rejectErrors, type Tool } from '../tool.ts'
@@ -31,13 +37,15 @@ export const ReviewClass = Type.Union(
   [Type.Literal('safe'), Type.Literal('breaking'), Type.Literal('suspect')],
   {
     description:
-      '`breaking`: calls that clients made before may fail now. `suspect`: texts look as if they gave orders to models, or hid something.',
+      'Class of the change. `breaking`: calls that clients made before may now fail. `suspect`: texts look as if they instruct models, or hide something.',
   },
 )
 
 const Finding = Type.Object({
   tool: Type.Union([Type.String(), Type.Null()]),
-  pointer: Type.String({ description: 'JSON pointer into the tool or, without one, the server.' }),
+  pointer: Type.String({
+    description: 'JSON pointer into the tool, or into the server if no tool is named.',
+  }),
   rule: Type.String(),
   severity: Type.Union([Type.Literal('error'), Type.Literal('suspect'), Type.Literal('advice')]),
   detail: Type.String(),
@@ -65,9 +73,10 @@ export async function draftOf(scope: WorkspaceScope, server: McpServer): Promise
   const { prompts, resources } = curation
   const groups = groupsOf(curation.groups)
   const manifest = JSON.parse(canonical({ name, description, tools, groups, prompts, resources })) as Manifest
-  const active = active_version === null ? NOTHING : (await findPublished(scope, id, active_version)).manifest
+  const active =
+    active_version === null ? EMPTY_MANIFEST : (await findPublished(scope, id, active_version)).manifest
   const before = active.tools
-  const offered = await lastOffered(scope, server, manifest.tools)
+  const offered = await lastPublishedTools(scope, server, manifest.tools)
   const { findings, suspect, breaking } = await review(scope, {
     slug,
     before: reviewedPart(active),
@@ -89,7 +98,7 @@ async function review(scope: WorkspaceScope, input: ReviewInput): Promise<ToolRe
   if (JSON.stringify([input.before, input.after]).length <= charsInline) return reviewTools(input)
   const ran = await inThread(scope, 'reviewTools', input, cpuMs)
   if ('value' in ran) return ran.value
-  const detail = `The texts and schemas of these tools take more than ${cpuMs / 1_000} s to check. Enable fewer tools, or narrow their schemas.`
+  const detail = `The texts and schemas of these tools take more than ${cpuMs / 1_000} s to check. Enable fewer tools, or simplify their schemas.`
   throw new Problem('validation_failed', { detail })
 }
 
@@ -102,11 +111,11 @@ const reviewedPart = ({ name, description, groups = [], tools }: Manifest) => ({
 })
 
 const NOTHING_CHOSEN = new Problem('state_conflict', {
-  detail: 'No tool is enabled in the draft, so that there is nothing to publish.',
-  hint: 'Choose tools: GET …/candidates lists what can be one, PUT …/curation enables it.',
+  detail: 'The draft has no enabled tools, so there is nothing to publish.',
+  hint: 'Enable tools with PUT …/curation. GET …/candidates lists the candidates.',
 })
 
-const NOTHING: Manifest = { name: '', description: '', tools: [] }
+const EMPTY_MANIFEST: Manifest = { name: '', description: '', tools: [] }
 
 const toInputError = ({ tool, pointer, detail }: LintFinding): InputError => ({
   in: 'body',
@@ -128,22 +137,24 @@ const ShownTool = Type.Object({
 export const previewServer = previewOperation({
   name: 'mcp_server.preview',
   summary:
-    'Preview the draft of a hosted MCP server: the tools as models see them, their size, and what publishing would change',
+    'Preview the draft of a hosted MCP server: the tools as models see them, their size, and the changes of publishing it',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({
     instructions: Type.String(),
-    tools: Type.Array(ShownTool, { description: 'As in `tools/list`, without the search of tools.' }),
-    bytes: Type.Integer({ description: 'Of the tools as JSON.' }),
-    tokens: Type.Integer({ description: 'Estimated, at four characters per token.' }),
+    tools: Type.Array(ShownTool, { description: 'Tools as in `tools/list`, without tool search.' }),
+    bytes: Type.Integer({ description: 'Size of the tools as JSON, in bytes.' }),
+    tokens: Type.Integer({ description: 'Number of tokens, estimated at four characters per token.' }),
     with_search: Type.Object(
       { active: Type.Boolean(), tools: Type.Array(ShownTool), bytes: Type.Integer(), tokens: Type.Integer() },
-      { description: '`tools/list` with the search of tools on; `active`: it is on for this draft.' },
+      {
+        description: 'Content of `tools/list` with tool search; `active`: tool search is on for this draft.',
+      },
     ),
     groups: Groups,
     diff: Diff,
     class: ReviewClass,
     reasons: Type.Array(Reason),
-    findings: Type.Array(Finding, { description: 'Of the check of texts and schemas.' }),
+    findings: Type.Array(Finding, { description: 'Findings of the check of texts and schemas.' }),
   }),
   http: { method: 'GET', path: `${SERVERS}/{server}/preview` },
   run: async (scope, { server }) => {

@@ -25,7 +25,7 @@ interface ObjectPage extends BytePage {
 
 const readObject = workspaceOperation({
   name: 'mcp_object.read',
-  summary: 'Read an object, or a part of it, of a size that an agent takes',
+  summary: 'Read an object, or a part of it that is small enough for an agent',
   roles: ['service'],
   reads: true,
   input: Input({
@@ -89,7 +89,7 @@ const KEY: JsonSchema = {
   maxLength: LIMITS.objectKeyBytesMax,
   description: 'Key of the object, such as `reports/2026.csv`.',
 }
-const SIZE: JsonSchema = { type: 'integer', description: 'Bytes.' }
+const SIZE: JsonSchema = { type: 'integer', description: 'Size in bytes.' }
 const TEXT: JsonSchema = { type: 'string' }
 
 const closed = (properties: Args, required: readonly string[]): JsonSchema => ({
@@ -120,9 +120,18 @@ const VERBS: Readonly<Record<string, Verb>> = {
       `Pages through the keys of the bucket ${bucket} in their order, with size and time of the last change.`,
     arguments: closed(
       {
-        prefix: { type: 'string', maxLength: LIMITS.objectKeyBytesMax, description: 'How keys begin.' },
-        limit: { type: 'integer', minimum: 1, maximum: LIMITS.pageSizeMax, description: 'Default: 50.' },
-        cursor: { type: 'string', description: '`page.next` of the page before, with the same prefix.' },
+        prefix: {
+          type: 'string',
+          maxLength: LIMITS.objectKeyBytesMax,
+          description: 'Prefix of the keys to list.',
+        },
+        limit: {
+          type: 'integer',
+          minimum: 1,
+          maximum: LIMITS.pageSizeMax,
+          description: 'Maximum number of keys. Default: 50.',
+        },
+        cursor: { type: 'string', description: '`page.next` of the previous page, with the same prefix.' },
       },
       [],
     ),
@@ -146,7 +155,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
           type: 'integer',
           minimum: 0,
           maximum: LIMITS.objectBytesMax,
-          description: 'Where to begin, in bytes: `next_offset` of the part before.',
+          description: 'Offset of the first byte, such as `next_offset` of the previous part.',
         },
       },
       ['key'],
@@ -174,12 +183,15 @@ const VERBS: Readonly<Record<string, Verb>> = {
           pattern: '^[\\u0020-\\u007e]*$',
           description: 'Media type, such as `text/csv`.',
         },
-        only_new: { type: 'boolean', description: 'Do nothing if there is an object with the key.' },
+        only_new: {
+          type: 'boolean',
+          description: 'True if nothing is done when an object has the key. Default: `false`.',
+        },
         if_etag: {
           type: 'string',
           maxLength: 200,
           pattern: '^[\\u0020-\\u007e]+$',
-          description: 'Do nothing if the object no longer has this `etag`.',
+          description: '`etag` that the object must have; otherwise nothing is done.',
         },
       },
       ['key'],

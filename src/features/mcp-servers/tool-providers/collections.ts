@@ -79,7 +79,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
     operation: updateDocument,
     title: (name) => `Change a document of ${name}`,
     about: (name) =>
-      `Sets the given fields of one document of ${name}; the others stay. Returns the whole document.`,
+      `Sets the given fields of one document of ${name}; other fields do not change. Returns the whole document.`,
     input: updateArguments,
     output: (fields) => documentResult(fields, false),
     annotations: CHANGES,

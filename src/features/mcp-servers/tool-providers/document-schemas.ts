@@ -71,7 +71,7 @@ const ID: JsonSchema = { type: 'string', description: 'Id of the document.' }
 const VERSION: JsonSchema = {
   type: 'integer',
   minimum: 1,
-  description: 'Do nothing if the document no longer has this `_version`.',
+  description: '`_version` that the document must have; otherwise nothing is done.',
 }
 const DOCUMENT: JsonSchema = {
   type: 'object',
@@ -161,7 +161,7 @@ export function listArguments(fields: DeclaredFields | undefined): JsonSchema {
 const OPERATORS = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'contains', 'is_null', 'is_not_null']
 
 const VALUE: JsonSchema = {
-  description: 'Not with is_null and is_not_null; a list with `in`.',
+  description: 'Value to compare with: a list for `in`, none for `is_null` and `is_not_null`.',
   anyOf: [
     { type: 'string' },
     { type: 'number' },
@@ -194,7 +194,11 @@ export function queryArguments(fields: DeclaredFields | undefined): JsonSchema {
     description: `Conditions.${fields === undefined ? '' : ` Fields: ${inWords(fields.comparable)}.`}`,
     examples: [[exampleOf(fields)]],
   }
-  const match = { type: 'string', enum: ['all', 'any'], description: 'How many must hold. Default: all.' }
+  const match = {
+    type: 'string',
+    enum: ['all', 'any'],
+    description: 'Conditions that must hold: `all`, or `any` of them. Default: `all`.',
+  }
   return argumentsSchema({ properties: { where, match, ...pageArguments(fields, false) } })
 }
 
@@ -206,18 +210,21 @@ function pageArguments(fields: DeclaredFields | undefined, flat: boolean): Schem
     [name('order_by')]: {
       type: 'string',
       ...(fields !== undefined && { enum: names }),
-      description: 'Default: oldest first.',
+      description: 'Field to sort by. Default: the time of creation, oldest first.',
     },
-    [name('descending')]: { type: 'boolean', description: 'Of `order_by`.' },
+    [name('descending')]: {
+      type: 'boolean',
+      description: 'True if `order_by` sorts in descending order. Default: `false`.',
+    },
     [name('limit')]: {
       type: 'integer',
       minimum: 1,
       maximum: LIMITS.pageSizeMax,
-      description: 'Default: 50.',
+      description: 'Maximum number of documents. Default: 50.',
     },
     [name('cursor')]: {
       type: 'string',
-      description: '`page.next` of the page before, with the same arguments.',
+      description: '`page.next` of the previous page, with the same arguments.',
     },
     [name('fields')]: selectionOf(fields),
   }
@@ -226,7 +233,7 @@ function pageArguments(fields: DeclaredFields | undefined, flat: boolean): Schem
 function selectionOf(fields: DeclaredFields | undefined): JsonSchema {
   const names = [...Object.keys(fields?.properties ?? {}), '_created_at', '_updated_at', '_version']
   const items = { type: 'string', ...(fields !== undefined && { enum: names }) }
-  return { type: 'array', items, minItems: 1, description: 'Only these fields. Default: all.' }
+  return { type: 'array', items, minItems: 1, description: 'Fields to return. Default: all fields.' }
 }
 
 /** The schema of a field in a filter: without the title, and without the default, which applies to new documents only. */
@@ -271,7 +278,10 @@ export function documentResult(fields: DeclaredFields | undefined, partial: bool
       id: { type: 'string' },
       ...Object.fromEntries(own),
       ...SYSTEM_FIELDS,
-      _version: { type: 'integer', description: 'Grows by one with each change.' },
+      _version: {
+        type: 'integer',
+        description: 'Version of the document, incremented by one with each change.',
+      },
     },
     required: partial ? ['id'] : ['id', '_created_at', '_updated_at', '_version'],
   }

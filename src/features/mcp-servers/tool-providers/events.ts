@@ -40,30 +40,39 @@ const readEventPage = workspaceOperation({
       minItems: 1,
       maxItems: 20,
       description:
-        'Topics, each by its name, or all below one: `orders.*`. `collections.<name>.created|updated|deleted` are changes of documents, `platform.execution.completed|faulted|cancelled` ends of executions.',
+        'Topics by name, or `orders.*` for all topics below `orders`. `collections.<name>.created|updated|deleted` are changes of documents, `platform.execution.completed|faulted|cancelled` ends of executions.',
     }),
     cursor: Type.Optional(
       Type.String({
         pattern: CURSOR,
         description:
-          '`page.next` of the result before, with the same topics. Without it and `since`: only new events.',
+          '`page.next` of the previous result, with the same topics. Without `cursor` and `since`, only new events are read.',
       }),
     ),
     since: Type.Optional(
-      Type.String({ format: 'date-time', description: 'Instead of `cursor`: events from this time on.' }),
+      Type.String({
+        format: 'date-time',
+        description: 'Time from which events are read, instead of `cursor`.',
+      }),
     ),
     limit: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: LIMITS.pageSizeMax, description: 'Default: 50.' }),
+      Type.Integer({
+        minimum: 1,
+        maximum: LIMITS.pageSizeMax,
+        description: 'Maximum number of events. Default: 50.',
+      }),
     ),
     wait_seconds: Type.Optional(
       Type.Integer({
         minimum: 0,
         maximum: LIMITS.mcpFlowWaitSeconds,
-        description: 'How long to wait if there is none yet. Default: 0.',
+        description: 'Seconds to wait if there is no event yet. Default: 0.',
       }),
     ),
     own_workspace: Type.Optional(
-      Type.Boolean({ description: 'Only what this workspace publishes. Default: the whole tenant.' }),
+      Type.Boolean({
+        description: 'True if only events of this workspace are read. Default: `false`, the whole tenant.',
+      }),
     ),
     bytes_max: Type.Integer(),
   }),
@@ -130,9 +139,12 @@ const EVENTS: JsonSchema = {
           id: { type: 'string' },
           topic: { type: 'string' },
           time: { type: 'string' },
-          source: { type: 'string', description: 'The workspace that published it.' },
-          data: { description: 'What was published, or the changed document.' },
-          omitted_bytes: { type: 'integer', description: 'Of an event whose data is too large to return.' },
+          source: { type: 'string', description: 'Workspace that published the event.' },
+          data: { description: 'Published data, or the changed document.' },
+          omitted_bytes: {
+            type: 'integer',
+            description: 'Size in bytes of data that is too large to return.',
+          },
         },
         required: ['id', 'topic', 'time'],
       },
@@ -141,11 +153,14 @@ const EVENTS: JsonSchema = {
       type: 'object',
       properties: {
         next: { type: 'string', description: '`cursor` of the next call.' },
-        has_more: { type: 'boolean', description: 'There are more events, without waiting.' },
+        has_more: { type: 'boolean', description: 'True if there are more events, without waiting.' },
       },
       required: ['next', 'has_more'],
     },
-    gap: { type: 'boolean', description: 'Events after the cursor were dropped before they were read.' },
+    gap: {
+      type: 'boolean',
+      description: 'True if events after the cursor were dropped before they were read.',
+    },
   },
   required: ['data', 'page'],
 }
@@ -154,7 +169,7 @@ const PUBLISH: Candidate = {
   candidate: 'events:stream:publish',
   name: 'event_publish',
   title: 'Publish an event',
-  description: 'Publishes an event under a topic; everybody in the tenant who subscribes to it hears it.',
+  description: 'Publishes an event under a topic; all subscribers of the topic in the tenant receive it.',
   input_schema: argumentsOf(publishEvent, {}),
   output_schema: {
     type: 'object',

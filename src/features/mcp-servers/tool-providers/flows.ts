@@ -7,8 +7,8 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { startExecution } from '../../flows/executions/executions.ts'
 import { hasFeature, requireFeature } from '../../tenants/workspace-settings.ts'
 import { type Candidate, type JsonSchema, type ToolProvider, toolName } from '../tool.ts'
-import { followRun, RUN_RESULT, runOutput } from './run-outcome.ts'
-import { resumeRun } from './runs.ts'
+import { awaitExecution, executionOutput, RUN_RESULT } from './execution-outcome.ts'
+import { resumeExecution } from './runs.ts'
 
 interface FlowRow {
   readonly id: string
@@ -35,9 +35,9 @@ export const flows: ToolProvider = {
   },
   requireEnabled: (scope) => requireFeature(scope, 'mcp.flow_tools'),
   input: ({ binding }, { args }) => (binding.arguments === 'input' ? { input: args } : args),
-  follow: (scope, options) => followRun(scope, { ...options, stopsAtApprovals: true }),
-  toToolOutput: runOutput,
-  resume: resumeRun,
+  follow: (scope, options) => awaitExecution(scope, { ...options, stopsAtApprovals: true }),
+  toToolOutput: executionOutput,
+  resume: resumeExecution,
 }
 
 const ANY_INPUT: JsonSchema = {

@@ -94,7 +94,7 @@ function candidate({ id, name: called, version, ...constants }: FunctionRow): Ca
     candidate: `functions:${called}:invoke`,
     name,
     title: `Call the function ${called}`,
-    description: description ?? `Calls the function ${called} with an input and gives what it returns.`,
+    description: description ?? `Calls the function ${called} with an input and returns its result.`,
     input_schema: input_schema ?? ARGUMENTS,
     // The output of an MCP tool is an object.
     ...(output_schema?.['type'] === 'object' && { output_schema }),

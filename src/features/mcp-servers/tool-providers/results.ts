@@ -28,7 +28,7 @@ const readResult = workspaceOperation({
       Type.Integer({
         minimum: 0,
         maximum: LIMITS.mcpKeptResultBytesMax,
-        description: 'In bytes: `next_offset` of the part before. Default: 0.',
+        description: 'Offset in bytes, such as `next_offset` of the previous part. Default: 0.',
       }),
     ),
   }),

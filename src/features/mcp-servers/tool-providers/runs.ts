@@ -18,19 +18,29 @@ import { previewOperation } from '../../operation-helpers.ts'
 import { requireFeature } from '../../tenants/workspace-settings.ts'
 import type { ReceivedInput } from '../calls/call-client.ts'
 import { argumentsOf, type Tool, type ToolProvider } from '../tool.ts'
-import { decisionsOf, followRun, isAddressedTo, RUN_RESULT, runOutput } from './run-outcome.ts'
+import {
+  awaitExecution,
+  decisionsOf,
+  executionOutput,
+  isAddressedTo,
+  RUN_RESULT,
+} from './execution-outcome.ts'
 
 /**
  * Decides the approvals that the requests to the client were about; then the call follows the execution again.
  * A tool over a flow has `flow` fixed, a tool over executions `flows`.
  */
-export function resumeRun({ binding }: Tool, { received }: { readonly received: ReceivedInput }) {
+export function resumeExecution({ binding }: Tool, { received }: { readonly received: ReceivedInput }) {
   const { run } = received.state as { run: string }
   const { ws, flow, flows = [flow] } = binding.fixed
   return { operation: runDecide, input: { ws, flows, run, decisions: decisionsOf(received.responses) } }
 }
 
-const Run = Type.String({ minLength: 1, maxLength: 100, description: '`run` of the tool that started it.' })
+const Run = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  description: 'Id of the run: `run` in the result of the tool that started it.',
+})
 /** `ws` and `flows` are fixed by the version. */
 const OwnRun = { ws: Type.String(), flows: Type.Array(Type.String()), run: Run }
 /** No route: only tools run these operations. */
@@ -80,9 +90,17 @@ const runAnswer = previewOperation({
   summary: 'Decide an approval that names the caller',
   input: Input({
     ...OwnRun,
-    approval: Type.String({ minLength: 1, maxLength: 100, description: 'From `approvals` of run_status.' }),
+    approval: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: 'Id of the approval, from `approvals` of run_status.',
+    }),
     approved: Type.Boolean(),
-    form: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'As its `form` says.' })),
+    form: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: 'Form of the decision, as the `form` of the approval requires.',
+      }),
+    ),
     comment: Type.Optional(Type.String({ maxLength: 2_000 })),
   }),
   output: Execution,
@@ -94,8 +112,11 @@ const runAnswer = previewOperation({
     if (open === undefined) throw notFound('open approval of this run')
     const { subject } = scope.actor
     if (!isAddressedTo(subject, open)) {
-      const detail = `It is for ${open.approvers.join(', ')} to decide, not for this client.`
-      throw new Problem('forbidden', { detail, hint: 'Ask one of them, then ask run_status again.' })
+      const detail = `Only ${open.approvers.join(', ')} can decide this approval, not this client.`
+      throw new Problem('forbidden', {
+        detail,
+        hint: 'Ask one of them to decide, then call run_status again.',
+      })
     }
     const verdict = { approved, ...(form && { form }), ...(comment !== undefined && { comment }) }
     await decide(scope, open.id, { by: subject, as: [] }, verdict)
@@ -149,7 +170,7 @@ const TOOLS: readonly RunTool[] = [
     operation: runGet,
     title: 'State of a run',
     description:
-      'Says how far a run is, and what it waits for; its output or error if it has ended. Does not wait.',
+      'Returns the progress of a run and what it waits for, or its output or error if it has ended. Does not wait.',
     annotations: READ_ONLY,
   },
   {
@@ -165,7 +186,7 @@ const TOOLS: readonly RunTool[] = [
     operation: runCancel,
     title: 'Cancel a run',
     description:
-      'Cancels a run. Completed steps that have a compensation are undone. If `cancelling` is true, that goes on: ask run_result.',
+      'Cancels a run. Completed steps that have a compensation are undone. If `cancelling` is true, this has not finished: call run_result.',
     annotations: CHANGES,
   },
   {
@@ -183,9 +204,9 @@ export const runs: ToolProvider = {
   // They come with tools over flows.
   candidates: async () => [],
   requireEnabled: (scope) => requireFeature(scope, 'mcp.flow_tools'),
-  follow: followRun,
-  toToolOutput: runOutput,
-  resume: resumeRun,
+  follow: awaitExecution,
+  toToolOutput: executionOutput,
+  resume: resumeExecution,
 }
 
 /** Names that no other tool takes. */

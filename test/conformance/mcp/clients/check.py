@@ -136,10 +136,10 @@ async def check_run(client):
     assert '"delivered": true' in await text_of(client, "run_result", run)
 
 
-async def use_official():
-    _, _, auth = sign_in(SETTINGS["official"])
+async def use_platform():
+    _, _, auth = sign_in(SETTINGS["platform"])
     async with create_mcp_http_client(auth=auth) as http:
-        transport = streamable_http_client(SETTINGS["official"], http_client=http)
+        transport = streamable_http_client(SETTINGS["platform"], http_client=http)
         async with Client(transport, mode=SETTINGS["mode"]) as client:
             assert "flow_create" in [tool.name for tool in (await client.list_tools()).tools]
             workspace = {"workspace_id": SETTINGS["workspace"]}
@@ -150,7 +150,7 @@ async def use_official():
 
 async def main():
     await use_desk()
-    await use_official()
+    await use_platform()
 
 
 asyncio.run(main())

@@ -8,7 +8,7 @@ import type { Check, World } from './world.ts'
 export function hostChecks(world: World): Check[] {
   return Object.entries(HOSTS).flatMap(([name, host]) => [
     { name: `${name}, hosted server`, run: () => useDesk(host, world) },
-    { name: `${name}, official server`, run: () => useOfficial(host, world) },
+    { name: `${name}, platform server`, run: () => usePlatform(host, world) },
   ])
 }
 
@@ -28,7 +28,7 @@ async function useDesk(host: Host, { desk: endpoint, visit }: World): Promise<vo
   expectAll(wrong, /status.*late/s)
 }
 
-async function useOfficial(host: Host, { official: endpoint, visit, workspaceId: ws }: World): Promise<void> {
+async function usePlatform(host: Host, { platform: endpoint, visit, workspaceId: ws }: World): Promise<void> {
   const { shown } = await useHost(host, {
     ...{ endpoint, visit },
     calls: {

@@ -10,7 +10,7 @@ const VERSION = '2.12.0'
 const run = promisify(execFile)
 
 /** @param folder for its packages */
-export function inspectorChecks({ desk, official, tokens }: World, folder: string): Check[] {
+export function inspectorChecks({ desk, platform, tokens }: World, folder: string): Check[] {
   const prefix = join(folder, 'inspector')
   const install = once(async () => {
     const options = ['--prefix', prefix, '--no-audit', '--no-fund', '--ignore-scripts']
@@ -28,7 +28,7 @@ export function inspectorChecks({ desk, official, tokens }: World, folder: strin
   }
   const servers = {
     'hosted server': [desk, tokens.desk],
-    'official server': [official, tokens.official],
+    'platform server': [platform, tokens.platform],
   } as const
   return Object.entries(servers).flatMap(([name, [url, token]]) =>
     ['legacy', 'modern'].map((era) => ({

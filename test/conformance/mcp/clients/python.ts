@@ -16,14 +16,14 @@ export function pythonChecks(world: World, folder: string): Check[] {
     const requirements = join(import.meta.dirname, 'requirements.txt')
     await run(join(home, 'bin', 'pip'), ['install', '--quiet', '-r', requirements])
   })
-  const { desk, official, workspaceId, orderUri, browserUrl, documentId } = world
+  const { desk, platform, workspaceId, orderUri, browserUrl, documentId } = world
   return MODES.flatMap((mode) =>
     IDENTITIES.map((identity) => ({
       name: `Python SDK, ${mode}, ${identity} client`,
       run: async () => {
         await install()
         const settings = {
-          ...{ desk, official, workspace: workspaceId, order: orderUri, browser: browserUrl, mode },
+          ...{ desk, platform, workspace: workspaceId, order: orderUri, browser: browserUrl, mode },
           document: identity === 'document' ? documentId : null,
         }
         const program = join(import.meta.dirname, 'check.py')

@@ -53,15 +53,15 @@ async function drive(world: World, connect: Connect, identity: (typeof IDENTITIE
   await checkRun(use)
   await session.client.close()
   const second = newAgent()
-  const official = await connect(world.official, { authProvider: second })
-  const useOfficial = user(official, second, world.official)
-  ok((await official.client.listTools()).tools.some(({ name }) => name === 'flow_create'))
-  equal((await useOfficial('flow_list', { workspace_id: world.workspaceId })).isError ?? false, false)
+  const platform = await connect(world.platform, { authProvider: second })
+  const usePlatform = user(platform, second, world.platform)
+  ok((await platform.client.listTools()).tools.some(({ name }) => name === 'flow_create'))
+  equal((await usePlatform('flow_list', { workspace_id: world.workspaceId })).isError ?? false, false)
   equal(
-    (await useOfficial('flow_create', { workspace_id: world.workspaceId, source: 'do: []' })).isError,
+    (await usePlatform('flow_create', { workspace_id: world.workspaceId, source: 'do: []' })).isError,
     true,
   )
-  await official.client.close()
+  await platform.client.close()
 }
 
 type Use = (name: string, args?: Record<string, unknown>) => Promise<Result>

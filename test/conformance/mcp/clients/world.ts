@@ -28,14 +28,14 @@ export function once(work: () => Promise<void>): () => Promise<void> {
 export const IDENTITIES = ['registered', 'document'] as const
 
 export interface World {
-  /** URLs of the MCP endpoints of the hosted server and of the platform's server. */
+  /** URLs of the MCP endpoints of the hosted server and of the platform server. */
   readonly desk: string
-  readonly official: string
+  readonly platform: string
   readonly workspaceId: string
   /** A document of the hosted server, as a resource. */
   readonly orderUri: string
   /** Tokens with all scopes, for the Inspector. */
-  readonly tokens: { readonly desk: string; readonly official: string }
+  readonly tokens: { readonly desk: string; readonly platform: string }
   /** The id of a client that a document describes. */
   readonly documentId: string
   /** `GET <url>?url=…` opens a page as the person does, and answers with the URL that the client is sent to. */
@@ -134,7 +134,7 @@ async function fill({ running, stop }: Started, documents: TlsServer): Promise<W
   const { url } = running
   return {
     desk: `${url}${path}`,
-    official: `${url}/v1/mcp/platform/mcp`,
+    platform: `${url}/v1/mcp/platform/mcp`,
     workspaceId: admin.workspaceId,
     orderUri: `tenon://orders/${orderId}`,
     tokens: await tokensFor(admin, `${url}${path}`),
@@ -214,7 +214,7 @@ async function tokensFor({ api, running, workspaceId }: Admin, resource: string)
   const scope = data[0]?.tools.map(({ name }) => `mcp:desk:${name}`).join(' ') ?? ''
   return {
     desk: await fetchToken(url, clientId, clientSecret, { resource, scope }),
-    official: await fetchToken(url, clientId, clientSecret),
+    platform: await fetchToken(url, clientId, clientSecret),
   }
 }
 

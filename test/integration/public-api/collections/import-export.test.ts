@@ -147,8 +147,8 @@ describe.each(['relational', 'document'] as const)('import, declared collection,
     const name = await newCollection(store)
     const reply = await importLines(name, lines([{ sku: 'a' }, { n: 'many' }, { sku: 'a' }, { sku: 'b' }]))
     expect(reply.body).toMatchObject({ created: 2, failed: 2 })
-    const faults = list(reply, 'errors').map((error) => [get(error, 'line'), get(error, 'code')])
-    expect(faults.toSorted()).toEqual([
+    const diagnostics = list(reply, 'errors').map((error) => [get(error, 'line'), get(error, 'code')])
+    expect(diagnostics.toSorted()).toEqual([
       [2, 'schema_violation'],
       [3, 'unique_violation'],
     ])

@@ -10,17 +10,17 @@ import type { ExecutionGate } from './execution-gate.ts'
 
 const RUN_STATUS = defineSearchAttributeKey('RunStatus', 'KEYWORD')
 
-export interface RunStatusSources {
+export interface ExecutionStatusSources {
   readonly gate: ExecutionGate
   readonly details: CurrentDetails
   readonly executionId: string
 }
 
-export class RunStatusDisplay {
-  readonly #sources: RunStatusSources
+export class ExecutionStatusDisplay {
+  readonly #sources: ExecutionStatusSources
   #driver: Driver | undefined
 
-  constructor(sources: RunStatusSources) {
+  constructor(sources: ExecutionStatusSources) {
     this.#sources = sources
     sources.gate.onChanged = () => this.show()
   }

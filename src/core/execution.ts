@@ -20,12 +20,12 @@ export interface StepUpdate {
   /** The number of attempts, if it is more than one. */
   readonly attempt?: number
   /** The step waits. */
-  readonly waits?: true
+  readonly isWaiting?: true
   readonly error?: Json
   /** The result of the call, unless it is too large. */
-  readonly answer?: Json
+  readonly result?: Json
   /** The result is left out: it is too large or contains a secret. */
-  readonly cut?: true
+  readonly truncated?: true
   /** The stable path of the step (flows-dsl/machine/frames.ts). */
   readonly path: string
   /** The result comes from the execution that this one repeats. */
@@ -58,7 +58,7 @@ export interface StepData {
   readonly output?: Json
   readonly output_at?: ValueLocation
   /** The names of values that were shortened. */
-  readonly cut?: readonly ('input' | 'arguments' | 'output')[]
+  readonly truncated?: readonly ('input' | 'arguments' | 'output')[]
 }
 
 /** The details of an approval, as the flow machine gives them (flows-dsl/tasks/approve.ts). */
@@ -79,12 +79,12 @@ export interface ApprovalRequest {
 }
 
 /** Changes of an execution since the previous update. */
-export interface RunUpdate {
+export interface ExecutionUpdate {
   readonly execution_id: string
   readonly status: 'running' | 'waiting' | 'suspended' | 'cancelled' | 'faulted' | 'completed'
   readonly steps: readonly StepUpdate[]
   /** Events since then. Absent in histories that predate events. */
-  readonly events?: readonly RunEventUpdate[]
+  readonly events?: readonly ExecutionEventUpdate[]
   readonly output?: Json
   readonly error?: Json
   /** Steps that were compensated and those whose compensation failed, if any. */
@@ -111,7 +111,7 @@ type TaskOrder = readonly [runStartedMs: number, historyLength: number]
 
 /** The members that the record of an execution gets at its end, besides its steps. */
 export type Ending = Pick<
-  RunUpdate,
+  ExecutionUpdate,
   'status' | 'events' | 'output' | 'error' | 'compensation' | 'ended_at' | 'unsubscribed'
 >
 
@@ -136,7 +136,7 @@ export interface EventSubscriptionsInput {
 /** An event with the id of its entry in the stream. */
 export type StreamEvent = {
   readonly offset: string
-  readonly event: RunEvent
+  readonly event: ExecutionEvent
 }
 
 /** Compares ids of entries as numbers: `9-0` comes before `10-0`. */
@@ -166,7 +166,7 @@ export interface SlotState {
 /** The kinds of start of an execution. */
 export const TRIGGER_KINDS = ['manual', 'schedule', 'webhook', 'event', 'flow', 'rerun'] as const
 
-export interface RunTrigger {
+export interface ExecutionTrigger {
   readonly kind: (typeof TRIGGER_KINDS)[number]
   /** The id of the trigger; for `flow`, of the parent execution. */
   readonly id?: string
@@ -189,7 +189,7 @@ export function readChainDepth(
 }
 
 /** The input of the workflow of an execution. */
-export interface FlowRunInput {
+export interface ExecutionInput {
   readonly execution_id: string
   readonly flow: { readonly id: string; readonly name: string; readonly version: number }
   /** The compiled flow. */
@@ -197,21 +197,21 @@ export interface FlowRunInput {
   readonly input: Json
   /** Subject of the caller that started the execution. */
   readonly started_by: string
-  readonly trigger: RunTrigger
+  readonly trigger: ExecutionTrigger
   readonly correlation_key?: string
   /** The value of `$secrets`: handles by name. Absent if the version declares no secrets. */
   readonly secrets?: { [name: string]: Json }
-  readonly reuse?: RunReuse | undefined
+  readonly reuse?: ExecutionReuse | undefined
   /** The ends of the event streams when it started. Absent if the flow does not listen. */
   readonly since?: StreamOffsets
   /** The number of executions above it; absent for 0. */
   readonly depth?: number
   /** The state of the previous workflow run of the same execution; absent in the first. */
-  readonly continued?: RunContinued
+  readonly continued?: ContinuedExecution
 }
 
 /** The values of `$workflow` and `$secrets` (flows-dsl/ir.ts). @param started_at ISO 8601 */
-export function infoOf({ execution_id, flow, started_by, secrets }: FlowRunInput, started_at: string) {
+export function infoOf({ execution_id, flow, started_by, secrets }: ExecutionInput, started_at: string) {
   return {
     id: execution_id,
     started_at,
@@ -222,7 +222,7 @@ export function infoOf({ execution_id, flow, started_by, secrets }: FlowRunInput
 }
 
 /** The state of an execution for continue-as-new. */
-interface RunContinued {
+interface ContinuedExecution {
   /** The state of the machine. */
   readonly snapshot: readonly Json[]
   readonly gate: GateState
@@ -254,10 +254,10 @@ export interface RecordState {
   readonly open: readonly StepUpdate[]
   /** Changes that are not written yet. */
   readonly changed: readonly StepUpdate[]
-  readonly events: readonly RunEventUpdate[]
+  readonly events: readonly ExecutionEventUpdate[]
   /** The `seq` of the newest event. */
   readonly lastEventSeq: number
-  readonly status: RunUpdate['status']
+  readonly status: ExecutionUpdate['status']
 }
 
 /** The recorded result or error of a step. For a step that only waits, `output` is null. */
@@ -269,7 +269,7 @@ export type ReusedResult = ({ readonly output: Json } | { readonly error: Json }
 }
 
 /** Results that a rerun reuses. */
-export interface RunReuse {
+export interface ExecutionReuse {
   /** The path of the step from which on nothing is reused; absent if every result is, whenever its step is reached. */
   readonly from?: string
   /** By the paths of steps. */
@@ -279,26 +279,26 @@ export interface RunReuse {
 /** An execution that another execution starts. */
 export interface Subflow {
   readonly workflow_id: string
-  readonly run: FlowRunInput
+  readonly input: ExecutionInput
 }
 
 /** A CloudEvent that is sent to an execution. */
-export type RunEvent = { [attribute: string]: Json }
+export type ExecutionEvent = { [attribute: string]: Json }
 
 /** The decision for a step that waits for an approval, by `pointer#iteration`. */
-export interface RunDecision {
+export interface StepDecision {
   readonly step: string
   readonly decision: { [name: string]: Json }
 }
 
 /** The body that was posted to the callback of a step, `pointer#iteration`. */
-export interface RunCallback {
+export interface StepCallback {
   readonly step: string
   readonly callback: { readonly id: string; readonly output: Json }
 }
 
 /** How a held step continues: it is retried, skipped or failed. */
-export interface RunRelease {
+export interface StepRelease {
   readonly step: string
   /** `by` is the subject that gave the output, `people` are those behind it. */
   readonly release:
@@ -307,13 +307,13 @@ export interface RunRelease {
     | { readonly fail: true }
 }
 
-export interface RunPause {
+export interface ExecutionPause {
   readonly paused: boolean
   readonly reason: string | null
 }
 
 /** A patch of the data of a paused execution or a held step (flows-dsl/machine/data-patch.ts). */
-export interface RunPatch {
+export interface ExecutionPatch {
   readonly context?: Json
   readonly step?: string
   readonly input?: Json
@@ -324,12 +324,12 @@ export interface RunPatch {
 }
 
 /** The result of an update: the reason if the execution rejects it. */
-export interface RunAnswer {
+export interface UpdateReply {
   readonly refused?: string
 }
 
 /** Types of events of an execution or a step. */
-type RunEventType =
+type ExecutionEventType =
   | 'started'
   | 'waiting'
   | 'running'
@@ -343,12 +343,12 @@ type RunEventType =
   | 'cancelled'
 
 /** An event of an execution. `seq` starts at 1. */
-export interface RunEventUpdate {
+export interface ExecutionEventUpdate {
   readonly seq: number
   readonly at: string
   /** The `seq` of the step; absent for an event of the execution as a whole. */
   readonly step?: number
-  readonly what: RunEventType
+  readonly what: ExecutionEventType
   /** The number of attempts of the step, if it is more than one. */
   readonly attempt?: number
   readonly took?: string

@@ -1,4 +1,4 @@
-/** OAuth of the official MCP server: clients find the issuer, an account signs in, and a writing tool asks for more. */
+/** OAuth of the platform server: clients find the issuer, an account signs in, and a writing tool asks for more. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Principal } from '../../../src/core/policy.ts'

@@ -5,8 +5,8 @@ import { CancellationScope, continueAsNew, isCancellation } from '@temporalio/wo
 import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { Driver, type RunResult } from '../../../flows-dsl/machine/driver.ts'
+import { type ExecutionInput, type ExecutionUpdate, infoOf } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { type FlowRunInput, infoOf, type RunUpdate } from '../../core/run.ts'
 import { startArgument } from '../../core/work.ts'
 import { SummarizedFailure } from '../failure-converter.ts'
 import { ConcurrencySlot } from './concurrency-slot.ts'
@@ -14,14 +14,14 @@ import { CurrentDetails, errorSummary, inlineCode, plainErrorType } from './curr
 import { createEffects } from './effects.ts'
 import { EventSubscriptions } from './event-subscriptions.ts'
 import { ExecutionGate } from './execution-gate.ts'
+import { ExecutionStatusDisplay } from './execution-status.ts'
 import { LogicalClock, nowMs } from './logical-clock.ts'
 import { createRecordWriter, Recorder } from './recorder.ts'
 import { ResultCache } from './result-cache.ts'
-import { RunStatusDisplay } from './run-status.ts'
 import { registerHandlers } from './signals-and-updates.ts'
 
 /** Runs one execution of a flow. A fault of the flow fails the workflow, so that the Temporal UI shows it as failed. */
-export async function flowRun(input: FlowRunInput): Promise<Json> {
+export async function flowExecution(input: ExecutionInput): Promise<Json> {
   const { continued } = input
   const recorder = new Recorder(input.execution_id, createRecordWriter(), continued?.record)
   const gate = new ExecutionGate(continued?.gate)
@@ -30,7 +30,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   const details = new CurrentDetails(
     `**${input.flow.name}** v${input.flow.version}, execution ${inlineCode(input.execution_id)}`,
   )
-  const status = new RunStatusDisplay({ gate, details, executionId: input.execution_id })
+  const status = new ExecutionStatusDisplay({ gate, details, executionId: input.execution_id })
   const end = { recorder, details, status, ir: input.ir }
   let compensation: RecordedCompensation = {}
   try {
@@ -50,7 +50,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     // Calls under way go on until their outcome is known, so that none of them reports the cancellation.
     void CancellationScope.current().cancelRequested.catch(() => driver.cancel())
     const result = await driver.run()
-    if (result.status === 'moved') {
+    if (result.status === 'continued') {
       const { snapshot } = result
       const state = {
         snapshot,
@@ -59,8 +59,8 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
         ...(slot && { slot: slot.state }),
         ...subscriptions.state,
       }
-      return await continueAsNew<typeof flowRun>(
-        startArgument('flowRun', { ...input, reuse: results.remaining, continued: state }),
+      return await continueAsNew<typeof flowExecution>(
+        startArgument('flowExecution', { ...input, reuse: results.remaining, continued: state }),
       )
     }
     if (result.status === 'completed') {
@@ -105,7 +105,7 @@ async function recordFault(
   return failure
 }
 
-type RecordedCompensation = Pick<RunUpdate, 'compensation'>
+type RecordedCompensation = Pick<ExecutionUpdate, 'compensation'>
 
 /** The outcome of the compensation, if any step was compensated. Each list is cut to `compensationStepsMax`. */
 function compensationOf(result: Exclude<RunResult, { status: 'completed' }>): RecordedCompensation {
@@ -120,7 +120,7 @@ function compensationOf(result: Exclude<RunResult, { status: 'completed' }>): Re
 interface EndServices {
   readonly recorder: Recorder
   readonly details: CurrentDetails
-  readonly status: RunStatusDisplay
+  readonly status: ExecutionStatusDisplay
   readonly ir: unknown
 }
 

@@ -18,13 +18,17 @@ export const RUN_RESULT: JsonSchema = {
     status: {
       type: 'string',
       enum: ['pending', 'running', 'waiting', 'suspended', 'completed', 'faulted', 'cancelled'],
-      description: 'The last three are final. `waiting`: for time, an event, or an approval.',
+      description:
+        'Status of the execution; the last three are final. `waiting`: for time, an event, or an approval.',
     },
-    cancelling: { type: 'boolean', description: 'It was asked to cancel, and has not ended yet.' },
-    step: { type: 'string', description: 'The step that runs.' },
+    cancelling: {
+      type: 'boolean',
+      description: 'True if the execution is being cancelled and has not ended yet.',
+    },
+    step: { type: 'string', description: 'Name of the step that runs.' },
     approvals: {
       type: 'array',
-      description: 'Decisions that it waits for. You may decide with run_answer those that say `yours`.',
+      description: 'Decisions that the execution waits for. You may decide those with `yours` by run_answer.',
       items: {
         type: 'object',
         properties: {
@@ -37,14 +41,14 @@ export const RUN_RESULT: JsonSchema = {
         },
       },
     },
-    output: { description: 'Of a completed execution.' },
-    error: { description: 'Of a faulted execution.' },
+    output: { description: 'Output of a completed execution.' },
+    error: { description: 'Error of a faulted execution.' },
   },
   required: ['run', 'status'],
 }
 
 /** The state of an execution, for its starter. Workflow ids and other steps are for admins. */
-export function runOutput(execution: Execution & { readonly cancelling?: true }): ToolOutput {
+export function executionOutput(execution: Execution & { readonly cancelling?: true }): ToolOutput {
   const { id, status, output, error, started_by, approvals = [], cancelling } = execution
   const requestedInput = requestedDecisions(execution)
   const inputRequests = requestedInput?.requests
@@ -146,7 +150,7 @@ interface FollowOptions extends WaitOptions {
  * Waits until an execution has ended, waits for a decision of its starter, or the time is over. Progress is the number of
  * steps that have begun.
  */
-export async function followRun(
+export async function awaitExecution(
   scope: WorkspaceScope,
   { output, seconds, signal, onProgress, stopsAtApprovals = false }: FollowOptions,
 ): Promise<Execution> {

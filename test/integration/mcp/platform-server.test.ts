@@ -1,4 +1,4 @@
-/** The official MCP server, called by the official clients: operations as tools, and the flow language as resources. */
+/** The platform MCP server, called by the official clients: operations as tools, and the flow language as resources. */
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
@@ -307,7 +307,7 @@ test('publishing a flow with a webhook: does not show the secret', async () => {
   const ws = workspace.workspaceId
   const source = `${flow('hooked', 'a: { set: { b: 1 } }')}\nschedule: { webhook: { name: hook } }`
   const draft = await value(workspace.operator, 'flow_create', { workspace_id: ws, source })
-  expect(draft.faults).toEqual([])
+  expect(draft.diagnostics).toEqual([])
   const published = await value(workspace.operator, 'flow_version_create', {
     workspace_id: ws,
     flow: 'hooked',
@@ -384,8 +384,8 @@ test('agent with nothing but tools and resources: writes, publishes and runs a f
     const { contents } = await client.readResource({ uri })
     const source = (contents[0] as { text: string }).text.replace('name: hello', 'name: welcome')
     const faulty = source.replace('collection.create', 'colection.create')
-    const { faults } = await use('flow_validate', { workspace_id: ws, source: faulty })
-    expect(faults).toMatchObject([{ hint: expect.stringContaining('collection.create') }])
+    const { diagnostics } = await use('flow_validate', { workspace_id: ws, source: faulty })
+    expect(diagnostics).toMatchObject([{ hint: expect.stringContaining('collection.create') }])
     expect(await use('flow_validate', { workspace_id: ws, source })).toMatchObject({ valid: true })
     const mocks = { keep: { output: { id: 'doc_1' } } }
     const simulated = await use('flow_simulate', { workspace_id: ws, source, mocks, input: { name: 'Ada' } })

@@ -1,4 +1,4 @@
-/** The official MCP server: each tool that writes is called, does what it says, and leaves its entry in the audit log. */
+/** The platform MCP server: each tool that writes is called, does what it says, and leaves its entry in the audit log. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'

@@ -1,18 +1,18 @@
-/** Verifies the tokens of clients of the official MCP server. */
+/** Verifies the tokens of clients of the platform's MCP server. */
 
 import { decodeJwt, errors } from 'jose'
 import type { Principal } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Claims, EmbeddedIssuer } from '../issuer/embedded-issuer.ts'
 import type { Authenticator } from './authenticator.ts'
-import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES, officialResource } from './official-resource.ts'
+import { PLATFORM_MCP_PATH, PLATFORM_SCOPES, platformResource } from './platform-resource.ts'
 import type { SubjectStatus } from './subject-status.ts'
 
-/** A verified caller of the official server. */
-export interface OfficialClient {
-  /** Its roles are not restricted by scopes of the official server, so it serves for no other entry point. */
+/** A verified caller of the platform's server. */
+export interface PlatformClient {
+  /** Its roles are not restricted by scopes of the platform's server, so it serves for no other entry point. */
   readonly principal: Principal
-  /** Of {@link OFFICIAL_SCOPES}. */
+  /** Of {@link PLATFORM_SCOPES}. */
   readonly scopes: ReadonlySet<string>
   readonly tokenId: string
   readonly grantId?: string | undefined
@@ -24,7 +24,7 @@ interface Services {
   readonly subjectStatus: SubjectStatus
 }
 
-export class OfficialClients {
+export class PlatformClients {
   readonly resource: string
   /** The URL of the protected-resource metadata (RFC 9728 §3.1). */
   readonly metadataUrl: string
@@ -32,20 +32,20 @@ export class OfficialClients {
 
   /** @param base the public base URL as configured, never what a request says */
   constructor(base: string, services: Services) {
-    this.resource = officialResource(base)
-    this.metadataUrl = `${base}/.well-known/oauth-protected-resource${OFFICIAL_MCP_PATH}`
+    this.resource = platformResource(base)
+    this.metadataUrl = `${base}/.well-known/oauth-protected-resource${PLATFORM_MCP_PATH}`
     this.#services = services
   }
 
   /**
-   * Authenticates a token for the official server, or one for the REST API, which has all scopes here.
+   * Authenticates a token for the platform's server, or one for the REST API, which has all scopes here.
    * @throws Problem 401 if the token is not valid, 403 if its tenant or workspace is suspended
    */
-  async authenticate(token: string): Promise<OfficialClient> {
+  async authenticate(token: string): Promise<PlatformClient> {
     const { auth } = this.#services
     if (!this.#isNamedBy(token)) {
       const principal = await auth.authenticate({ kind: 'token', text: token })
-      return { principal, scopes: new Set(Object.values(OFFICIAL_SCOPES)), tokenId: '' }
+      return { principal, scopes: new Set(Object.values(PLATFORM_SCOPES)), tokenId: '' }
     }
     const { scopes, ...claims } = await this.#verify(token)
     const principal = await auth.principalOf({ ...claims, scopes: [] })
@@ -65,7 +65,7 @@ export class OfficialClients {
   async #verify(token: string): Promise<Claims> {
     const { identity, subjectStatus } = this.#services
     const issuer = await identity()
-    const claims = await issuer.verifyOfficial(token, this.resource).catch((cause: unknown) => {
+    const claims = await issuer.verifyPlatform(token, this.resource).catch((cause: unknown) => {
       if (!(cause instanceof errors.JOSEError)) throw cause
       throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', { cause })
     })
