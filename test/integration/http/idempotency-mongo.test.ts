@@ -85,8 +85,8 @@ test.each(Object.entries(CHANGES))(
   async (_, requestOf) => {
     const ledger = await openLedger()
     let n = 0
-    const attempt = (diagnostics: Readonly<Record<number, Fault>>, proxy = claims) =>
-      sendAgain(ledger, `k${n}`, requestOf(ledger, n++), diagnostics, { proxy })
+    const attempt = (faults: Readonly<Record<number, Fault>>, proxy = claims) =>
+      sendAgain(ledger, `k${n}`, requestOf(ledger, n++), faults, { proxy })
     const { messages } = await attempt({})
     for (let at = 1; at <= messages; at++) {
       await attempt({ [at]: 'death' })
@@ -122,8 +122,8 @@ test.each([1, 2])(
       const request = random(4) === 0 ? patch(ledger, n) : batchOf(ledger, ops, ops.length === 1)
       const isClaim = random(3) > 0
       const kinds: readonly Fault[] = isClaim ? ['death', 'mute death', 'cut'] : ['cut', 'mute cut']
-      const diagnostics = { [isClaim ? 2 + random(4) : 1 + random(2)]: kinds[random(kinds.length)] ?? 'cut' }
-      const { reply } = await sendAgain(ledger, `${seed}-${n}`, request, diagnostics, {
+      const faults = { [isClaim ? 2 + random(4) : 1 + random(2)]: kinds[random(kinds.length)] ?? 'cut' }
+      const { reply } = await sendAgain(ledger, `${seed}-${n}`, request, faults, {
         proxy: isClaim ? claims : documents,
         between: () => writeElsewhere(ledger),
       })
