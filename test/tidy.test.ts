@@ -109,13 +109,17 @@ test('test files share a process: none replaces its modules or settings', () => 
  * none of them forbids a word of the language.
  */
 const BANNED_NAMES = `
-  admitGuest admitSender admitStranger admitTemporalUi answersOf aRoom askedUnderKey asksOf aStoringRoom
-  aStoringWorkspace aWorkspace Beginnings ClientAnswers Doorkeeper doorkeeper doorOf earlyAnswers
-  expectApart Floods Foreseen forgetStanding goingAhead Guests handOn Holders inCourse invokeLending
-  isAskedFor jointly judgesAlone leaveEntry lendEnv lendHeaders LentCallSecrets LentHeaders letExpired
-  Lookout Mandate mandateOf mostAhead mustAsk NearStarts NEVER_BEGAN openLine Overdue PagePass patiently
-  PayloadDesk PlaceKeeper planAlone refuseOtherSites restful shownAs standsAlone stopHearing takePlace
-  tenantMeant traceOfRefused twoTenants wentWell Whereabouts whyNoMongo wishes
+  admitGuest admitSender admitStranger admitTemporalUi answersOf aRoom asked_again askedUnderKey asksOf
+  asRunKeeper aStoringRoom aStoringWorkspace aWorkspace Beginnings behindSeen cancelRun ClientAnswers
+  decidedIn doorkeeper Doorkeeper doorOf drawRun earlyAnswers enterRuns enterWorkspace examinedAtOnce
+  expectApart findInTurn Floods flowRun FlowRunInput flowsRunBy Foreseen forgetStanding
+  goingAhead Guests handOn hasTwins Holders idempotencyShelfRowsMax inCourse invokeLending isAskedFor
+  jointly judgesAlone lastOffered leaveEntry lendEnv lendHeaders LentCallSecrets LentHeaders letExpired
+  Lookout Mandate mandateOf memoKey mostAhead mustAsk narrowing NearStarts NEVER_BEGAN officialResource
+  openLine Overdue PagePass passOn patiently PayloadDesk PlaceKeeper planAlone readOffer recordedRun
+  recordRun refuseOtherSites restful RunTrigger RunUpdate seenWorkspaces shownAs standsAlone
+  stopHearing switchOn takePlace tenantMeant traceOfRefused twoTenants unmovable wentWell whatIsMissing
+  Whereabouts whyNoMongo wishes
 `
   .trim()
   .split(/\s+/)
@@ -134,6 +138,18 @@ test('names: none is from before the glossary', () => {
     .filter(({ name }) => name !== 'test/tidy.test.ts')
     .flatMap(({ name, text }) => [...code(text).matchAll(banned)].map(([word]) => `${name}: ${word}`))
   expect([...new Set(found)]).toEqual([])
+})
+
+test('function that returns a promise or a stream: is named by a verb, not `nounOf`', () => {
+  const declared = [
+    /\basync (?:function\*? |\*)?#?([a-z]\w*Of)\b *[(<]/g,
+    /\bconst ([a-z]\w*Of) = async\b/g,
+    /\bfunction\*? ([a-z]\w*Of)\b[^{=]*\): (?:Promise|AsyncGenerator)</g,
+  ]
+  const found = product.flatMap(({ name, text }) =>
+    declared.flatMap((pattern) => [...text.matchAll(pattern)].map(([, noun]) => `${name}: ${noun}`)),
+  )
+  expect(found).toEqual([])
 })
 
 test('file names: none is from before the glossary', () => {

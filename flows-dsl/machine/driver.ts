@@ -20,7 +20,7 @@ import {
 } from './state.ts'
 
 export type { CallRequest, Effects } from './effects.ts'
-export type { FlowResult as RunResult, Snapshot } from './state.ts'
+export type { FlowResult, Snapshot } from './state.ts'
 
 /** The result of the execution, or its snapshot to continue from as a new workflow run. */
 export type DriverResult = FlowResult | { readonly status: 'continued'; readonly snapshot: Snapshot }
@@ -68,7 +68,7 @@ export class Driver {
   /** The steps that are held, by `pointer#iteration`. */
   #heldSteps = ''
   #isReopened = false
-  /** True if nothing starts any more, since the execution continues as new once the unmovable effects have ended. */
+  /** True if nothing starts any more, since the execution continues as new once the non-resumable effects have ended. */
   #isContinuing = false
   #isLeaving = false
 

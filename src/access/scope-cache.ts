@@ -2,7 +2,7 @@
 
 import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
 import { sql } from '../infra/postgres/sql.ts'
-import { memoKey, type Sized } from '../infra/ttl-cache.ts'
+import { cacheKey, type Sized } from '../infra/ttl-cache.ts'
 import { internalsOf } from './internals.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
@@ -12,12 +12,12 @@ export async function cached<T>(
   key: string,
   load: () => Promise<Sized<T>>,
 ): Promise<T> {
-  return (await internalsOf(scope).services.cache.load(memoKey(scope.ref, key), load)).value as T
+  return (await internalsOf(scope).services.cache.load(cacheKey(scope.ref, key), load)).value as T
 }
 
 /** Drops what is cached in a workspace under the key. */
 export function invalidate(scope: Scope, ref: WorkspaceRef, key: string): void {
-  internalsOf(scope).services.cache.drop(memoKey(ref, key))
+  internalsOf(scope).services.cache.drop(cacheKey(ref, key))
 }
 
 export function invalidateKey(scope: AdminScope, id: string): void {

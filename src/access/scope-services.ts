@@ -126,8 +126,8 @@ export function payloadsOf(scope: AdminScope): PayloadReader {
 }
 
 /** The default number of a tenant's event streams, and its open ones; null if Valkey is unavailable. */
-export async function streamsOf(scope: AdminScope, tenantId: TenantId) {
-  return servicesFor(scope, tenantId).limiter.streamsOf(tenantId)
+export async function countStreams(scope: AdminScope, tenantId: TenantId) {
+  return servicesFor(scope, tenantId).limiter.countStreams(tenantId)
 }
 
 /**

@@ -42,20 +42,20 @@ export async function mountApprovalPages(
   await app.register(async (pages) => {
     readForms(pages)
     pages.get(APPROVAL_PAGE, async (request, reply) => {
-      const visit = await visitOf(request, platform, services)
+      const visit = await findVisit(request, platform, services)
       return show(reply, visit === undefined ? UNKNOWN : pageOf(visit))
     })
     const audited = { config: { operation: { name: 'approval.decide_by_link', reads: false } } }
     pages.post(APPROVAL_PAGE, audited, async (request, reply) => {
       rejectCrossSite(request, origin)
-      const visit = await visitOf(request, platform, services)
+      const visit = await findVisit(request, platform, services)
       return show(reply, visit === undefined ? UNKNOWN : await submit(visit, request, reply, services))
     })
   })
 }
 
 /** @returns undefined if there is no such approval */
-async function visitOf(
+async function findVisit(
   request: FastifyRequest,
   { access }: Platform,
   { identity, approvalSession }: AuthServices,

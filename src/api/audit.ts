@@ -63,7 +63,7 @@ export async function startAuditRecord(
   }
   if (operation.reads) return undefined
   if (!auditsAsync(operation)) audit.refuseUnlessReady()
-  const state = await snapshotOf(READERS.get(operation), scope, input)
+  const state = await readSnapshot(READERS.get(operation), scope, input)
   const isVerified = scope instanceof WorkspaceScope
   const owner = isVerified ? scope.ref : { ...idsIn(input), ...idsIn(state) }
   return { owner, isVerified, before: digestOf(state), after: null }
@@ -80,13 +80,17 @@ export async function finishAuditRecord(
   if (operation.reveals !== undefined) return
   const reader = READERS.get(operation)
   const isResource = reader === undefined || reader.output === operation.output
-  const state = isResource ? output : await snapshotOf(reader, scope, input)
+  const state = isResource ? output : await readSnapshot(reader, scope, input)
   context.after = digestOf((await snapshotOfCreated(operation, scope, input, output)) ?? state)
   if (!context.isVerified) context.owner = { ...context.owner, ...idsIn(output) }
 }
 
 /** A resource as its GET returns it; undefined if it has none, or does not exist. */
-async function snapshotOf(reader: AnyOperation | undefined, scope: unknown, input: Input): Promise<unknown> {
+async function readSnapshot(
+  reader: AnyOperation | undefined,
+  scope: unknown,
+  input: Input,
+): Promise<unknown> {
   if (reader === undefined) return undefined
   const fields = Object.keys(reader.input.properties).filter((name) => Object.hasOwn(input, name))
   try {
@@ -152,7 +156,7 @@ async function snapshotOfCreated(
   if (created === undefined || location === undefined || location.startsWith('/v1/operations/'))
     return undefined
   const id = decodeURIComponent(location.slice(location.lastIndexOf('/') + 1))
-  return snapshotOf(created.reader, scope, { ...input, [created.field]: id })
+  return readSnapshot(created.reader, scope, { ...input, [created.field]: id })
 }
 
 /** The ids of tenant and workspace in a record: its own, and those that it belongs to. */
@@ -183,7 +187,7 @@ export function writeAuditEntry(
   if (principal !== undefined && principal.tenantId === undefined && context?.isVerified === false) {
     const owners = [context.owner, ...(context.otherOwners ?? [])]
     const recordFor = async (owner: AuditOwner) =>
-      recordEvent(audit, operation, { ...event, owner: await audit.ownerOf(owner) })
+      recordEvent(audit, operation, { ...event, owner: await audit.findOwner(owner) })
     return Promise.all(owners.map(recordFor)).then(() => undefined)
   }
   return recordEvent(audit, operation, event)

@@ -19,7 +19,7 @@ export function sourceOf(request: FastifyRequest, recheck: () => Promise<void>):
   const { 'content-length': length, 'transfer-encoding': chunked } = request.headers
   const known = chunked === undefined
   return {
-    chunks: chunksOf(request.raw, recheckPeriodically(recheck)),
+    chunks: readChunks(request.raw, recheckPeriodically(recheck)),
     ...(known && { length: Number(length ?? 0) }),
   }
 }
@@ -68,7 +68,7 @@ const TIMED = new WeakSet<Socket>()
 export const hasUploadDeadline = (socket: Socket): boolean => TIMED.has(socket)
 
 /** Ending early does not close the connection, which still has to carry the reply. */
-async function* chunksOf(
+async function* readChunks(
   raw: FastifyRequest['raw'],
   recheck: () => Promise<void>,
 ): AsyncGenerator<Uint8Array> {

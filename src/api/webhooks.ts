@@ -85,7 +85,7 @@ export async function mountWebhooks(
     onRequest: limitRequest,
     handler: async (request: WebhookRequest, reply) => {
       const { ws, id } = request.params
-      const parameter = await webhooks.challengeOf(ws, id)
+      const parameter = await webhooks.findChallenge(ws, id)
       // An unknown webhook gets the answer of one without a challenge.
       const text =
         parameter === undefined ? null : new URLSearchParams(request.url.split('?')[1]).get(parameter)

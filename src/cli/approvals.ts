@@ -40,7 +40,7 @@ interface Access {
 }
 
 /** Approvers need no admin role: their tokens name the workspace, and so their paths do not. */
-async function accessOf({ workspace }: WorkspaceOption): Promise<Access> {
+async function readAccess({ workspace }: WorkspaceOption): Promise<Access> {
   const { client, base } = await flowsClient(workspace)
   const { roles } = await client.get<{ roles: readonly string[] }>('/v1/me')
   const isAdmin = roles.some((role) => role === 'operator' || role.endsWith('_admin'))
@@ -78,7 +78,7 @@ interface ListOptions extends WorkspaceOption {
 }
 
 async function list({ mine, status, json, workspace }: ListOptions): Promise<number> {
-  const { client, approvals } = await accessOf({ ...(workspace !== undefined && { workspace }) })
+  const { client, approvals } = await readAccess({ ...(workspace !== undefined && { workspace }) })
   const query = new URLSearchParams({
     ...(mine && { mine: 'true' }),
     ...(status !== undefined && { status }),
@@ -100,7 +100,7 @@ async function show(
   step: string | undefined,
   { json, ...options }: WorkspaceOption & { json?: boolean },
 ): Promise<number> {
-  const approval = await find(await accessOf(options), id, step)
+  const approval = await find(await readAccess(options), id, step)
   if (json) return printJson(approval)
   for (const line of linesOf(approval)) process.stdout.write(`${line}\n`)
   return 0
@@ -141,7 +141,7 @@ interface DecideOptions extends WorkspaceOption {
 const decide =
   (approved: boolean) =>
   async (id: string, step: string | undefined, { data, comment, ...options }: DecideOptions) => {
-    const access = await accessOf(options)
+    const access = await readAccess(options)
     const approval = await find(access, id, step)
     const body = {
       approved,

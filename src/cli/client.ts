@@ -167,11 +167,11 @@ export async function fetchToken(
   parameters: Readonly<Record<string, string>> = {},
 ): Promise<string> {
   const issuer = issuerAt(url, clientId, oidc.ClientSecretBasic(clientSecret))
-  return tokenOf(url, () => oidc.clientCredentialsGrant(issuer, parameters))
+  return requestToken(url, () => oidc.clientCredentialsGrant(issuer, parameters))
 }
 
 /** Returns the token of a grant. @throws Error with the reason of the issuer, or if it does not answer */
-export async function tokenOf(
+export async function requestToken(
   url: string,
   grant: () => Promise<oidc.TokenEndpointResponse>,
 ): Promise<string> {
@@ -193,7 +193,7 @@ function unreachable(url: string, cause: unknown): Error {
 }
 
 /** Parses server-sent events. @throws Error if the connection breaks */
-export async function* framesOf(response: Response): AsyncGenerator<EventSourceMessage> {
+export async function* parseFrames(response: Response): AsyncGenerator<EventSourceMessage> {
   const texts = response.body?.pipeThrough(new TextDecoderStream())
   yield* texts?.pipeThrough(new EventSourceParserStream()) ?? []
 }

@@ -7,7 +7,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import type { Command } from 'commander'
-import { framesOf } from './client.ts'
+import { parseFrames } from './client.ts'
 import { jsonArgument } from './json-argument.ts'
 import { callerPath, serviceClient } from './settings.ts'
 import { addVerb, printJson } from './verb.ts'
@@ -47,7 +47,7 @@ async function importFile(name: string, file: string, { key, stop }: ImportOptio
   const path = callerPath(file)
   const headers = {
     'content-type': 'application/x-ndjson',
-    'idempotency-key': key ?? (await digestOf(path)),
+    'idempotency-key': key ?? (await digestFile(path)),
   }
   const query = stop === true ? '?on_error=stop' : ''
   const client = await serviceClient()
@@ -58,7 +58,7 @@ async function importFile(name: string, file: string, { key, stop }: ImportOptio
   return report.failed === 0 ? 0 : 2
 }
 
-async function digestOf(path: string): Promise<string> {
+async function digestFile(path: string): Promise<string> {
   const hash = createHash('sha256')
   await pipeline(createReadStream(path), hash)
   return hash.digest('hex')
@@ -146,7 +146,7 @@ async function subscribe(topic: string): Promise<number> {
   const client = await serviceClient()
   const response = await client.send('GET', `/v1/events/subscribe?topic=${encodeURIComponent(topic)}`)
   process.stderr.write(`Subscribed to ${topic}. Press Ctrl-C to stop.\n`)
-  for await (const { event, data } of framesOf(response)) {
+  for await (const { event, data } of parseFrames(response)) {
     // Frames of the stream itself have a name: `ready`, `gap`, `end`.
     if (event === undefined && data !== '') process.stdout.write(`${data}\n`)
   }

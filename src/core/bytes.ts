@@ -77,7 +77,7 @@ export async function runWithJson<Scope>(
   args: Readonly<Record<string, unknown>>,
 ): Promise<unknown> {
   const output: unknown = await operation.run(scope, operation.parse(bytesIn(operation, args)))
-  return operation.http.reply === 'bytes' ? jsonOf(output as ByteReply) : replyOf(operation, output)
+  return operation.http.reply === 'bytes' ? readJson(output as ByteReply) : replyOf(operation, output)
 }
 
 function bytesIn({ http }: AnyOperation, args: Readonly<Record<string, unknown>>): Record<string, unknown> {
@@ -106,7 +106,7 @@ export function jsonFormOf(type: string): 'json' | 'text' | 'base64' {
 }
 
 /** Without a body (304, HEAD) the headers are the value. */
-async function jsonOf(reply: ByteReply): Promise<unknown> {
+async function readJson(reply: ByteReply): Promise<unknown> {
   if (reply.chunks === undefined) return { status: reply.status, headers: reply.headers }
   const bytes = await gather(reply)
   const type = reply.headers['content-type'] ?? ''

@@ -90,4 +90,5 @@ export const openCache = (): TtlCache<Sized<unknown>> =>
   })
 
 /** No id holds a colon, so no key of one workspace is another's. */
-export const memoKey = (ref: WorkspaceRef, key: string): string => `${ref.tenantId}:${ref.workspaceId}:${key}`
+export const cacheKey = (ref: WorkspaceRef, key: string): string =>
+  `${ref.tenantId}:${ref.workspaceId}:${key}`

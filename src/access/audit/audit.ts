@@ -111,7 +111,7 @@ export class Audit {
   }
 
   /** The tenant that owns what an operator did, found by the ids that the request names; empty if there is none. */
-  async ownerOf({ tenantId, workspaceId }: AuditOwner): Promise<AuditOwner> {
+  async findOwner({ tenantId, workspaceId }: AuditOwner): Promise<AuditOwner> {
     if (tenantId === undefined && workspaceId === undefined) return {}
     const found = await this.#system
       .row<{ tenant_id: string; workspace_id: string | null }>(sql`

@@ -48,10 +48,10 @@ export async function runAudited(
     ...(detail !== undefined && { detail }),
   }
   const output = await runWithJson(operation, scope, args).catch(async (error: unknown) => {
-    recordFailure(audit, { ...common, owner: await ownerOf(scope, args) }, error)
+    recordFailure(audit, { ...common, owner: await findOwner(scope, args) }, error)
     throw error
   })
-  const owner = await ownerOf(scope, output)
+  const owner = await findOwner(scope, output)
   const after = digestOf(output)
   const event: AuditEvent = { ...common, owner, outcome: 'done', status: null, code: null, after }
   if (isAsync) audit.enqueue(event)
@@ -73,12 +73,12 @@ export function recordFailure(
 }
 
 /** Tenant and workspace of the scope, or those that a record names, within the bounds of an admin. */
-async function ownerOf(scope: AdminScope | WorkspaceScope, record: unknown): Promise<AuditOwner> {
+async function findOwner(scope: AdminScope | WorkspaceScope, record: unknown): Promise<AuditOwner> {
   if ('ref' in scope) return scope.ref
   const { tenant_id: tenantId, workspace_id } = Object(record) as Record<string, unknown>
   const workspaceId = scope.workspaceId ?? (isWorkspaceId(workspace_id) ? workspace_id : undefined)
   if (scope.tenantId !== undefined) return { tenantId: scope.tenantId, workspaceId }
-  return scope.audit.ownerOf({ ...(isTenantId(tenantId) && { tenantId }), workspaceId })
+  return scope.audit.findOwner({ ...(isTenantId(tenantId) && { tenantId }), workspaceId })
 }
 
 /** The path of the same operation on HTTP. */

@@ -147,14 +147,14 @@ export class Authenticator {
   }
 
   async #token(text: string): Promise<Principal> {
-    return this.principalOf(await this.#verify(text))
+    return this.requirePrincipal(await this.#verify(text))
   }
 
   /**
    * The principal that verified claims describe.
    * @throws Problem `token_invalid` if its tenant or workspace does not exist, 403 if one is suspended
    */
-  async principalOf(claims: Claims): Promise<Principal> {
+  async requirePrincipal(claims: Claims): Promise<Principal> {
     const { sub, clientId, tenantId, workspaceId, groups = [] } = claims
     // A malformed id is an error; it must not count as a token without a tenant.
     if (

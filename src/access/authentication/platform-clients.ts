@@ -48,7 +48,7 @@ export class PlatformClients {
       return { principal, scopes: new Set(Object.values(PLATFORM_SCOPES)), tokenId: '' }
     }
     const { scopes, ...claims } = await this.#verify(token)
-    const principal = await auth.principalOf({ ...claims, scopes: [] })
+    const principal = await auth.requirePrincipal({ ...claims, scopes: [] })
     return { principal, scopes: new Set(scopes), tokenId: claims.tokenId ?? '', grantId: claims.grantId }
   }
 

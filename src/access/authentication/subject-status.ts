@@ -69,7 +69,7 @@ export class SubjectStatus {
     const store = USER_ID.test(subject) ? this.#people.users : this.#people.accounts
     if (!USER_ID.test(subject) && !ACCOUNT_ID.test(subject)) return true
     const generation = await this.#known.load(subject, async () => {
-      const current = await store.generationOf(subject)
+      const current = await store.findGeneration(subject)
       return current === undefined ? null : generationId(current)
     })
     return generation !== null && (credential === undefined || credential === generation)

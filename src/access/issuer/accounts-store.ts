@@ -69,7 +69,7 @@ export class AccountsStore {
   }
 
   /** The generation of an account that is neither disabled nor deleted; does not check its tenant. */
-  async generationOf(id: string): Promise<number | undefined> {
+  async findGeneration(id: string): Promise<number | undefined> {
     const row = await this.#system.row<{ generation: number }>(
       sql`select generation from accounts where id = ${id} and accepted and disabled_at is null`,
     )
@@ -77,7 +77,7 @@ export class AccountsStore {
   }
 
   /** The id of a tenant by its slug. */
-  async tenantOf(slug: string): Promise<string | undefined> {
+  async findTenant(slug: string): Promise<string | undefined> {
     const row = await this.#system.row<{ id: string }>(sql`select id from tenants where slug = ${slug}`)
     return row?.id
   }

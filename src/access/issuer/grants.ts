@@ -87,7 +87,7 @@ export class Grants {
   async list({ id }: Account): Promise<GivenAccessList> {
     const { issuerState, mcpServers } = this.#services
     const max = LIMITS.agentsPage.grantsMax
-    const stored = await issuerState.grantsOf(id, max + 1)
+    const stored = await issuerState.readGrants(id, max + 1)
     // Many grants may be for the same server.
     const servers = remember((resource: string) => mcpServers.byResource(resource))
     const grants = stored.slice(0, max).map((one) => this.#describe(one, servers))

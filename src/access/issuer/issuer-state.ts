@@ -101,7 +101,7 @@ export class IssuerState {
   }
 
   /** The newest grants of an account. */
-  async grantsOf(accountId: string, max: number): Promise<StoredGrant[]> {
+  async readGrants(accountId: string, max: number): Promise<StoredGrant[]> {
     const rows = await this.#system.rows<SealedRow & Pick<StoredGrant, 'expiresAt' | 'renewedAt'>>(sql`
       select g.id, g.sealed, g.expires_at as "expiresAt",
         (select max(t.consumed_at) from issuer_state t

@@ -73,7 +73,7 @@ export class ResourceIndicators {
    * @throws InvalidTarget or InvalidGrant if there are none
    */
   async claims(token: NewToken): Promise<Record<string, unknown>> {
-    const account = token.accountId === undefined ? undefined : await this.#accountOf(token)
+    const account = token.accountId === undefined ? undefined : await this.#requireAccount(token)
     if (this.#isPlatform(token.resource) && account !== undefined) return accountClaims(account)
     if (token.resource !== this.#services.audience) return this.#serverClaims(token, account)
     if (token.clientId === OPERATOR_CLIENT) return { roles: ['operator'] }
@@ -139,7 +139,7 @@ export class ResourceIndicators {
     return canonicalResource(resource) === this.#platform
   }
 
-  async #accountOf({ accountId = '', clientId, resource }: NewToken): Promise<Account> {
+  async #requireAccount({ accountId = '', clientId, resource }: NewToken): Promise<Account> {
     const account = await findPerson(this.#services, accountId)
     if (account === undefined || !(await this.allows(account, clientId, resource)))
       throw new errors.InvalidGrant('the account may not use this client for this resource')

@@ -95,7 +95,7 @@ export class SignIn {
   /** The page to show. @throws Problem `not_found` if no authorization is under way in this browser */
   async ask(interaction: InteractionRequest): Promise<Prompt> {
     const { details, client } = await this.#details(interaction)
-    const account = await this.#accountOf(details, client)
+    const account = await this.#findAccount(details, client)
     const resource = String(details.params['resource'] ?? '')
     const workspace = await this.#userWorkspace(client)
     const { name: prompt } = details.prompt
@@ -107,8 +107,8 @@ export class SignIn {
       clientName: client.name,
       registered: client.registered,
       redirectUri: String(details.params['redirect_uri']),
-      asksTenant: (await this.#tenantOf(details, client)) === undefined,
-      ...(await this.#accessOf(details)),
+      asksTenant: (await this.#findTenant(details, client)) === undefined,
+      ...(await this.#readAccess(details)),
       resource,
       email: account?.email ?? '',
       isAllowed:
@@ -120,7 +120,7 @@ export class SignIn {
   async login(interaction: InteractionRequest, credentials: Credentials): Promise<LoginResult> {
     const { details, client } = await this.#details(interaction)
     const account = await this.#authenticate(interaction.by, credentials, {
-      tenant: await this.#tenantOf(details, client),
+      tenant: await this.#findTenant(details, client),
       clientId: client.id,
       workspace: await this.#userWorkspace(client),
     })
@@ -212,7 +212,7 @@ export class SignIn {
   ): Promise<Account | 'wrong' | 'too_many'> {
     const { tenant: slug, email, password, network } = credentials
     const { clientId, workspace } = at
-    const tenant = at.tenant ?? (slug === '' ? null : await this.#services.accounts.tenantOf(slug))
+    const tenant = at.tenant ?? (slug === '' ? null : await this.#services.accounts.findTenant(slug))
     const realm = workspace?.workspaceId ?? tenant
     const attempts = this.#attemptsOf(hash('sha256', `${realm}/${email.toLowerCase()}`), network)
     const refuse = (refused: 'wrong' | 'too_many', accountId?: string) => {
@@ -264,7 +264,7 @@ export class SignIn {
   /** Records the decision of an account that is signed in; cancelling the sign-in is none. */
   async #record({ by }: InteractionRequest, details: Interaction, outcome: ConsentOutcome): Promise<void> {
     const client = await this.#services.oauthClients.find(String(details.params['client_id']))
-    const account = client && (await this.#accountOf(details, client))
+    const account = client && (await this.#findAccount(details, client))
     if (account === undefined) return
     const { client_id: clientId, resource = '', scope = '' } = details.params
     const request = { clientId: String(clientId), resource: String(resource), scope: String(scope) }
@@ -311,7 +311,7 @@ export class SignIn {
   }
 
   /** The subject of the browser's session, if it may sign in at the client. */
-  async #accountOf({ session }: Interaction, client: OAuthClient): Promise<Account | undefined> {
+  async #findAccount({ session }: Interaction, client: OAuthClient): Promise<Account | undefined> {
     return session?.accountId === undefined
       ? undefined
       : findSubject(this.#services, session.accountId, client)
@@ -325,14 +325,14 @@ export class SignIn {
   }
 
   /** The tenant of the client or of the requested server. */
-  async #tenantOf({ params }: Interaction, { tenantId }: OAuthClient): Promise<string | undefined> {
+  async #findTenant({ params }: Interaction, { tenantId }: OAuthClient): Promise<string | undefined> {
     return (
       tenantId ?? (await this.#services.mcpServers.byResource(String(params['resource'] ?? '')))?.ref.tenantId
     )
   }
 
   /** The requested scopes that can be granted; at a hosted server, in the version that was active when the prompt began. */
-  async #accessOf({ params, prompt }: Interaction): Promise<Pick<Prompt, 'access' | 'serverName'>> {
+  async #readAccess({ params, prompt }: Interaction): Promise<Pick<Prompt, 'access' | 'serverName'>> {
     const requested = [...new Set(String(params['scope'] ?? '').split(' '))].filter(Boolean)
     const resource = String(params['resource'] ?? '')
     const server = await this.#services.mcpServers.byResource(resource)

@@ -91,7 +91,7 @@ export class Limiter {
   }
 
   /** The default number of streams of a tenant, and its open ones; null if Valkey is unavailable. */
-  async streamsOf(tenantId: TenantId): Promise<{ usual: number; open: number | null }> {
+  async countStreams(tenantId: TenantId): Promise<{ usual: number; open: number | null }> {
     const { key, max: usual } = this.#rates.streamLimit(tenantId)
     return { usual, open: await this.#streams.count(key) }
   }

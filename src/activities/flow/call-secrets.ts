@@ -9,7 +9,7 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { handlesIn, holdsHandle, MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
 import type { FunctionRunInput, Json, SecretNames } from '../../core/work.ts'
-import { type SecretValue, textsByHandle, valuesOf } from '../../features/flows/secrets.ts'
+import { readSecretValues, type SecretValue, textsByHandle } from '../../features/flows/secrets.ts'
 import { callFailure } from '../call-failure.ts'
 import type { FunctionCall } from '../contract.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
@@ -37,7 +37,7 @@ export class CallSecrets {
 
   /** Reads the current values, so that a replaced secret is used from the next attempt on. */
   static async open(scope: WorkspaceScope, secrets: SecretNames): Promise<CallSecrets> {
-    const values = await valuesOf(scope, secrets.names)
+    const values = await readSecretValues(scope, secrets.names)
     return new CallSecrets(values, textsByHandle(scope, secrets, values))
   }
 

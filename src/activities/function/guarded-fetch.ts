@@ -56,7 +56,7 @@ export async function guardedFetch(
     })
     const next = request.redirect === 'manual' ? undefined : redirectOf(hop, inbound)
     if (next === undefined) {
-      const response = await responseOf(hop, inbound)
+      const response = await decodeResponse(hop, inbound)
       return followed === 0 ? response : { ...response, url: withoutFragment(hop.url) }
     }
     if (request.redirect === 'error') throw redirects(hop.url)
@@ -198,7 +198,7 @@ const DECODERS = {
 } as const
 
 /** The response with its body decoded: some servers encode what was asked for as it is. */
-async function responseOf(
+async function decodeResponse(
   { url }: Hop,
   { status, headers, cookies = [], body }: Inbound,
 ): Promise<GuestResponse> {

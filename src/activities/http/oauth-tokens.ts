@@ -97,11 +97,11 @@ async function requestToken({ scheme, given, http }: TokenRequest): Promise<Toke
     if (!(error instanceof TypeError || error instanceof URIError)) throw error
     throw callFailure('authentication', `The credentials of \`${scheme}\` cannot be sent.`)
   })
-  return tokenOf(scheme, given, response)
+  return parseToken(scheme, given, response)
 }
 
 /** Parses a token response (RFC 6749 §5). An error is reported by its code only: its description may repeat credentials. */
-async function tokenOf(scheme: Scheme, given: Fields, response: Response): Promise<Token> {
+async function parseToken(scheme: Scheme, given: Fields, response: Response): Promise<Token> {
   const { status } = response
   const answer = fieldsOf(await response.json().catch(() => undefined))
   const { access_token: text, token_type: type, expires_in: lifetime, error } = answer

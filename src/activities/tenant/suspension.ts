@@ -5,7 +5,7 @@ import { storageOf, workflowsOf } from '../../access/scope-services.ts'
 import type { SuspensionState } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { TenantRef, WorkspaceId } from '../../core/tenant.ts'
-import { statesOf, type WorkspaceState } from '../../features/tenants/suspension.ts'
+import { readStates, type WorkspaceState } from '../../features/tenants/suspension.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 
 /** The scopes that a suspension needs: of the tenant, and of each of its workspaces. */
@@ -53,7 +53,7 @@ async function untilStable(
 ): Promise<void> {
   let before: readonly WorkspaceState[] = []
   for (;;) {
-    const states = await statesOf(admin, target)
+    const states = await readStates(admin, target)
     const changed = states.filter(({ id, seq }) => before.find((each) => each.id === id)?.seq !== seq)
     if (changed.length === 0) return
     for (const state of changed) await work(state)

@@ -64,7 +64,7 @@ async function enableTotp(visit: Visit, user: UserAccount, { ticket = '', code =
     return showAccount(visit, user, {
       refused: { status: 400, text: 'The request took too long. Start again.' },
     })
-  const codes = await issuer.factorService.switchOn(requesterOf(request), workspace, user, setup, code)
+  const codes = await issuer.factorService.enableTotp(requesterOf(request), workspace, user, setup, code)
   return codes === undefined
     ? totpSetupPage(workspace, setup, CODE_ERRORS.wrong_code)
     : recoveryCodesPage(workspace, codes)

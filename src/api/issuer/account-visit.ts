@@ -23,7 +23,7 @@ export interface Visit {
 export type Services = Pick<AuthServices, 'identity' | 'userSession'>
 
 /** The workspace is that of the client in the query, which must be one for users. */
-export async function visitOf(
+export async function findVisit(
   path: string,
   request: FastifyRequest,
   { identity }: Services,

@@ -18,17 +18,17 @@ interface Visit {
 
 /** @param app reads forms (forms.ts) */
 export function mountAgentsPage(app: FastifyInstance, { identity, agentsSession }: AuthServices): void {
-  const visitOf = async (request: FastifyRequest): Promise<Visit> => {
+  const createVisit = async (request: FastifyRequest): Promise<Visit> => {
     const issuer = await identity()
     return { issuer, session: agentsSession, request }
   }
   app.get(AGENTS_PAGE, async (request, reply) => {
-    const visit = await visitOf(request)
+    const visit = await createVisit(request)
     const account = await signedIn(visit)
     return show(reply, account === undefined ? agentsSignInPage() : await showAgents(visit, account))
   })
   app.post(AGENTS_PAGE, async (request, reply) => {
-    const visit = await visitOf(request)
+    const visit = await createVisit(request)
     rejectCrossSite(request, visit.issuer.origin)
     return show(reply, await submit(visit, reply))
   })

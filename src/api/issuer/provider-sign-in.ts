@@ -19,7 +19,7 @@ export function mountProviderSignIn(
   { identity }: Pick<AuthServices, 'identity'>,
 ): void {
   app.get(BEGIN, async (request, reply) => {
-    const signIn = await signInOf(await identity(), request, reply)
+    const signIn = await findSignIn(await identity(), request, reply)
     return signIn === undefined ? show(reply, EXPIRED) : begin(signIn, reply)
   })
   // The address that is registered at the provider. The cookie of the sign-in is sent to the address of the sign-in only.
@@ -32,12 +32,12 @@ export function mountProviderSignIn(
     return reply.redirect(`/auth/interaction/${pending.at}/providers/${provider}/callback?${parameters}`, 303)
   })
   app.get(`${BEGIN}/callback`, async (request, reply) => {
-    const signIn = await signInOf(await identity(), request, reply)
+    const signIn = await findSignIn(await identity(), request, reply)
     return signIn === undefined ? show(reply, EXPIRED) : end(signIn, reply)
   })
 }
 
-async function signInOf(
+async function findSignIn(
   issuer: EmbeddedIssuer,
   request: FastifyRequest,
   reply: FastifyReply,

@@ -11,11 +11,11 @@ import {
   type Acted,
   authenticate,
   confirmPassword,
+  findVisit,
   type Services,
   showAccount,
   signedIn,
   type Visit,
-  visitOf,
 } from './account-visit.ts'
 import { type Form, formOf, passwordError, rejectCrossSite, requesterOf, show } from './forms.ts'
 
@@ -27,7 +27,7 @@ const UNKNOWN = plainPage(
 
 export function mountUserAccount(app: FastifyInstance, path: string, services: Services): void {
   app.get(path, async (request, reply) => {
-    const visit = await visitOf(path, request, services)
+    const visit = await findVisit(path, request, services)
     if (visit === undefined) return show(reply, UNKNOWN)
     const user = await signedIn(visit, services)
     return show(
@@ -36,7 +36,7 @@ export function mountUserAccount(app: FastifyInstance, path: string, services: S
     )
   })
   app.post(path, async (request, reply) => {
-    const visit = await visitOf(path, request, services)
+    const visit = await findVisit(path, request, services)
     if (visit === undefined) return show(reply, UNKNOWN)
     rejectCrossSite(request, visit.issuer.origin)
     return show(reply, await submit(visit, reply, services))

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import type { Command } from 'commander'
 import * as oidc from 'openid-client'
-import { issuerAt, tokenOf } from '../client.ts'
+import { issuerAt, requestToken } from '../client.ts'
 import { need, readSettings } from '../settings.ts'
 import { addVerb } from '../verb.ts'
 
@@ -32,7 +32,7 @@ async function login(options: { client?: string }): Promise<number> {
     process.stderr.write(`Sign in at\n  ${address}\n`)
     const callback = await redirected
     const checks = { pkceCodeVerifier, expectedState }
-    const token = await tokenOf(url, () => oidc.authorizationCodeGrant(issuer, callback, checks))
+    const token = await requestToken(url, () => oidc.authorizationCodeGrant(issuer, callback, checks))
     process.stdout.write(`${token}\n`)
     return 0
   } finally {

@@ -78,7 +78,7 @@ export async function makeDemo(
   const mine = { anonKey: known['TENON_ANON_KEY'], serviceKey: known['TENON_SERVICE_KEY'], fresh: false }
   if (place === undefined) return { ...mine, results: [], failed }
   const { client, tenant, workspace, isNew } = place
-  const keys = (await attempt('checking the keys', () => keysOf(client, workspace.id, known))) ?? mine
+  const keys = (await attempt('checking the keys', () => provideKeys(client, workspace.id, known))) ?? mine
   const loginClientId = await attempt('checking the client of `tenon login`', () =>
     loginClient(client, known),
   )
@@ -147,7 +147,7 @@ async function findOrMake(
   return { found: await client.post<Named>(path, wanted, WAIT_S), isNew: true }
 }
 
-async function keysOf(client: ApiClient, workspaceId: string, known: Settings): Promise<Keys> {
+async function provideKeys(client: ApiClient, workspaceId: string, known: Settings): Promise<Keys> {
   const [anonKey, serviceKey] = [known['TENON_ANON_KEY'], known['TENON_SERVICE_KEY']]
   if (anonKey && serviceKey && (await works(client.url, anonKey)) && (await works(client.url, serviceKey))) {
     return { anonKey, serviceKey, fresh: false }

@@ -1,7 +1,7 @@
 /** The steps of the demo: each uses one service through the public API. */
 
 import { readFile } from 'node:fs/promises'
-import { type ApiClient, ApiError, framesOf } from '../client.ts'
+import { type ApiClient, ApiError, parseFrames } from '../client.ts'
 
 const EXAMPLE = new URL('../../../examples/greet.ts', import.meta.url)
 const SERVER = 'demo'
@@ -29,7 +29,7 @@ const event: Part = async ({ data }) => {
   const startedMs = performance.now()
   const published = await data.post<{ id: string }>('/v1/events/publish', { topic: 'demo.greeted', data: 1 })
   // Leaving the loop closes the stream.
-  for await (const received of framesOf(stream)) if (received.data.includes(published.id)) break
+  for await (const received of parseFrames(stream)) if (received.data.includes(published.id)) break
   const ms = Math.ceil(performance.now() - startedMs)
   return { title: 'event', text: `demo.greeted, received after ${ms} ms` }
 }

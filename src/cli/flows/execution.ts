@@ -61,7 +61,7 @@ export const queueText = ({ position, limit, running }: Queue): string =>
   `position ${position} in the queue, ${running} of ${limit} slots in use`
 
 /** The name of the flow; its id if the flow was deleted. */
-export async function flowNameOf(client: ApiClient, base: string, { flow_id }: Execution): Promise<string> {
+export async function readFlowName(client: ApiClient, base: string, { flow_id }: Execution): Promise<string> {
   try {
     return (await client.get<{ name: string }>(`${base}/definitions/${flow_id}`)).name
   } catch (error) {

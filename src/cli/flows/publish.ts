@@ -56,7 +56,7 @@ async function publish(files: readonly string[], options: PublishOptions): Promi
   if (named.length === 0) throw new Error('Name a file, or a folder with flows.')
   const { client, base } = await flowsClient(options.workspace)
   let code = 0
-  for (const file of await flowFilesOf(named)) {
+  for (const file of await findFlowFiles(named)) {
     try {
       const source = await readCallerFile(file)
       printPublished(file, await publishSource(client, base, source, options.force === true))
@@ -79,7 +79,7 @@ function printPublished(file: string, { flow, version, sha256, warnings, webhook
 }
 
 /** Files stay as they are; a folder becomes the flows below it. @throws Error if a folder has none */
-async function flowFilesOf(named: readonly string[]): Promise<string[]> {
+async function findFlowFiles(named: readonly string[]): Promise<string[]> {
   const files: string[] = []
   for (const path of named) {
     if (!(await stat(callerPath(path))).isDirectory()) files.push(path)

@@ -5,7 +5,7 @@ import type { ApiClient } from '../client.ts'
 import { flowsClient } from '../settings.ts'
 import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { drawExecution, ExecutionTree, markOf, timeText } from './drawing.ts'
-import { type Execution, flowNameOf, headOf, printFault, type Step } from './execution.ts'
+import { type Execution, headOf, printFault, readFlowName, type Step } from './execution.ts'
 import { printStepData, stepsOf } from './steps.ts'
 
 interface Page<T> {
@@ -72,7 +72,7 @@ async function show(id: string, { workspace, json, data, step }: ShowOptions): P
   const tree = treeOf(await allSteps(client, base, execution))
   const { ended_at } = execution
   const nowMs = ended_at === null ? Date.now() : Date.parse(ended_at)
-  const head = headOf(execution, await flowNameOf(client, base, execution))
+  const head = headOf(execution, await readFlowName(client, base, execution))
   const output = process.stdout
   for (const line of drawExecution(head, tree, { nowMs, columns: output.columns ?? 200, output }))
     output.write(`${line}\n`)

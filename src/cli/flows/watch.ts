@@ -2,12 +2,12 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
-import { type ApiClient, ApiError, framesOf } from '../client.ts'
+import { type ApiClient, ApiError, parseFrames } from '../client.ts'
 import { JSON_NOTATION, jsonArgument } from '../json-argument.ts'
 import { flowsClient } from '../settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import type { StepUpdate } from './drawing.ts'
-import { type Execution, flowNameOf, headOf, printFault, queueText } from './execution.ts'
+import { type Execution, headOf, printFault, queueText, readFlowName } from './execution.ts'
 import { type View, viewOf } from './view.ts'
 
 const RETRY_MS = 500
@@ -26,7 +26,7 @@ interface Event {
 export async function follow(workspace: string | undefined, id: string): Promise<number> {
   const { client, base } = await flowsClient(workspace)
   const execution = await client.get<Execution>(`${base}/executions/${id}`)
-  const view = viewOf(headOf(execution, await flowNameOf(client, base, execution)), process.stderr)
+  const view = viewOf(headOf(execution, await readFlowName(client, base, execution)), process.stderr)
   const leave = () => {
     process.stderr.write(`\n${id} is still running. To end it: \`tenon flow cancel ${id}\`.\n`)
     process.exit(130)
@@ -61,7 +61,7 @@ async function showEvents(workspace: string | undefined, id: string, view: View)
       const { client, base } = await flowsClient(workspace)
       const headers = { 'last-event-id': last }
       const response = await client.send('GET', `${base}/executions/${id}/events`, { headers })
-      for await (const { id: number = last, event, data } of framesOf(response)) {
+      for await (const { id: number = last, event, data } of parseFrames(response)) {
         receivedMs = Date.now()
         last = number
         const message = JSON.parse(data)

@@ -32,7 +32,7 @@ const ENTRIES = ['index.ts', 'index.js', 'main.ts', 'main.js']
  * @throws SourceError with all errors of the sources; Error if there is no such file
  */
 export async function bundleFunction(path: string): Promise<Bundle> {
-  const entry = await entryOf(path)
+  const entry = await requireEntry(path)
   const folder = dirname(entry)
   const { outputFiles, metafile } = await build(optionsFor(entry)).catch((error: unknown) => {
     throw errorOf(error, folder)
@@ -49,7 +49,7 @@ export async function bundleFunction(path: string): Promise<Bundle> {
  * The absolute path of the file at which bundling begins.
  * @throws Error if there is none
  */
-export async function entryOf(path: string): Promise<string> {
+export async function requireEntry(path: string): Promise<string> {
   const full = callerPath(path)
   const found = await stat(full).catch(() => undefined)
   if (found === undefined) throw new Error(`There is no file or folder ${path}.`)

@@ -10,7 +10,7 @@ import { type ApiClient, ApiError } from '../client.ts'
 import { JSON_NOTATION, jsonArgument } from '../json-argument.ts'
 import { callerPath, workspaceClient } from '../settings.ts'
 import { addVerb, type Flag, printError, printLine, WORKSPACE, type WorkspaceOption } from '../verb.ts'
-import { bundleFunction, entryOf, SourceError } from './bundle.ts'
+import { bundleFunction, requireEntry, SourceError } from './bundle.ts'
 
 interface Deployed {
   readonly id: string
@@ -140,7 +140,7 @@ const SETTLE_MS = 50
  * change. Errors are printed, and do not end it.
  */
 async function dev(path: string, options: DeployOptions): Promise<number> {
-  const folder = dirname(await entryOf(path))
+  const folder = dirname(await requireEntry(path))
   // One after the other, so that the last change is the last version.
   let done = Promise.resolve()
   let changedMs: number | undefined = performance.now()

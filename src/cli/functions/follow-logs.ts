@@ -1,7 +1,7 @@
 /** Follows the runs of a function without missing one, and prints their lines. */
 
 import { setTimeout as delay } from 'node:timers/promises'
-import { type ApiClient, ApiError, framesOf } from '../client.ts'
+import { type ApiClient, ApiError, parseFrames } from '../client.ts'
 import { printError } from '../verb.ts'
 import { type Line, printRun, printRunError, printRunLine, type Run } from './run-lines.ts'
 
@@ -78,7 +78,7 @@ async function printStream(
   response: Response,
   onLine: (seq: number) => void,
 ): Promise<string | undefined> {
-  for await (const { event, data } of framesOf(response)) {
+  for await (const { event, data } of parseFrames(response)) {
     if (event === 'end') return (JSON.parse(data) as { code: string }).code
     if (event !== undefined) continue
     const line = JSON.parse(data) as Line

@@ -66,7 +66,7 @@ export interface Endpoint {
 }
 
 /** @param server a slug or an id, or `platform` @throws ApiError if the workspace has no such server */
-export async function endpointOf(server: string, workspace: string | undefined): Promise<Endpoint> {
+export async function requireEndpoint(server: string, workspace: string | undefined): Promise<Endpoint> {
   if (server === 'platform') {
     const path = '/v1/mcp/platform/mcp'
     return { name: 'tenon', path, url: `${need(await readSettings(), 'TENON_URL')}${path}` }
@@ -81,7 +81,7 @@ async function config(server: string, options: WorkspaceOption & { client?: stri
   const { client = 'claude-code' } = options
   const format = Object.hasOwn(CLIENTS, client) ? CLIENTS[client] : undefined
   if (format === undefined) throw new Error(`--client must be one of ${Object.keys(CLIENTS).join(', ')}.`)
-  const { name, url } = await endpointOf(server, options.workspace)
+  const { name, url } = await requireEndpoint(server, options.workspace)
   process.stdout.write(`${format.text(name, url)}\n`)
   process.stderr.write(`${format.place.replace('<name>', name).replace('<url>', url)}\n`)
   return 0

@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { fetchToken } from '../client.ts'
 import { need, operatorAccess, readSettings } from '../settings.ts'
 import { addVerb, printLine, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
-import { type Endpoint, endpointOf } from './config.ts'
+import { type Endpoint, requireEndpoint } from './config.ts'
 
 /** Protected-resource metadata (RFC 9728). */
 interface Metadata {
@@ -142,7 +142,7 @@ function printTools(tools: readonly Tool[]): void {
 
 /** @returns 1 if a step has failed */
 async function inspect(server: string, { workspace }: WorkspaceOption): Promise<number> {
-  const endpoint = await endpointOf(server, workspace)
+  const endpoint = await requireEndpoint(server, workspace)
   const { url } = endpoint
   const checks = new Checks()
   printLine(url)

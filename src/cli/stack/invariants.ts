@@ -147,7 +147,7 @@ async function withoutWorkflow(database: Database, temporal: Temporal, scope: Sc
     ...runs.rows.map((run) => ({ ...run, workflow_id: `${run.prefix}:${uuidOf(run.id)}` })),
   ]
   const checked = await eachAtOnce(open, async ({ id, workflow_id, rule }) => {
-    const status = await statusOf(temporal, workflow_id)
+    const status = await findStatus(temporal, workflow_id)
     if (status === 'RUNNING' || !(await isStillOpen(database, id))) return []
     const detail =
       status === undefined ? 'Temporal has no such workflow.' : `The workflow of the record is ${status}.`
@@ -183,7 +183,7 @@ async function withoutRecord(database: Database, temporal: Temporal, scope: Scop
   )
   const recorded = new Set(rows.map(({ workflow_id }) => workflow_id))
   const missing = listed.filter((id) => !recorded.has(id))
-  const open = await eachAtOnce(missing, async (id) => (await statusOf(temporal, id)) === 'RUNNING')
+  const open = await eachAtOnce(missing, async (id) => (await findStatus(temporal, id)) === 'RUNNING')
   return missing
     .filter((_, n) => open[n])
     .map((subject) => ({
@@ -208,7 +208,7 @@ async function endedOtherwise(database: Database, temporal: Temporal, scope: Sco
     parameters(scope),
   )
   const checked = await eachAtOnce(rows, async ({ id, workflow_id, status }) => {
-    const seen = await statusOf(temporal, workflow_id)
+    const seen = await findStatus(temporal, workflow_id)
     if (seen === undefined || ENDS[status]?.includes(seen)) return []
     const detail = `The record says ${status}, and the workflow is ${seen}.`
     return [{ rule: 'record and workflow end alike' as const, subject: id, detail }]
@@ -217,7 +217,7 @@ async function endedOtherwise(database: Database, temporal: Temporal, scope: Sco
 }
 
 /** @returns undefined if Temporal does not know the workflow */
-async function statusOf(
+async function findStatus(
   temporal: Temporal,
   workflowId: string,
 ): Promise<WorkflowExecutionStatusName | undefined> {

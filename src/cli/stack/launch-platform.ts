@@ -146,7 +146,7 @@ async function answers(url: string): Promise<void> {
 }
 
 /** Reads the master key of a data folder, or creates it. It decrypts every secret of the installation. */
-export async function masterKeyOf(dir: string): Promise<string> {
+export async function provideMasterKey(dir: string): Promise<string> {
   const file = join(dir, 'master.key')
   const known = await readFile(file, 'utf8').catch(() => undefined)
   if (known !== undefined) return known.trim()

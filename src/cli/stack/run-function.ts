@@ -202,7 +202,7 @@ async function callOperation(
     if (field !== http.body && left.has(field)) query.set(parameterOf(field), String(taken(field)))
   const body = http.body === '*' ? Object.fromEntries(left) : http.body && left.get(http.body)
   const sent = { headers, ...bodyOf(http, body, headers) }
-  return contentOf(await client.send(http.method, `${path}${query.size > 0 ? `?${query}` : ''}`, sent))
+  return readContent(await client.send(http.method, `${path}${query.size > 0 ? `?${query}` : ''}`, sent))
 }
 
 const parameterOf = (field: string): string => field.replace(/^page_(size|after)$/, 'page[$1]')
@@ -220,7 +220,7 @@ function bodyOf(
   return { body: isText ? body : JSON.stringify(body) }
 }
 
-async function contentOf(response: Response): Promise<Json> {
+async function readContent(response: Response): Promise<Json> {
   const type = response.headers.get('content-type') ?? ''
   if (response.status === 204) return null
   if (/json/.test(type)) return (await response.json()) as Json

@@ -19,7 +19,7 @@ import type { SupervisorEvent } from '../../../stack/supervise.ts'
 import { type Demo, makeDemo } from '../demo/index.ts'
 import { readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
 import { currentBuild } from './build.ts'
-import { codecEndpoint, launchPlatform, masterKeyOf, type RunningPlatform } from './launch-platform.ts'
+import { codecEndpoint, launchPlatform, provideMasterKey, type RunningPlatform } from './launch-platform.ts'
 
 export interface UpOptions {
   readonly once?: boolean
@@ -85,7 +85,7 @@ async function start(
 ): Promise<{ demo: Demo | undefined; launched: RunningPlatform }> {
   screen.step('migrating the database, starting the API and the worker')
   const env = options.allowLoopback ? { TENON_EGRESS_ALLOWLIST: loopbackAllowed() } : {}
-  const masterKey = await masterKeyOf(dir)
+  const masterKey = await provideMasterKey(dir)
   const launch = async () => {
     const port = await options.takeApiPort()
     return launchPlatform({ stack, dir, port, masterKey, env })

@@ -13,7 +13,7 @@ import { DATA_ROLES } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { CollectionName, Document, Fields, SelectedDocument, toDocument } from './document.ts'
-import { pageOf } from './page.ts'
+import { readDocumentPage } from './page.ts'
 import type { DocumentCommand } from './plan.ts'
 import { readBodyFilter } from './query/body.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
@@ -166,7 +166,7 @@ export const listDocuments = workspaceOperation({
     preferences: ['count'],
   },
   run: (scope, { name, select, order, filters = [], page_size, page_after, count }) =>
-    pageOf(scope, name, {
+    readDocumentPage(scope, name, {
       filter: readFilters(filters),
       order: order === undefined ? [] : readOrder(order),
       selection: readSelection(select, 'query'),
@@ -209,7 +209,7 @@ export const queryDocuments = workspaceOperation({
   output: CountedPageOf(SelectedDocument),
   http: { method: 'POST', path: '/v1/collections/{name}/query', body: '*', preferences: ['count'] },
   run: (scope, { name, filter = {}, sort = {}, limit, select, after, count }) =>
-    pageOf(scope, name, {
+    readDocumentPage(scope, name, {
       filter: readBodyFilter(filter),
       order: readSort(sort),
       selection: readSelection(select, 'body'),

@@ -26,7 +26,7 @@ export interface PageQuery {
 }
 
 /** @throws Problem if the cursor does not fit, or a store rejects the query */
-export async function pageOf(
+export async function readDocumentPage(
   scope: WorkspaceScope,
   name: string,
   request: PageQuery,

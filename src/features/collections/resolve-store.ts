@@ -13,7 +13,7 @@ import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Right } from './rules/access.ts'
 import { lookUp } from './rules/lookups.ts'
 import { ALL_RIGHTS, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
-import { cacheKey, declarationOf } from './schemas/declaration-cache.ts'
+import { cacheKey, findDeclaration } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
 
 export interface CollectionLocation {
@@ -46,8 +46,8 @@ export async function withCollections<T>(
   let cause: unknown
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     try {
-      const inside = await withLookupsOf(scope, [...rightsByName.keys()])
-      return await work(await locationsOf(inside, rightsByName), inside)
+      const inside = await resolveLookups(scope, [...rightsByName.keys()])
+      return await work(await resolveLocations(inside, rightsByName), inside)
     } catch (error) {
       const isOutOfDate = error instanceof StaleDeclarationError || OUT_OF_DATE.has(refusal(error))
       if (!isOutOfDate) throw error
@@ -68,7 +68,7 @@ const ATTEMPTS_MAX = 10
 const OUT_OF_DATE = new Set<string | undefined>(['is_declared', 'no_table', 'no_column'])
 
 /** The scope with the lookups of the collections for its user. @returns the same scope if there are none */
-export async function withLookupsOf(
+export async function resolveLookups(
   scope: WorkspaceScope,
   names: readonly string[],
 ): Promise<WorkspaceScope> {
@@ -81,18 +81,18 @@ export async function withLookupsOf(
 
 /** The values that the rules of a collection look up for a user. @param service scope with the rights of a service key */
 export async function lookupsFor(service: WorkspaceScope, name: string, user: EndUser) {
-  const declared = await declarationOf(service, name)
+  const declared = await findDeclaration(service, name)
   if (declared === undefined || Object.keys(declared.rules.lookups).length === 0) return {}
-  return lookUp(service, declared, { user, locate: (other) => locationOf(service, other) })
+  return lookUp(service, declared, { user, locate: (other) => resolveLocation(service, other) })
 }
 
-async function locationsOf(
+async function resolveLocations(
   scope: WorkspaceScope,
   rightsByName: ReadonlyMap<string, readonly Right[]>,
 ): Promise<(name: string) => CollectionLocation> {
   const locations = new Map<string, CollectionLocation>()
   for (const [name, rights] of rightsByName) {
-    const location = await locationOf(scope, name)
+    const location = await resolveLocation(scope, name)
     requireRights(scope, location.collection, rights)
     locations.set(name, location)
   }
@@ -103,8 +103,8 @@ async function locationsOf(
   }
 }
 
-async function locationOf(scope: WorkspaceScope, name: string): Promise<CollectionLocation> {
-  const collection = await collectionOf(scope, name)
+async function resolveLocation(scope: WorkspaceScope, name: string): Promise<CollectionLocation> {
+  const collection = await resolveCollection(scope, name)
   const { declared, permissions } = collection
   const documents = documentsOf(scope)
   const inMongo = declared?.store !== 'relational' && documents !== undefined
@@ -118,12 +118,12 @@ export const withoutRules = (scope: WorkspaceScope, collection: Collection) => (
 })
 
 /** A collection, with what the actor may do in it now: by default the scope's. Lookups are those of the actor. */
-export async function collectionOf(
+export async function resolveCollection(
   scope: WorkspaceScope,
   name: string,
   actor: Pick<Actor, 'role' | 'user' | 'lookups'> = scope.actor,
 ): Promise<Collection> {
-  const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
+  const [declared, settings] = await Promise.all([findDeclaration(scope, name), anonSettings(scope)])
   return {
     ...{ name, permissions: permissionsOf(actor, declared, settings) },
     readers: readersOf(declared, settings),

@@ -128,7 +128,7 @@ export function decryptSecret(scope: WorkspaceScope, name: string, hex: string):
 }
 
 /** The current values of the execution's secrets; deleted secrets are left out. */
-export async function valuesOf(
+export async function readSecretValues(
   scope: WorkspaceScope,
   names: readonly string[],
 ): Promise<ReadonlyMap<string, SecretValue>> {

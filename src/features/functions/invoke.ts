@@ -118,13 +118,13 @@ async function invoke(
       ...(secrets !== undefined && { secrets }),
       ...(caller !== undefined && { caller }),
     })
-  if (!isAsync) return { run_id: runId, result: await resultOf(scope, runId, start) }
+  if (!isAsync) return { run_id: runId, result: await awaitResult(scope, runId, start) }
   await start()
   return { run_id: runId, result: await readOperation(scope, runId, 0), accepted: true }
 }
 
 /** Starts a run and waits for its result, which Temporal and the worker tell. @throws Problem as the run does */
-async function resultOf(
+async function awaitResult(
   scope: WorkspaceScope,
   runId: string,
   start: () => Promise<StartedRun>,

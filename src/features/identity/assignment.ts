@@ -35,10 +35,10 @@ export async function resolveAssignment(
   if (role === 'tenant_admin') {
     rejectNamed(role, named, ['workspace_id'])
     if (scope.actor.role === 'workspace_admin') throw above(role)
-    return { tenantId: await tenantOf(scope, named.tenant_id), workspaceId: null }
+    return { tenantId: await requireTenant(scope, named.tenant_id), workspaceId: null }
   }
   if (named.workspace_id === undefined) throw missing('workspace_id', role)
-  return workspaceOf(scope, named.workspace_id, named.tenant_id)
+  return requireWorkspace(scope, named.workspace_id, named.tenant_id)
 }
 
 /**
@@ -46,21 +46,25 @@ export async function resolveAssignment(
  * @throws Problem as {@link resolveAssignment}
  */
 export async function resolveNamedAssignment(scope: AdminScope, named: AssignmentInput): Promise<Assignment> {
-  if (named.workspace_id !== undefined) return workspaceOf(scope, named.workspace_id, named.tenant_id)
+  if (named.workspace_id !== undefined) return requireWorkspace(scope, named.workspace_id, named.tenant_id)
   if (scope.actor.role === 'workspace_admin') throw missing('workspace_id', scope.actor.role)
   if (scope.tenantId === undefined && named.tenant_id === undefined)
     return { tenantId: null, workspaceId: null }
-  return { tenantId: await tenantOf(scope, named.tenant_id), workspaceId: null }
+  return { tenantId: await requireTenant(scope, named.tenant_id), workspaceId: null }
 }
 
-async function tenantOf(scope: AdminScope, named: string | undefined): Promise<string> {
+async function requireTenant(scope: AdminScope, named: string | undefined): Promise<string> {
   const id = named ?? scope.tenantId
   if (id === undefined) throw missing('tenant_id', scope.actor.role)
   await requireActiveTenant(scope, id)
   return id
 }
 
-async function workspaceOf(scope: AdminScope, id: string, tenantId: string | undefined): Promise<Assignment> {
+async function requireWorkspace(
+  scope: AdminScope,
+  id: string,
+  tenantId: string | undefined,
+): Promise<Assignment> {
   const row = await findRow<Assignment>(
     scope,
     'workspace',

@@ -103,7 +103,7 @@ export type Diff = Static<typeof Diff>
 
 /**
  * @param before the tools of the active version
- * @param offered the tools behind each scope when it was last offered, see {@link lastOffered}
+ * @param offered the tools behind each scope when it was last offered, see {@link lastPublishedTools}
  */
 export function compare(
   slug: string,
@@ -130,12 +130,12 @@ export function compare(
  * The tools of each scope when it was last offered: by the active version, or else by the newest approved one. A scope that
  * was never offered has none.
  */
-export async function lastOffered(
+export async function lastPublishedTools(
   scope: WorkspaceScope,
   { id, slug, active_version }: McpServer,
   after: readonly Tool[],
 ): Promise<readonly Tool[]> {
-  const active = active_version === null ? [] : await toolsOf(scope, id, active_version)
+  const active = active_version === null ? [] : await readTools(scope, id, active_version)
   const offeredNow = new Set(active.map((tool) => tool.scope))
   const away = new Set(after.map((tool) => tool.scope).filter((name) => !offeredNow.has(name)))
   if (away.size === 0 || active_version === null) return active
@@ -148,13 +148,13 @@ export async function lastOffered(
     order by offered.scope, v.version desc`)
   const earlier = await Promise.all(
     rows.map(async (row) =>
-      (await toolsOf(scope, id, row.version)).filter((tool) => scopeOf(slug, tool) === row.scope),
+      (await readTools(scope, id, row.version)).filter((tool) => scopeOf(slug, tool) === row.scope),
     ),
   )
   return [...active, ...earlier.flat()]
 }
 
-async function toolsOf(scope: WorkspaceScope, id: string, version: number): Promise<readonly Tool[]> {
+async function readTools(scope: WorkspaceScope, id: string, version: number): Promise<readonly Tool[]> {
   return (await findPublished(scope, id, version)).manifest.tools
 }
 

@@ -12,7 +12,7 @@ import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../operation-helpers.ts'
 import { Diff, hashOf, scopesOf, Widened } from './manifest.ts'
-import { type Draft, draftOf, Reason, ReviewClass } from './review/review.ts'
+import { type Draft, Reason, ReviewClass, readDraft } from './review/review.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 
 export const publishServer = previewOperation({
@@ -44,7 +44,7 @@ export const publishServer = previewOperation({
     const found = await findServer(scope, server)
     if (found.state === 'suspended')
       throw new Problem('state_conflict', { detail: 'The server is suspended.' })
-    const draft = await draftOf(scope, found)
+    const draft = await readDraft(scope, found)
     return store(scope, found, draft, accept.includes('breaking'))
   },
 })

@@ -189,7 +189,7 @@ export class WorkspaceObjects {
     if (own === undefined && this.#scope.actor.role === 'user') throw new Problem('forbidden')
     if (own?.bucket !== bucket) return 0
     const target = { Bucket: bucket, Key: key }
-    return this.#ask(target, (s3) => bytesOf(s3, target))
+    return this.#ask(target, (s3) => readSize(s3, target))
   }
 
   /**
@@ -265,7 +265,7 @@ function keptHeaders(options: KeptHeaders) {
 type Work<T> = (s3: S3Client, until: (end: Promise<unknown>) => void) => Promise<T>
 
 /** The size of an object in bytes; 0 if there is none. */
-async function bytesOf(s3: S3Client, target: Target): Promise<number> {
+async function readSize(s3: S3Client, target: Target): Promise<number> {
   try {
     return (await s3.send(new HeadObjectCommand(target))).ContentLength ?? 0
   } catch (error) {

@@ -14,7 +14,7 @@ import type { BucketState } from '../../access/rate-limit/memory-buckets.ts'
 import { seconds } from '../../access/rate-limit/memory-buckets.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { hasQuota, invalidate, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
-import { hasDocumentStore, streamsOf } from '../../access/scope-services.ts'
+import { countStreams, hasDocumentStore } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS, EVERYBODY, OPERATORS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -223,7 +223,7 @@ async function read(scope: AdminScope, owner: Owner): Promise<Quotas> {
     return { workspace_id: workspaceId, quotas: toQuotas(await readRows(scope, owner, WORKSPACE_QUOTAS)) }
   const rows = await readRows(scope, owner, TENANT_QUOTAS)
   // Streams are counted in Valkey.
-  const { usual, open } = await streamsOf(scope, tenantId)
+  const { usual, open } = await countStreams(scope, tenantId)
   const quotas = rows.map((row) =>
     row.name === 'sse_streams' ? { ...row, limit: row.limit === -1 ? usual : row.limit, used: open } : row,
   )

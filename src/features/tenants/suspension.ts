@@ -155,7 +155,10 @@ export interface WorkspaceState {
 }
 
 /** The states of the target's workspaces, read in one statement so that they are consistent. */
-export function statesOf(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<WorkspaceState[]> {
+export function readStates(
+  scope: AdminScope,
+  { tenantId, workspaceId }: TenantRef,
+): Promise<WorkspaceState[]> {
   return scope.rows<WorkspaceState>(sql`
     select w.id, i.bucket, t.suspension_seq as seq, 'suspended' in (t.state, w.state) as suspended
     from workspaces w join tenants t on t.id = w.tenant_id

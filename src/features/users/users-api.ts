@@ -331,12 +331,12 @@ export const exportUsers = adminOperation({
         'content-disposition': 'attachment; filename="users.ndjson"',
         'cache-control': 'private, no-store',
       },
-      chunks: linesOf(scope, workspace_id),
+      chunks: readLines(scope, workspace_id),
     }
   },
 })
 
-async function* linesOf(scope: AdminScope, workspaceId: string): AsyncGenerator<Buffer> {
+async function* readLines(scope: AdminScope, workspaceId: string): AsyncGenerator<Buffer> {
   let after = ''
   for (;;) {
     const users = await scope.rows<User>(sql`

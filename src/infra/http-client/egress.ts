@@ -247,14 +247,14 @@ async function read(
   const cookies = response.headers['set-cookie']
   const excerptMax = excerptBytes?.(status)
   const max = excerptMax ?? bytesMax
-  const { body, isTooLong } = await bodyOf(response, max, wantedPart?.(headers))
+  const { body, isTooLong } = await readBody(response, max, wantedPart?.(headers))
   if (!isTooLong) return { status, headers, body, ...(cookies !== undefined && { cookies }) }
   if (excerptMax === undefined) throw tooLarge(response, bytesMax)
   return { status, headers, body: body.subarray(0, max), isExcerpt: true }
 }
 
 /** The body, or its beginning: more than `max` bytes, after which the connection is closed. */
-async function bodyOf(
+async function readBody(
   response: IncomingMessage,
   max: number,
   isEnd: (chunk: Buffer) => boolean = () => false,

@@ -156,7 +156,7 @@ export class Objects {
   async makeBucket(name: string, owner: string): Promise<void> {
     try {
       if (await this.#create(name)) await this.#tag(name, owner)
-      else if ((await this.#ownerOf(name)) !== owner)
+      else if ((await this.#findOwner(name)) !== owner)
         throw new Problem('conflict', { detail: `The bucket ${name} is taken.` })
     } catch (error) {
       if (error instanceof Problem) throw error
@@ -184,7 +184,7 @@ export class Objects {
     )
   }
 
-  async #ownerOf(Bucket: string): Promise<string | undefined> {
+  async #findOwner(Bucket: string): Promise<string | undefined> {
     try {
       const { TagSet = [] } = await this.#s3.send(new GetBucketTaggingCommand({ Bucket }))
       return TagSet.find(({ Key }) => Key === OWNER_TAG)?.Value

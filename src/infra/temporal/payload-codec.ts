@@ -136,12 +136,12 @@ export class TenantCodec implements PayloadCodec {
       if (error instanceof Problem && error.code === 'payload_unreadable') return undefined
       throw error
     })
-    return decrypted === undefined ? rejected() : this.#contentOf(decrypted, association)
+    return decrypted === undefined ? rejected() : this.#readContent(decrypted, association)
   }
 
   async #decodeOne(payload: Payload, association: Association): Promise<Payload> {
     return isEncoded(payload)
-      ? this.#contentOf(await this.#decrypt(payload, association), association)
+      ? this.#readContent(await this.#decrypt(payload, association), association)
       : payload
   }
 
@@ -156,7 +156,7 @@ export class TenantCodec implements PayloadCodec {
     return { key, plain, isClaim: encoding === CLAIM }
   }
 
-  async #contentOf({ key, plain, isClaim }: Decrypted, { retryMs }: Association): Promise<Payload> {
+  async #readContent({ key, plain, isClaim }: Decrypted, { retryMs }: Association): Promise<Payload> {
     if (!isClaim) return fromBytes(await decompress(plain))
     return fromBytes(await retryTransient(retryMs, () => this.#fetch(key, nameOf(key, plain.toString()))))
   }

@@ -66,7 +66,7 @@ class HostedServerHandler {
       await this.#acquireStream(state)
     }
     const acquireStream = () => this.#acquireStream(state)
-    const session = await this.#sessions.sessionOf(request, state, message, { tool, acquireStream })
+    const session = await this.#sessions.openSession(request, state, message, { tool, acquireStream })
     return this.#serverOf(hosted, session, denied)
   }
 

@@ -51,7 +51,7 @@ export class HostedSessions {
    * Begins a session, or continues the one that the request names.
    * @throws Problem 404 for a session of another client, server or workspace; then the client begins another
    */
-  async sessionOf(
+  async openSession(
     request: FastifyRequest,
     state: RequestState,
     { method, params }: Message,

@@ -4,7 +4,7 @@ import { CancelledFailure } from '@temporalio/common'
 import { CancellationScope, continueAsNew, isCancellation } from '@temporalio/workflow'
 import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
-import { Driver, type RunResult } from '../../../flows-dsl/machine/driver.ts'
+import { Driver, type FlowResult } from '../../../flows-dsl/machine/driver.ts'
 import { type ExecutionInput, type ExecutionUpdate, infoOf } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { startArgument } from '../../core/work.ts'
@@ -108,7 +108,7 @@ async function recordFault(
 type RecordedCompensation = Pick<ExecutionUpdate, 'compensation'>
 
 /** The outcome of the compensation, if any step was compensated. Each list is cut to `compensationStepsMax`. */
-function compensationOf(result: Exclude<RunResult, { status: 'completed' }>): RecordedCompensation {
+function compensationOf(result: Exclude<FlowResult, { status: 'completed' }>): RecordedCompensation {
   if (result.compensation === undefined) return {}
   const { undone, failures } = result.compensation
   const max = LIMITS.compensationStepsMax

@@ -62,7 +62,7 @@ function admitExecution(input: FlowTriggerInput): Promise<Triggered> {
 /** Waits until the execution has ended, even if it failed, which its own record shows. A cancellation is passed on to it. */
 async function waitForEnd(run: Run): Promise<void> {
   CancellationScope.current()
-    .cancelRequested.catch(() => CancellationScope.nonCancellable(() => cancelRun(run)))
+    .cancelRequested.catch(() => CancellationScope.nonCancellable(() => cancelExecution(run)))
     .catch(() => {})
   try {
     await run.result()
@@ -71,7 +71,7 @@ async function waitForEnd(run: Run): Promise<void> {
   }
 }
 
-const cancelRun = (run: Run): Promise<void> => getExternalWorkflowHandle(run.workflowId).cancel()
+const cancelExecution = (run: Run): Promise<void> => getExternalWorkflowHandle(run.workflowId).cancel()
 
 const { registerTriggers } = proxyActivities<Activities>({
   taskQueue: QUEUES.provisioning,

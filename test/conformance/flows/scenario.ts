@@ -11,7 +11,7 @@ import {
   type CallRequest,
   Driver,
   type Effects,
-  type RunResult,
+  type FlowResult,
   runFlow,
 } from '../../../flows-dsl/machine/driver.ts'
 import type { Simulated, Simulation } from '../../../flows-dsl/simulator/types.ts'
@@ -66,7 +66,7 @@ export function isSimulated(one: Case | SimulatedCase): one is SimulatedCase {
 }
 
 export interface Trace {
-  readonly result: RunResult
+  readonly result: FlowResult
   readonly steps: readonly string[]
   readonly calls: readonly JsonObject[]
   readonly waits: readonly number[]
@@ -218,7 +218,7 @@ export async function movedTrace(
   const full = Object.assign(world, { shouldContinueAsNew: () => true })
   const info = { ...INFO, ...(given.stepsMax !== undefined && { stepsMax: given.stepsMax }) }
   let moves = 0
-  const run = async (): Promise<RunResult> => {
+  const run = async (): Promise<FlowResult> => {
     let drive = Driver.start(ir, given.input, full, info)
     for (;;) {
       const driven = await drive.run()

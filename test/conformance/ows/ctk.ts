@@ -10,7 +10,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { parse } from 'yaml'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
-import { type RunResult, runFlow } from '../../../flows-dsl/machine/driver.ts'
+import { type FlowResult, runFlow } from '../../../flows-dsl/machine/driver.ts'
 import { CATALOGUE } from '../../../src/features/data-operations.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { type Hosts, World } from './ctk-world.ts'
@@ -18,7 +18,7 @@ import { readFeature, type Scenario, type Step } from './gherkin.ts'
 
 /** State of a scenario. */
 interface Outcome {
-  readonly result: RunResult
+  readonly result: FlowResult
   /** Names of tasks in the order in which they started. */
   readonly began: readonly string[]
 }
@@ -137,17 +137,17 @@ function checked(outcome: Outcome, { text, block }: Step): string | undefined {
   return 'is not known here'
 }
 
-function completed(result: RunResult): string | undefined {
+function completed(result: FlowResult): string | undefined {
   if (result.status === 'completed') return undefined
   return `it ended ${result.status}: ${shown('error' in result ? result.error : null)}`
 }
 
-function outputOf(result: RunResult): unknown {
+function outputOf(result: FlowResult): unknown {
   return result.status === 'completed' ? result.output : undefined
 }
 
 /** The error must have the stated fields; it may have more. */
-function faultedWith(result: RunResult, wanted: Record<string, unknown>): string | undefined {
+function faultedWith(result: FlowResult, wanted: Record<string, unknown>): string | undefined {
   if (result.status !== 'faulted') return `it ended ${result.status}`
   const error = result.error as unknown as Record<string, unknown>
   return Object.keys(wanted)

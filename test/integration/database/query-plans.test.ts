@@ -7,7 +7,7 @@ import { openPlatform, type Platform } from '../../../src/app/platform.ts'
 import { randomIds } from '../../../src/core/ids.ts'
 import type { Role } from '../../../src/core/policy.ts'
 import type { WorkspaceRef } from '../../../src/core/tenant.ts'
-import { pageOf } from '../../../src/features/collections/page.ts'
+import { readDocumentPage } from '../../../src/features/collections/page.ts'
 import { readOrder } from '../../../src/features/collections/query/order-and-selection.ts'
 import { readFilters } from '../../../src/features/collections/query/url.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
@@ -120,7 +120,7 @@ async function planOf(
   const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
   const statements = new Explaining()
   const scope = new WorkspaceScope({ subject: 'test', role }, ref, { ...parts, statements }, randomIds)
-  const { data, page } = await pageOf(scope, collection, {
+  const { data, page } = await readDocumentPage(scope, collection, {
     ...{ filter: readFilters(filters), order: order === '' ? [] : readOrder(order) },
     ...{ selection: undefined, size: 20, after, count: undefined },
   })
@@ -248,7 +248,7 @@ test('prepared statement: executed often: keeps the plan that its values need', 
     )
     const queryOptions = { order: [], selection: undefined, size: 20, after: undefined, count: undefined }
     for (let n = 0; n < 12; n++)
-      await pageOf(scope, COLLECTION, {
+      await readDocumentPage(scope, COLLECTION, {
         ...queryOptions,
         filter: readFilters([['score', `gte.${19_990 + (n % 5)}`]]),
       })

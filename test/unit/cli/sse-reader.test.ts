@@ -1,7 +1,7 @@
 /** The reader of server-sent events of the CLI, on streams as servers and proxies write them. */
 
 import { expect, test } from 'vitest'
-import { framesOf } from '../../../src/cli/client.ts'
+import { parseFrames } from '../../../src/cli/client.ts'
 
 async function framesIn(chunks: readonly string[]): Promise<unknown[]> {
   const bytes = new ReadableStream({
@@ -11,7 +11,7 @@ async function framesIn(chunks: readonly string[]): Promise<unknown[]> {
     },
   })
   const frames: unknown[] = []
-  for await (const { id, event, data } of framesOf(new Response(bytes))) frames.push({ id, event, data })
+  for await (const { id, event, data } of parseFrames(new Response(bytes))) frames.push({ id, event, data })
   return frames
 }
 

@@ -5,11 +5,11 @@ import { describe, expect, test } from 'vitest'
 import { parseJson } from '../../../src/core/json.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { seeded } from '../../../src/features/collections/ndjson/import.ts'
-import { linesOf } from '../../../src/features/collections/ndjson/lines.ts'
+import { splitLines } from '../../../src/features/collections/ndjson/lines.ts'
 
 async function split(chunks: Iterable<Uint8Array>, max: number): Promise<(string | undefined)[]> {
   const found: (string | undefined)[] = []
-  for await (const lines of linesOf(async_(chunks), max)) {
+  for await (const lines of splitLines(async_(chunks), max)) {
     for (const { number, bytes } of lines) {
       expect(number).toBe(found.length + 1)
       found.push(bytes && Buffer.from(bytes).toString('latin1'))

@@ -2,7 +2,7 @@
 
 import { errorText, escapeHtml, field, form, type Page, renderPage } from '../pages.ts'
 import type { TotpSetup } from './second-factors.ts'
-import { button, PRESENT_PASSWORD, paragraph, plainButton, type Refusal, section } from './user-pages.ts'
+import { button, CONFIRM_PASSWORD, paragraph, plainButton, type Refusal, section } from './user-pages.ts'
 import type { UserWorkspace } from './users-store.ts'
 
 /** Why a code was not accepted. */
@@ -72,14 +72,14 @@ export function totpSection(codesLeft: number | undefined): string {
   if (codesLeft === undefined)
     return section(
       'Second factor',
-      [PRESENT_PASSWORD, button('totp_begin', 'Add an authenticator app')],
+      [CONFIRM_PASSWORD, button('totp_begin', 'Add an authenticator app')],
       paragraph(
         'The second factor is off. If you turn it on, sign-in needs your password and a code of an app on your phone.',
       ),
     )
   return section(
     'Second factor',
-    [PRESENT_PASSWORD, ANY_CODE_FIELD, button('totp_off', 'Turn off')],
+    [CONFIRM_PASSWORD, ANY_CODE_FIELD, button('totp_off', 'Turn off')],
     paragraph(`The second factor is on. Recovery codes left: ${codesLeft}.`),
   )
 }

@@ -61,8 +61,14 @@ export class FactorService {
   }
 
   /** Switches the second factor on. @returns the recovery codes; undefined if the code is wrong */
-  async switchOn(by: Requester, workspace: UserWorkspace, user: UserAccount, setup: TotpSetup, code: string) {
-    const codes = await this.#services.secondFactors.switchOn(user, setup, code)
+  async enableTotp(
+    by: Requester,
+    workspace: UserWorkspace,
+    user: UserAccount,
+    setup: TotpSetup,
+    code: string,
+  ) {
+    const codes = await this.#services.secondFactors.enable(user, setup, code)
     if (codes !== undefined)
       this.#changed(
         by,

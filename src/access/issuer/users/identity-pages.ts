@@ -4,7 +4,7 @@ import { errorText, escapeHtml, type Page, renderPage } from '../pages.ts'
 import { hidden } from './factor-pages.ts'
 import type { KnownIdentity } from './identities-store.ts'
 import type { StoredProvider } from './identity-provider-settings.ts'
-import { button, CURRENT_PASSWORD, PRESENT_PASSWORD, paragraph, type Refusal, section } from './user-pages.ts'
+import { button, CURRENT_PASSWORD, CONFIRM_PASSWORD, paragraph, type Refusal, section } from './user-pages.ts'
 import type { UserWorkspace } from './users-store.ts'
 
 /** The name of the provider; the host of its issuer if the workspace does not offer it any more. */
@@ -29,12 +29,12 @@ export function identitySections(
   const connected = choices('Connected', true).map((list) =>
     section(
       'Sign-in with other providers',
-      [list, PRESENT_PASSWORD, button('identity_disconnect', 'Disconnect')],
+      [list, CONFIRM_PASSWORD, button('identity_disconnect', 'Disconnect')],
       paragraph('A sign-in at one of these providers signs you in here. Your password stays valid.'),
     ),
   )
   const disconnected = choices('Disconnected', false).map((list) =>
-    section('Disconnected providers', [list, PRESENT_PASSWORD, button('identity_connect', 'Connect again')]),
+    section('Disconnected providers', [list, CONFIRM_PASSWORD, button('identity_connect', 'Connect again')]),
   )
   return [...connected, ...disconnected]
 }

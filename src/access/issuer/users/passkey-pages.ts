@@ -5,7 +5,7 @@ import { escapeHtml, field, form, type Page, renderPage } from '../pages.ts'
 import type { Passkey } from './passkeys.ts'
 import {
   button,
-  PRESENT_PASSWORD as CURRENT_PASSWORD,
+  CONFIRM_PASSWORD,
   paragraph,
   plainButton,
   section,
@@ -83,7 +83,7 @@ export function passkeySections(passkeys: readonly Passkey[]): string[] {
   const text = 'A passkey signs you in with fingerprint, face or PIN, without a password and code.'
   const add = section(
     'Passkeys',
-    [CURRENT_PASSWORD, button('passkey_begin', 'Add a passkey')],
+    [CONFIRM_PASSWORD, button('passkey_begin', 'Add a passkey')],
     paragraph(text),
   )
   if (passkeys.length === 0) return [add]
@@ -92,5 +92,5 @@ export function passkeySections(passkeys: readonly Passkey[]): string[] {
       `<label><input type="radio" name="passkey" value="${id}" required> ${escapeHtml(name)}<small>added ${dateOf(createdAt)}, last used ${dateOf(lastUsedAt)}</small></label>`,
   )
   const list = `<fieldset><legend>Your passkeys</legend>${choices.join('')}</fieldset>`
-  return [add, section('Delete a passkey', [list, CURRENT_PASSWORD, button('passkey_delete', 'Delete')])]
+  return [add, section('Delete a passkey', [list, CONFIRM_PASSWORD, button('passkey_delete', 'Delete')])]
 }

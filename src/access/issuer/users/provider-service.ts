@@ -182,11 +182,11 @@ export class ProviderService {
       })
     if ('text' in identity) return identity
     this.#throttle.uncount(network)
-    return this.#userOf(answer, provider, identity)
+    return this.#resolveUser(answer, provider, identity)
   }
 
   /** The user with the identity; the first time a new or an invited one, or the next step for one with its verified address. */
-  async #userOf(
+  async #resolveUser(
     { by, workspace, at }: Answer,
     provider: StoredProvider,
     identity: Identity,

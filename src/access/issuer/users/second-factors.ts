@@ -101,7 +101,7 @@ export class SecondFactors {
   }
 
   /** Switches the second factor on. @returns the recovery codes; undefined if the code is wrong, or it is on already */
-  async switchOn(user: UserAccount, { secret }: TotpSetup, code: string): Promise<string[] | undefined> {
+  async enable(user: UserAccount, { secret }: TotpSetup, code: string): Promise<string[] | undefined> {
     const step = totpStep(secret, normalizeCode(code))
     if (step === undefined) return undefined
     const codes = newRecoveryCodes()

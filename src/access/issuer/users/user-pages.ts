@@ -36,8 +36,8 @@ export const plainButton = (action: string, label: string) =>
   `<button class="plain" name="action" value="${action}" formnovalidate>${label}</button>`
 export const CURRENT_PASSWORD = passwordField('Password', 'password', 'autocomplete="current-password"')
 /** Of an action on the account page. */
-const presentField = (label: string) => passwordField(label, 'current', 'autocomplete="current-password"')
-export const PRESENT_PASSWORD = presentField('Your password')
+const confirmationField = (label: string) => passwordField(label, 'current', 'autocomplete="current-password"')
+export const CONFIRM_PASSWORD = confirmationField('Your password')
 export const section = (title: string, fields: readonly string[], text = '') =>
   `<section><h2>${title}</h2>${text}${form(fields.join(''))}</section>`
 const nameField = (value = '') =>
@@ -205,13 +205,13 @@ export function accountPage(
   const who = name === '' ? escapeHtml(email) : `${escapeHtml(name)}, ${escapeHtml(email)}`
   const sections = [
     section('Change your password', [
-      presentField('Current password'),
+      confirmationField('Current password'),
       ...NEW_PASSWORD,
       button('password', 'Change the password'),
     ]),
     section('Change your e-mail address', [
       emailField('New e-mail address', 'email'),
-      PRESENT_PASSWORD,
+      CONFIRM_PASSWORD,
       button('email', 'Send a link to the new address'),
     ]),
     ...factors,
@@ -222,7 +222,7 @@ export function accountPage(
     ),
     section(
       'Delete your account',
-      [presentField('Your password to confirm the deletion'), button('delete', 'Delete my account')],
+      [confirmationField('Your password to confirm the deletion'), button('delete', 'Delete my account')],
       paragraph('A deleted account cannot be restored.'),
     ),
     section('Leave this page', [plainButton('leave', 'Close')]),

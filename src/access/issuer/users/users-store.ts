@@ -70,7 +70,7 @@ export class UsersStore {
   }
 
   /** The generation of an active user; undefined if the user is disabled or deleted. Does not check the tenant. */
-  async generationOf(id: string): Promise<number | undefined> {
+  async findGeneration(id: string): Promise<number | undefined> {
     const row = await this.#system.row<{ generation: number }>(
       sql`select generation from users where id = ${id} and email_verified_at is not null and disabled_at is null`,
     )

@@ -18,7 +18,7 @@ import { type CollectionLocation, withCollection } from '../resolve-store.ts'
 import type { Right } from '../rules/access.ts'
 import { requireAdmitted } from '../rules/permissions.ts'
 import { type Collection, type Create, createdBy, problemOf } from '../store.ts'
-import { type Line, linesOf } from './lines.ts'
+import { type Line, splitLines } from './lines.ts'
 
 interface LineError {
   readonly line: number
@@ -98,7 +98,7 @@ class Import {
     let entries: Entry[] = []
     let bytes = 0
     let linesRead = 0
-    for await (const lines of linesOf(chunks, LIMITS.bodyBytesMax)) {
+    for await (const lines of splitLines(chunks, LIMITS.bodyBytesMax)) {
       for (const line of lines) {
         linesRead = line.number
         const entry = entryOf(line, this.#options.idOf)

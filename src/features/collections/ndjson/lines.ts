@@ -15,7 +15,10 @@ export interface Line {
  * @param bytesMax the size of a line up to which its bytes are kept
  * @throws Problem `body_too_large` after `importLineSkippedBytesMax` bytes without a line feed
  */
-export async function* linesOf(chunks: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Line[]> {
+export async function* splitLines(
+  chunks: AsyncIterable<Uint8Array>,
+  bytesMax: number,
+): AsyncGenerator<Line[]> {
   const splitter = new Splitter(bytesMax)
   for await (const chunk of chunks) yield splitter.push(chunk)
   yield splitter.finish()

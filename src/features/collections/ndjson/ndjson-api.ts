@@ -11,7 +11,7 @@ import { DATA_ROLES } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CollectionName, type SelectedDocument } from '../document.ts'
 import { Filters, Order, Select } from '../documents-api.ts'
-import { type PageQuery, pageOf } from '../page.ts'
+import { type PageQuery, readDocumentPage } from '../page.ts'
 import { readOrder, readSelection } from '../query/order-and-selection.ts'
 import { readFilters } from '../query/url.ts'
 import { importLines, seeded } from './import.ts'
@@ -128,10 +128,10 @@ type Query = Omit<PageQuery, 'size' | 'after'>
 
 /**
  * Reads the first page before it sends anything, so that a faulty query gets a problem as its reply.
- * @throws Problem as {@link pageOf} does
+ * @throws Problem as {@link readDocumentPage} does
  */
 async function exportLines(scope: WorkspaceScope, name: string, query: Query): Promise<ByteReply> {
-  const pieces = piecesOf((after, size) => pageOf(scope, name, { ...query, after, size }))
+  const pieces = readPieces((after, size) => readDocumentPage(scope, name, { ...query, after, size }))
   const first = await pieces.next()
   return {
     status: 200,
@@ -147,10 +147,10 @@ async function exportLines(scope: WorkspaceScope, name: string, query: Query): P
   }
 }
 
-type Read = (after: string | undefined, size: number) => ReturnType<typeof pageOf>
+type Read = (after: string | undefined, size: number) => ReturnType<typeof readDocumentPage>
 
 /** Pieces of some tens of kilobytes, so that a slow reader is seen to make progress. */
-async function* piecesOf(read: Read): AsyncGenerator<Buffer> {
+async function* readPieces(read: Read): AsyncGenerator<Buffer> {
   let size: number = LIMITS.exportFirstRows
   let after: string | undefined
   do {

@@ -100,7 +100,7 @@ async function tryAll(
   writes: readonly Write[],
   keep: ((outcomes: readonly Outcome[]) => Sql) | undefined,
 ): Promise<(Outcome | undefined)[]> {
-  const steps = await stepsOf(scope, writes)
+  const steps = await buildSteps(scope, writes)
   const locks = locksOf(scope, writes)
   const run = async (inside: WorkspaceScope) => {
     const statements = [...locks, ...steps.map((step) => step.statement)]
@@ -203,7 +203,7 @@ function takenOf(error: unknown, { declared }: Write['collection']) {
  * Consecutive creates in the same collection become one statement, unless one alone could be rejected. Building statements
  * yields to other requests: a wide update takes up to a millisecond, and a batch may have hundreds.
  */
-async function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Promise<Step[]> {
+async function buildSteps(scope: WorkspaceScope, writes: readonly Write[]): Promise<Step[]> {
   const runs: Write[][] = []
   for (const write of writes) {
     const run = runs.at(-1)

@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Entry } from '../../../infra/valkey/streams.ts'
-import { collectionOf, withLookupsOf } from '../resolve-store.ts'
+import { resolveCollection, resolveLookups } from '../resolve-store.ts'
 import type { Collection, Stored } from '../store.ts'
 import type { Permissions } from './access.ts'
 import { admits, requireRights } from './permissions.ts'
@@ -26,7 +26,7 @@ function collectionIn(topic: string): string | undefined {
 
 /** The collection, with what the caller may do in it now. */
 async function readableIn(scope: WorkspaceScope, name: string): Promise<Collection> {
-  return collectionOf(await withLookupsOf(scope, [name]), name)
+  return resolveCollection(await resolveLookups(scope, [name]), name)
 }
 
 /**

@@ -14,7 +14,7 @@ import { findRow } from '../../operation-helpers.ts'
 import { ACTIVE } from '../../tenants/tenants.ts'
 import { CollectionName, checkFields } from '../document.ts'
 import { evaluate } from '../query/evaluate.ts'
-import { collectionOf, lookupsFor, withCollection } from '../resolve-store.ts'
+import { lookupsFor, resolveCollection, withCollection } from '../resolve-store.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { createdBy, documentNotFound, type Stored, valueAt } from '../store.ts'
 import { type Permissions, RIGHT_NAMES, type Right } from './access.ts'
@@ -85,13 +85,13 @@ export const explainAccess = adminOperation({
   output: Explanation,
   http: { method: 'POST', path: '/v1/collections/{name}/access/explain', body: '*' },
   run: async (scope, { name, workspace_id, as, op, id, document }) => {
-    const workspace = await workspaceOf(scope, workspace_id)
-    const actor = await actorOf(workspace, name, as)
+    const workspace = await requireWorkspace(scope, workspace_id)
+    const actor = await resolveActor(workspace, name, as)
     const current = op === 'create' ? undefined : await documentAt(workspace, name, id)
     const isResult = op === 'update' && document !== undefined
     const result = current !== undefined && isResult ? resultOf(current, document) : undefined
     const stored = current ?? created(actor, document)
-    const { declared, permissions } = await collectionOf(workspace, name, actor)
+    const { declared, permissions } = await resolveCollection(workspace, name, actor)
     return explain(op, { actor, declared, stored, result, permissions })
   },
 })
@@ -103,7 +103,7 @@ const resultOf = (current: Stored, document: Record<string, unknown>): Stored =>
   version: current.version + 1,
 })
 
-async function workspaceOf(scope: AdminScope, id: string): Promise<WorkspaceScope> {
+async function requireWorkspace(scope: AdminScope, id: string): Promise<WorkspaceScope> {
   const ref = await findRow<WorkspaceRef>(
     scope,
     'workspace',
@@ -115,7 +115,7 @@ async function workspaceOf(scope: AdminScope, id: string): Promise<WorkspaceScop
 type RuleActor = Pick<Actor, 'user' | 'lookups'> & { readonly role: 'anon' | 'user' }
 
 /** An address that is given counts as verified. */
-async function actorOf(scope: WorkspaceScope, name: string, as: Static<typeof As>): Promise<RuleActor> {
+async function resolveActor(scope: WorkspaceScope, name: string, as: Static<typeof As>): Promise<RuleActor> {
   if (as === 'anon') return { role: 'anon' }
   const { id, email, claims = {} } = as
   const user = { id, email: email ?? '', emailVerified: email !== undefined, claims }

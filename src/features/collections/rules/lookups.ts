@@ -22,14 +22,14 @@ export async function lookUp(
   { user, locate }: { readonly user: EndUser; readonly locate: Locate },
 ): Promise<NonNullable<Actor['lookups']>> {
   const found = Object.entries(rules.lookups).map(async ([name, lookup]) => {
-    const values = await valuesOf(service, lookup, user, await locate(lookup.collection))
+    const values = await readValues(service, lookup, user, await locate(lookup.collection))
     return [`${collection}/${name}`, values] as const
   })
   return Object.fromEntries(await Promise.all(found))
 }
 
 /** Scalars, each once; those of lists by themselves. An object is no such value, so a list without it is not the whole. */
-async function valuesOf(
+async function readValues(
   service: WorkspaceScope,
   { field, rule }: Lookup,
   user: EndUser,

@@ -55,7 +55,7 @@ export function toDeclaration(row: DeclarationRow): Declaration {
 }
 
 /** @returns undefined if the collection is not declared */
-export function declarationOf(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
+export function findDeclaration(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
   return cached(scope, cacheKey(collection), async () => {
     const row = await scope.row<DeclarationRow & { readonly bytes: number }>(sql`
       select ${DECLARATION}, octet_length(schema::text) as bytes from schemas where collection = ${collection}`)

@@ -68,7 +68,7 @@ export async function resumeBuilding(
 }
 
 /** The job until it has succeeded, then the declaration. */
-export async function outcomeOf(scope: AdminScope, { input }: IndexBuild): Promise<Job | Schema> {
+export async function readOutcome(scope: AdminScope, { input }: IndexBuild): Promise<Job | Schema> {
   const [[operation] = [], [schema] = []] = await scope.batch(
     sql`select ${JOB_COLUMNS} from operations where id = ${input.operation_id}`,
     sql`select ${COLUMNS} from schemas where id = ${input.schema_id}`,

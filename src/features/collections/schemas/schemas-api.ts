@@ -21,7 +21,7 @@ import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-typ
 import { buildDeclaration } from './build-declaration.ts'
 import { changeSchema, withWarnings } from './change-schema.ts'
 import { cacheKey } from './declaration-cache.ts'
-import { outcomeOf, startBuilding } from './index-build.ts'
+import { readOutcome, startBuilding } from './index-build.ts'
 
 export const createSchema = adminOperation({
   name: 'schema.create',
@@ -194,6 +194,6 @@ export const updateSchema = adminOperation({
     const { schema, building } = await changeSchema(scope, id, change)
     if (building === undefined) return schema
     await startBuilding(scope, building, wait)
-    return outcomeOf(scope, building)
+    return readOutcome(scope, building)
   },
 })

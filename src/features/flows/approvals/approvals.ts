@@ -19,7 +19,7 @@ import {
   Approval,
   joinExecutions,
 } from './approval-shape.ts'
-import { type Decider, deciderOf, mayDecide, type Verdict } from './deciders.ts'
+import { type Decider, mayDecide, resolveDecider, type Verdict } from './deciders.ts'
 
 export const listApprovals = previewOperation({
   name: 'approval.list',
@@ -38,7 +38,7 @@ export const listApprovals = previewOperation({
   output: PageOf(Approval),
   http: { method: 'GET', path: `${FLOWS}/approvals` },
   run: async (scope, { mine = false, status = 'open', ...page }) => {
-    const own = mine ? mayDecide(await deciderOf(scope)) : sql``
+    const own = mine ? mayDecide(await resolveDecider(scope)) : sql``
     // The order keeps the planner from beginning with the executions: its statistics are those of all tenants.
     const listed = sql`(select * from approvals a where a.status = ${status} ${own} order by a.id)`
     const records = sql`select ${APPROVAL_COLUMNS} from ${joinExecutions(listed)}`
@@ -72,7 +72,7 @@ export const decideApproval = previewOperation({
     body: '*',
     bodyBytesMax: LIMITS.runBodyBytesMax,
   },
-  run: async (scope, { id, ws: _ws, ...verdict }) => decide(scope, id, await deciderOf(scope), verdict),
+  run: async (scope, { id, ws: _ws, ...verdict }) => decide(scope, id, await resolveDecider(scope), verdict),
 })
 
 /**

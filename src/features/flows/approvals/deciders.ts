@@ -18,7 +18,7 @@ export interface Verdict {
 }
 
 /** The names by which the caller may decide: its subject, its role, its groups, and the address of its account. */
-export async function deciderOf(scope: WorkspaceScope): Promise<Decider> {
+export async function resolveDecider(scope: WorkspaceScope): Promise<Decider> {
   const { subject, role, credentialRole = role, groups = [] } = scope.actor
   const [account] = await accountsNamed(scope, [subject])
   const own = account?.id === subject ? account.known_as : []

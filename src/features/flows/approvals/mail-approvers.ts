@@ -58,7 +58,7 @@ const NEXT_TRY = sql`mail_tries = mail_tries + 1,
 /** @returns false if some mails are to be tried again */
 async function mailAll(scope: WorkspaceScope, asked: Asked, send: Mailer['send']): Promise<boolean> {
   let isComplete = true
-  for (const person of await peopleOf(scope, asked)) {
+  for (const person of await findRecipients(scope, asked)) {
     const refusal = await send(mailTo(scope, asked, person))
     if (refusal !== undefined) scope.logError(refusal.error, 'approval mail refused')
     if (refusal === undefined || refusal.isFinal)
@@ -76,7 +76,7 @@ interface Recipient {
 }
 
 /** The people who may still decide. An address that no account has verified is a person of its own. */
-async function peopleOf(scope: WorkspaceScope, asked: Asked): Promise<Recipient[]> {
+async function findRecipients(scope: WorkspaceScope, asked: Asked): Promise<Recipient[]> {
   const accounts = await accountsNamed(scope, asked.approvers)
   const known = new Set(accounts.map(({ email }) => email))
   const addresses = asked.approvers.filter((name) => EMAIL.test(name) && !known.has(name))

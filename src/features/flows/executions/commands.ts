@@ -19,9 +19,9 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import {
   type Decider,
-  deciderOf,
   peopleBehind,
   requireIndependent,
+  resolveDecider,
   type Verdict,
 } from '../approvals/deciders.ts'
 import { FLOWS, Ws } from '../definitions.ts'
@@ -127,7 +127,7 @@ export const approveExecution = previewOperation({
   run: async (scope, { id, step, ws: _ws, ...decision }) => {
     await findOpen(scope, id)
     const entry = await findStep(scope, id, sql`kind = 'approve'`, step)
-    return decideStep(scope, id, entry, await deciderOf(scope), decision)
+    return decideStep(scope, id, entry, await resolveDecider(scope), decision)
   },
 })
 

@@ -98,7 +98,7 @@ export const rerunExecution = previewOperation({
         detail: 'The execution is still running: cancel it, or wait until it has ended.',
       })
     const changed = changeOf(execution, { input, version })
-    const { plan, reuse } = await planOf(scope, id, {
+    const { plan, reuse } = await preparePlan(scope, id, {
       execution: execution,
       from,
       version: version ?? execution.version,
@@ -133,7 +133,7 @@ function changeOf(
 }
 
 /** @throws Problem `not_found` if the version does not exist, `state_conflict` if the step does not */
-async function planOf(
+async function preparePlan(
   scope: WorkspaceScope,
   id: string,
   {
@@ -144,12 +144,12 @@ async function planOf(
   }: { execution: RecordedExecution; from: string | undefined; version: number; changed: string | undefined },
 ): Promise<{ plan: RerunPlan; reuse: ExecutionReuse | undefined }> {
   const steps = await callingSteps(scope, id)
-  const ir = await irOf(scope, run.flow_id, version)
+  const ir = await requireIr(scope, run.flow_id, version)
   if (named === undefined) {
     const none = { from: null, reused: [], removed_steps: [], approvals_repeated: [], refusals: [] }
     return { plan: { ...none, again: steps.calling.map(planned) }, reuse: undefined }
   }
-  const from = await fromOf(scope, id, run, named)
+  const from = await resolveFrom(scope, id, run, named)
   const which = reusable(from, named)
   const answered = await answeredSteps(scope, id, { which, max: LIMITS.reuse.stepsMax })
   const children = answered.flatMap(({ child }) => child ?? [])
@@ -177,7 +177,7 @@ function reusable(from: RecordedStep | undefined, named: string): Sql {
  * The step from which an execution is repeated. Undefined for `failed` if no step has failed it: its timeout has passed, say.
  * @throws Problem `state_conflict` if there is no such step
  */
-async function fromOf(
+async function resolveFrom(
   scope: WorkspaceScope,
   id: string,
   run: RecordedExecution,
@@ -202,7 +202,7 @@ function namedBy(named: string): Sql {
   return named.startsWith('/') ? sql`pointer = ${named}` : sql`name = ${named}`
 }
 
-async function irOf(scope: WorkspaceScope, flow: string, version: number): Promise<FlowIR> {
+async function requireIr(scope: WorkspaceScope, flow: string, version: number): Promise<FlowIR> {
   const row = await findRow<{ ir: string }>(
     scope,
     'flow version',

@@ -124,11 +124,15 @@ async function archiveExecution(
   { id, flow_name }: ExpiredRow,
 ): Promise<void> {
   const object = { bucket, key: `executions/${flow_name}/${id}.json` }
-  await objectsOf(service).put(object, { chunks: recordOf(scope, id) }, { content_type: 'application/json' })
+  await objectsOf(service).put(
+    object,
+    { chunks: readRecord(scope, id) },
+    { content_type: 'application/json' },
+  )
 }
 
 /** The record of an execution as JSON, a part of its steps at a time: together they may have gigabytes. */
-async function* recordOf(scope: WorkspaceScope, id: string): AsyncGenerator<Buffer> {
+async function* readRecord(scope: WorkspaceScope, id: string): AsyncGenerator<Buffer> {
   const row = await scope.row<{ record: string }>(sql`
     select (to_jsonb(e) - array['tenant_id', 'workspace_id', 'due_at', 'events', 'outcome', 'suspended', 'paused', 'overdue_at']
       || jsonb_build_object('flow_name', (select name from flows f where f.id = e.flow_id)))::text as record

@@ -83,7 +83,7 @@ function definitionsFor(scope: WorkspaceScope, topics: readonly string[]): Promi
 async function deliverTogether(scope: WorkspaceScope, matched: readonly MatchedEvent[]): Promise<boolean> {
   if (matched.length === 0) return true
   const { foundMax } = LIMITS.subscriptions
-  const found = await subscribersOf(scope, matched, '')
+  const found = await findSubscribers(scope, matched, '')
   const perKey = Map.groupBy(found, ({ key }) => key)
   if ([...perKey.values()].some(({ length }) => length >= foundMax)) return false
   await signalAll(scope, found, matched)
@@ -95,7 +95,7 @@ async function deliverPaged(scope: WorkspaceScope, matched: MatchedEvent): Promi
   for (const key of matched.keys) {
     const one = { ...matched, keys: [key] }
     for (let after: string | undefined = ''; after !== undefined; ) {
-      const found: Subscriber[] = await subscribersOf(scope, [one], after)
+      const found: Subscriber[] = await findSubscribers(scope, [one], after)
       await signalAll(scope, found, [one])
       after = found.length < LIMITS.subscriptions.foundMax ? undefined : found.at(-1)?.execution_id
     }
@@ -103,7 +103,7 @@ async function deliverPaged(scope: WorkspaceScope, matched: MatchedEvent): Promi
 }
 
 /** Up to `foundMax` executions per key, in the order of their ids. */
-async function subscribersOf(
+async function findSubscribers(
   scope: WorkspaceScope,
   matched: readonly MatchedEvent[],
   after: string,

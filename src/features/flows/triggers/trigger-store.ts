@@ -18,7 +18,7 @@ export const TRIGGERS = sql`flow_triggers t join flows f
   on f.tenant_id = t.tenant_id and f.workspace_id = t.workspace_id and f.id = t.flow_id`
 
 /** The triggers of a flow, ordered by id. */
-function triggersOf(scope: WorkspaceScope, flowId: string): Promise<Trigger[]> {
+function readTriggers(scope: WorkspaceScope, flowId: string): Promise<Trigger[]> {
   return scope.rows<Trigger>(
     sql`select ${TRIGGER_COLUMNS} from ${TRIGGERS} where t.flow_id = ${flowId} order by t.id`,
   )
@@ -65,7 +65,7 @@ export async function changeTriggers<T>(
   declares: readonly Pick<Trigger, 'kind'>[],
   change: () => Promise<T>,
 ): Promise<T> {
-  const before = await triggersOf(scope, flowId)
+  const before = await readTriggers(scope, flowId)
   if (![...before, ...declares].some(({ kind }) => externalOf(kind) !== undefined)) return change()
   const input = { flow_id: flowId, before: before.map(({ id, kind }) => ({ id, kind })) }
   const registration = {
@@ -91,7 +91,7 @@ export async function syncTriggers(
   const known = new Map(before.map(({ id, kind }) => [id, kind]))
   let done = ''
   for (;;) {
-    const rows = await triggersOf(scope, flow_id)
+    const rows = await readTriggers(scope, flow_id)
     const seen = JSON.stringify(rows)
     if (seen === done) return
     for (const [id, kind] of known) {

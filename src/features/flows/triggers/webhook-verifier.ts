@@ -54,7 +54,7 @@ export class WebhookVerifier {
   }
 
   /** @returns the query parameter that the webhook echoes; undefined if there is no such webhook, or it echoes none */
-  async challengeOf(ws: string, id: string): Promise<string | undefined> {
+  async findChallenge(ws: string, id: string): Promise<string | undefined> {
     const row = isWorkspaceId(ws) ? await this.#find(ws, id) : undefined
     return row?.spec.challenge
   }

@@ -75,11 +75,12 @@ async function respond(
   { runId, request }: Served,
   { workflowId, waitMs }: StartedRun,
 ): Promise<ByteReply> {
-  const giveUp = async (problem: Problem) => {
+  const abortRun = async (problem: Problem) => {
     // The code has not begun if its end has not asked for anything; if it begins nevertheless, it is told then.
     if (!(await peer.abort(problem))) await workflowsOf(scope).cancel(workflowId)
   }
-  const abort = (problem: Problem) => void giveUp(problem).catch((error) => scope.logError(error, NOT_ENDED))
+  const abort = (problem: Problem) =>
+    void abortRun(problem).catch((error) => scope.logError(error, NOT_ENDED))
   const { gone } = request
   const whenGone = () => abort(gone.reason instanceof Problem ? gone.reason : clientGone())
   gone.addEventListener('abort', whenGone)
@@ -148,11 +149,11 @@ function replyOf(
     peer.close()
     return { status, headers }
   }
-  return { status, headers, chunks: bodyOf(peer), discard: () => leave(peer) }
+  return { status, headers, chunks: readBody(peer), discard: () => leave(peer) }
 }
 
 /** @throws Problem if the response does not become complete, which closes the connection */
-async function* bodyOf(peer: StreamConnection): AsyncGenerator<Uint8Array> {
+async function* readBody(peer: StreamConnection): AsyncGenerator<Uint8Array> {
   try {
     // The head is sent before the code has written anything.
     yield new Uint8Array(0)

@@ -52,7 +52,7 @@ export class Functions {
   /** Starts blank processes, so that the first invocations of a version need not wait for one. */
   async warmUp(): Promise<void> {
     if (this.#deno === undefined) return
-    const isolation = await this.#isolationOf(this.#deno)
+    const isolation = await this.#findIsolation(this.#deno)
     while (!this.#closed && this.#blank.length < LIMITS.functionWarmProcesses) {
       const blank = this.#spawn(this.#deno, LIMITS.functionMemoryMb.default, isolation)
       this.#blank.push(blank)
@@ -125,7 +125,9 @@ export class Functions {
 
   /** A description of the layers around each process; undefined without Deno. */
   async layers(): Promise<Described | undefined> {
-    return this.#deno === undefined ? undefined : describeLayers((await this.#isolationOf(this.#deno)).layers)
+    return this.#deno === undefined
+      ? undefined
+      : describeLayers((await this.#findIsolation(this.#deno)).layers)
   }
 
   async #runInSlot(invocation: Invocation): Promise<Outcome> {
@@ -164,7 +166,7 @@ export class Functions {
     const { code, memoryMb } = invocation
     if (this.#deno === undefined) throw functionsUnavailable('there is no Deno on this worker')
     const blank = memoryMb === LIMITS.functionMemoryMb.default ? this.#blank.shift() : undefined
-    const process = blank ?? this.#spawn(this.#deno, memoryMb, await this.#isolationOf(this.#deno))
+    const process = blank ?? this.#spawn(this.#deno, memoryMb, await this.#findIsolation(this.#deno))
     await process.ready.catch((cause: unknown) => {
       throw functionsUnavailable(cause instanceof Error ? cause.message : 'Deno does not start')
     })
@@ -174,7 +176,7 @@ export class Functions {
   }
 
   /** Determined when the first process starts, then cached. */
-  #isolationOf(deno: string): Promise<Isolation> {
+  #findIsolation(deno: string): Promise<Isolation> {
     this.#isolation ??= findIsolation(deno)
     return this.#isolation
   }

@@ -26,7 +26,13 @@ import {
   seal,
   takesRequests,
 } from './client-requests.ts'
-import { type CallOfVersion, type MeasuredOutput, resultOf, withinBudget, withinTime } from './tool-result.ts'
+import {
+  type CallOfVersion,
+  formResult,
+  type MeasuredOutput,
+  withinBudget,
+  withinTime,
+} from './tool-result.ts'
 
 /** Checks the arguments of a call, and runs the tool. */
 export async function runTool(scope: WorkspaceScope, tool: Tool, call: CallOfVersion): Promise<CallEnd> {
@@ -79,7 +85,7 @@ async function run(
   const { requestedInput, run: execution } = measured
   if (requestedInput !== undefined && isInputNeeded(scope, call, requestedInput, read?.received))
     return requestInput(scope, call, requestedInput)
-  const end = await resultOf(scope, { tool, measured, call, isUntrusted: provider.isUntrusted === true })
+  const end = await formResult(scope, { tool, measured, call, isUntrusted: provider.isUntrusted === true })
   return execution === undefined || end.result === undefined
     ? end
     : { ...end, result: { ...end.result, run: execution } }

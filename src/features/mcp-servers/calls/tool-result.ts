@@ -65,7 +65,7 @@ interface Finished {
 }
 
 /** The end of a call that has an output. */
-export async function resultOf(
+export async function formResult(
   scope: WorkspaceScope,
   { tool, measured, call, isUntrusted }: Finished,
 ): Promise<CallEnd> {

@@ -26,7 +26,7 @@ import {
 } from '../servers.ts'
 import { type Candidate, findHidden, rejectErrors, type Tool } from '../tool.ts'
 import { TOOL_NAME_PATTERN } from '../tool-name.ts'
-import { candidatesOf } from '../tool-providers/index.ts'
+import { readCandidates } from '../tool-providers/index.ts'
 import { RUN_TOOL_NAMES } from '../tool-providers/runs.ts'
 import { argumentFaults, curateArguments, firstError } from './curated-arguments.ts'
 import { Groups, groupFaults, groupTools } from './groups.ts'
@@ -66,7 +66,7 @@ export const listCandidates = previewOperation({
   http: { method: 'GET', path: `${SERVERS}/{server}/candidates` },
   run: async (scope, { server }) => {
     await findServer(scope, server)
-    const candidates = await candidatesOf(scope)
+    const candidates = await readCandidates(scope)
     const data = candidates.map(({ binding: _binding, ...shown }) => shown)
     return { data: data as unknown as Static<typeof CandidateView>[] }
   },
@@ -113,10 +113,10 @@ type Choices = Readonly<Record<string, Choice>>
 
 /** The candidates that are chosen; all if one is unknown, so that its error can name the nearest. */
 async function candidatesFor(scope: WorkspaceScope, choices: Choices): Promise<Candidate[]> {
-  const chosen = await candidatesOf(scope, Object.keys(choices))
+  const chosen = await readCandidates(scope, Object.keys(choices))
   const known = new Set(chosen.flatMap(({ candidate, name }) => [candidate, name]))
   const isKnown = Object.entries(choices).every(([key, { enabled }]) => !enabled || known.has(key))
-  return isKnown ? chosen : candidatesOf(scope)
+  return isKnown ? chosen : readCandidates(scope)
 }
 
 /** Keys the choices by candidate: a choice may also name a candidate by its tool name, if that is unambiguous. */

@@ -3,7 +3,7 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
 import { redactText } from '../../../core/redact.ts'
-import { valuesOf } from '../../flows/secrets.ts'
+import { readSecretValues } from '../../flows/secrets.ts'
 import { requireFeature } from '../../tenants/workspace-settings.ts'
 import type { PinnedDefinitions } from '../remote/definitions.ts'
 import { drifted, pinTools, shownProblem, withoutSecrets } from '../remote/mcp/mcp.ts'
@@ -78,7 +78,7 @@ async function resolveEnv(
   choices: EnvChoices,
 ): Promise<{ readonly env: Record<string, string>; readonly redact: Redact }> {
   const names = Object.values(choices).flatMap((choice) => ('secret' in choice ? [choice.secret] : []))
-  const values = names.length === 0 ? new Map<string, unknown>() : await valuesOf(scope, names)
+  const values = names.length === 0 ? new Map<string, unknown>() : await readSecretValues(scope, names)
   const secrets = names.map((name) => requireLine(name, values.get(name)))
   const env = Object.fromEntries(
     Object.entries(choices).map(([name, choice]) => [

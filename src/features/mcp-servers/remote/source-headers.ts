@@ -6,7 +6,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { isSecretName, REDACTED } from '../../../core/redact.ts'
-import { SecretName, valuesOf } from '../../flows/secrets.ts'
+import { readSecretValues, SecretName } from '../../flows/secrets.ts'
 import { rejectErrors } from '../tool.ts'
 import { controlsConnection, isHeaderName } from './header-names.ts'
 
@@ -70,7 +70,7 @@ export interface SourceHeaders {
  */
 export async function resolveHeaders(scope: WorkspaceScope, choices: HeaderChoices): Promise<SourceHeaders> {
   const names = Object.values(choices).flatMap((choice) => ('secret' in choice ? [choice.secret] : []))
-  const values = names.length === 0 ? new Map<string, unknown>() : await valuesOf(scope, names)
+  const values = names.length === 0 ? new Map<string, unknown>() : await readSecretValues(scope, names)
   const secrets: string[] = []
   const textOf = (choice: HeaderChoices[string]): string => {
     if ('value' in choice) return choice.value

@@ -12,17 +12,11 @@ import { inThread } from '../../threads/run-in-thread.ts'
 import { markedSchema, type ResultsMode } from '../calls/result-form.ts'
 import { draftTools } from '../curation/curation.ts'
 import { Groups, groupsOf } from '../curation/groups.ts'
-import {
-  compare,
-  Diff,
-  findPublished,
-  lastOffered as lastPublishedTools,
-  type Manifest,
-} from '../manifest.ts'
+import { compare, Diff, findPublished, lastPublishedTools, type Manifest } from '../manifest.ts'
 import { type SearchMode, searchToolsFor, usesSearch } from '../search/search-tool-list.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from '../servers.ts'
 import { estimatedTokens, rejectErrors, type Tool } from '../tool.ts'
-import { candidatesOf } from '../tool-providers/index.ts'
+import { readCandidates } from '../tool-providers/index.ts'
 import { runTools } from '../tool-providers/runs.ts'
 import type { LintFinding } from './lint.ts'
 import { type ReviewInput, reviewTools, type ToolReview } from './review-tools.ts'
@@ -64,9 +58,9 @@ export interface Draft {
  * @throws Problem `state_conflict` if no tool is enabled; `validation_failed` if the curation does not fit the sources, or a
  *   text of a tool has hidden characters or a secret
  */
-export async function draftOf(scope: WorkspaceScope, server: McpServer): Promise<Draft> {
+export async function readDraft(scope: WorkspaceScope, server: McpServer): Promise<Draft> {
   const { id, slug, name, description, curation, active_version } = server
-  const candidates = await candidatesOf(scope, Object.keys(curation.tools))
+  const candidates = await readCandidates(scope, Object.keys(curation.tools))
   const chosen = draftTools(curation, candidates)
   if (chosen.length === 0) throw NOTHING_CHOSEN
   const tools = [...chosen, ...runTools(scope, chosen)].sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -159,7 +153,7 @@ export const previewServer = previewOperation({
   http: { method: 'GET', path: `${SERVERS}/{server}/preview` },
   run: async (scope, { server }) => {
     const found = await findServer(scope, server)
-    const { manifest, ...review } = await draftOf(scope, found)
+    const { manifest, ...review } = await readDraft(scope, found)
     const shown = (tool: Tool) => shownTool(tool, found.results)
     const pinned = manifest.tools.filter((tool) => tool.pinned)
     const withSearch = sized([...pinned.map(shown), ...searchToolsFor(manifest.tools)])

@@ -254,7 +254,7 @@ export const buckets: ToolProvider = {
   isUntrusted: true,
   operations: Object.values(VERBS).map(({ operation }) => operation),
   candidates: async (scope) => {
-    const names = await bucketsOf(scope)
+    const names = await readBuckets(scope)
     return names.flatMap((bucket) => Object.entries(VERBS).map(([verb, how]) => candidate(bucket, verb, how)))
   },
   input: (tool, { args }) => verbOf(tool).input(args, tool),
@@ -276,7 +276,7 @@ function smallerPage(input: Args, share: number): Args | undefined {
 }
 
 /** A workspace has one bucket or none. */
-async function bucketsOf(scope: WorkspaceScope): Promise<string[]> {
+async function readBuckets(scope: WorkspaceScope): Promise<string[]> {
   const rows = await scope.rows<{ bucket: string }>(
     sql`select bucket from storage_identities where workspace_id = ${scope.ref.workspaceId}`,
   )

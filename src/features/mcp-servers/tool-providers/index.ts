@@ -26,6 +26,9 @@ export const TOOL_PROVIDERS: readonly ToolProvider[] = [
  * The candidates of a workspace.
  * @param chosen those that are needed, by `candidate` or by name; others may be among the result. Default: all
  */
-export async function candidatesOf(scope: WorkspaceScope, chosen?: readonly string[]): Promise<Candidate[]> {
+export async function readCandidates(
+  scope: WorkspaceScope,
+  chosen?: readonly string[],
+): Promise<Candidate[]> {
   return (await Promise.all(TOOL_PROVIDERS.map((provider) => provider.candidates(scope, chosen)))).flat()
 }

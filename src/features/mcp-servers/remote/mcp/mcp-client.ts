@@ -103,12 +103,12 @@ async function ask(
   params: Readonly<Record<string, unknown>>,
   { headers = {}, onProgress }: Partial<Pick<Outgoing, 'headers' | 'onProgress'>> = {},
 ): Promise<RpcReply> {
-  const connection = await connectionOf(peer)
+  const connection = await ensureConnection(peer)
   const reply = await send(peer.post, connection, { method, params, headers, onProgress })
   if (reply.status < 400) return reply
   CONNECTIONS.delete(peer.owner)
   if (connection.sessionId !== undefined && (reply.status === 404 || reply.status === 400))
-    return send(peer.post, await connectionOf(peer), { method, params, headers, onProgress })
+    return send(peer.post, await ensureConnection(peer), { method, params, headers, onProgress })
   return reply
 }
 
@@ -139,7 +139,7 @@ function legacyHeaders(version: string, sessionId: string | undefined): Record<s
   return { 'mcp-protocol-version': version, ...(sessionId !== undefined && { 'mcp-session-id': sessionId }) }
 }
 
-function connectionOf({ post, owner }: Peer): Promise<Connection> {
+function ensureConnection({ post, owner }: Peer): Promise<Connection> {
   const known = CONNECTIONS.get(owner)
   if (known !== undefined) return known
   const opening = connect(post)

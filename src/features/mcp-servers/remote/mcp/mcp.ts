@@ -37,7 +37,7 @@ export const mcpServer: SourceKind = {
   },
   call: async (scope, source, { definition, args, waiting }) => {
     const [hashes, resolved] = await Promise.all([
-      currentOf(scope, source),
+      readCurrent(scope, source),
       resolveHeaders(scope, source.headers),
     ])
     const hash = hashes.get(definition.key)
@@ -62,7 +62,7 @@ export const mcpServer: SourceKind = {
  * The current hash of each tool. Concurrent calls wait for one reading.
  * @throws Problem if the server cannot be read: then it cannot be called, either
  */
-function currentOf(scope: WorkspaceScope, source: PinnedSource): Promise<ReadonlyMap<string, string>> {
+function readCurrent(scope: WorkspaceScope, source: PinnedSource): Promise<ReadonlyMap<string, string>> {
   const key = keyOf(scope, source)
   const known = CURRENT.get(key)
   if (known !== undefined) return known
