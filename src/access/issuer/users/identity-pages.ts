@@ -4,7 +4,7 @@ import { errorText, escapeHtml, type Page, renderPage } from '../pages.ts'
 import { hidden } from './factor-pages.ts'
 import type { KnownIdentity } from './identities-store.ts'
 import type { StoredProvider } from './identity-provider-settings.ts'
-import { button, CURRENT_PASSWORD, CONFIRM_PASSWORD, paragraph, type Refusal, section } from './user-pages.ts'
+import { button, CONFIRM_PASSWORD, CURRENT_PASSWORD, paragraph, type Refusal, section } from './user-pages.ts'
 import type { UserWorkspace } from './users-store.ts'
 
 /** The name of the provider; the host of its issuer if the workspace does not offer it any more. */

@@ -3,13 +3,7 @@
 import { LIMITS } from '../../../core/limits.ts'
 import { escapeHtml, field, form, type Page, renderPage } from '../pages.ts'
 import type { Passkey } from './passkeys.ts'
-import {
-  button,
-  CONFIRM_PASSWORD,
-  paragraph,
-  plainButton,
-  section,
-} from './user-pages.ts'
+import { button, CONFIRM_PASSWORD, paragraph, plainButton, section } from './user-pages.ts'
 import type { UserWorkspace } from './users-store.ts'
 
 /** Asks the browser for a credential when the form is sent, and sends it with the form. */

@@ -36,7 +36,8 @@ export const plainButton = (action: string, label: string) =>
   `<button class="plain" name="action" value="${action}" formnovalidate>${label}</button>`
 export const CURRENT_PASSWORD = passwordField('Password', 'password', 'autocomplete="current-password"')
 /** Of an action on the account page. */
-const confirmationField = (label: string) => passwordField(label, 'current', 'autocomplete="current-password"')
+const confirmationField = (label: string) =>
+  passwordField(label, 'current', 'autocomplete="current-password"')
 export const CONFIRM_PASSWORD = confirmationField('Your password')
 export const section = (title: string, fields: readonly string[], text = '') =>
   `<section><h2>${title}</h2>${text}${form(fields.join(''))}</section>`
