@@ -85,7 +85,7 @@ export class Ports {
    * Takes one of a few ports for a listener. Asked again for the same listener, it returns the same port if that is free still.
    * @returns undefined if none of them is free
    */
-  async takeOneOf(name: string, candidates: readonly number[]): Promise<number | undefined> {
+  async takeAny(name: string, candidates: readonly number[]): Promise<number | undefined> {
     const before = this.#taken.get(name) ?? (this.#any ? undefined : this.#remembered[name])
     const first =
       before === undefined && this.#any ? randomInt(candidates.length) : candidates.indexOf(before ?? 0)

@@ -103,7 +103,7 @@ async function runServer(context: StartContext, command: string, dir: string): P
     args: async () => {
       ui.port = await takeUiPort(context)
       // Metrics contain no data of a tenant: any port will do if none of these is free.
-      const metricsPort = (await context.ports.takeOneOf('temporal-metrics', METRICS_PORTS)) ?? 0
+      const metricsPort = (await context.ports.takeAny('temporal-metrics', METRICS_PORTS)) ?? 0
       return [
         ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port)],
         ...['--ui-port', String(ui.port), '--metrics-port', String(metricsPort)],
@@ -122,7 +122,7 @@ async function runServer(context: StartContext, command: string, dir: string): P
 
 /** @throws Error if none is free */
 async function takeUiPort({ ports }: StartContext): Promise<number> {
-  const port = await ports.takeOneOf('temporal-ui-inner', UI_PORTS)
+  const port = await ports.takeAny('temporal-ui-inner', UI_PORTS)
   if (port !== undefined) return port
   throw new Error(
     `none of the ports for its UI is free, which are ${UI_PORTS.join(', ')}: stop what uses one`,

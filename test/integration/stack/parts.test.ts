@@ -60,24 +60,24 @@ describe('ports', () => {
     server.close()
   })
 
-  it('takeOneOf: some ports taken: a free one; all taken: undefined', async () => {
+  it('takeAny: some ports taken: a free one; all taken: undefined', async () => {
     const [one, two] = await Promise.all([occupyPort(), occupyPort()])
     for (const any of [true, false]) {
       const ports = new Ports({ remembered: {}, any })
-      expect(await ports.takeOneOf('a', [one.port, two.port])).toBeUndefined()
+      expect(await ports.takeAny('a', [one.port, two.port])).toBeUndefined()
     }
     await new Promise((resolve) => two.server.close(resolve))
     const ports = new Ports({ remembered: {}, any: true })
-    const taken = await Promise.all(['a', 'b'].map((name) => ports.takeOneOf(name, [one.port, two.port])))
+    const taken = await Promise.all(['a', 'b'].map((name) => ports.takeAny(name, [one.port, two.port])))
     expect(taken.filter((port) => port !== undefined)).toEqual([two.port])
     one.server.close()
   })
 
-  it('takeOneOf: one port remembered: preferred', async () => {
+  it('takeAny: one port remembered: preferred', async () => {
     const [one, two] = await Promise.all([occupyPort(), occupyPort()])
     await Promise.all([one, two].map(({ server }) => new Promise((resolve) => server.close(resolve))))
     const ports = new Ports({ remembered: { a: two.port }, any: false })
-    expect(await ports.takeOneOf('a', [one.port, two.port])).toBe(two.port)
+    expect(await ports.takeAny('a', [one.port, two.port])).toBe(two.port)
   })
 
   it('port: one remembered: preferred', async () => {

@@ -35,8 +35,8 @@ class RacedPorts extends Ports {
     return this.#race(name, await super.take(name, ...more))
   }
 
-  override async takeOneOf(...[name, ...more]: Parameters<Ports['takeOneOf']>): Promise<number | undefined> {
-    const port = await super.takeOneOf(name, ...more)
+  override async takeAny(...[name, ...more]: Parameters<Ports['takeAny']>): Promise<number | undefined> {
+    const port = await super.takeAny(name, ...more)
     return port === undefined ? undefined : this.#race(name, port)
   }
 
