@@ -52,7 +52,7 @@ export function parseCron(
   const diagnostics: CronDiagnostic[] = []
   const values = CRON_FIELDS.map((field, index) => {
     const [word = '', offset = 0] = [words[index]?.[0], words[index]?.index]
-    return cronValues(word, field, (fault) => diagnostics.push({ ...fault, offset }))
+    return cronValues(word, field, (diagnostic) => diagnostics.push({ ...diagnostic, offset }))
   })
   if (diagnostics.length > 0) return { diagnostics }
   if (!dayExists([...(values[2] ?? [])], [...(values[3] ?? [])], words[4]?.[0]))
@@ -82,7 +82,7 @@ export function cronNumbers(cron: string): number[][] {
 function cronValues(
   text: string,
   field: CronField,
-  report: (fault: CronDiagnostic) => void,
+  report: (diagnostic: CronDiagnostic) => void,
 ): ReadonlySet<number> | undefined {
   const values = new Set<number>()
   for (const part of text.split(',')) {

@@ -40,6 +40,7 @@ export const Diagnostic = Type.Object({
   docs: Type.Optional(Type.String({ description: 'Path of the documentation page of the code.' })),
   excerpt: Type.Optional(Type.String()),
 })
+export type Diagnostic = Static<typeof Diagnostic>
 
 const Flow = Type.Object({
   id: Id('flow'),
@@ -221,7 +222,7 @@ function deleteStatements(id: string): Sql[] {
   ]
 }
 
-export function flowInvalid(diagnostics: readonly Static<typeof Diagnostic>[]): Problem {
+export function flowInvalid(diagnostics: readonly Diagnostic[]): Problem {
   const [first] = diagnostics
   const more = diagnostics.length > 1 ? ` (and ${diagnostics.length - 1} more)` : ''
   const detail =

@@ -1,6 +1,5 @@
 /** Checks the inputs that a flow writes out for functions (`call: function.invoke`) against the schemas that these export. */
 
-import type { Static } from 'typebox'
 import Format from 'typebox/format'
 import { didYouMean } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { SchemaError } from '../../../flows-dsl/json-schema/validate.ts'
@@ -9,10 +8,9 @@ import { LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { checkBudget, errorsWithin, TOO_COSTLY } from '../schema-errors.ts'
 import type { Tasks } from '../threads/run-in-thread.ts'
-import type { Diagnostic as DiagnosticSchema } from './definitions.ts'
+import type { Diagnostic } from './definitions.ts'
 
 type FunctionReference = NonNullable<ReturnType<Tasks['check']>['references']>['functions'][number]
-type Diagnostic = Static<typeof DiagnosticSchema>
 
 interface VersionRow {
   readonly id: string

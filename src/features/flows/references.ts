@@ -1,6 +1,5 @@
 /** Checks the references of a definition to its workspace: secrets, flows, MCP tools, and inputs of functions. */
 
-import type { Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -14,15 +13,15 @@ import { wrongToolCalls } from './tool-references.ts'
 type FlowReferences = NonNullable<ReturnType<Tasks['check']>['references']>
 
 /**
- * A fault per secret or tool that is missing and per argument that its tool does not take. A warning per flow that is not published
+ * A diagnostic per secret or tool that is missing and per argument that its tool does not take. A warning per flow that is not published
  * and per input that its function does not take: both may change before the flow runs. Each has a location.
  */
 export async function missingReferences(
   scope: WorkspaceScope,
   { secrets, flows, tools, functions }: FlowReferences,
 ): Promise<{
-  readonly diagnostics: Static<typeof Diagnostic>[]
-  readonly warnings: Static<typeof Diagnostic>[]
+  readonly diagnostics: Diagnostic[]
+  readonly warnings: Diagnostic[]
 }> {
   const [missing, wrong, ...warnings] = await Promise.all([
     missingSecrets(scope, secrets),
@@ -36,7 +35,7 @@ export async function missingReferences(
 async function missingSecrets(
   scope: WorkspaceScope,
   declared: FlowReferences['secrets'],
-): Promise<Static<typeof Diagnostic>[]> {
+): Promise<Diagnostic[]> {
   if (declared.length === 0) return []
   const rows = await scope.rows<{ name: string }>(
     sql`select name from flow_secrets order by name collate "C"`,
@@ -57,10 +56,7 @@ function hintFor(name: string, there: readonly string[]): string {
   return there.length === 0 ? store : `There are: ${list}. ${store}`
 }
 
-async function missingFlows(
-  scope: WorkspaceScope,
-  named: FlowReferences['flows'],
-): Promise<Static<typeof Diagnostic>[]> {
+async function missingFlows(scope: WorkspaceScope, named: FlowReferences['flows']): Promise<Diagnostic[]> {
   if (named.length === 0) return []
   const distinct = (key: 'name' | 'version') => textArray([...new Set(named.map((one) => one[key]))])
   const there = await scope.rows<{ namespace: string; name: string; version: string | null }>(

@@ -1,15 +1,13 @@
 /** Checks the tools that a flow calls (`call: mcp`) against the active versions of the MCP servers of its workspace. */
 
-import type { Static } from 'typebox'
 import { didYouMean } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import type { Tasks } from '../threads/run-in-thread.ts'
-import type { Diagnostic as DiagnosticSchema } from './definitions.ts'
+import type { Diagnostic } from './definitions.ts'
 
 type ToolReference = NonNullable<ReturnType<Tasks['check']>['references']>['tools'][number]
-type Diagnostic = Static<typeof DiagnosticSchema>
 
 interface ToolSchema {
   readonly properties?: Readonly<Record<string, unknown>>
@@ -27,7 +25,7 @@ interface ToolRow {
 }
 
 /**
- * A fault per unknown server or tool, per missing argument and per argument that the tool does not have. The values of
+ * A diagnostic per unknown server or tool, per missing argument and per argument that the tool does not have. The values of
  * arguments are checked when the tool is called.
  */
 export async function wrongToolCalls(
@@ -62,7 +60,7 @@ function referenceDiagnostics(
     const message = `The active version of \`${server.name}\` has no tool \`${tool.name}\`.`
     return [unknownName(tool, message, names, 'tools')]
   }
-  return args === undefined ? [] : argumentFaults(tool.name, args, found.schema ?? {})
+  return args === undefined ? [] : argumentDiagnostics(tool.name, args, found.schema ?? {})
 }
 
 /** A name in the definition of a flow, with its location. */
@@ -79,7 +77,7 @@ function unknownName(
   return { code: 'unknown_reference', message, ...at, hint: didYouMean(name, known) ?? all }
 }
 
-function argumentFaults(
+function argumentDiagnostics(
   tool: string,
   { names, ...at }: NonNullable<ToolReference['arguments']>,
   { properties = {}, required = [], additionalProperties }: ToolSchema,

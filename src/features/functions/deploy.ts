@@ -171,7 +171,9 @@ async function originalDiagnostics(
   if (sourceMap === undefined) return diagnostics
   const asked = { maps: { bundle: sourceMap }, positions: diagnostics }
   const ran = await inThread(scope, 'originalPositions', asked, mapBounds.cpuMs)
-  return 'value' in ran ? diagnostics.map((fault, n) => ({ ...fault, ...ran.value[n] })) : diagnostics
+  return 'value' in ran
+    ? diagnostics.map((diagnostic, n) => ({ ...diagnostic, ...ran.value[n] }))
+    : diagnostics
 }
 
 type Code = Exclude<Compiled, { readonly diagnostics: readonly Diagnostic[] }>

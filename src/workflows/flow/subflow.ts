@@ -113,20 +113,20 @@ function toFlowError(error: unknown, instance: string): unknown {
 }
 
 /** The workflow options of an admitted execution. @throws ApplicationFailure if it belongs to another workspace */
-export function childOptions({ workflow_id, input: run }: Subflow) {
+export function childOptions({ workflow_id, input }: Subflow) {
   const { tenantId, workspaceId } = ownRef(workflow_id)
   const attributes: SearchAttributes = {
     TenantId: tenantId,
     WorkspaceId: workspaceId,
-    FlowId: run.flow.id,
-    FlowName: run.flow.name,
-    FlowVersion: String(run.flow.version),
-    ExecutionId: run.execution_id,
-    ...(run.trigger !== undefined && { TriggerKind: run.trigger.kind }),
+    FlowId: input.flow.id,
+    FlowName: input.flow.name,
+    FlowVersion: String(input.flow.version),
+    ExecutionId: input.execution_id,
+    ...(input.trigger !== undefined && { TriggerKind: input.trigger.kind }),
   }
   return {
     workflowId: workflow_id,
-    staticSummary: `Flow ${run.flow.name} v${run.flow.version}`,
+    staticSummary: `Flow ${input.flow.name} v${input.flow.version}`,
     priority: { fairnessKey: tenantId },
     typedSearchAttributes: new TypedSearchAttributes(
       Object.entries(attributes).map(([name, value]) => ({

@@ -137,19 +137,19 @@ async function preparePlan(
   scope: WorkspaceScope,
   id: string,
   {
-    execution: run,
+    execution,
     from: named,
     version,
     changed,
   }: { execution: RecordedExecution; from: string | undefined; version: number; changed: string | undefined },
 ): Promise<{ plan: RerunPlan; reuse: ExecutionReuse | undefined }> {
   const steps = await callingSteps(scope, id)
-  const ir = await requireIr(scope, run.flow_id, version)
+  const ir = await requireIr(scope, execution.flow_id, version)
   if (named === undefined) {
     const none = { from: null, reused: [], removed_steps: [], approvals_repeated: [], refusals: [] }
     return { plan: { ...none, again: steps.calling.map(planned) }, reuse: undefined }
   }
-  const from = await resolveFrom(scope, id, run, named)
+  const from = await resolveFrom(scope, id, execution, named)
   const which = reusable(from, named)
   const answered = await answeredSteps(scope, id, { which, max: LIMITS.reuse.stepsMax })
   const children = answered.flatMap(({ child }) => child ?? [])

@@ -281,10 +281,10 @@ function workflowInput(scope: WorkspaceScope, row: AdmittedRow, start: Execution
  * missing, the workflow may run: the execution stays `pending` for the reconciler.
  * @throws Problem the rejection; `dependency_unavailable` for a rerun without an answer
  */
-async function startOrFail(scope: WorkspaceScope, { execution: run }: Admitted): Promise<void> {
-  const { execution_id: id } = run
+async function startOrFail(scope: WorkspaceScope, { execution }: Admitted): Promise<void> {
+  const { execution_id: id } = execution
   try {
-    await startWorkflow(scope, run)
+    await startWorkflow(scope, execution)
   } catch (error) {
     if (!isAnswerMissing(error)) {
       const failed = sql`update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
@@ -294,7 +294,7 @@ async function startOrFail(scope: WorkspaceScope, { execution: run }: Admitted):
       throw error
     }
     // The row has no results to reuse, so the reconciler finds a rerun that runs, but starts none without a slot.
-    if (run.trigger?.kind === 'rerun') {
+    if (execution.trigger?.kind === 'rerun') {
       const detail = `Temporal does not answer. \`GET …/executions/${id}\` shows in some seconds whether the rerun has started.`
       throw new Problem('dependency_unavailable', { detail, cause: error })
     }
