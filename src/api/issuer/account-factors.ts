@@ -47,7 +47,7 @@ export async function actOnFactors(visit: Visit, user: UserAccount, form: Form):
   if (!NEED_PASSWORD.has(action ?? '')) return undefined
   const confirmed = await confirmPassword(visit, user, form['current'])
   if ('text' in confirmed) return showAccount(visit, user, { refused: confirmed })
-  if (action === 'totp_off') return switchOff(visit, confirmed, form['code'] ?? '')
+  if (action === 'totp_off') return disableTotp(visit, confirmed, form['code'] ?? '')
   if (action === 'passkey_begin') return beginPasskey(visit, confirmed)
   if (action === 'passkey_delete') return deletePasskey(visit, confirmed, form['passkey'] ?? '')
   if (action === 'identity_disconnect' || action === 'identity_connect')
@@ -70,9 +70,9 @@ async function enableTotp(visit: Visit, user: UserAccount, { ticket = '', code =
     : recoveryCodesPage(workspace, codes)
 }
 
-async function switchOff(visit: Visit, user: UserAccount, code: string): Promise<Page> {
+async function disableTotp(visit: Visit, user: UserAccount, code: string): Promise<Page> {
   const { issuer, workspace, request } = visit
-  const outcome = await issuer.factorService.switchOff(requesterOf(request), workspace, user, code)
+  const outcome = await issuer.factorService.disableTotp(requesterOf(request), workspace, user, code)
   return outcome === 'done'
     ? showAccount(visit, user, { done: 'Sign-in no longer needs a code.' })
     : showAccount(visit, user, { refused: CODE_ERRORS[outcome] })

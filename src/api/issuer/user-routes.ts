@@ -14,6 +14,7 @@ import {
   linkPage,
   type Refusal,
   signUpPage,
+  USER_LIMIT,
   type UserPrompt,
   userNoticePage,
 } from '../../access/issuer/users/user-pages.ts'
@@ -34,7 +35,7 @@ const INVALID_LINK = plainPage(
 /** Why a mail is not sent; each is the same for every address. */
 const MAIL_REFUSALS: Readonly<Record<Exclude<MailOutcome, 'sent'>, Refusal>> = {
   rate_limited: { status: 429, text: 'Too many mails were requested. Try again in an hour.' },
-  user_limit: { status: 403, text: 'New accounts cannot be created at the moment.' },
+  user_limit: USER_LIMIT,
   sign_up_disabled: { status: 403, text: 'Sign-up is disabled.' },
 }
 
@@ -182,7 +183,7 @@ async function submitLink({ userService }: EmbeddedIssuer, request: FastifyReque
   if (outcome.failed === 'invalid') return INVALID_LINK
   const refused =
     outcome.failed === 'user_limit'
-      ? MAIL_REFUSALS.user_limit
+      ? USER_LIMIT
       : outcome.failed === 'wrong'
         ? { status: 401, text: 'The password is not correct.' }
         : LOGIN_ERRORS.too_many

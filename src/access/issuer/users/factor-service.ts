@@ -5,7 +5,7 @@ import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { IssuerServices } from '../issuer-services.ts'
 import type { ProvenIdentity } from './identities-store.ts'
 import type { TotpSetup } from './second-factors.ts'
-import { tellSignInChanged } from './sign-in-changes.ts'
+import { reportSignInChange } from './sign-in-changes.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
 type Services = Pick<IssuerServices, 'config' | 'users' | 'secondFactors' | 'passkeys' | 'userMails'>
@@ -60,7 +60,7 @@ export class FactorService {
     return typeof checked === 'string' ? checked : { user, identity: pending.identity }
   }
 
-  /** Switches the second factor on. @returns the recovery codes; undefined if the code is wrong */
+  /** Enables the second factor. @returns the recovery codes; undefined if the code is wrong */
   async enableTotp(
     by: Requester,
     workspace: UserWorkspace,
@@ -80,11 +80,11 @@ export class FactorService {
     return codes
   }
 
-  /** Switches the second factor off, with a code of it. */
-  async switchOff(by: Requester, workspace: UserWorkspace, user: UserAccount, code: string) {
+  /** Disables the second factor, with one of its codes. */
+  async disableTotp(by: Requester, workspace: UserWorkspace, user: UserAccount, code: string) {
     const checked = await this.#verify(by, user, code, 'account')
     if (typeof checked === 'string') return checked
-    await this.#services.secondFactors.switchOff(user)
+    await this.#services.secondFactors.disable(user)
     const text = 'Sign-in no longer asks for a code of an authenticator app.'
     this.#changed(by, workspace, user, 'user.disable_totp', text)
     return 'done'
@@ -150,6 +150,6 @@ export class FactorService {
     text: string,
   ): void {
     const { userMails } = this.#services
-    tellSignInChanged({ audit: this.#audit, userMails }, { by, user, brand }, operation, text)
+    reportSignInChange({ audit: this.#audit, userMails }, { by, user, brand }, operation, text)
   }
 }

@@ -12,9 +12,9 @@ import type { ProvenIdentity } from './identities-store.ts'
 import { providerName } from './identity-pages.ts'
 import type { StoredProvider } from './identity-provider-settings.ts'
 import type { Identity } from './identity-providers.ts'
-import { tellSignInChanged } from './sign-in-changes.ts'
+import { reportSignInChange } from './sign-in-changes.ts'
 import { Tickets } from './tickets.ts'
-import type { Refusal } from './user-pages.ts'
+import { type Refusal, USER_LIMIT } from './user-pages.ts'
 import { isUserEmail, isUserName } from './user-service.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
@@ -67,7 +67,6 @@ const EXPIRED: Refusal = CODE_ERRORS.expired
 const TOO_MANY: Refusal = LOGIN_ERRORS.too_many
 const INACTIVE: Refusal = { status: 403, text: 'This account cannot sign in.' }
 const CLOSED: Refusal = { status: 403, text: 'No account has your e-mail address.' }
-const FULL: Refusal = { status: 403, text: 'New accounts cannot be created at the moment.' }
 
 const disconnected = ({ name }: StoredProvider): Refusal => ({
   status: 403,
@@ -160,7 +159,7 @@ export class ProviderService {
     if (!(await identitiesStore.complete(user, identity))) return false
     if (!identity.isNew) return true
     const text = `${identity.provider} can now sign in to your account.`
-    tellSignInChanged({ audit: this.#audit, userMails }, { by, user, brand }, 'user.connect_identity', text)
+    reportSignInChange({ audit: this.#audit, userMails }, { by, user, brand }, 'user.connect_identity', text)
     return true
   }
 
@@ -204,7 +203,7 @@ export class ProviderService {
     const mayCreate = (provider.sign_up ?? workspace.signUp) === 'open'
     const name = isUserName(identity.name) ? identity.name : ''
     const connected = await identitiesStore.connect(workspace, { ...identity, name }, mayCreate)
-    if (connected === 'user_limit') return FULL
+    if (connected === 'user_limit') return USER_LIMIT
     if (connected?.how === 'disconnected') return disconnected(provider)
     const user = connected && (await users.find(connected.id))
     if (user === undefined) return CLOSED
@@ -246,7 +245,7 @@ export class ProviderService {
     if (identity === undefined) return false
     const operation = isConnected ? 'user.connect_identity' : 'user.disconnect_identity'
     const text = `${providerName(providers, identity)} can ${isConnected ? 'sign in to your account again' : 'no longer sign in to your account'}.`
-    tellSignInChanged({ audit: this.#audit, userMails }, { by, user, brand }, operation, text)
+    reportSignInChange({ audit: this.#audit, userMails }, { by, user, brand }, operation, text)
     return true
   }
 

@@ -100,7 +100,7 @@ export class SecondFactors {
     return { secret: setup.secret, link: totpLink(setup.secret, brandName, email), ticket }
   }
 
-  /** Switches the second factor on. @returns the recovery codes; undefined if the code is wrong, or it is on already */
+  /** Enables the second factor. @returns the recovery codes; undefined if the code is wrong, or the factor is enabled */
   async enable(user: UserAccount, { secret }: TotpSetup, code: string): Promise<string[] | undefined> {
     const step = totpStep(secret, normalizeCode(code))
     if (step === undefined) return undefined
@@ -113,7 +113,7 @@ export class SecondFactors {
     return row === undefined ? undefined : codes
   }
 
-  async switchOff({ id }: UserAccount): Promise<void> {
+  async disable({ id }: UserAccount): Promise<void> {
     await this.#system.rows(sql`delete from user_totp where user_id = ${id}`)
   }
 

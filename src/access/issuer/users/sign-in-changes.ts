@@ -1,14 +1,15 @@
-/** Tells of a change of the ways in which a user can sign in. */
+/** Reports changes of the ways in which a user can sign in. */
 
 import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { UserMails } from './user-mails.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
 /**
- * Records that a user can sign in otherwise than before, and mails it to the user.
- * @param text one sentence about the account, which the mail calls `it`
+ * Writes the change to the audit log, and mails it to the user.
+ * @param operation the audited operation, such as `user.add_passkey`
+ * @param text a sentence that describes the change in the mail
  */
-export function tellSignInChanged(
+export function reportSignInChange(
   { audit, userMails }: { readonly audit: IssuerAudit; readonly userMails: UserMails },
   { by, user, brand }: { by: Requester; user: UserAccount } & Pick<UserWorkspace, 'brand'>,
   operation: string,

@@ -25,6 +25,9 @@ export interface Refusal {
   readonly email?: string
 }
 
+/** The quota of users of the workspace is used up. */
+export const USER_LIMIT: Refusal = { status: 403, text: 'New accounts cannot be created at the moment.' }
+
 /** A prompt at a client for users. */
 export type UserPrompt = Prompt & { readonly workspace: UserWorkspace }
 

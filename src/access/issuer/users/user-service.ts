@@ -11,7 +11,7 @@ import type { IssuerServices } from '../issuer-services.ts'
 import type { Payer } from '../password-slots.ts'
 import { hashPassword, verifyPassword } from '../passwords.ts'
 import { USER_EMAIL_PATTERN } from './auth-settings.ts'
-import { tellSignInChanged } from './sign-in-changes.ts'
+import { reportSignInChange } from './sign-in-changes.ts'
 import type { UserLink } from './user-links.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
@@ -28,7 +28,7 @@ interface AddressForm extends Visitor {
   readonly returnTo: string
 }
 
-/** `flood`: too many mails, because of the client's address or of the workspace. `full`: the workspace takes no more users. */
+/** `rate_limited`: too many mails to this client or workspace. `user_limit`: the quota of users is used up. */
 export type MailOutcome = 'sent' | 'rate_limited' | 'user_limit' | 'sign_up_disabled'
 
 export type LinkOutcome =
@@ -168,7 +168,7 @@ export class UserService {
     const { userMails } = this.#services
     const text = `${link.name} can now sign in to your account.`
     const change = { by, user, brand: workspace.brand }
-    tellSignInChanged({ audit: this.#audit, userMails }, change, 'user.connect_identity', text)
+    reportSignInChange({ audit: this.#audit, userMails }, change, 'user.connect_identity', text)
     return { done: link, workspace }
   }
 
