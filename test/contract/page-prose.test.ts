@@ -22,10 +22,9 @@ import {
   usesArticles,
   usesCommonWords,
   violations,
+  words,
 } from '../support/prose.ts'
 import { sourceTexts } from '../support/source-texts.ts'
-
-const words = (list: string) => list.trim().split(/\s+/)
 
 /** Verbs of commands, besides those of operations. */
 const COMMAND_VERBS = words(`
@@ -105,37 +104,29 @@ const beginsWithoutPronoun: ProseRule = {
   find: (text) => /^(?:It|Its|They|Their|Them) .{0,40}/.exec(text)?.[0],
 }
 
-const UNCOMMON_FORMS = new RegExp(
-  [
-    ...[
-      '(?:not|no) (?:\\w+ ){1,3}any more',
-      '(?<!there )\\bis no (?!longer|such)[a-z]',
-      'comes twice',
-      'stands? (?:here|alone)',
-    ],
-    ...[
-      'will do\\b',
-      'is wanted',
-      'quarter of an hour',
-      'known to the language',
-      'leads? (?:nowhere|in a circle|back)',
-    ],
-    ...[
-      'no way leads',
-      '\\bbegun\\b',
-      'whatever holds',
-      'must say (?:how|when)',
-      ', please\\b',
-      'on our side',
-    ],
-  ].join('|'),
-  'i',
-)
+const UNCOMMON_FORMS = [
+  '(?:not|no) (?:\\w+ ){1,3}any more',
+  '(?<!there )\\bis no (?!longer|such)[a-z]',
+  'comes twice',
+  'stands? (?:here|alone)',
+  'will do\\b',
+  'is wanted',
+  'quarter of an hour',
+  'known to the language',
+  'leads? (?:nowhere|in a circle|back)',
+  'no way leads',
+  '\\bbegun\\b',
+  'whatever holds',
+  'must say (?:how|when)',
+  ', please\\b',
+  'on our side',
+]
+const UNCOMMON_FORM = new RegExp(UNCOMMON_FORMS.join('|'), 'i')
 
 /** Negations and actions for which English has a common form. */
 const usesCommonForms: ProseRule = {
   name: 'uses common forms of negation and time',
-  find: (text) => UNCOMMON_FORMS.exec(text)?.[0],
+  find: (text) => UNCOMMON_FORM.exec(text)?.[0],
 }
 
 const OWN_RULES = [beginsWithSubject, usesCommonForms]

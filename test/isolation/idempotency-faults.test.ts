@@ -108,6 +108,7 @@ const freshDeadLetter = async () => {
   return { failing: { functionId, runId: body.id } }
 }
 
+/** Suspends tenant and workspace, or resumes both: an operation on a suspended workspace is refused. */
 const setSuspended = async (isSuspended: boolean) => {
   const { tenantId, workspaceId } = world.workspace
   const [tenant, workspace] = [`/v1/tenants/${tenantId}`, `/v1/workspaces/${workspaceId}`]
@@ -116,14 +117,6 @@ const setSuspended = async (isSuspended: boolean) => {
   if (isSuspended) for (const path of [`${workspace}/suspend`, `${tenant}/suspend`]) await made(path, {})
   return {}
 }
-/** Whether tenant and workspace are suspended before; afterwards they are not, since the other operations need them. */
-const SUSPENDING: Readonly<Record<string, boolean>> = {
-  'tenant.suspend': false,
-  'workspace.suspend': false,
-  'tenant.resume': true,
-  'workspace.resume': true,
-}
-
 /** Refused in the state of the resources of the sweep: an account without a password, an ended execution, a version without changes. */
 const REFUSED: ReadonlySet<string> = new Set([
   ...['account.reset', 'account.confirm', 'mcp_version.approve'],
@@ -132,8 +125,12 @@ const REFUSED: ReadonlySet<string> = new Set([
   ),
 ])
 
-/** Makes what an operation can act on only once. */
+/** Brings the world into the state in which an operation succeeds, before each attempt. */
 const FRESH: Readonly<Record<string, () => Promise<Partial<World>>>> = {
+  'tenant.suspend': () => setSuspended(false),
+  'workspace.suspend': () => setSuspended(false),
+  'tenant.resume': () => setSuspended(true),
+  'workspace.resume': () => setSuspended(true),
   'api_key.rotate': freshKey,
   'mcp_server.create': async () => {
     const { operator: as, workspaceId: workspace_id } = world.workspace
@@ -229,12 +226,10 @@ const awaitQuiet = (as: Caller) =>
 
 describe.each(RUNS)('$name as $role', ({ name, role, operation: { http } }) => {
   afterAll(async () => {
-    if (SUSPENDING[name] !== undefined) await setSuspended(false)
+    if (/^(tenant|workspace)\.(suspend|resume)$/.test(name)) await setSuspended(false)
   })
   type Attempt = Awaited<ReturnType<typeof attempt>>
   const attempt = async (faults: Readonly<Record<number, Fault>>) => {
-    const isSuspended = SUSPENDING[name]
-    if (isSuspended !== undefined) await setSuspended(isSuspended)
     const target = { ...world, ...(await FRESH[name]?.()) }
     const as = await callerIn(role)
     const [key, path, body] = [unique('k'), ROWS[name]?.path(target) ?? '', ROWS[name]?.body?.(target)]

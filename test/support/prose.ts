@@ -24,7 +24,8 @@ export function violations({ find }: ProseRule, texts: readonly Text[]): string[
 /** Code and quotations are names and examples, which no rule of prose binds. */
 const proseOf = (text: string) => text.replaceAll(/`[^`]*`/g, '``').replaceAll(/"[^"]*"/g, '""')
 
-const words = (list: string) => list.trim().split(/\s+/)
+/** The words of a list, which white space separates. */
+export const words = (list: string) => list.trim().split(/\s+/)
 
 const refuse = (name: string, pattern: RegExp): ProseRule => ({
   name,
