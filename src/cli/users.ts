@@ -124,7 +124,7 @@ export function userVerbs(program: Command): void {
   addVerb(
     user,
     'reset-factors <user>',
-    'Remove the second factor of a user who has lost it, and sign the user out everywhere.',
+    'Remove the second factor and all passkeys of a user, and sign the user out everywhere.',
     resetFactors,
     [WORKSPACE],
   )

@@ -15,7 +15,7 @@ import { openCollectionsToAnon } from '../support/stack/workspace-settings.ts'
 let workspace: TestWorkspace
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  // What no declaration closes is open, so it is the declaration that refuses.
+  // The setting opens undeclared collections, so that only the declaration can refuse.
   await openCollectionsToAnon(workspace)
 })
 

@@ -26,7 +26,7 @@ beforeAll(async () => {
   platform = opened.platform
   node = await buildApp(platform, openAuthServices(config, opened.parts))
   workspace = await createTestWorkspace()
-  // What no declaration closes is open, so it is the declaration that refuses.
+  // The setting opens undeclared collections, so that only the declaration can refuse.
   await openCollectionsToAnon(workspace)
 })
 afterAll(async () => {

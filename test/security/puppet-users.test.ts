@@ -49,7 +49,7 @@ let workspace: TestWorkspace
 let app: UserApp
 let admins: Admins
 let provider: FakeIdentityProvider
-/** The admin who acts as users, and one who has nothing to do with it. */
+/** Mallory invites users and signs in as them. Carol is an admin who has done neither. */
 let mallory: Person
 let carol: Person
 
@@ -107,7 +107,7 @@ const BODIES: Readonly<Record<string, (of: UserApp, user: TestUser) => object>> 
   'service.configure': offer,
 }
 
-/** What Mallory does with the answer: she sets a password with each link in it, and tries each way to sign in as the user. */
+/** Sets a password with the link in the response, if there is one, then tries to sign in by password and by provider. @returns true if one succeeds */
 async function canSignIn(of: UserApp, email: string, { body }: Reply): Promise<boolean> {
   const own = { ...newUser(), email }
   const [link] = /https?:[^"]*token=[^"]+/.exec(JSON.stringify(body)) ?? []

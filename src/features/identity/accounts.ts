@@ -33,7 +33,7 @@ const Groups = Type.Array(Type.String({ pattern: GROUP_PATTERN }), {
 export const Account = Type.Object({
   id: Id('acct'),
   tenant_id: Type.Union([Id('ten'), Type.Null()], {
-    description: 'Tenant of the account. `null`: an operator, who has no tenant.',
+    description: 'Tenant of the account. `null`: the account of an operator, which belongs to no tenant.',
   }),
   workspace_id: Type.Union([Id('ws'), Type.Null()]),
   role: HolderRole,
@@ -213,7 +213,7 @@ export const updateAccount = adminOperation({
 
 export const inviteAccount = adminOperation({
   name: 'account.invite',
-  summary: 'Renew the invitation of a person who has not accepted it; the earlier one becomes invalid',
+  summary: 'Renew the pending invitation of an account; the earlier link becomes invalid',
   roles: ADMINS,
   input: Input({ id: Ref('account'), mail: Mail }),
   output: Invited,

@@ -69,7 +69,7 @@ grant select (tenant_id, workspace_id, issuer, user_id, created_at, disconnected
 create policy owner on tenon.user_passkeys for select to tenon_owner using (true);
 create policy owner on tenon.user_identities for select to tenon_owner using (true);
 
--- Who has set an identity provider of the workspace could sign in as each user with an identity there.
+-- The admin who configured an identity provider could sign in as each user who has an identity at this provider.
 create function tenon.record_provider_maker() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin

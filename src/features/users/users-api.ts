@@ -175,7 +175,7 @@ export const createUser = adminOperation({
 
 export const inviteUser = adminOperation({
   name: 'user.invite',
-  summary: 'Renew the invitation of a user who has not accepted it; the earlier one becomes invalid',
+  summary: 'Renew the pending invitation of a user; the earlier link becomes invalid',
   roles: ADMINS,
   input: Input({ id: Ref('user'), mail: Mail }),
   output: Invited,
@@ -282,8 +282,7 @@ export const signOutUser = adminOperation({
 
 export const resetUserFactors = adminOperation({
   name: 'user.reset_factors',
-  summary:
-    'Remove the second factor and passkeys of a user who has lost them; the user is signed out everywhere',
+  summary: 'Remove the second factor and all passkeys of a user, and sign the user out everywhere',
   roles: ADMINS,
   input: Input({ id: Ref('user') }),
   output: User,

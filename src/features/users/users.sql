@@ -98,8 +98,8 @@ create trigger ended after delete on tenon.users for each row execute function t
 create trigger signed_out after update on tenon.users for each row
   when (old.generation <> new.generation) execute function tenon.end_user();
 
--- Who was shown the link that set the password of a user could act as the user. That ends when a mailed link sets the password,
--- unless that person may have left another way to sign in: an address, a passkey or an identity.
+-- The admin who received the link that set the password of a user could act as the user. This ends when a mailed link sets the
+-- password, unless the admin could have added another way to sign in: an address, a passkey or an identity.
 create function tenon.record_user_makers() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin

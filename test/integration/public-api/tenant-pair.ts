@@ -67,9 +67,9 @@ export async function makeKey(admin: Caller, workspace: string, kind: 'anon' | '
 }
 
 interface PairOptions {
-  /** Whether they have a bucket each. */
+  /** True if each workspace has a bucket. */
   readonly stores?: boolean
-  /** Whether their anon keys read undeclared collections, and those declared without `access`. */
+  /** True if anon keys of the workspaces read undeclared collections, and collections declared without `access`. */
   readonly anonReads?: boolean
 }
 

@@ -37,7 +37,7 @@ const SECRETS = '/v1/collections/secrets/documents'
 const PLATFORM_MCP = '/v1/mcp/platform/mcp'
 
 let ours: TestWorkspace
-/** Their collections are open to anon keys, and to no user. The setting `anon.collections` opens the one that nobody declared. */
+/** Workspaces whose collections anon keys can read and users cannot. The setting `anon.collections` opens the undeclared collection. */
 let closed: Record<'declared for anon keys alone' | 'undeclared', TestWorkspace>
 let mia: Caller
 /** They have the same rights in their own workspaces, or the same workspace and other documents. */

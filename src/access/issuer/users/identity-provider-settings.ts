@@ -41,7 +41,7 @@ const COMMON = {
       Type.String({
         enum: ['invite', 'open'],
         description:
-          'Rule for a person who is not yet a user of the workspace. `open`: becomes a user; `invite`: needs an invitation. Default: the `sign_up` of the workspace.',
+          'Rule for sign-ins without a user account in the workspace. `open`: the account is created; `invite`: an invitation is required. Default: the `sign_up` of the workspace.',
       }),
     ),
   ),

@@ -154,7 +154,7 @@ If it was not you, ignore this mail. The account keeps its address.`,
   emailIsChanging(recipient: Recipient, newEmail: string): void {
     this.#send(recipient, {
       subject: `Your e-mail address for ${recipient.brandName} is about to change`,
-      text: `Someone who is signed in to your account at ${recipient.brandName} wants to change its e-mail address to ${newEmail}. The address changes when the link in a mail to the new address is used.
+      text: `A change of the e-mail address of your account at ${recipient.brandName} to ${newEmail} was requested on its account page. The address changes when the link in a mail to the new address is used.
 
 If it was not you, set a new password now: choose "Forgot your password?" on the sign-in page. A new password makes that link invalid.`,
     })
