@@ -11,7 +11,7 @@ const LONG = [
   'test/integration/tenants/suspension',
   'test/integration/triggers/schedules',
   'test/integration/import-export/hostile-bodies',
-  'test/integration/public-api/temporal-ui',
+  'test/integration/executions/temporal-ui',
   'test/integration/flows/concurrency',
   'test/integration/triggers/event-triggers',
   'test/integration/executions/expectations',
