@@ -74,7 +74,7 @@ const MUTANTS: readonly Mutant[] = [
     file: 'src/access/audit/audit.sql',
     from: "encode(prev_hash, 'hex') ||",
     to: "repeat('0', 64) ||",
-    test: 'test/integration/audit/audit-entries.test.ts',
+    test: 'test/integration/audit/audit-log.test.ts',
   },
   {
     name: 'quota: one row more than the limit is accepted',

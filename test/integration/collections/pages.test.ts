@@ -2,8 +2,17 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from '../../support/clients/rest-client.ts'
+import {
+  declareKind,
+  documents,
+  fill,
+  KINDS,
+  nullable,
+  type Row,
+  readAllPages,
+  tags,
+} from '../../support/fixtures/declared-collections.ts'
 import { createTenantPair, expectIsolated, type World } from '../../support/fixtures/tenant-pair.ts'
-import { declareKind, documents, fill, KINDS, nullable, type Row, readAllPages, tags } from '../../support/fixtures/declared-collections.ts'
 
 let world: World
 
@@ -207,6 +216,15 @@ describe('shape of a page', () => {
     })
     expect(reply.headers.get('cache-control')).toContain('no-store')
     expect(reply.headers.get('x-request-id')).toMatch(/\S/)
+  })
+
+  test('page: size not given: 50; brackets escaped in the URL: as written', async () => {
+    expect(get(await world.a.service.get(DOCUMENTS), 'page/size')).toBe(50)
+    const ask = (cursor: string) =>
+      world.a.service.get(
+        `${DOCUMENTS}?order=n.desc&page%5Bsize%5D=2${cursor && `&page%5Bafter%5D=${encodeURIComponent(cursor)}`}`,
+      )
+    expect((await readAllPages(ask, 2)).join('')).toBe('iedghcajbf')
   })
 
   test('page: next page exists: Link header too', async () => {

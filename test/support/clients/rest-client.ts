@@ -1,7 +1,6 @@
 /** A plain HTTP client for the public interface: requests, live streams, tokens. Imports no product code. */
 
 import { request } from 'node:http'
-import { connect } from 'node:net'
 import { expect, inject } from 'vitest'
 
 /** One reply, read to its end. `body` is the parsed JSON, or undefined if it was none. */
@@ -126,25 +125,6 @@ export function sendRawPath(method: string, path: string, headers: Record<string
   })
 }
 
-/** Announces `announced` bytes, sends `part` of them and breaks the connection. */
-export function abortUpload(path: string, headers: Record<string, string>, announced: number, part: string) {
-  const { hostname, port } = new URL(base)
-  const lines = Object.entries({ host: `${hostname}:${port}`, ...headers, 'content-length': announced })
-  const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')
-  return new Promise<void>((resolve) => {
-    const socket = connect(Number(port), hostname, () => {
-      socket.write(`PUT ${path} HTTP/1.1\r\n${head}\r\n${part}`, () =>
-        setTimeout(() => {
-          socket.destroy()
-          resolve()
-        }, 200),
-      )
-    })
-    // The server may close the connection first; either way the upload is interrupted.
-    socket.on('error', () => resolve())
-  })
-}
-
 /** One event of a live stream. */
 export interface Frame {
   readonly event: string
@@ -256,16 +236,16 @@ export function get(from: Reply | unknown, path: string): unknown {
 /** The text at `path`; fails and shows the reply if there is none. */
 export function str(from: Reply | unknown, path: string): string {
   const value = get(from, path)
-  const shown = isReply(from) ? `${from.status} ${from.text.slice(0, 600)}` : JSON.stringify(from)
-  if (typeof value !== 'string' || value === '') throw new Error(`no text at ${path} in: ${shown}`)
+  const excerpt = isReply(from) ? `${from.status} ${from.text.slice(0, 600)}` : JSON.stringify(from)
+  if (typeof value !== 'string' || value === '') throw new Error(`no text at ${path} in: ${excerpt}`)
   return value
 }
 
 /** The list at `path` (`data` in pages). */
 export function list(from: Reply | unknown, path = 'data'): unknown[] {
   const value = get(from, path)
-  const shown = isReply(from) ? `${from.status} ${from.text.slice(0, 600)}` : JSON.stringify(from)
-  if (!Array.isArray(value)) throw new Error(`no list at ${path} in: ${shown}`)
+  const excerpt = isReply(from) ? `${from.status} ${from.text.slice(0, 600)}` : JSON.stringify(from)
+  if (!Array.isArray(value)) throw new Error(`no list at ${path} in: ${excerpt}`)
   return value
 }
 
