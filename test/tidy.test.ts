@@ -92,6 +92,22 @@ test('tests: none bounds the time of the clock, which grows with the load of the
   expect(those.map(({ name }) => name).toSorted()).toEqual(CALENDAR)
 })
 
+test('tests: a title begins with its subject; a number of the MCP checklist stands at its end', () => {
+  const coded = /['"`]T\d+(, T\d+)*: /
+  const those = all.filter(({ name, text }) => name.startsWith('test/') && name !== TIDY && coded.test(text))
+  expect(those.map(({ name }) => name)).toEqual([])
+})
+
+test('texts: cite no document from outside the repository', async () => {
+  const cited = /interface\.md|\b(interface|decisions|data-plane|mcp) §|\bissues? \d|\bfindings? \d/i
+  const guides = (await readdir('docs', { recursive: true })).filter((name) => name.endsWith('.md'))
+  const texts = await Promise.all(
+    guides.map(async (name) => ({ name, text: await readFile(`docs/${name}`, 'utf8') })),
+  )
+  const those = [...all, ...texts].filter(({ name, text }) => name !== TIDY && cited.test(text))
+  expect(those.map(({ name }) => name)).toEqual([])
+})
+
 test('test files share a process: none replaces its modules or settings', () => {
   const banned = /\bvi\.(mock|doMock|stubGlobal|stubEnv)\(|\bprocess\.(env(\.\w+|\[[^\]]*\]) = |chdir\()/
   const those = all.filter(({ name, text }) => name.startsWith('test/') && banned.test(code(text)))

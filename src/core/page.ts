@@ -29,7 +29,7 @@ const PageInfo = {
   has_more: Type.Boolean(),
 }
 
-/** `{data, page: {size, next, has_more}}` (decisions §5). */
+/** `{data, page: {size, next, has_more}}`, the answer of every list. */
 export function PageOf<T extends TSchema>(item: T) {
   return Type.Object({ data: Type.Array(item), page: Type.Object(PageInfo) })
 }

@@ -38,7 +38,7 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import { checkUserRules } from './check-user-rules.ts'
 
-/** Features that are off by default (decisions §9). */
+/** Experimental features, each off until a workspace names it. */
 const Feature = Type.Union([Type.Literal('mcp.flow_tools'), Type.Literal('mcp.images')])
 export type Feature = Static<typeof Feature>
 

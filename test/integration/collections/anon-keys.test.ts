@@ -1,9 +1,17 @@
 /** Checks what anon keys may do with a collection: a refusal is a problem, never an empty success. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { expectProblem, expectStatus, get, list, type Reply, Stream, str } from '../../support/clients/rest-client.ts'
-import { createTenantPair, expectIsolated, type World } from '../../support/fixtures/tenant-pair.ts'
+import {
+  expectProblem,
+  expectStatus,
+  get,
+  list,
+  type Reply,
+  Stream,
+  str,
+} from '../../support/clients/rest-client.ts'
 import { declare, documents, fill, tags } from '../../support/fixtures/declared-collections.ts'
+import { createTenantPair, expectIsolated, type World } from '../../support/fixtures/tenant-pair.ts'
 
 let world: World
 

@@ -1,10 +1,17 @@
 /** Checks the filter grammar: every operator, in both stores and in an undeclared collection. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { stopwatch } from '../../support/stopwatch.ts'
 import { expectProblem, get, type Reply } from '../../support/clients/rest-client.ts'
+import {
+  declareKind,
+  documents,
+  fill,
+  KINDS,
+  nullable,
+  tags,
+} from '../../support/fixtures/declared-collections.ts'
 import { createTenantPair, expectIsolated, type World } from '../../support/fixtures/tenant-pair.ts'
-import { declareKind, documents, fill, KINDS, nullable, tags } from '../../support/fixtures/declared-collections.ts'
+import { stopwatch } from '../../support/stopwatch.ts'
 
 let world: World
 

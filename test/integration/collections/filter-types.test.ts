@@ -2,8 +2,8 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, get, type Reply } from '../../support/clients/rest-client.ts'
-import { createTenantPair, expectIsolated, type World } from '../../support/fixtures/tenant-pair.ts'
 import { declare, documents, fill, type Row, tags } from '../../support/fixtures/declared-collections.ts'
+import { createTenantPair, expectIsolated, type World } from '../../support/fixtures/tenant-pair.ts'
 
 let world: World
 

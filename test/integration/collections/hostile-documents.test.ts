@@ -2,8 +2,13 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { expectProblem, expectStatus, get, list, type Reply, str } from '../../support/clients/rest-client.ts'
-import { createTenantPair, expectIsolated, expectUnaffected, type World } from '../../support/fixtures/tenant-pair.ts'
 import { declareKind, documents, KINDS, type Row } from '../../support/fixtures/declared-collections.ts'
+import {
+  createTenantPair,
+  expectIsolated,
+  expectUnaffected,
+  type World,
+} from '../../support/fixtures/tenant-pair.ts'
 
 let world: World
 

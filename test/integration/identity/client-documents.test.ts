@@ -264,7 +264,7 @@ describe('document', () => {
     ],
   }
 
-  test('T19: faulty, large, slow or redirected document: refused with the reason, and not read again at once', async () => {
+  test('faulty, large, slow or redirected document: refused with the reason, and not read again at once (T19)', async () => {
     const elapsedMs = stopwatch()
     const found = await Promise.all(
       Object.entries(faulty).map(async ([what, [more, reason]]) => {
@@ -281,7 +281,7 @@ describe('document', () => {
     expect(unknown).toEqual([])
   })
 
-  test('T19: private, link-local or unlisted address, or no https: no request is sent', async () => {
+  test('private, link-local or unlisted address, or no https: no request is sent (T19)', async () => {
     const { port } = new URL(host.origin)
     const ids = [
       `${unlisted.origin}/client.json`,

@@ -37,7 +37,7 @@ const opened = async (more: Record<string, string> = {}) => {
 }
 
 describe('page', () => {
-  test('T20: page: any: restrictive headers, escaped values', async () => {
+  test('page: any: restrictive headers, escaped values (T20)', async () => {
     const { page, browser } = await opened()
     const policy = page.headers.get('content-security-policy') ?? ''
     expect(policy.split('; ')).toEqual([
@@ -62,7 +62,7 @@ describe('page', () => {
     }
   })
 
-  test('T20: page: form from another browser or site: refused', async () => {
+  test('page: form from another browser or site: refused (T20)', async () => {
     const { browser, page } = await opened()
     const { tenant, email, password } = person
     const fields = { action: 'login', tenant, email, password }
