@@ -21,14 +21,14 @@ const WAITS = '  - a: { wait: PT1H }'
 const BY_KEY = { more: "concurrency: { limit: 1, key: '${ .k }' }\n" }
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let flow: string
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
-  flow = await runs.publish(WAITS, BY_KEY)
-  const holder = await runs.start(flow, { input: { k: 'long' } })
-  await runs.shown(holder, 'waiting')
+  executions = new Executions(workspace)
+  flow = await executions.publish(WAITS, BY_KEY)
+  const holder = await executions.start(flow, { input: { k: 'long' } })
+  await executions.untilStatus(holder, 'waiting')
   await fill(holder, queuedExecutionsMax)
 }, 60_000)
 
@@ -118,10 +118,10 @@ test('queue that lost its slot, behind more queues than one look takes: goes on'
   const keys = [...Array.from({ length: queuesSeenMax + 2 }, (_, n) => `a${n}`), 'z']
   const startAll = () => Promise.all(keys.map((k) => theirs.start(name, { input: { k } })))
   const [holders, queued] = [await startAll(), await startAll()]
-  await Promise.all(holders.map((id) => theirs.shown(id, 'waiting')))
+  await Promise.all(holders.map((id) => theirs.untilStatus(id, 'waiting')))
   // As if the process had crashed before it passed the slot on.
   await asSuperuser('delete from tenon.concurrency_slots where execution_id = $1', [holders.at(-1)])
-  await theirs.shown(queued.at(-1) ?? '', 'waiting')
+  await theirs.untilStatus(queued.at(-1) ?? '', 'waiting')
   const rows = await asSuperuser(
     "select from tenon.concurrency_slots where execution_id = any($1) and state = 'queued'",
     [queued],
@@ -133,7 +133,7 @@ test('thousands of executions of one workspace are due for a check: one of anoth
   const other = await createTestWorkspace()
   const theirs = new Executions(other)
   const id = await theirs.start(await theirs.publish(WAITS))
-  await theirs.shown(id, 'waiting')
+  await theirs.untilStatus(id, 'waiting')
   await asSuperuser(
     "update tenon.executions set due_at = now() - interval '1 hour' where workspace_id = $1",
     [workspace.workspaceId],
@@ -143,7 +143,7 @@ test('thousands of executions of one workspace are due for a check: one of anoth
     "update tenon.executions set due_at = now(), workflow_id = workflow_id || 'x' where id = $1",
     [id],
   )
-  expect((await theirs.shown(id, 'faulted')).error.detail).toContain('does not exist')
+  expect((await theirs.untilStatus(id, 'faulted')).error.detail).toContain('does not exist')
   const due = await asSuperuser('select from tenon.executions where workspace_id = $1 and due_at < now()', [
     workspace.workspaceId,
   ])

@@ -25,36 +25,36 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
   let browser: Browser
   let page: Page
   let workspace: TestWorkspace
-  let runs: Executions
+  let executions: Executions
   let done: Shown
   let waits: Shown
   let fails: Shown
 
   const start = async (name: string, tasks: string) =>
-    runs.start(await runs.publish(tasks, { name }), { input: { x: CANARY } })
+    executions.start(await executions.publish(tasks, { name }), { input: { x: CANARY } })
 
   beforeAll(async () => {
     workspace = await createTestWorkspace()
-    runs = new Executions(workspace)
+    executions = new Executions(workspace)
     const heard = 'listen: { to: { one: { with: { type: paid } } } }'
     const get = `call: http, with: { method: get, endpoint: 'http://127.0.0.1:${closedPort}/rates' }`
     const note =
       "call: collection.create, with: { name: notes, document: { x: '${ .x }' } }, metadata: { tenon: { local: false } }"
-    done = await runs.ended(
+    done = await executions.ended(
       await start(
         'greet',
         `  - note: { ${note} }
   - '${REMOTE_IMAGE}': { ${note} }`,
       ),
     )
-    waits = await runs.shown(
+    waits = await executions.untilStatus(
       await start(
         'pay',
         `  - both: { fork: { branches: [{ money: { ${heard} } }, { '${REMOTE_IMAGE}': { ${heard} } }] } }`,
       ),
       'waiting',
     )
-    fails = await runs.ended(await start('fetch', `  - rates: { ${get} }`))
+    fails = await executions.ended(await start('fetch', `  - rates: { ${get} }`))
     browser = await launchChromium()
     page = await browser.newPage({ viewport: { width: 1_600, height: 1_100 }, reducedMotion: 'reduce' })
   }, 120_000)

@@ -67,18 +67,18 @@ test('crash after the transaction: removed schedules are deleted, new ones creat
 test('concurrent synchronisations: Temporal ends as the rows say', async () => {
   const name = unique('race')
   await publishScheduled(workspace, name, '{ cron: 0 1 1 1 * }')
-  const shown = await onlyScheduleOf(workspace, name)
+  const schedule = await onlyScheduleOf(workspace, name)
   const scope = scopeOf(platform, workspace)
-  const before = [{ id: shown.id, kind: 'schedule' as const }]
+  const before = [{ id: schedule.id, kind: 'schedule' as const }]
   await Promise.all(
     Array.from({ length: 4 }, async (_, n) => {
-      await scope.batch(sql`update flow_triggers set note = ${`n${n}`} where id = ${shown.id}`)
-      await syncTriggers(scope, { flow_id: shown.flow_id, before })
+      await scope.batch(sql`update flow_triggers set note = ${`n${n}`} where id = ${schedule.id}`)
+      await syncTriggers(scope, { flow_id: schedule.flow_id, before })
     }),
   )
   const { note } = (await onlyScheduleOf(workspace, name)) as unknown as { note: string }
   await withTemporal(async (client) => {
-    const { state } = await client.schedule.getHandle(scheduleId(workspace, shown)).describe()
+    const { state } = await client.schedule.getHandle(scheduleId(workspace, schedule)).describe()
     expect(state.note).toBe(note)
   })
 })
@@ -86,8 +86,8 @@ test('concurrent synchronisations: Temporal ends as the rows say', async () => {
 test("synchronisation naming another workspace's schedule: leaves it unchanged", async () => {
   const name = unique('theirs')
   await publishScheduled(workspace, name, '{ cron: 0 1 1 1 * }')
-  const shown = await onlyScheduleOf(workspace, name)
+  const schedule = await onlyScheduleOf(workspace, name)
   const other = scopeOf(platform, await createTestWorkspace())
-  await syncTriggers(other, { flow_id: shown.flow_id, before: [{ id: shown.id, kind: 'schedule' }] })
-  expect(await isScheduled(workspace, shown)).toBe(true)
+  await syncTriggers(other, { flow_id: schedule.flow_id, before: [{ id: schedule.id, kind: 'schedule' }] })
+  expect(await isScheduled(workspace, schedule)).toBe(true)
 })

@@ -179,11 +179,11 @@ async function expectClosedToOthers(table: string): Promise<void> {
         `update ${table} set c1 = 2 returning id`,
         `delete from ${table} returning id`,
       ])
-        expect(await shown(role, ref, text), `${role} ${ref} ${text}`).toEqual([])
+        expect(await visibleTo(role, ref, text), `${role} ${ref} ${text}`).toEqual([])
 }
 
 /** The rows that a statement shows; none if it fails. */
-const shown = (role: string, ref: readonly string[], text: string) =>
+const visibleTo = (role: string, ref: readonly string[], text: string) =>
   sqlAsRole(role, ref, text).catch(() => [])
 
 /** Expressions that read other tables, or fail for some documents; each shows at most documents of the own workspace. */
@@ -208,7 +208,7 @@ test('condition that reads other tables, or fails – shows nothing of another w
     )
     if (!isCreated) continue
     await expectClosedToOthers(table)
-    const own = (text: string) => shown('tenon_user', refOf(ours), text)
+    const own = (text: string) => visibleTo('tenon_user', refOf(ours), text)
     for (const text of [
       `select tenant_id, workspace_id from ${table}`,
       // After the condition has been evaluated, other statements of the transaction reach nothing more.

@@ -15,8 +15,8 @@ test('slots: one network has as many under way as it may: refused at once, anoth
       order.push(realm)
       hashes.push(release)
     })
-  const asked: Promise<void>[] = []
-  for (let n = 0; n < LIMITS.passwordsPendingMax; n++) asked.push(ask('n', 'a'))
+  const waiting: Promise<void>[] = []
+  for (let n = 0; n < LIMITS.passwordsPendingMax; n++) waiting.push(ask('n', 'a'))
   await expect(ask('n', 'a')).rejects.toMatchObject({ code: 'rate_limited' })
   const other = ask('n', 'b')
   await settled()
@@ -24,7 +24,7 @@ test('slots: one network has as many under way as it may: refused at once, anoth
     hashes[n]?.()
     await settled()
   }
-  await Promise.all([...asked, other])
+  await Promise.all([...waiting, other])
   expect(order.indexOf('b')).toBeLessThanOrEqual(2)
   expect(order).toHaveLength(LIMITS.passwordsPendingMax + 1)
 })

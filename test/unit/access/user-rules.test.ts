@@ -160,8 +160,8 @@ describe('generated rules', () => {
       .map((texts) => texts.join(''))
     const isValue = (text: string) => text !== '' && !/[/\\]/.test(text) && !/^\.\.?$/.test(text)
     fc.assert(
-      fc.property(fc.array(parts, { maxLength: 3 }), claims, id, key, (rules, given, name, text) => {
-        const of = user({ id: name, claims: given })
+      fc.property(fc.array(parts, { maxLength: 3 }), claims, id, key, (rules, ownClaims, name, text) => {
+        const of = user({ id: name, claims: ownClaims })
         const expected = rules.some((rule) =>
           written(rule, of, isValue, '/').some((prefix) => text.startsWith(`${prefix}/`)),
         )
@@ -180,10 +180,10 @@ describe('generated rules', () => {
         ? ['b', 'a', 'zz', 'a.b.ab.a'].map((end) => pattern.replace('*', end))
         : [pattern]
     const rule = fc.record({ parts, isOpen: fc.boolean() })
-    const asked = fc.record({ topic, isOpen: fc.boolean() })
+    const requests = fc.record({ topic, isOpen: fc.boolean() })
     fc.assert(
-      fc.property(fc.array(rule, { maxLength: 3 }), claims, id, asked, (rules, given, name, ask) => {
-        const of = user({ id: name, claims: given })
+      fc.property(fc.array(rule, { maxLength: 3 }), claims, id, requests, (rules, ownClaims, name, ask) => {
+        const of = user({ id: name, claims: ownClaims })
         const pattern = `${ask.topic.join('.')}${ask.isOpen ? '.*' : ''}`
         const expected = rules.some(({ parts: texts, isOpen }) =>
           written(texts, of, isValue, '.').some((base) =>
