@@ -43,6 +43,7 @@ beforeAll(async () => {
   carol = await person(addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: place.tenant_id }))
 })
 
+const approve = (run: string, as: Caller) => executions.send(run, 'approve', { approved: true }, as)
 const person: Admins['person'] = (...args) => admins.person(...args)
 const admin: Admins['made'] = (...args) => admins.made(...args)
 const machine = (as: Caller) => admins.machine(as)
@@ -277,7 +278,7 @@ const WAYS: Readonly<Record<string, Way>> = {
 
 /** Every route by which somebody could end the wait of the approval `apr` in a run. */
 const ROUTES = [
-  (id: string, as: Caller) => executions.send(id, 'approve', { approved: true }, as),
+  approve,
   (_id: string, as: Caller, apr: string) =>
     call('POST', `/v1/approvals/${apr}/decide`, { as, body: { approved: true } }),
   (_id: string, as: Caller, apr: string) =>
@@ -300,10 +301,8 @@ const board = (title: string, approvers: string) =>
 async function ask(as: Caller, approvers = APPROVERS): Promise<Asked> {
   const title = unique('Pay')
   const flow = await executions.publish(board(title, approvers))
-  const run =
-    'apikey' in as
-      ? (await post(as, `/v1/flows/${flow}/executions`)).id
-      : await executions.start(flow, {}, as)
+  const byKey = async () => (await post(as, `/v1/flows/${flow}/executions`)).id
+  const run = await ('apikey' in as ? byKey() : executions.start(flow, {}, as))
   return approvalRequested(run, title)
 }
 
@@ -351,7 +350,7 @@ describe('four eyes', () => {
       ) ?? [],
     ).not.toContain(apr)
     // Somebody who has nothing to do with it decides, which is on record with who made the account.
-    expect((await executions.send(run, 'approve', { approved: true }, carol.as)).status).toBe(200)
+    expect((await approve(run, carol.as)).status).toBe(200)
     const { output } = await executions.ended(run)
     expect(output.decisions).toMatchObject([{ by: carol.id, created_by: 'tenon-operator' }])
   })
@@ -363,13 +362,12 @@ describe('four eyes', () => {
       'tenant_admin',
     )
     const { run } = await ask(mallory.as)
-    const approve = () => executions.send(run, 'approve', { approved: true }, own.as)
     for (const by of [mallory, puppet]) {
       await post(by.as, `/v1/accounts/${own.id}/confirm`)
-      expect((await approve()).status).toBe(409)
+      expect((await approve(run, own.as)).status).toBe(409)
     }
     await post(carol.as, `/v1/accounts/${own.id}/confirm`)
-    expect((await approve()).status).toBe(200)
+    expect((await approve(run, own.as)).status).toBe(200)
     await executions.ended(run)
   })
 
@@ -377,13 +375,8 @@ describe('four eyes', () => {
     const flow = await executions.publish(`  - board: { approve: { approvers: ${APPROVERS}, quorum: 2 } }`)
     const run = await executions.start(flow, {}, mallory.as)
     await executions.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
-    expect((await executions.send(run, 'approve', { approved: true }, carol.as)).status).toBe(200)
-    const again = await executions.send(
-      run,
-      'approve',
-      { approved: true },
-      await tokenFor(await machine(carol.as)),
-    )
+    expect((await approve(run, carol.as)).status).toBe(200)
+    const again = await approve(run, await tokenFor(await machine(carol.as)))
     expect([again.status, again.body.detail]).toEqual([409, expect.stringContaining('has decided already')])
     await executions.send(run, 'cancel')
   })
@@ -399,8 +392,7 @@ describe('four eyes', () => {
         const run = await executions.start(flow, {}, mallory.as)
         await executions.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
         const replies = []
-        for (const { as } of people)
-          replies.push(await executions.send(run, 'approve', { approved: true }, as))
+        for (const { as } of people) replies.push(await approve(run, as))
         await executions.send(run, 'cancel')
         return replies.map(({ status, body }) => [status, body.detail])
       }
@@ -424,7 +416,7 @@ describe('four eyes', () => {
     await setPassword((await mailTo(email, 'Set the password')).link)
     const own = await person(Promise.resolve({ id, email }), 'workspace_admin')
     const { run } = await ask(own.as)
-    expect((await executions.send(run, 'approve', { approved: true }, mallory.as)).status).toBe(200)
+    expect((await approve(run, mallory.as)).status).toBe(200)
     await executions.ended(run)
   })
 
@@ -432,19 +424,13 @@ describe('four eyes', () => {
     const flow = await executions.publish(`  - board: { approve: { approvers: ${APPROVERS} } }`)
     const run = await executions.start(flow, {}, workspace.operator)
     await executions.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
+    const patch = { context: { sum: 1 } }
     await ok(executions.send(run, 'pause'))
     expect(
-      (
-        await executions.send(
-          run,
-          'patch-data',
-          { context: { sum: 1 } },
-          await tokenFor(await machine(mallory.as)),
-        )
-      ).status,
+      (await executions.send(run, 'patch-data', patch, await tokenFor(await machine(mallory.as)))).status,
     ).toBe(200)
     await ok(executions.send(run, 'resume'))
-    const refused = await executions.send(run, 'approve', { approved: true }, mallory.as)
+    const refused = await approve(run, mallory.as)
     expect([refused.status, refused.body.code]).toEqual([409, 'state_conflict'])
     await executions.send(run, 'cancel')
   })
@@ -483,7 +469,7 @@ describe('address of an approver', () => {
     expect((await read()).email_verified_at).not.toBeNull()
     const { run } = await ask(mallory.as, `['${email}']`)
     const as = await tokenOf({ sub: invited.id, roles: ['workspace_admin'], ...place })
-    expect((await executions.send(run, 'approve', { approved: true }, as)).status).toBe(200)
+    expect((await approve(run, as)).status).toBe(200)
     await executions.ended(run)
     await post(mallory.as, `/v1/accounts/${invited.id}/reset`)
     expect((await read()).email_verified_at).toBeNull()
@@ -497,8 +483,8 @@ describe('address of an approver', () => {
     await mailTo(carol.email, title)
     expect(await mailsTo(own.email, title)).toEqual([])
     await post(carol.as, `/v1/accounts/${next.id}/confirm`)
-    expect((await executions.send(run, 'approve', { approved: true }, next.as)).status).toBe(409)
-    await ok(executions.send(run, 'approve', { approved: true }, carol.as))
+    expect((await approve(run, next.as)).status).toBe(409)
+    await ok(approve(run, carol.as))
     await executions.ended(run)
   })
 
@@ -507,7 +493,7 @@ describe('address of an approver', () => {
     const { run, title } = await ask(own.as, `['${own.email}', '${carol.id}']`)
     await mailTo(carol.email, title)
     expect(await mailsTo(own.email, title)).toEqual([])
-    await ok(executions.send(run, 'approve', { approved: true }, carol.as))
+    await ok(approve(run, carol.as))
     await executions.ended(run)
   })
 })
