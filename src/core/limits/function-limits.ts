@@ -68,12 +68,11 @@ export const FUNCTION_LIMITS = {
   functionRedrivesSeenMax: 500,
   /** Queued runs of a function that one process starts at once, before the reconciler starts others. */
   runStartsAtOnce: 20,
-  /** How long runs are kept by default; expired ones that one statement removes, and how long it goes on in one workspace. */
+  /** How long runs are kept by default; expired ones that one statement removes. */
   functionRetention: {
     runs: '7d',
     deadLetters: '30d',
     batchMax: 200,
-    servedMs: 2_500,
   },
   /** Of a process in all its calls: ends it if the worker cannot. Above the longest timeout, since several threads add up. */
   functionCpuSecondsMax: 1_800,

@@ -10,6 +10,7 @@ import { cancelApprovals } from '../approvals/approval-record.ts'
 import { deleteSubscriptions } from '../subscriptions/subscriptions.ts'
 import { EXECUTION } from './concurrency.ts'
 import { confirmEnd } from './record.ts'
+import { removeExpired } from './retention.ts'
 import { startOrNotify } from './start-workflow.ts'
 
 /** A schedule starts it, perhaps late: a row that has ended would not keep it from that. */
@@ -39,6 +40,7 @@ export const EXECUTIONS: RunKind = {
   isSuspended: sql`(r.suspended or r.paused)`,
   recheckSeconds: LIMITS.reconciler.recheckSeconds,
   start: startOrNotify,
+  removeExpired,
   end: endExecution,
 }
 

@@ -5,6 +5,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { RunEnd, RunKind } from '../../runs/run-kind.ts'
 import { FUNCTION_RUN, failRun } from './record-run.ts'
+import { removeExpired } from './retention.ts'
 import { startRecorded } from './start-recorded.ts'
 
 const { runSeconds } = LIMITS.reconciler
@@ -26,6 +27,7 @@ export const FUNCTION_RUNS: RunKind = {
   isSuspended: sql`false`,
   recheckSeconds: runSeconds,
   start: startRecorded,
+  removeExpired,
   end: endRun,
 }
 
