@@ -1,4 +1,4 @@
-/** A plain HTTP client for the public interface: requests, live streams, tokens. Imports no product code. */
+/** A plain HTTP client for the public interface: requests and live streams. Imports no product code. */
 
 import { request } from 'node:http'
 import { expect, inject } from 'vitest'
@@ -47,7 +47,7 @@ export class Caller {
   readonly headers: Readonly<Record<string, string>>
   readonly transcript: Transcript
 
-  constructor(headers: Record<string, string>, transcript = new Transcript()) {
+  constructor(headers: Readonly<Record<string, string>>, transcript = new Transcript()) {
     this.headers = headers
     this.transcript = transcript
   }
@@ -203,25 +203,6 @@ function parsed(text: string): unknown {
   } catch {
     return text
   }
-}
-
-/** An access token of the embedded issuer, by client credentials. */
-export async function token(extra: Record<string, string> = {}): Promise<string> {
-  const reply = await tokenReply(extra)
-  expect(reply, reply.text).toMatchObject({ status: 200 })
-  return str(reply, 'access_token')
-}
-
-export function tokenReply(extra: Record<string, string> = {}): Promise<Reply> {
-  const { clientId, clientSecret } = inject('tenon')
-  const basic = [clientId, clientSecret].map(encodeURIComponent).join(':')
-  return send('POST', '/auth/token', {
-    raw: new URLSearchParams({ grant_type: 'client_credentials', ...extra }).toString(),
-    headers: {
-      'content-type': 'application/x-www-form-urlencoded',
-      authorization: `Basic ${Buffer.from(basic).toString('base64')}`,
-    },
-  })
 }
 
 /** The value at `path`, segments separated by a slash, in the reply's body or in a value. */
