@@ -1,7 +1,7 @@
 /** Watches executions: one query for all that are watched in this process, on each notification and at intervals. */
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { internalsOf } from '../../../access/internals.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -17,14 +17,16 @@ declare module '../../../access/internals.ts' {
   }
 }
 
+const watcherOf = privilege('flows.watcher')
+
 /** Watches an execution of the workspace until it is stopped. */
 export function subscribeExecution(scope: WorkspaceScope, executionId: string) {
-  return internalsOf(scope).services.executionWatcher.watch(scope.ref, executionId)
+  return watcherOf(scope).watch(scope.ref, executionId)
 }
 
 /** Call after a write to the record of an execution of the workspace. */
 export function notifyExecutionChanged(scope: WorkspaceScope, executionId: string, hasEnded: boolean): void {
-  internalsOf(scope).services.executionWatcher.notify(scope.ref, executionId, hasEnded)
+  watcherOf(scope).notify(scope.ref, executionId, hasEnded)
 }
 
 /** The state of an execution that watchers see. */

@@ -1,7 +1,7 @@
 /** Tells all processes that a run of a function has changed: its record or its lines, or that it is next for a slot. */
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { internalsOf } from '../../../access/internals.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Notifier } from '../../../infra/valkey/notifier.ts'
@@ -12,14 +12,16 @@ declare module '../../../access/internals.ts' {
   }
 }
 
+const changesOf = privilege('functions.changes')
+
 /** Call after a write to a run of the workspace. Does not wait and never throws. */
 export function notifyRunChanged(scope: WorkspaceScope, runId: string): void {
-  internalsOf(scope).services.runChanges.notify(keyOf(scope, runId))
+  changesOf(scope).notify(keyOf(scope, runId))
 }
 
 /** Watches a run of the workspace until it is stopped. */
 export function watchRun(scope: WorkspaceScope, runId: string): RunWatch {
-  return internalsOf(scope).services.runChanges.watch(keyOf(scope, runId))
+  return changesOf(scope).watch(keyOf(scope, runId))
 }
 
 const keyOf = ({ ref }: WorkspaceScope, runId: string) => `${ref.tenantId}:${ref.workspaceId}:${runId}`

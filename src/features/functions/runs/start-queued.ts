@@ -1,6 +1,6 @@
 /** Starts asynchronous runs by their records: those that get a slot, and those whose start was lost. */
 
-import { openRunScope } from '../../../access/access.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
@@ -39,6 +39,8 @@ export function wakeQueue(scope: WorkspaceScope, functionId: string): void {
   )
 }
 
+const openRuns = privilege('functions.queue')
+
 interface Configured {
   readonly id: string
   readonly tenant_id: string
@@ -53,7 +55,7 @@ export function wakeQueueAfterChange(
 ): void {
   if (concurrency === undefined) return
   const ref = { tenantId: tenant_id as TenantId, workspaceId: workspace_id as WorkspaceId }
-  wakeQueue(openRunScope(scope, ref), id)
+  wakeQueue(openRuns(scope, ref), id)
 }
 
 interface RecordedRow extends Invocable {
