@@ -1,4 +1,4 @@
-/** What the kernel of runs knows of a kind of durable work: where its records are, and what starts and ends one. */
+/** A kind of durable work as the kernel of runs sees it: where its records are, and what starts and ends one. */
 
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
