@@ -334,12 +334,14 @@ const setTriggerPaused = (paused: boolean) =>
     http: { method: 'POST', path: `${FLOWS}/triggers/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
     run: async (scope, { id }) => {
       // Schedules are paused in Temporal.
-      await scope.batch(sql`update flow_triggers set paused = ${paused}, updated_at = now(),
+      const update = sql`update flow_triggers set paused = ${paused}, updated_at = now(),
           resumed_at = case when ${paused}::boolean then resumed_at else now() end
-        where id = ${id} and kind <> 'schedule' and paused <> ${paused}`)
+        where id = ${id} and kind <> 'schedule' and paused <> ${paused}`
       const record = sql`${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`
-      const row = await findRow<TriggerRow>(scope, 'webhook or event trigger', record)
-      return toTriggerRecord(scope, row)
+      return effectOnce(scope, async (inside) => {
+        await inside.batch(update)
+        return toTriggerRecord(inside, await findRow<TriggerRow>(inside, 'webhook or event trigger', record))
+      })
     },
   })
 
