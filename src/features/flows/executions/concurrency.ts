@@ -85,14 +85,25 @@ export const queuePosition = (id: string): Sql => sql`
   from concurrency_slots a where a.execution_id = ${id} and a.state in ('queued', 'requeued')`
 
 /**
- * Cancels a queued execution, and records the request for any other.
+ * Cancels a queued execution, and records the request for any other. A repetition of the request sees that it has been here:
+ * {@link hasRequestedCancel}.
  * @returns false if it was not queued; if its workflow does not exist yet, the reconciler ends the execution or cancels its
  *   workflow
  */
 export async function cancelQueued(scope: WorkspaceScope, id: string): Promise<boolean> {
-  const row = await scope.row<{ cancelled: boolean }>(sql`select tenon.cancel_queued(${id}) as cancelled`)
-  return row?.cancelled === true
+  const [[row] = []] = await scope.batch(
+    sql`select tenon.cancel_queued(${id}) as cancelled`,
+    ...(scope.completion === undefined ? [] : [scope.completion.keepPart(CANCEL, true)]),
+  )
+  return row?.['cancelled'] === true
 }
+
+/** The part of a request to cancel that is kept. */
+const CANCEL = 0
+
+/** True if an earlier attempt of this request has cancelled the execution. */
+export const hasRequestedCancel = ({ completion }: WorkspaceScope): boolean =>
+  completion?.parts[CANCEL] !== undefined
 
 /** Releases the slot while the execution waits (`holdWhileWaiting: false`), and promotes the next. Idempotent by `generation`. */
 export async function yieldSlot(
