@@ -5,16 +5,16 @@ import type { Access } from '../../access/access.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Ending, ExecutionUpdate } from '../../core/execution.ts'
 import { randomIds, uuidOf } from '../../core/ids.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { refOf } from '../../core/tenant.ts'
 import { confirmEnd, recordEnding } from '../../features/flows/executions/record.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import type { Log } from '../../infra/log.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import type { Records } from '../contract.ts'
 import { workspaceOf } from '../tenant-interceptor.ts'
 
-const { holdMs, patienceMs } = LIMITS.recordRetry
+const { taskMs: holdMs, backgroundMs: patienceMs } = FLOW_LIMITS.recordRetry
 
 /** Resolves with the status with which a workflow run has ended in Temporal; undefined if it continues as new, or was ended from outside. */
 export type AwaitClose = (workflowId: string, runId: string) => Promise<Ending['status'] | undefined>

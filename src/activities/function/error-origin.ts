@@ -1,14 +1,14 @@
 /** Maps the position of an error of a function's code to the developer's files, by the source maps of its version. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput } from '../../core/work.ts'
 import { findMaps } from '../../features/functions/functions.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { atPosition, positionIn } from '../../features/functions/source-map.ts'
 import { inThread } from '../../features/threads/run-in-thread.ts'
 
-const { cpuMs, waitMs } = LIMITS.functionSourceMap
+const { cpuMs, waitMs } = FUNCTION_LIMITS.sourceMap
 
 /**
  * @returns the error with `line`, `column` and `file` of the original; the same error if it has no position, or none is

@@ -6,12 +6,12 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { originOf, sendHttp } from '../../access/scope-services.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import type { ByteReply } from '../../core/bytes.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { FunctionEgress } from '../../features/functions/egress.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { currentCaller } from '../../features/functions/runs/current-rights.ts'
 import type { RuntimeConfig } from '../../features/functions/runtime-config.ts'
 import type {
@@ -79,7 +79,7 @@ export class PlatformHost implements InvocationHost {
     this.#egress = new FunctionEgress(config.egress)
     this.#signal = AbortSignal.any([services.signal, this.#ended.signal])
     // The time of the code itself, and some to wait for a process.
-    this.#untilMs = performance.now() + run.timeout_ms + LIMITS.functionQueueMs
+    this.#untilMs = performance.now() + run.timeout_ms + FUNCTION_LIMITS.queueMs
   }
 
   /** Ends what the code has begun, and records its reads. */

@@ -1,9 +1,9 @@
 /** Makes one attempt of a run of a function: claims it, runs the code in the sandbox, and records its end. */
 
 import { cancellationSignal } from '@temporalio/activity'
+import { ACCESS_LIMITS } from '../../access/limits.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
@@ -176,7 +176,7 @@ async function whileActive<T>(
   const timer = setInterval(() => {
     // Other errors, such as an unavailable database, do not abort the work.
     check().catch((error: unknown) => error instanceof Suspended && stop(error))
-  }, LIMITS.feedCheckMs)
+  }, ACCESS_LIMITS.streamCheckMs)
   try {
     return await work(abort.signal, stop)
   } catch (error) {

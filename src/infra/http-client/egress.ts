@@ -15,8 +15,8 @@ import { isIP, type LookupFunction } from 'node:net'
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { TimedOut, transportProblem } from './transport-problem.ts'
 
 export interface Outbound {
@@ -73,7 +73,10 @@ const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 export const isSafe = (method: string): boolean => SAFE.has(method)
 
 const ANONYMOUS: Sender = { allowed: [] }
-const FLOW_BOUNDS: Bounds = { timeoutMs: LIMITS.httpCallTimeoutMs, bytesMax: LIMITS.httpCallBytesMax }
+const FLOW_BOUNDS: Bounds = {
+  timeoutMs: INFRA_LIMITS.httpCallTimeoutMs,
+  bytesMax: INFRA_LIMITS.httpCallBytesMax,
+}
 
 /** All addresses of a name. */
 type Find = (hostname: string, options: LookupAllOptions) => Promise<LookupAddress[]>
@@ -279,7 +282,7 @@ async function readBody(
 /** Leaves a server a moment to end its response, after which the connection can be reused. */
 function discardRest(response: IncomingMessage): void {
   if (response.readableEnded) return
-  const late = setTimeout(() => response.destroy(), LIMITS.keptConnections.discardMs)
+  const late = setTimeout(() => response.destroy(), INFRA_LIMITS.keptConnections.discardMs)
   response.on('error', () => {}).once('close', () => clearTimeout(late))
   response.resume()
 }
@@ -338,7 +341,7 @@ export class PublicAddresses {
   }
 }
 
-const { idleMs, perServer, ownersMax } = LIMITS.keptConnections
+const { idleMs, perServerMax: perServer, workspacesMax: ownersMax } = INFRA_LIMITS.keptConnections
 
 /** Keep-alive connections to other servers. */
 function agentFor(protocol: string): Agent {

@@ -2,12 +2,12 @@
 /** Queues of concurrency slots: how many executions may queue, and that long or many queues of one tenant do not delay others. */
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
 import {
   concurrencyQueues,
   unstartedSlots,
 } from '../../../src/features/flows/executions/concurrency-queues.ts'
 import { openExecutions } from '../../../src/features/flows/executions/open-executions.ts'
+import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
 import { Database, type StatementExecutor } from '../../../src/infra/postgres/database.ts'
 import { type Sql, sql } from '../../../src/infra/postgres/sql.ts'
 import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
@@ -15,8 +15,8 @@ import { SystemScope } from '../../../src/infra/postgres/system-scope.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-const { queuedExecutionsMax } = LIMITS
-const { queuesSeenMax } = LIMITS.reconciler
+const { queuedExecutionsMax } = FLOW_LIMITS
+const { queuesSeenMax } = FLOW_LIMITS.reconciler
 const WAITS = '  - a: { wait: PT1H }'
 const BY_KEY = { more: "concurrency: { limit: 1, key: '${ .k }' }\n" }
 

@@ -4,7 +4,6 @@ import Type from 'typebox'
 import { type Voting, verdictOf } from '../../../../flows-dsl/tasks/approvers.ts'
 import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -12,6 +11,7 @@ import { findRow, listPage, previewOperation } from '../../operation-helpers.ts'
 import { FLOWS, Ws } from '../definitions.ts'
 import { decideStep } from '../executions/commands.ts'
 import { subscribeExecution } from '../executions/watcher.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import {
   APPROVAL_COLUMNS,
   APPROVAL_JOIN,
@@ -70,7 +70,7 @@ export const decideApproval = previewOperation({
     method: 'POST',
     path: `${FLOWS}/approvals/{id}/decide`,
     body: '*',
-    bodyBytesMax: LIMITS.runBodyBytesMax,
+    bodyBytesMax: FLOW_LIMITS.inputBodyBytesMax,
   },
   run: async (scope, { id, ws: _ws, ...verdict }) => decide(scope, id, await resolveDecider(scope), verdict),
 })
@@ -114,7 +114,7 @@ async function whenRecorded(
   by: string,
 ): Promise<Approval> {
   const { watched, stop } = subscribeExecution(scope, executionId)
-  const until = Date.now() + LIMITS.approvals.recordedMs
+  const until = Date.now() + FLOW_LIMITS.approvals.recordMs
   try {
     for (;;) {
       const change = watched.nextChange()

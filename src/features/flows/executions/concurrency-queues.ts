@@ -1,6 +1,5 @@
 /** Finds queues of concurrency slots, of all tenants, that do not move, and executions with a slot that have not started. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import {
@@ -13,17 +12,12 @@ import {
   workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
+import { BACKGROUND_LIMITS } from '../../background/limits.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { promoteQueued, reconcileExecution } from './reconcile-execution.ts'
 
-const {
-  firstCheckSeconds: soonSeconds,
-  atOnce,
-  pollMs,
-  workspacesSeenMax,
-  queuesSeenMax,
-  holdersMax,
-  slotsSeenMax,
-} = LIMITS.reconciler
+const { firstCheckSeconds: soonSeconds, queuesSeenMax, holdersMax, slotsSeenMax } = FLOW_LIMITS.reconciler
+const { itemsMax: atOnce, pollMs, workspacesSeenMax } = BACKGROUND_LIMITS
 
 /** A queue with a free slot, or an execution whose slot the queue waits for. */
 type QueueItem = { readonly flow: string; readonly key: string } | { readonly execution: string }

@@ -9,9 +9,9 @@ import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Concurrency } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { ExecutionInput, SlotGeneration } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { resumeAdmitted } from './start-workflow.ts'
 
 /** The position of an execution in the queue of its key. */
@@ -46,7 +46,7 @@ export function acquireSlot(concurrency: Concurrency, execution: ExecutionInput,
   const onLimit = isChild ? 'always' : concurrency.onLimit
   return sql`select p.state, to_json(p.to_cancel) as to_cancel from executions e cross join lateral tenon.acquire_slot(
       e.id, e.flow_id, ${keyOf(concurrency, input)}::text, ${concurrency.limit}::integer, ${onLimit}::text,
-      ${JSON.stringify(rest)}::jsonb, ${LIMITS.queuedExecutionsMax}::integer) p
+      ${JSON.stringify(rest)}::jsonb, ${FLOW_LIMITS.queuedExecutionsMax}::integer) p
     where e.id = ${execution.execution_id} and e.status = 'pending' and e.ended_at is null`
 }
 

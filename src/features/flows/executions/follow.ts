@@ -2,7 +2,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { type Execution, readExecution } from './executions.ts'
 import { subscribeExecution } from './watcher.ts'
 
@@ -38,7 +38,7 @@ export async function followExecution(
       await Promise.race([change, ended.promise, over.promise])
       // Changes come in bursts: one read for those of the next half second.
       await Promise.race([
-        pause(LIMITS.executionFollowMs, undefined, { ref: false }),
+        pause(FLOW_LIMITS.followPollMs, undefined, { ref: false }),
         ended.promise,
         over.promise,
       ])

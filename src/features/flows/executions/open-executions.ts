@@ -1,6 +1,5 @@
 /** Finds open executions, of all tenants, that a crash may have left behind; reconcile-execution.ts compares them with their workflows. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
@@ -9,15 +8,12 @@ import {
   workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
+import { BACKGROUND_LIMITS } from '../../background/limits.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { reconcileExecution } from './reconcile-execution.ts'
 
-const {
-  recheckSeconds: againSeconds,
-  firstCheckSeconds: soonSeconds,
-  atOnce,
-  pollMs,
-  workspacesSeenMax,
-} = LIMITS.reconciler
+const { recheckSeconds: againSeconds, firstCheckSeconds: soonSeconds } = FLOW_LIMITS.reconciler
+const { itemsMax: atOnce, pollMs, workspacesSeenMax } = BACKGROUND_LIMITS
 
 /** The items are ids of executions. */
 export function openExecutions(): BackgroundTask<string> {

@@ -3,10 +3,10 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import type { Ending } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { WorkflowStatus } from '../../../infra/temporal/temporal.ts'
 import { cancelApprovals } from '../approvals/approval-record.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { deleteSubscriptions } from '../subscriptions/subscriptions.ts'
 import { promoteNext, releaseSlot } from './concurrency.ts'
 import { confirmEnd } from './record.ts'
@@ -71,7 +71,7 @@ function findExecution(scope: WorkspaceScope, id: string): Promise<ExecutionRow 
       e.rerun_of is not null as is_rerun, e.trigger_kind = 'flow' as is_child,
       exists (select from executions p where p.id = e.trigger_id and p.ended_at is null) as parent_is_open,
       e.trigger_kind = 'schedule' and a.execution_id is null
-        and e.started_at > now() - make_interval(secs => ${LIMITS.reconciler.scheduleSeconds}::integer) as is_starting
+        and e.started_at > now() - make_interval(secs => ${FLOW_LIMITS.reconciler.scheduleSeconds}::integer) as is_starting
     from executions e left join concurrency_slots a on a.execution_id = e.id
     where e.id = ${id} and e.ended_at is null and a.state is distinct from 'queued'`)
 }

@@ -1,7 +1,6 @@
 /** Removes executions that ended longer ago than the workspace keeps them, a few at a time, and archives them before. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { durationMs } from '../../../core/units.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
@@ -11,11 +10,18 @@ import {
   type TaskContext,
   type TurnRow,
 } from '../../background/background-task.ts'
+import { BACKGROUND_LIMITS } from '../../background/limits.ts'
 import { objectsOf } from '../../objects/workspace-objects.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { rememberStarts } from './expectations.ts'
 
-const { workspacesAtOnce, batchMax, stepsAtOnce, pauseSeconds } = LIMITS.retention
+const {
+  workspacesMax: workspacesAtOnce,
+  executionsMax: batchMax,
+  stepsReadMax: stepsAtOnce,
+  pauseSeconds,
+} = FLOW_LIMITS.retention
 
 interface PolicyRow extends TurnRow {
   readonly retention: Retention
@@ -25,7 +31,7 @@ interface PolicyRow extends TurnRow {
 export function executionRetention(): BackgroundTask<Retention> {
   return {
     name: 'retention of executions',
-    pollMs: LIMITS.reconciler.pollMs,
+    pollMs: BACKGROUND_LIMITS.pollMs,
     atOnce: workspacesAtOnce,
     find: async (system, limit) => {
       const rows = await system.rows<PolicyRow>(dueWorkspaces(limit))

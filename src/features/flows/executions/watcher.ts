@@ -3,13 +3,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { internalsOf } from '../../../access/internals.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import type { StatementExecutor } from '../../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../../infra/retry.ts'
 import type { Notifier } from '../../../infra/valkey/notifier.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 
 declare module '../../../access/internals.ts' {
   interface PlatformServices {
@@ -195,7 +195,7 @@ export class ExecutionWatcher {
 
   /** Polls while anything is watched. Never rejects. */
   async #poll(): Promise<void> {
-    const backoff = new Backoff(LIMITS.watchPollMs)
+    const backoff = new Backoff(FLOW_LIMITS.watchPollMs)
     while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
       await pause(backoff.next(), undefined, { signal: this.#closed.signal }).catch(() => {})
       await this.#query(this.#watched).then(() => backoff.reset(), this.#onError)

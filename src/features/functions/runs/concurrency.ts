@@ -4,10 +4,10 @@
  */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { ACTIVE } from '../../tenants/tenants.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { notifyRunChanged, watchRun } from './run-changes.ts'
 
 /**
@@ -19,7 +19,7 @@ export async function awaitSlot(scope: WorkspaceScope, functionId: string, runId
   try {
     let turn = await takeSlot(scope, functionId, runId)
     while (!turn.is_over && turn.left_ms > 0) {
-      await watch.next(Math.min(turn.left_ms, LIMITS.functionWatchPollMs))
+      await watch.next(Math.min(turn.left_ms, FUNCTION_LIMITS.watchPollMs))
       // Looks without the lock first, on which all callers of the function would wait for one another.
       const { left_ms, is_next } = await readSlotState(scope, functionId, runId)
       turn = is_next ? await takeSlot(scope, functionId, runId) : { left_ms, is_over: false }
@@ -32,7 +32,7 @@ export async function awaitSlot(scope: WorkspaceScope, functionId: string, runId
   // The next in the queue may have waited for this one.
   for (const id of await nextCallers(scope, functionId)) notifyRunChanged(scope, id)
   throw new Problem('function_busy', {
-    detail: `No run of the function ended within ${LIMITS.functionQueueMs / 1_000} s. Nothing was run.`,
+    detail: `No run of the function ended within ${FUNCTION_LIMITS.queueMs / 1_000} s. Nothing was run.`,
   })
 }
 
@@ -43,7 +43,7 @@ interface SlotState {
   readonly is_over: boolean
 }
 
-const REMAINING_MS = sql`(${LIMITS.functionQueueMs}::integer - extract(epoch from now() - created_at) * 1000)::float8 as left_ms`
+const REMAINING_MS = sql`(${FUNCTION_LIMITS.queueMs}::integer - extract(epoch from now() - created_at) * 1000)::float8 as left_ms`
 const NO_SLOT = { left_ms: 0, is_over: false, is_next: false }
 
 async function takeSlot(scope: WorkspaceScope, functionId: string, runId: string): Promise<SlotState> {
@@ -99,9 +99,9 @@ const queuePositions = (functionId: string): Sql => sql`
   select id, is_async, slot from function_runs
   where function_id = ${functionId} and slot is not null and ended_at is null
     and (slot = 'held' or is_async
-      or created_at > now() - make_interval(secs => ${LIMITS.functionQueueMs / 1_000 + 5}))
+      or created_at > now() - make_interval(secs => ${FUNCTION_LIMITS.queueMs / 1_000 + 5}))
   order by slot desc, id
-  limit (select coalesce((config ->> 'concurrency')::integer, ${LIMITS.functionConfig.concurrencyMax}) from functions
+  limit (select coalesce((config ->> 'concurrency')::integer, ${FUNCTION_LIMITS.config.concurrencyMax}) from functions
     where id = ${functionId})`
 
 const admit = (functionId: string, which: Sql, max: number): Sql => sql`

@@ -1,6 +1,5 @@
 /** Finds open runs of functions, of all tenants, that may have lost their process or that wait for a slot, for the reconciler. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
@@ -11,10 +10,13 @@ import {
   workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
+import { BACKGROUND_LIMITS } from '../../background/limits.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { reconcileRun } from './reconcile-run.ts'
 import { startQueued } from './start-queued.ts'
 
-const { runSeconds, atOnce, pollMs, workspacesSeenMax } = LIMITS.reconciler
+const { recheckSeconds: runSeconds } = FUNCTION_LIMITS
+const { itemsMax: atOnce, pollMs, workspacesSeenMax } = BACKGROUND_LIMITS
 
 /** Compares open runs with their workflows. The items are ids of runs. */
 export function openRuns(): BackgroundTask<string> {

@@ -1,11 +1,11 @@
 /** The record of a run, written by its worker: claimed before the code runs, ended after it, with the lines that it printed. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryTransient } from '../../../infra/retry.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import type { LogLine, Usage } from '../sandbox/invocation.ts'
 import { type EndedRow, measured, type RunError, recordFailure } from './record-failure.ts'
 import { notifyRunChanged } from './run-changes.ts'
@@ -43,7 +43,7 @@ export async function completeRun(
     ...insertLines(runId, lines),
   ]
   const store = () => scope.batchShared('writing', ...statements)
-  const [ended = []] = await retryTransient(LIMITS.functionRecordMs, store)
+  const [ended = []] = await retryTransient(FUNCTION_LIMITS.recordMs, store)
   notifyRunChanged(scope, runId)
   passSlotOn(scope, ended[0] as EndedRow | undefined)
 }

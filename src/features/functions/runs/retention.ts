@@ -1,7 +1,6 @@
 /** Finds workspaces with runs that ended longer ago than they are kept, and removes these with their lines, a few at a time. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { durationMs } from '../../../core/units.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import {
@@ -12,10 +11,17 @@ import {
   workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
+import { BACKGROUND_LIMITS } from '../../background/limits.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 
-const { runs: DEFAULT, deadLetters: DEFAULT_OF_LETTERS, batchMax, servedMs } = LIMITS.functionRetention
-const { pollMs, atOnce } = LIMITS.reconciler
+const {
+  runsKept: DEFAULT,
+  deadLettersKept: DEFAULT_OF_LETTERS,
+  runsMax: batchMax,
+  servedMs,
+} = FUNCTION_LIMITS.retention
+const { pollMs, itemsMax: atOnce } = BACKGROUND_LIMITS
 
 /** The items are the policies of workspaces. */
 export function functionRunRetention(): BackgroundTask<Retention> {

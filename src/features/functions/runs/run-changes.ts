@@ -3,8 +3,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { internalsOf } from '../../../access/internals.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Notifier } from '../../../infra/valkey/notifier.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 
 declare module '../../../access/internals.ts' {
   interface PlatformServices {
@@ -78,7 +78,7 @@ export class RunWatch {
    * Resolves at the first change since the last call, after `maxMs`, or when the watch stops. Messages may be lost, so the
    * reader reads the run after each call.
    */
-  async next(maxMs: number = LIMITS.functionWatchPollMs): Promise<void> {
+  async next(maxMs: number = FUNCTION_LIMITS.watchPollMs): Promise<void> {
     if (!this.#hasChanged && !this.#stopped) {
       const late = new AbortController()
       const changed = new Promise<void>((done) => {

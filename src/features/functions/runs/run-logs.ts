@@ -4,11 +4,11 @@ import Type, { type Static } from 'typebox'
 import { Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { type RunWatch, watchRun } from './run-changes.ts'
 
 export const RunLine = Type.Object({
@@ -76,7 +76,7 @@ async function sendLines(
   sink: FeedSink,
 ): Promise<void> {
   let { after } = from
-  const atOnce = LIMITS.functionLogLinesReadAtOnce
+  const atOnce = FUNCTION_LIMITS.logLinesReadMax
   while (!watch.isStopped) {
     // The state is read before the lines: those of an ended run are complete.
     const run = await scope.row<{ ended_at: string | null }>(

@@ -7,11 +7,11 @@ import Type, { type Static } from 'typebox'
 import { asRunOwner } from '../../../access/access.ts'
 import { Id, Input, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { DATA_ROLES, isPublicRole } from '../../../core/policy.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { Job } from '../../tenants/jobs.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { watchRun } from './run-changes.ts'
 import type { RunErrorShape } from './runs.ts'
 
@@ -56,7 +56,7 @@ export async function readOperation(
       const leftMs = untilMs - performance.now()
       if (operation.finished_at !== null || leftMs <= 0) return shownTo(scope, operation)
       // A message may be lost.
-      await watch.next(Math.min(leftMs, LIMITS.functionWatchPollMs))
+      await watch.next(Math.min(leftMs, FUNCTION_LIMITS.watchPollMs))
     }
   } finally {
     watch.stop()

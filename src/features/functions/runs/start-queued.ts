@@ -2,11 +2,11 @@
 
 import { openRunScope } from '../../../access/access.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger, Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { ConfigChange } from '../config.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { admitQueued } from './concurrency.ts'
 import { currentCaller } from './current-rights.ts'
 import { recordFailure } from './record-failure.ts'
@@ -17,7 +17,7 @@ import { type Invocable, runInput, startWorkflow } from './run-workflow.ts'
  * queue of a workspace that was suspended. The scope is an admin's. A run that cannot be started keeps its slot.
  */
 export async function startQueued(scope: WorkspaceScope, functionId: string): Promise<void> {
-  let left: number = LIMITS.functionStartsAtOnce
+  let left: number = FUNCTION_LIMITS.queuedStartsMax
   while (left > 0) {
     const admitted = await admitQueued(scope, functionId, left)
     let refused = 0

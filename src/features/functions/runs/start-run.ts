@@ -2,17 +2,18 @@
 
 import { asRunOwner } from '../../../access/access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { isPublicRole } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { FunctionRunInput, FunctionTrigger } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryTransient } from '../../../infra/retry.ts'
+import { SHARED_LIMITS } from '../../limits.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
 import { consumption } from '../../quotas/quotas-api.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { checkInputEarly, isCheckedEarly } from '../check-run.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { awaitSlot } from './concurrency.ts'
 import { callerOf, type RunRequest } from './run.ts'
 import { type Invocable, runInput, startWorkflow, waitMs, workflowOf } from './run-workflow.ts'
@@ -64,7 +65,7 @@ export async function startRun(scope: WorkspaceScope, request: RunRequest): Prom
 
 /** A loaded server takes longer than the deadline of one call. Starts of one run are one start, and its caller waits anyway. */
 const startSurely = (scope: WorkspaceScope, run: FunctionRunInput) =>
-  retryTransient(LIMITS.functionStartBudgetMs, () => startWorkflow(scope, run))
+  retryTransient(FUNCTION_LIMITS.startRetryMs, () => startWorkflow(scope, run))
 
 /** Only its caller can find out what became of the run. */
 function unconfirmed(error: unknown, runId: string): unknown {
@@ -96,7 +97,7 @@ const isLimited = ({ config }: Invocable): boolean => (config.concurrency ?? nul
 function chainDepthOf({ actor }: WorkspaceScope, given: FunctionTrigger): { readonly chain_depth?: number } {
   const before = given.chain_depth ?? actor.chainDepth
   if (before === undefined && given.kind !== 'function') return {}
-  const detail = `${LIMITS.chainDepthMax} runs have started one another, which is the maximum.`
+  const detail = `${SHARED_LIMITS.chainDepthMax} runs have started one another, which is the maximum.`
   return { chain_depth: nextChainDepth(before ?? 0, detail) }
 }
 
