@@ -14,6 +14,7 @@ import { FUNCTION_LIMITS } from '../features/functions/limits.ts'
 import { SHARED_LIMITS } from '../features/limits.ts'
 import { MCP_LIMITS } from '../features/mcp-servers/limits.ts'
 import { OBJECT_LIMITS } from '../features/objects/limits.ts'
+import { RUN_LIMITS } from '../features/runs/limits.ts'
 import { TENANT_LIMITS } from '../features/tenants/limits.ts'
 import { TRIGGER_LIMITS } from '../features/triggers/limits.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
@@ -40,6 +41,7 @@ export const LIMITS: Readonly<Record<string, LimitGroup>> = {
   'features/functions/limits.ts': FUNCTION_LIMITS,
   'features/mcp-servers/limits.ts': MCP_LIMITS,
   'features/objects/limits.ts': OBJECT_LIMITS,
+  'features/runs/limits.ts': RUN_LIMITS,
   'features/tenants/limits.ts': TENANT_LIMITS,
   'features/triggers/limits.ts': TRIGGER_LIMITS,
 }

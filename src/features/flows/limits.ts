@@ -136,8 +136,6 @@ export const FLOW_LIMITS = {
     /** Milliseconds of trying again in the background. Then the reconciler writes the record. */
     backgroundMs: 600_000,
   },
-  /** Milliseconds between two reads of all watched executions, doubling between the two, in case a notification was lost. Then they are read again. */
-  watchPollMs: { min: 300, max: 1_200 },
   /** Milliseconds between two reads of an execution that a call follows. Then it is read again. */
   followPollMs: 500,
 
@@ -190,20 +188,8 @@ export const FLOW_LIMITS = {
   },
 
   // Background tasks
-  reconciler: {
-    /** Seconds after which an open execution is compared with its workflow again. Then it is. */
-    recheckSeconds: 300,
-    /** Seconds after which an execution that has not started, or that blocks a queue, is compared. Then it is. */
-    firstCheckSeconds: 5,
-    /** Seconds that a schedule has to start its own executions. Then the reconciler starts them. */
-    scheduleSeconds: 60,
-    /** Queues of a workspace at which one round looks. The next round goes on after them. */
-    queuesSeenMax: 10,
-    /** Executions that hold the slots of a queue, of which one round compares as many. The next round goes on after them. */
-    holdersMax: 10,
-    /** Slots that have started nothing, of which one round compares as many. The next round goes on after them. */
-    slotsSeenMax: 500,
-  },
+  /** Seconds that a schedule has to start its own executions. Then the reconciler starts them. */
+  scheduleStartSeconds: 60,
   retention: {
     /** Milliseconds that executions may be kept, at least. A shorter period is refused with `validation_failed`. */
     minMs: 3_600_000,

@@ -110,10 +110,6 @@ export const FUNCTION_LIMITS = {
   recordMs: 10_000,
   /** Seconds after which the reconciler compares an open run with its workflow again. Then it does. */
   recheckSeconds: 30,
-  /** Runs that one process starts from the queue of a function. Then the reconciler starts others. */
-  queuedStartsMax: 20,
-  /** Milliseconds between two reads of a run that a follower or a caller waits for, without a notification. Then it is read. */
-  watchPollMs: 2_000,
   /** Dead letters that one call runs again. The next call goes on after them. */
   redrivesMax: 100,
   /** Dead letters that one call looks at, those that it may not run among them. The next call goes on after them. */

@@ -6,13 +6,14 @@ import { notFound } from '../../../core/problem.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { isRefusedBy } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { RUN_LIMITS } from '../../runs/limits.ts'
+import { ackSlot, releaseSlot, startAdmitted } from '../../runs/slots.ts'
+import { notifyRunChanged } from '../../runs/watcher.ts'
 import { recordApprovals } from '../approvals/approval-record.ts'
 import { FLOW_LIMITS } from '../limits.ts'
 import { endSubscriptions } from '../subscriptions/subscriptions.ts'
 import { maskCallbackTokens } from './callbacks.ts'
-import { ackSlot, releaseSlot } from './concurrency.ts'
-import { resumeAdmitted } from './start-workflow.ts'
-import { notifyExecutionChanged } from './watcher.ts'
+import { EXECUTION } from './concurrency.ts'
 
 /**
  * Idempotent: a repeated update has no further effect, and an ended execution stays ended. If a lost workflow task is executed
@@ -37,7 +38,7 @@ async function writeUpdate(scope: WorkspaceScope, update: ExecutionUpdate): Prom
         status = case when ended_at is null and ${ending === undefined}::boolean then ${update.status} else status end,
         ending = ${json(ending)}::jsonb,
         due_at = case when ${ending === undefined}::boolean then due_at
-          else now() + make_interval(secs => ${FLOW_LIMITS.reconciler.firstCheckSeconds}::integer) end,
+          else now() + make_interval(secs => ${RUN_LIMITS.firstCheckSeconds}::integer) end,
         output = coalesce(${json(update.output)}::jsonb, output),
         error = case when ${update.status} = 'completed' then null else coalesce(${json(update.error)}::jsonb, error) end,
         compensation = coalesce(${json(update.compensation)}::jsonb, compensation),
@@ -76,9 +77,9 @@ async function writeUpdate(scope: WorkspaceScope, update: ExecutionUpdate): Prom
     ...(last > FLOW_LIMITS.eventsKeptMax ? [deleteEvents(id, last - FLOW_LIMITS.eventsKeptMax)] : []),
   )
   if (row === undefined) throw notFound('execution')
-  notifyExecutionChanged(scope, id, update.ended_at !== undefined)
+  notifyRunChanged(scope, id, update.ended_at !== undefined)
   // If this process dies here, the reconciler finds them by their slots.
-  await resumeAdmitted(scope, next)
+  await startAdmitted(scope, EXECUTION, next)
 }
 
 /**
