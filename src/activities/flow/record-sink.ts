@@ -1,6 +1,7 @@
 /** Writes the last record of an execution before Temporal learns that it has ended, and shows its end after Temporal has it. */
 
-import type { InjectedSinks } from '@temporalio/worker'
+import proto from '@temporalio/proto'
+import type { InjectedSinks, NativeConnection } from '@temporalio/worker'
 import type { Access } from '../../access/access.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Ending, ExecutionUpdate } from '../../core/execution.ts'
@@ -110,3 +111,30 @@ function scopeOf(access: Access, workflowId: string, { execution_id }: Execution
 }
 
 const isRetryable = (error: unknown) => !(error instanceof Problem && error.isFinal)
+
+const { EventType, HistoryEventFilterType } = proto.temporal.api.enums.v1
+
+const STATUSES = {
+  [EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED]: 'completed',
+  [EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED]: 'faulted',
+  [EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED]: 'cancelled',
+} as const
+
+/** Asks with long polls, which Temporal answers as soon as the run has ended, and after a while in any case. */
+export function awaitCloseOn({ workflowService }: NativeConnection, namespace: string): AwaitClose {
+  return async (workflowId, runId) => {
+    let nextPageToken: Uint8Array = new Uint8Array()
+    for (;;) {
+      const polled = await workflowService.getWorkflowExecutionHistory({
+        namespace,
+        execution: { workflowId, runId },
+        waitNewEvent: true,
+        historyEventFilterType: HistoryEventFilterType.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT,
+        nextPageToken,
+      })
+      const last = polled.history?.events?.at(-1)
+      if (last !== undefined) return STATUSES[last.eventType as keyof typeof STATUSES]
+      nextPageToken = polled.nextPageToken
+    }
+  }
+}
