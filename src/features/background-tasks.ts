@@ -4,11 +4,10 @@ import type { Mailer } from '../infra/mail/mail.ts'
 import { type BackgroundTask, backgroundTask } from './background/background-task.ts'
 import { approvalMails } from './flows/approvals/approval-mailer.ts'
 import { unmetExpectations } from './flows/executions/expectations.ts'
-import { executionRetention } from './flows/executions/retention.ts'
-import { functionRunRetention } from './functions/runs/retention.ts'
 import { expiredResults } from './mcp-servers/calls/kept-results.ts'
 import { RUN_KINDS } from './run-kinds.ts'
 import { openRuns } from './runs/open-runs.ts'
+import { runRetention } from './runs/retention.ts'
 import { slotQueues, unstartedSlots } from './runs/slot-tasks.ts'
 
 /** A task for mails exists if the mailer is configured. */
@@ -19,8 +18,7 @@ export const createBackgroundTasks = (mailer: Mailer): readonly BackgroundTask[]
     backgroundTask(slotQueues(kind)),
   ]),
   backgroundTask(unmetExpectations()),
-  backgroundTask(executionRetention()),
-  backgroundTask(functionRunRetention()),
+  backgroundTask(runRetention(RUN_KINDS)),
   backgroundTask(expiredResults()),
   ...(mailer.isConfigured ? [backgroundTask(approvalMails(mailer))] : []),
 ]

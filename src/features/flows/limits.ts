@@ -190,19 +190,12 @@ export const FLOW_LIMITS = {
   // Background tasks
   /** Seconds that a schedule has to start its own executions. Then the reconciler starts them. */
   scheduleStartSeconds: 60,
+  /** Removing executions that a workspace no longer keeps. */
   retention: {
-    /** Milliseconds that executions may be kept, at least. A shorter period is refused with `validation_failed`. */
-    minMs: 3_600_000,
-    /** Milliseconds that executions may be kept, at most. A longer period is refused with `validation_failed`. */
-    maxMs: 315_360_000_000,
-    /** Workspaces whose executions are removed at a time. Further ones wait. */
-    workspacesMax: 8,
     /** Executions that one statement removes. Further ones are removed next. */
     executionsMax: 50,
     /** Steps that are read at a time for the archive of an execution. Further ones are read next. */
     stepsReadMax: 50,
-    /** Seconds between two rounds of a workspace. Then it is looked at again. */
-    pauseSeconds: 60,
   },
   /** Events about executions that are late. */
   alerts: {

@@ -126,8 +126,6 @@ export const FUNCTION_LIMITS = {
     deadLettersKept: '30d',
     /** Runs that one statement deletes. Further ones are deleted next. */
     runsMax: 200,
-    /** Milliseconds of deleting in one workspace. Then the next workspace is served. */
-    servedMs: 2_500,
   },
 
   // Logs

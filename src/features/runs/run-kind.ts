@@ -4,6 +4,8 @@ import { internalsOf } from '../../access/internals.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
 import type { WorkflowStatus } from '../../infra/temporal/temporal.ts'
+import type { TaskContext } from '../background/background-task.ts'
+import type { Retention } from '../tenants/workspace-settings.ts'
 
 declare module '../../access/internals.ts' {
   interface PlatformServices {
@@ -46,6 +48,11 @@ export interface RunKind {
    * @returns false if it ended instead; its slot is then passed on
    */
   start(scope: WorkspaceScope, id: string): Promise<boolean>
+  /**
+   * Removes a few runs that ended longer ago than they are kept.
+   * @returns true if more may have expired @throws Problem if one cannot be removed, with the reason for admins
+   */
+  removeExpired(context: TaskContext, retention: Retention): Promise<boolean>
   /** Ends the record of a run with its slot ({@link releaseSlot}), and starts those that get it. */
   end(scope: WorkspaceScope, id: string, end: RunEnd): Promise<void>
 }

@@ -34,9 +34,9 @@ import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { FLOW_LIMITS } from '../flows/limits.ts'
 import { FUNCTION_LIMITS } from '../functions/limits.ts'
 import { findRow } from '../operation-helpers.ts'
+import { RUN_LIMITS } from '../runs/limits.ts'
 import { checkUserRules } from './check-user-rules.ts'
 
 /** Features that are off by default (decisions §9). */
@@ -215,8 +215,8 @@ async function checkRetention(
   workspaceId: string,
   { executions, function_runs: runs, archive }: Retention,
 ): Promise<void> {
-  if (executions !== undefined) boundedMs(period('executions'), executions, FLOW_LIMITS.retention)
-  if (runs !== undefined) boundedMs(period('function_runs'), runs, FLOW_LIMITS.retention)
+  if (executions !== undefined) boundedMs(period('executions'), executions, RUN_LIMITS.retention)
+  if (runs !== undefined) boundedMs(period('function_runs'), runs, RUN_LIMITS.retention)
   if (archive === undefined) return
   const workspace = sql`select bucket from workspaces where id = ${workspaceId}`
   const { bucket } = await findRow<{ bucket: string | null }>(scope, 'workspace', workspace)

@@ -206,6 +206,9 @@ describe('retention', () => {
     expect((await configure(workspace, { retention: { function_runs: '2d' } })).retention).toEqual({
       function_runs: '2d',
     })
+    await asSuperuser('update tenon.workspaces set retention_due_at = now() where id = $1', [
+      workspace.workspaceId,
+    ])
     const left = await eventually(async () => {
       const ids = await runs.ids(id)
       return ids.length <= 2 ? ids : undefined

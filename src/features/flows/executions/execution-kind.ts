@@ -11,6 +11,7 @@ import { FLOW_LIMITS } from '../limits.ts'
 import { deleteSubscriptions } from '../subscriptions/subscriptions.ts'
 import { EXECUTION } from './concurrency.ts'
 import { confirmEnd } from './record.ts'
+import { removeExpired } from './retention.ts'
 import { startOrNotify } from './start-workflow.ts'
 
 /** A schedule starts it, perhaps late: a row that has ended would not keep it from that. */
@@ -40,6 +41,7 @@ export const EXECUTIONS: RunKind = {
   isSuspended: sql`(r.suspended or r.paused)`,
   recheckSeconds: RUN_LIMITS.recheckSeconds,
   start: startOrNotify,
+  removeExpired,
   end: endExecution,
 }
 

@@ -5,6 +5,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import type { RunEnd, RunKind } from '../../runs/run-kind.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
 import { FUNCTION_RUN, failRun } from './record-run.ts'
+import { removeExpired } from './retention.ts'
 import { startRecorded } from './start-recorded.ts'
 
 export const FUNCTION_RUNS: RunKind = {
@@ -24,6 +25,7 @@ export const FUNCTION_RUNS: RunKind = {
   isSuspended: sql`false`,
   recheckSeconds: FUNCTION_LIMITS.recheckSeconds,
   start: startRecorded,
+  removeExpired,
   end: endRun,
 }
 
