@@ -6,15 +6,18 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
+import { privilege } from '../access/privileges.ts'
 import type { Platform } from '../app/platform.ts'
 import { readChainDepth } from '../core/execution.ts'
-import { randomIds } from '../core/ids.ts'
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
 import type { WebhookSpec } from '../features/flows/triggers/webhooks.ts'
+import { TRIGGER_LIMITS } from '../features/triggers/limits.ts'
 import { publicUrl } from '../infra/config.ts'
 import { whenGone } from './body-streams.ts'
+import { API_LIMITS } from './limits.ts'
+
+const openForDelivery = privilege('flows.webhooks')
 
 const PATH = '/v1/flows/workspaces/:ws/triggers/:id'
 
@@ -25,7 +28,7 @@ export async function mountWebhooks(
   { access, config, limiter, webhooks }: Platform,
 ): Promise<void> {
   /** Senders with a valid signature: failures of other clients at the same address do not block them. */
-  const knownSenders = new LRUCache<string, true>({ max: LIMITS.webhookSendersKnownMax })
+  const knownSenders = new LRUCache<string, true>({ max: API_LIMITS.webhookSendersKnownMax })
   const limitRequest = async (request: WebhookRequest, reply: FastifyReply) => {
     const { ws, id } = request.params
     const { headers, refused } = await limiter.limitWebhook(`${ws}/${id}`, request.ip)
@@ -46,7 +49,7 @@ export async function mountWebhooks(
       method: 'POST',
       url: PATH,
       config: { operation: { name: 'webhook.receive', reads: false } },
-      bodyLimit: LIMITS.webhookBodyBytesMax,
+      bodyLimit: TRIGGER_LIMITS.webhookBodyBytesMax,
       // Before the body is read.
       onRequest: limitRequest,
       handler: async (request: WebhookRequest, reply) => {
@@ -68,7 +71,7 @@ export async function mountWebhooks(
         const chainDepth = readChainDepth(request.headers)
         const depth = chainDepth === undefined ? {} : { chainDepth }
         const flowActor = { subject: triggerId, role: 'workspace_admin', ...depth } as const
-        const scope = await access.continueActive(ref, flowActor, randomIds)
+        const scope = await openForDelivery(access, ref, flowActor)
         const started = await startByDelivery(scope, triggerId, signed, delivery, whenGone(reply))
         reply.headers({ 'cache-control': 'private, no-store', 'x-stability': 'preview' })
         const { response, ...result } = started

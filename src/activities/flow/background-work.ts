@@ -8,9 +8,8 @@ import { correlateEvent, type PartialCorrelation } from '../../../flows-dsl/even
 import type { JsonObject } from '../../../flows-dsl/ir.ts'
 import { typesOf } from '../../../flows-dsl/tasks/listen.ts'
 import type { Access } from '../../access/access.ts'
+import { privilege } from '../../access/privileges.ts'
 import { Suspended } from '../../access/tenant-states.ts'
-import { randomIds } from '../../core/ids.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { TaskContext } from '../../features/background/background-task.ts'
@@ -19,9 +18,14 @@ import type { EventDelivery } from '../../features/flows/subscriptions/subscript
 import { acceptsType, type EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
+import { SHARED_LIMITS } from '../../features/limits.ts'
 import { causesOfEntry, chainDepth, withCauses } from '../../features/triggers/starts.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
+
+const openActive = privilege('background.starts')
+const openWorkspace = privilege('background.tasks')
 
 /** A handler that correlates the events of a trigger and starts executions for complete correlations. */
 export function createEventHandler(access: Access, log: Log): EntryHandler {
@@ -78,7 +82,7 @@ class TriggerMatcher {
 
   /** Lets other work run once this trigger has kept the thread busy for `yieldEveryMs`. */
   async yieldThread(): Promise<void> {
-    if (this.busyMs - this.#busyMsAtYield < LIMITS.yieldEveryMs) return
+    if (this.busyMs - this.#busyMsAtYield < INFRA_LIMITS.yieldEveryMs) return
     this.#busyMsAtYield = this.busyMs
     await setImmediate()
   }
@@ -92,11 +96,11 @@ async function startExecution(
   log: Log,
 ): Promise<void> {
   const depth = chainDepth(events) + 1
-  if (depth > LIMITS.chainDepthMax)
+  if (depth > SHARED_LIMITS.chainDepthMax)
     return log.warn({ trigger: triggerId, chainDepth: depth }, 'event trigger exceeded chain depth')
   try {
     const actor = { subject: triggerId, role: 'workspace_admin' } as const
-    const scope = await access.continueActive(ref, actor, randomIds)
+    const scope = await openActive(access, ref, actor)
     await startByEvents(scope, { triggerId, version, events, chainDepth: depth })
   } catch (error) {
     // Events during a suspension are dropped, so that they do not all start executions when the workspace is resumed.
@@ -108,8 +112,7 @@ async function startExecution(
 
 /** @returns a function that delivers events to the executions of a workspace; a suspended execution keeps them */
 export function createDelivery(access: Access): EventDelivery {
-  return (ref, entries, gap) =>
-    deliverEvents(access.continueWorkspace(ref, CONSUMER, randomIds), entries, gap)
+  return (ref, entries, gap) => deliverEvents(openWorkspace(access, ref, CONSUMER), entries, gap)
 }
 
 const CONSUMER = { subject: 'tenon:events', role: 'workspace_admin' } as const
@@ -118,9 +121,9 @@ const ACTOR = { subject: 'tenon:reconciler', role: 'workspace_admin' } as const
 /** @returns a function that opens the context of background tasks in a workspace, whatever its state */
 export function createTaskContexts(access: Access): (ref: WorkspaceRef) => Promise<TaskContext> {
   return async (ref) => ({
-    scope: access.continueWorkspace(ref, ACTOR, randomIds),
-    service: access.continueWorkspace(ref, { ...ACTOR, role: 'service' }, randomIds),
-    isActive: await access.continueActive(ref, ACTOR, randomIds).then(() => true, rethrowUnlessRefused),
+    scope: openWorkspace(access, ref, ACTOR),
+    service: openWorkspace(access, ref, { ...ACTOR, role: 'service' }),
+    isActive: await openActive(access, ref, ACTOR).then(() => true, rethrowUnlessRefused),
   })
 }
 

@@ -2,9 +2,10 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { watchRun } from '../../runs/watcher.ts'
+import { FLOW_LIMITS } from '../limits.ts'
+import { EXECUTION } from './concurrency.ts'
 import { type Execution, readExecution } from './executions.ts'
-import { subscribeExecution } from './watcher.ts'
 
 interface FollowOptions {
   readonly id: string
@@ -20,7 +21,7 @@ export async function followExecution(
   scope: WorkspaceScope,
   { id, waitMs, signal, onChange }: FollowOptions,
 ): Promise<Execution> {
-  const { watched, stop } = subscribeExecution(scope, id)
+  const { watched, stop } = watchRun(scope, EXECUTION, id)
   const ended = Promise.withResolvers<void>()
   const over = Promise.withResolvers<void>()
   const unsubscribe = watched.onEnd(ended.resolve)
@@ -38,7 +39,7 @@ export async function followExecution(
       await Promise.race([change, ended.promise, over.promise])
       // Changes come in bursts: one read for those of the next half second.
       await Promise.race([
-        pause(LIMITS.executionFollowMs, undefined, { ref: false }),
+        pause(FLOW_LIMITS.followPollMs, undefined, { ref: false }),
         ended.promise,
         over.promise,
       ])

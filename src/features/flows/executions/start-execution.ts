@@ -8,7 +8,6 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { ExecutionInput, ExecutionReuse, ExecutionTrigger, Subflow } from '../../../core/execution.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { checkJson, checkStorable } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { causesOf } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { withoutHandles } from '../../../core/secret-handle.ts'
@@ -16,15 +15,17 @@ import { runBehind, type WorkspaceRef, workflowId } from '../../../core/tenant.t
 import type { Json } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { SHARED_LIMITS } from '../../limits.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
+import { releaseSlot, startAdmitted } from '../../runs/slots.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { findFlow } from '../definitions.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
-import { acquireSlot, releaseSlotIf, type SlotResult } from './concurrency.ts'
+import { acquireSlot, EXECUTION, type SlotResult } from './concurrency.ts'
 import {
   cancelExecution,
   executionInput,
-  resumeAdmitted,
   SEALED,
   type SealedSecrets,
   startWorkflow,
@@ -84,7 +85,7 @@ export async function startFlow(
   asked: ExecutionStart,
 ): Promise<string> {
   const start = { ...asked, trigger: { ...chainDepthOf(scope), ...asked.trigger } }
-  checkJson('input', start.input, LIMITS.runInputBytesMax)
+  checkJson('input', start.input, FLOW_LIMITS.inputBytesMax)
   checkStorable('input', start.input)
   const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${selectVersion(version, start)}`
   const admitted =
@@ -100,7 +101,7 @@ export async function startFlow(
  */
 function chainDepthOf({ actor: { chainDepth } }: WorkspaceScope): Pick<ExecutionTrigger, 'chain_depth'> {
   if (chainDepth === undefined) return {}
-  const detail = `${LIMITS.chainDepthMax} executions have started one another, which is the maximum.`
+  const detail = `${SHARED_LIMITS.chainDepthMax} executions have started one another, which is the maximum.`
   return { chain_depth: nextChainDepth(chainDepth, detail) }
 }
 
@@ -289,8 +290,10 @@ async function startOrFail(scope: WorkspaceScope, { execution }: Admitted): Prom
     if (!isAnswerMissing(error)) {
       const failed = sql`update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
         where id = ${id} and status = 'pending'`
-      const [, next = []] = await scope.batch(failed, releaseSlotIf(id, WAS_REJECTED))
-      await resumeAdmitted(scope, next)
+      const release = sql`select next.id from executions e cross join lateral (${releaseSlot(id)}) next
+        where e.id = ${id} and ${WAS_REJECTED}`
+      const [, next = []] = await scope.batch(failed, release)
+      await startAdmitted(scope, EXECUTION, next)
       throw error
     }
     // The row has no results to reuse, so the reconciler finds a rerun that runs, but starts none without a slot.
@@ -332,7 +335,7 @@ function validateInput({ input }: FlowIR, given: Json): void {
 
 function inputErrors(schema: Json, given: Json): readonly SchemaError[] {
   try {
-    return schemaErrors(schema, given, { ...newBudget(), steps: LIMITS.inputCheckSteps })
+    return schemaErrors(schema, given, { ...newBudget(), steps: SHARED_LIMITS.inputCheckStepsMax })
   } catch (error) {
     if (error instanceof FlowError) return []
     throw error
