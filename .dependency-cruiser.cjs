@@ -19,10 +19,10 @@ const INTERFACES = [
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
+  // Flows and functions are targets of triggers.
+  'runs/triggers/(events|schedule-timing|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
   'tenants/(jobs|tenants|workspace-settings)',
   'threads/run-in-thread',
-  // Shared by the triggers of flows and those of functions.
-  'triggers/(registration|schedule-timing|starts|stream-consumer)',
 ]
 
 module.exports = {
@@ -77,6 +77,13 @@ module.exports = {
         path: '^src/features/[^/]+/',
         pathNot: ['^src/features/$1/', `^src/features/(${INTERFACES.join('|')})\\.ts$`],
       },
+    },
+    {
+      name: 'runs-know-no-kind-of-run',
+      comment: 'what starts, queues and repairs runs gets flows and functions from lists of them',
+      severity: 'error',
+      from: { path: '^src/features/runs/' },
+      to: { path: '^src/features/(flows|functions)/' },
     },
     {
       name: 'internals-of-scopes-stay-in-access',

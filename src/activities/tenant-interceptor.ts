@@ -18,7 +18,7 @@ import {
   UNAUTHENTICATED,
   UNAUTHENTICATED_MESSAGE,
 } from '../core/work.ts'
-import { triggerSubject } from '../features/functions/triggers/trigger-starts.ts'
+import { triggerActor } from '../features/runs/triggers/trigger-starter.ts'
 import type { Log } from '../infra/log.ts'
 import { chainDepthOf } from '../workflows/chain-depth-interceptor.ts'
 import { failureOf } from './call-failure.ts'
@@ -155,10 +155,9 @@ export class Scopes {
     return this.#access.continueActive(workspaceOf(call), { ...actor, ...onBehalfOf }, call.ids)
   }
 
-  /** As {@link active}, for a run that the trigger of a function starts. @throws Suspended */
+  /** As {@link active}, for what a trigger starts. @throws Suspended */
   trigger(call: ActivityContext, triggerId: string): Promise<WorkspaceScope> {
-    const actor = { subject: triggerSubject(triggerId), role: 'workspace_admin' } as const
-    return this.#access.continueActive(workspaceOf(call), actor, call.ids)
+    return this.#access.continueActive(workspaceOf(call), triggerActor(triggerId), call.ids)
   }
 
   /**

@@ -39,7 +39,6 @@ test('scopes: requested by entry points only', async () => {
   expect(await filesThat(/access\.(open\w*|continue\w+)\(/)).toEqual([
     'activities/flow/background-work.ts',
     'activities/flow/record-sink.ts',
-    'activities/function/function-events.ts',
     'activities/tenant-interceptor.ts',
     'api/approval-routes.ts',
     'api/callbacks.ts',
@@ -94,7 +93,7 @@ test('system scope: used by a fixed list of files', async () => {
     'features/analytics/meters.ts',
     'features/flows/executions/callbacks.ts',
     'features/flows/executions/watcher.ts',
-    'features/flows/triggers/webhook-verifier.ts',
+    'features/runs/triggers/webhook-verifier.ts',
     'infra/postgres/leader-task.ts',
   ])
 })

@@ -5,7 +5,7 @@ import { type EndUser, userValue } from '../../core/policy.ts'
 import type { FunctionRunInput, FunctionTrigger } from '../../core/work.ts'
 import { callTrigger } from '../../features/functions/runs/run.ts'
 import type { CodeCaller } from '../../features/functions/sandbox/invocation.ts'
-import { TRIGGER_SUBJECT } from '../../features/functions/triggers/trigger-starts.ts'
+import { TRIGGER_SUBJECT } from '../../features/runs/triggers/trigger-starter.ts'
 
 /**
  * The caller as it was when the run was started; of a dead letter that is run again, the caller of its first run.

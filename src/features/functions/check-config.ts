@@ -12,7 +12,7 @@ import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { SCOPES } from '../key-operations.ts'
 import type { ConfigChange, FunctionConfig } from './config.ts'
 import { egressFault } from './egress.ts'
-import { type ConfigError, triggerErrors } from './triggers/declared.ts'
+import { type ConfigError, triggerErrors } from './triggers/function-triggers.ts'
 
 export const ConfigWarnings = Type.Optional(
   Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {

@@ -19,7 +19,7 @@ import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } fro
 import { wakeQueueAfterChange } from './runs/start-queued.ts'
 import { type Compiled, compileFunction, type Diagnostic, type EntryPoint } from './sandbox/compile.ts'
 import { inlineMap, withoutInlineMap } from './source-map.ts'
-import { writeTriggers } from './triggers/trigger-store.ts'
+import { writeTriggers } from './triggers/write-triggers.ts'
 import { dropOldVersions } from './versions.ts'
 
 const { functionSourceBytesMax: sourceMax, functionSourceMap: mapBounds } = LIMITS
