@@ -19,6 +19,8 @@ const INTERFACES = [
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
+  // The kernel: each kind of durable work uses it.
+  'runs/(run-kind|slots|watcher)',
   // Flows and functions are targets of triggers.
   'runs/triggers/(events|schedule-timing|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
   'tenants/(jobs|tenants|workspace-settings)',
@@ -62,8 +64,7 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^src/features/',
-        pathNot:
-          '^src/features/(objects/workspace-objects|events/outbox-relay|flows/executions/watcher)\\.ts$',
+        pathNot: '^src/features/(objects/workspace-objects|events/outbox-relay|runs/watcher)\\.ts$',
       },
       to: {
         path: '^(src/(app|api|mcp|activities|workflows|cli)/|stack/|node_modules/(pg|ioredis|mongodb|fastify|@aws-sdk|@temporalio)/)',
@@ -79,8 +80,8 @@ module.exports = {
       },
     },
     {
-      name: 'runs-know-no-kind-of-run',
-      comment: 'what starts, queues and repairs runs gets flows and functions from lists of them',
+      name: 'runs-know-no-kind',
+      comment: 'the kernel learns of flows and functions from their RunKind and their TriggerTarget alone',
       severity: 'error',
       from: { path: '^src/features/runs/' },
       to: { path: '^src/features/(flows|functions)/' },
@@ -92,7 +93,7 @@ module.exports = {
       from: {
         path: '^src/',
         pathNot:
-          '^src/(access|app)/|^src/features/(objects/workspace-objects|events/events|flows/executions/watcher|functions/(channels|runs/run-changes)|mcp-servers/(images/image-servers|calls/call-queue))\\.ts$',
+          '^src/(access|app)/|^src/features/(objects/workspace-objects|events/events|runs/(run-kind|watcher)|functions/channels|mcp-servers/(images/image-servers|calls/call-queue))\\.ts$',
       },
       to: { path: '^src/access/internals\\.ts$' },
     },

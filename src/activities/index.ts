@@ -12,11 +12,12 @@ import {
   indexFailed,
 } from '../features/collections/schemas/index-build.ts'
 import { openCallback } from '../features/flows/executions/callbacks.ts'
-import { reacquireSlot, yieldSlot } from '../features/flows/executions/concurrency.ts'
+import { EXECUTION } from '../features/flows/executions/concurrency.ts'
 import { recordExecution } from '../features/flows/executions/record.ts'
 import { startSubflow } from '../features/flows/executions/start-execution.ts'
 import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
 import { failRun, type RunFailure } from '../features/functions/runs/record-run.ts'
+import { reacquireSlot, yieldSlot } from '../features/runs/slots.ts'
 import { placeOf, syncSchedules } from '../features/runs/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
@@ -132,8 +133,10 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       const { usage, ...shown } = error as unknown as RunFailure
       return failRun(record(call), run_id, shown, usage)
     },
-    yieldSlot: (call, slot) => yieldSlot(record(call), slot),
-    reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
+    yieldSlot: (call, { execution_id: runId, generation }) =>
+      yieldSlot(record(call), EXECUTION, { runId, generation }),
+    reacquireSlot: (call, { execution_id: runId, generation, at_once: atOnce }) =>
+      reacquireSlot(record(call), EXECUTION, { runId, generation, atOnce }),
     subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),
     recordExecution: (call, update) => recordExecution(record(call), update),
   }
