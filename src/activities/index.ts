@@ -69,7 +69,6 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       scopes.workspace(call, 'workspace_admin', { tenantId, workspaceId })
     return { admin: scopes.admin(call), within }
   }
-  const { triggers } = platform
   const functionServices = functionRuns(platform, scopes)
   const documents = new Documents()
   return {
@@ -102,9 +101,9 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     openCallback: async (call, { arguments: request }) =>
       openCallback(await scopes.active(call, 'workspace_admin'), call.workflowId, request),
     startScheduled: async (call, input) =>
-      triggers.startScheduled(await scopes.trigger(call, input.trigger_id), input),
+      platform.triggers.startScheduled(await scopes.trigger(call, input.trigger_id), input),
     registerTriggers: (call, input) =>
-      syncSchedules(placeOf(record(call)), triggers.targetOf(input.target), input),
+      syncSchedules(placeOf(record(call)), platform.triggers.targetOf(input.target), input),
     callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
     callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: async (call, request) => {
