@@ -188,7 +188,7 @@ const setSchedulePaused = (paused: boolean, summary: string) =>
     http: { method: 'POST', path: `${FLOWS}/schedules/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
     run: async (scope, { id, note = null }) => {
       const { flow_id } = await findSchedule(scope, id)
-      const write = () => scope.batch(setPaused(sql`id = ${id}`, paused, note))
+      const write = () => scope.batch(setPaused(scope, sql`id = ${id}`, paused, note))
       await changeTriggers(placeOf(scope), declarationOf(flow_id), write)
       return findSchedule(scope, id)
     },
@@ -332,7 +332,7 @@ const setTriggerPaused = (paused: boolean) =>
     run: async (scope, { id }) => {
       // Schedules are paused in Temporal.
       const changed = sql`id = ${id} and target_kind = ${FLOW.kind} and kind <> 'schedule' and paused <> ${paused}`
-      await scope.batch(setPaused(changed, paused, null))
+      await scope.batch(setPaused(scope, changed, paused, null))
       const record = sql`${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`
       const row = await findRow<CountedTrigger>(scope, 'webhook or event trigger', record)
       return toTriggerRecord(scope, row)

@@ -113,7 +113,7 @@ export class TriggerStarter {
     if ('skipped' in result) return result
     await scope.batch(sql`
       update trigger_states set started = started + 1, last_run_id = ${runId}, last_run_at = now()
-      where trigger_id = ${trigger_id} and last_run_id is distinct from ${runId}`)
+      where workspace_id = ${scope.ref.workspaceId} and trigger_id = ${trigger_id} and last_run_id is distinct from ${runId}`)
     return { run_id: runId, ...(result.child !== undefined && { child: result.child }) }
   }
 
@@ -174,7 +174,8 @@ async function findDue(
 ): Promise<DueTrigger | undefined> {
   const row = await scope.row<Omit<DueTrigger, 'facts'> & { readonly facts: TargetFacts | null }>(sql`
     select t.spec, t.version, t.revision, t.paused, (${target.facts(runId)}) as facts from triggers t
-    where t.id = ${triggerId} and t.kind = ${kind} and t.target_kind = ${target.kind} and t.target_id = ${targetId}`)
+    where t.workspace_id = ${scope.ref.workspaceId} and t.id = ${triggerId} and t.kind = ${kind}
+      and t.target_kind = ${target.kind} and t.target_id = ${targetId}`)
   return row?.facts ? { ...row, facts: row.facts } : undefined
 }
 

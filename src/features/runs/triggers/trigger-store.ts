@@ -98,10 +98,10 @@ export const deleteTriggers = ({ ref }: Pick<TriggerPlace, 'ref'>, of: TargetKin
     and target_kind = ${of.kind} and target_id = ${id} and ${isGone}`
 
 /** A statement that pauses or resumes a trigger; a repetition changes only the note. @param which a condition on `triggers` */
-export const setPaused = (which: Sql, paused: boolean, note: string | null): Sql =>
+export const setPaused = ({ ref }: WorkspaceScope, which: Sql, paused: boolean, note: string | null): Sql =>
   sql`update triggers set paused = ${paused}, note = ${note}, updated_at = now(),
       resumed_at = case when paused and not ${paused}::boolean then now() else resumed_at end
-    where ${which}`
+    where workspace_id = ${ref.workspaceId} and ${which}`
 
 /** Longer than a change takes. */
 const REPAIR_AFTER_MS = 10_000

@@ -31,7 +31,8 @@ export async function claimDelivery(
       select delivery_id from webhook_deliveries where trigger_id = ${triggerId} and received_at < ${expiredBefore}
       order by received_at limit ${LIMITS.webhookDeliveriesForgottenAtOnce})`,
     sql`insert into webhook_deliveries (trigger_id, delivery_id, body_sha256, run_id)
-      select id, ${deliveryId}, ${digest}, ${newId} from triggers where id = ${triggerId} on conflict do nothing`,
+      select id, ${deliveryId}, ${digest}, ${newId} from triggers
+      where workspace_id = ${scope.ref.workspaceId} and id = ${triggerId} on conflict do nothing`,
     sql`select run_id, body_sha256 from webhook_deliveries
       where trigger_id = ${triggerId} and delivery_id = ${deliveryId}`,
   )

@@ -45,7 +45,7 @@ export function createSecrets(
     key,
     sealed: encryptSecret(scope, target.id, key, secret).toString('base64'),
   }))
-  const ofTarget = sql`t.target_kind = ${target.kind} and t.target_id = ${target.id}`
+  const ofTarget = sql`t.workspace_id = ${scope.ref.workspaceId} and t.target_kind = ${target.kind} and t.target_id = ${target.id}`
   return {
     statement: sql`with made as (
         insert into webhook_secrets (trigger_id, sealed)
@@ -90,7 +90,8 @@ export async function rotateSecret(
   const { target_id, key, spec } = await findRow<{ target_id: string; key: string; spec: WebhookSpec }>(
     scope,
     'webhook',
-    sql`select target_id, key, spec from triggers where id = ${id} and kind = 'webhook'`,
+    sql`select target_id, key, spec from triggers
+      where workspace_id = ${scope.ref.workspaceId} and id = ${id} and kind = 'webhook'`,
   )
   if (issued !== undefined && spec.verify === undefined) checkSecret(issued)
   const secret = issued ?? makeSecret()
