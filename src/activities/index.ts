@@ -3,7 +3,6 @@
 import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
-import { LIMITS } from '../core/limits.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import {
@@ -15,6 +14,7 @@ import { openCallback } from '../features/flows/executions/callbacks.ts'
 import { EXECUTION } from '../features/flows/executions/concurrency.ts'
 import { recordExecution } from '../features/flows/executions/record.ts'
 import { startSubflow } from '../features/flows/executions/start-execution.ts'
+import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
 import { failRun, type RunFailure } from '../features/functions/runs/record-run.ts'
 import { reacquireSlot, yieldSlot } from '../features/runs/slots.ts'
@@ -108,7 +108,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: async (call, request) => {
       const owner = ownerOf(call)
-      const clients = await requests.clientsFor(call, request, { timeoutMs: LIMITS.openApi.timeoutMs })
+      const clients = await requests.clientsFor(call, request, { timeoutMs: FLOW_LIMITS.openApi.timeoutMs })
       const work = async (injected?: InjectedSecrets) => {
         const { arguments: given } = request
         if (injected === undefined) return planOpenApi(given, owner, documents, clients)

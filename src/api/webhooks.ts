@@ -6,16 +6,19 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
+import { privilege } from '../access/privileges.ts'
 import type { Platform } from '../app/platform.ts'
 import { readChainDepth } from '../core/execution.ts'
-import { randomIds } from '../core/ids.ts'
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { TRIGGER_LIMITS } from '../features/runs/triggers/limits.ts'
 import type { WebhookSpec } from '../features/runs/triggers/trigger.ts'
 import { triggerActor } from '../features/runs/triggers/trigger-starter.ts'
 import { webhookPath } from '../features/runs/triggers/webhooks.ts'
 import { publicUrl } from '../infra/config.ts'
 import { whenGone } from './body-streams.ts'
+import { API_LIMITS } from './limits.ts'
+
+const openForDelivery = privilege('flows.webhooks')
 
 const PATH = webhookPath(':ws', ':id')
 
@@ -26,7 +29,7 @@ export async function mountWebhooks(
   { access, config, limiter, triggers, webhooks }: Platform,
 ): Promise<void> {
   /** Senders with a valid signature: failures of other clients at the same address do not block them. */
-  const knownSenders = new LRUCache<string, true>({ max: LIMITS.webhookSendersKnownMax })
+  const knownSenders = new LRUCache<string, true>({ max: API_LIMITS.webhookSendersKnownMax })
   const limitRequest = async (request: WebhookRequest, reply: FastifyReply) => {
     const { ws, id } = request.params
     const { headers, refused } = await limiter.limitWebhook(`${ws}/${id}`, request.ip)
@@ -47,7 +50,7 @@ export async function mountWebhooks(
       method: 'POST',
       url: PATH,
       config: { operation: { name: 'webhook.receive', reads: false } },
-      bodyLimit: LIMITS.webhookBodyBytesMax,
+      bodyLimit: TRIGGER_LIMITS.webhookBodyBytesMax,
       // Before the body is read.
       onRequest: limitRequest,
       handler: async (request: WebhookRequest, reply) => {
@@ -68,7 +71,7 @@ export async function mountWebhooks(
         if (challenge !== undefined) return reply.headers(PLAIN).send(challenge)
         const chainDepth = readChainDepth(request.headers)
         const depth = chainDepth === undefined ? {} : { chainDepth }
-        const scope = await access.continueActive(ref, { ...triggerActor(triggerId), ...depth }, randomIds)
+        const scope = await openForDelivery(access, ref, { ...triggerActor(triggerId), ...depth })
         const started = await triggers.startByDelivery(scope, {
           received,
           delivery,

@@ -1,7 +1,7 @@
 /** Opens the scopes of what workers do outside workflows and activities: event triggers, events for executions, background tasks. */
 
 import type { Access } from '../../access/access.ts'
-import { randomIds } from '../../core/ids.ts'
+import { privilege } from '../../access/privileges.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { TaskContext } from '../../features/background/background-task.ts'
@@ -9,16 +9,18 @@ import { deliverEvents } from '../../features/flows/subscriptions/deliver-events
 import type { EventDelivery } from '../../features/flows/subscriptions/subscription-consumers.ts'
 import type { EventTriggerServices } from '../../features/runs/triggers/event-consumers.ts'
 
+const openActive = privilege('background.starts')
+const openWorkspace = privilege('background.tasks')
+
 /** @returns a function that opens the scope of a trigger, whose workspace must be active */
 export const createTriggerScopes =
   (access: Access): EventTriggerServices['openScope'] =>
   (ref, actor) =>
-    access.continueActive(ref, actor, randomIds)
+    openActive(access, ref, actor)
 
 /** @returns a function that delivers events to the executions of a workspace; a suspended execution keeps them */
 export function createDelivery(access: Access): EventDelivery {
-  return (ref, entries, gap) =>
-    deliverEvents(access.continueWorkspace(ref, CONSUMER, randomIds), entries, gap)
+  return (ref, entries, gap) => deliverEvents(openWorkspace(access, ref, CONSUMER), entries, gap)
 }
 
 const CONSUMER = { subject: 'tenon:events', role: 'workspace_admin' } as const
@@ -27,9 +29,9 @@ const ACTOR = { subject: 'tenon:reconciler', role: 'workspace_admin' } as const
 /** @returns a function that opens the context of background tasks in a workspace, whatever its state */
 export function createTaskContexts(access: Access): (ref: WorkspaceRef) => Promise<TaskContext> {
   return async (ref) => ({
-    scope: access.continueWorkspace(ref, ACTOR, randomIds),
-    service: access.continueWorkspace(ref, { ...ACTOR, role: 'service' }, randomIds),
-    isActive: await access.continueActive(ref, ACTOR, randomIds).then(() => true, rethrowUnlessRefused),
+    scope: openWorkspace(access, ref, ACTOR),
+    service: openWorkspace(access, ref, { ...ACTOR, role: 'service' }),
+    isActive: await openActive(access, ref, ACTOR).then(() => true, rethrowUnlessRefused),
   })
 }
 

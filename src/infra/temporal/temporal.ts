@@ -17,12 +17,12 @@ import {
 } from '@temporalio/client'
 import { ApplicationFailure, type PayloadCodec } from '@temporalio/common'
 import proto, { type temporal } from '@temporalio/proto'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { retryTransient } from '../retry.ts'
 import { TtlCache } from '../ttl-cache.ts'
 import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
@@ -43,7 +43,7 @@ const RETRIES = makeGrpcRetryInterceptor({
 })
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
-const { perTenant, atOnce, waitMs, restMs } = LIMITS.eagerStart
+const { perTenantMax: perTenant, startsMax: atOnce, waitMs, pauseMs: restMs } = INFRA_LIMITS.eagerStart
 type Request = temporal.api.workflowservice.v1.IStartWorkflowExecutionRequest
 type Response = temporal.api.workflowservice.v1.IStartWorkflowExecutionResponse
 
@@ -64,7 +64,7 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #eagerStarts: EagerStartProxy | undefined
-  readonly #idleQueues = new TtlCache<readonly IdleQueue[]>({ max: 1, ttl: LIMITS.idleQueuesKeptMs })
+  readonly #idleQueues = new TtlCache<readonly IdleQueue[]>({ max: 1, ttl: INFRA_LIMITS.idleQueuesCacheMs })
 
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
   constructor(config: Config, codec: PayloadCodec) {

@@ -1,12 +1,14 @@
 /** Events and document changes that start runs of functions: once each, in order, bounded, and in chains that end. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { inAnyState } from '../../../src/access/openers.ts'
 import { createTriggerScopes } from '../../../src/activities/flow/background-work.ts'
 import type { Platform } from '../../../src/app/platform.ts'
 import { randomIds } from '../../../src/core/ids.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { publishEvent } from '../../../src/features/events/events-api.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
+import { SHARED_LIMITS } from '../../../src/features/limits.ts'
 import { eventTriggerConsumers } from '../../../src/features/runs/triggers/event-consumers.ts'
 import { emitAt } from '../../support/fixtures/event-triggers.ts'
 import {
@@ -145,7 +147,7 @@ test('backlog: a function of one run at a time never has more than two in flight
     ({ created_at: at }) =>
       runs.filter((other) => other.created_at <= at && (other.ended_at ?? at) > at).length,
   )
-  expect(Math.max(...inFlight)).toBeLessThanOrEqual(LIMITS.functionTriggers.inFlightFactor)
+  expect(Math.max(...inFlight)).toBeLessThanOrEqual(FUNCTION_LIMITS.triggers.inFlightFactor)
   expect(await handled(fn, 6)).toMatchObject({ seen: 6, started: 6, dropped: 0 })
 }, 30_000)
 
@@ -157,13 +159,13 @@ const refOf = ({ tenantId, workspaceId }: TestWorkspace) => ({
 test('chain of events at its limit: starts no further run, and counts the event', async () => {
   const topic = unique('loop')
   const fn = await deployTriggered(workspace, onTopics(topic))
-  for (const chainDepth of [LIMITS.chainDepthMax, LIMITS.chainDepthMax - 1]) {
+  for (const chainDepth of [SHARED_LIMITS.chainDepthMax, SHARED_LIMITS.chainDepthMax - 1]) {
     const actor = { subject: 'test', role: 'service', chainDepth } as const
-    const scope = platform.access.continueWorkspace(refOf(workspace), actor, randomIds)
+    const scope = inAnyState(platform.access, refOf(workspace), actor)
     await publishEvent.run(scope, { topic, data: { n: chainDepth } })
   }
   const runs = await completed(fn, 1)
-  expect(runs).toMatchObject([{ trigger: { kind: 'event', chain_depth: LIMITS.chainDepthMax } }])
+  expect(runs).toMatchObject([{ trigger: { kind: 'event', chain_depth: SHARED_LIMITS.chainDepthMax } }])
   expect(await handled(fn, 2)).toMatchObject({ seen: 2, started: 1, dropped: 1 })
 })
 

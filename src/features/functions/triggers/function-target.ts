@@ -1,9 +1,9 @@
 /** Functions as what triggers start: runs of the active version, without rights of a caller. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { TargetFacts, TriggerTarget } from '../../runs/triggers/trigger.ts'
 import { triggerActor } from '../../runs/triggers/trigger-starter.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { callerWithoutRights } from '../runs/run.ts'
 import { startRun } from '../runs/start-run.ts'
 import { FUNCTION } from './function-triggers.ts'
@@ -15,7 +15,7 @@ interface FunctionFacts extends TargetFacts {
   readonly free: number
 }
 
-const { inFlightMax, inFlightFactor } = LIMITS.functionTriggers
+const { inFlightMax, inFlightFactor } = FUNCTION_LIMITS.triggers
 
 export const functionTarget: TriggerTarget<FunctionFacts> = {
   ...FUNCTION,

@@ -3,7 +3,6 @@
 import { parseCron } from '../../../../flows-dsl/compile/cron.ts'
 import { isTimezone } from '../../../../flows-dsl/compile/timezones.ts'
 import { checkJson } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { sentences } from '../../../core/sentences.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { isChangeTopic } from '../../events/events.ts'
@@ -12,6 +11,7 @@ import { streamsOf } from '../../runs/triggers/events.ts'
 import { CATCH_UP_MS, cronTimingFault } from '../../runs/triggers/schedule-timing.ts'
 import type { DeclaredTrigger, TargetKind } from '../../runs/triggers/trigger.ts'
 import type { Declaration } from '../../runs/triggers/trigger-store.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 
 /** Functions as targets of triggers. */
 export const FUNCTION: TargetKind = {
@@ -54,7 +54,7 @@ export function triggerErrors({ schedule, triggers = [] }: DeclaredTriggers): Co
 }
 
 function scheduleErrors({ cron, timezone, input }: ConfiguredSchedule): ConfigError[] {
-  checkJson('schedule.input', input ?? {}, LIMITS.functionTriggers.scheduleInputBytesMax)
+  checkJson('schedule.input', input ?? {}, FUNCTION_LIMITS.triggers.scheduleInputBytesMax)
   const parsed = parseCron(cron)
   const diagnostics = 'diagnostics' in parsed ? parsed.diagnostics : []
   const errors = diagnostics.map(({ message, hint }) => ({

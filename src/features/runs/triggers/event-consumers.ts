@@ -6,14 +6,15 @@ import type { EventStrategy, JsonObject } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Suspended } from '../../../access/tenant-states.ts'
 import type { TargetRef } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
-import type { Actor } from '../../../core/policy.ts'
+import type { ActorIn } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../../core/tenant.ts'
+import { INFRA_LIMITS } from '../../../infra/limits.ts'
 import type { Log } from '../../../infra/log.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Entry, StreamGap } from '../../../infra/valkey/streams.ts'
+import { SHARED_LIMITS } from '../../limits.ts'
 import { acceptsTopic, chainDepth, withCauses } from './events.ts'
 import type { ConsumerKind, ConsumerState, Consumption } from './stream-consumer.ts'
 import type { EventSpec } from './trigger.ts'
@@ -22,7 +23,7 @@ import { type TriggerStarter, triggerActor } from './trigger-starter.ts'
 export interface EventTriggerServices {
   readonly starter: TriggerStarter
   /** Opens the scope of an actor in a workspace. @throws Suspended */
-  readonly openScope: (ref: WorkspaceRef, actor: Actor) => Promise<WorkspaceScope>
+  readonly openScope: (ref: WorkspaceRef, actor: ActorIn<'workspace_admin'>) => Promise<WorkspaceScope>
   readonly log: Log
 }
 
@@ -146,7 +147,7 @@ class EventHandler {
     const { ref, triggerId, target, revision } = this.state
     const about = { ...this.#log, entry: entry.id }
     const depth = chainDepth(events)
-    if (depth >= LIMITS.chainDepthMax) {
+    if (depth >= SHARED_LIMITS.chainDepthMax) {
       log.warn({ ...about, chainDepth: depth + 1 }, 'event trigger exceeded chain depth')
       return 'dropped'
     }
@@ -187,7 +188,7 @@ class EventHandler {
 
   /** Lets other work run once this trigger has kept the thread busy for `yieldEveryMs`. */
   async #yieldThread(): Promise<void> {
-    if (this.busyMs - this.#busyMsAtYield < LIMITS.yieldEveryMs) return
+    if (this.busyMs - this.#busyMsAtYield < INFRA_LIMITS.yieldEveryMs) return
     this.#busyMsAtYield = this.busyMs
     await setImmediate()
   }

@@ -4,11 +4,11 @@ import { hash } from 'node:crypto'
 import { objectOf } from '../../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { parseJson } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { decodeUtf8 } from '../../../core/utf8.ts'
 import type { Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { TRIGGER_LIMITS } from './limits.ts'
 import type { Delivery, VerifiedHeaders } from './standard-webhooks.ts'
 import type { WebhookSpec } from './trigger.ts'
 import { TOKEN_PARAMETER } from './webhook-schemes.ts'
@@ -25,11 +25,11 @@ export async function claimDelivery(
 ): Promise<{ readonly runId: `run_${string}`; readonly isNew: boolean }> {
   const newId = scope.newId('run')
   const digest = hash('sha256', body, 'hex')
-  const expiredBefore = sql`now() - ${LIMITS.webhookDeliveriesKeptDays} * interval '1 day'`
+  const expiredBefore = sql`now() - ${TRIGGER_LIMITS.webhookDeliveriesKeptDays} * interval '1 day'`
   const [, , [row] = []] = await scope.batch(
     sql`delete from webhook_deliveries where trigger_id = ${triggerId} and delivery_id in (
       select delivery_id from webhook_deliveries where trigger_id = ${triggerId} and received_at < ${expiredBefore}
-      order by received_at limit ${LIMITS.webhookDeliveriesForgottenAtOnce})`,
+      order by received_at limit ${TRIGGER_LIMITS.webhookDeliveriesDeletedMax})`,
     sql`insert into webhook_deliveries (trigger_id, delivery_id, body_sha256, run_id)
       select id, ${deliveryId}, ${digest}, ${newId} from triggers
       where workspace_id = ${scope.ref.workspaceId} and id = ${triggerId} on conflict do nothing`,
@@ -70,7 +70,7 @@ export function webhookInput(
 ): WebhookInput {
   const copied = [...HEADERS, ...declared].flatMap((name) => {
     const text = headers[name]
-    return typeof text === 'string' ? [[name, text.slice(0, LIMITS.webhookHeaderCharsMax)]] : []
+    return typeof text === 'string' ? [[name, text.slice(0, TRIGGER_LIMITS.webhookHeaderCharsMax)]] : []
   })
   return {
     id,

@@ -3,9 +3,9 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { addressOf, encryptFor } from '../../../access/scope-services.ts'
 import type { TargetRef } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
+import { TRIGGER_LIMITS } from './limits.ts'
 import { checkSecret, makeSecret, webhookPurpose } from './standard-webhooks.ts'
 import type { DeclaredTrigger, WebhookSpec } from './trigger.ts'
 import { TOKEN_PARAMETER } from './webhook-schemes.ts'
@@ -96,7 +96,7 @@ export async function rotateSecret(
   if (issued !== undefined && spec.verify === undefined) checkSecret(issued)
   const secret = issued ?? makeSecret()
   const made = encryptSecret(scope, target_id, key, secret)
-  const grace = sql`${LIMITS.webhookGraceSeconds} * interval '1 second'`
+  const grace = sql`${TRIGGER_LIMITS.webhookGraceSeconds} * interval '1 second'`
   const { previous_until } = await findRow<{ previous_until: string }>(
     scope,
     'webhook',
