@@ -66,7 +66,7 @@ test('writes blocked for longer than a workflow task, many executions: all end w
 
 test('worker killed while writes are blocked: the record is complete', async () => {
   const id = await executions.start(flow)
-  await executions.untilStatus(id, 'waiting')
+  await executions.shown(id, 'waiting')
   const gate = await TableBarrier.at(own, 'tenon.execution_steps')
   try {
     const before = await eventually(async () => {

@@ -26,7 +26,7 @@ async function populated() {
   const workspace = await createTestWorkspace()
   const executions = new Executions(workspace)
   const flow = await executions.publish(WAITS)
-  const waiting = await executions.untilStatus(await executions.start(flow), 'waiting')
+  const waiting = await executions.shown(await executions.start(flow), 'waiting')
   const ended = await executions.ended(await executions.start(await executions.publish(QUICK)))
   return { workspace, waiting, ended }
 }

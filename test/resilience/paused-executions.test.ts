@@ -77,7 +77,7 @@ test('paused execution whose worker is killed: stays paused, continues with all 
   const id = await executions.start(
     await executions.publish(`${LISTEN}\n  - a: { ${createEntry('a', ledger)} }`),
   )
-  await executions.untilStatus(id, 'waiting')
+  await executions.shown(id, 'waiting')
   expect((await executions.send(id, 'pause', { reason: 'Wait.' })).status).toBe(200)
   await executions.send(id, 'signal', goSignal)
   killWorker()
@@ -96,7 +96,7 @@ test('paused execution whose worker is killed: stays paused, continues with all 
 
 test('execution that received the maximum number of signals: further ones get 409, other commands still work', async () => {
   const id = await executions.start(await executions.publish(LISTEN))
-  await executions.untilStatus(id, 'waiting')
+  await executions.shown(id, 'waiting')
   const noise = { event: { type: 'noise' } }
   for (let sent = 0; sent < SIGNALS_MAX; sent++)
     expect((await executions.send(id, 'signal', noise)).status).toBe(202)
@@ -113,7 +113,7 @@ test('execution that received the maximum number of signals: further ones get 40
 
 test('execution that received the maximum number of commands: further ones get 409, it can be cancelled', async () => {
   const id = await executions.start(await executions.publish(LISTEN))
-  await executions.untilStatus(id, 'waiting')
+  await executions.shown(id, 'waiting')
   const send = (n: number) => executions.send(id, n % 2 === 0 ? 'pause' : 'resume')
   for (let sent = 0; sent < UPDATES_MAX; sent++) expect((await send(sent)).status).toBe(200)
   expect(await send(UPDATES_MAX)).toMatchObject({
@@ -129,14 +129,14 @@ test('new version published: running and queued executions keep theirs, new ones
   const name = await executions.publish(`${LISTEN}\n  - said: { set: { said: first } }`, { more })
   const before = await executions.start(name)
   const queued = await executions.start(name)
-  await executions.untilStatus(before, 'waiting')
+  await executions.shown(before, 'waiting')
   const set = (step: string) => `  - ${step}: { set: { said: ${step} } }`
   await executions.publish([set('early'), LISTEN, set('said'), set('late')].join('\n'), { name })
   await replaceWorker()
   const after = await executions.start(name)
   expect((await executions.read(queued)).status).toBe('pending')
   for (const id of [before, queued, after]) {
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     expect((await executions.send(id, 'signal', goSignal)).status).toBe(202)
   }
   const ends = await Promise.all([before, queued, after].map((id) => executions.ended(id)))
@@ -220,7 +220,7 @@ test('starting credential deleted and payload key rotated: waiting executions he
     return body.data[0]?.id as string | undefined
   })
   const all = [...ids, third]
-  const waiting = await Promise.all(all.map((id) => executions.untilStatus(id, 'waiting')))
+  const waiting = await Promise.all(all.map((id) => executions.shown(id, 'waiting')))
   expect(waiting.slice(0, 2).map(({ started_by }) => started_by)).toEqual([client.id, client.id])
 
   await ok(call('DELETE', `/v1/oauth-clients/${client.id}`))

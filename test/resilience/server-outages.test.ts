@@ -130,7 +130,7 @@ async function startWaiting(of: TestWorkspace) {
   const executions = new Executions(of, started.running)
   const flow = await executions.publish('  - heard: { listen: { to: { one: { with: { type: x } } } } }')
   const id = await executions.start(flow)
-  return { flow, ...(await executions.untilStatus(id, 'waiting')) }
+  return { flow, ...(await executions.shown(id, 'waiting')) }
 }
 
 test('Temporal hangs, commands to executions of other workspaces: 404 without asking it; own ones can be read and watched', async () => {
@@ -173,7 +173,7 @@ test('Temporal hangs, commands to executions of other workspaces: 404 without as
   for (const [nth, { id }] of theirs.entries()) {
     const executions = new Executions(others[nth] as TestWorkspace, at)
     expect((await executions.send(id, 'signal', { event: { type: 'x' } })).status).toBe(202)
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
   }
 }, 90_000)
 

@@ -70,7 +70,7 @@ test('Temporal hangs at a start with cancel_running: it is queued, and follows t
     more: 'concurrency: { limit: 1, onLimit: cancel_running }\n',
   })
   const running = await executions.start(flow)
-  await executions.untilStatus(running, 'waiting')
+  await executions.shown(running, 'waiting')
   let next = ''
   await whileStopped(own.started, 'temporal', async () => {
     const { status, body } = await start(flow)
@@ -81,7 +81,7 @@ test('Temporal hangs at a start with cancel_running: it is queued, and follows t
     next = body.id
   })
   expect(await ended(running)).toMatchObject({ status: 'cancelled' })
-  await executions.untilStatus(next, 'waiting')
+  await executions.shown(next, 'waiting')
   await executions.send(next, 'cancel')
 }, 120_000)
 

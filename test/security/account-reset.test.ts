@@ -226,7 +226,7 @@ describe('approval requested before its approver was reset', () => {
     const flow = await publishApproval(bob)
     // Trent may reset bob, and started the execution.
     const id = await executions.start(flow, {}, trentToken)
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     const token = await resetAccount(bob, trentToken)
     const approve = () => executions.send(id, 'approve', { approved: true }, token)
     const suspended = {
@@ -253,11 +253,11 @@ describe('approval requested before its approver was reset', () => {
     await resetAccount(bob, trentToken)
     expect((await sendCommand('confirm', bob, testWorkspace.operator)).status).toBe(200)
     const before = await executions.start(flow, {}, malloryToken)
-    await executions.untilStatus(before, 'waiting')
+    await executions.shown(before, 'waiting')
     const token = await resetAccount(bob, trentToken)
     expect((await executions.send(before, 'approve', { approved: true }, token)).status).toBe(409)
     const after = await executions.start(flow, {}, malloryToken)
-    await executions.untilStatus(after, 'waiting')
+    await executions.shown(after, 'waiting')
     expect((await executions.send(after, 'approve', { approved: true }, token)).status).toBe(200)
     await executions.send(before, 'cancel')
     await executions.ended(before)
@@ -266,7 +266,7 @@ describe('approval requested before its approver was reset', () => {
   test('decided by another approver: accepted', async () => {
     const [bob, carol] = [await createAdmin(), await createAdmin()]
     const id = await executions.start(await publishApproval(bob, carol), {}, malloryToken)
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     await resetAccount(bob, trentToken)
     expect((await executions.send(id, 'approve', { approved: true }, await tokenFor(carol))).status).toBe(200)
     await executions.ended(id)

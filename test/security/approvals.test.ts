@@ -39,10 +39,10 @@ const approvalTask = (approvers = 'bob, mallory, carol', more = '') =>
 /** Starts the flow as mallory, and has bob approve. @returns the execution, which has ended */
 async function startApproved(flow: string, input: object): Promise<string> {
   const id = await executions.start(flow, { input }, mallory)
-  await executions.untilStatus(id, 'waiting')
+  await executions.shown(id, 'waiting')
   expect((await executions.send(id, 'approve', { approved: true }, mallory)).status).toBe(409)
   expect((await executions.send(id, 'approve', { approved: true }, bob)).status).toBe(200)
-  await executions.untilStatus(id, 'completed')
+  await executions.shown(id, 'completed')
   return id
 }
 
@@ -64,7 +64,7 @@ async function expectAskedAgain(
   ])
   const made = await executions.send(id, 'rerun', { from: 'pay', ...body }, as)
   expect([made.status, made.body.plan]).toEqual([201, dry.body.plan])
-  return executions.untilStatus(made.body.id, 'waiting')
+  return executions.shown(made.body.id, 'waiting')
 }
 
 describe('rerun of an approved execution', () => {
@@ -78,7 +78,7 @@ describe('rerun of an approved execution', () => {
     expect(await executions.ledger(payments)).toEqual(['40'])
     expect((await executions.send(again.id, 'approve', { approved: true }, mallory)).status).toBe(409)
     expect((await executions.send(again.id, 'approve', { approved: true }, carol)).status).toBe(200)
-    const { steps } = await executions.untilStatus(again.id, 'completed')
+    const { steps } = await executions.shown(again.id, 'completed')
     expect(await executions.ledger(payments)).toEqual(['40', '1000000'])
     expect(steps.find(({ name }: { name: string }) => name === 'board')).toMatchObject({ reused: false })
   })
@@ -110,7 +110,7 @@ describe('rerun of an approved execution', () => {
     const again = await expectAskedAgain(await startApproved(flow, { sum: 40 }), {}, bob, /bob/)
     expect((await executions.send(again.id, 'approve', { approved: true }, bob)).status).toBe(409)
     expect((await executions.send(again.id, 'approve', { approved: true }, carol)).status).toBe(200)
-    await executions.untilStatus(again.id, 'completed')
+    await executions.shown(again.id, 'completed')
   })
 
   test('unchanged, by another person: reuses the decision, also in a rerun of the rerun', async () => {
@@ -122,7 +122,7 @@ describe('rerun of an approved execution', () => {
     for (const as of [mallory, carol]) {
       const made = await executions.send(id, 'rerun', { from: 'pay', input: { sum: 40 } }, as)
       expect([names(made.body.plan.reused), made.body.plan.approvals_repeated]).toEqual([['board'], []])
-      const run = await executions.untilStatus(made.body.id, 'completed')
+      const run = await executions.shown(made.body.id, 'completed')
       expect(run.steps[0]).toMatchObject({ name: 'board', reused: true })
       id = run.id
     }
@@ -138,7 +138,7 @@ describe('rerun of an approved execution', () => {
     )
     const id = await startApproved(flow, {})
     const made = await executions.send(id, 'rerun', { from: 'pay' }, mallory)
-    expect((await executions.untilStatus(made.body.id, 'waiting')).ended_at).toBeNull()
+    expect((await executions.shown(made.body.id, 'waiting')).ended_at).toBeNull()
     expect(await executions.ledger(payments)).toHaveLength(1)
   })
 })
@@ -163,10 +163,10 @@ describe('rerun of an execution whose approval is in a subflow', () => {
         }
       })
     expect((await executions.send(childId, 'approve', { approved: true }, bob)).status).toBe(200)
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
     const unchanged = await executions.send(id, 'rerun', { from: 'pay' }, mallory)
     expect(names(unchanged.body.plan.reused)).toEqual(['sub'])
-    await executions.untilStatus(unchanged.body.id, 'completed')
+    await executions.shown(unchanged.body.id, 'completed')
     for (const from of [id, unchanged.body.id])
       await expectAskedAgain(from, { input: { sum: 1_000_000 } }, mallory, /input/, 'sub')
     await expectAskedAgain(unchanged.body.id, {}, bob, /bob/, 'sub')
@@ -188,7 +188,7 @@ ${paymentTask(payments, '$context.sum')}`
       { input: { sum: 40 } },
       mallory,
     )
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     expect((await executions.send(id, 'approve', { approved: true }, bob)).status).toBe(200)
     expect((await executions.send(id, 'pause', {}, mallory)).status).toBe(200)
     return id
@@ -209,10 +209,10 @@ ${paymentTask(payments, '$context.sum')}`
     expect(await executions.ledger(payments)).toEqual([])
     expect((await executions.send(id, 'approve', { approved: true }, mallory)).status).toBe(409)
     expect((await executions.send(id, 'approve', { approved: true }, carol)).status).toBe(200)
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
     expect(await executions.ledger(payments)).toEqual(['1000000'])
     const made = await executions.send(id, 'rerun', { from: 'pay' }, mallory)
-    expect((await executions.untilStatus(made.body.id, 'waiting')).ended_at).toBeNull()
+    expect((await executions.shown(made.body.id, 'waiting')).ended_at).toBeNull()
     expect(await executions.ledger(payments)).toEqual(['1000000'])
   })
 
@@ -239,7 +239,7 @@ ${paymentTask(payments, '$context.sum')}`
       body: { detail: expect.stringContaining('board') },
     })
     await resume(id)
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
     expect(await executions.ledger(payments)).toEqual(['40'])
   })
 
@@ -248,7 +248,7 @@ ${paymentTask(payments, '$context.sum')}`
     const id = await startPaused(payments)
     expect((await executions.send(id, 'patch-data', { context: { sum: 40 } }, mallory)).status).toBe(200)
     await resume(id)
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
     expect(await executions.ledger(payments)).toEqual(['40'])
   })
 
@@ -256,7 +256,7 @@ ${paymentTask(payments, '$context.sum')}`
     const payments = unique('c')
     const flow = await executions.publish(CONTEXT(payments, 'bob, carol', ', quorum: 2'))
     const id = await executions.start(flow, { input: { sum: 40 } }, mallory)
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     await executions.send(id, 'approve', { approved: true }, bob)
     await executions.send(id, 'pause', {}, mallory)
     expect((await executions.send(id, 'patch-data', { context: { sum: 1_000_000 } }, mallory)).status).toBe(
@@ -266,7 +266,7 @@ ${paymentTask(payments, '$context.sum')}`
     await resume(id)
     expect((await executions.read(id)).status).toBe('waiting')
     expect((await executions.send(id, 'approve', { approved: true }, bob)).status).toBe(200)
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
   })
 
   test('patched input or skipped output of a held step: requires a new decision', async () => {
@@ -282,15 +282,15 @@ ${paymentTask(payments, '.sum')}`,
         { more: 'onFault: hold\n' },
       )
       const id = await executions.start(flow, { input: { sum: 40 } }, mallory)
-      await executions.untilStatus(id, 'waiting')
+      await executions.shown(id, 'waiting')
       await executions.send(id, 'approve', { approved: true }, bob)
-      await executions.untilStatus(id, 'suspended')
+      await executions.shown(id, 'suspended')
       expect((await executions.send(id, command, body, mallory)).status).toBe(200)
       if (command === 'patch-data') await executions.send(id, 'retry-step', { step: 'quote' }, mallory)
       await new Promise((done) => setTimeout(done, 1_000))
       expect(await executions.ledger(payments)).toEqual([])
       expect((await executions.send(id, 'approve', { approved: true }, carol)).status).toBe(200)
-      await executions.untilStatus(id, 'completed')
+      await executions.shown(id, 'completed')
       expect(await executions.ledger(payments)).toEqual(['1000000'])
     }
   })
@@ -302,7 +302,7 @@ test('held approval skipped with a decision as output: refused', async () => {
     { more: 'onFault: hold\n' },
   )
   const id = await executions.start(flow, {}, mallory)
-  await executions.untilStatus(id, 'suspended')
+  await executions.shown(id, 'suspended')
   const output = { approved: true, decisions: [{ by: 'bob', approved: true }] }
   expect(await executions.send(id, 'skip-step', { output }, mallory)).toMatchObject({
     status: 409,
@@ -312,5 +312,5 @@ test('held approval skipped with a decision as output: refused', async () => {
   expect((await executions.send(id, 'approve', { approved: true, step: '/do/0/board#0' }, bob)).status).toBe(
     200,
   )
-  await executions.untilStatus(id, 'completed')
+  await executions.shown(id, 'completed')
 })

@@ -179,8 +179,8 @@ test('signal or update forged or copied from another execution: refused; genuine
     ),
   )
   const [id, other] = [await executions.start(flow), await executions.start(flow)]
-  const waiting = await executions.untilStatus(id, 'waiting')
-  await executions.untilStatus(other, 'waiting')
+  const waiting = await executions.shown(id, 'waiting')
+  await executions.shown(other, 'waiting')
   const forged = await forgeries(waiting.workflow_id, 'signal:event', { type: 'told', data: 'forged' })
   const pause = await forgeries(waiting.workflow_id, 'update:pause', { paused: true, reason: 'forged' })
   await withRawClient(async ({ workflowService: service }) => {

@@ -1,4 +1,4 @@
-/** A kind of durable work as the kernel of runs sees it: where its records are, and what starts and ends one. */
+/** The interface of a kind of durable work to the kernel of runs: where its records are, and what starts and ends one. */
 
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'

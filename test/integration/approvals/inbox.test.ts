@@ -43,7 +43,7 @@ async function person(groups: string[]) {
 async function ask(approve: string, input: object = {}, as?: Caller): Promise<string> {
   const flow = await executions.publish(`  - board: { approve: { ${approve} } }`)
   const id = await executions.start(flow, { input }, as)
-  await executions.untilStatus(id, 'waiting')
+  await executions.shown(id, 'waiting')
   return id
 }
 
@@ -207,7 +207,7 @@ describe('waiting approval', () => {
   - board: { approve: { title: '\${ "Pay \\($context.sum)?" }', approvers: ['${mia.email}'] } }`,
     )
     const run = await executions.start(flow)
-    await executions.untilStatus(run, 'waiting')
+    await executions.shown(run, 'waiting')
     await executions.send(run, 'pause')
     expect((await executions.send(run, 'patch-data', { context: { sum: 2 } })).status).toBe(200)
     await executions.send(run, 'resume')

@@ -2,8 +2,9 @@
 /** Queues of concurrency slots: how many executions may queue, and that long or many queues of one tenant do not delay others. */
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
 import { RUN_KINDS } from '../../../src/features/run-kinds.ts'
+import { RUN_LIMITS } from '../../../src/features/runs/limits.ts'
 import { openRuns } from '../../../src/features/runs/open-runs.ts'
 import { slotQueues, unstartedSlots } from '../../../src/features/runs/slot-tasks.ts'
 import { Database, type StatementExecutor } from '../../../src/infra/postgres/database.ts'
@@ -13,8 +14,8 @@ import { SystemScope } from '../../../src/infra/postgres/system-scope.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-const { queuedExecutionsMax } = LIMITS
-const { queuesSeenMax } = LIMITS.reconciler
+const { queuedExecutionsMax } = FLOW_LIMITS
+const { queuesSeenMax } = RUN_LIMITS
 const WAITS = '  - a: { wait: PT1H }'
 const BY_KEY = { more: "concurrency: { limit: 1, key: '${ .k }' }\n" }
 
@@ -26,7 +27,7 @@ beforeAll(async () => {
   executions = new Executions(workspace)
   flow = await executions.publish(WAITS, BY_KEY)
   const holder = await executions.start(flow, { input: { k: 'long' } })
-  await executions.untilStatus(holder, 'waiting')
+  await executions.shown(holder, 'waiting')
   await fill(holder, queuedExecutionsMax)
 }, 60_000)
 
@@ -117,10 +118,10 @@ test('queue that lost its slot, behind more queues than one look takes: goes on'
   const keys = [...Array.from({ length: queuesSeenMax + 2 }, (_, n) => `a${n}`), 'z']
   const startAll = () => Promise.all(keys.map((k) => theirs.start(name, { input: { k } })))
   const [holders, queued] = [await startAll(), await startAll()]
-  await Promise.all(holders.map((id) => theirs.untilStatus(id, 'waiting')))
+  await Promise.all(holders.map((id) => theirs.shown(id, 'waiting')))
   // As if the process had crashed before it passed the slot on.
   await asSuperuser('delete from tenon.run_slots where run_id = $1', [holders.at(-1)])
-  await theirs.untilStatus(queued.at(-1) ?? '', 'waiting')
+  await theirs.shown(queued.at(-1) ?? '', 'waiting')
   const rows = await asSuperuser("select from tenon.run_slots where run_id = any($1) and state = 'queued'", [
     queued,
   ])
@@ -131,7 +132,7 @@ test('thousands of executions of one workspace are due for a check: one of anoth
   const other = await createTestWorkspace()
   const theirs = new Executions(other)
   const id = await theirs.start(await theirs.publish(WAITS))
-  await theirs.untilStatus(id, 'waiting')
+  await theirs.shown(id, 'waiting')
   await asSuperuser(
     "update tenon.executions set due_at = now() - interval '1 hour' where workspace_id = $1",
     [workspace.workspaceId],
@@ -141,7 +142,7 @@ test('thousands of executions of one workspace are due for a check: one of anoth
     "update tenon.executions set due_at = now(), workflow_id = workflow_id || 'x' where id = $1",
     [id],
   )
-  expect((await theirs.untilStatus(id, 'faulted')).error.detail).toContain('does not exist')
+  expect((await theirs.shown(id, 'faulted')).error.detail).toContain('does not exist')
   const due = await asSuperuser('select from tenon.executions where workspace_id = $1 and due_at < now()', [
     workspace.workspaceId,
   ])

@@ -120,14 +120,14 @@ test('signal, skip and patch: an execution that listens and one that is held: go
   const listens = await executions.start(
     await executions.publish('  - heard: { listen: { to: { one: { with: { type: go } } } } }'),
   )
-  await executions.untilStatus(listens, 'waiting')
+  await executions.shown(listens, 'waiting')
   expect((await tenon('flow', 'signal', listens, 'go', '--data', '{a: 1}')).stdout).toMatch(/^evt_\S+\n$/)
   expect(await executions.ended(listens)).toMatchObject({ status: 'completed' })
   const held = await executions.start(
     await executions.publish("  - bad: { set: { x: '${ .n | keys }' } }", { more: 'onFault: hold\n' }),
     { input: { n: 1 } },
   )
-  await executions.untilStatus(held, 'suspended')
+  await executions.shown(held, 'suspended')
   expect((await tenon('flow', 'patch', held, '--input', '{n: 2}')).code).toBe(0)
   expect((await tenon('flow', 'skip', held, '--step', 'bad', '--output', '{y: 2}')).code).toBe(0)
   expect(await executions.ended(held)).toMatchObject({ status: 'completed', output: { y: 2 } })
@@ -138,7 +138,7 @@ test('show --data, steps, simulate --from-run: values of the execution, its own 
     "  - first: { set: { id: '${ $workflow.id }', at: '${ $workflow.startedAt.iso8601 }', n: '${ .n }' } }",
   )
   const id = await executions.start(flow, { input: { n: 7 } })
-  const { output } = await executions.untilStatus(id, 'completed')
+  const { output } = await executions.shown(id, 'completed')
   expect(output.id).toBe(id)
   const printed = await tenon('flow', 'show', id, '--step', 'first#0')
   expect(printed.stdout).toBe(
@@ -158,7 +158,7 @@ test('show: more than 1,000 steps: agrees with watch; a reader that stops early:
         - odd: { if: '\${ $n % 100 == 99 }', raise: { error: { type: 'https://x.test/odd', status: 400, title: Odd } } }
   - last: { set: { done: true } }`)
   const id = await executions.start(flow)
-  await executions.untilStatus(id, 'completed')
+  await executions.shown(id, 'completed')
   const output = await tenon('flow', 'show', id)
   expect(output.stdout).toMatch(/odd .*×1500 {2}15 faulted/)
   expect(output.stdout).toMatch(/last /)

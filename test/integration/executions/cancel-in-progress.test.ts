@@ -146,7 +146,7 @@ describe('cancel during compensation', () => {
   test('execution cancelled again: finishes compensation once and in order, ends cancelled', async () => {
     server.hold('a/undo1')
     const id = await executions.start(await executions.publish(`${saga('a', 3)}\n  - nap: { wait: P1D }`))
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     await executions.send(id, 'cancel')
     await server.reached('a/undo1')
     for (const _ of [1, 2]) expect((await executions.send(id, 'cancel')).status).toBe(202)

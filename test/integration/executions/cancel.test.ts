@@ -88,7 +88,7 @@ test('cancel while a faulted step is held: ends cancelled, refuses to retry the 
   const id = await executions.start(
     await executions.publish(`  - find: { ${find} }`, { more: 'onFault: hold\n' }),
   )
-  await executions.untilStatus(id, 'suspended')
+  await executions.shown(id, 'suspended')
   await executions.send(id, 'cancel')
   expect(await executions.ended(id)).toMatchObject({ status: 'cancelled', suspended_because: null })
   expect(await executions.send(id, 'retry-step')).toMatchObject({ status: 409 })
@@ -97,7 +97,7 @@ test('cancel while a faulted step is held: ends cancelled, refuses to retry the 
 test('approve by a caller that is no approver: refused with 409, execution keeps waiting', async () => {
   const flow = await executions.publish('  - ask: { approve: { approvers: [somebody], fourEyes: false } }')
   const id = await executions.start(flow)
-  await executions.untilStatus(id, 'waiting')
+  await executions.shown(id, 'waiting')
   expect(await executions.send(id, 'approve', { approved: true })).toMatchObject({
     status: 409,
     body: { detail: expect.stringContaining('is not an approver') },
@@ -106,5 +106,5 @@ test('approve by a caller that is no approver: refused with 409, execution keeps
     body: { status: 'waiting' },
   })
   await executions.send(id, 'cancel')
-  await executions.untilStatus(id, 'cancelled')
+  await executions.shown(id, 'cancelled')
 })

@@ -20,7 +20,7 @@ test('compensation that fails, that succeeds, and none: shown in the execution, 
   ])
   const ids = await Promise.all([failed, completed, none].map((flow) => executions.start(flow)))
   const [first = '', second = '', third = ''] = ids
-  await executions.untilStatus(second, 'waiting')
+  await executions.shown(second, 'waiting')
   await executions.send(second, 'cancel')
   expect(await executions.ended(first)).toMatchObject({
     status: 'faulted',

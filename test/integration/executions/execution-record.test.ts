@@ -62,7 +62,7 @@ test('lost write, repeated in another order: the record shows the repeated write
   const id = await executions.start(
     await executions.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
   )
-  await executions.untilStatus(id, 'waiting')
+  await executions.shown(id, 'waiting')
   const platform = openInProcessPlatform()
   try {
     const scope = scopeOf(platform, workspace)
@@ -91,7 +91,7 @@ test('end that Temporal refused, written after the progress of the next task: dr
   const execution_id = await executions.start(
     await executions.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
   )
-  await executions.untilStatus(execution_id, 'waiting')
+  await executions.shown(execution_id, 'waiting')
   const platform = openInProcessPlatform()
   try {
     const scope = scopeOf(platform, workspace)
@@ -136,7 +136,7 @@ test.each([
     const executions = new Executions(workspace)
     const wait = '  - a: { listen: { to: { one: { with: { type: never } } } } }\n'
     const execution_id = await executions.start(await executions.publish(wait))
-    await executions.untilStatus(execution_id, 'waiting')
+    await executions.shown(execution_id, 'waiting')
     const platform = openInProcessPlatform()
     try {
       const scope = scopeOf(platform, workspace)

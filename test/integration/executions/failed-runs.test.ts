@@ -32,7 +32,7 @@ test('faulted execution: found by the short name of its error type; completed an
   ])
   const ids = await Promise.all(flows.map((flow) => executions.start(flow)))
   const [first, second, third, fourth, fifth = ''] = ids
-  await executions.untilStatus(fifth, 'waiting')
+  await executions.shown(fifth, 'waiting')
   await executions.send(fifth, 'cancel')
   const ended = await Promise.all(ids.map((id) => executions.ended(id)))
   expect(ended.map(({ status }) => status)).toEqual([...Array(3).fill('faulted'), 'completed', 'cancelled'])

@@ -18,7 +18,7 @@ test('executions of one flow: counted by status and measured; those of another a
   const started = await Promise.all([0, 1, 2, 2].map((n) => executions.start(flow, { input: { n } })))
   const [faulted = '', open = '', ...completed] = started
   await Promise.all([faulted, ...completed, await executions.start(other)].map((id) => executions.ended(id)))
-  await executions.untilStatus(open, 'waiting')
+  await executions.shown(open, 'waiting')
 
   const ask = (query: string) =>
     call('GET', `${workspace.flows}/definitions/${flow}/metrics?${query}`, { as: workspace.operator })

@@ -66,7 +66,7 @@ describe('service key', () => {
     const early = await read(`/executions/${id}/result`, { headers: { prefer: 'wait=0' } })
     expect([early.status, early.body.output]).toEqual([202, null])
     const late = read(`/executions/${id}/result`, { headers: WAIT })
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     expect((await executions.send(id, 'signal', { event: { type: 'paid', data: { sum: 3 } } })).status).toBe(
       202,
     )

@@ -52,7 +52,7 @@ test('held step: status held, the details name step, error and command; after a 
     `  - pay: { onFault: hold, ${raise.replace('title: t', `title: ${canary}`)} }\n  - rest: { wait: PT1H }`,
   )
   const id = await executions.start(flow)
-  await executions.untilStatus(id, 'suspended')
+  await executions.shown(id, 'suspended')
   const held = await showsStatus(id, 'held')
   expect(held).toContain('- `/do/0/pay#0`: communication (503)')
   expect(held).toContain(`tenon flow retry ${id}`)

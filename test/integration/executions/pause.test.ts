@@ -21,7 +21,7 @@ describe('paused execution', () => {
     const id = await executions.start(
       await executions.publish(`${LISTEN}\n  - a: { ${createEntry('a', ledger)} }`),
     )
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     const paused = await executions.send(id, 'pause', { reason: 'The prices are wrong.' })
     expect(paused).toMatchObject({
       status: 200,
@@ -47,7 +47,7 @@ describe('paused execution', () => {
 
   test('pause or resume repeated: no effect; after the end all commands are refused with 409', async () => {
     const id = await executions.start(await executions.publish(LISTEN))
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     expect((await executions.send(id, 'resume')).body).toMatchObject({
       status: 'waiting',
       suspended_because: null,
@@ -60,7 +60,7 @@ describe('paused execution', () => {
     await executions.send(id, 'resume')
     expect(await executions.read(id)).toMatchObject({ status: 'waiting', suspended_because: null })
     await executions.send(id, 'signal', goSignal)
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
     for (const command of ['pause', 'resume', 'patch-data'])
       expect(
         await executions.send(id, command, command === 'patch-data' ? { context: {} } : {}),
@@ -72,7 +72,7 @@ describe('paused execution', () => {
 
   test('concurrent pause and resume commands: the execution completes and shows a consistent state', async () => {
     const id = await executions.start(await executions.publish(LISTEN))
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     const commands = Array.from({ length: 10 }, (_, n) => (n % 2 === 0 ? 'pause' : 'resume'))
     await Promise.all(commands.map((command) => executions.send(id, command)))
     const { suspended_because } = await executions.read(id)
@@ -85,7 +85,7 @@ describe('paused execution', () => {
   test('pause longer than a timeout: the timeout does not run while paused', async () => {
     const limited = LISTEN.replace(/ }$/, ', timeout: { after: PT2S } }')
     const id = await executions.start(await executions.publish(limited))
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     await executions.send(id, 'pause')
     const at = Date.now()
     await executions.until(id, () => Date.now() > at + 2_500)
@@ -101,7 +101,7 @@ describe('paused execution', () => {
         `  - a: { ${createEntry('a', ledger)}, compensate: [{ u: { ${createEntry('undone', ledger)} } }] }\n${LISTEN}`,
       ),
     )
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     await executions.send(id, 'pause')
     expect((await executions.send(id, 'cancel')).status).toBe(202)
     expect(await executions.ended(id)).toMatchObject({ status: 'cancelled', suspended_because: null })
@@ -116,7 +116,7 @@ ${LISTEN}
 
   test('merge patch of the context: refused with 409 while running, applied while paused', async () => {
     const id = await executions.start(await executions.publish(CONTEXT))
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     const patch = { context: { price: 90, gone: null } }
     expect(await executions.send(id, 'patch-data', patch)).toMatchObject({
       status: 409,
@@ -142,7 +142,7 @@ ${LISTEN}
     const id = await executions.start(flow, {
       input: { in: 'things', id: '0198c0de-0000-7000-8000-000000000000' },
     })
-    expect(await executions.untilStatus(id, 'suspended')).toMatchObject({ suspended_because: 'held' })
+    expect(await executions.shown(id, 'suspended')).toMatchObject({ suspended_because: 'held' })
     expect(await executions.send(id, 'patch-data', {})).toMatchObject({ status: 400 })
     expect(await executions.send(id, 'patch-data', { step: 'nobody', input: {} })).toMatchObject({
       status: 409,

@@ -61,7 +61,7 @@ describe('rerun from the start', () => {
 
   test('running execution: 409; unknown execution or version: 404; unknown step: 409', async () => {
     const id = await executions.start(await executions.publish('  - nap: { wait: P1D }'))
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     expect(await executions.send(id, 'rerun', {})).toMatchObject({
       status: 409,
       body: { code: 'state_conflict' },
@@ -124,7 +124,7 @@ describe('rerun from a step', () => {
   - inner: { do: [{ c: { ${createEntry('c', ledger)} } }] }
   - find: { ${FIND} }`)
     const id = await executions.start(flow, { input: { id: MISSING_ID } })
-    await executions.untilStatus(id, 'faulted')
+    await executions.shown(id, 'faulted')
     await executions.publish(
       `  - first: { ${createEntry('first', ledger)} }
   - a: { ${createEntry('a', ledger)} }
@@ -157,7 +157,7 @@ describe('rerun from a step', () => {
   - find: { ${FIND} }`,
     )
     const id = await executions.start(flow, { input: { id: MISSING_ID } })
-    await executions.untilStatus(id, 'faulted')
+    await executions.shown(id, 'faulted')
     const order = await executions.ledger(ledger)
     expect(order.at(-1)).toBe('0')
     await executions.publish(
@@ -207,7 +207,7 @@ describe('rerun from a step', () => {
     await executions.send(id, 'signal', { event: { type: 'go', data: 1 } })
     await executions.until(id, ({ steps }) => steps.some(({ name }: { name: string }) => name === 'ask'))
     expect((await executions.send(id, 'approve', { approved: true })).status).toBe(200)
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
     const run = await rerunToEnd(id, { from: 'last' })
     expect(run.status).toBe('completed')
     expect(reused(run)).toEqual(['heard', 'ask', 'sub', 'say'])
@@ -230,7 +230,7 @@ describe('rerun with compensation', () => {
     const id = await executions.start(await executions.publish(SAGA(ledger)), {
       input: { id: await createDocument({}) },
     })
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
     expect(await rerunToEnd(id, { from: 'find', input: { id: MISSING_ID } })).toMatchObject({
       status: 'faulted',
     })
@@ -240,7 +240,7 @@ describe('rerun with compensation', () => {
   test("the first execution already compensated a step: refused with 409 and the step's name, nothing starts", async () => {
     const ledger = unique('c')
     const id = await executions.start(await executions.publish(SAGA(ledger)), { input: { id: MISSING_ID } })
-    await executions.untilStatus(id, 'faulted')
+    await executions.shown(id, 'faulted')
     const refused = { from: 'failed', input: { id: await createDocument({}) } }
     expect(await executions.send(id, 'rerun', refused)).toMatchObject({
       status: 409,
@@ -258,7 +258,7 @@ test('rerun over a result too large to be recorded: refused with 409', async () 
   const big = await createDocument({ text: 'x'.repeat(70_000) })
   const flow = await executions.publish(`  - huge: { ${FIND} }\n  - last: { set: { x: 1 } }`)
   const id = await executions.start(flow, { input: { id: big } })
-  await executions.untilStatus(id, 'completed')
+  await executions.shown(id, 'completed')
   expect(await executions.send(id, 'rerun', { from: 'last' })).toMatchObject({
     status: 409,
     body: { detail: expect.stringContaining('`huge` was too large') },

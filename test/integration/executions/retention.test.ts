@@ -51,7 +51,7 @@ test('expired executions: archived with their steps, then removed with them; you
   await Promise.all([
     executions.ended(old),
     executions.ended(young),
-    executions.untilStatus(open, 'waiting'),
+    executions.shown(open, 'waiting'),
     theirs.ended(foreign),
   ])
   await Promise.all([age(old, 31), age(young, 29), age(open, 31), age(foreign, 31)])

@@ -46,7 +46,7 @@ describe('pages of steps', () => {
         - keep: { set: { n: '\${ $n }' } }
   - last: { set: { done: true } }`)
     id = await executions.start(flow)
-    execution = await executions.untilStatus(id, 'completed')
+    execution = await executions.shown(id, 'completed')
   }, 60_000)
 
   test('more than 1,000 steps: the execution says how many and where, the pages have all of them once', async () => {
@@ -98,7 +98,7 @@ describe('pages of steps', () => {
 
   test('short execution: has all its steps, says nothing about others', async () => {
     const short = await executions.start(await executions.publish('  - a: { set: { x: 1 } }'))
-    expect(await executions.untilStatus(short, 'completed')).not.toHaveProperty('steps_omitted')
+    expect(await executions.shown(short, 'completed')).not.toHaveProperty('steps_omitted')
   })
 })
 
@@ -113,7 +113,7 @@ describe('data of a step', () => {
       for: { each: n, in: '\${ [1, 2] }' }
       do: [{ add: { set: { n: '\${ $n }', url: '\${ .url }' } } }]`)
     const id = await executions.start(flow, { input: { path: 'a', other: 1 } })
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
     expect(await dataOf(id, 'ask')).toMatchObject({
       input: { path: 'a' },
       arguments: { method: 'GET', endpoint: `${server.origin}/echo`, query: { p: 'a' } },
@@ -140,7 +140,7 @@ describe('data of a step', () => {
         - release: { call: http, with: { method: delete, endpoint: '${server.origin}/echo', query: { id: '\${ .output.id // "none" }' } } }
   - charge: { call: http, with: { method: post, endpoint: '${server.origin}/missing' } }`)
     const id = await executions.start(flow)
-    await executions.untilStatus(id, 'faulted')
+    await executions.shown(id, 'faulted')
     expect(await dataOf(id, 'release')).toMatchObject({
       arguments: { method: 'DELETE', query: { id: 'none' } },
       status: 'completed',
@@ -155,7 +155,7 @@ describe('data of a step', () => {
       await executions.publish(`  - big: { call: http, with: { method: get, endpoint: '${server.origin}/big' } }
   - cut: { set: { list: '\${ [range(5000)] }', pair: '\${ "😀" * 4000 }' } }`)
     const id = await executions.start(flow, { input: { text: 'x'.repeat(50_000), end: 1 } })
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
     const big = await dataOf(id, 'big')
     expect(big.truncated.toSorted()).toEqual(['input', 'output'])
     expect(big.input.text).toMatch(/^x{4000,4096}…$/)
@@ -179,7 +179,7 @@ describe('data of a step', () => {
       { more: 'use: { secrets: [key] }\n' },
     )
     const id = await executions.start(flow)
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
     const ask = await dataOf(id, 'ask')
     expect(ask.arguments.headers).toEqual({ authorization: 'Bearer ***' })
     const all = JSON.stringify([ask, await dataOf(id, 'keep'), await executions.read(id)])
@@ -193,14 +193,14 @@ describe('data of a step', () => {
       { more: 'onFault: hold\n' },
     )
     const id = await executions.start(flow, { input: { path: 'missing' } })
-    await executions.untilStatus(id, 'suspended')
+    await executions.shown(id, 'suspended')
     const held = await dataOf(id, 'ask')
     expect(held).toMatchObject({ attempts: 1, error: { status: 404, response: { status: 404 } } })
     expect(held.arguments.endpoint).toBe(`${server.origin}/missing`)
     const patched = await executions.send(id, 'patch-data', { step: 'ask', input: { path: 'echo' } })
     expect(patched.status, JSON.stringify(patched.body)).toBe(200)
     await executions.send(id, 'retry-step')
-    await executions.untilStatus(id, 'completed')
+    await executions.shown(id, 'completed')
     const ask = await dataOf(id, 'ask')
     expect(ask).toMatchObject({
       status: 'completed',

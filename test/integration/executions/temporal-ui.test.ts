@@ -47,7 +47,7 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
   - '${REMOTE_IMAGE}': { ${note} }`,
       ),
     )
-    waits = await executions.untilStatus(
+    waits = await executions.shown(
       await start(
         'pay',
         `  - both: { fork: { branches: [{ money: { ${heard} } }, { '${REMOTE_IMAGE}': { ${heard} } }] } }`,

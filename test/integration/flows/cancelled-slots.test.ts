@@ -29,10 +29,10 @@ test.each([
 ])('execution that %s is cancelled: frees its slot, and the next one runs', async (_state, tasks) => {
   const flow = await executions.publish(tasks, { more: 'concurrency: { limit: 1 }\n' })
   const [first = '', second = '', third = ''] = await startInOrder(flow, 3)
-  await executions.untilStatus(first, 'waiting')
+  await executions.shown(first, 'waiting')
   await executions.send(first, 'cancel')
   expect(await executions.ended(first)).toMatchObject({ status: 'cancelled', output: null, error: null })
-  await executions.untilStatus(second, 'waiting')
+  await executions.shown(second, 'waiting')
   expect((await executions.read(third)).queue).toMatchObject({ position: 1, running: 1 })
   for (const id of [third, second]) await executions.send(id, 'cancel')
 })
@@ -41,10 +41,10 @@ test('running and queued executions are cancelled beside a rerun: never more tha
   const wait = "  - w: { wait: '${ .ms }' }"
   const flow = await executions.publish(wait, { more: 'concurrency: { limit: 2 }\n' })
   const faulted = await executions.start(flow, { input: { ms: 'soon' } })
-  await executions.untilStatus(faulted, 'faulted')
+  await executions.shown(faulted, 'faulted')
   const ids = await startInOrder(flow, 6, { ms: 'PT1S' })
   const [first = '', last = ''] = [ids[0], ids[5]]
-  await executions.untilStatus(first, 'waiting')
+  await executions.shown(first, 'waiting')
   await Promise.all([
     executions.send(first, 'cancel'),
     executions.send(last, 'cancel'),

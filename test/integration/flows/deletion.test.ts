@@ -86,7 +86,7 @@ test('executions open: refused with their number; two deletions at once: one suc
   const refused = await remove(workspace, name)
   expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('(2)')])
   for (const id of [first, second]) {
-    await executions.untilStatus(id, 'waiting')
+    await executions.shown(id, 'waiting')
     await executions.send(id, 'cancel')
     await executions.ended(id)
   }
