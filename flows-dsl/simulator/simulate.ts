@@ -39,7 +39,14 @@ type ScheduledInput =
   | { readonly event: JsonObject }
   | { readonly decision: PlannedDecision }
 
-/** Runs a simulation to its end. @throws SimulationInvalid */
+/**
+ * Runs a simulation to its end: in virtual time, with the answers that it is given in place of calls.
+ * @throws SimulationInvalid
+ * @example
+ * ```ts
+ * const { status, output, trace } = simulate(ir, { input: { name: 'Ada' } })
+ * ```
+ */
 export function simulate(ir: FlowIR, simulation: Simulation): Simulated {
   return new SimulatedRun(ir, simulation).run()
 }

@@ -151,7 +151,26 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly run: (scope: Scope, input: Static<I>) => Promise<Static<O>>
 }
 
-/** Declares an operation. @throws TypeError if it has roles of both domains but reaches more than the caller */
+/**
+ * Declares an operation. Features use the builders of access/operation-builders.ts, which fix the type of the scope.
+ * @param reach the kind of scope that `run` gets
+ * @throws TypeError if it has roles of both domains but reaches more than the caller
+ * @example
+ * ```ts
+ * const getNote = operation('workspace', {
+ *   name: 'note.get',
+ *   summary: 'Read a note',
+ *   roles: ['service', 'user'],
+ *   input: Input({ id: Ref('note') }),
+ *   output: Type.Object({ id: Type.String(), title: Name }),
+ *   http: { method: 'GET', path: '/v1/notes/{id}' },
+ *   run: (scope: WorkspaceScope, { id }) =>
+ *     findRow<Note>(scope, 'note', sql`select id, title from notes where id = ${id}`),
+ * })
+ * const { id } = getNote.parse({ id: 'note_1' })
+ * getNote.requiredScope // 'notes:read'
+ * ```
+ */
 export function operation<Scope, I extends TObject, O extends TSchema>(
   reach: ScopeKind,
   spec: OperationSpec<Scope, I, O>,
