@@ -89,20 +89,26 @@ module.exports = {
     },
     {
       name: 'internals-of-scopes-stay-in-access',
-      comment: 'features supply functions of a scope; the files that do are named here',
+      comment: 'features get one service of a scope, by a row of access/privileges.ts',
       severity: 'error',
-      from: {
-        path: '^src/',
-        pathNot:
-          '^src/(access|app)/|^src/features/(objects/workspace-objects|events/events|runs/(run-kind|watcher)|functions/channels|mcp-servers/(images/image-servers|calls/call-queue))\\.ts$',
-      },
+      from: { path: '^src/', pathNot: '^src/(access|app)/' },
       to: { path: '^src/access/internals\\.ts$' },
     },
     {
-      name: 'access-alone-opens-scopes',
-      comment: 'a change of privilege happens in access/access.ts; the API asks which kind of scope it has',
+      name: 'access-alone-raises-rights',
+      comment: 'all others name a privilege: a row of access/privileges.ts',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/(access/access|api/(request-pipeline|audit))\\.ts$' },
+      from: { path: '^src/', pathNot: '^src/access/(privileges|derived-scopes)\\.ts$' },
+      to: { path: '^src/access/openers\\.ts$' },
+    },
+    {
+      name: 'access-alone-opens-scopes',
+      comment: 'the API asks which kind of scope it has',
+      severity: 'error',
+      from: {
+        path: '^src/',
+        pathNot: '^src/(access/(access|openers|derived-scopes)|api/(request-pipeline|audit))\\.ts$',
+      },
       to: { path: '^src/access/scope\\.ts$', dependencyTypesNot: ['type-only'] },
     },
     {

@@ -1,7 +1,7 @@
 /** On whose behalf and with which rights the code of a run calls the platform, and what it is told of its caller. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { type Actor, type EndUser, userValue } from '../../core/policy.ts'
+import { type ActorIn, type DataRole, type EndUser, userValue } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, FunctionTrigger } from '../../core/work.ts'
 import { callTrigger } from '../../features/functions/runs/run.ts'
@@ -43,6 +43,9 @@ function userForCode(user: EndUser): NonNullable<CodeCaller['user']> {
   return { id: user.id, ...(email !== undefined && { email }), claims: user.claims }
 }
 
+/** Acts with the rights of a key, or of a user. */
+export type CodeActor = ActorIn<DataRole>
+
 /**
  * The actor of the code: a service with exactly the scopes that the function declares, else its caller, with the same
  * restrictions. The subject is the run, on behalf of its caller.
@@ -53,7 +56,7 @@ export function actorOfCode(
   { workflowId, chainDepth }: Pick<ActivityContext, 'workflowId' | 'chainDepth'>,
   { caller }: Pick<FunctionRunInput, 'caller'>,
   scopes: readonly string[],
-): Actor | undefined {
+): CodeActor | undefined {
   // A depth of 0 counts, too: what the code starts is one deeper.
   const { causes } = caller
   const run = { subject: workflowId, chainDepth, onBehalfOf: caller.subject, ...(causes && { causes }) }

@@ -4,7 +4,6 @@ import { cancellationSignal } from '@temporalio/activity'
 import { ACCESS_LIMITS } from '../../access/limits.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
-import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { checkInput, checkOutput, requireExport } from '../../features/functions/check-run.ts'
@@ -19,7 +18,7 @@ import { inThread } from '../../features/threads/run-in-thread.ts'
 import type { CallSecrets } from '../flow/call-secrets.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 import type { CodeCache } from './code-cache.ts'
-import { callerForCode } from './code-caller.ts'
+import { type CodeActor, callerForCode } from './code-caller.ts'
 import { withHttpExchange } from './http-exchange.ts'
 import { PlatformHost } from './invocation-host.ts'
 import { RunLog } from './run-log.ts'
@@ -34,7 +33,7 @@ export interface FunctionRunServices {
   /** Checks that the workspace is active; called again while the function runs. @throws Suspended */
   readonly active: () => Promise<unknown>
   /** Opens the workspace for the code. @throws Suspended */
-  readonly openActorScope: (actor: Actor) => Promise<WorkspaceScope>
+  readonly openActorScope: (actor: CodeActor) => Promise<WorkspaceScope>
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Watches runs of any kind: one query for all that are watched in this process, on each notification and at intervals. */
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { internalsOf } from '../../access/internals.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { StatementExecutor } from '../../infra/postgres/database.ts'
@@ -18,14 +18,16 @@ declare module '../../access/internals.ts' {
   }
 }
 
+const watcherOf = privilege('runs.watcher')
+
 /** Watches a run of the workspace until it is stopped. */
 export function watchRun(scope: WorkspaceScope, kindName: string, runId: string) {
-  return internalsOf(scope).services.runWatcher.watch(requireRunKind(scope, kindName), scope.ref, runId)
+  return watcherOf(scope).watch(requireRunKind(scope, kindName), scope.ref, runId)
 }
 
 /** Call after a write to the record of a run of the workspace, or to what belongs to it. Does not wait and never throws. */
 export function notifyRunChanged(scope: WorkspaceScope, runId: string, hasEnded = false): void {
-  internalsOf(scope).services.runWatcher.notify(scope.ref, runId, hasEnded)
+  watcherOf(scope).notify(scope.ref, runId, hasEnded)
 }
 
 /** The state of a run that watchers see. */

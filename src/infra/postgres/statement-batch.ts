@@ -13,7 +13,7 @@ import { Problem } from '../../core/problem.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import type { Sql } from './sql.ts'
 
-type DatabaseRole =
+export type DatabaseRole =
   | 'tenon_anon'
   | 'tenon_user'
   | 'tenon_service'

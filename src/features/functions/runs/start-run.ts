@@ -1,6 +1,6 @@
 /** Starts runs of functions: writes the record, then starts the workflow. */
 
-import { asRunOwner } from '../../../access/access.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isPublicRole } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
@@ -25,6 +25,9 @@ import { FUNCTION_LIMITS } from '../limits.ts'
 import { FUNCTION_RUN } from './record-run.ts'
 import { callerOf, type RunRequest } from './run.ts'
 import { type Invocable, runInput, startWorkflow, waitMs, workflowOf } from './run-workflow.ts'
+
+/** Callers of functions may not write records of runs themselves. */
+const asRunOwner = privilege('functions.start')
 
 export interface StartedRun {
   readonly runId: string
