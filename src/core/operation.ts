@@ -256,9 +256,9 @@ const VALUES_SHOWN_MAX = 50
 /** `must be one of a, b` */
 function allowedText(values: readonly unknown[]): string {
   const texts = values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value)))
-  const shown = texts.slice(0, VALUES_SHOWN_MAX).join(', ')
+  const listed = texts.slice(0, VALUES_SHOWN_MAX).join(', ')
   const more = texts.length > VALUES_SHOWN_MAX ? ', …' : ''
-  return texts.length === 1 ? `must be ${shown}` : `must be one of ${shown}${more}`
+  return texts.length === 1 ? `must be ${listed}` : `must be one of ${listed}${more}`
 }
 
 /** All values of the enum that an error is about, even if its list of errors was cut; empty for other errors. */
