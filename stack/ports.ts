@@ -98,7 +98,7 @@ export class Ports {
   }
 
   /** Returns the allocated ports, to be remembered. */
-  taken(): Record<string, number> {
+  reserved(): Record<string, number> {
     return { ...this.#remembered, ...Object.fromEntries(this.#reserved) }
   }
 

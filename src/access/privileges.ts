@@ -1,5 +1,5 @@
 /**
- * Who may raise rights. `PRIVILEGES` lists every opener of a scope that has other rights than its caller, or of a service behind
+ * The consumers that may raise rights. `PRIVILEGES` lists every opener of a scope that has other rights than its caller, or of a service behind
  * scopes, each for one named consumer in one module. `privilege` hands it out: `docs/reference/policy.txt` prints the table.
  */
 
