@@ -22,10 +22,10 @@ const INTERFACES = [
   'quotas/quotas-api',
   // The kernel: each kind of durable work uses it.
   'runs/(run-kind|slots|watcher)',
+  // Flows and functions are targets of triggers.
+  'runs/triggers/(events|limits|schedule-timing|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
   'tenants/(jobs|tenants|workspace-settings)',
   'threads/run-in-thread',
-  // Shared by the triggers of flows and those of functions.
-  'triggers/(registration|schedule-timing|starts|stream-consumer)',
 ]
 
 module.exports = {
@@ -82,7 +82,7 @@ module.exports = {
     },
     {
       name: 'runs-know-no-kind',
-      comment: 'the kernel learns of flows and functions from their RunKind alone',
+      comment: 'the kernel learns of flows and functions from their RunKind and their TriggerTarget alone',
       severity: 'error',
       from: { path: '^src/features/runs/' },
       to: { path: '^src/features/(flows|functions)/' },
