@@ -5,7 +5,6 @@ import { type InputError, Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { checkFields } from '../document.ts'
-import { evaluateInThread } from '../enforce-schema.ts'
 import type { Access } from '../rules/access.ts'
 import {
   checkAccess,
@@ -34,6 +33,7 @@ import {
   withDefaults,
 } from './columns.ts'
 import { DECLARATION, type Declaration, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
+import { evaluateInThread } from './evaluate-in-thread.ts'
 import { evaluateDocument, isPending } from './evaluate-schema.ts'
 import { checkSchema, type Prepared, prepare, type SchemaObject } from './schema-language.ts'
 

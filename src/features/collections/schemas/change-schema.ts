@@ -11,7 +11,6 @@ import { refusal } from '../../../infra/postgres/errors.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem, findRow } from '../../operation-helpers.ts'
-import { evaluateInThread } from '../enforce-schema.ts'
 import { mongoStore } from '../mongo/store.ts'
 import { postgresStore } from '../postgres/store.ts'
 import { ALL, BY_ID, type Filter } from '../query/filter.ts'
@@ -20,6 +19,7 @@ import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
 import { type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
 import { cacheKey, DECLARATION, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
+import { evaluateInThread } from './evaluate-in-thread.ts'
 import { evaluateDocument, isPending, type Violation } from './evaluate-schema.ts'
 import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './index-build.ts'
 import { isCompatible } from './is-compatible.ts'
@@ -104,9 +104,9 @@ async function tryChange(
         from schemas where id = ${row.id}`)
       const schema = await transaction.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${row.id}`)
       if (schema === undefined) return undefined
-      const shown = withWarnings(schema, built)
-      if (buildingOf(schema).length === 0) return { schema: shown }
-      return { schema: shown, building: await recordBuilding(transaction, ref, schema) }
+      const warned = withWarnings(schema, built)
+      if (buildingOf(schema).length === 0) return { schema: warned }
+      return { schema: warned, building: await recordBuilding(transaction, ref, schema) }
     }, ref.tenantId)
   } catch (error) {
     // A concurrent change has renamed the table.
@@ -193,7 +193,7 @@ interface InvalidDocument {
 }
 
 class ExistingDocumentsScan {
-  readonly #collection: Collection
+  readonly #collection: Omit<Collection, 'store'>
   readonly #table: Sql
   readonly #isDocumentStore: boolean
   readonly #schema: Prepared
@@ -261,7 +261,7 @@ class ExistingDocumentsScan {
     do {
       const after = last === undefined ? {} : { after: [last] }
       const query = { filter, order: BY_ID, limit, ...after }
-      const { rows } = await store.list(scope, this.#collection, query)
+      const { rows } = await store.list(scope, { ...this.#collection, store }, query)
       for (const document of rows) await this.#validate(scope, document)
       last = rows.length < limit ? undefined : rows.at(-1)?.id
     } while (last !== undefined && this.#invalid.length < LIMITS.faultsShownMax)
