@@ -5,11 +5,12 @@ import type { AnyOperation } from '../core/operation.ts'
 import { type Actor, inDomain, type Principal, type Role, requireScope, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
+import type { Statements } from '../infra/postgres/database.ts'
 import type { PublishedServer } from './authentication/mcp-server-registry.ts'
 import type { Claim } from './idempotency.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
 import type { BucketState } from './rate-limit/memory-buckets.ts'
-import { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
+import { AdminScope, CallerScope, TableScope, WorkspaceScope } from './scope.ts'
 import { Suspended, suspensionOf, type TenantState } from './tenant-states.ts'
 
 /** Describes the credentials that an operation takes. */
@@ -230,6 +231,17 @@ export function openRunScope(scope: AdminScope, ref: WorkspaceRef): WorkspaceSco
   if (!scope.reaches(ref)) throw new Problem('not_found')
   const { services, ids } = internalsOf(scope)
   return new WorkspaceScope({ ...scope.actor, role: 'workspace_admin' }, ref, services, ids)
+}
+
+/**
+ * A workspace of an admin as the role that owns the tables of its declared collections: to create, alter and drop them, and to see
+ * none of their rows.
+ * @param transaction the scope of the transaction that changes the declaration
+ * @throws Problem `not_found`
+ */
+export function openTables(transaction: AdminScope, ref: WorkspaceRef): Statements {
+  if (!transaction.reaches(ref)) throw new Problem('not_found')
+  return new TableScope(internalsOf(transaction).services, ref)
 }
 
 /** A workspace of an admin with the rights of a service key. @throws Problem `not_found` */

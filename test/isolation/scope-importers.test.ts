@@ -26,12 +26,21 @@ test('identity headers: read in one file', async () => {
   ])
 })
 
-test('admin scope inside a workspace: entered to validate documents, explain rules and count bytes only', async () => {
+test('admin scope inside a workspace: entered to find and validate documents, explain rules and count bytes only', async () => {
   expect(await filesThat(/\bopenWorkspaceScope\(/)).toEqual([
     'access/access.ts',
     'features/collections/rules/explain-access.ts',
     'features/collections/schemas/change-schema.ts',
+    'features/collections/schemas/schemas-api.ts',
     'features/quotas/quotas-api.ts',
+  ])
+})
+
+test('owner of the tables of collections: assumed to declare them only', async () => {
+  expect(await filesThat(/\bopenTables\(/)).toEqual([
+    'access/access.ts',
+    'features/collections/schemas/change-schema.ts',
+    'features/collections/schemas/schemas-api.ts',
   ])
 })
 

@@ -93,7 +93,7 @@ export class Sql {
   /**
    * The statement with its values as quoted literals, for definitions, which take no parameters.
    * @example
-   * sql`create policy own on notes using (owner = ${id})`.withLiterals().text // … using (owner = 'mia')
+   * sql`create policy open on notes using (state = ${'open'})`.withLiterals().text // … using (state = 'open')
    */
   withLiterals(): Sql {
     const literals = this.#values.map((value) => {

@@ -1,23 +1,27 @@
 /** Changes a declaration that has documents: validates them first, then alters the table in one transaction. */
 
-import { openWorkspaceScope } from '../../../access/access.ts'
+import { openTables, openWorkspaceScope } from '../../../access/access.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { documentsOf, hasDocumentStore } from '../../../access/scope-services.ts'
+import { canonical } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
+import type { Statements } from '../../../infra/postgres/database.ts'
 import { refusal } from '../../../infra/postgres/errors.ts'
-import { Sql, sql } from '../../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem, findRow } from '../../operation-helpers.ts'
 import { mongoStore } from '../mongo/store.ts'
+import { changeCollectionTable, definitionOf, tableName } from '../postgres/collection-table.ts'
 import { postgresStore } from '../postgres/store.ts'
 import { ALL, BY_ID, type Filter } from '../query/filter.ts'
 import { ALL_RIGHTS } from '../rules/permissions.ts'
 import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
 import { type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
+import { highestNumber } from './columns.ts'
 import { cacheKey, DECLARATION, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
 import { evaluateInThread } from './evaluate-in-thread.ts'
 import { evaluateDocument, isPending, type Violation } from './evaluate-schema.ts'
@@ -97,11 +101,8 @@ async function tryChange(
       )
       if (locked === undefined) return undefined
       if (mark !== undefined) await validateConcurrent(openWorkspaceScope(transaction, ref), scan, mark)
-      await transaction.row(sql`
-        select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(built.schema)}::jsonb,
-          ${mode}, ${JSON.stringify(built.columns)}::jsonb, ${JSON.stringify(built.indexes)}::jsonb,
-          ${JSON.stringify(access)}::jsonb, ${JSON.stringify(built.policies)}::jsonb)
-        from schemas where id = ${row.id}`)
+      if (isChanged(row, { mode, access }, built))
+        await changeDeclaration(openTables(transaction, ref), row, { ...built, mode, access })
       const schema = await transaction.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${row.id}`)
       if (schema === undefined) return undefined
       const warned = withWarnings(schema, built)
@@ -113,6 +114,45 @@ async function tryChange(
     if (refusal(error) === 'no_table') return undefined
     throw error
   }
+}
+
+/** False if the request declares what is declared already. */
+function isChanged(
+  row: Row,
+  { mode, access }: Pick<DeclarationRequest, 'mode' | 'access'>,
+  { schema, columns, indexes }: BuiltDeclaration,
+): boolean {
+  const after = { schema, mode, access, columns, indexes: indexes.map(definitionOf) }
+  const { schema: schemaBefore, mode: modeBefore, access: accessBefore, columns: columnsBefore } = row
+  const before = {
+    ...{ schema: schemaBefore, mode: modeBefore, access: accessBefore, columns: columnsBefore },
+    indexes: row.indexes.map(definitionOf),
+  }
+  return canonical(before) !== canonical(after)
+}
+
+/** Changes the table of a declaration, and the row with it. The revision in its name tells writers that their declaration is old. */
+async function changeDeclaration(
+  tables: Statements,
+  row: Row,
+  { schema, mode, access, columns, indexes, conditions }: BuiltDeclaration & Pick<Row, 'mode' | 'access'>,
+): Promise<void> {
+  const revision = row.revision + 1
+  const after = { id: row.id, relation: `${row.id}_${revision}`, columns, indexes, conditions }
+  const built = await changeCollectionTable(tables, row, after)
+  const lastColumn = highestNumber(
+    row.last_column,
+    [...row.columns, ...columns].map(({ column }) => column),
+  )
+  const lastIndex = highestNumber(
+    row.last_index,
+    [...row.indexes, ...indexes].map(({ name }) => name),
+  )
+  await tables.batch(sql`
+    update schemas set schema = ${JSON.stringify(schema)}::jsonb, mode = ${mode}, columns = ${JSON.stringify(columns)}::jsonb,
+        access = ${JSON.stringify(access)}::jsonb, indexes = ${JSON.stringify(built)}::jsonb, revision = ${revision},
+        updated_at = now(), last_column = ${lastColumn}, last_index = ${lastIndex}
+      where id = ${row.id}`)
 }
 
 /** The declaration as the response to a change shows it. */
@@ -207,7 +247,7 @@ class ExistingDocumentsScan {
     const declared = toDeclaration(row)
     const readers = { anon: false, user: false }
     this.#collection = { name: row.collection, declared, permissions: ALL_RIGHTS, readers }
-    this.#table = sql`tenon_data.${Sql.identifier(row.relation)}`
+    this.#table = tableName(row)
     this.#isDocumentStore = row.store === 'document'
     this.#schema = schema
   }

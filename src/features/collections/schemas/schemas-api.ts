@@ -1,7 +1,8 @@
 /** Operations on schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
 
 import Type from 'typebox'
-import { effectOnce } from '../../../access/effect-once.ts'
+import { openTables, openWorkspaceScope } from '../../../access/access.ts'
+import { transactionOnce } from '../../../access/effect-once.ts'
 import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
@@ -11,16 +12,17 @@ import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
-import { refusal, violated } from '../../../infra/postgres/errors.ts'
+import { violated } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow, listPage } from '../../operation-helpers.ts'
 import { Job } from '../../tenants/jobs.ts'
 import { ACTIVE, findInactiveReason } from '../../tenants/tenants.ts'
 import { CollectionName } from '../document.ts'
+import { createCollectionTable, dropCollectionTable, tableName } from '../postgres/collection-table.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-types.ts'
 import { buildDeclaration } from './build-declaration.ts'
 import { changeSchema, withWarnings } from './change-schema.ts'
-import { cacheKey } from './declaration-cache.ts'
+import { cacheKey, DECLARATION, type DeclarationRow } from './declaration-cache.ts'
 import { readOutcome, startBuilding } from './index-build.ts'
 
 export const createSchema = adminOperation({
@@ -49,7 +51,7 @@ export const createSchema = adminOperation({
       ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
       ...{ workspaceId: input.workspace_id, collection: input.collection },
     })
-    const { schema, columns, indexes, policies } = built
+    const { schema, columns, indexes, conditions } = built
     await checkUnoccupied(scope, input)
     const id = scope.newId('sch')
     const insert = sql`
@@ -60,15 +62,15 @@ export const createSchema = adminOperation({
         from workspaces w where w.id = ${input.workspace_id} and ${ACTIVE}
           and (select count(*) from schemas s where s.workspace_id = w.id) < ${LIMITS.schemasPerWorkspaceMax}
         returning ${COLUMNS}`
-    const createTable = sql`
-      select tenon.create_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(policies)}::jsonb)
-      from schemas where id = ${id}`
-    const created = await effectOnce(scope, async (inside) => {
-      const [[row] = []] = await inside.batch(insert, createTable).catch((error: unknown) => {
+    const created = await transactionOnce(scope, async (inside) => {
+      const row = await inside.row<Schema>(insert).catch((error: unknown) => {
         throw creationProblem(error, input.collection)
       })
       if (row === undefined) throw await notCreated(inside, input.workspace_id)
-      return withWarnings(row as Schema, built)
+      await refuseOccupied(inside, row)
+      const table = { id, relation: id, columns, indexes, conditions }
+      await createCollectionTable(openTables(inside, refOf(row)), refOf(row), table)
+      return withWarnings(row, built)
     })
     invalidate(scope, refOf(created), cacheKey(created.collection))
     return created
@@ -76,9 +78,21 @@ export const createSchema = adminOperation({
 })
 
 function creationProblem(error: unknown, collection: string): unknown {
-  if (violated(error) !== undefined)
-    return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
-  return refusal(error) === 'has_documents' ? occupied(collection) : error
+  if (violated(error) === undefined) return error
+  return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
+}
+
+/**
+ * Rejects a collection with documents in PostgreSQL that were written undeclared. Writers of such documents that come later wait
+ * for the lock, and then find the declaration (`tenon.refuse_declared`).
+ */
+async function refuseOccupied(transaction: AdminScope, schema: Schema): Promise<void> {
+  const { tenant_id, workspace_id, collection } = schema
+  const [, found = []] = await openWorkspaceScope(transaction, refOf(schema)).batch(
+    sql`select pg_advisory_xact_lock(tenon.collection_lock(${tenant_id}, ${workspace_id}, ${collection}))`,
+    sql`select from documents where collection = ${collection} limit 1`,
+  )
+  if (found.length > 0) throw occupied(collection)
 }
 
 const occupied = (collection: string) =>
@@ -87,7 +101,7 @@ const occupied = (collection: string) =>
     hint: 'Declare another name, or delete the documents first.',
   })
 
-/** Rejects a collection with documents in MongoDB; `create_collection_table` checks PostgreSQL alone. */
+/** Rejects a collection with documents in MongoDB; {@link refuseOccupied} checks PostgreSQL alone. */
 async function checkUnoccupied(
   scope: AdminScope,
   { workspace_id, collection }: { workspace_id: string; collection: string },
@@ -143,17 +157,28 @@ export const deleteSchema = adminOperation({
   run: async (scope, { id }) => {
     const schema = await findSchema(scope, id)
     if (await hasDocuments(scope, refOf(schema), schema.collection)) throw notEmpty()
-    const deleted = await scope
-      .row<{ dropped: boolean }>(sql`
-        select tenon.drop_collection_table(tenant_id, workspace_id, id) as dropped from schemas where id = ${id}`)
-      .catch((error: unknown) => {
-        throw refusal(error) === 'has_documents' ? notEmpty() : error
-      })
-    if (deleted?.dropped !== true) throw notFound('schema')
+    await scope.transaction((inside) => dropDeclaration(inside, id), schema.tenant_id)
     invalidate(scope, refOf(schema), cacheKey(schema.collection))
     return { id, deleted: true as const }
   },
 })
+
+/** Deletes a declaration with its empty table. @throws Problem `not_found` if another request deleted it meanwhile */
+async function dropDeclaration(transaction: AdminScope, id: string): Promise<void> {
+  const row = await transaction.row<DeclarationRow & Schema>(
+    sql`select ${DECLARATION}, tenant_id, workspace_id from schemas where id = ${id} for update`,
+  )
+  if (row === undefined) throw notFound('schema')
+  const ref = refOf(row)
+  const tables = openTables(transaction, ref)
+  await tables.batch(
+    sql`select pg_advisory_xact_lock(tenon.collection_lock(${ref.tenantId}, ${ref.workspaceId}, ${row.collection}))`,
+    sql`lock table ${tableName(row)} in access exclusive mode`,
+  )
+  const document = await openWorkspaceScope(transaction, ref).row(sql`select from ${tableName(row)} limit 1`)
+  if (document !== undefined) throw notEmpty()
+  await dropCollectionTable(tables, row)
+}
 
 const notEmpty = () =>
   new Problem('state_conflict', {
