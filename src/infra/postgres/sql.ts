@@ -78,14 +78,24 @@ export class Sql {
     )
   }
 
-  /** A quoted name. @throws TypeError if it is not of the form of names that the platform generates */
+  /**
+   * A quoted name.
+   * @throws TypeError if it is not of the form of names that the platform generates
+   * @example
+   * sql`select from tenon_data.${Sql.identifier(relation)}` // select from tenon_data."sch_…"
+   */
   static identifier(name: string): Sql {
     if (!/^[a-z][a-z0-9_]{0,62}$/.test(name))
       throw new TypeError('the name is not an identifier of the platform')
     return new Sql([`"${name}"`], [])
   }
 
-  /** A value with one parameter number, however often it is interpolated. */
+  /**
+   * A value with one parameter number, however often it is interpolated.
+   * @example
+   * const day = Sql.shared(date)
+   * sql`select from executions where started_at >= ${day} and ended_at < ${day}` // … >= $1 and … < $1
+   */
   static shared(value: SqlValue): Sql {
     return new Sql(['', ''], [new Shared(value)])
   }

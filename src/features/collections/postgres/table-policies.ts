@@ -5,7 +5,7 @@ import { RIGHT_NAMES, type Right, ROLE_NAMES, type RoleName } from '../rules/acc
 import type { TableColumn } from '../schemas/columns.ts'
 
 /** The condition under which a role may access a row. */
-export interface RowCondition {
+interface RowCondition {
   readonly condition: Sql
   /** Of an updated row beside `before`, a row of the same table; undefined if the rule compares with no such row. */
   readonly transition: Sql | undefined
