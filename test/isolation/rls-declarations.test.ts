@@ -4,7 +4,7 @@
  */
 
 import { expect, test } from 'vitest'
-import { openTables } from '../../src/access/access.ts'
+import { ofTenant, tables } from '../../src/access/openers.ts'
 import { randomIds } from '../../src/core/ids.ts'
 import type { TenantId, WorkspaceRef } from '../../src/core/tenant.ts'
 import { sql } from '../../src/infra/postgres/sql.ts'
@@ -51,15 +51,15 @@ test('tables of collections opened for another tenant or workspace: refused', as
   const platform = openInProcessPlatform()
   const refOf = ({ tenantId, workspaceId }: TestWorkspace) => ({ tenantId, workspaceId }) as WorkspaceRef
   const adminOf = ({ tenantId }: TestWorkspace) =>
-    platform.access.continueAdmin(tenantId as TenantId, 'test', randomIds)
+    ofTenant(platform.access, tenantId as TenantId, 'test', randomIds)
   try {
-    expect(() => openTables(adminOf(a), refOf(b))).toThrow('Not found')
-    expect(() => openTables(adminOf(b), refOf(a))).toThrow('Not found')
+    expect(() => tables(adminOf(a), refOf(b))).toThrow('Not found')
+    expect(() => tables(adminOf(b), refOf(a))).toThrow('Not found')
     // Each scope changes the declarations of its own workspace alone.
     const { id } = await createTable(a)
     const change = sql`update schemas set mode = 'off' where id = ${id} returning id`
-    expect(await openTables(adminOf(a), refOf(sibling)).rows(change)).toEqual([])
-    expect(await openTables(adminOf(a), refOf(a)).rows(change)).toEqual([{ id }])
+    expect(await tables(adminOf(a), refOf(sibling)).rows(change)).toEqual([])
+    expect(await tables(adminOf(a), refOf(a)).rows(change)).toEqual([{ id }])
   } finally {
     await platform.close()
   }

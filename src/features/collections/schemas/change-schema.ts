@@ -1,44 +1,41 @@
 /** Changes a declaration that has documents: validates them first, then alters the table in one transaction. */
 
-import { openTables, openWorkspaceScope } from '../../../access/access.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
-import { documentsOf, hasDocumentStore } from '../../../access/scope-services.ts'
+import { hasDocumentStore } from '../../../access/scope-services.ts'
 import { canonical } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
-import type { Statements } from '../../../infra/postgres/database.ts'
 import { refusal } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem, findRow } from '../../operation-helpers.ts'
+import { documentsOf } from '../mongo/documents.ts'
 import { mongoStore } from '../mongo/store.ts'
-import { changeCollectionTable, definitionOf, tableName } from '../postgres/collection-table.ts'
+import { definitionOf, tableName } from '../postgres/collection-table.ts'
 import { postgresStore } from '../postgres/store.ts'
 import { ALL, BY_ID, type Filter } from '../query/filter.ts'
 import { ALL_RIGHTS } from '../rules/permissions.ts'
 import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
 import { type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
-import { highestNumber } from './columns.ts'
-import { cacheKey, DECLARATION, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
+import { cacheKey, DECLARATION, toDeclaration } from './declaration-cache.ts'
+import { changeDeclaredTable, type DeclaredRow } from './declared-tables.ts'
 import { evaluateInThread } from './evaluate-in-thread.ts'
 import { evaluateDocument, isPending, type Violation } from './evaluate-schema.ts'
 import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './index-build.ts'
 import { isCompatible } from './is-compatible.ts'
 import { type Prepared, prepare } from './schema-language.ts'
 
+const openDocuments = privilege('collections.validate')
+
 /** The changed members of a declaration; absent members stay. */
 type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore' | 'workspaceId' | 'collection'>>
 
 /** Members that never change. They may be named, so that the file that declares a collection can also change it. */
 type Immutable = { readonly [Name in 'collection' | 'store' | 'workspace_id']?: string | undefined }
-
-interface Row extends DeclarationRow, Pick<Schema, 'tenant_id' | 'workspace_id' | 'revision'> {
-  readonly last_column: number
-  readonly last_index: number
-}
 
 interface Changed {
   readonly schema: Schema
@@ -84,7 +81,7 @@ export async function changeSchema(
 /** @returns undefined if the declaration was changed concurrently */
 async function tryChange(
   scope: AdminScope,
-  row: Row,
+  row: DeclaredRow,
   { mode, access }: DeclarationRequest,
   built: BuiltDeclaration,
 ): Promise<Changed | undefined> {
@@ -92,7 +89,7 @@ async function tryChange(
   const scan = new ExistingDocumentsScan(row, built.prepared)
   try {
     const mark = needsValidation(row, built, mode)
-      ? await validateExisting(openWorkspaceScope(scope, ref), scan)
+      ? await validateExisting(openDocuments(scope, ref), scan)
       : undefined
     return await scope.transaction(async (transaction) => {
       // Locks the row before the table, in the order of schema.delete.
@@ -100,9 +97,9 @@ async function tryChange(
         sql`select id from schemas where id = ${row.id} and revision = ${row.revision} for update`,
       )
       if (locked === undefined) return undefined
-      if (mark !== undefined) await validateConcurrent(openWorkspaceScope(transaction, ref), scan, mark)
+      if (mark !== undefined) await validateConcurrent(openDocuments(transaction, ref), scan, mark)
       if (isChanged(row, { mode, access }, built))
-        await changeDeclaration(openTables(transaction, ref), row, { ...built, mode, access })
+        await changeDeclaredTable(transaction, row, { ...built, mode, access })
       const schema = await transaction.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${row.id}`)
       if (schema === undefined) return undefined
       const warned = withWarnings(schema, built)
@@ -118,7 +115,7 @@ async function tryChange(
 
 /** False if the request declares what is declared already. */
 function isChanged(
-  row: Row,
+  row: DeclaredRow,
   { mode, access }: Pick<DeclarationRequest, 'mode' | 'access'>,
   { schema, columns, indexes }: BuiltDeclaration,
 ): boolean {
@@ -131,36 +128,12 @@ function isChanged(
   return canonical(before) !== canonical(after)
 }
 
-/** Changes the table of a declaration, and the row with it. The revision in its name tells writers that their declaration is old. */
-async function changeDeclaration(
-  tables: Statements,
-  row: Row,
-  { schema, mode, access, columns, indexes, conditions }: BuiltDeclaration & Pick<Row, 'mode' | 'access'>,
-): Promise<void> {
-  const revision = row.revision + 1
-  const after = { id: row.id, relation: `${row.id}_${revision}`, columns, indexes, conditions }
-  const built = await changeCollectionTable(tables, row, after)
-  const lastColumn = highestNumber(
-    row.last_column,
-    [...row.columns, ...columns].map(({ column }) => column),
-  )
-  const lastIndex = highestNumber(
-    row.last_index,
-    [...row.indexes, ...indexes].map(({ name }) => name),
-  )
-  await tables.batch(sql`
-    update schemas set schema = ${JSON.stringify(schema)}::jsonb, mode = ${mode}, columns = ${JSON.stringify(columns)}::jsonb,
-        access = ${JSON.stringify(access)}::jsonb, indexes = ${JSON.stringify(built)}::jsonb, revision = ${revision},
-        updated_at = now(), last_column = ${lastColumn}, last_index = ${lastIndex}
-      where id = ${row.id}`)
-}
-
 /** The declaration as the response to a change shows it. */
 export const withWarnings = (schema: Schema, { warnings }: BuiltDeclaration): Schema =>
   warnings.length === 0 ? schema : { ...schema, warnings: [...warnings] }
 
 /** False if the old schema was enforced and the new one accepts every document that the old one accepts. */
-function needsValidation(row: Row, built: BuiltDeclaration, mode: string): boolean {
+function needsValidation(row: DeclaredRow, built: BuiltDeclaration, mode: string): boolean {
   if (mode !== 'enforce') return false
   return row.mode !== 'enforce' || !isCompatible(prepare(row.schema).schema, built.prepared.schema)
 }
@@ -191,14 +164,14 @@ async function validateConcurrent(
 }
 
 const read = (scope: AdminScope, id: string) =>
-  findRow<Row>(
+  findRow<DeclaredRow>(
     scope,
     'schema',
     sql`select ${DECLARATION}, tenant_id, workspace_id, revision, last_column, last_index
       from schemas where id = ${id}`,
   )
 
-function checkImmutable(row: Row, named: Immutable): void {
+function checkImmutable(row: DeclaredRow, named: Immutable): void {
   for (const name of ['collection', 'store', 'workspace_id'] as const) {
     if (named[name] === undefined || named[name] === row[name]) continue
     const detail = `is ${row[name]} for good`
@@ -206,7 +179,7 @@ function checkImmutable(row: Row, named: Immutable): void {
   }
 }
 
-function checkRevision({ revision }: Row, known: number | undefined): void {
+function checkRevision({ revision }: DeclaredRow, known: number | undefined): void {
   if (known === undefined || known === revision) return
   throw new Problem('conflict', {
     detail: `The declaration is at revision ${revision}, not ${known}.`,
@@ -214,7 +187,7 @@ function checkRevision({ revision }: Row, known: number | undefined): void {
   })
 }
 
-async function refuseWhileBuilding(scope: AdminScope, row: Row): Promise<void> {
+async function refuseWhileBuilding(scope: AdminScope, row: DeclaredRow): Promise<void> {
   const building = buildingOf(row)
   if (building.length === 0) return
   const names = building.map(({ name }) => name)
@@ -243,7 +216,7 @@ class ExistingDocumentsScan {
   #examined = 0
 
   /** @param row the declaration under which the documents are stored */
-  constructor(row: Row, schema: Prepared) {
+  constructor(row: DeclaredRow, schema: Prepared) {
     const declared = toDeclaration(row)
     const readers = { anon: false, user: false }
     this.#collection = { name: row.collection, declared, permissions: ALL_RIGHTS, readers }

@@ -1,12 +1,11 @@
 /** Operations on schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
 
 import Type from 'typebox'
-import { openTables, openWorkspaceScope } from '../../../access/access.ts'
 import { transactionOnce } from '../../../access/effect-once.ts'
 import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
-import { hasDocumentStore, hasDocuments } from '../../../access/scope-services.ts'
+import { hasDocumentStore } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
@@ -18,11 +17,12 @@ import { findRow, listPage } from '../../operation-helpers.ts'
 import { Job } from '../../tenants/jobs.ts'
 import { ACTIVE, findInactiveReason } from '../../tenants/tenants.ts'
 import { CollectionName } from '../document.ts'
-import { createCollectionTable, dropCollectionTable, tableName } from '../postgres/collection-table.ts'
+import { hasDocuments } from '../mongo/documents.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-types.ts'
 import { buildDeclaration } from './build-declaration.ts'
 import { changeSchema, withWarnings } from './change-schema.ts'
-import { cacheKey, DECLARATION, type DeclarationRow } from './declaration-cache.ts'
+import { cacheKey } from './declaration-cache.ts'
+import { createDeclaredTable, dropDeclaredTable } from './declared-tables.ts'
 import { readOutcome, startBuilding } from './index-build.ts'
 
 export const createSchema = adminOperation({
@@ -51,7 +51,7 @@ export const createSchema = adminOperation({
       ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
       ...{ workspaceId: input.workspace_id, collection: input.collection },
     })
-    const { schema, columns, indexes, conditions } = built
+    const { schema, columns, indexes } = built
     await checkUnoccupied(scope, input)
     const id = scope.newId('sch')
     const insert = sql`
@@ -67,9 +67,7 @@ export const createSchema = adminOperation({
         throw creationProblem(error, input.collection)
       })
       if (row === undefined) throw await notCreated(inside, input.workspace_id)
-      await refuseOccupied(inside, row)
-      const table = { id, relation: id, columns, indexes, conditions }
-      await createCollectionTable(openTables(inside, refOf(row)), refOf(row), table)
+      if (!(await createDeclaredTable(inside, row, built))) throw occupied(input.collection)
       return withWarnings(row, built)
     })
     invalidate(scope, refOf(created), cacheKey(created.collection))
@@ -82,26 +80,13 @@ function creationProblem(error: unknown, collection: string): unknown {
   return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
 }
 
-/**
- * Rejects a collection with documents in PostgreSQL that were written undeclared. Writers of such documents that come later wait
- * for the lock, and then find the declaration (`tenon.refuse_declared`).
- */
-async function refuseOccupied(transaction: AdminScope, schema: Schema): Promise<void> {
-  const { tenant_id, workspace_id, collection } = schema
-  const [, found = []] = await openWorkspaceScope(transaction, refOf(schema)).batch(
-    sql`select pg_advisory_xact_lock(tenon.collection_lock(${tenant_id}, ${workspace_id}, ${collection}))`,
-    sql`select from documents where collection = ${collection} limit 1`,
-  )
-  if (found.length > 0) throw occupied(collection)
-}
-
 const occupied = (collection: string) =>
   new Problem('state_conflict', {
     detail: `The collection ${collection} has documents that were written before it was declared.`,
     hint: 'Declare another name, or delete the documents first.',
   })
 
-/** Rejects a collection with documents in MongoDB; {@link refuseOccupied} checks PostgreSQL alone. */
+/** Rejects a collection with documents in MongoDB; {@link createDeclaredTable} checks PostgreSQL alone. */
 async function checkUnoccupied(
   scope: AdminScope,
   { workspace_id, collection }: { workspace_id: string; collection: string },
@@ -157,28 +142,12 @@ export const deleteSchema = adminOperation({
   run: async (scope, { id }) => {
     const schema = await findSchema(scope, id)
     if (await hasDocuments(scope, refOf(schema), schema.collection)) throw notEmpty()
-    await scope.transaction((inside) => dropDeclaration(inside, id), schema.tenant_id)
+    const isDropped = await scope.transaction((inside) => dropDeclaredTable(inside, id), schema.tenant_id)
+    if (!isDropped) throw notEmpty()
     invalidate(scope, refOf(schema), cacheKey(schema.collection))
     return { id, deleted: true as const }
   },
 })
-
-/** Deletes a declaration with its empty table. @throws Problem `not_found` if another request deleted it meanwhile */
-async function dropDeclaration(transaction: AdminScope, id: string): Promise<void> {
-  const row = await transaction.row<DeclarationRow & Schema>(
-    sql`select ${DECLARATION}, tenant_id, workspace_id from schemas where id = ${id} for update`,
-  )
-  if (row === undefined) throw notFound('schema')
-  const ref = refOf(row)
-  const tables = openTables(transaction, ref)
-  await tables.batch(
-    sql`select pg_advisory_xact_lock(tenon.collection_lock(${ref.tenantId}, ${ref.workspaceId}, ${row.collection}))`,
-    sql`lock table ${tableName(row)} in access exclusive mode`,
-  )
-  const document = await openWorkspaceScope(transaction, ref).row(sql`select from ${tableName(row)} limit 1`)
-  if (document !== undefined) throw notEmpty()
-  await dropCollectionTable(tables, row)
-}
 
 const notEmpty = () =>
   new Problem('state_conflict', {

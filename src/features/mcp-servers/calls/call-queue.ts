@@ -1,6 +1,6 @@
 /** Queues the log entries of calls on MCP servers, by workspace. Concurrent calls share an append. */
 
-import { internalsOf } from '../../../access/internals.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { AppendQueue } from '../../../infra/append-queue.ts'
@@ -12,7 +12,9 @@ declare module '../../../access/internals.ts' {
   }
 }
 
-export const callQueueOf = (scope: WorkspaceScope): CallQueue => internalsOf(scope).services.callQueue
+const callQueue = privilege('mcp.call_log')
+
+export const callQueueOf = (scope: WorkspaceScope): CallQueue => callQueue(scope)
 
 /** The entry of a call, and the chain that it belongs to. */
 export interface CallEntry {

@@ -1,7 +1,8 @@
 /** Runs a tool: checks the arguments, runs the operation of its provider, requests input from the client, makes the result. */
 
-import { asWorkspaceService, forNestedRun } from '../../../access/access.ts'
 import { runAudited } from '../../../access/audit/audited-run.ts'
+import { forNestedRun } from '../../../access/derived-scopes.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { originOf } from '../../../access/scope-services.ts'
 import { canonical, exceedsDepth } from '../../../core/json.ts'
@@ -33,6 +34,8 @@ import {
   withinBudget,
   withinTime,
 } from './tool-result.ts'
+
+const asService = privilege('mcp.calls')
 
 /** Checks the arguments of a call, and runs the tool. */
 export async function runTool(scope: WorkspaceScope, tool: Tool, call: CallOfVersion): Promise<CallEnd> {
@@ -106,7 +109,7 @@ async function performStep(
   const { operation: plain, input } = step
   const onProgress = call.client?.onProgress
   const operation = (onProgress && provider.reporting?.(plain, onProgress)) ?? plain
-  const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : forNestedRun(scope)
+  const inside = operation.domain === 'data_access' ? asService(scope) : forNestedRun(scope)
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
   const by = { kind: ACTORS[call.channel], requestId: call.requestId } as const
   const { asResource = false } = call
