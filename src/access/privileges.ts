@@ -15,7 +15,6 @@ import {
   WRITERS,
 } from '../core/policy.ts'
 import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
-import type { Statements } from '../infra/postgres/database.ts'
 import type { Access } from './access.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
 import {
