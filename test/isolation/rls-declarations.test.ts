@@ -93,6 +93,7 @@ test('declaration whose table is not isolated: is not committed', async () => {
     [],
     [policy(OF_WORKSPACE)],
     [policy(`${OF_WORKSPACE} and true`)],
+    [policy(`${OF_WORKSPACE} and case when tenant_id = 'x' then true end`)],
     [policy(`${OF_WORKSPACE} and (true or false)`)],
     [policy('tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace())')],
   ])

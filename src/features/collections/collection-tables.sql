@@ -35,7 +35,7 @@ end $$;
 -- True if a condition, as the catalogue shows it, admits rows of the session's workspace alone, whatever follows.
 create function tenon.is_of_workspace(condition text) returns boolean immutable parallel safe language sql
   return condition is null or condition ~ ('^\(\(tenant_id = tenon\.tenant\(\)\) AND \(workspace_id = '
-    '(tenon\.workspace\(\)|\( SELECT tenon\.anon_workspace\(\) AS anon_workspace\))\)(\)$| AND )');
+    '(tenon\.workspace\(\)|\( SELECT tenon\.anon_workspace\(\) AS anon_workspace\))\)(\)$| AND\s)');
 
 -- Raises unless the table of a declaration is isolated: row-level security is forced, all policies show rows of the session's
 -- workspace alone, and a constraint binds its rows to the workspace of the declaration.
