@@ -384,7 +384,10 @@ function grant(
       return ofTenant
     case 'tables':
       return (scope: AdminScope, ref: WorkspaceRef) => tables(checkRole(consumer, row, scope), ref)
-    default:
+    case 'inRole':
+    case 'asSubject':
+    case 'inWorkspace':
+    case 'withLookups':
       return raise(consumer, row)
   }
 }

@@ -137,7 +137,7 @@ test('privilege: an unknown consumer, or an actor of a role that the row does no
     // @ts-expect-error no row
     privilege('flows.everything')
     // @ts-expect-error a callback acts as an admin of its workspace only
-    privilege('flows.callbacks')(access, REF, { subject: 'sub', role: 'operator' })
+    void privilege('flows.callbacks')(access, REF, { subject: 'sub', role: 'operator' })
   }
   expect(misuse).toBeTypeOf('function')
 })

@@ -5,14 +5,15 @@
 
 import { requireHeld } from '../../access/completion.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 import { refusal as refusalOf } from '../../infra/postgres/errors.ts'
 import { retryContended } from '../../infra/retry.ts'
 import { checkAll, isBlindWrite, RIGHTS, type WantedChange, withOpIndex } from './check-changes.ts'
+import { COLLECTION_LIMITS } from './limits.ts'
 import { BY_ID, type Filter, type Test } from './query/filter.ts'
 import { withCollections, withoutRules } from './resolve-store.ts'
 import type { Right } from './rules/access.ts'
@@ -51,8 +52,8 @@ export function writeAll(
   const rights = new Map<string, readonly Right[]>()
   for (const { collection, op } of wanted)
     rights.set(collection, [...(rights.get(collection) ?? []), ...RIGHTS[op]])
-  const { attemptsMax, ...bounds } = LIMITS.contention
-  const attemptsOfBatch = Math.max(2, Math.floor(LIMITS.batchOpAttemptsMax / wanted.length))
+  const { attemptsMax, ...bounds } = INFRA_LIMITS.contention
+  const attemptsOfBatch = Math.max(2, Math.floor(COLLECTION_LIMITS.batchAttemptsMax / wanted.length))
   return withCollections(scope, rights, (at, inside) =>
     retryContended(
       'Too many writers change this document at once.',
@@ -148,7 +149,8 @@ async function isHeldOutOfSight(
   return holder !== undefined && !admits(collection.permissions.read, holder)
 }
 
-const isTooLarge = (refusal: Refusal) => 'current' in refusal && refusal.bytes > LIMITS.documentBytesMax
+const isTooLarge = (refusal: Refusal) =>
+  'current' in refusal && refusal.bytes > COLLECTION_LIMITS.documentBytesMax
 
 /** The store of all changes, since a transaction cannot span stores. */
 function storeOf(wanted: readonly WantedChange[], at: Attempt['at']): Store {

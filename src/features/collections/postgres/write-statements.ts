@@ -1,8 +1,8 @@
 /** Builds the statements that change documents. Each one also writes a row of the outbox. */
 
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../../core/limits.ts'
 import { commas, Sql, type StatementKind, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { hasReadFilter } from '../rules/access.ts'
 import type { CheckedChange, Collection, Create } from '../store.ts'
 import { CASTS } from './compile.ts'
@@ -207,7 +207,7 @@ function updateOf(table: Table, source: Source, { values, bytes }: Sets, from: S
     sql`updated_at = case when ${differs} then now() else updated_at end`,
   ])
   const written = sql`update ${table.name} set ${all} ${from}
-    where ${here} and ${atVersions(source)} and ${bytes} <= ${LIMITS.documentBytesMax}
+    where ${here} and ${atVersions(source)} and ${bytes} <= ${COLLECTION_LIMITS.documentBytesMax}
     returning ${table.row}, version > old.version as changed`
   return { written, current: currentOf(table, here, bytes) }
 }
@@ -298,7 +298,8 @@ const KINDS = new WeakMap<Table, LRUCache<string, StatementKind<Mergeable>>>()
 function kindOf({ target, shape, merge }: Mergeable): StatementKind<Mergeable> {
   const table = tableOf(target.collection)
   const kinds =
-    KINDS.get(table) ?? new LRUCache<string, StatementKind<Mergeable>>({ max: LIMITS.statementShapesMax })
+    KINDS.get(table) ??
+    new LRUCache<string, StatementKind<Mergeable>>({ max: COLLECTION_LIMITS.statementTextsCachedMax })
   KINDS.set(table, kinds)
   const known = kinds.get(shape)
   if (known !== undefined) return known
