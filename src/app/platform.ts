@@ -173,11 +173,12 @@ function openServices(
     tenantStates: new TenantStates(database),
     signingKeys: new SigningKeys(database, secrets),
     oauthClients,
-    subjectStatus: new SubjectStatus(
-      { accounts: new AccountsStore(database), users: new UsersStore(database) },
-      oauthClients,
-      issuerState,
-    ),
+    subjectStatus: new SubjectStatus({
+      accounts: new AccountsStore(database),
+      users: new UsersStore(database),
+      clients: oauthClients,
+      revocations: issuerState,
+    }),
     userMails: new UserMails(mailer, log, publicUrl(config)),
     issuerState,
     trustedIssuers: config.OIDC_ISSUERS,

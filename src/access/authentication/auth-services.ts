@@ -17,13 +17,16 @@ import { SecondFactors } from '../issuer/users/second-factors.ts'
 import { Tickets } from '../issuer/users/tickets.ts'
 import { UserLinks } from '../issuer/users/user-links.ts'
 import { UsersStore } from '../issuer/users/users-store.ts'
-import { Authenticator, type TokenIssuer } from './authenticator.ts'
+import { Authenticator } from './authenticator.ts'
+import type { TokenIssuer } from './claims.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { AGENTS_SESSION, APPROVAL_SESSION, HolderSession, USER_SESSION } from './holder-session.ts'
+import { McpClients } from './mcp-clients.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
 import { PlatformClients } from './platform-clients.ts'
 import { SessionCookie } from './session-cookie.ts'
-import { McpClients, type SubjectStatus } from './subject-status.ts'
+import type { SubjectStatus } from './subject-status.ts'
+import { TokenVerifier } from './token-verifier.ts'
 
 export interface AuthServices {
   /** Opens the embedded issuer. Rejects while the database is unavailable; the next call tries again. */
@@ -60,18 +63,21 @@ export function openAuthServices(
     // Without the allowlist of the platform's flows: an operator opens addresses for each workspace.
     identityProviders: new IdentityProviders(providerSettings, new Tickets(secrets), new Egress([])),
   }
+  const tokens = new TokenVerifier(config, services.signingKeys)
   let issuer: Promise<EmbeddedIssuer> | undefined
   const identity = () => {
-    issuer ??= EmbeddedIssuer.open({ ...services, ...stores, config, mcpServers }).catch((error: unknown) => {
-      issuer = undefined
-      throw error
-    })
+    issuer ??= EmbeddedIssuer.open({ ...services, ...stores, config, mcpServers, tokens }).catch(
+      (error: unknown) => {
+        issuer = undefined
+        throw error
+      },
+    )
     return issuer
   }
   const external = new Map(externalIssuers(config, services, now))
   const issuers = new Map<string, TokenIssuer>([
     ...external,
-    [issuerUrl(config), embeddedIssuer(identity, subjectStatus)],
+    [issuerUrl(config), embeddedIssuer(tokens, subjectStatus)],
   ])
   const auth = new Authenticator(database, issuers, services.keys, services.tenantStates)
   return {
@@ -79,8 +85,8 @@ export function openAuthServices(
     auth,
     mcpServers,
     manifestKeys: () => services.signingKeys.published(),
-    mcpClients: new McpClients(mcpServers, identity, external, subjectStatus),
-    platformClients: new PlatformClients(publicUrl(config), { identity, auth, subjectStatus }),
+    mcpClients: new McpClients(mcpServers, tokens, external, subjectStatus),
+    platformClients: new PlatformClients(publicUrl(config), { tokens, auth, subjectStatus }),
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
     approvalSession: new HolderSession(secrets, publicUrl(config), APPROVAL_SESSION),
     userSession: new HolderSession(secrets, publicUrl(config), USER_SESSION),
@@ -88,10 +94,10 @@ export function openAuthServices(
   }
 }
 
-function embeddedIssuer(identity: () => Promise<EmbeddedIssuer>, subjects: SubjectStatus): TokenIssuer {
+function embeddedIssuer(tokens: TokenVerifier, subjects: SubjectStatus): TokenIssuer {
   return {
     verify: async (token) => {
-      const claims = await (await identity()).verify(token)
+      const claims = await tokens.verify(token)
       if (!(await subjects.isTokenActive(claims))) throw new Problem('token_invalid')
       return claims
     },

@@ -8,9 +8,9 @@ import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId } from '../../core/tenant.ts'
 import { type Egress, hostAndPort } from '../../infra/http-client/egress.ts'
 import type { TrustedIssuer } from '../../infra/trusted-issuers.ts'
-import type { Claims, HostedClaims } from '../issuer/embedded-issuer.ts'
+import type { Claims, HostedClaims, HostedTokenIssuer, TokenIssuer } from './claims.ts'
 
-export class ExternalIssuer {
+export class ExternalIssuer implements TokenIssuer, HostedTokenIssuer {
   readonly #settings: TrustedIssuer
   readonly #keys: JwksCache
 

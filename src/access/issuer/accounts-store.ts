@@ -157,9 +157,6 @@ export class AccountsStore {
 const invitedBy = (token: string) =>
   sql`invitation = ${hash('sha256', token, 'buffer')} and invited_until > now() and disabled_at is null`
 
-/** The claim that binds a token to the generation of its account. */
-export const generationId = (generation: number): string => `g${generation}`
-
 function withoutPassword(found: AccountRow | undefined): Account | undefined {
   if (found === undefined) return undefined
   const { password: _passwordHash, ...account } = found

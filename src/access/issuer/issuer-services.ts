@@ -5,6 +5,7 @@ import type { Secrets } from '../../infra/crypto/secrets.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Audit } from '../audit/audit.ts'
 import type { McpServerRegistry } from '../authentication/mcp-server-registry.ts'
+import type { TokenVerifier } from '../authentication/token-verifier.ts'
 import type { AccountsStore } from './accounts-store.ts'
 import type { IssuerState } from './issuer-state.ts'
 import type { OAuthClients } from './oauth-clients-store.ts'
@@ -21,6 +22,7 @@ export interface IssuerServices {
   readonly config: Config
   readonly secrets: Secrets
   readonly signingKeys: SigningKeys
+  readonly tokens: TokenVerifier
   readonly accounts: AccountsStore
   readonly users: UsersStore
   readonly secondFactors: SecondFactors

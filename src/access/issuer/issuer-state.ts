@@ -8,6 +8,7 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
+import type { IssuedToken } from '../authentication/claims.ts'
 
 const PURPOSE = 'issuer-state'
 
@@ -20,14 +21,6 @@ interface FamilyRow {
 interface SealedRow {
   readonly id: Buffer
   readonly sealed: Buffer
-}
-
-/** Identifies an access token and the grant under which it was issued. */
-export interface IssuedToken {
-  /** Its `jti`. */
-  readonly tokenId?: string | undefined
-  /** As {@link grantIdOf} gives it; absent in tokens that a client gets for itself. */
-  readonly grantId?: string | undefined
 }
 
 /** A grant of an account, as the provider stored it. */
