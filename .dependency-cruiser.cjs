@@ -16,6 +16,7 @@ const INTERFACES = [
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-constants|functions|invoke|source-map)',
+  'identity/identity-services',
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
@@ -85,7 +86,7 @@ module.exports = {
       from: {
         path: '^src/',
         pathNot:
-          '^src/(access|app)/|^src/features/(objects/workspace-objects|events/events|flows/executions/watcher|functions/(channels|runs/run-changes)|mcp-servers/(images/image-servers|calls/call-queue))\\.ts$',
+          '^src/(access|app)/|^src/features/(objects/workspace-objects|events/events|flows/executions/watcher|functions/(channels|runs/run-changes)|identity/identity-services|mcp-servers/(images/image-servers|calls/call-queue))\\.ts$',
       },
       to: { path: '^src/access/internals\\.ts$' },
     },

@@ -14,15 +14,15 @@ import {
   Time,
 } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, GROUP_PATTERN, outranks, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { HIDDEN } from '../../core/visible-text.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
-import { conflictIf, creates, findRow, listPage, requireMail } from '../operation-helpers.ts'
+import { conflictIf, creates, findRow, listPage } from '../operation-helpers.ts'
 import { resolveAssignment } from './assignment.ts'
+import { issuerAdminOf, requireMail } from './identity-services.ts'
 
 const Groups = Type.Array(Type.String({ pattern: GROUP_PATTERN }), {
   maxItems: 50,

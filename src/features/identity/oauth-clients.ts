@@ -15,13 +15,13 @@ import {
   Ref,
   Time,
 } from '../../access/operation-builders.ts'
-import { issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, OPERATORS } from '../../core/policy.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { creates, fieldProblem, findRow, listPage } from '../operation-helpers.ts'
 import { resolveAssignment, resolveNamedAssignment } from './assignment.ts'
+import { issuerAdminOf } from './identity-services.ts'
 
 const SECRET_BYTES = 32
 

@@ -20,7 +20,6 @@ import {
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts'
-import { canSendMail, providerSettingsOf } from '../../access/scope-services.ts'
 import {
   NO_OBJECTS,
   NO_TOPICS,
@@ -35,6 +34,7 @@ import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { canSendMail, providerSettingsOf } from '../identity/identity-services.ts'
 import { findRow } from '../operation-helpers.ts'
 import { checkUserRules } from './check-user-rules.ts'
 

@@ -18,7 +18,6 @@ import {
   Time,
 } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { issuerAdminOf, userInvitationOf } from '../../access/scope-services.ts'
 import type { ByteReply } from '../../core/bytes.ts'
 import { exceedsDepth, unstorableAt } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -26,7 +25,8 @@ import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { bodyProblem, conflictIf, creates, findRow, listPage, requireMail } from '../operation-helpers.ts'
+import { issuerAdminOf, requireMail, userInvitationOf } from '../identity/identity-services.ts'
+import { bodyProblem, conflictIf, creates, findRow, listPage } from '../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 
 const Claims = Type.Record(AnyName, Type.Unknown(), {

@@ -1,0 +1,80 @@
+/** What an admin's scope can do with identity: links, mails, cached state of subjects and clients, signing keys, providers. */
+
+import { hash, randomBytes } from 'node:crypto'
+import { internalsOf, type PlatformServices } from '../../access/internals.ts'
+import type { IssuerState } from '../../access/issuer/issuer-state.ts'
+import type { OAuthClients } from '../../access/issuer/oauth-clients-store.ts'
+import { ProviderSettings } from '../../access/issuer/users/identity-provider-settings.ts'
+import { newLinkToken } from '../../access/issuer/users/user-links.ts'
+import type { UserMails } from '../../access/issuer/users/user-mails.ts'
+import type { AdminScope } from '../../access/scope.ts'
+import { Problem } from '../../core/problem.ts'
+
+declare module '../../access/internals.ts' {
+  interface PlatformServices {
+    readonly issuerState: IssuerState
+    readonly oauthClients: OAuthClients
+    readonly userMails: UserMails
+  }
+}
+
+const servicesOf = (scope: AdminScope): PlatformServices => internalsOf(scope).services
+
+const INVITATION_BYTES = 32
+
+/** The embedded issuer, for administration. */
+export function issuerAdminOf(scope: AdminScope) {
+  const { publicUrl, subjectStatus, oauthClients, signingKeys, userMails } = servicesOf(scope)
+  return {
+    /** Creates an invitation. @returns the page where the password is set, and the digest to store */
+    invite: (): { url: string; digest: Buffer } => {
+      const token = randomBytes(INVITATION_BYTES).toString('base64url')
+      return { url: `${publicUrl}/auth/invitation?token=${token}`, digest: hash('sha256', token, 'buffer') }
+    },
+    /** Mails a link to set a password. Only if {@link canSendMail}. */
+    mailLink: (to: string, url: string): void => userMails.accountLink(to, url),
+    /** The page where account holders change their own password. */
+    passwordUrl: `${publicUrl}/auth/password`,
+    /** Drops cached state of an account or a user that was signed out, on this node. */
+    forgetSubject: (id: string): void => subjectStatus.forget(id),
+    /** Drops a cached client that was deleted or has another secret, on this node. */
+    forgetClient: (id: string): void => oauthClients.forget(id),
+    /** @returns the `kid` of the new signing key. @throws Problem `forbidden` unless the actor is an operator */
+    rotateKeys: async (revoke: boolean): Promise<string> => {
+      if (scope.actor.role !== 'operator') throw new Problem('forbidden')
+      return signingKeys.rotate(revoke)
+    },
+  }
+}
+
+/** Checks, encrypts and shows the identity providers of workspaces. */
+export function providerSettingsOf(scope: AdminScope): ProviderSettings {
+  const { secrets, publicUrl } = servicesOf(scope)
+  return new ProviderSettings(secrets, publicUrl)
+}
+
+/** True if mails are sent, or stored in a folder. */
+export const canSendMail = (scope: AdminScope): boolean => servicesOf(scope).userMails.isConfigured
+
+/** For links that are only mailed. @throws Problem `state_conflict` if the platform sends no mails */
+export function requireMail(scope: AdminScope): void {
+  if (canSendMail(scope)) return
+  throw new Problem('state_conflict', {
+    detail:
+      'No mail can be sent, because SMTP_URL is not set. Leave `mail` out to get the link in the response.',
+  })
+}
+
+/** A new invitation of a user: the page where the password is set, the digest to store, and the mail. */
+export function userInvitationOf(scope: AdminScope) {
+  const { userMails } = servicesOf(scope)
+  const { token, digest } = newLinkToken()
+  return {
+    url: userMails.linkTo(token),
+    digest,
+    /** Does nothing if no mail can be sent. @param brandName the name of the application, as users know it */
+    send: (to: string, brandName: string): void => {
+      if (userMails.isConfigured) userMails.invitation({ to, brandName }, token)
+    },
+  }
+}
