@@ -3,9 +3,9 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { escapeHtml, page } from '../access/issuer/pages.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { escapeHtml, page } from '../features/identity/pages/pages.ts'
 import type { Config } from '../infra/config.ts'
 import { show } from './issuer/forms.ts'
 

@@ -5,8 +5,8 @@
 
 import { idPattern } from '../../core/ids.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
-import { isClientId } from '../issuer/client-ids.ts'
 import { generationId, type IssuedToken, type SubjectClaims } from './claims.ts'
+import { isClientId } from './client-ids.ts'
 
 const ACCOUNT_ID = new RegExp(idPattern('acct'))
 const USER_ID = new RegExp(idPattern('usr'))

@@ -5,8 +5,8 @@ import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import { isObject } from '../../core/json.ts'
 import { type Config, issuerUrl, publicUrl } from '../../infra/config.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
-import { ALGORITHM, type KeySet, type SigningKeys } from '../issuer/signing-keys.ts'
 import type { Claims, HostedClaims, HostedTokenIssuer, SubjectClaims, TokenIssuer } from './claims.ts'
+import { ALGORITHM, type KeySet, type SigningKeys } from './signing-keys.ts'
 
 const CLOCK_TOLERANCE_SECONDS = 30
 

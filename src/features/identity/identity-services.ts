@@ -2,13 +2,13 @@
 
 import { hash, randomBytes } from 'node:crypto'
 import { internalsOf, type PlatformServices } from '../../access/internals.ts'
-import type { IssuerState } from '../../access/issuer/issuer-state.ts'
-import type { OAuthClients } from '../../access/issuer/oauth-clients-store.ts'
-import { ProviderSettings } from '../../access/issuer/users/identity-provider-settings.ts'
-import { newLinkToken } from '../../access/issuer/users/user-links.ts'
-import type { UserMails } from '../../access/issuer/users/user-mails.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
+import type { OAuthClients } from './clients/oauth-clients-store.ts'
+import type { IssuerState } from './issuer/issuer-state.ts'
+import type { UserMails } from './pages/user-mails.ts'
+import { ProviderSettings } from './users/identity-provider-settings.ts'
+import { newLinkToken } from './users/user-links.ts'
 
 declare module '../../access/internals.ts' {
   interface PlatformServices {

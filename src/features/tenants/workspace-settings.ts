@@ -10,13 +10,6 @@ import {
   PublicRead,
 } from '../../access/anon-settings.ts'
 import { checkOrigins, ORIGINS_COLUMN, Origins } from '../../access/browser-origins.ts'
-import {
-  AUTH_DEFAULTS,
-  AuthInput,
-  AuthSettings,
-  checkBranding,
-  type StoredAuth,
-} from '../../access/issuer/users/auth-settings.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts'
@@ -35,6 +28,13 @@ import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { canSendMail, providerSettingsOf } from '../identity/identity-services.ts'
+import {
+  AUTH_DEFAULTS,
+  AuthInput,
+  AuthSettings,
+  checkBranding,
+  type StoredAuth,
+} from '../identity/users/auth-settings.ts'
 import { findRow } from '../operation-helpers.ts'
 import { checkUserRules } from './check-user-rules.ts'
 

@@ -2,10 +2,10 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AttemptThrottle } from '../../access/authentication/attempt-throttle.ts'
-import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { HostedClaims } from '../../access/authentication/claims.ts'
 import type { McpPrincipal } from '../../access/authentication/mcp-clients.ts'
 import type { PublishedServer } from '../../access/authentication/mcp-server-registry.ts'
+import type { AuthServices } from '../../app/auth-services.ts'
 import type { Platform } from '../../app/platform.ts'
 import { readChainDepth } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'

@@ -1,9 +1,9 @@
 /** Attacks on identity by callers with a valid credential or none: each of these once succeeded. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
-import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
 import { makeKey } from '../../../src/access/authentication/credentials.ts'
 import { buildApp } from '../../../src/api/app.ts'
+import { openAuthServices } from '../../../src/app/auth-services.ts'
 import { openPlatform } from '../../../src/app/platform.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { parseConfig } from '../../../src/infra/config.ts'

@@ -2,8 +2,8 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { AttemptThrottle } from '../../../src/access/authentication/attempt-throttle.ts'
-import { hashPassword, verifyPassword } from '../../../src/access/issuer/passwords.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
+import { hashPassword, verifyPassword } from '../../../src/features/identity/accounts/passwords.ts'
 import {
   addAccount,
   addClient,

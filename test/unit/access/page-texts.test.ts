@@ -5,7 +5,10 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 
 /** Folders whose files make pages, or the texts on them. */
-const FOLDERS = ['src/access/issuer', 'src/access/issuer/users', 'src/api/issuer', 'src/api']
+const FOLDERS = [
+  ...['pages', 'users', 'issuer'].map((folder) => `src/features/identity/${folder}`),
+  ...['src/api/issuer', 'src/api'],
+]
 /** Files that make pages, or refusals that pages show, name one of these. */
 const MAKES_PAGES = /\b(plainPage|renderPage|Page|Refusal|LOGIN_ERRORS)\b/
 /** Commands, settings and paths of the API. */

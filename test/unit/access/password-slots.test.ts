@@ -1,8 +1,8 @@
 /** Slots for password hashes: turns between networks and tenants, and bounds of each. */
 
 import { expect, test } from 'vitest'
-import { PasswordSlots } from '../../../src/access/issuer/password-slots.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
+import { PasswordSlots } from '../../../src/features/identity/accounts/password-slots.ts'
 
 const settled = () => new Promise((done) => setImmediate(done))
 
