@@ -9,7 +9,6 @@ import { StorageAdmin } from '../infra/s3/storage-identities.ts'
 import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
 import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
-import { signStatement } from './authentication/signatures.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
 import type { McpToolCall } from './rate-limit/limiter.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
@@ -108,7 +107,7 @@ export function signManifest(
   const { signingKeys, publicUrl } = servicesOf(scope)
   const iss = `${publicUrl}/auth`
   const { workspaceId: workspace_id } = scope.ref
-  return signStatement(signingKeys, MANIFEST_SIGNATURE, { iss, workspace_id, ...claims })
+  return signingKeys.sign(MANIFEST_SIGNATURE, { iss, workspace_id, ...claims })
 }
 
 /** Encrypts for this workspace and this purpose only. */

@@ -1,6 +1,6 @@
 /** Wires authentication for the API: the embedded issuer, token verifiers, MCP clients, and the payload session cookie. */
 
-import { decodeJwt, type JWK } from 'jose'
+import type { JWK } from 'jose'
 import { Authenticator } from '../access/authentication/authenticator.ts'
 import type { TokenIssuer } from '../access/authentication/claims.ts'
 import { ExternalIssuer } from '../access/authentication/external-issuer.ts'
@@ -12,12 +12,11 @@ import {
 } from '../access/authentication/holder-session.ts'
 import { McpClients } from '../access/authentication/mcp-clients.ts'
 import { McpServerRegistry } from '../access/authentication/mcp-server-registry.ts'
+import { PayloadSession } from '../access/authentication/payload-session.ts'
 import { PlatformClients } from '../access/authentication/platform-clients.ts'
-import { SessionCookie } from '../access/authentication/session-cookie.ts'
 import type { SubjectStatus } from '../access/authentication/subject-status.ts'
 import { TokenVerifier } from '../access/authentication/token-verifier.ts'
 import type { PlatformServices } from '../access/internals.ts'
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { AccountsStore } from '../features/identity/accounts/accounts-store.ts'
 import { EmbeddedIssuer } from '../features/identity/issuer/embedded-issuer.ts'
@@ -30,7 +29,6 @@ import { Tickets } from '../features/identity/users/tickets.ts'
 import { UserLinks } from '../features/identity/users/user-links.ts'
 import { UsersStore } from '../features/identity/users/users-store.ts'
 import { type Config, issuerUrl, publicUrl } from '../infra/config.ts'
-import type { Secrets } from '../infra/crypto/secrets.ts'
 import { Egress } from '../infra/http-client/egress.ts'
 
 export interface AuthServices {
@@ -116,44 +114,4 @@ function externalIssuers({ OIDC_ISSUERS: trusted }: Config, { log }: PlatformSer
   // Without the allowlist of flows: the operator has configured these issuers.
   const parts = { egress: new Egress([]), now, onFailure }
   return trusted.map((settings) => [settings.issuer, new ExternalIssuer(settings, parts)] as const)
-}
-
-/** The only path that the cookie is sent to. */
-export const PAYLOAD_SESSION_PATH = '/v1/codec/decode'
-
-const COOKIE = {
-  name: 'tenon_payloads',
-  purpose: 'cookie:payloads',
-  path: PAYLOAD_SESSION_PATH,
-  sameSite: 'Strict',
-} as const
-
-/** The cookie with which the Temporal UI in a browser reads payloads. */
-export class PayloadSession {
-  readonly #cookie: SessionCookie<{ readonly token: string; readonly until: number }>
-
-  /** @param url of the API, as browsers see it */
-  constructor(secrets: Secrets, url: string) {
-    this.#cookie = new SessionCookie(secrets, url, COOKIE)
-  }
-
-  /**
-   * @param token a verified one; the session expires no later than it
-   * @returns the value of a Set-Cookie header, and when the session expires
-   */
-  issue(token: string): { cookie: string; until: Date } {
-    const now = Date.now()
-    const ends = (decodeJwt(token).exp ?? 0) * 1_000
-    const until = Math.min(ends, now + LIMITS.pagePassSeconds * 1_000)
-    return { cookie: this.#cookie.issue({ token, until }, now), until: new Date(until) }
-  }
-
-  /**
-   * The token in a Cookie header, not verified.
-   * @returns undefined without the cookie; the empty text, which is no valid token, if it has expired or was changed
-   */
-  tokenIn(header?: string): string | undefined {
-    const session = this.#cookie.read(header)
-    return session === 'invalid' ? '' : session?.token
-  }
 }

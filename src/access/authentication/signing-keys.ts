@@ -1,6 +1,14 @@
 /** The issuer's signing keys: the newest one that all nodes know signs, older ones verify until their tokens expire. */
 
-import { calculateJwkThumbprint, createLocalJWKSet, exportJWK, generateKeyPair, type JWK } from 'jose'
+import {
+  CompactSign,
+  calculateJwkThumbprint,
+  createLocalJWKSet,
+  exportJWK,
+  generateKeyPair,
+  importJWK,
+  type JWK,
+} from 'jose'
 import { LIMITS } from '../../core/limits.ts'
 import type { Secrets } from '../../infra/crypto/secrets.ts'
 import type { Database } from '../../infra/postgres/database.ts'
@@ -50,6 +58,21 @@ export class SigningKeys {
     if (performance.now() - this.#readMs < LIMITS.signingKeysReloadMs) return this.current()
     this.#readMs = Number.NEGATIVE_INFINITY
     return this.current()
+  }
+
+  /**
+   * Signs a statement that is checked for longer than a token lives, such as a published manifest (RFC 7515).
+   * @param typ media type without `application/`; any but that of tokens, so that no verifier takes a statement for a token
+   * @param claims without `exp`, `sub` and `aud`, for the same reason
+   * @returns a compact JWS, by the key that signs tokens now
+   */
+  async sign(typ: string, claims: Readonly<Record<string, unknown>>): Promise<string> {
+    const {
+      keys: [jwk],
+    } = await this.current()
+    return new CompactSign(Buffer.from(JSON.stringify(claims)))
+      .setProtectedHeader({ alg: ALGORITHM, typ, ...(jwk.kid !== undefined && { kid: jwk.kid }) })
+      .sign(await importJWK(jwk, ALGORITHM))
   }
 
   /**
