@@ -1,6 +1,7 @@
 /** Access of clients to a hosted server: verifies their tokens, and answers with challenges if a token or a scope is missing. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ANONYMOUS } from '../../access/audit/entry.ts'
 import { AttemptThrottle } from '../../access/authentication/attempt-throttle.ts'
 import type { HostedClaims } from '../../access/authentication/claims.ts'
 import type { McpPrincipal } from '../../access/authentication/mcp-clients.ts'
@@ -53,7 +54,7 @@ export class HostedAccess {
     const server = await this.#authServices.mcpServers.find(params.ws, params.server)
     if (server === undefined) throw notFound('MCP server')
     const audited = { owner: server.ref, isVerified: true, before: null, after: null }
-    request.auditContext = { ...audited, actor: { subject: null, role: null, kind: 'nobody' } }
+    request.auditContext = { ...audited, actor: ANONYMOUS }
     try {
       refuseForeignOrigin(this.#platform.config, request.headers.origin)
       const client = await this.#admit(claims, server, params)
@@ -152,7 +153,7 @@ export class HostedAccess {
   ): Promise<void> {
     if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpDeniedRecordedPerMinute)) return
     const known = claims instanceof Problem ? undefined : claims
-    await recordCall(this.#platform.access.openHosted(server, 'nobody'), {
+    await recordCall(this.#platform.access.openHosted(server, 'anonymous'), {
       ...callContext(request, server),
       principal: known?.sub ?? null,
       clientId: known?.clientId,

@@ -234,7 +234,7 @@ function metadataError(metadata: Metadata, usable: readonly string[]): Registrat
   return undefined
 }
 
-/** What makes the name of a client that nobody has checked unfit for the consent page, after the word `client_name`. */
+/** Why the name of a client that registered itself is unfit for the consent page, after the word `client_name`. */
 export function clientNameFault(name: string): string | undefined {
   return (
     hiddenIn(name) ?? (mixesScriptsInWord(name) ? 'has letters of several scripts in one word' : undefined)

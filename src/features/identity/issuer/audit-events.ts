@@ -3,7 +3,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { JWTPayload } from 'jose'
 import type { errors, KoaContextWithOIDC, Provider } from 'oidc-provider'
-import type { AuditActor, AuditEvent, AuditOwner } from '../../../access/audit/entry.ts'
+import { ANONYMOUS, type AuditActor, type AuditEvent, type AuditOwner } from '../../../access/audit/entry.ts'
 import { EVERYBODY, type Role } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import type { AcceptedAccount, Account, TenantBounds } from '../accounts/accounts-store.ts'
@@ -61,7 +61,6 @@ interface ConsentRequest {
 type Event = Pick<AuditEvent, 'operation' | 'target' | 'actor' | 'owner'> &
   Partial<Pick<AuditEvent, 'outcome' | 'status' | 'code' | 'detail'>>
 
-const ANONYMOUS: AuditActor = { subject: null, role: null, kind: 'nobody' }
 const USER_PAGES = '/auth/user'
 const DOCUMENT = {
   operation: 'oauth_client.read_document',

@@ -160,7 +160,7 @@ function identityClaims(person: Account): AccountClaims {
 }
 
 /**
- * The grant of an earlier consent. At a client for users, which an admin of their workspace has created, nobody is asked: the
+ * The grant of an earlier consent. At a client for users, which an admin of their workspace has created, there is no question: the
  * grant covers what is requested.
  */
 async function loadGrant({ oidc }: KoaContextWithOIDC, settings: IssuerSettings) {
