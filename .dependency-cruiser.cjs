@@ -12,7 +12,7 @@ const INTERFACES = [
   'analytics/time-series',
   // Features own their background tasks.
   'background/background-task',
-  'collections/(documents-api|rules/change-events|schemas/(evaluate-schema|is-compatible|schema-language))',
+  'collections/(documents-api|rules/(change-events|text-rules)|schemas/(evaluate-schema|is-compatible|schema-language))',
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-constants|functions|invoke|source-map)',
@@ -20,7 +20,7 @@ const INTERFACES = [
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
-  'tenants/(jobs|tenants|workspace-settings)',
+  'tenants/(jobs|public-access|tenants|workspace-settings)',
   'threads/run-in-thread',
   // Shared by the triggers of flows and those of functions.
   'triggers/(registration|schedule-timing|starts|stream-consumer)',

@@ -68,6 +68,12 @@ export function userValue(user: EndUser, [name, claim]: UserVariable): unknown {
   return Object.hasOwn(user.claims, claim) ? (user.claims[claim] ?? undefined) : undefined
 }
 
+/** The end user behind an actor in the role `user`. */
+export function requireUser({ user }: Pick<Actor, 'user'>): EndUser {
+  if (user === undefined) throw new TypeError('the role user needs a user')
+  return user
+}
+
 /** The verified identity behind a credential. Only `src/access/authentication` creates one. */
 export interface Principal {
   /** The kind of credential. */

@@ -1,13 +1,13 @@
 /** Resolves a collection to its store and declaration, and authorizes the caller. */
 
 import { asWorkspaceService, withLookups } from '../../access/access.ts'
-import { ANON_CACHE_KEY, anonSettings } from '../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidate } from '../../access/scope-cache.ts'
 import { documentsOf } from '../../access/scope-services.ts'
 import type { Actor, EndUser, LookupResult } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
+import { PUBLIC_ACCESS_KEY, readPublicAccess } from '../tenants/public-access.ts'
 import { mongoRules, mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Right } from './rules/access.ts'
@@ -53,7 +53,7 @@ export async function withCollections<T>(
       if (!isOutOfDate) throw error
       cause = error
       for (const name of rightsByName.keys()) invalidate(scope, scope.ref, cacheKey(name))
-      invalidate(scope, scope.ref, ANON_CACHE_KEY)
+      invalidate(scope, scope.ref, PUBLIC_ACCESS_KEY)
     }
   }
   throw new Problem('overloaded', {
@@ -123,7 +123,7 @@ export async function resolveCollection(
   name: string,
   actor: Pick<Actor, 'role' | 'user' | 'lookups'> = scope.actor,
 ): Promise<Collection> {
-  const [declared, settings] = await Promise.all([findDeclaration(scope, name), anonSettings(scope)])
+  const [declared, settings] = await Promise.all([findDeclaration(scope, name), readPublicAccess(scope)])
   return {
     ...{ name, permissions: permissionsOf(actor, declared, settings) },
     readers: readersOf(declared, settings),

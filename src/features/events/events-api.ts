@@ -2,10 +2,8 @@
 
 import { LRUCache } from 'lru-cache'
 import Type from 'typebox'
-import { requireEvents } from '../../access/anon-settings.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { allowedTopics, requireTopicRules } from '../../access/user-settings.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { causesOf, DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
@@ -15,6 +13,7 @@ import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import type { EventFilter } from './event-sender.ts'
 import { cloudEvent, eventsIn, isChangeTopic, isPlatformTopic, matchesAny } from './events.ts'
+import { allowedTopics, requireEvents, requireTopicRules } from './topic-rules.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({

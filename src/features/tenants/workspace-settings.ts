@@ -1,26 +1,10 @@
 /** Settings of a workspace: experimental features, rights of anon keys and users, private addresses that its flows may reach. */
 
 import Type, { type Static } from 'typebox'
-import {
-  ANON_CACHE_KEY,
-  ANON_DEFAULTS,
-  Anon,
-  AnonInput,
-  checkPrefixes,
-  PublicRead,
-} from '../../access/anon-settings.ts'
 import { checkOrigins, ORIGINS_COLUMN, Origins } from '../../access/browser-origins.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts'
-import {
-  NO_OBJECTS,
-  NO_TOPICS,
-  UserObjects,
-  UserObjectsInput,
-  UserTopics,
-  UserTopicsInput,
-} from '../../access/user-settings.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -36,7 +20,20 @@ import {
   type StoredAuth,
 } from '../identity/users/auth-settings.ts'
 import { findRow } from '../operation-helpers.ts'
-import { checkUserRules } from './check-user-rules.ts'
+import { checkPrefixes, checkUserRules } from './check-public-access.ts'
+import {
+  ANON_DEFAULTS,
+  Anon,
+  AnonInput,
+  NO_OBJECTS,
+  NO_TOPICS,
+  PUBLIC_ACCESS_KEY,
+  PublicRead,
+  UserObjects,
+  UserObjectsInput,
+  UserTopics,
+  UserTopicsInput,
+} from './public-access.ts'
 
 /** Features that are off by default (decisions §9). */
 const Feature = Type.Union([Type.Literal('mcp.flow_tools'), Type.Literal('mcp.images')])
@@ -155,7 +152,7 @@ export const configureServices = adminOperation({
     )
     await scope.batch(...writes)
     const { ref, services } = await readServices(scope, workspace_id)
-    invalidate(scope, ref, ANON_CACHE_KEY)
+    invalidate(scope, ref, PUBLIC_ACCESS_KEY)
     // Keys and states are cached with the origins.
     if (cors !== undefined) invalidateState(scope, ref.tenantId)
     if (anon?.collections !== 'read') return services

@@ -2,16 +2,16 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import type { EndUser } from '../../../src/core/policy.ts'
 import {
   coversKey,
   coversTopic,
   prefixRules,
   readSegments,
   topicRules,
-} from '../../../src/access/user-rules.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
-import type { EndUser } from '../../../src/core/policy.ts'
-import { checkUserRules } from '../../../src/features/tenants/check-user-rules.ts'
+} from '../../../src/features/collections/rules/text-rules.ts'
+import { checkUserRules } from '../../../src/features/tenants/check-public-access.ts'
 import { threadMs } from '../../support/thread-time.ts'
 
 const user = (more: Partial<EndUser> = {}): EndUser => ({

@@ -1,13 +1,26 @@
-/** Checks the rules on objects and topics that an admin sets for the users of a workspace. */
+/** Checks the prefixes and rules that an admin sets for the anon keys and users of a workspace. */
 
 import type { Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import { RULE_VARIABLES, type RuleFault, readSegments } from '../../access/user-rules.ts'
-import type { UserObjectsInput, UserTopicsInput } from '../../access/user-settings.ts'
 import { isPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { sentences } from '../../core/sentences.ts'
+import { RULE_VARIABLES, type RuleFault, readSegments } from '../collections/rules/text-rules.ts'
 import { isWorkspaceTopic } from '../events/events.ts'
+import type { UserObjectsInput, UserTopicsInput } from './public-access.ts'
+
+const PREFIX_RULE =
+  'A prefix ends with a slash and does not begin with one; `.`, `..` and control characters are not taken.'
+
+/** @throws Problem `validation_failed` if a prefix is malformed */
+export function checkPrefixes(prefixes: readonly string[]): void {
+  const errors = prefixes.flatMap((prefix, index) => {
+    const pointer = `/objects/public_read/${index}`
+    return isPrefix(prefix) ? [] : [{ in: 'body', name: 'objects', pointer, detail: PREFIX_RULE } as const]
+  })
+  const detail = 'objects.public_read has a prefix that is not valid.'
+  if (errors.length > 0) throw new Problem('validation_failed', { detail, errors })
+}
 
 type Check = (text: string) => string | undefined
 
@@ -43,9 +56,7 @@ function objectRuleFault(text: string): string | undefined {
   const sample = sampleOf(text, '/')
   if (typeof sample !== 'string') return faultText(sample)
   if (sample.includes('*')) return 'A prefix has no *: it covers all keys below it.'
-  return isPrefix(sample)
-    ? undefined
-    : 'A prefix ends with a slash and does not begin with one; `.`, `..` and control characters are not taken.'
+  return isPrefix(sample) ? undefined : PREFIX_RULE
 }
 
 const TOPIC = /^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:\.\*)?$/
