@@ -16,7 +16,7 @@ const INTERFACES = [
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-constants|functions|invoke|source-map)',
-  'identity/(identity-services|users/auth-settings)',
+  'identity/users/(auth-settings|workspace-auth)',
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',

@@ -11,14 +11,8 @@ import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { canSendMail, providerSettingsOf } from '../identity/identity-services.ts'
-import {
-  AUTH_DEFAULTS,
-  AuthInput,
-  AuthSettings,
-  checkBranding,
-  type StoredAuth,
-} from '../identity/users/auth-settings.ts'
+import { AuthInput, AuthSettings, type StoredAuth } from '../identity/users/auth-settings.ts'
+import { authToShow, authToStore } from '../identity/users/workspace-auth.ts'
 import { findRow } from '../operation-helpers.ts'
 import { checkPrefixes, checkUserRules } from './check-public-access.ts'
 import {
@@ -132,7 +126,11 @@ export const configureServices = adminOperation({
       throw new Problem('forbidden', { detail: 'Only operators can change egress.allow.' })
     }
     if (cors !== undefined) checkOrigins(cors.origins)
-    const storedAuth = auth && (await authToStore(scope, workspace_id, auth, egress?.allow))
+    const readPresent = async () => {
+      const { ref, row } = await readRow(scope, workspace_id)
+      return { ref, auth: row.auth, egressAllowed: egress?.allow ?? row.allow }
+    }
+    const storedAuth = auth && (await authToStore(scope, auth, readPresent))
     if (objects?.public_read !== undefined) checkPrefixes(objects.public_read)
     checkUserRules(objects?.user, topics?.user)
     if (retention !== undefined) await checkRetention(scope, workspace_id, retention)
@@ -174,32 +172,6 @@ async function openedCollections(scope: AdminScope, workspaceId: string) {
     pointer: '/anon/collections',
     detail: `Every anon key of the workspace can read all documents of undeclared collections, and of collections declared without \`access\`: ${declared}. A collection declared with \`access\` allows only what its rules name.`,
   }
-}
-
-/**
- * The setting with encrypted secrets.
- * @param allow `egress.allow` of the same request
- * @throws Problem `validation_failed` for a logo or colour that pages cannot show, or an unusable provider; `state_conflict`
- *   without a mail server
- */
-async function authToStore(
-  scope: AdminScope,
-  workspaceId: string,
-  { providers, ...auth }: Static<typeof AuthInput>,
-  allow: readonly string[] | undefined,
-): Promise<Partial<StoredAuth>> {
-  if (auth.branding !== undefined) checkBranding(auth.branding)
-  if (auth.sign_up === 'open' && !canSendMail(scope))
-    throw new Problem('state_conflict', {
-      detail: 'Users who sign up need a mail, and this platform cannot send mails.',
-      hint: 'Invitations work without mail.',
-      adminHint: 'An operator sets SMTP_URL, or TENON_MAIL_DIR for development.',
-    })
-  if (providers === undefined) return auth
-  const { ref, row } = await readRow(scope, workspaceId)
-  const { subject: by } = scope.actor
-  const present = { stored: row.auth.providers ?? [], egressAllowed: allow ?? row.allow, by }
-  return { ...auth, providers: providerSettingsOf(scope).toStore(ref, providers, present) }
 }
 
 const period = (name: 'executions' | 'function_runs') =>
@@ -276,7 +248,6 @@ async function readServices(
 ): Promise<{ ref: WorkspaceRef; services: Services }> {
   const { ref, row } = await readRow(scope, workspaceId)
   const { experimental, retention, retention_failure: failure, updated_at } = row
-  const { providers, ...auth } = { ...AUTH_DEFAULTS, ...row.auth }
   return {
     ref,
     services: {
@@ -285,7 +256,7 @@ async function readServices(
       egress: { allow: row.allow },
       anon: { ...ANON_DEFAULTS, ...row.anon },
       cors: { origins: row.origins },
-      auth: { ...auth, providers: providerSettingsOf(scope).toShow(ref, providers) },
+      auth: authToShow(scope, ref, row.auth),
       objects: { public_read: row.public_read, user: { ...NO_OBJECTS, ...row.user_objects } },
       topics: { user: { ...NO_TOPICS, ...row.user_topics } },
       retention,
