@@ -6,7 +6,7 @@ import { Input, Time, workspaceOperation } from '../../access/operation-builders
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { causesOf, DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
+import { callersOf, causesOf, DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
 import { bodyProblem } from '../operation-helpers.ts'
@@ -113,8 +113,8 @@ async function subscriptionFilter(
   const { role } = scope.actor
   if (!isPublicRole(role)) return undefined
   if (topics.some(isPlatformTopic)) {
-    const who = role === 'anon' ? 'Anon keys' : 'Users'
-    throw new Problem('forbidden', { detail: `${who} cannot subscribe to events of the platform.` })
+    const detail = `${callersOf(scope.actor)} cannot subscribe to events of the platform.`
+    throw new Problem('forbidden', { detail })
   }
   const published = topics.filter((topic) => !isChangeTopic(topic))
   await requireTopicRules(scope, 'subscribe', published)

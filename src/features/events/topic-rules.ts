@@ -1,7 +1,7 @@
 /** Decides to which topics anon keys and users subscribe and publish: by the settings `anon.events` and `topics.user` of the workspace. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { requireUser } from '../../core/policy.ts'
+import { callersOf, requireUser } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { coversTopic } from '../collections/rules/text-rules.ts'
 import { readPublicAccess, type UserTopics } from '../tenants/public-access.ts'
@@ -13,7 +13,7 @@ import { readPublicAccess, type UserTopics } from '../tenants/public-access.ts'
 export async function requireEvents(scope: WorkspaceScope): Promise<void> {
   if (scope.actor.role !== 'anon' || (await readPublicAccess(scope)).events === 'workspace') return
   throw new Problem('forbidden', {
-    detail: 'Anon keys may not subscribe in this workspace: its setting anon.events is "none".',
+    detail: `${callersOf(scope.actor)} may not subscribe in this workspace: its setting anon.events is "none".`,
   })
 }
 
@@ -32,7 +32,7 @@ export async function requireTopicRules(
   if (refused === undefined) return
   const setting = `topics.user.${right}`
   throw new Problem('forbidden', {
-    detail: `Users ${right} only to the topics in the setting ${setting} of the workspace. ${named(refused)} is not a topic of this user.`,
+    detail: `${callersOf(scope.actor)} ${right} only to the topics in the setting ${setting} of the workspace. ${named(refused)} is not a topic of this user.`,
   })
 }
 

@@ -1,7 +1,7 @@
 /** Decides which objects anon keys and users reach: by the settings `objects.public_read` and `objects.user` of the workspace. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { requireUser } from '../../core/policy.ts'
+import { callersOf, requireUser } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { coversKey } from '../collections/rules/text-rules.ts'
 import { readPublicAccess, type UserObjects } from '../tenants/public-access.ts'
@@ -18,12 +18,13 @@ export async function requireReadable(scope: WorkspaceScope, prefix: string): Pr
 
 async function requirePublic(scope: WorkspaceScope, prefix: string): Promise<void> {
   const { objects, publicRead } = await readPublicAccess(scope)
+  const callers = callersOf(scope.actor)
   if (objects === 'none') {
-    const detail = 'Anon keys may not read objects of this workspace: its setting anon.objects is "none".'
+    const detail = `${callers} may not read objects of this workspace: its setting anon.objects is "none".`
     throw new Problem('forbidden', { detail })
   }
   if (publicRead.some((allowed) => prefix.startsWith(allowed))) return
-  const detail = `Anon keys read only objects below the prefixes in the setting objects.public_read of the workspace; ${named(prefix)} is not below any of them.`
+  const detail = `${callers} read only objects below the prefixes in the setting objects.public_read of the workspace; ${named(prefix)} is not below any of them.`
   throw new Problem('forbidden', { detail })
 }
 
@@ -41,7 +42,7 @@ export async function requireObjectRule(
   if (coversKey(user.objects[right] ?? [], requireUser(scope.actor), key)) return
   const setting = `objects.user.${right}`
   throw new Problem('forbidden', {
-    detail: `Users ${right} objects only below the prefixes in the setting ${setting} of the workspace. ${named(key)} is not below a prefix of this user.`,
+    detail: `${callersOf(scope.actor)} ${right} objects only below the prefixes in the setting ${setting} of the workspace. ${named(key)} is not below a prefix of this user.`,
   })
 }
 

@@ -1,7 +1,7 @@
 /** Finds the permissions of a caller in a collection, from its declaration and the settings of its workspace, and applies them. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { type Actor, isPublicRole } from '../../../core/policy.ts'
+import { type Actor, callersOf, isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { PublicAccess } from '../../tenants/public-access.ts'
 import { evaluate } from '../query/evaluate.ts'
@@ -96,7 +96,7 @@ export function requireRights(
     const isDefault = right === 'read' && declared?.rules.anon.read === undefined
     const reason = isDefault ? ': the workspace\'s setting anon.collections is "none"' : ''
     throw new Problem('forbidden', {
-      detail: `Anon keys may not ${right} documents of ${name}${reason}.`,
+      detail: `${callersOf(scope.actor)} may not ${right} documents of ${name}${reason}.`,
       hint: `The declaration of the collection can allow it: "access": {"anon": {"${right}": true}}.`,
     })
   }
@@ -104,7 +104,7 @@ export function requireRights(
   throw new Problem('forbidden', {
     detail: isDeclared
       ? `The rule access.user.${right} of ${name} gives you no document.`
-      : `Users may not ${right} documents of ${name}.`,
+      : `${callersOf(scope.actor)} may not ${right} documents of ${name}.`,
     hint: `The declaration of the collection can allow it: "access": {"user": {"${right}": …}}.`,
   })
 }
