@@ -62,7 +62,7 @@ async function end(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyRepl
   if ('text' in result) return show(reply, signInPage(issuer, prompt, path, result))
   if (!('ask' in result)) return continueSignIn(signIn, result.user, result.identity, reply)
   if (result.ask === 'mail') return show(reply, confirmByMailPage(prompt.workspace, result.provider, path))
-  return show(reply, passwordStepPage(signIn, result.asked, result.ticket))
+  return show(reply, passwordStepPage(signIn, result.identified, result.ticket))
 }
 
 /** Takes the password of the user whose address the identity has. The identity is connected when all steps are passed. */
@@ -70,14 +70,14 @@ export async function connectIdentity(signIn: UserSignIn, reply: FastifyReply): 
   const { issuer, prompt, request } = signIn
   const { ticket = '', password = '' } = formOf(request)
   const visit = visitOf(signIn)
-  const asked = await issuer.providerService.unconfirmed(visit, ticket)
-  if (asked === undefined) return show(reply, EXPIRED)
-  const credentials = { email: asked.user.email, password, network: visit.network }
+  const identified = await issuer.providerService.unconfirmed(visit, ticket)
+  if (identified === undefined) return show(reply, EXPIRED)
+  const credentials = { email: identified.user.email, password, network: visit.network }
   const user = await issuer.signIn.identifyUser(visit.by, credentials, visit.workspace, prompt.clientId)
   if (typeof user === 'string')
-    return show(reply, passwordStepPage(signIn, asked, ticket, LOGIN_ERRORS[user]))
-  const isSame = user.id === asked.user.id && user.generation === asked.user.generation
-  return isSame ? continueSignIn(signIn, user, asked.identity, reply) : show(reply, EXPIRED)
+    return show(reply, passwordStepPage(signIn, identified, ticket, LOGIN_ERRORS[user]))
+  const isSame = user.id === identified.user.id && user.generation === identified.user.generation
+  return isSame ? continueSignIn(signIn, user, identified.identity, reply) : show(reply, EXPIRED)
 }
 
 function passwordStepPage(

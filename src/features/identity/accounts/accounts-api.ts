@@ -117,7 +117,7 @@ function newLink(scope: AdminScope, mail: boolean): NewLink {
 }
 
 /** The link for the answer; null if it is mailed. */
-const shown = ({ url, mail }: NewLink): string | null => (mail ? null : url)
+const returnedLink = ({ url, mail }: NewLink): string | null => (mail ? null : url)
 
 /** Mails a link that is stored, if it is to be mailed: not within the transaction, which may be rolled back. */
 function mailLink(scope: AdminScope, { url, mail }: NewLink, { email }: Pick<Account, 'email'>): void {
@@ -138,10 +138,10 @@ export const createAccount = adminOperation({
   }),
   output: Invited,
   http: creates('/v1/accounts'),
-  run: async (scope, { role, email: given, name = '', groups = [], mail = false, ...named }) => {
+  run: async (scope, { role, email: address, name = '', groups = [], mail = false, ...named }) => {
     const { tenantId, workspaceId } = await resolveAssignment(scope, role, named)
     const link = newLink(scope, mail)
-    const email = given.toLowerCase()
+    const email = address.toLowerCase()
     const id = scope.newId('acct')
     const insert = sql`
       insert into accounts
@@ -153,7 +153,7 @@ export const createAccount = adminOperation({
         .batch(insert, storeLink(scope, id, link, false))
         .catch(conflictIf({ accounts_email: `There is an account of ${email} already.` }))
       if (made === undefined) throw new TypeError('the insert must return a row')
-      return { ...(made as unknown as Account), invitation_url: shown(link) }
+      return { ...(made as unknown as Account), invitation_url: returnedLink(link) }
     })
     mailLink(scope, link, output)
     return output
@@ -223,7 +223,7 @@ export const inviteAccount = adminOperation({
     const output = await effectOnce(scope, async (inside) => {
       const account = await inside.row<Account>(storeLink(scope, id, link, false))
       if (account === undefined) throw await notInvited(inside, id)
-      return { ...account, invitation_url: shown(link) }
+      return { ...account, invitation_url: returnedLink(link) }
     })
     mailLink(scope, link, output)
     return output
@@ -272,7 +272,7 @@ export const resetAccount = adminOperation({
     const output = await effectOnce(scope, async (inside) => {
       const account = await inside.row<Account>(storeLink(scope, id, link, true))
       if (account === undefined) throw conflict(before.status === 'disabled' ? DISABLED : notAccepted(id))
-      return { ...account, reset_url: shown(link) }
+      return { ...account, reset_url: returnedLink(link) }
     })
     mailLink(scope, link, output)
     issuerAdminOf(scope).forgetSubject(id)

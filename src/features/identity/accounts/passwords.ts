@@ -41,8 +41,8 @@ export async function verifyPassword(
   if (!hasValidLength(password)) return false
   const [, log2N, r, p, salt = '', made = ''] = (passwordHash ?? DUMMY_HASH).split('$')
   const cost = { log2N: Number(log2N), r: Number(r), p: Number(p) }
-  const given = await deriveHash(password, Buffer.from(salt, 'base64url'), cost, payer)
-  return timingSafeEqual(given, Buffer.from(made, 'base64url')) && passwordHash !== undefined
+  const derived = await deriveHash(password, Buffer.from(salt, 'base64url'), cost, payer)
+  return timingSafeEqual(derived, Buffer.from(made, 'base64url')) && passwordHash !== undefined
 }
 
 const DUMMY_HASH = `scrypt$${COST.log2N}$${COST.r}$${COST.p}$${'A'.repeat(22)}$${'A'.repeat(43)}`

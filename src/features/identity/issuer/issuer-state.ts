@@ -208,8 +208,8 @@ class ModelState implements Adapter {
     const family = await this.#system.rows<FamilyRow>(sql`
       delete from issuer_state where grant_key = (select grant_key from issuer_state where id = ${key})
       returning id, model, account_id as "accountId"`)
-    for (const { id: gone, model } of family)
-      if (model === 'Grant') this.#forgetGrant(gone.toString('base64url'))
+    for (const { id: deletedId, model } of family)
+      if (model === 'Grant') this.#forgetGrant(deletedId.toString('base64url'))
     throw new TokenReused(family[0]?.accountId)
   }
 

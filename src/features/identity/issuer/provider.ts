@@ -252,7 +252,7 @@ function addConsentCheck(policy: interactionPolicy.DefaultPolicy, resources: Res
   const consent = policy.get('consent')
   if (consent === undefined) throw new TypeError('the provider must have its default consent checks')
   consent.details = async ({ oidc }) => ({
-    shown: await resources.activeVersion(String(oidc.params?.['resource'] ?? '')),
+    shownVersion: await resources.activeVersion(String(oidc.params?.['resource'] ?? '')),
   })
   consent.checks.add(
     new interactionPolicy.Check(

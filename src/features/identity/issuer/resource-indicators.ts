@@ -128,15 +128,15 @@ export class ResourceIndicators {
     if (server === undefined) return false
     if (consented?.serverId !== server.id) return true
     if (consented.version === server.version) return false
-    const [shown, active] = await Promise.all([
+    const [consentedTools, activeTools] = await Promise.all([
       mcpServers.tools(server, consented.version),
       mcpServers.tools(server, server.version),
     ])
     const reached = (tools: readonly ScopedTool[]) => expandScopes(scopes, umbrellasOf(server.slug, tools))
-    const [before, now] = [reached(shown), reached(active)]
-    return active.some((tool) => {
+    const [before, now] = [reached(consentedTools), reached(activeTools)]
+    return activeTools.some((tool) => {
       const scope = scopeOf(server.slug, tool)
-      return now.has(scope) && !(before.has(scope) && isCovered(tool, shown))
+      return now.has(scope) && !(before.has(scope) && isCovered(tool, consentedTools))
     })
   }
 

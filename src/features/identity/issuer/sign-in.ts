@@ -336,10 +336,10 @@ export class SignIn {
     const requested = [...new Set(String(params['scope'] ?? '').split(' '))].filter(Boolean)
     const resource = String(params['resource'] ?? '')
     const server = await this.#services.mcpServers.byResource(resource)
-    const { shown } = prompt.details as ConsentDetails
+    const { shownVersion } = prompt.details as ConsentDetails
     const own = [OPENID, ...this.#services.resources.ownScopes(resource)]
-    const isSame = server !== undefined && shown?.serverId === server.id
-    const tools = isSame ? await this.#services.mcpServers.tools(server, shown.version) : []
+    const isSame = server !== undefined && shownVersion?.serverId === server.id
+    const tools = isSame ? await this.#services.mcpServers.tools(server, shownVersion.version) : []
     const access = accessWithTools(requested, server, tools)
     const granted = access.filter((one) => own.includes(one.scope) || one.tools.length > 0)
     return { access: granted, serverName: server?.name ?? '' }
@@ -370,7 +370,7 @@ const finish = (provider: Provider, { request, response }: InteractionRequest, r
 /** Set by the consent prompt when it begins (provider.ts). */
 interface ConsentDetails {
   /** The version whose tools the page shows. */
-  readonly shown?: ServerVersion
+  readonly shownVersion?: ServerVersion
 }
 
 /** Creates a grant for each consent: tokens of earlier grants keep the scopes that were consented to then. */
@@ -388,7 +388,7 @@ function grantOf(
     if (scope === OPENID) grant.addOIDCScope(scope)
     else grant.addResourceScope(resource, scope)
   }
-  const { shown } = prompt.details as ConsentDetails
-  if (shown !== undefined) grant.addResourceScope(versionKey(resource), versionScope(shown))
+  const { shownVersion } = prompt.details as ConsentDetails
+  if (shownVersion !== undefined) grant.addResourceScope(versionKey(resource), versionScope(shownVersion))
   return grant
 }

@@ -19,12 +19,12 @@ export function identitySections(
   providers: readonly StoredProvider[],
 ): string[] {
   const choices = (title: string, isConnected: boolean) => {
-    const shown = identities.filter((identity) => identity.isConnected === isConnected)
-    const labels = shown.map(
+    const listed = identities.filter((identity) => identity.isConnected === isConnected)
+    const labels = listed.map(
       (identity) =>
         `<label><input type="radio" name="identity" value="${identity.id}" required> ${escapeHtml(providerName(providers, identity))}<small>first used ${identity.createdAt.slice(0, 10)}</small></label>`,
     )
-    return shown.length === 0 ? [] : [`<fieldset><legend>${title}</legend>${labels.join('')}</fieldset>`]
+    return listed.length === 0 ? [] : [`<fieldset><legend>${title}</legend>${labels.join('')}</fieldset>`]
   }
   const connected = choices('Connected', true).map((list) =>
     section(

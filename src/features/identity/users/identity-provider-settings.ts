@@ -105,15 +105,15 @@ export class ProviderSettings {
    */
   toStore(
     ref: WorkspaceRef,
-    given: readonly ProviderInput[],
+    providers: readonly ProviderInput[],
     {
       stored,
       egressAllowed,
       by,
     }: { stored: readonly StoredProvider[]; egressAllowed: readonly string[]; by: string },
   ): StoredProvider[] {
-    for (const [index, { id, issuer }] of given.entries()) {
-      if (given.findIndex((one) => one.id === id) !== index)
+    for (const [index, { id, issuer }] of providers.entries()) {
+      if (providers.findIndex((one) => one.id === id) !== index)
         throw settingProblem(`/auth/providers/${index}/id`, 'is there twice')
       if (!isIssuer(issuer, egressAllowed))
         throw settingProblem(
@@ -121,7 +121,7 @@ export class ProviderSettings {
           'is no https URL without credentials, query and fragment',
         )
     }
-    return given.map(({ client_secret: secret, ...provider }) => {
+    return providers.map(({ client_secret: secret, ...provider }) => {
       const before = stored.find((one) => purposeOf(ref, one) === purposeOf(ref, provider))
       const sealed = secret === undefined ? before?.sealed : this.#seal(ref, provider, secret)
       const set_by = stored.find(({ issuer }) => issuer === provider.issuer)?.set_by ?? by

@@ -51,7 +51,7 @@ export interface Identified {
  * the page asks for the password of the user. `mail`: the user, who has no password, gets a mail with a link.
  */
 export type Confirmation =
-  | { readonly ask: 'password'; readonly asked: Identified; readonly ticket: string }
+  | { readonly ask: 'password'; readonly identified: Identified; readonly ticket: string }
   | { readonly ask: 'mail'; readonly provider: string }
 
 /** An identity that a user with a password has not connected yet. */
@@ -143,11 +143,11 @@ export class ProviderService {
     { workspace, at }: Pick<Visit, 'workspace' | 'at'>,
     ticket: string,
   ): Promise<Identified | undefined> {
-    const asked = this.#tickets.read<Unconfirmed>('identity', ticket)
-    if (asked === undefined || asked.at !== at) return undefined
-    const user = await this.#services.users.find(asked.userId)
-    const isSame = user?.workspaceId === workspace.workspaceId && user.generation === asked.generation
-    return isSame ? { user, identity: asked.identity } : undefined
+    const unconfirmed = this.#tickets.read<Unconfirmed>('identity', ticket)
+    if (unconfirmed === undefined || unconfirmed.at !== at) return undefined
+    const user = await this.#services.users.find(unconfirmed.userId)
+    const isSame = user?.workspaceId === workspace.workspaceId && user.generation === unconfirmed.generation
+    return isSame ? { user, identity: unconfirmed.identity } : undefined
   }
 
   /**
@@ -216,7 +216,7 @@ export class ProviderService {
   #askPassword(user: UserAccount, identity: ProvenIdentity, at: string) {
     const sealed: Unconfirmed = { userId: user.id, generation: user.generation, identity, at }
     const ticket = this.#tickets.issue('identity', sealed, LIMITS.users.factorSeconds)
-    return { ask: 'password', asked: { user, identity }, ticket } as const
+    return { ask: 'password', identified: { user, identity }, ticket } as const
   }
 
   async #askByMail(

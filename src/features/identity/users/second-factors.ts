@@ -76,10 +76,10 @@ export class SecondFactors {
   }
 
   /** Checks a code of the authenticator app, or a recovery code. Each works once. */
-  async verify(user: UserAccount, given: string): Promise<CodeResult> {
+  async verify(user: UserAccount, text: string): Promise<CodeResult> {
     // Of all addresses together: the password is known already.
     if (!this.#throttle.admit(user.id, LIMITS.attemptsMax.accountFromAddress)) return 'too_many'
-    const code = normalizeCode(given)
+    const code = normalizeCode(text)
     const isRight = await (isTotpCode(code) ? this.#useCode(user, code) : this.#useRecoveryCode(user, code))
     if (!isRight) return 'wrong'
     this.#throttle.reset(user.id)

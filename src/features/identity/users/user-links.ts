@@ -112,8 +112,8 @@ export class UserLinks {
     const insert = sql`
       insert into user_links (digest, tenant_id, workspace_id, purpose, user_id, email, expires_at)
       select ${digest}, tenant_id, workspace_id, 'email', id, ${email}, ${secondsFrom('email')} from users where id = ${id}`
-    const taken = sql`select from users where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and email = ${email}`
-    const [, , users = []] = await this.#system.batch(FORGET_EXPIRED, insert, taken)
+    const sameAddress = sql`select from users where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and email = ${email}`
+    const [, , users = []] = await this.#system.batch(FORGET_EXPIRED, insert, sameAddress)
     return { token, isTaken: users.length > 0 }
   }
 
@@ -147,7 +147,7 @@ export class UserLinks {
   acceptSignUp(token: string): Promise<UserAccount | undefined> {
     const id = typeId('usr', randomIds.uuid())
     return this.#use(sql`
-      with link as (${taken(token, 'sign_up')})
+      with link as (${usedLink(token, 'sign_up')})
       insert into users as u (id, tenant_id, workspace_id, email, email_verified_at, name, password, created_by)
       select ${id}, tenant_id, workspace_id, email, now(), name, password, 'sign-up' from link
       on conflict (tenant_id, workspace_id, email) do update
@@ -161,7 +161,7 @@ export class UserLinks {
   setPassword(token: string, purpose: 'invitation' | 'reset', passwordHash: string) {
     const first = purpose === 'reset' ? sql`true` : sql`u.email_verified_at is null`
     return this.#use(sql`
-      with link as (${taken(token, purpose)})
+      with link as (${usedLink(token, purpose)})
       update users u set password = ${passwordHash}, email_verified_at = coalesce(u.email_verified_at, now()),
         linked_by = link.shown_to, updated_at = now()
       from link where u.id = link.user_id and u.disabled_at is null and ${first} returning ${USER_COLUMNS}`)
@@ -170,7 +170,7 @@ export class UserLinks {
   /** Gives the user the address that the link was sent to. @returns undefined if it is too late, or another user has it now */
   confirmEmail(token: string): Promise<UserAccount | undefined> {
     return this.#use(sql`
-      with link as (${taken(token, 'email')})
+      with link as (${usedLink(token, 'email')})
       update users u set email = link.email, email_verified_at = now(), updated_at = now()
       from link where u.id = link.user_id and u.disabled_at is null returning ${USER_COLUMNS}`).catch(
       (error: unknown) => {
@@ -183,7 +183,7 @@ export class UserLinks {
   /** Connects the identity of a link to its user. @returns undefined if it is too late, or the identity is known by now */
   connectIdentity(token: string): Promise<UserAccount | undefined> {
     return this.#use(sql`
-      with link as (${taken(token, 'identity')}), stored as (
+      with link as (${usedLink(token, 'identity')}), stored as (
         insert into user_identities (tenant_id, workspace_id, issuer, subject, user_id)
         select l.tenant_id, l.workspace_id, l.issuer, l.subject, u.id from link l
           join users u on u.id = l.user_id and u.email = l.email and u.disabled_at is null
@@ -199,6 +199,6 @@ export class UserLinks {
 }
 
 /** Deletes a link, so that it is used once. */
-const taken = (token: string, purpose: Purpose): Sql => sql`
+const usedLink = (token: string, purpose: Purpose): Sql => sql`
   delete from user_links where digest = ${digestOf(token)} and purpose = ${purpose} and expires_at > now()
   returning tenant_id, workspace_id, user_id, email, name, password, issuer, subject, shown_to`

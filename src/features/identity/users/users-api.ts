@@ -146,11 +146,11 @@ export const createUser = adminOperation({
   }),
   output: Invited,
   http: creates('/v1/users'),
-  run: async (scope, { workspace_id, email: given, name = '', claims = {}, mail = false }) => {
+  run: async (scope, { workspace_id, email: address, name = '', claims = {}, mail = false }) => {
     checkClaims(claims)
     const { brandName } = await requireInvitations(scope, workspace_id)
     const invitation = newInvitation(scope, mail)
-    const email = given.toLowerCase()
+    const email = address.toLowerCase()
     const id = scope.newId('usr')
     const insert = sql`
       insert into users (id, tenant_id, workspace_id, email, name, claims, created_by)
