@@ -20,6 +20,8 @@ const INTERFACES = [
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
+  // The kernel: each kind of durable work uses it.
+  'runs/(run-kind|slots|watcher)',
   'tenants/(jobs|public-access|tenants|workspace-settings)',
   'threads/run-in-thread',
   // Shared by the triggers of flows and those of functions.
@@ -63,8 +65,7 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^src/features/',
-        pathNot:
-          '^src/features/(objects/workspace-objects|events/outbox-relay|flows/executions/watcher)\\.ts$',
+        pathNot: '^src/features/(objects/workspace-objects|events/outbox-relay|runs/watcher)\\.ts$',
       },
       to: {
         path: '^(src/(app|api|mcp|activities|workflows|cli)/|stack/|node_modules/(pg|ioredis|mongodb|fastify|@aws-sdk|@temporalio)/)',
@@ -80,13 +81,20 @@ module.exports = {
       },
     },
     {
+      name: 'runs-know-no-kind',
+      comment: 'the kernel learns of flows and functions from their RunKind alone',
+      severity: 'error',
+      from: { path: '^src/features/runs/' },
+      to: { path: '^src/features/(flows|functions)/' },
+    },
+    {
       name: 'internals-of-scopes-stay-in-access',
       comment: 'features supply functions of a scope; the files that do are named here',
       severity: 'error',
       from: {
         path: '^src/',
         pathNot:
-          '^src/(access|app)/|^src/features/(objects/workspace-objects|events/events|flows/executions/watcher|functions/(channels|runs/run-changes)|identity/identity-services|mcp-servers/(images/image-servers|calls/call-queue))\\.ts$',
+          '^src/(access|app)/|^src/features/(objects/workspace-objects|events/events|runs/(run-kind|watcher)|functions/channels|identity/identity-services|mcp-servers/(images/image-servers|calls/call-queue))\\.ts$',
       },
       to: { path: '^src/access/internals\\.ts$' },
     },

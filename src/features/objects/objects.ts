@@ -2,7 +2,6 @@
 
 import Type from 'typebox'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
 import { type ByteReply, Bytes } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { checkBucket } from '../../core/object-key.ts'
