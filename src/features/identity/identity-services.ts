@@ -1,4 +1,4 @@
-/** What an admin's scope can do with identity: links, mails, cached state of subjects and clients, signing keys, providers. */
+/** Lets an admin's scope act on identity: links, mails, cached state of subjects and clients, signing keys, providers. */
 
 import { hash, randomBytes } from 'node:crypto'
 import { internalsOf, type PlatformServices } from '../../access/internals.ts'

@@ -1,6 +1,6 @@
 /**
- * What a workspace opens to the public: the settings `anon`, `objects` and `topics` for anon keys and users, and their values as the
- * checks of collections, objects and events read them.
+ * The settings with which a workspace opens data to the public: `anon`, `objects` and `topics`, for anon keys and users; and their values as
+ * the checks of collections, objects and events read them.
  */
 
 import Type, { type Static, type TProperties } from 'typebox'
