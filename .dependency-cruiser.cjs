@@ -9,6 +9,7 @@ const only = (name, from, to, comment) => ({
 
 /** The files of a feature that other features may import (docs/decisions/0031-interfaces-of-features.md). */
 const INTERFACES = [
+  '[^/]+/limits',
   'analytics/time-series',
   // Features own their background tasks.
   'background/background-task',
@@ -22,10 +23,10 @@ const INTERFACES = [
   'quotas/quotas-api',
   // The kernel: each kind of durable work uses it.
   'runs/(run-kind|slots|watcher)',
+  // Flows and functions are targets of triggers.
+  'runs/triggers/(events|limits|schedule-timing|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
   'tenants/(jobs|public-access|tenants|workspace-settings)',
   'threads/run-in-thread',
-  // Shared by the triggers of flows and those of functions.
-  'triggers/(registration|schedule-timing|starts|stream-consumer)',
 ]
 
 module.exports = {
@@ -82,27 +83,33 @@ module.exports = {
     },
     {
       name: 'runs-know-no-kind',
-      comment: 'the kernel learns of flows and functions from their RunKind alone',
+      comment: 'the kernel learns of flows and functions from their RunKind and their TriggerTarget alone',
       severity: 'error',
       from: { path: '^src/features/runs/' },
       to: { path: '^src/features/(flows|functions)/' },
     },
     {
       name: 'internals-of-scopes-stay-in-access',
-      comment: 'features supply functions of a scope; the files that do are named here',
+      comment: 'features get one service of a scope, by a row of access/privileges.ts',
       severity: 'error',
-      from: {
-        path: '^src/',
-        pathNot:
-          '^src/(access|app)/|^src/features/(objects/workspace-objects|events/events|runs/(run-kind|watcher)|functions/channels|identity/identity-services|mcp-servers/(images/image-servers|calls/call-queue))\\.ts$',
-      },
+      from: { path: '^src/', pathNot: '^src/(access|app)/' },
       to: { path: '^src/access/internals\\.ts$' },
     },
     {
-      name: 'access-alone-opens-scopes',
-      comment: 'a change of privilege happens in access/access.ts; the API asks which kind of scope it has',
+      name: 'access-alone-raises-rights',
+      comment: 'all others name a privilege: a row of access/privileges.ts',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/(access/access|api/(request-pipeline|audit))\\.ts$' },
+      from: { path: '^src/', pathNot: '^src/access/(privileges|derived-scopes)\\.ts$' },
+      to: { path: '^src/access/openers\\.ts$' },
+    },
+    {
+      name: 'access-alone-opens-scopes',
+      comment: 'the API asks which kind of scope it has',
+      severity: 'error',
+      from: {
+        path: '^src/',
+        pathNot: '^src/(access/(access|openers|derived-scopes)|api/(request-pipeline|audit))\\.ts$',
+      },
       to: { path: '^src/access/scope\\.ts$', dependencyTypesNot: ['type-only'] },
     },
     {
@@ -114,9 +121,10 @@ module.exports = {
     only(
       'workflows-are-sealed',
       '^src/workflows/',
-      '^(src/workflows/|flows-dsl/(?!compile/(compile|definition|schedule|timezones))|src/core/(json|limits|problem|problem-catalogue|execution|secret-handle|tenant|work|work-input)\\.ts|src/activities/contract\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
-      'deterministic code: no platform, no features, no Node built-ins',
+      '^(src/workflows/|flows-dsl/(?!compile/(compile|definition|schedule|timezones))|src/core/(json|problem|problem-catalogue|execution|secret-handle|tenant|work|work-input)\\.ts|src/activities/contract\\.ts|src/(?!app/).+/limits\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
+      'deterministic code: no platform, no features but their limits, no Node built-ins',
     ),
+    only('limits-are-constants', '^src/(?!app/)(.+/)?limits\\.ts$', '^$', 'so every part may import them'),
     {
       name: 'pg-only-in-infra-postgres',
       severity: 'error',

@@ -14,18 +14,21 @@ import { Meters } from '../features/analytics/meters.ts'
 import { TaskRunner } from '../features/background/task-runner.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
 import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
-import { WebhookVerifier } from '../features/flows/triggers/webhook-verifier.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
 import { AccountsStore } from '../features/identity/accounts/accounts-store.ts'
 import { OAuthClients } from '../features/identity/clients/oauth-clients-store.ts'
 import { IssuerState } from '../features/identity/issuer/issuer-state.ts'
 import { UserMails } from '../features/identity/pages/user-mails.ts'
+import { ProviderSettings } from '../features/identity/users/identity-provider-settings.ts'
 import { UsersStore } from '../features/identity/users/users-store.ts'
 import { CallQueue } from '../features/mcp-servers/calls/call-queue.ts'
 import { ImageServers } from '../features/mcp-servers/images/image-servers.ts'
 import { RUN_KINDS } from '../features/run-kinds.ts'
+import { StreamConsumers } from '../features/runs/triggers/stream-consumer.ts'
+import { TriggerStarter } from '../features/runs/triggers/trigger-starter.ts'
+import { WebhookVerifier } from '../features/runs/triggers/webhook-verifier.ts'
 import { RUNS_CHANNEL, RunWatcher } from '../features/runs/watcher.ts'
-import { StreamConsumers } from '../features/triggers/stream-consumer.ts'
+import { TRIGGER_TARGETS } from '../features/trigger-targets.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
 import { Egress } from '../infra/http-client/egress.ts'
@@ -99,6 +102,7 @@ export function openPlatform(
     limiter,
     meters,
     audit,
+    triggers: new TriggerStarter(TRIGGER_TARGETS),
     webhooks: new WebhookVerifier(database, secrets),
     callbacks: new CallbackVerifier(database),
     functions,
@@ -148,6 +152,14 @@ function openServices(
   const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
+  const signingKeys = new SigningKeys(database, secrets)
+  const subjectStatus = new SubjectStatus({
+    accounts: new AccountsStore(database),
+    users: new UsersStore(database),
+    clients: oauthClients,
+    revocations: issuerState,
+  })
+  const userMails = new UserMails(mailer, log, publicUrl(config))
   const parts = {
     database,
     statements: database,
@@ -166,15 +178,14 @@ function openServices(
     keys: new TtlCache<KeyRow>(),
     publishedServers: new TtlCache<PublishedServer | undefined>(),
     tenantStates: new TenantStates(database),
-    signingKeys: new SigningKeys(database, secrets),
+    signingKeys,
     oauthClients,
-    subjectStatus: new SubjectStatus({
-      accounts: new AccountsStore(database),
-      users: new UsersStore(database),
-      clients: oauthClients,
-      revocations: issuerState,
-    }),
-    userMails: new UserMails(mailer, log, publicUrl(config)),
+    subjectStatus,
+    userMails,
+    identityAdmin: {
+      ...{ publicUrl: publicUrl(config), subjectStatus, oauthClients, signingKeys, userMails },
+      providers: new ProviderSettings(secrets, publicUrl(config)),
+    },
     issuerState,
     trustedIssuers: config.OIDC_ISSUERS,
     publicUrl: publicUrl(config),

@@ -93,7 +93,7 @@ export class McpClients {
     return grantable === null ? all : new Set([...all].filter((scope) => grantable.includes(scope)))
   }
 
-  /** A deleted client or account ends the token within `LIMITS.credentialCacheMs`. */
+  /** A deleted client or account ends the token within `INFRA_LIMITS.credentialCacheMs`. */
   async #isActive(claims: HostedClaims, server: PublishedServer): Promise<boolean> {
     const { sub, clientId, credential } = claims
     if (!(await this.#subjects.isNotRevoked(claims))) return false

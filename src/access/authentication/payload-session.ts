@@ -1,8 +1,8 @@
 /** The session cookie with which the Temporal UI in a browser reads payloads. */
 
 import { decodeJwt } from 'jose'
-import { LIMITS } from '../../core/limits.ts'
 import type { Secrets } from '../../infra/crypto/secrets.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 import { SessionCookie } from './session-cookie.ts'
 
 /** The only path that the cookie is sent to. */
@@ -30,7 +30,7 @@ export class PayloadSession {
   issue(token: string): { cookie: string; until: Date } {
     const now = Date.now()
     const ends = (decodeJwt(token).exp ?? 0) * 1_000
-    const until = Math.min(ends, now + LIMITS.pagePassSeconds * 1_000)
+    const until = Math.min(ends, now + ACCESS_LIMITS.payloadSessionSeconds * 1_000)
     return { cookie: this.#cookie.issue({ token, until }, now), until: new Date(until) }
   }
 

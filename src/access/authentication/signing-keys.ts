@@ -9,11 +9,12 @@ import {
   importJWK,
   type JWK,
 } from 'jose'
-import { LIMITS } from '../../core/limits.ts'
 import type { Secrets } from '../../infra/crypto/secrets.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 
 export const ALGORITHM = 'ES256'
 
@@ -26,10 +27,10 @@ export interface KeySet {
 const PURPOSE = 'signing-key'
 
 /** The lifetime of a token, the clock skew, and the seconds for which other nodes still sign with the old key. */
-const VERIFIES_SECONDS = LIMITS.tokenSeconds + 60
+const VERIFIES_SECONDS = ACCESS_LIMITS.tokenSeconds + 60
 
 /** A key signs only after every node has read it, so that all can verify its tokens. */
-const SETTLED_SECONDS = LIMITS.credentialCacheMs / 1_000 + 1
+const SETTLED_SECONDS = INFRA_LIMITS.credentialCacheMs / 1_000 + 1
 
 export class SigningKeys {
   readonly #system: SystemScope
@@ -45,7 +46,7 @@ export class SigningKeys {
 
   /** The keys, cached for a few seconds; while the database is unavailable, the last known ones. */
   async current(): Promise<KeySet> {
-    if (this.#known !== undefined && performance.now() - this.#readMs < LIMITS.credentialCacheMs)
+    if (this.#known !== undefined && performance.now() - this.#readMs < INFRA_LIMITS.credentialCacheMs)
       return this.#known
     return this.#load().catch((error: unknown) => {
       if (this.#known === undefined) throw error
@@ -55,7 +56,7 @@ export class SigningKeys {
 
   /** Reloads the keys for a token with an unknown one, though not for every such token. */
   async renewed(): Promise<KeySet> {
-    if (performance.now() - this.#readMs < LIMITS.signingKeysReloadMs) return this.current()
+    if (performance.now() - this.#readMs < ACCESS_LIMITS.signingKeysReloadMs) return this.current()
     this.#readMs = Number.NEGATIVE_INFINITY
     return this.current()
   }
@@ -77,17 +78,21 @@ export class SigningKeys {
 
   /**
    * Creates a key, which signs once all nodes have read it.
+   * @param id of the key among those that are stored; a repetition with the same id creates no other
    * @param revoke deletes older keys, which ends their tokens; the new key then signs at once
    * @returns the new key's `kid`
    */
-  async rotate(revoke: boolean): Promise<string> {
-    const made = await makeKey()
-    const kid = made.kid ?? ''
-    const older = revoke ? [sql`delete from signing_keys where id <> ${kid}`] : []
-    await this.#system.batch(this.#insert(kid, made), ...older)
+  async rotate(id: string, revoke: boolean): Promise<string> {
+    const others = revoke ? [sql`delete from signing_keys where id <> ${id}`] : []
+    const [, [row] = []] = await this.#system.batch(
+      this.#insert(id, await makeKey()),
+      sql`select sealed from signing_keys where id = ${id}`,
+      ...others,
+    )
+    if (row === undefined) throw new TypeError('the key must be stored')
     this.#readMs = Number.NEGATIVE_INFINITY
     await this.#erasePrivateKeys()
-    return kid
+    return this.#open(row['sealed'] as Buffer).kid ?? ''
   }
 
   /** All public keys but revoked ones: those that sign, and those that were replaced. Tokens are not verified by these. */

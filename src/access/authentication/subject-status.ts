@@ -1,6 +1,6 @@
 /**
  * Checks per request that the subject and client of a token are still active, and that neither the token nor its grant was
- * revoked. All results are cached for `LIMITS.credentialCacheMs`.
+ * revoked. All results are cached for `INFRA_LIMITS.credentialCacheMs`.
  */
 
 import { idPattern } from '../../core/ids.ts'
@@ -68,7 +68,7 @@ export class SubjectStatus {
     return generation !== null && (credential === undefined || credential === generation)
   }
 
-  /** Drops an account or a user from the cache of this node; other nodes reload it within `LIMITS.credentialCacheMs`. */
+  /** Drops an account or a user from the cache of this node; other nodes reload it within `INFRA_LIMITS.credentialCacheMs`. */
   forget(subject: string): void {
     this.#known.drop(subject)
   }

@@ -1,17 +1,17 @@
 /** Serves one invocation: calls of the platform with the rights of the code, requests to other servers, and lines of its log. */
 
 import { requireRights } from '../../access/access.ts'
-import { type AuditCaller, runAudited } from '../../access/audit/audited-run.ts'
+import { type AuditCaller, recordFailure, runAudited, targetOf } from '../../access/audit/audited-run.ts'
+import type { AuditEvent } from '../../access/audit/entry.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { originOf, sendHttp } from '../../access/scope-services.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import type { ByteReply } from '../../core/bytes.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
-import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { FunctionEgress } from '../../features/functions/egress.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { currentCaller } from '../../features/functions/runs/current-rights.ts'
 import type { RuntimeConfig } from '../../features/functions/runtime-config.ts'
 import type {
@@ -24,10 +24,9 @@ import type {
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 import { callCounter } from './call-counter.ts'
-import { actorOfCode, noRights } from './code-actor.ts'
+import { actorOfCode, type CodeActor, noRights } from './code-caller.ts'
 import { guardedFetch } from './guarded-fetch.ts'
 import { findMethod, type PlatformMethod, wrongArguments } from './platform-methods.ts'
-import { ReadTally } from './read-tally.ts'
 import type { RunLog } from './run-log.ts'
 import type { SecretMask } from './secret-mask.ts'
 
@@ -36,7 +35,7 @@ export interface HostServices {
   /** The workspace in any state, in the role of an admin. */
   readonly record: WorkspaceScope
   /** Opens the workspace for an actor. @throws Suspended */
-  readonly openActorScope: (actor: Actor) => Promise<WorkspaceScope>
+  readonly openActorScope: (actor: CodeActor) => Promise<WorkspaceScope>
   /** Checks that the workspace is active. @throws Suspended */
   readonly active: () => Promise<unknown>
   readonly mask: SecretMask
@@ -55,8 +54,8 @@ export class PlatformHost implements InvocationHost {
   readonly http?: HttpExchange
   readonly #services: HostServices
   readonly #run: FunctionRunInput
-  readonly #actor: Actor | undefined
-  #current: Promise<Actor | undefined> | undefined
+  readonly #actor: CodeActor | undefined
+  #current: Promise<CodeActor | undefined> | undefined
   readonly #egress: FunctionEgress
   readonly #reads = new ReadTally()
   readonly #ended = new AbortController()
@@ -79,7 +78,7 @@ export class PlatformHost implements InvocationHost {
     this.#egress = new FunctionEgress(config.egress)
     this.#signal = AbortSignal.any([services.signal, this.#ended.signal])
     // The time of the code itself, and some to wait for a process.
-    this.#untilMs = performance.now() + run.timeout_ms + LIMITS.functionQueueMs
+    this.#untilMs = performance.now() + run.timeout_ms + FUNCTION_LIMITS.queueMs
   }
 
   /** Ends what the code has begun, and records its reads. */
@@ -125,7 +124,7 @@ export class PlatformHost implements InvocationHost {
   }
 
   /** Read once for an attempt. @throws Problem `forbidden` if the caller, as whom the code acts, has lost its rights */
-  #currentActor(): Promise<Actor | undefined> {
+  #currentActor(): Promise<CodeActor | undefined> {
     this.#current ??= this.#readActor().catch((error: unknown) => {
       this.#current = undefined
       throw error
@@ -134,7 +133,7 @@ export class PlatformHost implements InvocationHost {
   }
 
   /** An asynchronous run may begin or be repeated long after its caller was authenticated. */
-  async #readActor(): Promise<Actor | undefined> {
+  async #readActor(): Promise<CodeActor | undefined> {
     if (!this.#run.is_async || this.#declaresScopes || this.#actor === undefined) return this.#actor
     const { caller, lost } = await currentCaller(this.#services.record, this.#run)
     if (lost !== undefined)
@@ -214,3 +213,50 @@ export class PlatformHost implements InvocationHost {
 }
 
 type Rest<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Others] ? Others : never
+
+type Alike = Omit<AuditEvent, 'count'>
+
+export class ReadTally {
+  readonly #alike = new Map<
+    string,
+    { readonly event: Alike; readonly scope: WorkspaceScope; count: number }
+  >()
+
+  /** Counts a read, or records it at once if it was refused or has failed. */
+  add(
+    operation: AnyOperation,
+    scope: WorkspaceScope,
+    args: Readonly<Record<string, unknown>>,
+    { kind, requestId, redactedArgs = args, detail }: AuditCaller,
+    error?: unknown,
+  ): void {
+    const event = {
+      requestId,
+      owner: scope.ref,
+      actor: { ...scope.actor, kind },
+      operation: operation.name,
+      // Of a collection or a bucket, without what is in it.
+      target: targetOf(operation, { name: redactedArgs['name'], bucket: redactedArgs['bucket'] }),
+      before: null,
+      ...(detail !== undefined && { detail }),
+    }
+    if (error !== undefined) {
+      recordFailure(scope.audit, event, error)
+      return
+    }
+    const { name } = operation
+    const key = `${name} ${event.target}`
+    const known = this.#alike.get(key)
+    if (known !== undefined) known.count += 1
+    else {
+      const done = { ...event, outcome: 'done', status: null, code: null, after: null } as const
+      this.#alike.set(key, { event: done, scope, count: 1 })
+    }
+  }
+
+  /** Queues the entries. */
+  flush(): void {
+    for (const { event, scope, count } of this.#alike.values()) scope.audit.enqueue({ ...event, count })
+    this.#alike.clear()
+  }
+}

@@ -2,13 +2,13 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { redactText } from '../../core/redact.ts'
 import { escapesUtf8 } from '../../core/utf8.ts'
 import { hasValidLength } from '../../features/identity/accounts/passwords.ts'
 import type { Requester } from '../../features/identity/issuer/audit-events.ts'
 import type { Credentials } from '../../features/identity/issuer/sign-in.ts'
+import { ISSUER_LIMITS } from '../../features/identity/limits.ts'
 import { type Page, plainPage } from '../../features/identity/pages/pages.ts'
 import { parseText } from '../body-text.ts'
 
@@ -83,7 +83,7 @@ export const show = (reply: FastifyReply, { status, headers, html }: Page) =>
 
 /** Why a new password is not accepted; undefined if it is. */
 export function passwordError({ password = '', again = '' }: Form): string | undefined {
-  const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
+  const { passwordCharsMin: least, passwordCharsMax: most } = ISSUER_LIMITS
   if (password !== again) return 'The two passwords are not the same.'
   return hasValidLength(password) ? undefined : `A password must have ${least} to ${most} characters.`
 }

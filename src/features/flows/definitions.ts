@@ -5,16 +5,17 @@ import { compile } from '../../../flows-dsl/compile/compile.ts'
 import { effectOnce } from '../../access/effect-once.ts'
 import { Id, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { CATALOGUE } from '../data-operations.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import { changeTriggers, deleteTriggers, placeOf } from '../runs/triggers/trigger-store.ts'
 import { inThread, type Tasks } from '../threads/run-in-thread.ts'
 import { purgeFlows } from './executions/retention.ts'
-import { changeTriggers, deleteTriggers } from './triggers/trigger-store.ts'
+import { FLOW_LIMITS } from './limits.ts'
+import { declarationOf, FLOW } from './triggers/flow-triggers.ts'
 
 export const FLOWS = '/v1/flows/workspaces/{ws}'
 export const Ws = Ref('workspace')
@@ -22,7 +23,7 @@ export const Ws = Ref('workspace')
 export const FlowRef = Ref('flow, or its name')
 
 export const Source = Type.String({
-  maxLength: LIMITS.flowSourceBytesMax,
+  maxLength: FLOW_LIMITS.sourceBytesMax,
   description: 'Source of the flow in YAML.',
 })
 const FlowName = Type.String({
@@ -70,7 +71,7 @@ const COLUMNS = sql`${SUMMARY}, source`
 
 /** Compiles against the platform's function catalogue on this thread, for processes with a single user. */
 export const compileFlow = (source: string) =>
-  compile(source, { catalogue: CATALOGUE, sizeBytesMax: LIMITS.flowSourceBytesMax })
+  compile(source, { catalogue: CATALOGUE, sizeBytesMax: FLOW_LIMITS.sourceBytesMax })
 
 /**
  * Processes a definition in a worker thread, against the platform's function catalogue.
@@ -82,9 +83,9 @@ export async function inFlowThread<N extends 'check' | 'compile' | 'graph' | 'si
   input: Omit<Parameters<Tasks[N]>[0], 'catalogue'>,
 ): Promise<ReturnType<Tasks[N]>> {
   const flow = { ...input, catalogue: CATALOGUE } as Parameters<Tasks[N]>[0]
-  const ran = await inThread(scope, task, flow, LIMITS.flowCpuMs)
+  const ran = await inThread(scope, task, flow, FLOW_LIMITS.compileCpuMs)
   if ('value' in ran) return ran.value
-  const seconds = LIMITS.flowCpuMs / 1_000
+  const seconds = FLOW_LIMITS.compileCpuMs / 1_000
   throw new Problem('flow_too_costly', {
     detail: `The flow took more than ${seconds} s of CPU time, or too much memory.`,
   })
@@ -188,10 +189,10 @@ export const deleteFlow = previewOperation({
   http: { method: 'DELETE', path: `${FLOWS}/definitions/{flow}` },
   run: async (scope, { flow }) => {
     const { id } = await findFlow(scope, flow)
-    const remove = () => scope.batch(...deleteStatements(id))
-    const [[locked] = [], [gone] = []] = await changeTriggers(scope, id, [], remove)
+    const remove = () => scope.batch(...deleteStatements(scope, id))
+    const [[locked] = [], [deleted] = []] = await changeTriggers(placeOf(scope), declarationOf(id), remove)
     if (locked === undefined) throw notFound('flow')
-    if (gone === undefined) {
+    if (deleted === undefined) {
       const detail = `Executions of the flow are still open (${locked['open']}): cancel them, or wait for their end.`
       throw new Problem('state_conflict', { detail })
     }
@@ -204,7 +205,7 @@ export const deleteFlow = previewOperation({
 })
 
 /** Marks a flow and its versions as deleted, unless it has open executions. A queued execution needs its version to start. */
-function deleteStatements(id: string): Sql[] {
+function deleteStatements(scope: WorkspaceScope, id: string): Sql[] {
   const open = sql`select from executions where flow_id = ${id} and ended_at is null`
   const isOpen = sql`exists (${open})`
   const deleted = sql`exists (select from flows where id = ${id} and deleted_at is not null)`
@@ -215,7 +216,7 @@ function deleteStatements(id: string): Sql[] {
     sql`update flows set deleted_at = now(), updated_at = now()
       where id = ${id} and deleted_at is null and not ${isOpen} returning id`,
     // Each statement has a snapshot of its own, so what follows asks whether the flow is deleted, not again what is open.
-    deleteTriggers(id),
+    deleteTriggers(scope, FLOW, id, deleted),
     sql`update flow_versions set deleted_at = now() where flow_id = ${id} and ${deleted}`,
     sql`delete from flow_aliases where flow_id = ${id} and ${deleted}`,
     sql`delete from flow_intervals where flow_id = ${id} and ${deleted}`,

@@ -3,7 +3,6 @@
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -14,9 +13,10 @@ import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
 import { FunctionRef, findFunction, findFunctionRow, functionMissing, functionNamed } from './function-ref.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 import { setSlotsAfterChange } from './runs/start-recorded.ts'
 import type { Maps } from './source-map.ts'
-import { writeTriggers } from './triggers/trigger-store.ts'
+import { removeTriggers, writeTriggers } from './triggers/write-triggers.ts'
 
 export const FunctionRecord = Type.Object({
   id: Id('fn'),
@@ -150,10 +150,8 @@ export const deleteFunction = adminOperation({
       sql`delete from functions f where ${functionNamed(id)} returning id`,
     ]
     await deleteRuns(scope, id)
-    // Its triggers, its aliases, and the runs that were started meanwhile are deleted with it.
-    const remove = () => scope.batch(...statements)
-    const target = { is: functionNamed(id) }
-    const removed = writeTriggers(scope, target, { schedule: null }, remove)
+    // Its aliases, and the runs that were started meanwhile, are deleted with it.
+    const removed = removeTriggers(scope, functionNamed(id), (more) => scope.batch(...statements, ...more))
     const [, [deleted] = []] = await removed.catch((error: unknown) => {
       if (violated(error) === undefined) throw error
       throw new Problem('conflict', { detail: 'A version of it was deployed at the same time.' })
@@ -168,7 +166,7 @@ export const deleteFunction = adminOperation({
  * than one statement may. If the deletion of the function fails after it, a repeated call goes on.
  */
 async function deleteRuns(scope: AdminScope, id: string): Promise<void> {
-  const { batchMax } = LIMITS.functionRetention
+  const { runsMax: batchMax } = FUNCTION_LIMITS.retention
   let deleted: readonly object[]
   do
     deleted = await scope.rows(sql`

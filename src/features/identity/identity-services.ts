@@ -1,13 +1,15 @@
 /** Lets an admin's scope act on identity: links, mails, cached state of subjects and clients, signing keys, providers. */
 
 import { hash, randomBytes } from 'node:crypto'
-import { internalsOf, type PlatformServices } from '../../access/internals.ts'
+import type { SigningKeys } from '../../access/authentication/signing-keys.ts'
+import type { SubjectStatus } from '../../access/authentication/subject-status.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { OAuthClients } from './clients/oauth-clients-store.ts'
 import type { IssuerState } from './issuer/issuer-state.ts'
 import type { UserMails } from './pages/user-mails.ts'
-import { ProviderSettings } from './users/identity-provider-settings.ts'
+import type { ProviderSettings } from './users/identity-provider-settings.ts'
 import { newLinkToken } from './users/user-links.ts'
 
 declare module '../../access/internals.ts' {
@@ -15,10 +17,21 @@ declare module '../../access/internals.ts' {
     readonly issuerState: IssuerState
     readonly oauthClients: OAuthClients
     readonly userMails: UserMails
+    readonly identityAdmin: IdentityAdmin
   }
 }
 
-const servicesOf = (scope: AdminScope): PlatformServices => internalsOf(scope).services
+/** The services with which admins manage identity. */
+interface IdentityAdmin {
+  readonly publicUrl: string
+  readonly subjectStatus: SubjectStatus
+  readonly oauthClients: OAuthClients
+  readonly signingKeys: SigningKeys
+  readonly userMails: UserMails
+  readonly providers: ProviderSettings
+}
+
+const servicesOf = privilege('identity.admin')
 
 const INVITATION_BYTES = 32
 
@@ -40,18 +53,15 @@ export function issuerAdminOf(scope: AdminScope) {
     /** Drops a cached client that was deleted or has another secret, on this node. */
     forgetClient: (id: string): void => oauthClients.forget(id),
     /** @returns the `kid` of the new signing key. @throws Problem `forbidden` unless the actor is an operator */
-    rotateKeys: async (revoke: boolean): Promise<string> => {
+    rotateKeys: async (id: string, revoke: boolean): Promise<string> => {
       if (scope.actor.role !== 'operator') throw new Problem('forbidden')
-      return signingKeys.rotate(revoke)
+      return signingKeys.rotate(id, revoke)
     },
   }
 }
 
 /** Checks, encrypts and shows the identity providers of workspaces. */
-export function providerSettingsOf(scope: AdminScope): ProviderSettings {
-  const { secrets, publicUrl } = servicesOf(scope)
-  return new ProviderSettings(secrets, publicUrl)
-}
+export const providerSettingsOf = (scope: AdminScope): ProviderSettings => servicesOf(scope).providers
 
 /** True if mails are sent, or stored in a folder. */
 export const canSendMail = (scope: AdminScope): boolean => servicesOf(scope).userMails.isConfigured

@@ -2,12 +2,11 @@
 
 import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import { type ByteSource, counted } from '../../core/bytes.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import type { SessionContext } from '../../infra/postgres/statement-batch.ts'
+import { OBJECT_LIMITS } from './limits.ts'
 
 /**
  * Two uploads of one key may end in any order, so after each change the ledger measures the object at the store, under a
@@ -15,23 +14,21 @@ import type { SessionContext } from '../../infra/postgres/statement-batch.ts'
  * and it is exact once all uploads are reconciled.
  */
 export class ObjectLedger {
-  readonly #database: Database
-  readonly #context: SessionContext
+  readonly #scope: WorkspaceScope
   readonly #measure: (object: StoredObject) => Promise<number>
   readonly #hasQuota: () => Promise<boolean>
 
   /**
+   * @param scope of the workspace: the ledger sees what it sees
    * @param measure gives the bytes of an object at the store; 0 if there is none
    * @param hasQuota true if the workspace has a byte quota, as this node has cached
    */
   constructor(
-    database: Database,
-    context: SessionContext,
+    scope: WorkspaceScope,
     measure: (object: StoredObject) => Promise<number>,
     hasQuota: () => Promise<boolean>,
   ) {
-    this.#database = database
-    this.#context = context
+    this.#scope = scope
     this.#measure = measure
     this.#hasQuota = hasQuota
   }
@@ -61,13 +58,13 @@ export class ObjectLedger {
     const [[row] = []] = await this.#run(sql`select tenon.is_limited('object_bytes') as limited`)
     if (row?.['limited'] !== true) return
     const id = idOf(object)
-    await this.#database.transaction(this.#context.tenant, async (transaction) => {
-      await transaction.batch(this.#context, [sql`select tenon.lock_object(${id})`])
+    await this.#scope.transaction(async (transaction) => {
+      await transaction.batch(sql`select tenon.lock_object(${id})`)
       const bytes = await this.#measure(object)
       const { bucket, key } = object
-      await transaction.batch(this.#context, [
+      await transaction.batch(
         sql`select tenon.reconcile_object(${id}, ${upload}, ${bucket}, ${key}, ${bytes})`,
-      ])
+      )
     })
   }
 
@@ -95,7 +92,7 @@ export class ObjectLedger {
 
   async #take(object: StoredObject, upload: string, bytes: number): Promise<boolean> {
     const { bucket, key } = object
-    const lease = `${LIMITS.uploadLeaseMs} milliseconds`
+    const lease = `${OBJECT_LIMITS.uploadLeaseMs} milliseconds`
     const [[row] = []] = await this.#run(
       sql`select tenon.reserve_bytes(${idOf(object)}, ${upload}, ${bucket}, ${key}, ${bytes}, ${lease}::interval) as limited`,
     )
@@ -105,7 +102,7 @@ export class ObjectLedger {
   /** Reconciles a few uploads whose lease has expired. @returns how many */
   async #reconcileExpired(): Promise<number> {
     const [rows = []] = await this.#run(
-      sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LIMITS.uploadsSettledAtOnce}`,
+      sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${OBJECT_LIMITS.uploadsReconciledMax}`,
     )
     for (const { bucket, key, upload } of rows as unknown as (StoredObject & { upload: string })[])
       await this.reconcile({ bucket, key }, upload)
@@ -113,7 +110,7 @@ export class ObjectLedger {
   }
 
   #run(statement: ReturnType<typeof sql>) {
-    return this.#database.batch(this.#context, [statement])
+    return this.#scope.batch(statement)
   }
 }
 
@@ -182,7 +179,7 @@ export class Upload {
   }
 
   async *#reservedChunks(): AsyncGenerator<Uint8Array> {
-    for await (const chunk of counted(this.#source, LIMITS.objectBytesMax)) {
+    for await (const chunk of counted(this.#source, OBJECT_LIMITS.objectBytesMax)) {
       this.bytes += chunk.byteLength
       await this.#reserve(this.bytes)
       yield chunk
@@ -195,6 +192,6 @@ export class Upload {
     const wanted = Math.max(bytes, this.#reserved)
     this.#hasQuota = await this.#ledger.reserve(this.#object, this.#id, wanted)
     this.#reserved = wanted
-    this.#untilMs = Date.now() + LIMITS.uploadLeaseMs / 2
+    this.#untilMs = Date.now() + OBJECT_LIMITS.uploadLeaseMs / 2
   }
 }

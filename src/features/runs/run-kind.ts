@@ -1,6 +1,6 @@
-/** What the kernel of runs knows of a kind of durable work: where its records are, and what starts and ends one. */
+/** The interface of a kind of durable work to the kernel of runs: where its records are, and what starts and ends one. */
 
-import { internalsOf } from '../../access/internals.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
 import type { WorkflowStatus } from '../../infra/temporal/temporal.ts'
@@ -63,9 +63,11 @@ export type Unstarted = 'start' | 'wait' | 'lost' | 'cancelled' | 'orphaned'
 /** How a workflow has ended; `lost`: it does not exist, `orphaned`: what would have started it has ended. */
 export type RunEnd = Exclude<WorkflowStatus, 'open'> | 'lost' | 'orphaned'
 
+const kindsOf = privilege('runs.kinds')
+
 /** @throws TypeError if the installation has no such kind */
 export function requireRunKind(scope: WorkspaceScope, name: string): RunKind {
-  const kind = internalsOf(scope).services.runKinds.find((one) => one.name === name)
+  const kind = kindsOf(scope).find((one) => one.name === name)
   if (kind === undefined) throw new TypeError(`no kind of runs is named ${name}`)
   return kind
 }

@@ -1,15 +1,15 @@
 /** Watches runs of any kind: one query for all that are watched in this process, on each notification and at intervals. */
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { internalsOf } from '../../access/internals.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { StatementExecutor } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../infra/retry.ts'
 import type { Notifier } from '../../infra/valkey/notifier.ts'
+import { RUN_LIMITS } from './limits.ts'
 import { type RunKind, requireRunKind } from './run-kind.ts'
 
 declare module '../../access/internals.ts' {
@@ -18,14 +18,16 @@ declare module '../../access/internals.ts' {
   }
 }
 
+const watcherOf = privilege('runs.watcher')
+
 /** Watches a run of the workspace until it is stopped. */
 export function watchRun(scope: WorkspaceScope, kindName: string, runId: string) {
-  return internalsOf(scope).services.runWatcher.watch(requireRunKind(scope, kindName), scope.ref, runId)
+  return watcherOf(scope).watch(requireRunKind(scope, kindName), scope.ref, runId)
 }
 
 /** Call after a write to the record of a run of the workspace, or to what belongs to it. Does not wait and never throws. */
 export function notifyRunChanged(scope: WorkspaceScope, runId: string, hasEnded = false): void {
-  internalsOf(scope).services.runWatcher.notify(scope.ref, runId, hasEnded)
+  watcherOf(scope).notify(scope.ref, runId, hasEnded)
 }
 
 /** The state of a run that watchers see. */
@@ -202,7 +204,7 @@ export class RunWatcher {
 
   /** Polls while anything is watched. Never rejects. */
   async #poll(): Promise<void> {
-    const backoff = new Backoff(LIMITS.watchPollMs)
+    const backoff = new Backoff(RUN_LIMITS.watchPollMs)
     while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
       await pause(backoff.next(), undefined, { signal: this.#closed.signal }).catch(() => {})
       await this.#query(this.#watched).then(() => backoff.reset(), this.#onError)

@@ -6,7 +6,7 @@
 import Type, { type Static, type TProperties } from 'typebox'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { cached } from '../../access/scope-cache.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { prefixRules, type TextRule, topicRules } from '../collections/rules/text-rules.ts'
 
@@ -52,7 +52,7 @@ const RULES_MAX = 100
 const TOPIC_RULE_CHARS_MAX = 400
 
 const Prefixes = (may: string) =>
-  Type.Array(Type.String({ maxLength: LIMITS.objectKeyBytesMax }), {
+  Type.Array(Type.String({ maxLength: CORE_LIMITS.objectKeyBytesMax }), {
     maxItems: RULES_MAX,
     uniqueItems: true,
     description: `Prefixes of the object keys that users may ${may}, each ending with a slash: \`avatars/{user.id}/\`.`,
@@ -100,7 +100,7 @@ interface Row {
 /** Cache key of {@link readPublicAccess}. */
 export const PUBLIC_ACCESS_KEY = 'public-access'
 
-/** Cached for `LIMITS.memoMs`. */
+/** Cached for `INFRA_LIMITS.settingsCacheMs`. */
 export function readPublicAccess(scope: WorkspaceScope): Promise<PublicAccess> {
   return cached(scope, PUBLIC_ACCESS_KEY, async () => {
     const row = await scope.row<Row>(sql`select anon, public_read, user_objects, user_topics from services`)

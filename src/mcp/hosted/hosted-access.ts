@@ -6,19 +6,23 @@ import { AttemptThrottle } from '../../access/authentication/attempt-throttle.ts
 import type { HostedClaims } from '../../access/authentication/claims.ts'
 import type { McpPrincipal } from '../../access/authentication/mcp-clients.ts'
 import type { PublishedServer } from '../../access/authentication/mcp-server-registry.ts'
+import { privilege } from '../../access/privileges.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import type { AuthServices } from '../../app/auth-services.ts'
 import type { Platform } from '../../app/platform.ts'
 import { readChainDepth } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { scopeOf } from '../../core/tool-access.ts'
 import { recordCall } from '../../features/mcp-servers/calls/call-log.ts'
+import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
 import { bearerOf } from '../endpoint.ts'
 import { refuseForeignOrigin } from '../origins.ts'
 import type { ToolResult } from '../protocol/mcp-server.ts'
 import { callContext, type RequestState } from './request-state.ts'
+
+const openHosted = privilege('mcp.hosted')
 
 /** The server that the path names, as the client writes it. */
 interface PathParams {
@@ -65,13 +69,19 @@ export class HostedAccess {
       const { headers, refused } = await this.#platform.limiter.limitMcpClient(client)
       reply.headers(headers)
       if (refused !== undefined) throw refused
-      const scope = this.#platform.access.openHosted(server, client.subject, readChainDepth(request.headers))
+      const scope = this.#open(server, client.subject, readChainDepth(request.headers))
       return { server, client, scope, startedMs, response: reply.raw, recorded: false }
     } catch (error) {
       if (error instanceof Problem && error.status < 500)
         await this.#recordDenied(request, server, error, claims)
       throw error
     }
+  }
+
+  /** @param chainDepth how many calls of other servers are around this one */
+  #open({ ref }: PublishedServer, subject: string, chainDepth?: number): WorkspaceScope {
+    const depth = chainDepth === undefined ? {} : { chainDepth }
+    return openHosted(this.#platform.access, ref, { subject, role: 'workspace_admin', ...depth })
   }
 
   /** The server as it is now. @throws Problem if the token of a request does not admit its client any more */
@@ -151,9 +161,9 @@ export class HostedAccess {
     problem: Problem,
     claims: HostedClaims | Problem,
   ): Promise<void> {
-    if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpDeniedRecordedPerMinute)) return
+    if (!this.#deniedLogThrottle.admit(server.id, MCP_LIMITS.deniedRecordedPerMinuteMax)) return
     const known = claims instanceof Problem ? undefined : claims
-    await recordCall(this.#platform.access.openHosted(server, 'anonymous'), {
+    await recordCall(this.#open(server, 'anonymous'), {
       ...callContext(request, server),
       principal: known?.sub ?? null,
       clientId: known?.clientId,

@@ -1,13 +1,15 @@
 /** Events and document changes that start runs of functions: once each, in order, bounded, and in chains that end. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createFunctionEventHandler } from '../../../src/activities/function/function-events.ts'
+import { inAnyState } from '../../../src/access/openers.ts'
+import { createTriggerScopes } from '../../../src/activities/flow/background-work.ts'
 import type { Platform } from '../../../src/app/platform.ts'
 import { randomIds } from '../../../src/core/ids.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { publishEvent } from '../../../src/features/events/events-api.ts'
-import { openLog } from '../../../src/infra/log.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
+import { SHARED_LIMITS } from '../../../src/features/limits.ts'
+import { eventTriggerConsumers } from '../../../src/features/runs/triggers/event-consumers.ts'
 import { emitAt } from '../../support/fixtures/event-triggers.ts'
 import {
   completed,
@@ -81,7 +83,7 @@ test('topics: added ones hear from now on, removed ones start nothing, a deleted
   expect(await triggersOf(fn)).toEqual([])
   await configure(fn, onTopics(second))
   await call('DELETE', `/v1/functions/${fn.id}`, { as: workspace.operator })
-  const left = await asSuperuser('select from tenon.function_triggers where function_id = $1', [fn.id])
+  const left = await asSuperuser('select from tenon.triggers where target_id = $1', [fn.id])
   expect(left).toEqual([])
 })
 
@@ -123,8 +125,8 @@ test('event delivered twice: starts one run', async () => {
   await emit(topic, 1)
   await completed(fn, 1)
   await asSuperuser(
-    `with t as (update tenon.function_triggers set revision = revision + 1 where function_id = $1 returning id)
-     update tenon.function_trigger_states s set events_offset = '0-0' from t where s.trigger_id = t.id`,
+    `with t as (update tenon.triggers set revision = revision + 1 where target_id = $1 returning id)
+     update tenon.trigger_states s set events_offset = '0-0' from t where s.trigger_id = t.id`,
     [fn.id],
   )
   await emit(topic, 2)
@@ -145,7 +147,7 @@ test('backlog: a function of one run at a time never has more than two in flight
     ({ created_at: at }) =>
       runs.filter((other) => other.created_at <= at && (other.ended_at ?? at) > at).length,
   )
-  expect(Math.max(...inFlight)).toBeLessThanOrEqual(LIMITS.functionTriggers.inFlightFactor)
+  expect(Math.max(...inFlight)).toBeLessThanOrEqual(FUNCTION_LIMITS.triggers.inFlightFactor)
   expect(await handled(fn, 6)).toMatchObject({ seen: 6, started: 6, dropped: 0 })
 }, 30_000)
 
@@ -157,13 +159,13 @@ const refOf = ({ tenantId, workspaceId }: TestWorkspace) => ({
 test('chain of events at its limit: starts no further run, and counts the event', async () => {
   const topic = unique('loop')
   const fn = await deployTriggered(workspace, onTopics(topic))
-  for (const chainDepth of [LIMITS.chainDepthMax, LIMITS.chainDepthMax - 1]) {
+  for (const chainDepth of [SHARED_LIMITS.chainDepthMax, SHARED_LIMITS.chainDepthMax - 1]) {
     const actor = { subject: 'test', role: 'service', chainDepth } as const
-    const scope = platform.access.continueWorkspace(refOf(workspace), actor, randomIds)
+    const scope = inAnyState(platform.access, refOf(workspace), actor)
     await publishEvent.run(scope, { topic, data: { n: chainDepth } })
   }
   const runs = await completed(fn, 1)
-  expect(runs).toMatchObject([{ trigger: { kind: 'event', chain_depth: LIMITS.chainDepthMax } }])
+  expect(runs).toMatchObject([{ trigger: { kind: 'event', chain_depth: SHARED_LIMITS.chainDepthMax } }])
   expect(await handled(fn, 2)).toMatchObject({ seen: 2, started: 1, dropped: 1 })
 })
 
@@ -172,19 +174,17 @@ test('suspended workspace: its events are dropped, not kept for later', async ()
   const fn = await deployTriggered(sibling, onTopics('never'))
   const [{ id: triggerId }] = await triggersOf(fn)
   expect((await suspendWorkspace(sibling, sibling.operator)).status).toBe(200)
-  const handle = createFunctionEventHandler(platform.access, openLog('silent', 'test'))
+  const openScope = createTriggerScopes(platform.access)
+  const services = { starter: platform.triggers, openScope, log: platform.log }
   const trigger = {
     ...{ ref: refOf(sibling), streams: ['events' as const], events_offset: '0-0', changes_offset: '0-0' },
-    ...{
-      triggerId,
-      functionId: fn.id,
-      revision: 1,
-      spec: { topics: ['never'], streams: ['events' as const] },
-    },
+    ...{ triggerId, target: { kind: 'function', id: fn.id }, revision: 1, correlations: [] },
+    spec: { topics: ['never'], streams: ['events' as const] },
   }
   const event = { id: randomIds.uuid(), source: 'x', type: 'never', data: {} }
   const entry = { id: '1-1', topic: 'never', source: 'x', text: JSON.stringify(event), frame: '' }
-  expect(await handle(trigger, [entry])).toMatchObject({ count: 1, seen: 1, started: 0, dropped: 1 })
+  const outcome = await eventTriggerConsumers(services).open(triggerId).handle(trigger, [entry], undefined)
+  expect(outcome).toMatchObject({ count: 1, state: { counts: { seen: 1, started: 0, dropped: 1 } } })
   expect(await runsOf(fn)).toEqual([])
 })
 

@@ -4,8 +4,8 @@
 import { Client } from 'pg'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { type ExecutionTrigger, isBefore } from '../../../src/core/execution.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { admitExecution } from '../../../src/features/flows/executions/start-execution.ts'
+import { SHARED_LIMITS } from '../../../src/features/limits.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import {
   emitAt,
@@ -49,7 +49,7 @@ async function executionsAfterDelivery(flow: Published, at = workspace): Promise
   const offsetsOf = async (id: string) =>
     (
       await asSuperuser<{ events_offset: string }>(
-        'select events_offset from tenon.trigger_offsets where trigger_id = $1',
+        'select events_offset from tenon.trigger_states where trigger_id = $1',
         [id],
       )
     )[0]
@@ -180,11 +180,11 @@ test('offset update that waited for a lock: does not undo the offset set by a ne
   await others.connect()
   const waiting = () =>
     asSuperuser(
-      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%trigger_offsets%'",
+      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%trigger_states%'",
       [],
     )
   await others.query('begin')
-  const moved = "update tenon.trigger_offsets set changes_offset = '5-5' where trigger_id = $1"
+  const moved = "update tenon.trigger_states set changes_offset = '5-5' where trigger_id = $1"
   await others.query(moved, [flow.triggerId])
   await emit(topic, {})
   await eventually(async () => ((await waiting()).length > 0 ? true : undefined))
@@ -192,7 +192,7 @@ test('offset update that waited for a lock: does not undo the offset set by a ne
   await others.end()
   await eventually(async () => ((await waiting()).length === 0 ? true : undefined))
   expect(
-    await asSuperuser('select changes_offset from tenon.trigger_offsets where trigger_id = $1', [
+    await asSuperuser('select changes_offset from tenon.trigger_states where trigger_id = $1', [
       flow.triggerId,
     ]),
   ).toEqual([{ changes_offset: '5-5' }])
@@ -209,7 +209,7 @@ test('trigger removed by a new version or deleted: its events start nothing', as
   await emit(topic, {})
   expect(await executionsAfterDelivery(changed)).toEqual([])
   expect(
-    await asSuperuser('select 1 from tenon.trigger_offsets where trigger_id = $1', [deleted.triggerId]),
+    await asSuperuser('select 1 from tenon.trigger_states where trigger_id = $1', [deleted.triggerId]),
   ).toEqual([])
 })
 
@@ -234,7 +234,7 @@ test('event delivered twice: starts one execution', async () => {
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
   await emit(topic, { n: 1 })
   const [run] = await ended(flow, 1)
-  await asSuperuser("update tenon.trigger_offsets set events_offset = '0-0' where trigger_id = $1", [
+  await asSuperuser("update tenon.trigger_states set events_offset = '0-0' where trigger_id = $1", [
     flow.triggerId,
   ])
   await publish(`{ one: { with: { type: ${topic} } } }`, { name: flow.name })
@@ -260,9 +260,9 @@ test('flow that publishes its own trigger event: chain stops at the limit', asyn
     tasks: `  - again: { call: event.publish, with: { topic: ${topic}, data: {} } }`,
   })
   await emit(topic, {})
-  const runs = await ended(flow, LIMITS.chainDepthMax)
-  expect(runs).toHaveLength(LIMITS.chainDepthMax)
-  expect(await executionsAfterDelivery(flow)).toHaveLength(LIMITS.chainDepthMax)
+  const runs = await ended(flow, SHARED_LIMITS.chainDepthMax)
+  expect(runs).toHaveLength(SHARED_LIMITS.chainDepthMax)
+  expect(await executionsAfterDelivery(flow)).toHaveLength(SHARED_LIMITS.chainDepthMax)
 }, 60_000)
 
 test('flow that changes documents which start it, also through a subflow: chain stops at the limit', async () => {
@@ -276,16 +276,16 @@ test('flow that changes documents which start it, also through a subflow: chain 
     tasks: `  - child: { run: { workflow: { namespace: n, name: ${child}, version: latest } } }`,
   })
   await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: {} })
-  const runs = await ended(flow, LIMITS.chainDepthMax)
-  expect(runs).toHaveLength(LIMITS.chainDepthMax)
+  const runs = await ended(flow, SHARED_LIMITS.chainDepthMax)
+  expect(runs).toHaveLength(SHARED_LIMITS.chainDepthMax)
   const events = await eventually(async () => {
     const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=100`, {
       as: workspace.service,
     })
-    return body.data.length === LIMITS.chainDepthMax + 1 ? body.data : undefined
+    return body.data.length === SHARED_LIMITS.chainDepthMax + 1 ? body.data : undefined
   })
-  expect(events).toHaveLength(LIMITS.chainDepthMax + 1)
-  expect(await runsOf(flow)).toHaveLength(LIMITS.chainDepthMax)
+  expect(events).toHaveLength(SHARED_LIMITS.chainDepthMax + 1)
+  expect(await runsOf(flow)).toHaveLength(SHARED_LIMITS.chainDepthMax)
 }, 60_000)
 
 test('chain whose last start was lost in a crash: reconciled, and the chain stops at the limit', async () => {
@@ -296,7 +296,11 @@ test('chain whose last start was lost in a crash: reconciled, and the chain stop
   const platform = openInProcessPlatform()
   const scope = scopeOf(platform, workspace)
   const id = scope.newId('run')
-  const trigger: ExecutionTrigger = { kind: 'event', id: flow.triggerId, chain_depth: LIMITS.chainDepthMax }
+  const trigger: ExecutionTrigger = {
+    kind: 'event',
+    id: flow.triggerId,
+    chain_depth: SHARED_LIMITS.chainDepthMax,
+  }
   await admitExecution(scope, sql`f.id = ${flow.flowId}`, { id, input: [], by: 'me', trigger })
   await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
   await platform.close()

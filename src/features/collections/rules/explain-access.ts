@@ -1,11 +1,10 @@
 /** Explains to an admin which rule decides about a document for an anon key or a user, test by test. */
 
 import Type, { type Static } from 'typebox'
-import { openWorkspaceScope } from '../../../access/access.ts'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid } from '../../../core/ids.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { type Actor, ADMINS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -13,6 +12,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { ACTIVE } from '../../tenants/tenants.ts'
 import { CollectionName, checkFields } from '../document.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { evaluate } from '../query/evaluate.ts'
 import { lookupsFor, resolveCollection, withCollection } from '../resolve-store.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
@@ -64,6 +64,8 @@ const Explanation = Type.Object({
 })
 type Explanation = Static<typeof Explanation>
 
+const openDocuments = privilege('collections.explain')
+
 export const explainAccess = adminOperation({
   name: 'collection.explain',
   summary: 'Explain which access rule decides on a document for an anon key or a user',
@@ -109,7 +111,7 @@ async function requireWorkspace(scope: AdminScope, id: string): Promise<Workspac
     'workspace',
     sql`select w.tenant_id as "tenantId", w.id as "workspaceId" from workspaces w where w.id = ${id} and ${ACTIVE}`,
   )
-  return openWorkspaceScope(scope, ref)
+  return openDocuments(scope, ref)
 }
 
 type RuleActor = Pick<Actor, 'user' | 'lookups'> & { readonly role: 'anon' | 'user' }
@@ -235,7 +237,7 @@ const RESULT_UNKNOWN =
 function truncationOf(rule: Rule, { caller: { lookups } }: TestedOn): string | undefined {
   const cut = wholeLookupsOf(rule).find((name) => lookups?.[name]?.isTruncated === true)
   if (cut === undefined) return undefined
-  return `The lookup ${ownName(cut)} has more than ${LIMITS.ruleLookupValuesMax} values for this user, so the test matches no document.`
+  return `The lookup ${ownName(cut)} has more than ${COLLECTION_LIMITS.ruleLookupValuesMax} values for this user, so the test matches no document.`
 }
 
 /** The operand as the rule spells it: names of lookups without their collection. */

@@ -3,7 +3,7 @@
  * on documents is (bind-rule.ts), each is bound to its caller, to a filter that query/evaluate.ts decides.
  */
 
-import { LIMITS } from '../../../core/limits.ts'
+import { ACCESS_LIMITS } from '../../../access/limits.ts'
 import { type EndUser, readUserVariable, type UserVariable, userValue } from '../../../core/policy.ts'
 import { evaluate } from '../query/evaluate.ts'
 import type { Filter, Literal } from '../query/filter.ts'
@@ -134,6 +134,6 @@ function literalsFor(user: EndUser, isValue: (text: string) => boolean) {
 /** The value of a variable, or the texts among the first elements of its list. */
 function textsOf(user: EndUser, variable: UserVariable): string[] {
   const value = userValue(user, variable)
-  const values: unknown[] = Array.isArray(value) ? value.slice(0, LIMITS.ruleClaimValuesMax) : [value]
+  const values: unknown[] = Array.isArray(value) ? value.slice(0, ACCESS_LIMITS.ruleClaimValuesMax) : [value]
   return values.filter((one) => typeof one === 'string')
 }

@@ -14,13 +14,13 @@ import {
   Ref,
   Time,
 } from '../../../access/operation-builders.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, OPERATORS } from '../../../core/policy.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { creates, fieldProblem, findRow, listPage } from '../../operation-helpers.ts'
 import { resolveAssignment, resolveNamedAssignment } from '../assignment.ts'
 import { issuerAdminOf } from '../identity-services.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import { REDIRECT_URI_RULE, usableRedirectUris } from './redirect-uris.ts'
 
 const SECRET_BYTES = 32
@@ -34,7 +34,7 @@ const Audience = Type.Unsafe<'accounts' | 'users'>(
   }),
 )
 const RedirectUris = Type.Array(Type.String({ minLength: 1, maxLength: 2_000 }), {
-  maxItems: LIMITS.redirectUrisMax,
+  maxItems: ISSUER_LIMITS.redirectUrisMax,
   uniqueItems: true,
   description:
     'Redirect URIs: `https`, `http` at a loopback address with any port, or the scheme of an application, such as `cursor://host/path`. A machine client has no redirect URIs.',
@@ -211,5 +211,7 @@ export const rotateIssuerKeys = adminOperation({
   }),
   output: Type.Object({ kid: Type.String() }),
   http: { method: 'POST', path: '/v1/issuer/rotate-keys', body: '*' },
-  run: async (scope, { revoke = false }) => ({ kid: await issuerAdminOf(scope).rotateKeys(revoke) }),
+  run: async (scope, { revoke = false }) => ({
+    kid: await issuerAdminOf(scope).rotateKeys(scope.uuid(), revoke),
+  }),
 })

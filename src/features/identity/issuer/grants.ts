@@ -2,10 +2,10 @@
 
 import type { Grant } from 'oidc-provider'
 import type { PublishedServer, ServerVersion } from '../../../access/authentication/mcp-server-registry.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { type ScopedTool, scopeOf, umbrellasOf } from '../../../core/tool-access.ts'
 import type { Account } from '../accounts/accounts-store.ts'
 import { destinationOf } from '../clients/redirect-uris.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import type { IssuerAudit, Requester } from './audit-events.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { StoredGrant } from './issuer-state.ts'
@@ -86,7 +86,7 @@ export class Grants {
   /** The newest grants of an account. */
   async list({ id }: Account): Promise<GivenAccessList> {
     const { issuerState, mcpServers } = this.#services
-    const max = LIMITS.agentsPage.grantsMax
+    const max = ISSUER_LIMITS.grantsShownMax
     const stored = await issuerState.readGrants(id, max + 1)
     // Many grants may be for the same server.
     const servers = remember((resource: string) => mcpServers.byResource(resource))

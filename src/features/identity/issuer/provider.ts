@@ -15,11 +15,12 @@ import {
 } from 'oidc-provider'
 import { isDocumentId } from '../../../access/authentication/client-ids.ts'
 import { ALGORITHM, type KeySet } from '../../../access/authentication/signing-keys.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { ACCESS_LIMITS } from '../../../access/limits.ts'
 import { OPERATOR_CLIENT } from '../../../infra/crypto/secrets.ts'
 import type { Account } from '../accounts/accounts-store.ts'
 import type { OAuthClient } from '../clients/oauth-clients-store.ts'
 import { isNative, webOriginOf } from '../clients/redirect-uris.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import { plainPage } from '../pages/pages.ts'
 import { isUser } from '../users/users-store.ts'
 import { consentedVersion } from './grants.ts'
@@ -98,15 +99,16 @@ function flows(settings: IssuerSettings): Configuration {
     expiresWithSession: async () => false,
     ttl: {
       AccessToken: (_context, { resourceServer }) =>
-        resourceServer?.accessTokenTTL ?? LIMITS.personTokenSeconds,
-      IdToken: LIMITS.personTokenSeconds,
+        resourceServer?.accessTokenTTL ?? ISSUER_LIMITS.personTokenSeconds,
+      IdToken: ISSUER_LIMITS.personTokenSeconds,
       ClientCredentials: (_context, { resourceServer }) =>
-        resourceServer?.accessTokenTTL ?? LIMITS.tokenSeconds,
-      AuthorizationCode: LIMITS.authorizationCodeSeconds,
-      Interaction: LIMITS.interactionSeconds,
-      Session: LIMITS.signInSeconds,
-      Grant: LIMITS.refreshSeconds + LIMITS.signInSeconds,
-      RefreshToken: ({ oidc }) => oidc.entities.RotatedRefreshToken?.remainingTTL ?? LIMITS.refreshSeconds,
+        resourceServer?.accessTokenTTL ?? ACCESS_LIMITS.tokenSeconds,
+      AuthorizationCode: ISSUER_LIMITS.authorizationCodeSeconds,
+      Interaction: ISSUER_LIMITS.interactionSeconds,
+      Session: ISSUER_LIMITS.signInSeconds,
+      Grant: ISSUER_LIMITS.refreshSeconds + ISSUER_LIMITS.signInSeconds,
+      RefreshToken: ({ oidc }) =>
+        oidc.entities.RotatedRefreshToken?.remainingTTL ?? ISSUER_LIMITS.refreshSeconds,
     },
     findAccount: async ({ oidc }, id) => {
       const client = await settings.oauthClients.find(oidc.client?.clientId ?? '')

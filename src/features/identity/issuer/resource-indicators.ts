@@ -9,7 +9,7 @@ import {
   platformResource,
 } from '../../../access/authentication/platform-resource.ts'
 import { ALGORITHM } from '../../../access/authentication/signing-keys.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { ACCESS_LIMITS } from '../../../access/limits.ts'
 import {
   expandScopes,
   isCovered,
@@ -22,6 +22,7 @@ import { publicUrl } from '../../../infra/config.ts'
 import { OPERATOR_CLIENT } from '../../../infra/crypto/secrets.ts'
 import { type Account, belongsTo, isWithin } from '../accounts/accounts-store.ts'
 import { type OAuthClient, secretIdOf } from '../clients/oauth-clients-store.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import { isUser, type UserAccount } from '../users/users-store.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import { findPerson, isClientFor } from './subjects.ts'
@@ -178,7 +179,7 @@ export class ResourceIndicators {
     const { oauthClients, audience } = this.#services
     if (clientId !== OPERATOR_CLIENT && (await oauthClients.find(clientId))?.kind !== 'machine')
       throw new errors.InvalidTarget()
-    return resourceInfo(audience, '', LIMITS.tokenSeconds)
+    return resourceInfo(audience, '', ACCESS_LIMITS.tokenSeconds)
   }
 
   /** Account holders grant one scope, even if the client does not request it. */
@@ -189,7 +190,7 @@ export class ResourceIndicators {
       const requested = new Set(scopesOf(context)).add(API_SCOPE)
       setScope(context, [...requested])
     }
-    return resourceInfo(audience, API_SCOPE, LIMITS.personTokenSeconds)
+    return resourceInfo(audience, API_SCOPE, ISSUER_LIMITS.personTokenSeconds)
   }
 
   async #grantable(resource: string, client: Client, forPeople: boolean): Promise<Grantable> {
@@ -245,7 +246,7 @@ function forServer(context: KoaContextWithOIDC, resource: string, { scopes, defa
     if (requested.length > 0 && !requested.some((scope) => scopes.includes(scope)))
       throw new errors.InvalidScope('none of the requested scopes can be granted', requested.join(' '))
   }
-  return resourceInfo(canonicalResource(resource), scopes.join(' '), LIMITS.mcpTokenSeconds)
+  return resourceInfo(canonicalResource(resource), scopes.join(' '), ISSUER_LIMITS.mcpTokenSeconds)
 }
 
 /** A token ends with the generation of its account. */

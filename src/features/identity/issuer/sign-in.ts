@@ -6,7 +6,7 @@ import type { JWTPayload } from 'jose'
 import { errors, type Grant, type Interaction, type InteractionResults, type Provider } from 'oidc-provider'
 import { AttemptThrottle } from '../../../access/authentication/attempt-throttle.ts'
 import type { ServerVersion } from '../../../access/authentication/mcp-server-registry.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { ACCESS_LIMITS } from '../../../access/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Account } from '../accounts/accounts-store.ts'
 import type { ClientDocuments } from '../clients/client-documents.ts'
@@ -294,8 +294,8 @@ export class SignIn {
   #attemptsOf(account: string, network: string) {
     return [
       [`address:${network}`, this.#services.config.TENON_SIGN_INS_PER_ADDRESS],
-      [`account:${account}:${network}`, LIMITS.attemptsMax.accountFromAddress],
-      [`account:${account}`, LIMITS.attemptsMax.account],
+      [`account:${account}:${network}`, ACCESS_LIMITS.attemptsMax.accountFromAddress],
+      [`account:${account}`, ACCESS_LIMITS.attemptsMax.account],
     ] as const
   }
 

@@ -2,7 +2,6 @@
 
 import { createHash } from 'node:crypto'
 import { documentHostOf } from '../../../access/authentication/client-ids.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Problem } from '../../../core/problem.ts'
 import { PROBLEMS } from '../../../core/problem-catalogue.ts'
 import { mixesScripts } from '../../../core/scripts.ts'
@@ -17,6 +16,7 @@ import {
 import { destinationOf, staysOnDevice, webOriginOf } from '../clients/redirect-uris.ts'
 import type { ScopeAccess } from '../issuer/grants.ts'
 import type { Prompt } from '../issuer/sign-in.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import type { Brand } from '../users/users-store.ts'
 
 export interface Page {
@@ -133,7 +133,10 @@ export interface Entered {
 }
 
 export const passwordField = (label: string, name: string, attributes: string) =>
-  field(label, `name="${name}" type="password" maxlength="${LIMITS.passwordCharsMax}" ${attributes} required`)
+  field(
+    label,
+    `name="${name}" type="password" maxlength="${ISSUER_LIMITS.passwordCharsMax}" ${attributes} required`,
+  )
 
 /** Why a sign-in failed; the same whether or not the account exists. */
 export const LOGIN_ERRORS = {
@@ -275,10 +278,10 @@ const strengthOf = ({ annotations }: ScopedTool) =>
   EFFECTS.indexOf(effectOf(annotations)) * 2 + Number(annotations.openWorldHint)
 
 export const NEW_PASSWORD = Object.entries({
-  password: `Password, at least ${LIMITS.passwordCharsMin} characters`,
+  password: `Password, at least ${ISSUER_LIMITS.passwordCharsMin} characters`,
   again: 'Repeat the password',
 }).map(([name, label]) =>
-  passwordField(label, name, `autocomplete="new-password" minlength="${LIMITS.passwordCharsMin}"`),
+  passwordField(label, name, `autocomplete="new-password" minlength="${ISSUER_LIMITS.passwordCharsMin}"`),
 )
 
 /** The page where account holders change their password. @param refused why the last attempt failed */

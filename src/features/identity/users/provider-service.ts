@@ -2,10 +2,10 @@
 
 import { AuthorizationResponseError } from 'openid-client'
 import { AttemptThrottle } from '../../../access/authentication/attempt-throttle.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { IssuerAudit, Requester } from '../issuer/audit-events.ts'
 import type { IssuerServices } from '../issuer/issuer-services.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import { CODE_ERRORS } from '../pages/factor-pages.ts'
 import { providerName } from '../pages/identity-pages.ts'
 import { LOGIN_ERRORS } from '../pages/pages.ts'
@@ -99,7 +99,7 @@ export class ProviderService {
   readonly #audit: IssuerAudit
   readonly #tickets: Tickets
   readonly #throttle = new AttemptThrottle()
-  readonly #mails = new AttemptThrottle(LIMITS.users.mailIntervalMs)
+  readonly #mails = new AttemptThrottle(ISSUER_LIMITS.users.mailIntervalMs)
 
   constructor(services: Services, audit: IssuerAudit) {
     this.#services = services
@@ -215,7 +215,7 @@ export class ProviderService {
 
   #askPassword(user: UserAccount, identity: ProvenIdentity, at: string) {
     const sealed: Unconfirmed = { userId: user.id, generation: user.generation, identity, at }
-    const ticket = this.#tickets.issue('identity', sealed, LIMITS.users.factorSeconds)
+    const ticket = this.#tickets.issue('identity', sealed, ISSUER_LIMITS.users.factorSeconds)
     return { ask: 'password', identified: { user, identity }, ticket } as const
   }
 
