@@ -70,14 +70,14 @@ export async function connectIdentity(signIn: UserSignIn, reply: FastifyReply): 
   const { issuer, prompt, request } = signIn
   const { ticket = '', password = '' } = formOf(request)
   const visit = visitOf(signIn)
-  const identified = await issuer.providerService.unconfirmed(visit, ticket)
-  if (identified === undefined) return show(reply, EXPIRED)
-  const credentials = { email: identified.user.email, password, network: visit.network }
+  const pending = await issuer.providerService.unconfirmed(visit, ticket)
+  if (pending === undefined) return show(reply, EXPIRED)
+  const credentials = { email: pending.user.email, password, network: visit.network }
   const user = await issuer.signIn.identifyUser(visit.by, credentials, visit.workspace, prompt.clientId)
   if (typeof user === 'string')
-    return show(reply, passwordStepPage(signIn, identified, ticket, LOGIN_ERRORS[user]))
-  const isSame = user.id === identified.user.id && user.generation === identified.user.generation
-  return isSame ? continueSignIn(signIn, user, identified.identity, reply) : show(reply, EXPIRED)
+    return show(reply, passwordStepPage(signIn, pending, ticket, LOGIN_ERRORS[user]))
+  const isSame = user.id === pending.user.id && user.generation === pending.user.generation
+  return isSame ? continueSignIn(signIn, user, pending.identity, reply) : show(reply, EXPIRED)
 }
 
 function passwordStepPage(
