@@ -1,8 +1,8 @@
 /** The page where account holders review the clients that act for them, and take access back. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
 import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
+import { ISSUER_LIMITS } from '../../../src/features/identity/limits.ts'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import {
   addAccount,

@@ -1,7 +1,7 @@
 /** MCP clients without configuration: they discover the issuer, register, send their user to sign in, and refresh tokens. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { OAuthClients, Registration } from '../../../src/access/issuer/oauth-clients-store.ts'
+import { OAuthClients, Registration } from '../../../src/features/identity/clients/oauth-clients-store.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import {
   addAccount,

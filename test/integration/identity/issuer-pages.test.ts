@@ -2,9 +2,9 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { AttemptThrottle } from '../../../src/access/authentication/attempt-throttle.ts'
-import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
-import { hashPassword, verifyPassword } from '../../../src/access/issuer/passwords.ts'
 import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
+import { hashPassword, verifyPassword } from '../../../src/features/identity/accounts/passwords.ts'
+import { ISSUER_LIMITS } from '../../../src/features/identity/limits.ts'
 import {
   addAccount,
   addClient,

@@ -1,7 +1,7 @@
 /** Payload viewer in the Temporal UI: which callers get its cookie, and what the cookie allows. */
 
 import { expect, inject, test } from 'vitest'
-import { PAYLOAD_SESSION_PATH } from '../../../src/access/authentication/auth-services.ts'
+import { PAYLOAD_SESSION_PATH } from '../../../src/access/authentication/payload-session.ts'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import {
