@@ -12,7 +12,7 @@ import { mongoRules, mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Right } from './rules/access.ts'
 import { lookUp } from './rules/lookups.ts'
-import { ALL_RIGHTS, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
+import { ALL_RIGHTS, permissionsOf, readersOf, requireCollectionRights } from './rules/permissions.ts'
 import { cacheKey, findDeclaration } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
 
@@ -96,7 +96,7 @@ async function resolveLocations(
   const locations = new Map<string, CollectionLocation>()
   for (const [name, rights] of rightsByName) {
     const location = await resolveLocation(scope, name)
-    requireRights(scope, location.collection, rights)
+    requireCollectionRights(scope, location.collection, rights)
     locations.set(name, location)
   }
   return (name) => {

@@ -6,6 +6,7 @@ import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { PlatformClient, PlatformClients } from '../../access/authentication/platform-clients.ts'
 import { PLATFORM_MCP_PATH, PLATFORM_SCOPES } from '../../access/authentication/platform-resource.ts'
 import { nestedScope } from '../../access/derived-scopes.ts'
+import { Permission } from '../../access/permission.ts'
 import type { Platform } from '../../app/platform.ts'
 import { runWithJson } from '../../core/bytes.ts'
 import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/execution.ts'
@@ -225,14 +226,19 @@ class PlatformServerHandler {
   /** Checks the arguments before the scope is opened: without its id, a workspace would be one that does not exist. */
   async #open({ operation, args, principal, address, rateLimits, chainDepth }: ToolCall) {
     const { access, limiter } = this.#platform
-    const role = access.permit(operation, principal)
-    access.permit(operation, principal, operation.parse(args))
+    const permission = Permission.require(operation, principal)
+    permission.confirm(operation.parse(args))
     if (operation.rateClass !== undefined) {
-      const { refused } = await limiter.limitPrincipal(principal, role, address, operation.rateClass)
+      const { refused } = await limiter.limitPrincipal(
+        principal,
+        permission.role,
+        address,
+        operation.rateClass,
+      )
       if (refused !== undefined) throw refused
     }
     const workspace = typeof args['ws'] === 'string' ? args['ws'] : undefined
-    return nestedScope(await access.open(operation, principal, workspace, rateLimits), chainDepth)
+    return nestedScope(await access.open(permission, workspace, rateLimits), chainDepth)
   }
 
   /** Audits what an HTTP request would leave in the log: refusals, and failures of what changes something. Its own status is 200. */
