@@ -3,6 +3,7 @@
 import { ActivityFailure, ApplicationFailure, defineSearchAttributeKey } from '@temporalio/common'
 import { proxyActivities, workflowInfo } from '@temporalio/workflow'
 import type { Activities } from '../activities/contract.ts'
+import { RETRIES } from './retries.ts'
 
 const SCHEDULED = defineSearchAttributeKey('TemporalScheduledStartTime', 'DATETIME')
 
@@ -12,7 +13,7 @@ export const startActivities = (patienceMs: number, summary: string): Activities
     startToCloseTimeout: '20s',
     scheduleToCloseTimeout: patienceMs,
     summary,
-    retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
+    retry: RETRIES.dueStart,
   }) as Activities
 
 /** The time at which the schedule was due, from Temporal's search attribute. */

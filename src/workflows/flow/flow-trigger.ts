@@ -15,6 +15,7 @@ import type { Activities } from '../../activities/contract.ts'
 import type { FlowTriggerInput, RegistrationInput, Triggered } from '../../core/execution.ts'
 import { QUEUES, startArgument, workflowTypeOf } from '../../core/work.ts'
 import { dueTime, startActivities, unlessSuspended } from '../due-start.ts'
+import { RETRIES } from '../retries.ts'
 import type { flowExecution } from './flow-execution.ts'
 import { childOptions } from './subflow.ts'
 
@@ -76,7 +77,7 @@ const cancelExecution = (run: Run): Promise<void> => getExternalWorkflowHandle(r
 const { registerTriggers } = proxyActivities<Activities>({
   taskQueue: QUEUES.provisioning,
   startToCloseTimeout: '2m',
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  retry: RETRIES.record,
 })
 
 export async function registration(input: RegistrationInput): Promise<void> {

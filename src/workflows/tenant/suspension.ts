@@ -4,13 +4,14 @@ import { proxyActivities, sleep } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { QUEUES, type SuspensionInput } from '../../core/work.ts'
+import { RETRIES } from '../retries.ts'
 
 /** Retried without limit: the new state must reach every execution, even if a server is unavailable for days. */
 const { changeState, signalExecutions, syncStorageAccess } = proxyActivities<Activities>({
   taskQueue: QUEUES.provisioning,
   startToCloseTimeout: '10m',
   heartbeatTimeout: LIMITS.functionHeartbeatMs,
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  retry: RETRIES.record,
 })
 
 /**
