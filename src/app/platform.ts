@@ -15,6 +15,7 @@ import { UserMails } from '../access/issuer/users/user-mails.ts'
 import { UsersStore } from '../access/issuer/users/users-store.ts'
 import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
+import { eagerStarts } from '../activities/sdk-patches/eager-starts.ts'
 import { Meters } from '../features/analytics/meters.ts'
 import { TaskRunner } from '../features/background/task-runner.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
@@ -152,7 +153,7 @@ function openServices(
   const parts = {
     database,
     statements: database,
-    temporal: new Temporal(config, codec),
+    temporal: new Temporal(config, codec, eagerStarts(config, log)),
     codec,
     objects,
     objectClients: new ObjectClients(config, secrets),
