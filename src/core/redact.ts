@@ -125,7 +125,7 @@ function isBasicCredential(token: string): boolean {
   return isBase64 && /[a-z]/.test(token) && /[A-Z]/.test(token) && /[\d=]|[a-z][A-Z].*[a-z][A-Z]/.test(token)
 }
 
-/** What is redacted in a JSON value. */
+/** The parts of a JSON value that are redacted. */
 interface Redaction {
   /** Redacts a text: a string, or the name of a member. */
   readonly text: (text: string) => string
