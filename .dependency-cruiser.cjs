@@ -19,6 +19,8 @@ const INTERFACES = [
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
+  // The kernel: each kind of durable work uses it.
+  'runs/(run-kind|slots|watcher)',
   'tenants/(jobs|tenants|workspace-settings)',
   'threads/run-in-thread',
   // Shared by the triggers of flows and those of functions.
@@ -62,8 +64,7 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^src/features/',
-        pathNot:
-          '^src/features/(objects/workspace-objects|events/outbox-relay|flows/executions/watcher)\\.ts$',
+        pathNot: '^src/features/(objects/workspace-objects|events/outbox-relay|runs/watcher)\\.ts$',
       },
       to: {
         path: '^(src/(app|api|mcp|activities|workflows|cli)/|stack/|node_modules/(pg|ioredis|mongodb|fastify|@aws-sdk|@temporalio)/)',
@@ -77,6 +78,13 @@ module.exports = {
         path: '^src/features/[^/]+/',
         pathNot: ['^src/features/$1/', `^src/features/(${INTERFACES.join('|')})\\.ts$`],
       },
+    },
+    {
+      name: 'runs-know-no-kind',
+      comment: 'the kernel learns of flows and functions from their RunKind alone',
+      severity: 'error',
+      from: { path: '^src/features/runs/' },
+      to: { path: '^src/features/(flows|functions)/' },
     },
     {
       name: 'internals-of-scopes-stay-in-access',

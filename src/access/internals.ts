@@ -28,7 +28,7 @@ import type { TenantStates } from './tenant-states.ts'
 
 /**
  * Services that functions of scopes use. A feature with a service of its own declares it beside its functions
- * (`features/flows/executions/watcher.ts`).
+ * (`features/runs/watcher.ts`).
  */
 export interface PlatformServices {
   readonly database: Database

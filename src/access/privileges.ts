@@ -144,12 +144,6 @@ export const PRIVILEGES = {
     to: ADMIN,
     reason: 'Starts, reads and decides for keys and tokens with the scope for it.',
   },
-  'flows.watcher': {
-    module: 'features/flows/executions/watcher',
-    opener: 'service',
-    service: 'executionWatcher',
-    reason: 'Watches executions of the workspace.',
-  },
   'flows.records': {
     module: 'activities/flow/record-sink',
     opener: 'inAnyState',
@@ -238,12 +232,12 @@ export const PRIVILEGES = {
     to: ADMIN,
     reason: 'Reads and redrives runs in the workspace of the function.',
   },
-  'functions.queue': {
-    module: 'features/functions/runs/start-queued',
+  'functions.slots': {
+    module: 'features/functions/runs/start-recorded',
     opener: 'inWorkspace',
     from: ADMINS,
     to: ADMIN,
-    reason: 'Starts queued runs after an admin has raised the limit.',
+    reason: 'Gives queued runs the slots that an admin has added.',
   },
   'functions.events': {
     module: 'activities/function/function-events',
@@ -257,11 +251,17 @@ export const PRIVILEGES = {
     service: 'channels',
     reason: 'Connects the request that waits for a run with the worker that makes it.',
   },
-  'functions.changes': {
-    module: 'features/functions/runs/run-changes',
+  'runs.watcher': {
+    module: 'features/runs/watcher',
     opener: 'service',
-    service: 'runChanges',
-    reason: 'Watches runs of the workspace.',
+    service: 'runWatcher',
+    reason: 'Watches executions and runs of the workspace.',
+  },
+  'runs.kinds': {
+    module: 'features/runs/run-kind',
+    opener: 'service',
+    service: 'runKinds',
+    reason: 'Finds what starts and ends a kind of runs.',
   },
   'mcp.hosted': {
     module: 'mcp/hosted/hosted-access',

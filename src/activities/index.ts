@@ -14,7 +14,7 @@ import {
   indexFailed,
 } from '../features/collections/schemas/index-build.ts'
 import { openCallback } from '../features/flows/executions/callbacks.ts'
-import { reacquireSlot, yieldSlot } from '../features/flows/executions/concurrency.ts'
+import { EXECUTION } from '../features/flows/executions/concurrency.ts'
 import { recordExecution } from '../features/flows/executions/record.ts'
 import { startSubflow } from '../features/flows/executions/start-execution.ts'
 import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
@@ -23,6 +23,7 @@ import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
 import { failRun, type RunFailure } from '../features/functions/runs/record-run.ts'
 import { startScheduledRun } from '../features/functions/triggers/trigger-starts.ts'
 import { syncSchedule } from '../features/functions/triggers/trigger-store.ts'
+import { reacquireSlot, yieldSlot } from '../features/runs/slots.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import { untilCancelled } from './cancellation.ts'
@@ -136,8 +137,10 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       const { usage, ...shown } = error as unknown as RunFailure
       return failRun(record(call), run_id, shown, usage)
     },
-    yieldSlot: (call, slot) => yieldSlot(record(call), slot),
-    reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
+    yieldSlot: (call, { execution_id: runId, generation }) =>
+      yieldSlot(record(call), EXECUTION, { runId, generation }),
+    reacquireSlot: (call, { execution_id: runId, generation, at_once: atOnce }) =>
+      reacquireSlot(record(call), EXECUTION, { runId, generation, atOnce }),
     subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),
     recordExecution: (call, update) => recordExecution(record(call), update),
   }

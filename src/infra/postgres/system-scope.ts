@@ -59,7 +59,7 @@ export const SYSTEM_REASONS = {
   },
   watcher: {
     role: 'tenon_operator',
-    modules: ['features/flows/executions/watcher'],
+    modules: ['features/runs/watcher'],
     reason: 'Reads the states of executions that are watched.',
   },
   reconciler: {

@@ -7,12 +7,12 @@ import Type, { type Static } from 'typebox'
 import { Id, Input, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { DATA_ROLES, isPublicRole } from '../../../core/policy.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
+import { watchRun } from '../../runs/watcher.ts'
 import { Job } from '../../tenants/jobs.ts'
-import { watchRun } from './run-changes.ts'
+import { FUNCTION_RUN } from './record-run.ts'
 import type { RunErrorShape } from './runs.ts'
 
 /** Callers of functions may not read records of runs themselves. */
@@ -52,17 +52,17 @@ export async function readOperation(
 ): Promise<RunOperation> {
   const untilMs = performance.now() + waitMs
   const reader = asRunReader(scope)
-  const watch = watchRun(reader, runId)
+  const { watched, stop } = watchRun(reader, FUNCTION_RUN, runId)
   try {
     for (;;) {
-      const operation = await readNow(reader, runId, starterOf(scope))
       const leftMs = untilMs - performance.now()
+      const change = watched.nextChange(leftMs)
+      const operation = await readNow(reader, runId, starterOf(scope))
       if (operation.finished_at !== null || leftMs <= 0) return shownTo(scope, operation)
-      // A message may be lost.
-      await watch.next(Math.min(leftMs, LIMITS.functionWatchPollMs))
+      await change
     }
   } finally {
-    watch.stop()
+    stop()
   }
 }
 
