@@ -54,8 +54,6 @@ export const LIMITS = {
   rateStoreTimeoutMs: 75,
   rateStoreAdminTimeoutMs: 1_000,
   rateRetryMs: 1_000,
-  /** Prepaid tokens: at most burst/64, valid for 25 ms. */
-  rateAdvance: { share: 64, ms: 25 },
   /** Lifetime of the lease of an open stream, and the interval at which it is renewed. */
   streamLeaseMs: 15_000,
   streamRenewMs: 4_000,
