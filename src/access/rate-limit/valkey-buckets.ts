@@ -1,7 +1,7 @@
 /** Rate-limit buckets in Valkey: one script on the server’s clock, so that all processes count as one. */
 
 import { Redis, type Result } from 'ioredis'
-import { LIMITS } from '../../core/limits.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 import type { BucketCharge, BucketOffsets } from './memory-buckets.ts'
 
 /**
@@ -44,10 +44,10 @@ export class ValkeyBuckets {
       lazyConnect: true,
       maxRetriesPerRequest: 0,
       autoResendUnfulfilledCommands: false,
-      connectTimeout: LIMITS.rateRetryMs,
+      connectTimeout: ACCESS_LIMITS.rateStoreRetryMs,
       // Detects a server that vanished without closing the connection.
-      socketTimeout: LIMITS.rateRetryMs * 2,
-      retryStrategy: (times) => Math.min(times * 50, LIMITS.rateRetryMs),
+      socketTimeout: ACCESS_LIMITS.rateStoreRetryMs * 2,
+      retryStrategy: (times) => Math.min(times * 50, ACCESS_LIMITS.rateStoreRetryMs),
       scripts: { charge: { lua: CHARGE } },
     })
     this.#redis.on('error', onError)
@@ -97,10 +97,10 @@ export class ValkeyBuckets {
     const nowMs = performance.now()
     if (nowMs < this.#pausedUntilMs && !isRequired) return undefined
     // After a pause one request tries, while the others go on without.
-    if (this.#pausedUntilMs > 0) this.#pausedUntilMs = nowMs + LIMITS.rateRetryMs
-    const timeoutMs = isRequired ? LIMITS.rateStoreAdminTimeoutMs : LIMITS.rateStoreTimeoutMs
+    if (this.#pausedUntilMs > 0) this.#pausedUntilMs = nowMs + ACCESS_LIMITS.rateStoreRetryMs
+    const timeoutMs = isRequired ? ACCESS_LIMITS.rateStoreAdminTimeoutMs : ACCESS_LIMITS.rateStoreTimeoutMs
     const reply = await undefinedAfter(timeoutMs, this.#send(charges, count))
-    this.#pausedUntilMs = reply === undefined ? performance.now() + LIMITS.rateRetryMs : 0
+    this.#pausedUntilMs = reply === undefined ? performance.now() + ACCESS_LIMITS.rateStoreRetryMs : 0
     if (reply === undefined) return undefined
     const [nowUs = 0, ...tatOffsetsUs] = reply
     return { nowUs, tatOffsetsUs }

@@ -3,7 +3,7 @@
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { KeyedSemaphore } from '../../infra/keyed-semaphore.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import { type CallClients, sendAuthenticated } from './authentication.ts'
@@ -14,7 +14,7 @@ export class Documents {
 
   /** @param now a monotonic clock in milliseconds, which is never 0 */
   constructor(now: () => number = () => performance.now()) {
-    const { cacheTtlMs: ttl, cacheBytesMax: maxSize } = LIMITS.openApi
+    const { cacheMs: ttl, cacheBytesMax: maxSize } = FLOW_LIMITS.openApi
     this.#cache = new LRUCache({ ttl, maxSize, perf: { now }, ttlResolution: 0 })
   }
 
@@ -46,7 +46,7 @@ async function fetchDocument(url: URL, authentication: unknown, clients: CallCli
     accept: 'application/json, application/yaml;q=0.9, */*;q=0.8',
     'user-agent': 'tenon-flow/1',
   }
-  const bounded = { ...clients, http: clients.http.withMaxBytes(LIMITS.openApi.documentBytesMax) }
+  const bounded = { ...clients, http: clients.http.withMaxBytes(FLOW_LIMITS.openApi.documentBytesMax) }
   const { status, body } = await sendAuthenticated(authentication, { method: 'GET', url, headers }, bounded)
   if (status === 200) return new TextDecoder().decode(body)
   const detail = `The OpenAPI document at ${url.origin}${url.pathname} cannot be read: the server responded with ${status}.`
@@ -58,7 +58,7 @@ async function parseDocument(text: string, workspace: string): Promise<Fields> {
   if (text.trimStart().startsWith('{')) return fieldsOf(parseJson(text))
   const value = await readYaml(text, workspace)
   if (value !== undefined) return fieldsOf(value)
-  const most = `${LIMITS.openApi.yamlBytesMax} bytes and ${LIMITS.openApi.yamlMs} ms`
+  const most = `${FLOW_LIMITS.openApi.yamlBytesMax} bytes and ${FLOW_LIMITS.openApi.yamlMs} ms`
   throw callFailure(
     'configuration',
     `The OpenAPI document is not valid YAML, or takes more than ${most} to read.`,
@@ -80,7 +80,13 @@ function requireVersion(document: Fields): Fields {
   throw callFailure('configuration', detail)
 }
 
-const { yamlBytesMax, yamlMs, yamlWaitMs, yamlAtOnce, documentBytesMax } = LIMITS.openApi
+const {
+  yamlBytesMax,
+  yamlMs,
+  yamlWaitMs,
+  yamlDocumentsMax: yamlAtOnce,
+  documentBytesMax,
+} = FLOW_LIMITS.openApi
 
 /** The code of the worker thread. It counts each use of an alias, so that nested aliases cannot expand, and returns JSON. */
 const CODE = `

@@ -6,7 +6,7 @@
 
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { unescaped } from '../../../flows-dsl/json.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { percentDecoded, type Style } from '../../infra/http-client/parameter-styles.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import { FORM, MULTIPART, mediaTypeOf } from './request-body.ts'
@@ -250,8 +250,8 @@ function resolved(document: Fields, value: unknown): Fields {
   let found = fieldsOf(value)
   for (let count = 0; typeof found['$ref'] === 'string'; count++) {
     const ref = found['$ref']
-    if (count === LIMITS.openApi.refsMax) throw refused(ref, 'is circular or too indirect')
-    if (ref.length > LIMITS.openApi.refCharsMax) throw refused(ref, 'is too long')
+    if (count === FLOW_LIMITS.openApi.refsMax) throw refused(ref, 'is circular or too indirect')
+    if (ref.length > FLOW_LIMITS.openApi.refCharsMax) throw refused(ref, 'is too long')
     if (!ref.startsWith('#')) throw refused(ref, 'leaves the document, which is not supported')
     found = resolvePointer(document, ref)
   }

@@ -9,14 +9,14 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import type { WorkflowService } from '@temporalio/client'
 import proto, { type temporal } from '@temporalio/proto'
-import { LIMITS } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
 import { KeyedSemaphore } from '../../infra/keyed-semaphore.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { Log } from '../../infra/log.ts'
 import { isPatched } from './sdk-version.ts'
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
-const { perTenant, atOnce, waitMs, restMs } = LIMITS.eagerStart
+const { perTenantMax, startsMax, waitMs, pauseMs } = INFRA_LIMITS.eagerStart
 type Request = temporal.api.workflowservice.v1.IStartWorkflowExecutionRequest
 type Response = temporal.api.workflowservice.v1.IStartWorkflowExecutionResponse
 
@@ -38,7 +38,7 @@ class EagerStartProxy {
   readonly #socketPath: string
   readonly #agent = new Agent({ keepAlive: true })
   /** Requests at the worker, by fairness key; none waits for a slot. */
-  readonly #slots = new KeyedSemaphore(perTenant, 0, atOnce)
+  readonly #slots = new KeyedSemaphore(perTenantMax, 0, startsMax)
   #pausedUntilMs = 0
 
   /** @param socketPath the Unix socket on which the worker listens */
@@ -88,7 +88,7 @@ class EagerStartProxy {
       if (response.statusCode === 200) return runId
       throw new Error(`the worker answered ${response.statusCode}`)
     } catch (error) {
-      if (signal.aborted) this.#pausedUntilMs = performance.now() + restMs
+      if (signal.aborted) this.#pausedUntilMs = performance.now() + pauseMs
       throw error
     }
   }

@@ -2,7 +2,6 @@
 
 import Type, { type Static } from 'typebox'
 import { adminOperation, Input, Time } from '../../access/operation-builders.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -19,6 +18,7 @@ import {
   lockFunction,
   withConstants,
 } from './functions.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 
 const FunctionVersion = Type.Object({
   function_id: Type.String(),
@@ -110,7 +110,7 @@ export const activateFunctionVersion = adminOperation({
  * @param target a condition on the function `f`
  */
 export function dropOldVersions(target: Sql): Sql {
-  const { countMax, bytesMax } = LIMITS.functionVersions
+  const { countMax, bytesMax } = FUNCTION_LIMITS.versions
   return sql`
     with f as (select f.* from functions f where ${target}), old as (
       select version from (

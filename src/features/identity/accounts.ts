@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
+import { ISSUER_LIMITS } from '../../access/issuer/limits.ts'
 import {
   adminOperation,
   Holder,
@@ -15,7 +16,6 @@ import {
 } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { issuerAdminOf } from '../../access/scope-services.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, GROUP_PATTERN, outranks, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -92,7 +92,7 @@ const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name, groups,
     when accepted_at is not null then 'reset' else 'invited' end as status,
   invited_until, reset_at, confirmed_by, email_verified_at, to_json(controlled_by) as controlled_by, controlled_at, created_by, created_at, updated_at, last_login_at`
 
-const UNTIL = sql`now() + make_interval(days => ${LIMITS.invitationDays})`
+const UNTIL = sql`now() + make_interval(days => ${ISSUER_LIMITS.invitationDays})`
 
 /** Adds the caller to those who could act as the person of an account. */
 const controlled = ({ actor: { subject } }: AdminScope) => sql`controlled_by =

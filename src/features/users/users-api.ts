@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
+import { ISSUER_LIMITS } from '../../access/issuer/limits.ts'
 import {
   AUTH_DEFAULTS,
   type StoredAuth,
@@ -21,7 +22,6 @@ import type { AdminScope } from '../../access/scope.ts'
 import { issuerAdminOf, userInvitationOf } from '../../access/scope-services.ts'
 import type { ByteReply } from '../../core/bytes.ts'
 import { exceedsDepth, unstorableAt } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -30,7 +30,7 @@ import { bodyProblem, conflictIf, creates, findRow, listPage, requireMail } from
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 
 const Claims = Type.Record(AnyName, Type.Unknown(), {
-  description: `Claims for access rules, copied into tokens as \`claims\`: at most ${LIMITS.users.claimsBytesMax} bytes of JSON, ${LIMITS.users.claimsDepthMax} levels. The user cannot change them.`,
+  description: `Claims for access rules, copied into tokens as \`claims\`: at most ${ISSUER_LIMITS.users.claimsBytesMax} bytes of JSON, ${ISSUER_LIMITS.users.claimsDepthMax} levels. The user cannot change them.`,
 })
 
 export const User = Type.Object({
@@ -102,13 +102,13 @@ const storeInvitation = (id: string, { digest, shownTo }: Invitation): readonly 
   sql`delete from user_links where user_id = ${id} and purpose = 'invitation'`,
   sql`insert into user_links (digest, tenant_id, workspace_id, user_id, purpose, email, shown_to, expires_at)
     select ${digest}, tenant_id, workspace_id, id, 'invitation', email, ${shownTo},
-      now() + make_interval(days => ${LIMITS.invitationDays})
+      now() + make_interval(days => ${ISSUER_LIMITS.invitationDays})
     from users where id = ${id} and email_verified_at is null and disabled_at is null`,
 ]
 
 /** @throws Problem `validation_failed` */
 function checkClaims(claims: Static<typeof Claims>): void {
-  const { claimsBytesMax, claimsDepthMax } = LIMITS.users
+  const { claimsBytesMax, claimsDepthMax } = ISSUER_LIMITS.users
   if (exceedsDepth(claims, claimsDepthMax))
     throw bodyProblem('/claims', `must not be nested deeper than ${claimsDepthMax} levels`)
   const text = JSON.stringify(claims)
@@ -340,10 +340,10 @@ async function* readLines(scope: AdminScope, workspaceId: string): AsyncGenerato
   for (;;) {
     const users = await scope.rows<User>(sql`
       select ${COLUMNS} from users where workspace_id = ${workspaceId} and id > ${after}
-      order by id limit ${LIMITS.exportFirstRows}`)
+      order by id limit ${ISSUER_LIMITS.users.exportPageUsers}`)
     if (users.length > 0) yield Buffer.from(users.map((user) => `${JSON.stringify(user)}\n`).join(''))
     const last = users.at(-1)
-    if (last === undefined || users.length < LIMITS.exportFirstRows) return
+    if (last === undefined || users.length < ISSUER_LIMITS.users.exportPageUsers) return
     after = last.id
   }
 }

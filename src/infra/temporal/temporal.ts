@@ -13,11 +13,11 @@ import {
   WorkflowUpdateFailedError,
 } from '@temporalio/client'
 import { ApplicationFailure, type PayloadCodec } from '@temporalio/common'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { retryTransient } from '../retry.ts'
 import { TtlCache } from '../ttl-cache.ts'
 import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
@@ -57,7 +57,7 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #unpatch: (() => void) | undefined
-  readonly #idleQueues = new TtlCache<readonly IdleQueue[]>({ max: 1, ttl: LIMITS.idleQueuesKeptMs })
+  readonly #idleQueues = new TtlCache<readonly IdleQueue[]>({ max: 1, ttl: INFRA_LIMITS.idleQueuesCacheMs })
 
   /**
    * @param codec encodes payloads on their way to the server and decodes them on their way back

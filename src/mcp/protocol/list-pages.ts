@@ -4,8 +4,8 @@
  */
 
 import { createHash } from 'node:crypto'
-import { LIMITS } from '../../core/limits.ts'
 import { INVALID_PARAMS, RpcRefusal } from '../../features/mcp-servers/calls/client-requests.ts'
+import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 
 /** The lists of a server, by their member in the response. */
 export type List = 'tools' | 'prompts' | 'resources' | 'resourceTemplates'
@@ -29,7 +29,7 @@ export function listPage<L extends List, E extends Entry>(
   entries: readonly E[],
   cursor: string | undefined,
 ): Page<L, E> {
-  const size = list === 'tools' ? entries.length : LIMITS.mcpPageSize
+  const size = list === 'tools' ? entries.length : MCP_LIMITS.pageEntriesMax
   const cursors = entries.length > size ? cursorsOf(list, entries, size) : []
   // Cursors are compared and never parsed, so a forged one reaches no code.
   const previous = cursor === undefined ? -1 : cursors.indexOf(cursor)

@@ -12,10 +12,10 @@ import type {
   UpdateReply,
 } from '../../../core/execution.ts'
 import { checkJson } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { SHARED_LIMITS } from '../../limits.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import {
   type Decider,
@@ -25,6 +25,7 @@ import {
   type Verdict,
 } from '../approvals/deciders.ts'
 import { FLOWS, Ws } from '../definitions.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { cancelQueued } from './concurrency.ts'
 import { Execution, readExecution } from './executions.ts'
 import { readDecisions, readSubflowNames } from './history.ts'
@@ -76,7 +77,7 @@ const command = (name: string, summary: string, verb: string) => ({
     method: 'POST' as const,
     path: `${FLOWS}/executions/{id}/${verb}`,
     body: '*' as const,
-    bodyBytesMax: LIMITS.runBodyBytesMax,
+    bodyBytesMax: FLOW_LIMITS.inputBodyBytesMax,
   },
 })
 
@@ -102,11 +103,11 @@ export const signalExecution = previewOperation({
     method: 'POST',
     path: `${FLOWS}/executions/{id}/signal`,
     body: '*',
-    bodyBytesMax: LIMITS.runBodyBytesMax,
+    bodyBytesMax: FLOW_LIMITS.inputBodyBytesMax,
     status: () => 202,
   },
   run: async (scope, { id, event }) => {
-    checkJson('event', event, LIMITS.runInputBytesMax)
+    checkJson('event', event, FLOW_LIMITS.inputBytesMax)
     const execution = await findOpen(scope, id)
     await rejectUnstarted(scope, execution)
     const named = { source: `/executions/${id}`, id: scope.newId('evt'), ...event, specversion: '1.0' }
@@ -143,7 +144,7 @@ export async function decideStep(
   decider: Decider,
   verdict: Verdict,
 ): Promise<Execution> {
-  checkJson('form', verdict.form ?? null, LIMITS.runInputBytesMax)
+  checkJson('form', verdict.form ?? null, FLOW_LIMITS.inputBytesMax)
   const execution = await findOpen(scope, id)
   const created_by = await requireIndependent(scope, id, entry, decider)
   const { by, as } = decider
@@ -173,7 +174,7 @@ export const skipStep = previewOperation({
   ),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
-    checkJson('output', output, LIMITS.runInputBytesMax)
+    checkJson('output', output, FLOW_LIMITS.inputBytesMax)
     const execution = await findOpen(scope, id)
     const entry = await findStep(scope, id, sql`(error is not null or kind = 'wait')`, step)
     // A `wait` yields its input, so no data change.
@@ -280,7 +281,7 @@ export const pauseExecution = previewOperation({
     reason: Type.Optional(
       Type.String({
         minLength: 1,
-        maxLength: LIMITS.suspension.reasonCharsMax,
+        maxLength: SHARED_LIMITS.reasonCharsMax,
         pattern: '^[^\\u0000-\\u001f]*$',
       }),
     ),
@@ -314,7 +315,7 @@ export const patchExecution = previewOperation({
     if (context === undefined && input === undefined)
       throw new Problem('validation_failed', { detail: 'Give `context`, or the `input` of a step.' })
     for (const [name, value] of Object.entries({ context, input }))
-      if (value !== undefined) checkJson(name, value, LIMITS.runInputBytesMax)
+      if (value !== undefined) checkJson(name, value, FLOW_LIMITS.inputBytesMax)
     const execution = await findOpen(scope, id)
     await rejectApprovedSubflows(scope, id)
     const held = input === undefined ? {} : { step: await findStep(scope, id, HELD, step), input }

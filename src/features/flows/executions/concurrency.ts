@@ -6,9 +6,9 @@ import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Concurrency } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { ExecutionInput } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 
 /** Executions, as a kind of runs. */
 export const EXECUTION = 'execution'
@@ -48,7 +48,7 @@ export function acquireSlot(concurrency: Concurrency, execution: ExecutionInput,
     with slot as materialized (
       select p.* from executions e cross join lateral tenon.acquire_slot(
         ${EXECUTION}::text, e.id, e.flow_id, ${keyOf(concurrency, input)}::text, ${concurrency.limit}::integer, ${onLimit}::text,
-        ${JSON.stringify(rest)}::jsonb, ${LIMITS.queuedExecutionsMax}::integer) p
+        ${JSON.stringify(rest)}::jsonb, ${FLOW_LIMITS.queuedExecutionsMax}::integer) p
       where e.id = ${execution.execution_id} and e.status = 'pending' and e.ended_at is null
     ), ended as (
       ${endQueued(sql`id in (select unnest(to_end) from slot)`)}

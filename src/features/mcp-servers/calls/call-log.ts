@@ -3,8 +3,8 @@
 import { sanitizeText } from '../../../access/audit/entry.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { canonical, isObject } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { type CallEntry, callQueueOf } from './call-queue.ts'
 
 /** The entry points: the MCP endpoint, the REST API, and `call: mcp` of flows. */
@@ -56,7 +56,7 @@ export async function recordCall(scope: WorkspaceScope, call: CallRecord): Promi
 }
 
 /**
- * Records a call within `LIMITS.appendDelayMs`, for calls that have changed nothing (decision 46).
+ * Records a call within `INFRA_LIMITS.appendDelayMs`, for calls that have changed nothing (decision 46).
  * @throws Problem as {@link recordCall}, if too many calls wait
  */
 export async function recordSoon(scope: WorkspaceScope, call: CallRecord): Promise<void> {
@@ -105,12 +105,12 @@ const shortened = (text: string, charsMax: number) => sanitizeText(text.slice(0,
 /** `["id: string", …]`, sorted: the first top-level members; null unless the arguments are an object. */
 function shapeOf(args: unknown): string[] | null {
   if (!isObject(args)) return null
-  const names = Object.keys(args).slice(0, LIMITS.mcpShapeMembersMax).sort()
+  const names = Object.keys(args).slice(0, MCP_LIMITS.shapeMembersMax).sort()
   const members = names.map((name) => `${shortened(name, NAME_CHARS_MAX)}: ${typeOf(args[name])}`)
   let chars = 0
   return members.filter((member) => {
     chars += member.length
-    return chars <= LIMITS.mcpShapeCharsMax
+    return chars <= MCP_LIMITS.shapeCharsMax
   })
 }
 

@@ -2,9 +2,9 @@
 
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { AppendQueue } from '../../../infra/append-queue.ts'
 import type { Log } from '../../../infra/log.ts'
+import { MCP_LIMITS } from '../limits.ts'
 
 declare module '../../../access/internals.ts' {
   interface PlatformServices {
@@ -36,7 +36,7 @@ export class CallQueue {
   }
 
   /**
-   * Queues an entry, which is in the log within `LIMITS.appendDelayMs`, after the earlier ones of its workspace.
+   * Queues an entry, which is in the log within `INFRA_LIMITS.appendDelayMs`, after the earlier ones of its workspace.
    * @throws Problem of the database if too many entries wait for it
    */
   async push({ ref }: WorkspaceScope, call: QueuedCall): Promise<void> {
@@ -67,7 +67,7 @@ export class CallQueue {
       onStored: () => {
         if (queue.size === 0) this.#queues.delete(workspaceId)
       },
-      rowsMax: LIMITS.mcpCallsPendingMax,
+      rowsMax: MCP_LIMITS.callsPendingMax,
     })
     this.#queues.set(workspaceId, queue)
     return queue

@@ -6,9 +6,9 @@ import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { originOf } from '../../../access/scope-services.ts'
 import { canonical, exceedsDepth } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { withPreset } from '../curation/curated-arguments.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { type Arguments, digest, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
 import { TOOL_PROVIDERS } from '../tool-providers/index.ts'
 import { withoutNulls } from './absent-arguments.ts'
@@ -40,8 +40,8 @@ const asService = privilege('mcp.calls')
 /** Checks the arguments of a call, and runs the tool. */
 export async function runTool(scope: WorkspaceScope, tool: Tool, call: CallOfVersion): Promise<CallEnd> {
   const given = call.arguments ?? {}
-  if (exceedsDepth(given, LIMITS.mcpArgumentsDepthMax))
-    return toolError('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
+  if (exceedsDepth(given, MCP_LIMITS.argumentsDepthMax))
+    return toolError('validation_failed', `arguments are nested deeper than ${MCP_LIMITS.argumentsDepthMax}.`)
   const argumentsSha256 = digest(canonical(given))
   // A flow is a program: without the null of a condition it would find what it does not look for.
   const args = call.channel === 'flow' ? given : withoutNulls(tool.input_schema, given)
@@ -161,7 +161,7 @@ function waitingOf({ binding, limits }: Tool, { client }: ToolCall): WaitOptions
   const seconds = binding.wait_seconds === undefined ? 0 : (limits?.wait_seconds ?? binding.wait_seconds)
   const { signal, onProgress, takesTasks = false } = client ?? {}
   return {
-    seconds: takesTasks ? Math.min(seconds, LIMITS.mcpTaskWaitSeconds) : seconds,
+    seconds: takesTasks ? Math.min(seconds, MCP_LIMITS.taskWaitSeconds) : seconds,
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   }

@@ -3,11 +3,11 @@
 import { randomUUID } from 'node:crypto'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Config } from '../../../infra/config.ts'
 import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
 import type { Log } from '../../../infra/log.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { forgetConnection, type Peer } from '../remote/mcp/mcp-client.ts'
 import { isDevelopment } from './image-settings.ts'
 import { OciRuntime } from './oci-runtime.ts'
@@ -25,7 +25,7 @@ const imageServers = privilege('mcp.images')
 
 export const imageServersOf = (scope: WorkspaceScope): ImageServers => imageServers(scope)
 
-const { mcpImages: limits } = LIMITS
+const { images: limits } = MCP_LIMITS
 
 export class ImageServers {
   readonly #containers: ImageRuntime | undefined

@@ -1,12 +1,12 @@
 /** Runs `tool_search`, and answers calls of `tool_call` that name no tool. Both are recorded as calls are. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { portableInput } from '../../../core/portable-schema.ts'
 import { withoutNulls } from '../calls/absent-arguments.ts'
 import { type CallEnd, type CallResult, endOf, type ToolCall, toolError } from '../calls/call-end.ts'
 import { recordedCall, withinLimits } from '../calls/call-tool.ts'
 import { argumentErrors } from '../calls/check-values.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { PublishedVersion } from '../manifest.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
 import { CALL_INPUT, SEARCH_INPUT, TOOL_SEARCH } from './search-tool-list.ts'
@@ -57,7 +57,7 @@ interface Hit {
 /** The hits as JSON text. Without a hit, the names of all tools, of which the model may know one. */
 function search(
   version: PublishedVersion,
-  { query, limit = LIMITS.mcpSearchHits }: SearchInput,
+  { query, limit = MCP_LIMITS.searchHitsDefault }: SearchInput,
   visible: readonly VisibleTool[],
 ): CallEnd {
   const shown = new Map(visible.map((one) => [one.tool.name, one]))
@@ -82,7 +82,7 @@ const hitOf = ({ tool, missingScope }: VisibleTool): Hit => ({
 
 /** Leaves descriptions and schemas out that do not fit into the budget of a result; a search for fewer tools returns them. */
 function withinBudget(hits: readonly Hit[]): Hit[] {
-  let left: number = LIMITS.mcpResultBytesDefault
+  let left: number = MCP_LIMITS.resultBytesDefault
   return hits.map((hit) => {
     const bytes = Buffer.byteLength(JSON.stringify(hit))
     if (bytes <= left) {

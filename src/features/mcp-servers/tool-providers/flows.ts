@@ -2,10 +2,10 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { startExecution } from '../../flows/executions/executions.ts'
 import { hasFeature, requireFeature } from '../../tenants/workspace-settings.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { type Candidate, type JsonSchema, type ToolProvider, toolName } from '../tool.ts'
 import { awaitExecution, executionOutput, RUN_RESULT } from './execution-outcome.ts'
 import { resumeExecution } from './runs.ts'
@@ -30,7 +30,7 @@ export const flows: ToolProvider = {
         v.ir::jsonb #>> '{document,summary}' as summary, v.ir::jsonb #> '{input,schema}' as input
       from flows f join flow_versions v on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id
         and v.flow_id = f.id and v.version = f.latest_version
-      where f.latest_version > 0 and f.deleted_at is null order by f.name limit ${LIMITS.mcpCandidateThingsMax}`)
+      where f.latest_version > 0 and f.deleted_at is null order by f.name limit ${MCP_LIMITS.candidateThingsMax}`)
     return rows.map((row) => candidate(scope, row))
   },
   requireEnabled: (scope) => requireFeature(scope, 'mcp.flow_tools'),
@@ -52,14 +52,14 @@ function candidate(scope: WorkspaceScope, flow: FlowRow): Candidate {
   const name = toolName(`run_${flow.name}`)
   const isFlat = isObject(flow.input) && isObject(flow.input['properties'])
   const waiting =
-    `Waits up to ${LIMITS.mcpFlowWaitSeconds} s for the output. If \`status\` is \`running\` or \`waiting\` then, ` +
+    `Waits up to ${MCP_LIMITS.executionWaitSeconds} s for the output. If \`status\` is \`running\` or \`waiting\` then, ` +
     'ask run_status later with the returned `run`.'
   const summary = flow.summary ?? `Runs the flow ${flow.name}.`
   return {
     candidate: `flows:${flow.name}:run`,
     name,
     title: flow.title ?? `Run the flow ${flow.name}`,
-    description: `${summary.slice(0, LIMITS.mcpDescriptionCharsMax - waiting.length - 1)} ${waiting}`,
+    description: `${summary.slice(0, MCP_LIMITS.descriptionCharsMax - waiting.length - 1)} ${waiting}`,
     input_schema: isFlat ? { ...(flow.input as JsonSchema), type: 'object' } : ANY_INPUT,
     output_schema: RUN_RESULT,
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
@@ -69,7 +69,7 @@ function candidate(scope: WorkspaceScope, flow: FlowRow): Candidate {
       source: 'flows',
       operation: startExecution.name,
       fixed: { ws: scope.ref.workspaceId, flow: flow.id, version },
-      wait_seconds: LIMITS.mcpFlowWaitSeconds,
+      wait_seconds: MCP_LIMITS.executionWaitSeconds,
       ...(isFlat && { arguments: 'input' }),
     },
   }

@@ -1,6 +1,6 @@
 /** The arguments of an operation: its parameters and the members of its body as one flat list, each name once. */
 
-import { LIMITS } from '../../../../core/limits.ts'
+import { MCP_LIMITS } from '../../limits.ts'
 import type { JsonSchema } from '../../tool-name.ts'
 import { isHeaderName, isReservedHeader } from '../header-names.ts'
 import { type Add, type Body, bodyOf } from './body.ts'
@@ -80,7 +80,7 @@ class ArgumentNames {
   /** @param suffix tells apart parameters of one name: `id`, `id_query` */
   take(given: string, suffix: string): string {
     const clean = given.replaceAll(/[^A-Za-z0-9_.-]/g, '_').replace(/^__proto__$/, 'proto')
-    const name = clean.slice(0, LIMITS.mcpToolNameCharsMax - 12) || suffix
+    const name = clean.slice(0, MCP_LIMITS.toolNameCharsMax - 12) || suffix
     const candidates = [name, `${name}_${suffix}`]
     let free = candidates.find((one) => !this.#taken.has(one))
     for (let n = 2; free === undefined; n += 1) {

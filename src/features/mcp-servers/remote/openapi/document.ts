@@ -3,8 +3,8 @@
 import { parse } from 'yaml'
 import { unescaped } from '../../../../../flows-dsl/json.ts'
 import { isObject } from '../../../../core/json.ts'
-import { LIMITS } from '../../../../core/limits.ts'
 import { percentDecoded } from '../../../../infra/http-client/parameter-styles.ts'
+import { MCP_LIMITS } from '../../limits.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
@@ -51,7 +51,7 @@ function parsed(parser: (text: string) => unknown, text: string, format: string)
 function fromYaml(text: string): unknown {
   const options = { maxAliasCount: 100, uniqueKeys: false, logLevel: 'error', prettyErrors: false } as const
   const json = parsed((yaml) => JSON.stringify(parse(yaml, options)) ?? 'null', text, 'YAML') as string
-  if (json.length <= 2 * LIMITS.mcpDocumentBytesMax) return JSON.parse(json)
+  if (json.length <= 2 * MCP_LIMITS.sources.documentBytesMax) return JSON.parse(json)
   throw new DocumentFault('The aliases of the document expand to too much.')
 }
 

@@ -3,8 +3,9 @@
  * document, and with what its references expand to.
  */
 
-import { LIMITS } from '../../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../../core/limits.ts'
 import type { Annotations } from '../../../../core/tool-access.ts'
+import { MCP_LIMITS } from '../../limits.ts'
 import { digest, type JsonSchema, toolName } from '../../tool-name.ts'
 import { type Definition, type PinnedDefinitions, pinned, type Skipped } from '../definitions.ts'
 import { type Arguments, argumentsOf } from './arguments.ts'
@@ -65,7 +66,7 @@ function read(source: OpenApiSource): PinnedDefinitions {
     )
   }
   throw new DocumentFault(
-    `Its definitions of tools have more than ${LIMITS.mcpDefinitionsBytesMax} bytes together.`,
+    `Its definitions of tools have more than ${MCP_LIMITS.sources.definitionsBytesMax} bytes together.`,
   )
 }
 
@@ -95,8 +96,8 @@ function operationsOf(document: Fields): Operation[] {
     for (const method of METHODS) {
       if (!Object.hasOwn(item, method)) continue
       found.push({ path, method, item, operation: fieldsOf(item[method]) })
-      if (found.length > LIMITS.mcpDefinitionsMax)
-        throw new DocumentFault(`The document has more than ${LIMITS.mcpDefinitionsMax} operations.`)
+      if (found.length > MCP_LIMITS.sources.definitionsMax)
+        throw new DocumentFault(`The document has more than ${MCP_LIMITS.sources.definitionsMax} operations.`)
     }
   }
   return found
@@ -107,7 +108,7 @@ function definitionsOf(reading: Reading, operations: readonly Operation[]) {
   const names = new Names()
   const definitions: Definition[] = []
   const skipped: Skipped[] = []
-  let left: number = LIMITS.mcpDefinitionsBytesMax
+  let left: number = MCP_LIMITS.sources.definitionsBytesMax
   for (const one of operations) {
     const definition = definitionOf(reading, one, names)
     if ('reason' in definition) skipped.push(definition)
@@ -183,11 +184,11 @@ function definitionOf(reading: Reading, one: Operation, names: Names): Definitio
 
 function textsOf({ summary, description }: Fields, name: string, place: string) {
   const title = oneLine(textOf(summary) ?? '')
-    .slice(0, LIMITS.nameCharsMax)
+    .slice(0, CORE_LIMITS.nameCharsMax)
     .toWellFormed()
   const sends = `ends ${place.slice(0, 300)}.`
   const text = textOf(description)?.trim() || (title === '' ? `S${sends}` : `${title}: s${sends}`)
-  const most = LIMITS.mcpDescriptionCharsMax
+  const most = MCP_LIMITS.descriptionCharsMax
   return {
     title: title || name,
     description: text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text,
