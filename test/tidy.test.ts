@@ -49,6 +49,7 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'protocol/web-exchange.ts': 'converts between two standards of requests',
   'remote/changed-fields.ts': 'a comparison of definitions',
   'rules/lookups.ts': 'the statements of lookups',
+  'sandbox/fair-slots.ts': 'the yielding of slots, with a test of its own',
   'sandbox/reaper.ts': 'a program of its own in a shell',
   'temporal/idle-queues.ts': 'the check of an operator',
   'users/totp.ts': 'RFC 6238',
