@@ -98,6 +98,13 @@ test('product code: has no unfinished parts and no unchecked types', () => {
   expect(product.filter(({ text }) => banned.test(code(text))).map(({ name }) => name)).toEqual([])
 })
 
+test('workflows: intervals of retries stand in one table', () => {
+  const those = product.filter(
+    ({ name, text }) => name.startsWith('src/workflows/') && /\binitialInterval\b/.test(text),
+  )
+  expect(those.map(({ name }) => name)).toEqual(['src/workflows/retries.ts'])
+})
+
 test('texts: a sentence is put behind another text by `sentences`, which ends the first one', () => {
   const glued = /\$\{[\w.]*\b(message|detail)\} ([A-Z]|\$\{(hint|advice))/
   const those = product.filter(({ name, text }) => name.startsWith('src/') && glued.test(code(text)))

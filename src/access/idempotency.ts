@@ -34,8 +34,6 @@ export interface StoredReply {
 export interface Claim {
   /** The same ids at each attempt, so that a repeated insert finds the row of the attempt before. */
   readonly ids: IdSource
-  /** Above 1 if an attempt before may have had its effect. */
-  readonly attempt: number
   readonly completion: Completion
   /**
    * Stores the reply for repeated requests, unless the output of a success was kept with its effect. Of a reply that is too
@@ -112,8 +110,8 @@ export class Idempotency {
     let isKept = false
     return {
       ids: seededIds(Date.parse(made_at), (n) => digest(`/${n}`).subarray(0, 16)),
-      attempt,
       completion: {
+        attempt,
         parts,
         keep: (output) => {
           isKept = true

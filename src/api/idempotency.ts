@@ -83,7 +83,8 @@ export async function runWithClaim<T>(claim: Claim | undefined, run: () => Promi
   try {
     return await run()
   } catch (error) {
-    if (claim === undefined || claim.attempt === 1 || !violated(error)?.endsWith('_pkey')) throw error
+    if (claim === undefined || claim.completion.attempt === 1 || !violated(error)?.endsWith('_pkey'))
+      throw error
     const detail = 'An earlier attempt of this request was interrupted after it had made the change.'
     throw new Problem('conflict', { detail, cause: error })
   }

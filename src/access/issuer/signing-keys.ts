@@ -55,17 +55,21 @@ export class SigningKeys {
 
   /**
    * Creates a key, which signs once all nodes have read it.
+   * @param id of the key among those that are stored; a repetition with the same id creates no other
    * @param revoke deletes older keys, which ends their tokens; the new key then signs at once
    * @returns the new key's `kid`
    */
-  async rotate(revoke: boolean): Promise<string> {
-    const made = await makeKey()
-    const kid = made.kid ?? ''
-    const older = revoke ? [sql`delete from signing_keys where id <> ${kid}`] : []
-    await this.#system.batch(this.#insert(kid, made), ...older)
+  async rotate(id: string, revoke: boolean): Promise<string> {
+    const others = revoke ? [sql`delete from signing_keys where id <> ${id}`] : []
+    const [, [row] = []] = await this.#system.batch(
+      this.#insert(id, await makeKey()),
+      sql`select sealed from signing_keys where id = ${id}`,
+      ...others,
+    )
+    if (row === undefined) throw new TypeError('the key must be stored')
     this.#readMs = Number.NEGATIVE_INFINITY
     await this.#erasePrivateKeys()
-    return kid
+    return this.#open(row['sealed'] as Buffer).kid ?? ''
   }
 
   /** All public keys but revoked ones: those that sign, and those that were replaced. Tokens are not verified by these. */

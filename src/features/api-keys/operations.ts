@@ -124,7 +124,7 @@ export const updateApiKey = adminOperation({
     const { kind } = await findApiKey(scope, id)
     const scopes = more.scopes && textArray(checkedScopes(more.scopes, kind))
     const [expires, limits] = [more.expires_at !== undefined, more.rate_limit !== undefined]
-    const key = await scope.row<ApiKey>(sql`
+    const statement = sql`
       update api_keys set
         name = coalesce(${name ?? null}::text, name),
         scopes = coalesce(${scopes ?? null}::text[], scopes),
@@ -134,8 +134,12 @@ export const updateApiKey = adminOperation({
           when 'disabled' then coalesce(disabled_at, now()) when 'active' then null else disabled_at end
       where id = ${id} and ${STATUS} not in ('revoked', 'expired')
         and not (replaced_by is not null and ${more.expires_at === null}::boolean)
-      returning ${COLUMNS}`)
-    if (key === undefined) throw unchangeable(await findApiKey(scope, id))
+      returning ${COLUMNS}`
+    const key = await effectOnce(scope, async (inside) => {
+      const changed = await inside.row<ApiKey>(statement)
+      if (changed === undefined) throw unchangeable(await findApiKey(inside, id))
+      return changed
+    })
     invalidateKey(scope, id)
     return key
   },

@@ -198,17 +198,15 @@ export const updateAccount = adminOperation({
   }),
   output: Account,
   http: { method: 'PATCH', path: '/v1/accounts/{id}', body: '*' },
-  run: (scope, { id, name, groups, disabled }) =>
-    findRow<Account>(
-      scope,
-      'account',
-      sql`
+  run: (scope, { id, name, groups, disabled }) => {
+    const statement = sql`
       update accounts set name = coalesce(${name ?? null}, name), updated_at = now(),
         ${groups === undefined ? sql`` : sql`groups = ${textArray(groups)}::text[], ${controlled(scope)},`}
         disabled_at = case ${disabled ?? null}::boolean when true then coalesce(disabled_at, now())
           when false then null else disabled_at end
-      where id = ${id} returning ${COLUMNS}`,
-    ),
+      where id = ${id} returning ${COLUMNS}`
+    return effectOnce(scope, (inside) => findRow<Account>(inside, 'account', statement))
+  },
 })
 
 export const inviteAccount = adminOperation({
@@ -294,12 +292,15 @@ export const confirmAccount = adminOperation({
   run: async (scope, { id }) => {
     requireHigherRole(scope, await findAccount(scope, id))
     const { subject } = scope.actor
-    const account = await scope.row<Account>(sql`
-      update accounts set updated_at = now(), confirmed_by =
-        case when ${subject} = any(confirmed_by) then confirmed_by else confirmed_by || ${subject}::text end
-      where id = ${id} and accepted returning ${COLUMNS}`)
-    if (account !== undefined) return account
-    throw conflict('There is nothing to confirm: the account has no password yet.')
+    // Once: a repetition must not confirm the account after another reset.
+    return effectOnce(scope, async (inside) => {
+      const account = await inside.row<Account>(sql`
+        update accounts set updated_at = now(), confirmed_by =
+          case when ${subject} = any(confirmed_by) then confirmed_by else confirmed_by || ${subject}::text end
+        where id = ${id} and accepted returning ${COLUMNS}`)
+      if (account !== undefined) return account
+      throw conflict('There is nothing to confirm: the account has no password yet.')
+    })
   },
 })
 

@@ -211,5 +211,7 @@ export const rotateIssuerKeys = adminOperation({
   }),
   output: Type.Object({ kid: Type.String() }),
   http: { method: 'POST', path: '/v1/issuer/rotate-keys', body: '*' },
-  run: async (scope, { revoke = false }) => ({ kid: await issuerAdminOf(scope).rotateKeys(revoke) }),
+  run: async (scope, { revoke = false }) => ({
+    kid: await issuerAdminOf(scope).rotateKeys(scope.uuid(), revoke),
+  }),
 })

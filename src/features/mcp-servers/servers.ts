@@ -314,10 +314,8 @@ export const updateServer = previewOperation({
   ) => {
     rejectErrors([findHidden(name ?? '', '/name'), findHidden(description ?? '', '/description')])
     rejectUntrusted(scope, issuer ?? null)
-    const updated = await findRow<ShownServer>(
-      scope,
-      'MCP server',
-      sql`update mcp_servers set
+    const statement = sql`
+      update mcp_servers set
           name = coalesce(${name ?? null}::text, name),
           description = coalesce(${description ?? null}::text, description),
           list = coalesce(${list ?? null}::text, list),
@@ -332,8 +330,9 @@ export const updateServer = previewOperation({
               when active_version is not null then 'published' when curation -> 'tools' <> '{}' then 'curated' else 'created' end
             else state end,
           updated_at = now()
-        where id = ${server} or slug = ${server} returning ${SHOWN_COLUMNS}`,
-    ).catch(SERVER_EXISTS)
+        where id = ${server} or slug = ${server} returning ${SHOWN_COLUMNS}`
+    const update = (inside: WorkspaceScope) => findRow<ShownServer>(inside, 'MCP server', statement)
+    const updated = await effectOnce(scope, update).catch(SERVER_EXISTS)
     invalidateMcpServer(scope, updated.id)
     return updated
   },

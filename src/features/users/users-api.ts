@@ -248,15 +248,13 @@ export const updateUser = adminOperation({
   http: { method: 'PATCH', path: '/v1/users/{id}', body: '*' },
   run: async (scope, { id, name, claims, disabled }) => {
     if (claims !== undefined) checkClaims(claims)
-    const user = await findRow<User>(
-      scope,
-      'user',
-      sql`update users set name = coalesce(${name ?? null}, name), updated_at = now(),
+    const statement = sql`
+      update users set name = coalesce(${name ?? null}, name), updated_at = now(),
         claims = coalesce(${claims === undefined ? null : JSON.stringify(claims)}::json, claims),
         disabled_at = case ${disabled ?? null}::boolean when true then coalesce(disabled_at, now())
           when false then null else disabled_at end
-      where id = ${id} returning ${COLUMNS}`,
-    )
+      where id = ${id} returning ${COLUMNS}`
+    const user = await effectOnce(scope, (inside) => findRow<User>(inside, 'user', statement))
     if (disabled !== undefined) issuerAdminOf(scope).forgetSubject(id)
     return user
   },
@@ -270,11 +268,8 @@ export const signOutUser = adminOperation({
   output: User,
   http: { method: 'POST', path: '/v1/users/{id}/sign-out', body: '*' },
   run: async (scope, { id }) => {
-    const user = await findRow<User>(
-      scope,
-      'user',
-      sql`update users set signed_out_at = clock_timestamp() where id = ${id} returning ${COLUMNS}`,
-    )
+    const statement = sql`update users set signed_out_at = clock_timestamp() where id = ${id} returning ${COLUMNS}`
+    const user = await effectOnce(scope, (inside) => findRow<User>(inside, 'user', statement))
     issuerAdminOf(scope).forgetSubject(id)
     return user
   },
@@ -288,13 +283,17 @@ export const resetUserFactors = adminOperation({
   output: User,
   http: { method: 'POST', path: '/v1/users/{id}/reset-factors', body: '*' },
   run: async (scope, { id }) => {
-    await scope.batch(
-      sql`delete from user_totp where user_id = ${id}`,
-      sql`delete from user_passkeys where user_id = ${id}`,
-      sql`update users set signed_out_at = clock_timestamp() where id = ${id}`,
-    )
+    // Once: a repetition must not remove what the user has set up since.
+    const user = await effectOnce(scope, async (inside) => {
+      await inside.batch(
+        sql`delete from user_totp where user_id = ${id}`,
+        sql`delete from user_passkeys where user_id = ${id}`,
+        sql`update users set signed_out_at = clock_timestamp() where id = ${id}`,
+      )
+      return findUser(inside, id)
+    })
     issuerAdminOf(scope).forgetSubject(id)
-    return findUser(scope, id)
+    return user
   },
 })
 

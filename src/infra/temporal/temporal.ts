@@ -22,6 +22,7 @@ import { retryTransient } from '../retry.ts'
 import { TtlCache } from '../ttl-cache.ts'
 import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
 import { findIdleQueues, type IdleQueue } from './idle-queues.ts'
+import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
 
@@ -160,12 +161,24 @@ export class TenantWorkflows {
   }
 
   /**
-   * Sends a signal. Does nothing if the workflow has ended or does not exist.
+   * Sends a signal.
+   * @returns false if the workflow has ended or does not exist
    * @throws Problem `state_conflict` if the workflow has received as many signals as the server allows
    */
-  async signal(id: string, signal: { name: string; value: unknown }): Promise<void> {
+  async signal(id: string, signal: { name: string; value: unknown }): Promise<boolean> {
     const args = withPurpose(`signal:${signal.name}`, signal.value)
-    await this.#unlessGone(id, (handle) => handle.signal(signal.name, ...args))
+    const sent = await this.#unlessGone(id, (handle) => handle.signal(signal.name, ...args).then(() => true))
+    return sent === true
+  }
+
+  /**
+   * True if the workflow, which may have ended, has received a signal of this name whose value meets the condition. False if
+   * Temporal keeps its history no more.
+   */
+  async hasReceived(id: string, name: string, isIt: (value: unknown) => boolean): Promise<boolean> {
+    const find = ({ workflowId }: WorkflowHandle) =>
+      hasReceivedSignal(this.#client, { workflowId, name }, isIt)
+    return (await this.#unlessGone(id, find)) === true
   }
 
   /**
@@ -183,6 +196,14 @@ export class TenantWorkflows {
         handle.executeUpdate(update.name, { args, updateId: update.id }).catch(undefinedIfEnded)
       return retryTransient(CALL_DEADLINE_MS, send, isDiscardedUpdate, DISCARDED_PAUSE_MS)
     })
+  }
+
+  /**
+   * The workflow's answer to an update that was sent before; the workflow may have ended since.
+   * @returns undefined if its current run has accepted no update with this id
+   */
+  updateAnswer(id: string, updateId: string): Promise<unknown> {
+    return this.#unlessGone(id, (handle) => handle.getUpdateHandle(updateId).result().catch(undefinedIfEnded))
   }
 
   /** Requests cancellation: the workflow compensates and ends. Does nothing if it has ended. */

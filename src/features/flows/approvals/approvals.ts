@@ -94,9 +94,11 @@ export async function decide(
     'approval',
     sql`select ${APPROVAL_COLUMNS}, a.pointer, a.iteration from ${APPROVAL_JOIN} where a.id = ${id}`,
   )
-  if (approval.status !== 'open')
+  const requireStep = async () => {
+    if (approval.status === 'open') return `${pointer}#${iteration}`
     throw new Problem('state_conflict', { detail: `The approval is ${approval.status}.` })
-  await decideStep(scope, approval.execution_id, `${pointer}#${iteration}`, decider, verdict)
+  }
+  await decideStep(scope, approval.execution_id, requireStep, decider, verdict)
   return whenRecorded(scope, approval, decider.by)
 }
 
