@@ -50,6 +50,7 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'protocol/web-exchange.ts': 'converts between two standards of requests',
   'remote/changed-fields.ts': 'a comparison of definitions',
   'rules/lookups.ts': 'the statements of lookups',
+  'sandbox/fair-slots.ts': 'the yielding of slots, with a test of its own',
   'sandbox/reaper.ts': 'a program of its own in a shell',
   'temporal/idle-queues.ts': 'the check of an operator',
   'users/totp.ts': 'RFC 6238',
@@ -96,6 +97,13 @@ test('deterministic code: uses no time, random numbers or locale of the process'
 test('product code: has no unfinished parts and no unchecked types', () => {
   const banned = /\b(TODO|FIXME|XXX|HACK)\b|\bas any\b|: any\b|@ts-ignore|eslint-disable/
   expect(product.filter(({ text }) => banned.test(code(text))).map(({ name }) => name)).toEqual([])
+})
+
+test('workflows: intervals of retries stand in one table', () => {
+  const those = product.filter(
+    ({ name, text }) => name.startsWith('src/workflows/') && /\binitialInterval\b/.test(text),
+  )
+  expect(those.map(({ name }) => name)).toEqual(['src/workflows/retries.ts'])
 })
 
 test('texts: a sentence is put behind another text by `sentences`, which ends the first one', () => {

@@ -2,21 +2,15 @@
 
 import { randomIds } from '../core/ids.ts'
 import type { AnyOperation } from '../core/operation.ts'
-import { type Actor, inDomain, type Principal, type Role, requireScope, roleFor } from '../core/policy.ts'
+import type { Actor, Principal, Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
 import type { Claim } from './idempotency.ts'
 import { attachServices, type PlatformServices } from './internals.ts'
+import type { Permission } from './permission.ts'
 import type { BucketState } from './rate-limit/memory-buckets.ts'
 import { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
 import { isSuspended, refuseUnlessActive } from './tenant-states.ts'
-
-/** Describes the credentials that an operation takes. */
-function credentialsFor({ domain, roles }: AnyOperation): string {
-  if (domain === 'data_access')
-    return 'an API key (`apikey: svc_…`) or a token that names a tenant and a workspace'
-  return `a token with the role ${roles.join(' or ')} (\`Authorization: Bearer …\`)`
-}
 
 export class Access {
   readonly #services: PlatformServices
@@ -29,16 +23,15 @@ export class Access {
   /**
    * @param workspaceId from the path, for operations of an admin inside a workspace
    * @param rateLimits rate limits of the request, for operations about the caller
-   * @throws Problem 403 if domain, role or scope does not fit; 404 if the workspace is not the caller's; 403 `tenant_suspended` or
-   *   `workspace_suspended`, and 409 `state_conflict` in any other state, unless an admin only reads a suspended workspace
+   * @throws Problem 404 if the workspace is not the caller's; 403 `tenant_suspended` or `workspace_suspended`, and 409
+   *   `state_conflict` in any other state, unless an admin only reads a suspended workspace
    */
   async open(
-    operation: AnyOperation,
-    principal: Principal,
+    permission: Permission,
     workspaceId?: string,
     rateLimits: readonly BucketState[] = [],
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
-    const role = this.permit(operation, principal)
+    const { operation, principal, role } = permission
     if (role === undefined) return new CallerScope(principal, rateLimits)
     const { subject, clientId, groups, user, scopes, kind, roles } = principal
     const actor: Actor = {
@@ -62,25 +55,6 @@ export class Access {
     if (scope instanceof WorkspaceScope)
       return new WorkspaceScope(scope.actor, scope.ref, this.#services, ids, completion)
     return AdminScope.open(scope.actor, principal, this.#services, ids, completion)
-  }
-
-  /**
-   * The role in which the principal may run the operation, within its scopes; undefined if any credential will do, even
-   * one without a role. Checked before the input is read, and again with the input, since some inputs need another scope.
-   * @throws Problem 403
-   */
-  permit(operation: AnyOperation, principal: Principal, input?: unknown): Role | undefined {
-    if (operation.domain === 'any') return undefined
-    const role = roleFor(principal, operation.roles)
-    if (role !== undefined) {
-      requireScopes(operation, principal.scopes, input)
-      return role
-    }
-    if (inDomain(principal, operation.domain)) throw roleMissing(operation)
-    throw new Problem('privilege_domain_mismatch', {
-      detail: `This route is of the domain ${operation.domain}: send ${credentialsFor(operation)}. You sent ${principal.seen}.`,
-      members: { domain: operation.domain },
-    })
   }
 
   async #workspace(
@@ -109,30 +83,4 @@ export class Access {
   async streamsMax(tenantId: TenantId | undefined): Promise<number | undefined> {
     return tenantId === undefined ? undefined : this.#services.tenantStates.streamsMax(tenantId)
   }
-}
-
-/** @throws Problem `insufficient_scope` */
-function requireScopes(
-  { requiredScope, conditionalScope }: AnyOperation,
-  scopes: ReadonlySet<string> | undefined,
-  input: unknown,
-): void {
-  requireScope(scopes, requiredScope)
-  if (input !== undefined && conditionalScope?.when(input)) requireScope(scopes, conditionalScope.scope)
-}
-
-const roleMissing = ({ name, roles }: AnyOperation) =>
-  new Problem('forbidden', { detail: `${name} needs the role ${roles.join(' or ')}.` })
-
-/**
- * The checks of {@link Access.permit} for code of a function, which acts in a scope without a credential.
- * @throws Problem `forbidden`, `insufficient_scope`
- */
-export function requireRights(
-  operation: AnyOperation,
-  { actor: { role, scopes } }: WorkspaceScope,
-  input: unknown,
-): void {
-  if (!operation.roles.includes(role)) throw roleMissing(operation)
-  requireScopes(operation, scopes, input)
 }

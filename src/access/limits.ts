@@ -10,13 +10,6 @@ export const ACCESS_LIMITS = {
   rateStoreAdminTimeoutMs: 1_000,
   /** Milliseconds after a timeout of that store. Then one request asks it again. */
   rateStoreRetryMs: 1_000,
-  /** Tokens that a process takes in advance. */
-  rateAdvance: {
-    /** Parts of a bucket's burst: one of them may be taken in advance. Further tokens are taken one by one. */
-    burstParts: 64,
-    /** Milliseconds for which such tokens are valid. Then they are lost. */
-    validMs: 25,
-  },
   /** Milliseconds of the lease of an open stream. Then it no longer counts, unless it was renewed. */
   streamLeaseMs: 15_000,
   /** Milliseconds between two renewals of a lease. Then it is renewed. */

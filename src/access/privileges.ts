@@ -1,6 +1,6 @@
 /**
- * The consumers that may raise rights. `PRIVILEGES` lists every opener of a scope that has other rights than its caller, or of a service behind
- * scopes, each for one named consumer in one module. `privilege` hands it out: `docs/reference/policy.txt` prints the table.
+ * Raises rights for named consumers. `PRIVILEGES` lists each opener of a scope with other rights than its caller's, and each service
+ * behind scopes, with the one module that may have it. `docs/reference/policy.txt` prints the table.
  */
 
 import type { IdSource } from '../core/ids.ts'
@@ -344,7 +344,7 @@ export const PRIVILEGES = {
 export type Consumer = keyof typeof PRIVILEGES
 type RowOf<C extends Consumer> = (typeof PRIVILEGES)[C]
 
-/** What a consumer gets: an opener for its roles, or its service of a scope. */
+/** The opener of a consumer, for its roles, or its service of a scope. */
 export type Granted<C extends Consumer> =
   RowOf<C> extends {
     readonly opener: infer O extends keyof Openers<Role>

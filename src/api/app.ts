@@ -129,6 +129,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
 /** Declared beside their types, in request-pipeline.ts, audit.ts and idempotency.ts. */
 const REQUEST_PROPERTIES = [
   'principal',
+  'permission',
   'gateway',
   'pageToken',
   'rateLimits',

@@ -2,6 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { PAYLOAD_SESSION_PATH, type PayloadSession } from '../access/authentication/payload-session.ts'
+import { Permission } from '../access/permission.ts'
 import type { AuthServices } from '../app/auth-services.ts'
 import type { Platform } from '../app/platform.ts'
 import { Problem } from '../core/problem.ts'
@@ -30,7 +31,7 @@ export async function mountPayloadPage(
     pages.post(PATH, audited, async (request, reply) => {
       rejectCrossSite(request, origin)
       const token = (formOf(request)['token'] ?? '').trim()
-      const refused = await authenticate(request, reply, token, { platform, authServices })
+      const refused = await authenticate(request, reply, token, authServices)
       if (refused !== undefined) return show(reply, payloadsPage(refused))
       const { cookie, until } = authServices.payloadSession.issue(token)
       reply.header('set-cookie', cookie)
@@ -44,11 +45,11 @@ async function authenticate(
   request: FastifyRequest,
   reply: FastifyReply,
   token: string,
-  { platform, authServices }: { platform: Platform; authServices: AuthServices },
+  { auth }: AuthServices,
 ): Promise<Problem | undefined> {
   try {
-    request.principal = await authServices.auth.authenticate({ kind: 'token', text: token })
-    platform.access.permit(decodePayloads, request.principal)
+    request.principal = await auth.authenticate({ kind: 'token', text: token })
+    Permission.require(decodePayloads, request.principal)
     return undefined
   } catch (error) {
     if (!(error instanceof Problem) || error.status >= 500) throw error

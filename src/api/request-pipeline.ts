@@ -2,7 +2,6 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
-import type { Access } from '../access/access.ts'
 import {
   type Authenticator,
   type AuthFailureLimiter,
@@ -12,6 +11,7 @@ import { credentialsOf, type GatewayIdentity } from '../access/authentication/cr
 import { requireOrigin } from '../access/browser-origins.ts'
 import { nestedScope } from '../access/derived-scopes.ts'
 import type { Claim } from '../access/idempotency.ts'
+import { Permission } from '../access/permission.ts'
 import type { BucketState } from '../access/rate-limit/memory-buckets.ts'
 import { CallerScope, WorkspaceScope } from '../access/scope.ts'
 import type { Platform } from '../app/platform.ts'
@@ -19,7 +19,7 @@ import type { ByteReply, Feed } from '../core/bytes.ts'
 import { readChainDepth } from '../core/execution.ts'
 import { Serialized } from '../core/json.ts'
 import type { AnyOperation } from '../core/operation.ts'
-import type { Principal, Role } from '../core/policy.ts'
+import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import { onClose } from '../infra/response-close.ts'
@@ -40,6 +40,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set before the body is read. */
     principal: Principal | undefined
+    /** Set before the body is read, and again whenever the credential is checked again. */
+    permission: Permission | undefined
     /** The identity in the headers of a gateway that sent its secret; any other credential takes precedence. */
     gateway: GatewayIdentity | undefined
     /** The token of the session in which the Temporal UI reads payloads. */
@@ -92,21 +94,21 @@ export function createHandler(
       storeReply: (request, reply, body) => completeClaim(operation, request, reply, body),
     }),
     execute: async (request, reply) => {
-      const { principal } = request
-      if (principal === undefined) throw new TypeError('the request was not authenticated')
+      const { permission: permitted } = request
+      if (permitted === undefined) throw new TypeError('the request was not authorized')
+      const { principal } = permitted
       // Without a limiter of failures: those of other clients at the same address do not end streams of this one.
-      const recheck = async () =>
-        void permitRequest(platform.access, operation, await authenticate(request), request)
+      const recheck = async () => permitRequest(operation, await authenticate(request), request)
       const input = bind(operation, request, reply, recheck)
       const { ws } = request.params as { ws?: string }
       const opened = nestedScope(
-        await platform.access.open(operation, principal, ws, request.rateLimits),
+        await platform.access.open(permitted, ws, request.rateLimits),
         readChainDepth(request.headers),
       )
       if (opened instanceof WorkspaceScope) request.workspace = opened.ref
       const parsed = parseBound(operation, input)
-      const permit = () => platform.access.permit(operation, request.principal ?? principal, parsed)
-      permit()
+      const confirm = () => (request.permission ?? permitted).confirm(parsed)
+      confirm()
       let scope = opened
       const keyed = acceptsIdempotencyKey
         ? idempotencyRequest(operation, principal, request, input)
@@ -120,7 +122,7 @@ export function createHandler(
         claim = request.idempotencyClaim = claimed
         scope = platform.access.openSeeded(opened, principal, claimed)
       }
-      if (operation.http.reply === 'feed') await acquireStream(platform, operation, request, reply)
+      if (operation.http.reply === 'feed') await acquireStream(platform, permitted, request, reply)
       const auditContext = await startAuditRecord(operation, opened, parsed, platform.audit)
       request.auditContext = auditContext
       const output = await runWithClaim(claim, () => operation.run(scope, parsed))
@@ -131,7 +133,7 @@ export function createHandler(
         if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
         return sendEventStream(output as Feed, reply, async () => {
           await recheck()
-          permit()
+          confirm()
         })
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, recheck)
@@ -143,22 +145,21 @@ export function createHandler(
 
 /** Forbidden requests are charged as well. @throws Problem `rate_limited`, else that of a missing right */
 async function authorizeAndCharge(
-  { access, limiter }: Platform,
+  { limiter }: Platform,
   operation: AnyOperation,
   principal: Principal,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  let role: Role | undefined
   let forbidden: unknown
   try {
-    role = permitRequest(access, operation, principal, request)
+    permitRequest(operation, principal, request)
   } catch (error) {
     forbidden = error
   }
   const { states, headers, refused } = await limiter.limitPrincipal(
     principal,
-    role,
+    request.permission?.role,
     request.ip,
     operation.rateClass,
   )
@@ -169,15 +170,10 @@ async function authorizeAndCharge(
 }
 
 /** @throws Problem 403 if the caller, or the page that it runs in, may not run the operation */
-function permitRequest(
-  access: Access,
-  operation: AnyOperation,
-  principal: Principal,
-  request: FastifyRequest,
-): Role | undefined {
+function permitRequest(operation: AnyOperation, principal: Principal, request: FastifyRequest): void {
   const { headers, protocol, host } = request
   if (headers.origin !== undefined) requireOrigin(principal, headers.origin, `${protocol}://${host}`)
-  return access.permit(operation, principal)
+  request.permission = Permission.require(operation, principal)
 }
 
 /** Records the use of a rejected key in the audit log of its tenant. */
@@ -189,12 +185,10 @@ function auditRejection(request: FastifyRequest, error: unknown): never {
 /** Acquires a stream slot, which is released when the connection closes. */
 async function acquireStream(
   { access, limiter }: Platform,
-  operation: AnyOperation,
-  { principal, ip }: FastifyRequest,
+  { operation, principal, role }: Permission,
+  { ip }: FastifyRequest,
   { raw }: FastifyReply,
 ): Promise<void> {
-  if (principal === undefined) throw new TypeError('the request was not authenticated')
-  const role = access.permit(operation, principal)
   if (role === undefined) throw new TypeError(`${operation.name}: a feed needs a role`)
   const max = await access.streamsMax(principal.tenantId)
   const release = await limiter.acquireStream(principal, role, ip, max)

@@ -10,6 +10,7 @@ import { Idempotency } from '../access/idempotency.ts'
 import type { PlatformServices } from '../access/internals.ts'
 import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
+import { eagerStarts } from '../activities/sdk-patches/eager-starts.ts'
 import { Meters } from '../features/analytics/meters.ts'
 import { TaskRunner } from '../features/background/task-runner.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
@@ -163,7 +164,7 @@ function openServices(
   const parts = {
     database,
     statements: database,
-    temporal: new Temporal(config, codec),
+    temporal: new Temporal(config, codec, eagerStarts(config, log)),
     codec,
     objects,
     objectClients: new ObjectClients(config, secrets),

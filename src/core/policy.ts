@@ -1,6 +1,6 @@
 /**
  * Roles, the two privilege domains, OAuth scopes, and the role in which a principal runs an operation. Operations declare
- * them (operation.ts). `permit` in access/access.ts calls these functions for each request, and throws the 403 for a role, domain
+ * them (operation.ts). access/permission.ts calls these functions for each request, and throws the 403 for a role, domain
  * or scope that does not fit. docs/internals/requests.md lists all codes with status 403.
  */
 

@@ -125,16 +125,68 @@ function isBasicCredential(token: string): boolean {
   return isBase64 && /[a-z]/.test(token) && /[A-Z]/.test(token) && /[\d=]|[a-z][A-Z].*[a-z][A-Z]/.test(token)
 }
 
-/**
- * Copies a JSON value with secrets redacted, by member name and by form, in names as well. The caller bounds the depth.
- */
-export function redact(value: unknown): unknown {
-  if (typeof value === 'string') return redactText(value)
+/** The parts of a JSON value that are redacted. */
+interface Redaction {
+  /** Redacts a text: a string, or the name of a member. */
+  readonly text: (text: string) => string
+  /** True if the whole member is a secret. By default none is. */
+  readonly isSecret?: (name: string, member: unknown) => boolean
+  /** Also redacts the digits of numbers; such a number becomes a text. */
+  readonly numbers?: boolean
+}
+
+/** Copies a JSON value with its texts redacted, at any depth. The caller bounds the depth. */
+export function redactValue(value: unknown, redaction: Redaction): unknown {
+  const { text, isSecret, numbers = false } = redaction
+  if (typeof value === 'string') return text(value)
+  if (typeof value === 'number' && numbers) {
+    const digits = text(String(value))
+    return digits === String(value) ? value : digits
+  }
   if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map(redact)
-  const members = Object.entries(value).map(([name, member]) => [
-    redactText(name),
-    isSecretName(name) && member !== null ? REDACTED : redact(member),
-  ])
+  if (Array.isArray(value)) return value.map((one) => redactValue(one, redaction))
+  const members = Object.entries(value).map(([name, member]) =>
+    isSecret?.(name, member) ? [text(name), REDACTED] : [text(name), redactValue(member, redaction)],
+  )
   return Object.fromEntries(members)
 }
+
+/** Copies a JSON value with secrets redacted, by member name and by form, in names as well. */
+export const redact = (value: unknown): unknown =>
+  redactValue(value, {
+    text: redactText,
+    isSecret: (name, member) => isSecretName(name) && member !== null,
+  })
+
+/**
+ * Replaces the secrets in a result for readers who need the rest of it. Only their form counts, not the name of their member: a
+ * document's own `password` is what its tenant put there.
+ * @param json the value as JSON, if the caller has it
+ * @returns the value itself if it has no secret, and how many secrets were masked
+ */
+export function maskSecrets(
+  value: unknown,
+  json: string = JSON.stringify(value) ?? '',
+): { readonly value: unknown; readonly masked: number } {
+  // Nearly all results have none, and searching a text is faster than walking a value.
+  if (!holdsSecret(json)) return { value, masked: 0 }
+  let masked = 0
+  const maskText = (text: string): string => {
+    const { text: shown, secrets } = redactContent(text)
+    masked += secrets
+    return shown
+  }
+  const isSecret = (name: string, member: unknown) => {
+    const isKey = isAwsSecretKey(name, member)
+    if (isKey) masked += 1
+    return isKey
+  }
+  const copy = redactValue(JSON.parse(json), { text: maskText, isSecret })
+  return masked === 0 ? { value, masked } : { value: copy, masked }
+}
+
+/** This form is a secret only with its label, which in JSON is the name of the member. */
+const isAwsSecretKey = (name: string, member: unknown): boolean =>
+  typeof member === 'string' &&
+  /secret[_ -]?(?:access[_ -]?)?key$/i.test(name) &&
+  /^[A-Za-z0-9/+]{40}$/.test(member)

@@ -113,7 +113,7 @@ const ConfigSchema = Type.Object({
   TENON_SDK_PATCHES: Type.Union([Type.Literal('on'), Type.Literal('off')], {
     default: 'on',
     description:
-      'off: workers use the Temporal SDK without our patches, which is slower and does not share the workflow thread fairly between tenants.',
+      'off: the Temporal SDK is used without our patches: workers are slower and do not share the workflow thread fairly between tenants, and TENON_EAGER_START_SOCKET has no effect on the API.',
   }),
   TENON_MAX_CACHED_WORKFLOWS: Type.Optional(
     Type.Integer({

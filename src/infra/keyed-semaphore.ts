@@ -1,74 +1,136 @@
-/** A semaphore for each key, with a FIFO wait queue and a timeout: no tenant occupies all of a shared resource. */
+/**
+ * A semaphore that keys share, such as tenants: no key occupies all of a resource. A released slot goes to the waiting key that
+ * holds the fewest, and of one key to the caller that has waited longest.
+ */
 
 import { Problem } from '../core/problem.ts'
 
-interface Queue {
+interface WaitOptions {
+  /** Ends the wait with its reason. */
+  readonly signal?: AbortSignal
+  /** As many callers of the key may wait; the next one is refused at once. Default: no limit. */
+  readonly waitingMax?: number
+}
+
+interface Key {
   held: number
+  /** Each takes a slot over. */
   readonly waiting: (() => void)[]
 }
 
 export class KeyedSemaphore {
-  readonly #max: number
+  readonly #ofKeyMax: number
   readonly #waitMs: number
-  readonly #queues = new Map<string, Queue>()
+  readonly #totalMax: number
+  /** Keys that hold a slot or wait for one. Of keys that hold equally many, the first is served first. */
+  readonly #keys = new Map<string, Key>()
+  #total = 0
 
-  /** @param max slots of each key */
-  constructor(max: number, waitMs: number) {
-    this.#max = max
+  /**
+   * @param ofKeyMax slots that one key may hold
+   * @param waitMs how long a caller waits at most; `Infinity`: without limit
+   * @param totalMax slots of all keys together
+   */
+  constructor(ofKeyMax: number, waitMs: number, totalMax = Number.POSITIVE_INFINITY) {
+    this.#ofKeyMax = ofKeyMax
     this.#waitMs = waitMs
+    this.#totalMax = totalMax
   }
 
   /**
    * Waits for a slot of the key.
    * @returns releases the slot; idempotent
-   * @throws Problem `overloaded`, with this detail, if no slot was released in time
+   * @throws Problem `overloaded`, with this detail, if no slot was released in time, or too many wait; the reason of the signal
    */
-  async acquire(key: string, detail: string): Promise<() => void> {
+  async acquire(
+    key: string,
+    detail: string,
+    { signal, waitingMax = Number.POSITIVE_INFINITY }: WaitOptions = {},
+  ): Promise<() => void> {
+    signal?.throwIfAborted()
     const release = this.tryAcquire(key)
     if (release !== undefined) return release
-    const queue = this.#queueOf(key)
-    await this.#wait(queue, detail)
-    return this.#releaser(key, queue)
+    if ((this.#keys.get(key)?.waiting.length ?? 0) >= waitingMax) throw new Problem('overloaded', { detail })
+    return this.#wait(key, detail, signal)
   }
 
   /** @returns releases the slot; undefined if none is free now */
   tryAcquire(key: string): (() => void) | undefined {
-    const queue = this.#queueOf(key)
-    if (queue.held >= this.#max) return undefined
-    queue.held += 1
-    return this.#releaser(key, queue)
+    if (this.#total >= this.#totalMax || (this.#keys.get(key)?.held ?? 0) >= this.#ofKeyMax) return undefined
+    return this.take(key)
   }
 
-  #queueOf(key: string): Queue {
-    const queue = this.#queues.get(key) ?? { held: 0, waiting: [] }
-    this.#queues.set(key, queue)
-    return queue
-  }
-
-  #releaser(key: string, queue: Queue): () => void {
+  /** Takes a slot whether or not one is free. @returns releases the slot; idempotent */
+  protected take(key: string): () => void {
+    this.#total += 1
+    this.#stateOf(key).held += 1
     let isReleased = false
     return () => {
       if (isReleased) return
       isReleased = true
-      // The next in the queue takes the slot over, so that no later caller overtakes it.
-      const next = queue.waiting.shift()
-      if (next === undefined) queue.held -= 1
-      else next()
-      if (queue.held === 0) this.#queues.delete(key)
+      this.#total -= 1
+      this.#stateOf(key).held -= 1
+      this.#serveNext(key)
+      this.#forgetIdle(key)
     }
   }
 
-  #wait({ waiting }: Queue, detail: string): Promise<void> {
+  #stateOf(key: string): Key {
+    const known = this.#keys.get(key)
+    if (known !== undefined) return known
+    const fresh = { held: 0, waiting: [] }
+    this.#keys.set(key, fresh)
+    return fresh
+  }
+
+  #forgetIdle(key: string): void {
+    const state = this.#keys.get(key)
+    if (state?.held === 0 && state.waiting.length === 0) this.#keys.delete(key)
+  }
+
+  /** Before a later caller can overtake the one that waits. */
+  #serveNext(released: string): void {
+    if (this.#total >= this.#totalMax) return
+    const key = this.#totalMax === Number.POSITIVE_INFINITY ? released : this.#nextKey()
+    const state = key === undefined ? undefined : this.#keys.get(key)
+    if (key === undefined || state === undefined || state.held >= this.#ofKeyMax) return
+    const [proceed] = state.waiting
+    if (proceed === undefined) return
+    this.#keys.delete(key)
+    this.#keys.set(key, state)
+    proceed()
+  }
+
+  /** The waiting key that holds the fewest, and may hold another one. */
+  #nextKey(): string | undefined {
+    let next: { readonly key: string; readonly held: number } | undefined
+    for (const [key, { held, waiting }] of this.#keys)
+      if (waiting.length > 0 && held < (next?.held ?? this.#ofKeyMax)) next = { key, held }
+    return next?.key
+  }
+
+  #wait(key: string, detail: string, signal: AbortSignal | undefined): Promise<() => void> {
+    const { waiting } = this.#stateOf(key)
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        waiting.splice(waiting.indexOf(proceed), 1)
-        reject(new Problem('overloaded', { detail }))
-      }, this.#waitMs)
-      const proceed = () => {
+      const leave = () => {
         clearTimeout(timer)
-        resolve()
+        signal?.removeEventListener('abort', abort)
+        waiting.splice(waiting.indexOf(proceed), 1)
       }
+      const proceed = () => {
+        leave()
+        resolve(this.take(key))
+      }
+      const end = (reason: unknown) => {
+        leave()
+        this.#forgetIdle(key)
+        reject(reason)
+      }
+      const abort = () => end(signal?.reason)
+      const late = () => end(new Problem('overloaded', { detail }))
+      const timer = Number.isFinite(this.#waitMs) ? setTimeout(late, this.#waitMs) : undefined
       waiting.push(proceed)
+      signal?.addEventListener('abort', abort)
     })
   }
 }

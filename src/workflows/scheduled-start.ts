@@ -27,6 +27,7 @@ import type {
 import { QUEUES, startArgument, workflowTypeOf } from '../core/work.ts'
 import type { flowExecution } from './flow/flow-execution.ts'
 import { childOptions } from './flow/subflow.ts'
+import { RETRIES } from './retries.ts'
 
 type Child = ChildWorkflowHandle<typeof flowExecution>
 
@@ -67,7 +68,7 @@ async function startDue(input: ScheduledStartInput): Promise<ScheduledStart> {
     startToCloseTimeout: '20s',
     scheduleToCloseTimeout: input.patience_ms,
     summary: `start a ${input.target.kind}`,
-    retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
+    retry: RETRIES.dueStart,
   })
   return unlessSuspended(() => startScheduled({ ...input, ...dueTime() }))
 }
@@ -115,7 +116,7 @@ const cancel = (child: Child): Promise<void> => getExternalWorkflowHandle(child.
 const { registerTriggers } = proxyActivities<Activities>({
   taskQueue: QUEUES.provisioning,
   startToCloseTimeout: '2m',
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  retry: RETRIES.record,
 })
 
 export async function registration(input: RegistrationInput): Promise<void> {

@@ -45,3 +45,17 @@ test('lists of executions: queried from the database, never from Temporal visibi
   // Operators compare the two.
   expect(await filesThat(asking)).toEqual(['cli/stack/invariants.ts'])
 })
+
+test('permissions: required and confirmed by entry points only, and scopes compared in one file', async () => {
+  expect(await filesThat(/\bPermission\.require\(/)).toEqual([
+    'api/payload-viewer.ts',
+    'api/request-pipeline.ts',
+    'mcp/platform/platform-server.ts',
+  ])
+  expect(await filesThat(/\brequireScope\(/)).toEqual(['access/permission.ts', 'core/policy.ts'])
+  // Code of a function acts in a scope, without a credential.
+  expect(await filesThat(/\bpermitActor\(/)).toEqual([
+    'access/permission.ts',
+    'activities/function/invocation-host.ts',
+  ])
+})

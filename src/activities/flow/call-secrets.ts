@@ -6,6 +6,7 @@ import { Suspended } from '../../access/tenant-states.ts'
 import { escapePointer } from '../../core/json.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
+import { redactValue } from '../../core/redact.ts'
 import { handlesIn, holdsHandle, MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
 import type { FunctionRunInput, Json, SecretNames } from '../../core/work.ts'
 import { FLOW_LIMITS } from '../../features/flows/limits.ts'
@@ -101,7 +102,9 @@ export class CallSecrets {
     if (output === undefined) return undefined
     const own = withoutHandles(output as Json, this.#given)
     const pattern = this.#patternFor(own)
-    return pattern === undefined ? own : redactValue(own, pattern)
+    if (pattern === undefined) return own
+    const text = (one: string) => one.replaceAll(pattern, (found) => this.#replacements.get(found) ?? MASK)
+    return redactValue(own, { text, numbers: true })
   }
 
   /** Redacts a text that was cut: a secret that its end has begun is left out. */
@@ -158,7 +161,7 @@ export class CallSecrets {
   }
 
   /** The secrets that occur in a value, nearly always none: searching its JSON is faster than walking it. */
-  #patternFor(value: Json): RedactionPattern | undefined {
+  #patternFor(value: Json): RegExp | undefined {
     const json = JSON.stringify(value)
     const found = [...this.#replacements.keys()].filter((text) =>
       json.includes(JSON.stringify(text).slice(1, -1)),
@@ -166,8 +169,7 @@ export class CallSecrets {
     if (found.length === 0) return undefined
     // A secret may begin with another one, so the longest matches first.
     const longestFirst = found.toSorted((a, b) => b.length - a.length)
-    const pattern = new RegExp(longestFirst.map(escapeRegExp).join('|'), 'g')
-    return { pattern, replacements: this.#replacements }
+    return new RegExp(longestFirst.map(escapeRegExp).join('|'), 'g')
   }
 }
 
@@ -177,30 +179,6 @@ function overlap(text: string, secret: string): number {
     if (text.endsWith(secret.slice(0, length))) return length
   return 0
 }
-
-interface RedactionPattern {
-  readonly pattern: RegExp
-  readonly replacements: ReadonlyMap<string, string>
-}
-
-/** Redacts strings, names of members, and numbers whose digits contain a secret. */
-function redactValue(value: Json, secrets: RedactionPattern): Json {
-  if (typeof value === 'string') return redactText(value, secrets)
-  if (typeof value === 'number') {
-    const text = redactText(String(value), secrets)
-    return text === String(value) ? value : text
-  }
-  if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map((one) => redactValue(one, secrets))
-  const members = Object.entries(value).map(([name, one]) => [
-    redactText(name, secrets),
-    redactValue(one, secrets),
-  ])
-  return Object.fromEntries(members)
-}
-
-const redactText = (text: string, { pattern, replacements }: RedactionPattern) =>
-  text.replaceAll(pattern, (one) => replacements.get(one) ?? MASK)
 
 const escapeRegExp = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 

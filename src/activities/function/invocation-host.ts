@@ -1,8 +1,8 @@
 /** Serves one invocation: calls of the platform with the rights of the code, requests to other servers, and lines of its log. */
 
-import { requireRights } from '../../access/access.ts'
 import { type AuditCaller, recordFailure, runAudited, targetOf } from '../../access/audit/audited-run.ts'
 import type { AuditEvent } from '../../access/audit/entry.ts'
+import { permitActor } from '../../access/permission.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { originOf, sendHttp } from '../../access/scope-services.ts'
 import { Suspended } from '../../access/tenant-states.ts'
@@ -175,7 +175,7 @@ export class PlatformHost implements InvocationHost {
     const checked: AnyOperation = {
       ...operation,
       run: async (within: WorkspaceScope, input: unknown) => {
-        requireRights(operation, within, input)
+        permitActor(operation, within.actor, input)
         const output: unknown = await operation.run(within, input)
         if (operation.http.reply === 'bytes') headers = (output as ByteReply).headers
         return output

@@ -97,8 +97,7 @@ const json = JSON.stringify(parse(workerData.text, options)) ?? 'null'
 parentPort.postMessage(json.length > workerData.most ? undefined : json)`
 
 const library = createRequire(import.meta.url).resolve('yaml')
-const PER_WORKSPACE = new KeyedSemaphore(1, yamlWaitMs)
-const ALL_WORKSPACES = new KeyedSemaphore(yamlAtOnce, yamlWaitMs)
+const SLOTS = new KeyedSemaphore(1, yamlWaitMs, yamlAtOnce)
 const BUSY = 'Other OpenAPI documents are being read.'
 
 /**
@@ -109,14 +108,9 @@ const BUSY = 'Other OpenAPI documents are being read.'
  */
 async function readYaml(text: string, workspace: string): Promise<unknown> {
   if (Buffer.byteLength(text) > yamlBytesMax) return undefined
-  const releaseWorkspace = await PER_WORKSPACE.acquire(workspace, BUSY)
-  try {
-    const releaseThread = await ALL_WORKSPACES.acquire('all', BUSY)
-    const json = await parseInThread(text).finally(releaseThread)
-    return json === undefined ? undefined : JSON.parse(json)
-  } finally {
-    releaseWorkspace()
-  }
+  const release = await SLOTS.acquire(workspace, BUSY)
+  const json = await parseInThread(text).finally(release)
+  return json === undefined ? undefined : JSON.parse(json)
 }
 
 /** @returns the value as JSON; undefined if the thread fails or takes too long */

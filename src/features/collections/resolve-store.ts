@@ -12,7 +12,7 @@ import { mongoRules, mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Permissions, Right } from './rules/access.ts'
 import { lookUp } from './rules/lookups.ts'
-import { ALL_RIGHTS, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
+import { ALL_RIGHTS, permissionsOf, readersOf, requireCollectionRights } from './rules/permissions.ts'
 import { cacheKey, type Declaration, findDeclaration } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
 
@@ -91,7 +91,7 @@ async function resolveAll(
   const collections = new Map<string, Collection>()
   for (const [name, rights] of rightsByName) {
     const collection = await resolveCollection(scope, name)
-    requireRights(scope, collection, rights)
+    requireCollectionRights(scope, collection, rights)
     collections.set(name, collection)
   }
   return (name) => {

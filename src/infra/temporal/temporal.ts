@@ -1,8 +1,5 @@
 /** The Temporal client. Workflow ids are built here from a tenant reference and nowhere else, and checked before any call. */
 
-import { once } from 'node:events'
-import { Agent, type IncomingMessage, request } from 'node:http'
-import { text } from 'node:stream/consumers'
 import {
   Client,
   Connection,
@@ -16,12 +13,10 @@ import {
   WorkflowUpdateFailedError,
 } from '@temporalio/client'
 import { ApplicationFailure, type PayloadCodec } from '@temporalio/common'
-import proto, { type temporal } from '@temporalio/proto'
 import { Problem } from '../../core/problem.ts'
 import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
-import { KeyedSemaphore } from '../keyed-semaphore.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { retryTransient } from '../retry.ts'
 import { TtlCache } from '../ttl-cache.ts'
@@ -43,11 +38,6 @@ const RETRIES = makeGrpcRetryInterceptor({
     status.code === GRPC.RESOURCE_EXHAUSTED ? attempt < 2 : DEFAULT_RETRIES.retryableDecider(attempt, status),
 })
 
-const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
-const { perTenantMax: perTenant, startsMax: atOnce, waitMs, pauseMs: restMs } = INFRA_LIMITS.eagerStart
-type Request = temporal.api.workflowservice.v1.IStartWorkflowExecutionRequest
-type Response = temporal.api.workflowservice.v1.IStartWorkflowExecutionResponse
-
 export type WorkflowStatus = 'open' | 'completed' | 'faulted' | 'cancelled' | 'terminated'
 
 /** By the name in the Temporal API; a workflow that continued as new is open. */
@@ -59,20 +49,24 @@ const STATUSES: Readonly<Record<string, WorkflowStatus>> = {
   CANCELLED: 'cancelled',
 }
 
+/** Changes the client's service before its first call. @returns closes what the change has opened */
+type PatchService = (service: WorkflowService) => () => void
+
 export class Temporal {
   readonly #connection: Connection
   readonly #client: Client
   readonly #uiUrl: string | undefined
   readonly #namespace: string
-  readonly #eagerStarts: EagerStartProxy | undefined
+  readonly #unpatch: (() => void) | undefined
   readonly #idleQueues = new TtlCache<readonly IdleQueue[]>({ max: 1, ttl: INFRA_LIMITS.idleQueuesCacheMs })
 
-  /** @param codec encodes payloads on their way to the server and decodes them on their way back */
-  constructor(config: Config, codec: PayloadCodec) {
+  /**
+   * @param codec encodes payloads on their way to the server and decodes them on their way back
+   * @param patch of the SDK's client (activities/sdk-patches)
+   */
+  constructor(config: Config, codec: PayloadCodec, patch?: PatchService) {
     this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [RETRIES] })
-    const socket = config.TENON_EAGER_START_SOCKET
-    this.#eagerStarts = socket === undefined ? undefined : new EagerStartProxy(socket)
-    this.#eagerStarts?.intercept(this.#connection.workflowService)
+    this.#unpatch = patch?.(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
     this.#uiUrl = config.TEMPORAL_UI_URL
     this.#client = new Client({
@@ -98,7 +92,7 @@ export class Temporal {
   }
 
   async close(): Promise<void> {
-    this.#eagerStarts?.close()
+    this.#unpatch?.()
     await this.#connection.close()
   }
 }
@@ -269,71 +263,4 @@ function problemOf(error: WorkflowFailedError): Problem {
     return new Problem(cause.type, { detail: cause.message, ...(members && { members }), cause: error })
   }
   return new Problem('run_cut_off', { detail: 'The workflow was terminated in Temporal.', cause: error })
-}
-
-/**
- * Hands starts of workflows to a worker of this machine. A worker that makes a start itself receives the first task with
- * the answer (Temporal's eager start) instead of polling for it: five pure steps take 0.79 × as long (decision 26).
- */
-class EagerStartProxy {
-  readonly #socketPath: string
-  readonly #agent = new Agent({ keepAlive: true })
-  /** Requests at the worker, by fairness key; none waits for a slot. */
-  readonly #slots = new KeyedSemaphore(perTenant, 0)
-  #inFlight = 0
-  #pausedUntilMs = 0
-
-  /** @param socketPath the Unix socket on which the worker listens */
-  constructor(socketPath: string) {
-    this.#socketPath = socketPath
-  }
-
-  /** Sends starts of this service to the worker first; a start that the worker does not perform goes to Temporal. */
-  intercept(service: WorkflowService): void {
-    const direct = service.startWorkflowExecution.bind(service) as (request: Request) => Promise<Response>
-    const start = async (request: Request) => (await this.#tryWorker(request)) ?? direct(request)
-    Object.assign(service, { startWorkflowExecution: start })
-  }
-
-  close(): void {
-    this.#agent.destroy()
-  }
-
-  /**
-   * If the answer is lost, the start may have been made: made again with the same request id, it is the same workflow.
-   * @returns undefined if the start has to be made directly, for any reason
-   */
-  async #tryWorker(request: Request): Promise<Response | undefined> {
-    if (this.#inFlight >= atOnce || performance.now() < this.#pausedUntilMs) return undefined
-    // Further starts of a tenant with many in flight queue at Temporal, which is fair between tenants.
-    const release = this.#slots.tryAcquire(request.priority?.fairnessKey ?? '')
-    if (release === undefined) return undefined
-    this.#inFlight += 1
-    try {
-      const runId = await this.#send(StartWorkflowExecutionRequest.encode(request).finish())
-      return { runId, started: true }
-    } catch {
-      return undefined
-    } finally {
-      this.#inFlight -= 1
-      release()
-    }
-  }
-
-  /** @returns the id of the run @throws Error if the worker is unreachable, late, or did not make the start */
-  async #send(body: Uint8Array): Promise<string> {
-    const signal = AbortSignal.timeout(waitMs)
-    const sent = request({ socketPath: this.#socketPath, agent: this.#agent, method: 'POST', signal })
-    // An error after the start of the response is also reported by the response.
-    sent.on('error', () => {}).end(body)
-    try {
-      const [response] = (await once(sent, 'response')) as [IncomingMessage]
-      const runId = await text(response)
-      if (response.statusCode === 200) return runId
-      throw new Error(`the worker answered ${response.statusCode}`)
-    } catch (error) {
-      if (signal.aborted) this.#pausedUntilMs = performance.now() + restMs
-      throw error
-    }
-  }
 }

@@ -6,6 +6,7 @@ import type { PlatformClient, PlatformClients } from '../../access/authenticatio
 import { PLATFORM_MCP_PATH, PLATFORM_SCOPES } from '../../access/authentication/platform-resource.ts'
 import { nestedScope } from '../../access/derived-scopes.ts'
 import { ACCESS_LIMITS } from '../../access/limits.ts'
+import { Permission } from '../../access/permission.ts'
 import type { AuthServices } from '../../app/auth-services.ts'
 import type { Platform } from '../../app/platform.ts'
 import { runWithJson } from '../../core/bytes.ts'
@@ -13,10 +14,11 @@ import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/execution.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type Principal, roleFor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import { maskSecrets } from '../../core/redact.ts'
 import { sentences } from '../../core/sentences.ts'
 import { withoutNulls } from '../../features/mcp-servers/calls/absent-arguments.ts'
 import { problemMembers, problemText } from '../../features/mcp-servers/calls/problem-text.ts'
-import { delimitUntrusted, maskSecrets } from '../../features/mcp-servers/calls/untrusted-text.ts'
+import { delimitUntrusted } from '../../features/mcp-servers/calls/untrusted-text.ts'
 import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
 import { bearerOf, type Message, mountEndpoint } from '../endpoint.ts'
@@ -226,14 +228,19 @@ class PlatformServerHandler {
   /** Checks the arguments before the scope is opened: without its id, a workspace would be one that does not exist. */
   async #open({ operation, args, principal, address, rateLimits, chainDepth }: ToolCall) {
     const { access, limiter } = this.#platform
-    const role = access.permit(operation, principal)
-    access.permit(operation, principal, operation.parse(args))
+    const permission = Permission.require(operation, principal)
+    permission.confirm(operation.parse(args))
     if (operation.rateClass !== undefined) {
-      const { refused } = await limiter.limitPrincipal(principal, role, address, operation.rateClass)
+      const { refused } = await limiter.limitPrincipal(
+        principal,
+        permission.role,
+        address,
+        operation.rateClass,
+      )
       if (refused !== undefined) throw refused
     }
     const workspace = typeof args['ws'] === 'string' ? args['ws'] : undefined
-    return nestedScope(await access.open(operation, principal, workspace, rateLimits), chainDepth)
+    return nestedScope(await access.open(permission, workspace, rateLimits), chainDepth)
   }
 
   /** Audits what an HTTP request would leave in the log: refusals, and failures of what changes something. Its own status is 200. */

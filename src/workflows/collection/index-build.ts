@@ -4,8 +4,8 @@ import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporali
 import type { Activities } from '../../activities/contract.ts'
 import { type IndexBuildInput, type Json, QUEUES, type WorkFailure } from '../../core/work.ts'
 import { COLLECTION_LIMITS } from '../../features/collections/limits.ts'
+import { RETRIES } from '../retries.ts'
 
-const RETRY = { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '30s' } as const
 const BUILD_ATTEMPTS = 8
 
 /** @throws ApplicationFailure if an index could not be built, so that the Temporal UI shows the workflow as failed */
@@ -31,7 +31,7 @@ const buildActivities = (name: string) =>
     startToCloseTimeout: COLLECTION_LIMITS.indexBuildMs,
     heartbeatTimeout: COLLECTION_LIMITS.indexHeartbeatMs,
     summary: `build ${name}`,
-    retry: { ...RETRY, maximumAttempts: BUILD_ATTEMPTS },
+    retry: { ...RETRIES.build, maximumAttempts: BUILD_ATTEMPTS },
   })
 
 /** Retried without limit: a failure must be recorded, however long the database is unavailable. */
@@ -40,7 +40,7 @@ const failureActivities = (name: string) =>
     taskQueue: QUEUES.indexes,
     startToCloseTimeout: '2m',
     summary: `${name} failed`,
-    retry: RETRY,
+    retry: RETRIES.build,
   })
 
 function failureOf({ cause }: ActivityFailure): WorkFailure {

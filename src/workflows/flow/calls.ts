@@ -18,6 +18,7 @@ import { type FirstAttempt, QUEUES } from '../../core/work.ts'
 import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
+import { RETRIES } from '../retries.ts'
 import { summaryLine } from './current-details.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 import { causeOf } from './execution-gate.ts'
@@ -30,12 +31,6 @@ export const SUBFLOW = '$subflow'
 export const OPEN_CALLBACK_CALL = '$callback'
 
 const SLOW = new Set(['http', 'openapi', 'function.invoke', MCP])
-const RETRY = {
-  initialInterval: '200ms',
-  backoffCoefficient: 2,
-  maximumInterval: '30s',
-  maximumAttempts: 8,
-} as const
 
 /** The queue of calls to other servers. A worker that sends no heartbeats is lost. */
 const CALLS_QUEUE = { taskQueue: QUEUES.calls, heartbeatTimeout: FLOW_LIMITS.callHeartbeatMs } as const
@@ -145,7 +140,7 @@ export async function callUntilAccepted(
 
 /** Chooses activity, queue and limits. Calls to other servers have their own queue, so slow servers block no other work. */
 function dispatch(request: CallRequest, sent: FunctionCall): Promise<Json> {
-  const options = { summary: summaryLine(request.step), retry: RETRY }
+  const options = { summary: summaryLine(request.step), retry: RETRIES.call }
   // Not cancellable: the SDK fails the task if a local activity ends while it is cancelled (invalid transition).
   if (request.local === true)
     return CancellationScope.nonCancellable(() => inlineActivity(request, options).callFunction(sent))
@@ -157,7 +152,7 @@ function dispatch(request: CallRequest, sent: FunctionCall): Promise<Json> {
 }
 
 function inlineActivity({ function: name }: CallRequest, options: ActivityOptions) {
-  const limits = { startToCloseTimeout: '20s', retry: RETRY } as const
+  const limits = { startToCloseTimeout: '20s', retry: RETRIES.call } as const
   return proxyLocalActivities<Activities>({ ...limits, summary: options.summary ?? name })
 }
 
@@ -187,7 +182,7 @@ function platformActivity(name: string, options: ActivityOptions) {
  */
 function httpActivity(request: CallRequest, options: ActivityOptions) {
   const repeats = isRepeatable(request)
-  const attempts = { ...RETRY, maximumAttempts: repeats ? REQUESTS_MAX : 1 }
+  const attempts = { ...RETRIES.call, maximumAttempts: repeats ? REQUESTS_MAX : 1 }
   const heartbeatTimeout = repeats ? FLOW_LIMITS.callHeartbeatMs : FLOW_LIMITS.singleCallHeartbeatMs
   const startToCloseTimeout = timeLimitOf(request) + FLOW_LIMITS.callGraceMs
   const settles = SAFE_METHODS.has(methodOf(request)) ? {} : SETTLES
@@ -196,7 +191,7 @@ function httpActivity(request: CallRequest, options: ActivityOptions) {
 }
 
 function planningActivity(options: ActivityOptions) {
-  const retry = { ...RETRY, maximumAttempts: REQUESTS_MAX }
+  const retry = { ...RETRIES.call, maximumAttempts: REQUESTS_MAX }
   return proxyActivities<Activities>({ ...options, ...CALLS_QUEUE, retry, startToCloseTimeout: '45s' })
 }
 

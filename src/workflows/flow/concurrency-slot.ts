@@ -6,6 +6,7 @@ import type { Activities } from '../../activities/contract.ts'
 import type { ExecutionInput, SlotGeneration, SlotState } from '../../core/execution.ts'
 import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { flushMicrotasks } from '../ordered-results-interceptor.ts'
+import { RETRIES } from '../retries.ts'
 import type { CurrentDetails } from './current-details.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 import type { LogicalClock } from './logical-clock.ts'
@@ -17,7 +18,7 @@ const slotGranted = defineSignal<[SlotGeneration]>('slotGranted')
 /** Activities, not local ones: the request is in the history before it takes effect, so both agree after a crash. */
 const { yieldSlot, reacquireSlot } = proxyActivities<Activities>({
   startToCloseTimeout: '20s',
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  retry: RETRIES.record,
 })
 
 interface SlotServices {

@@ -13,6 +13,7 @@ import {
   type StreamEvent,
 } from '../../core/execution.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
+import { RETRIES } from '../retries.ts'
 import { summaryLine } from './current-details.ts'
 import type { LogicalClock } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
@@ -23,7 +24,7 @@ const streamEvents = defineSignal<[readonly StreamEvent[]]>('streamEvents')
 /** Retried for as long as a server is unavailable: the execution misses no event. */
 const OPTIONS: ActivityOptions = {
   startToCloseTimeout: '30s',
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  retry: RETRIES.record,
 }
 const { subscribeEvents } = proxyActivities<Activities>(OPTIONS)
 

@@ -16,6 +16,7 @@ import type {
 } from '../../core/execution.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
 import { FLOW_LIMITS } from '../../features/flows/limits.ts'
+import { RETRIES } from '../retries.ts'
 import { StepValueRecorder } from './step-data.ts'
 
 const STATUS = {
@@ -335,7 +336,7 @@ function ordered(update: ExecutionUpdate): ExecutionUpdate {
 /** A local activity, since it is one short idempotent write; retried without limit, until the database is available. */
 const OPTIONS: LocalActivityOptions = {
   startToCloseTimeout: '10s',
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  retry: RETRIES.record,
 }
 const activities = proxyLocalActivities<Activities>(OPTIONS)
 

@@ -14,10 +14,11 @@ import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import { type FunctionRunInput, type Json, QUEUES, type SuspendedFailure } from '../../core/work.ts'
 import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { nowMs, randomFraction } from '../flow/logical-clock.ts'
+import { RETRIES } from '../retries.ts'
 
 const RECORD: LocalActivityOptions = {
   startToCloseTimeout: '10s',
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  retry: RETRIES.record,
 }
 const { failFunctionRun } = proxyLocalActivities<Activities>(RECORD)
 

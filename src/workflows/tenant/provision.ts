@@ -3,6 +3,7 @@
 import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
 import { type ProvisionInput, QUEUES } from '../../core/work.ts'
+import { RETRIES } from '../retries.ts'
 
 /** Activities with a summary for the Temporal UI. */
 function activities(summary: string, attempts: number) {
@@ -10,12 +11,7 @@ function activities(summary: string, attempts: number) {
     taskQueue: QUEUES.provisioning,
     startToCloseTimeout: '30s',
     summary,
-    retry: {
-      initialInterval: '200ms',
-      backoffCoefficient: 2,
-      maximumInterval: '10s',
-      maximumAttempts: attempts,
-    },
+    retry: { ...RETRIES.record, maximumAttempts: attempts },
   })
 }
 

@@ -5,13 +5,14 @@ import type { Activities } from '../../activities/contract.ts'
 import { QUEUES, type SuspensionInput } from '../../core/work.ts'
 import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
+import { RETRIES } from '../retries.ts'
 
 /** Retried without limit: the new state must reach every execution, even if a server is unavailable for days. */
 const { changeState, signalExecutions, syncStorageAccess } = proxyActivities<Activities>({
   taskQueue: QUEUES.provisioning,
   startToCloseTimeout: '10m',
   heartbeatTimeout: FUNCTION_LIMITS.heartbeatMs,
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  retry: RETRIES.record,
 })
 
 /**

@@ -36,7 +36,7 @@ beforeAll(async () => {
   const socket = join(dir, 's')
   relay = createServer((incoming, reply) => void relayStart(incoming, reply)).listen(socket)
   ;[node, workspace] = await Promise.all([
-    startApi({ TENON_EAGER_START_SOCKET: socket }),
+    startApi({ TENON_EAGER_START_SOCKET: socket, TENON_SDK_PATCHES: 'on' }),
     createTestWorkspace(),
   ])
   executions = new Executions(workspace, node.at)

@@ -5,8 +5,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
-import { afterAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
-import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
+import { afterAll, expect, inject, onTestFinished, test, vi } from 'vitest'
 import {
   type BucketCharge,
   decide,
@@ -27,12 +26,12 @@ afterAll(() => {
 
 /** Model of a bucket: how much is taken, and when that was true. */
 class Model {
-  readonly #spent = new Map<string, { us: number; atUs: number }>()
+  readonly #taken = new Map<string, { us: number; atUs: number }>()
 
   /** @returns what was taken from each before, or undefined if the model would have refused it */
   charge(charges: readonly BucketCharge[], nowUs: number): { passed: boolean; aheadUs: number[] } {
     const aheadUs = charges.map(({ bucket }) => {
-      const { us, atUs } = this.#spent.get(bucket) ?? { us: 0, atUs: nowUs }
+      const { us, atUs } = this.#taken.get(bucket) ?? { us: 0, atUs: nowUs }
       return Math.max(us - (nowUs - atUs), 0)
     })
     const requests = charges.map(
@@ -41,7 +40,7 @@ class Model {
     const passed = requests.every((left) => left >= 1)
     if (passed) {
       for (const [at, { bucket, limit }] of charges.entries())
-        this.#spent.set(bucket, { us: (aheadUs[at] ?? 0) + limit.intervalUs, atUs: nowUs })
+        this.#taken.set(bucket, { us: (aheadUs[at] ?? 0) + limit.intervalUs, atUs: nowUs })
     }
     return { passed, aheadUs }
   }
@@ -121,85 +120,50 @@ test('Valkey buckets: many concurrent requests: each sees the requests before it
   )
 })
 
-describe('token leases', () => {
+test('Valkey buckets: two processes, crowds at both: exactly as many pass as the bucket holds', async () => {
   const other = new ValkeyBuckets(url, () => {})
-  afterAll(() => other.close())
-  /** Refills one token in six seconds: constant for the duration of a test. */
-  const still = (burst: number) => limitOf('key', { perMinute: 10, burst })
-  /** Tokens that two processes may hold in advance when another request is refused; returned shortly after. */
-  const AHEAD = (2 * 256) / ACCESS_LIMITS.rateAdvance.burstParts
-  const bucketOf = (run: string) => `tenon:{test-${run}}:rate:ahead`
-  const takenFrom = async (bucket: string, { intervalUs }: Limit) => {
-    const [seconds = 0, us = 0] = (await redis.time()).map(Number)
-    return (Number(await redis.get(bucket)) - seconds * 1_000_000 - us) / intervalUs
-  }
-
-  test('token lease: two processes: never more than the bucket, unused tokens are returned', async () => {
-    const crowd = fc.record({ size: fc.integer({ min: 1, max: 60 }), at: fc.boolean() })
-    await fc.assert(
-      fc.asyncProperty(fc.array(crowd, { minLength: 4, maxLength: 12 }), async (bursts) => {
-        const charge = { bucket: bucketOf(randomUUID()), limit: still(256) }
-        let requests = 0
-        let passed = 0
-        // On an overloaded machine it is unknown whether those were charged.
-        let unanswered = 0
-        const ask = async ({ size, at }: { size: number; at: boolean }) => {
-          const ledger = at ? shared : other
-          const found = await Promise.all(Array.from({ length: size }, () => ledger.charge([charge], false)))
-          requests += size
-          for (const one of found) {
-            if (one === undefined) unanswered += 1
-            else if (!decide([charge], one.tatOffsetsUs).refused) passed += 1
-          }
-        }
-        for (const each of bursts) await ask(each)
-        expect(passed).toBeLessThanOrEqual(256 + 1)
-        expect(passed).toBeGreaterThanOrEqual(Math.min(requests, 256) - unanswered - AHEAD)
-        const lease = await vi.waitUntil(
-          async () => {
-            const now = await takenFrom(charge.bucket, charge.limit)
-            return now <= passed + unanswered && now > passed - 1 ? now : undefined
-          },
-          { timeout: 10_000 },
-        )
-        expect(lease).toBeGreaterThan(0)
-      }),
-      { numRuns: 15 },
-    )
-  })
-
-  test('token lease: frequent caller: few round trips; rare caller: one per request, nothing in advance', async () => {
-    const busy = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
-    const quiet = { bucket: bucketOf(randomUUID()), limit: still(64_000) }
-    const sent = vi.spyOn(Redis.prototype, 'sendCommand')
-    onTestFinished(() => sent.mockRestore())
-    const tripsFor = ({ bucket }: BucketCharge) =>
-      sent.mock.calls.filter(([command]) => command.name === 'evalsha' && command.args.includes(bucket))
-        .length
-    const lane = async () => {
-      for (let n = 0; n < 100; n++) {
-        const found = await shared.charge([busy], false)
-        expect(decide([busy], found?.tatOffsetsUs ?? []).refused).toBe(undefined)
-        await new Promise((soon) => setImmediate(soon))
+  onTestFinished(() => other.close())
+  const crowd = fc.record({ size: fc.integer({ min: 1, max: 60 }), at: fc.boolean() })
+  // Refills one token in six seconds: constant for the duration of a run.
+  const limit = limitOf('key', { perMinute: 10, burst: 256 })
+  await fc.assert(
+    fc.asyncProperty(fc.array(crowd, { minLength: 4, maxLength: 12 }), async (bursts) => {
+      const charge = { bucket: `tenon:{test-${randomUUID()}}:rate:crowds`, limit }
+      const send = ({ size, at }: { size: number; at: boolean }) => {
+        const buckets = at ? shared : other
+        return Promise.all(Array.from({ length: size }, () => buckets.charge([charge], true)))
       }
-    }
-    await Promise.all(Array.from({ length: 16 }, lane))
-    for (let n = 0; n < 5; n++) await shared.charge([quiet], false)
-    expect(tripsFor(quiet)).toBe(5)
-    expect(tripsFor(busy)).toBeGreaterThan(0)
-    expect(tripsFor(busy)).toBeLessThan(70)
-    expect(await takenFrom(quiet.bucket, quiet.limit)).toBeLessThanOrEqual(5)
-  })
+      const found = (await Promise.all(bursts.map(send))).flat()
+      const answered = found.filter((one) => one !== undefined)
+      const passed = answered.filter((one) => !decide([charge], one.tatOffsetsUs).refused).length
+      // On an overloaded machine it is unknown whether those without an answer were charged. One token may have been refilled.
+      const unanswered = found.length - answered.length
+      expect(passed).toBeLessThanOrEqual(Math.min(found.length, 256) + 1)
+      expect(passed).toBeGreaterThanOrEqual(Math.min(found.length, 256) - unanswered)
+    }),
+    { numRuns: 15 },
+  )
+})
 
-  test('token lease: requests of one process: each sees the requests before it', async () => {
-    const charge = { bucket: bucketOf(randomUUID()), limit: still(6_400) }
-    const before: number[] = []
-    for (let crowd = 0; crowd < 20; crowd++) {
-      const found = await Promise.all(Array.from({ length: 3 }, () => shared.charge([charge], false)))
-      before.push(...found.map((one) => Math.ceil((one?.tatOffsetsUs[0] ?? 0) / charge.limit.intervalUs)))
+test('Valkey buckets: sixteen requests at a time: one round trip for all that wait; one at a time: one each', async () => {
+  const limit = limitOf('key', { perMinute: 10, burst: 64_000 })
+  const busy = { bucket: `tenon:{test-${randomUUID()}}:rate:busy`, limit }
+  const quiet = { bucket: `tenon:{test-${randomUUID()}}:rate:quiet`, limit }
+  const sent = vi.spyOn(Redis.prototype, 'sendCommand')
+  onTestFinished(() => sent.mockRestore())
+  const tripsFor = ({ bucket }: BucketCharge) =>
+    sent.mock.calls.filter(([command]) => command.name === 'evalsha' && command.args.includes(bucket)).length
+  const lane = async () => {
+    for (let n = 0; n < 100; n++) {
+      const found = await shared.charge([busy], true)
+      expect(decide([busy], found?.tatOffsetsUs ?? []).refused).toBe(undefined)
+      await new Promise((soon) => setImmediate(soon))
     }
-    expect(before).toEqual(before.map((_, at) => at))
-  })
+  }
+  await Promise.all(Array.from({ length: 16 }, lane))
+  for (let n = 0; n < 5; n++) await shared.charge([quiet], true)
+  expect(tripsFor(quiet)).toBe(5)
+  expect(tripsFor(busy)).toBeLessThan(1_600 / 4)
 })
 
 test('bucket: full again: key expires', async () => {

@@ -3,10 +3,8 @@
 import { expect, test } from 'vitest'
 import { FairSlots, type HeldSlot } from '../../../src/features/functions/sandbox/fair-slots.ts'
 
-const NEVER = new AbortController().signal
-
 async function held(slots: FairSlots, tenant = 'ten_a'): Promise<HeldSlot> {
-  return { tenant, release: await slots.acquire(tenant, 'busy', NEVER), yields: 0, isGivenUp: false }
+  return { tenant, release: await slots.acquire(tenant, 'busy'), yields: 0, isGivenUp: false }
 }
 
 test('parents that wait for children: the children get their slots, at any depth', async () => {
@@ -44,13 +42,15 @@ test('a slot that is given up while it is yielded, or yielded twice at once: no 
 test('a tenant that waits with as many as there may wait: the next one is refused at once', async () => {
   const slots = new FairSlots(1, 1, 1_000)
   await held(slots)
-  const waiting = slots.acquire('ten_a', 'busy', NEVER, 1)
-  await expect(slots.acquire('ten_a', 'busy', NEVER, 1)).rejects.toMatchObject({ code: 'overloaded' })
+  const waiting = slots.acquire('ten_a', 'busy', { waitingMax: 1 })
+  await expect(slots.acquire('ten_a', 'busy', { waitingMax: 1 })).rejects.toMatchObject({
+    code: 'overloaded',
+  })
   await expect(waiting).rejects.toMatchObject({ code: 'overloaded' })
 })
 
-const acquire = (slots: FairSlots, tenant: string, waitingMax?: number) =>
-  slots.acquire(tenant, 'busy', NEVER, waitingMax)
+const acquire = (slots: FairSlots, tenant: string, waitingMax = Number.POSITIVE_INFINITY) =>
+  slots.acquire(tenant, 'busy', { waitingMax })
 
 test('as many of a tenant wait as may: the next one is rejected at once, and another tenant gets a slot', async () => {
   const slots = new FairSlots(3, 2, 60_000)

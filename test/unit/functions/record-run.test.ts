@@ -18,7 +18,7 @@ async function writesUntilRecorded(code: ProblemCode): Promise<number> {
       return [[]]
     },
   } as unknown as WorkspaceScope
-  attachInternals(scope, { services: { runChanges: { notify: () => {} } } } as unknown as ScopeInternals)
+  attachInternals(scope, { services: { runWatcher: { notify: () => {} } } } as unknown as ScopeInternals)
   await completeRun(scope, 'run_1', {}, [])
   return writes
 }

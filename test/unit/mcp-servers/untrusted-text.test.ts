@@ -2,8 +2,8 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { holdsSecret, REDACTED, redactContent, redactText } from '../../../src/core/redact.ts'
-import { delimitUntrusted, maskSecrets } from '../../../src/features/mcp-servers/calls/untrusted-text.ts'
+import { holdsSecret, maskSecrets, REDACTED, redactContent, redactText } from '../../../src/core/redact.ts'
+import { delimitUntrusted } from '../../../src/features/mcp-servers/calls/untrusted-text.ts'
 import { threadMs } from '../../support/thread-time.ts'
 
 const SEED = { seed: 20_270_117, numRuns: 400 }

@@ -8,7 +8,7 @@ import { COLLECTION_LIMITS } from '../limits.ts'
 import { resolveCollection, resolveLookups } from '../resolve-store.ts'
 import type { Collection, Stored } from '../store.ts'
 import type { Permissions } from './access.ts'
-import { admits, requireRights } from './permissions.ts'
+import { admits, requireCollectionRights } from './permissions.ts'
 
 /**
  * Refuses a topic of changes in one collection of which the caller may read no document.
@@ -16,7 +16,7 @@ import { admits, requireRights } from './permissions.ts'
  */
 export async function requireReadable(scope: WorkspaceScope, topic: string): Promise<void> {
   const name = collectionIn(topic)
-  if (name !== undefined) requireRights(scope, await readableIn(scope, name), ['read'])
+  if (name !== undefined) requireCollectionRights(scope, await readableIn(scope, name), ['read'])
 }
 
 /** `todos` of `collections.todos.*`; undefined if the topic is of all collections. */

@@ -85,7 +85,7 @@ function withoutDeferred(filter: Filter): Filter {
  * Refuses a caller to whom a right is closed for every document. The database enforces the same; this check gives a reason.
  * @throws Problem `forbidden`
  */
-export function requireRights(
+export function requireCollectionRights(
   scope: WorkspaceScope,
   { name, declared, permissions }: { name: string; declared?: Declaration; permissions: Permissions },
   rights: readonly Right[],

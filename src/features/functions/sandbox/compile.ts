@@ -50,8 +50,7 @@ const BOUNDED = `ulimit -d ${memoryMb * 1_024} 2>/dev/null; ulimit -t ${cpuSecon
 const FAULT = /^✘ \[ERROR\] (.*)\n\n {4}function\.ts:(\d+):(\d+):/gm
 
 /** Each holder has one compilation at a time, and all together few, so that none exceeds its time limit for the others. */
-const OWN = new KeyedSemaphore(1, FUNCTION_LIMITS.queueMs)
-const ALL = new KeyedSemaphore(FUNCTION_LIMITS.compilesMax, FUNCTION_LIMITS.queueMs)
+const SLOTS = new KeyedSemaphore(1, FUNCTION_LIMITS.queueMs, FUNCTION_LIMITS.compilesMax)
 const BUSY = 'Other functions are being compiled.'
 
 /**
@@ -60,13 +59,8 @@ const BUSY = 'Other functions are being compiled.'
  * @throws Problem `overloaded` if it has to wait too long
  */
 export async function compileFunction(source: string, holder: string): Promise<Compiled> {
-  const releaseOwn = await OWN.acquire(holder, BUSY)
-  try {
-    const releaseAll = await ALL.acquire('all', BUSY)
-    return await compiled(source).finally(releaseAll)
-  } finally {
-    releaseOwn()
-  }
+  const release = await SLOTS.acquire(holder, BUSY)
+  return compiled(source).finally(release)
 }
 
 async function compiled(source: string): Promise<Compiled> {

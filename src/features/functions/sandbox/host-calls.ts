@@ -4,6 +4,7 @@ import { exceedsDepth, isObject, parseJson } from '../../../core/json.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
+import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
 import type { GuestFrame, HostFrameKind } from './frames.ts'
 import {
@@ -26,8 +27,8 @@ export class HostCalls {
   readonly #isHttp: boolean
   readonly #send: Send
   readonly #open = new Map<number, number>()
-  readonly #calls = new Semaphore(limits.callsAtOnce)
-  readonly #fetches = new Semaphore(limits.fetchesAtOnce)
+  readonly #calls = new KeyedSemaphore(limits.callsAtOnce, Number.POSITIVE_INFINITY)
+  readonly #fetches = new KeyedSemaphore(limits.fetchesAtOnce, Number.POSITIVE_INFINITY)
   #openBytes = 0
   #jsonBytes = 0
   #hasResponded = false
@@ -69,7 +70,10 @@ export class HostCalls {
 
   async #serve({ kind, id }: GuestFrame, work: () => Promise<Reply>): Promise<void> {
     // A slot is held until the process has taken the reply, so a process that does not read gets no more of them.
-    const leave = await (kind === 'fetch' ? this.#fetches : this.#calls).enter()
+    const leave = await (kind === 'fetch' ? this.#fetches : this.#calls).acquire(
+      'all',
+      'Other calls of the run are under way.',
+    )
     try {
       if (this.#isClosed) return
       const [replyKind, json, bytes] = await work().catch(errorReply)
@@ -184,25 +188,4 @@ function errorReply(error: unknown): Reply {
   const problem = error instanceof Problem ? error : new Problem('internal')
   const { code, status, detail, message } = problem
   return ['error', JSON.stringify({ code, status, detail, message })]
-}
-
-/** Lets a number of holders in at once, others in order. */
-class Semaphore {
-  #free: number
-  readonly #waiting: (() => void)[] = []
-
-  constructor(free: number) {
-    this.#free = free
-  }
-
-  /** @returns lets the next one in */
-  async enter(): Promise<() => void> {
-    if (this.#free > 0) this.#free -= 1
-    else await new Promise<void>((enter) => this.#waiting.push(enter))
-    return () => {
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#free += 1
-      else next()
-    }
-  }
 }

@@ -84,10 +84,12 @@ export class Functions {
   async acquire(tenantId: string, signal: AbortSignal, isHttp = false): Promise<FunctionSlot> {
     const leave = isHttp ? await this.#http.acquire(tenantId, BUSY) : undefined
     try {
-      return this.#slotOf(tenantId, await this.#slots.acquire(tenantId, BUSY, signal, SLOTS), leave)
+      const release = await this.#slots.acquire(tenantId, BUSY, { signal, waitingMax: SLOTS })
+      return this.#slotOf(tenantId, release, leave)
     } catch (error) {
       leave?.()
-      throw error
+      if (!signal.aborted) throw error
+      throw new Problem('run_cut_off', { detail: 'The run was cancelled before it started.', cause: error })
     }
   }
 

@@ -3,6 +3,7 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
+import { maskSecrets } from '../../../core/redact.ts'
 import { sentences } from '../../../core/sentences.ts'
 import { MCP_LIMITS } from '../limits.ts'
 import { budgetOf, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
@@ -11,7 +12,7 @@ import { resultError } from './check-values.ts'
 import { type Content, contentOf, type ToolResult } from './content.ts'
 import { adviceFor, largeResult } from './large-result.ts'
 import { MARK_BYTES, marked, type ResultForm } from './result-form.ts'
-import { delimitUntrusted, maskSecrets } from './untrusted-text.ts'
+import { delimitUntrusted } from './untrusted-text.ts'
 
 /** An output, with the JSON of what is returned of it, and the size of this JSON. */
 export type MeasuredOutput = ToolOutput & { readonly bytes: number; readonly text: string }

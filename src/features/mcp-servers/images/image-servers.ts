@@ -25,11 +25,12 @@ const imageServers = privilege('mcp.images')
 
 export const imageServersOf = (scope: WorkspaceScope): ImageServers => imageServers(scope)
 
+const { images: limits } = MCP_LIMITS
+
 export class ImageServers {
   readonly #containers: ImageRuntime | undefined
   readonly #development: ImageRuntime
-  readonly #ofWorkspace = new KeyedSemaphore(MCP_LIMITS.images.ofWorkspaceMax, MCP_LIMITS.images.waitMs)
-  readonly #ofProcess = new KeyedSemaphore(MCP_LIMITS.images.ofProcessMax, MCP_LIMITS.images.waitMs)
+  readonly #slots = new KeyedSemaphore(limits.ofWorkspaceMax, limits.waitMs, limits.ofProcessMax)
   readonly #stopping = new Set<Promise<void>>()
 
   constructor({ TENON_CONTAINER_ENGINE: engine, TENON_DEV_STDIO_SERVERS: servers }: Config, log: Log) {
@@ -87,20 +88,10 @@ export class ImageServers {
     this.#stopping.add(stopped)
   }
 
-  async #acquire({ tenantId, workspaceId }: ServerStart['owner']): Promise<() => void> {
-    const { ofWorkspaceMax: most } = MCP_LIMITS.images
-    const detail = `${most} calls of images of this workspace are running.`
-    const ofWorkspace = await this.#ofWorkspace.acquire(`${tenantId}:${workspaceId}`, detail)
-    try {
-      const ofProcess = await this.#ofProcess.acquire('all', 'Too many images are running.')
-      return () => {
-        ofProcess()
-        ofWorkspace()
-      }
-    } catch (error) {
-      ofWorkspace()
-      throw error
-    }
+  #acquire({ tenantId, workspaceId }: ServerStart['owner']): Promise<() => void> {
+    const { ofWorkspaceMax, ofProcessMax } = limits
+    const detail = `Too many calls of images are running: at most ${ofWorkspaceMax} of a workspace, and ${ofProcessMax} in all.`
+    return this.#slots.acquire(`${tenantId}:${workspaceId}`, detail)
   }
 
   #runtimeOf(image: string): ImageRuntime {

@@ -4,8 +4,8 @@ import { rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage } from 'node:http'
 import proto from '@temporalio/proto'
 import type { NativeConnection } from '@temporalio/worker'
-import { counted } from '../core/bytes.ts'
-import { INFRA_LIMITS } from '../infra/limits.ts'
+import { counted } from '../../core/bytes.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
 

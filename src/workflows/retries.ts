@@ -1,0 +1,13 @@
+/** How often activities are retried. Rows without `maximumAttempts` end only with their workflow, or with a time that the call gives. */
+
+/** By what the activity does. */
+export const RETRIES = {
+  /** Writes a record of the platform, which must not be lost, however long its database is unavailable. */
+  record: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  /** A call of a flow: an operation of the platform, or a request. */
+  call: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '30s', maximumAttempts: 8 },
+  /** The start of what a schedule has made due, until its patience ends. */
+  dueStart: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  /** Builds indexes, which may take hours. */
+  build: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '30s' },
+} as const
