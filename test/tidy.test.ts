@@ -51,6 +51,7 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'rules/lookups.ts': 'the statements of lookups',
   'sandbox/reaper.ts': 'a program of its own in a shell',
   'temporal/idle-queues.ts': 'the check of an operator',
+  'triggers/schedules.ts': 'how a schedule is in Temporal',
   'users/totp.ts': 'RFC 6238',
 }
 
