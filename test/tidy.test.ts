@@ -53,6 +53,7 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'sandbox/fair-slots.ts': 'the yielding of slots, with a test of its own',
   'sandbox/reaper.ts': 'a program of its own in a shell',
   'temporal/idle-queues.ts': 'the check of an operator',
+  'triggers/schedules.ts': 'how a schedule is in Temporal',
   'users/totp.ts': 'RFC 6238',
 }
 

@@ -9,8 +9,8 @@ import type { PlatformServices } from '../../../src/access/internals.ts'
 import { recordSink } from '../../../src/activities/flow/record-sink.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import type { Json } from '../../../src/core/work.ts'
+import { EXECUTION } from '../../../src/features/flows/executions/concurrency.ts'
 import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
-import { RUN_KINDS } from '../../../src/features/run-kinds.ts'
 import type { Log } from '../../../src/infra/log.ts'
 import type { Sql } from '../../../src/infra/postgres/sql.ts'
 
@@ -33,8 +33,8 @@ function sinkOf(...failures: readonly unknown[]) {
       return [[{ id: ID }]]
     },
   }
-  const runWatcher = { notify: () => {} }
-  const access = new Access({ statements, runWatcher, runKinds: RUN_KINDS } as unknown as PlatformServices)
+  const services = { statements, runWatcher: { notify: () => {} }, runKinds: [{ name: EXECUTION }] }
+  const access = new Access(services as unknown as PlatformServices)
   const log = { error: ({ err }: { err: unknown }) => seen.errors.push(err) } as unknown as Log
   const { write } = recordSink(access, log, async () => undefined).sinks.records
   const run = ({ workflowId = WORKFLOW, output = null }: { workflowId?: string; output?: Json } = {}) => {
