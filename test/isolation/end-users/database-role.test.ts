@@ -73,13 +73,15 @@ const PRIVILEGES = {
   functions: ['select'],
   idempotency: ['delete', 'insert', 'select', 'update'],
   outbox: ['insert'],
+  // The slot of a run that it starts.
+  run_slots: ['insert'],
   schemas: ['select'],
   services: ['select'],
   storage_identities: ['select'],
   stored_objects: ['select'],
 }
 
-test('tables of the platform – by their grants – are closed to the role but for ten', async () => {
+test('tables of the platform – by their grants – are closed to the role but for eleven', async () => {
   const granted = await asSuperuser<{ name: string; privileges: string[] }>(`
     select c.relname as name, array_agg(p order by p) as privileges
     from pg_class c join pg_namespace n on n.oid = c.relnamespace,
