@@ -7,7 +7,6 @@ import { PROTOCOL_VERSION_META_KEY } from '@modelcontextprotocol/server'
 import { isObject } from '../../core/json.ts'
 import { INVALID_PARAMS } from '../../features/mcp-servers/calls/client-requests.ts'
 import type { ClientResponse, McpServer } from './mcp-server.ts'
-import { answerPlainCall, plainCall } from './plain-call.ts'
 import { serveLegacy } from './serve-legacy.ts'
 import { serveModern } from './serve-modern.ts'
 import type { Exchange } from './serving.ts'
@@ -23,8 +22,6 @@ export function serve(exchange: Exchange, server: McpServer): Promise<void> {
   if (isResponse(exchange.body)) return takeAnswer(exchange, server)
   const fault = faultIn(exchange.body)
   if (fault !== undefined) return refuse(exchange, fault)
-  const call = plainCall(exchange, server)
-  if (call !== undefined) return answerPlainCall(exchange.response, server, call)
   return isModern(exchange.body, header) ? serveModern(exchange, server) : serveLegacy(exchange, server)
 }
 
