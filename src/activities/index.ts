@@ -25,6 +25,7 @@ import { startScheduledRun } from '../features/functions/triggers/trigger-starts
 import { syncSchedule } from '../features/functions/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
+import { inThread } from '../features/threads/run-in-thread.ts'
 import { untilCancelled } from './cancellation.ts'
 import type { Activities } from './contract.ts'
 import { callFunction } from './flow/call-function.ts'
@@ -39,7 +40,7 @@ import {
 import { CodeCache } from './function/code-cache.ts'
 import { type FunctionRunServices, runFunction, runFunctionInline } from './function/run-function.ts'
 import { type HttpRequests, ownerOf, rejectFinally } from './http/http-requests.ts'
-import { Documents } from './http/openapi-document.ts'
+import { type DocumentReader, Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
 import { redactingTokens, withDocumentSecrets } from './http/request-secrets.ts'
 import { limitOutput, withHeartbeat } from './limit-output.ts'
@@ -111,13 +112,16 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
     callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: async (call, request) => {
-      const owner = ownerOf(call)
+      const reader: DocumentReader = {
+        workspace: ownerOf(call),
+        yamlInThread: (yaml, cpuMs) => inThread(record(call), 'yamlToJson', yaml, cpuMs),
+      }
       const clients = await requests.clientsFor(call, request, { timeoutMs: LIMITS.openApi.timeoutMs })
       const work = async (injected?: InjectedSecrets) => {
         const { arguments: given } = request
-        if (injected === undefined) return planOpenApi(given, owner, documents, clients)
+        if (injected === undefined) return planOpenApi(given, reader, documents, clients)
         const redacting = redactingTokens(clients, injected.redactor)
-        return planOpenApi(withDocumentSecrets(given, injected.redactor), owner, documents, redacting)
+        return planOpenApi(withDocumentSecrets(given, injected.redactor), reader, documents, redacting)
       }
       const names = secretNamesOf(call, request)
       return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))

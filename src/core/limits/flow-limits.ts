@@ -97,11 +97,9 @@ export const FLOW_LIMITS = {
   tokenCharsMax: 8_192,
   openApi: {
     documentBytesMax: 8_388_608,
-    /** Parsing YAML is far slower than JSON: CPU time, concurrency, and wait for a thread. */
+    /** Parsing YAML is far slower than JSON: size, and CPU time in a worker thread. */
     yamlBytesMax: 2_097_152,
-    yamlMs: 5_000,
-    yamlAtOnce: 2,
-    yamlWaitMs: 10_000,
+    yamlCpuMs: 5_000,
     timeoutMs: 15_000,
     cacheTtlMs: 300_000,
     cacheBytesMax: 16_777_216,
