@@ -3,6 +3,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
+import { HINTS } from '../src/core/tool-annotations.ts'
 
 const FOLDERS = ['src', 'flows-dsl', 'stack', 'bench', 'test']
 
@@ -74,6 +75,12 @@ test('texts: a sentence is put behind another text by `sentences`, which ends th
   const glued = /\$\{[\w.]*\b(message|detail)\} ([A-Z]|\$\{(hint|advice))/
   const those = product.filter(({ name, text }) => name.startsWith('src/') && glued.test(code(text)))
   expect(those.map(({ name }) => name)).toEqual([])
+})
+
+test('annotations of tools: one file of the product names the hints', () => {
+  // Of the rest of the product, `tenon mcp inspect` alone reads them: from a server that may be another one.
+  const names = product.filter(({ text }) => HINTS.some((hint) => code(text).includes(hint)))
+  expect(names.map(({ name }) => name)).toEqual(['src/cli/mcp/inspect.ts', 'src/core/tool-annotations.ts'])
 })
 
 test('tests: none is skipped or run alone', () => {

@@ -24,8 +24,8 @@ export function challengeOf(
     scope: scopes.length > 0 ? scopes.join(' ') : undefined,
     error_description,
   })
-  const given = parameters.filter(([, value]) => value !== undefined)
-  return `Bearer ${given.map(([name, value]) => `${name}="${value}"`).join(', ')}`
+  const present = parameters.filter(([, value]) => value !== undefined)
+  return `Bearer ${present.map(([name, value]) => `${name}="${value}"`).join(', ')}`
 }
 
 /** The result of a call without the scope, for the model and for programs. */

@@ -53,9 +53,9 @@ test('scopes: requested by entry points only', async () => {
 test('rights of a service key: assumed for tools of MCP servers and for the lookups of rules only', async () => {
   expect(await filesThat(/\basWorkspaceService\(/)).toEqual([
     'features/collections/resolve-store.ts',
+    'features/mcp-servers/calls/call-tool.ts',
     // Results of tools have documents.
     'features/mcp-servers/calls/kept-results.ts',
-    'features/mcp-servers/calls/run-tool.ts',
     'features/mcp-servers/tool-providers/collections.ts',
     'features/mcp-servers/watch-documents.ts',
   ])

@@ -78,10 +78,10 @@ const isGrantable = (tool: Tool, { server, grantable }: McpPrincipal) =>
   grantable === null || grantable.includes(scopeOf(server.slug, tool))
 
 function describeTool({ tool, missingScope }: VisibleTool, results: ResultsMode): McpTool {
-  const shown = shownTool(tool, results)
-  if (missingScope === undefined) return shown
+  const listed = shownTool(tool, results)
+  if (missingScope === undefined) return listed
   const needs = `Needs the scope ${missingScope}, which has not been granted yet: the first call asks for it.`
-  return { ...shown, description: `${shown.description} ${needs}` }
+  return { ...listed, description: `${listed.description} ${needs}` }
 }
 
 /** True for clients of 2025-06-18 and later. Earlier ones do not send their version with each request. */

@@ -6,7 +6,17 @@ import type { PublishedServer } from '../../access/authentication/mcp-server-reg
 import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
-import type { CalledTool } from './tool-search.ts'
+
+/** The tool that a message calls. */
+export interface CalledTool {
+  /** The name, not validated: it may be no string. */
+  readonly tool: unknown
+  readonly arguments: unknown
+  /** It is `tool_search`, or a `tool_call` that names no tool. */
+  readonly isSearch: boolean
+  /** The tool is called by `tool_call`. Its result is text, since the search shows no output schemas. */
+  readonly isWithinCall: boolean
+}
 
 export interface RequestState {
   readonly server: PublishedServer

@@ -25,7 +25,7 @@ interface WorkspaceCall extends CallContext, Pick<ToolCall, 'isRepeated'> {
 export async function callActiveVersion(
   scope: WorkspaceScope,
   { server, ...called }: WorkspaceCall,
-): Promise<Omit<CallResult, 'inputRequired' | 'run'>> {
+): Promise<Omit<CallResult, 'inputRequired' | 'execution'>> {
   const { id, state, active_version } = await findServer(scope, server)
   const call = { ...called, serverId: id }
   if (state !== 'published' || active_version === null) {
@@ -39,6 +39,6 @@ export async function callActiveVersion(
   const form = call.channel === 'flow' ? FOR_PROGRAMS : formFor('both', true)
   const result = await callTool(scope, version, { ...call, form })
   if (result === undefined) throw notFound('tool')
-  const { inputRequired: _inputRequired, run: _run, ...shown } = result
-  return shown
+  const { inputRequired: _inputRequired, execution: _execution, ...answer } = result
+  return answer
 }

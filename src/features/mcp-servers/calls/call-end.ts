@@ -1,7 +1,8 @@
 /** A call of a tool, and its end: the outcome for the log, and the result or the error that the caller gets. */
 
 import { Problem } from '../../../core/problem.ts'
-import type { RunState, Tool } from '../tool.ts'
+import type { VisibleTool } from '../search/search-tools.ts'
+import type { ExecutionState, Tool } from '../tool.ts'
 import type { CallClient } from './call-client.ts'
 import type { CallContext, Outcome } from './call-log.ts'
 import { MISSING_CAPABILITY, RpcRefusal, type SealedInputRequests } from './client-requests.ts'
@@ -14,7 +15,7 @@ export interface CallResult extends ToolResult {
   /** Set if the tool requests input from its client: the call has no result yet. */
   readonly inputRequired?: SealedInputRequests
   /** The execution that the result is of. */
-  readonly run?: RunState
+  readonly execution?: ExecutionState
 }
 
 export interface ToolCall extends CallContext {
@@ -31,13 +32,13 @@ export interface ToolCall extends CallContext {
   readonly asResource?: boolean
   /** Runs in place of the tool, under its name: reads its kept results. */
   readonly via?: Tool
+  /** The tools that the client may be shown: the call is of `tool_search`, or of a `tool_call` that names no tool. */
+  readonly visibleTools?: () => readonly VisibleTool[]
 }
 
 /** The end of a call: its outcome for the log, and its result. */
 export interface CallEnd extends Outcome {
   readonly result?: CallResult
-  /** The tool only reads, so a successful call may be recorded after its reply. */
-  readonly changesNothing?: boolean
   /** An internal error, for the log alone. */
   readonly cause?: unknown
   /** The exceeded rate or quota, or the error of the protocol that the client gets. */

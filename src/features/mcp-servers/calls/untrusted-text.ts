@@ -18,9 +18,9 @@ export function maskSecrets(
   if (!holdsSecret(json)) return { value, masked: 0 }
   let masked = 0
   const maskText = (text: string): string => {
-    const { text: shown, secrets } = redactContent(text)
+    const { text: redacted, secrets } = redactContent(text)
     masked += secrets
-    return shown
+    return redacted
   }
   const mask = (one: unknown): unknown => {
     if (typeof one === 'string') return maskText(one)

@@ -1,7 +1,7 @@
 /** The tools that stand for all others where a server has many: `tool_search` finds tools, `tool_call` calls them. */
 
 import { LIMITS } from '../../../core/limits.ts'
-import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
+import { READS, strictestOf } from '../../../core/tool-annotations.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
 
 export const TOOL_SEARCH = 'tool_search'
@@ -56,7 +56,7 @@ export const searchToolsFor = (tools: readonly Tool[]) => [
     description:
       'Finds tools of this server by what they do; most of them are not in this list. Returns names, descriptions and input schemas, best match first. Search before you say that something cannot be done.',
     inputSchema: SEARCH_INPUT,
-    annotations: { ...READ_ONLY },
+    annotations: READS,
   },
   {
     name: TOOL_CALL,
@@ -64,13 +64,6 @@ export const searchToolsFor = (tools: readonly Tool[]) => [
     description:
       'Calls a tool that tool_search has found. It is the same as calling the tool itself, with the same rights and limits.',
     inputSchema: CALL_INPUT,
-    annotations: { ...weakest(tools.map(({ annotations }) => annotations)) },
+    annotations: strictestOf(tools.map(({ annotations }) => annotations)),
   },
 ]
-
-const weakest = (all: readonly Annotations[]): Annotations => ({
-  readOnlyHint: all.every(({ readOnlyHint }) => readOnlyHint),
-  destructiveHint: all.some(({ destructiveHint }) => destructiveHint),
-  idempotentHint: all.every(({ idempotentHint }) => idempotentHint),
-  openWorldHint: all.some(({ openWorldHint }) => openWorldHint),
-})
