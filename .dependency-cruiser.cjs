@@ -85,7 +85,7 @@ module.exports = {
       from: {
         path: '^src/',
         pathNot:
-          '^src/(access|app)/|^src/features/(objects/workspace-objects|events/events|flows/executions/watcher|functions/(channels|runs/run-changes)|mcp-servers/(images/image-servers|calls/call-queue))\\.ts$',
+          '^src/(access|app)/|^src/features/(objects/workspace-objects|events/events|flows/executions/watcher|functions/(channels|runs/run-changes)|mcp-servers/(images/image-servers|calls/call-log))\\.ts$',
       },
       to: { path: '^src/access/internals\\.ts$' },
     },

@@ -23,7 +23,7 @@ import { EXECUTIONS_CHANNEL, ExecutionWatcher } from '../features/flows/executio
 import { WebhookVerifier } from '../features/flows/triggers/webhook-verifier.ts'
 import { RUNS_CHANNEL, RunChanges } from '../features/functions/runs/run-changes.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
-import { CallQueue } from '../features/mcp-servers/calls/call-queue.ts'
+import { CallQueue } from '../features/mcp-servers/calls/call-log.ts'
 import { ImageServers } from '../features/mcp-servers/images/image-servers.ts'
 import { StreamConsumers } from '../features/triggers/stream-consumer.ts'
 import { type Config, publicUrl } from '../infra/config.ts'

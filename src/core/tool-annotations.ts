@@ -111,7 +111,7 @@ const eachHint = (read: (hint: Hint) => boolean): Annotations =>
   Object.fromEntries(HINTS.map((hint) => [hint, read(hint)])) as Annotations
 
 /** Weakest first. */
-export const EFFECTS = ['reads', 'adds', 'changes'] as const
+const EFFECTS = ['reads', 'adds', 'changes'] as const
 export type Effect = (typeof EFFECTS)[number]
 
 /** The hints by which a tool has an effect. One whose hints contradict each other counts as the stronger of the two. */

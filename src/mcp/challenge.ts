@@ -9,8 +9,8 @@ import type { PublishedServer } from '../access/authentication/mcp-server-regist
 import { documentHostOf } from '../access/issuer/client-ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { sentences } from '../core/sentences.ts'
-import { speaks } from './hosted/offered-tools.ts'
 import type { ToolResult } from './protocol/mcp-server.ts'
+import { speaks } from './protocol/transport.ts'
 
 /** The value of `WWW-Authenticate` (RFC 9728 §5.1). @param metadata URL of the metadata of the server */
 export function challengeOf(

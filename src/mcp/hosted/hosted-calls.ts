@@ -3,18 +3,18 @@
 import type { FastifyRequest } from 'fastify'
 import { scopeOf } from '../../core/tool-access.ts'
 import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
-import type { CallResult, ToolCall } from '../../features/mcp-servers/calls/call-end.ts'
 import { recordCall } from '../../features/mcp-servers/calls/call-log.ts'
 import { callTool } from '../../features/mcp-servers/calls/call-tool.ts'
 import { keptResultTool } from '../../features/mcp-servers/calls/kept-results.ts'
 import { AS_RESOURCE, formFor } from '../../features/mcp-servers/calls/result-form.ts'
+import type { CallResult, ToolCall } from '../../features/mcp-servers/calls/tool-result.ts'
 import { executionTools } from '../../features/mcp-servers/tool-providers/executions.ts'
 import type { RequestEnd } from '../endpoint.ts'
 import type { InputRequired, McpServer, McpTasks, Task, ToolResult } from '../protocol/mcp-server.ts'
+import { callContext, callerOf, type RequestState } from './hosted-access.ts'
 import type { ToolReader } from './hosted-content.ts'
 import { taskOf, tasksOf } from './hosted-tasks.ts'
 import { readsStructuredContent, type ToolListing, visibleTools } from './offered-tools.ts'
-import { callContext, callerOf, type RequestState } from './request-state.ts'
 
 /** A request, with what its client is offered. */
 export interface HostedRequest {

@@ -3,8 +3,8 @@
 import { isObject } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
-import type { CallResult } from '../../features/mcp-servers/calls/call-end.ts'
 import { acceptedFields } from '../../features/mcp-servers/calls/client-requests.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/tool-result.ts'
 import type { Manifest } from '../../features/mcp-servers/manifest.ts'
 import {
   completionsOf,

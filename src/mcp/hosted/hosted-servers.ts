@@ -11,13 +11,12 @@ import type { Tool } from '../../features/mcp-servers/tool.ts'
 import { onClose } from '../../infra/response-close.ts'
 import { type Message, mountEndpoint } from '../endpoint.ts'
 import type { McpServer, McpSession, ToolResult } from '../protocol/mcp-server.ts'
-import { HostedAccess } from './hosted-access.ts'
+import { type CalledTool, HostedAccess, type RequestState } from './hosted-access.ts'
 import { flowTasks, type HostedRequest, messageCall, recordEnd, resourceReader } from './hosted-calls.ts'
 import { changesOf, checkSubscriptions, type Listening, ServerChanges } from './hosted-changes.ts'
 import { completionsFor, promptsOf, resourcesOf } from './hosted-content.ts'
 import { type HostedSessions, hasSession } from './hosted-sessions.ts'
 import { offeredTools, readToolListing } from './offered-tools.ts'
-import type { CalledTool, RequestState } from './request-state.ts'
 
 const PATH = '/v1/mcp/workspaces/:ws/servers/:server/mcp'
 
@@ -79,20 +78,30 @@ class HostedServerHandler {
   ): McpServer {
     const { state, offer } = hosted
     const { manifest } = offer.version
+    const listening = () => this.#listening(hosted)
     return {
       name: manifest.name,
       version: String(state.server.version),
       ...(manifest.description !== '' && { instructions: manifest.description }),
       tools: () => offeredTools(state.client, offer.sets, offer.hasSearch),
-      prompts: promptsOf(manifest),
-      complete: completionsFor(manifest),
-      resources: resourcesOf(manifest, resourceReader(hosted)),
       call: messageCall(hosted, denied),
       tasks: flowTasks(hosted),
       hasSessions: true,
       session,
       takeResponse: (id, response) => this.#sessions.takeResponse(state, id, response),
-      changes: changesOf(this.#listening(hosted)),
+      // A call needs none of these.
+      get prompts() {
+        return promptsOf(manifest)
+      },
+      get complete() {
+        return completionsFor(manifest)
+      },
+      get resources() {
+        return resourcesOf(manifest, resourceReader(hosted))
+      },
+      get changes() {
+        return changesOf(listening())
+      },
     }
   }
 

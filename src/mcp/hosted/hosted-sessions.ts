@@ -22,8 +22,8 @@ import {
 import { logsSteps } from '../protocol/serving.ts'
 import { isModern } from '../protocol/transport.ts'
 import type { ClientResponses } from './client-responses.ts'
+import type { RequestState } from './hosted-access.ts'
 import { LISTS, type ServerChanges } from './hosted-changes.ts'
-import type { RequestState } from './request-state.ts'
 
 const SESSION = 'mcp-session-id'
 const LEVEL = 'level'

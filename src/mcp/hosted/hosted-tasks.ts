@@ -3,12 +3,12 @@
  * of its execution. Tasks are read, answered and cancelled by the tools over executions (`execution_…`), with the checks of a call.
  */
 
-import type { CallResult } from '../../features/mcp-servers/calls/call-end.ts'
 import {
   INTERNAL_ERROR,
   RpcRefusal,
   validResponses,
 } from '../../features/mcp-servers/calls/client-requests.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/tool-result.ts'
 import type { ExecutionState } from '../../features/mcp-servers/tool.ts'
 import { decisionsOf } from '../../features/mcp-servers/tool-providers/execution-outcome.ts'
 import type { McpTasks, Task, TaskState, ToolResult } from '../protocol/mcp-server.ts'

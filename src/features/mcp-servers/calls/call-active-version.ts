@@ -4,10 +4,10 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { findPublished } from '../manifest.ts'
 import { findServer } from '../servers.ts'
-import type { CallResult, ToolCall } from './call-end.ts'
 import { type CallContext, recordCall } from './call-log.ts'
 import { callTool } from './call-tool.ts'
 import { FOR_PROGRAMS, formFor } from './result-form.ts'
+import type { CallResult, ToolCall } from './tool-result.ts'
 
 interface WorkspaceCall extends CallContext, Pick<ToolCall, 'isRepeated'> {
   /** Id or slug. */

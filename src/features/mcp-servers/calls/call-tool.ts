@@ -27,15 +27,6 @@ import { searchTools } from '../search/search-tools.ts'
 import { type Arguments, digest, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
 import { TOOL_PROVIDERS } from '../tool-providers/index.ts'
 import type { ReceivedInput, RequestedInput, WaitOptions } from './call-client.ts'
-import {
-  type CallEnd,
-  type CallResult,
-  endWith,
-  refusal,
-  type ToolCall,
-  toolError,
-  toolErrorOf,
-} from './call-end.ts'
 import { recordCall, recordSoon } from './call-log.ts'
 import { argumentErrors, withoutNulls } from './check-values.ts'
 import {
@@ -53,9 +44,16 @@ import {
 } from './client-requests.ts'
 import { problemText } from './problem-text.ts'
 import {
+  type CallEnd,
   type CallOfVersion,
+  type CallResult,
+  endWith,
   formResult,
   type MeasuredOutput,
+  refusal,
+  type ToolCall,
+  toolError,
+  toolErrorOf,
   withinBudget,
   withinTime,
 } from './tool-result.ts'

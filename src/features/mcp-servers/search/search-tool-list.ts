@@ -10,6 +10,13 @@ export const TOOL_CALL = 'tool_call'
 /** Names that no other tool takes. */
 export const SEARCH_TOOL_NAMES: readonly string[] = [TOOL_SEARCH, TOOL_CALL]
 
+/** A tool that the client is shown, in full or by search. */
+export interface VisibleTool {
+  readonly tool: Tool
+  /** The full scope that it needs and the token lacks. */
+  readonly missingScope?: string | undefined
+}
+
 /** A server setting. `auto`: on if the active version has more than {@link LIMITS.mcpToolsListedMax} tools. */
 export type SearchMode = 'auto' | 'on' | 'off'
 

@@ -2,19 +2,12 @@
 
 import { LIMITS } from '../../../core/limits.ts'
 import { portableInput } from '../../../core/portable-schema.ts'
-import { type CallEnd, endOf, type ToolCall, toolError } from '../calls/call-end.ts'
 import { argumentErrors, withoutNulls } from '../calls/check-values.ts'
+import { type CallEnd, endOf, type ToolCall, toolError } from '../calls/tool-result.ts'
 import type { PublishedVersion } from '../manifest.ts'
-import type { JsonSchema, Tool } from '../tool.ts'
-import { CALL_INPUT, SEARCH_INPUT, TOOL_SEARCH } from './search-tool-list.ts'
+import type { JsonSchema } from '../tool.ts'
+import { CALL_INPUT, SEARCH_INPUT, TOOL_SEARCH, type VisibleTool } from './search-tool-list.ts'
 import { rankTools } from './tool-index.ts'
-
-/** A tool that the client is shown, in full or by search. */
-export interface VisibleTool {
-  readonly tool: Tool
-  /** The full scope that it needs and the token lacks. */
-  readonly missingScope?: string | undefined
-}
 
 /** Answers a call of `tool_search`, or of a `tool_call` that names no tool, by the tools that its client may be shown. */
 export function searchTools(
