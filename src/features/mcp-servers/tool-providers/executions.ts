@@ -34,7 +34,7 @@ export function resumeExecution({ binding }: Tool, { received }: { readonly rece
   const { execution } = received.state as { execution: string }
   const { ws, flow, flows = [flow] } = binding.fixed
   const decisions = decisionsOf(received.responses)
-  return { operation: executionDecide, input: { ws, flows, execution, decisions } }
+  return { operation: decideApprovals, input: { ws, flows, execution, decisions } }
 }
 
 /** `ws` and `flows` are fixed by the version. */
@@ -69,7 +69,7 @@ const unknownExecution = () =>
     hint: 'Use `execution` of the result of a tool of this server.',
   })
 
-const executionGet = previewOperation({
+const getOwnExecution = previewOperation({
   name: 'mcp_execution.get',
   summary: 'Read the state of an execution',
   reads: true,
@@ -82,7 +82,7 @@ const executionGet = previewOperation({
   },
 })
 
-const executionCancel = previewOperation({
+const cancelOwnExecution = previewOperation({
   name: 'mcp_execution.cancel',
   summary: 'Cancel an execution',
   input: Input(OwnExecution),
@@ -95,7 +95,7 @@ const executionCancel = previewOperation({
   },
 })
 
-const executionAnswer = previewOperation({
+const answerApproval = previewOperation({
   name: 'mcp_execution.answer',
   summary: 'Decide an approval that names the caller',
   input: Input({
@@ -135,7 +135,7 @@ const executionAnswer = previewOperation({
 })
 
 /** Decides by the responses to an elicitation. Decisions on approvals that are no longer open have no effect. */
-const executionDecide = previewOperation({
+const decideApprovals = previewOperation({
   name: 'mcp_execution.decide',
   summary: 'Decide approvals that name the caller',
   input: Input({
@@ -175,7 +175,7 @@ interface ExecutionTool {
 const TOOLS: readonly ExecutionTool[] = [
   {
     verb: 'status',
-    operation: executionGet,
+    operation: getOwnExecution,
     title: 'State of an execution',
     description:
       'Returns the progress of an execution and what it waits for, or its output or error if it has ended. Does not wait.',
@@ -183,7 +183,7 @@ const TOOLS: readonly ExecutionTool[] = [
   },
   {
     verb: 'result',
-    operation: executionGet,
+    operation: getOwnExecution,
     wait_seconds: LIMITS.mcpFlowWaitSeconds,
     title: 'Result of an execution',
     description: `Waits up to ${LIMITS.mcpFlowWaitSeconds} s for the end of an execution, and returns its output or error.`,
@@ -191,7 +191,7 @@ const TOOLS: readonly ExecutionTool[] = [
   },
   {
     verb: 'cancel',
-    operation: executionCancel,
+    operation: cancelOwnExecution,
     title: 'Cancel an execution',
     description:
       'Cancels an execution. Completed steps that have a compensation are undone. If `cancelling` is true, this has not finished: call execution_result.',
@@ -199,7 +199,7 @@ const TOOLS: readonly ExecutionTool[] = [
   },
   {
     verb: 'answer',
-    operation: executionAnswer,
+    operation: answerApproval,
     title: 'Decide an approval of an execution',
     description: 'Decides an approval that an execution waits for, if `yours` says that it is for you.',
     annotations: CHANGES,
