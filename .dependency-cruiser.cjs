@@ -19,6 +19,8 @@ const INTERFACES = [
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
+  // The kernel: each kind of durable work uses it.
+  'runs/(run-kind|slots|watcher)',
   'tenants/(jobs|tenants|workspace-settings)',
   'threads/run-in-thread',
   // Shared by the triggers of flows and those of functions.
@@ -62,8 +64,7 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^src/features/',
-        pathNot:
-          '^src/features/(objects/workspace-objects|events/outbox-relay|flows/executions/watcher)\\.ts$',
+        pathNot: '^src/features/(objects/workspace-objects|events/outbox-relay|runs/watcher)\\.ts$',
       },
       to: {
         path: '^(src/(app|api|mcp|activities|workflows|cli)/|stack/|node_modules/(pg|ioredis|mongodb|fastify|@aws-sdk|@temporalio)/)',
@@ -79,21 +80,34 @@ module.exports = {
       },
     },
     {
-      name: 'internals-of-scopes-stay-in-access',
-      comment: 'features supply functions of a scope; the files that do are named here',
+      name: 'runs-know-no-kind',
+      comment: 'the kernel learns of flows and functions from their RunKind alone',
       severity: 'error',
-      from: {
-        path: '^src/',
-        pathNot:
-          '^src/(access|app)/|^src/features/(objects/workspace-objects|events/events|flows/executions/watcher|functions/(channels|runs/run-changes)|mcp-servers/(images/image-servers|calls/call-log))\\.ts$',
-      },
+      from: { path: '^src/features/runs/' },
+      to: { path: '^src/features/(flows|functions)/' },
+    },
+    {
+      name: 'internals-of-scopes-stay-in-access',
+      comment: 'features get one service of a scope, by a row of access/privileges.ts',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/(access|app)/' },
       to: { path: '^src/access/internals\\.ts$' },
     },
     {
-      name: 'access-alone-opens-scopes',
-      comment: 'a change of privilege happens in access/access.ts; the API asks which kind of scope it has',
+      name: 'access-alone-raises-rights',
+      comment: 'all others name a privilege: a row of access/privileges.ts',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/(access/access|api/(request-pipeline|audit))\\.ts$' },
+      from: { path: '^src/', pathNot: '^src/access/(privileges|derived-scopes)\\.ts$' },
+      to: { path: '^src/access/openers\\.ts$' },
+    },
+    {
+      name: 'access-alone-opens-scopes',
+      comment: 'the API asks which kind of scope it has',
+      severity: 'error',
+      from: {
+        path: '^src/',
+        pathNot: '^src/(access/(access|openers|derived-scopes)|api/(request-pipeline|audit))\\.ts$',
+      },
       to: { path: '^src/access/scope\\.ts$', dependencyTypesNot: ['type-only'] },
     },
     {

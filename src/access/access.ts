@@ -1,16 +1,15 @@
-/** Opens scopes: the only file that turns a credential into a scope, for every entry point. */
+/** Opens scopes for credentials: the only file that turns one into a scope, for every entry point. */
 
-import { type IdSource, randomIds } from '../core/ids.ts'
+import { randomIds } from '../core/ids.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { type Actor, inDomain, type Principal, type Role, requireScope, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
-import type { PublishedServer } from './authentication/mcp-server-registry.ts'
 import type { Claim } from './idempotency.ts'
-import { internalsOf, type PlatformServices } from './internals.ts'
+import { attachServices, type PlatformServices } from './internals.ts'
 import type { BucketState } from './rate-limit/memory-buckets.ts'
 import { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
-import { Suspended, suspensionOf, type TenantState } from './tenant-states.ts'
+import { isSuspended, refuseUnlessActive } from './tenant-states.ts'
 
 /** Describes the credentials that an operation takes. */
 function credentialsFor({ domain, roles }: AnyOperation): string {
@@ -24,6 +23,7 @@ export class Access {
 
   constructor(services: PlatformServices) {
     this.#services = services
+    attachServices(this, services)
   }
 
   /**
@@ -83,40 +83,6 @@ export class Access {
     })
   }
 
-  /**
-   * A scope for effects of an execution. It outlives the request that started it, so the tenant's state is checked again,
-   * as it is for a key.
-   * @throws Suspended until the tenant is resumed; Problem as {@link open} does for other states
-   */
-  async continueActive(ref: WorkspaceRef, actor: Actor, ids: IdSource): Promise<WorkspaceScope> {
-    const states = await this.#services.tenantStates.forExecution(ref)
-    if (states === undefined) throw notFound('workspace')
-    refuseUnlessActive(states)
-    return this.continueWorkspace(ref, actor, ids)
-  }
-
-  /** A scope in any state of the tenant, for the record of an execution. */
-  continueWorkspace(ref: WorkspaceRef, actor: Actor, ids: IdSource): WorkspaceScope {
-    return new WorkspaceScope(actor, ref, this.#services, ids)
-  }
-
-  /**
-   * The workspace of a hosted MCP server, for a call of an authenticated client.
-   * @param chainDepth how many calls of other servers are around this one
-   */
-  openHosted({ ref }: PublishedServer, subject: string, chainDepth?: number): WorkspaceScope {
-    const actor = {
-      subject,
-      role: 'workspace_admin',
-      ...(chainDepth !== undefined && { chainDepth }),
-    } as const
-    return this.continueWorkspace(ref, actor, randomIds)
-  }
-
-  continueAdmin(tenantId: TenantId, subject: string, ids: IdSource): AdminScope {
-    return AdminScope.open({ subject, role: 'tenant_admin' }, { tenantId }, this.#services, ids)
-  }
-
   async #workspace(
     operation: AnyOperation,
     principal: Principal,
@@ -169,72 +135,4 @@ export function requireRights(
 ): void {
   if (!operation.roles.includes(role)) throw roleMissing(operation)
   requireScopes(operation, scopes, input)
-}
-
-const isSuspended = ({ tenant, workspace }: TenantState) =>
-  tenant === 'suspended' || (tenant === 'active' && workspace === 'suspended')
-
-function refuseUnlessActive(states: TenantState): void {
-  const { tenant, workspace, seq } = states
-  const state = tenant === 'active' ? workspace : tenant
-  if (state === 'active') return
-  if (!isSuspended(states)) throw new Problem('state_conflict', { detail: `The workspace is ${state}.` })
-  throw new Suspended(suspensionOf(tenant, workspace) ?? 'tenant_suspended', seq)
-}
-
-/**
- * The same workspace for other work than the request's own operation: in another role, to which the row of its idempotency claim
- * is hidden, or of an operation that runs inside it, whose output is not that of the request. So the claim stays behind.
- */
-function derived(scope: WorkspaceScope, actor: Actor): WorkspaceScope {
-  const { services, ids } = internalsOf(scope)
-  return new WorkspaceScope(actor, scope.ref, services, ids)
-}
-
-/** The workspace with the rights of a service key: an admin sees no documents, and an MCP tool can do no more than a key. */
-export const asWorkspaceService = (scope: WorkspaceScope): WorkspaceScope =>
-  derived(scope, { ...scope.actor, role: 'service' })
-
-/** The same caller, for an operation that runs inside that of the request. */
-export const forNestedRun = (scope: WorkspaceScope): WorkspaceScope => derived(scope, scope.actor)
-
-/** The same caller in its own operation, with values that were looked up for the rules that its statements are under. */
-export function withLookups(scope: WorkspaceScope, lookups: NonNullable<Actor['lookups']>): WorkspaceScope {
-  const { services, ids } = internalsOf(scope)
-  return new WorkspaceScope({ ...scope.actor, lookups }, scope.ref, services, ids, scope.completion)
-}
-
-/** The same caller, within other calls of tools. @param chainDepth how many */
-export const withChainDepth = (scope: WorkspaceScope, chainDepth: number): WorkspaceScope =>
-  derived(scope, { ...scope.actor, chainDepth })
-
-/**
- * The scope of a request that code of a function has sent, or another call of the platform: that much deeper in their chain.
- * @param chainDepth that its headers say; undefined for a request of another sender
- */
-export function nestedScope<S>(opened: S, chainDepth: number | undefined): S | WorkspaceScope {
-  if (chainDepth === undefined || !(opened instanceof WorkspaceScope)) return opened
-  return withChainDepth(opened, chainDepth)
-}
-
-/** The workspace with the right to start and follow its flows, for a key or token that has the scope for it. */
-export const asFlowRunner = (scope: WorkspaceScope): WorkspaceScope =>
-  derived(scope, { ...scope.actor, role: 'workspace_admin', credentialRole: scope.actor.role })
-
-/** The workspace with the right to keep the records of its function runs, which callers of functions do not have themselves. */
-export const asRunOwner = (scope: WorkspaceScope): WorkspaceScope =>
-  derived(scope, { subject: scope.actor.subject, role: 'workspace_admin' })
-
-/** A workspace of an admin, to keep the records of its function runs. @throws Problem `not_found` */
-export function openRunScope(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
-  if (!scope.reaches(ref)) throw new Problem('not_found')
-  const { services, ids } = internalsOf(scope)
-  return new WorkspaceScope({ ...scope.actor, role: 'workspace_admin' }, ref, services, ids)
-}
-
-/** A workspace of an admin with the rights of a service key. @throws Problem `not_found` */
-export function openWorkspaceScope(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
-  if (!scope.reaches(ref)) throw new Problem('not_found')
-  const { services, ids } = internalsOf(scope)
-  return new WorkspaceScope({ ...scope.actor, role: 'service' }, ref, services, ids)
 }

@@ -1,4 +1,4 @@
-/** The internals of scopes: the services and rights that they use, for this folder only. */
+/** The internals of scopes and of their opener: the services and rights that they use, for this folder only. */
 
 import type { IdSource } from '../core/ids.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
@@ -28,7 +28,7 @@ import type { TenantStates } from './tenant-states.ts'
 
 /**
  * Services that functions of scopes use. A feature with a service of its own declares it beside its functions
- * (`features/flows/executions/watcher.ts`).
+ * (`features/runs/watcher.ts`).
  */
 export interface PlatformServices {
   readonly database: Database
@@ -83,4 +83,18 @@ export function internalsOf(scope: object): ScopeInternals {
   const internals = INTERNALS.get(scope)
   if (internals === undefined) throw new TypeError('the object is not a scope of the platform')
   return internals
+}
+
+const SERVICES = new WeakMap<object, PlatformServices>()
+
+/** For the constructor of `Access`. */
+export function attachServices(access: object, services: PlatformServices): void {
+  SERVICES.set(access, services)
+}
+
+/** The services with which scopes are opened. @throws TypeError for an object that only looks like an `Access` */
+export function servicesOf(access: object): PlatformServices {
+  const services = SERVICES.get(access)
+  if (services === undefined) throw new TypeError('the object opens no scopes of the platform')
+  return services
 }

@@ -2,10 +2,9 @@
 
 import { hash, randomBytes } from 'node:crypto'
 import { Problem } from '../core/problem.ts'
-import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
+import type { TenantId, TenantRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
 import type { Bounds, Inbound, Outbound, Sender } from '../infra/http-client/egress.ts'
-import type { DocumentsHandle } from '../infra/mongo/mongo.ts'
 import { StorageAdmin } from '../infra/s3/storage-identities.ts'
 import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
@@ -39,25 +38,9 @@ export function storageOf(scope: AdminScope): StorageAdmin {
   return new StorageAdmin(servicesOf(scope))
 }
 
-/** The workspace's documents in the document store; undefined if they are in PostgreSQL. */
-export function documentsOf(scope: WorkspaceScope): DocumentsHandle | undefined {
-  return servicesOf(scope).documents?.handle(scope.ref, scope.actor)
-}
-
 /** True if documents are also stored outside PostgreSQL, where its triggers do not count them. */
 export function hasDocumentStore(scope: AdminScope): boolean {
   return servicesOf(scope).documents !== undefined
-}
-
-/** True if a collection has any document in a document store outside PostgreSQL. Shows no document. */
-export async function hasDocuments(
-  scope: AdminScope,
-  ref: WorkspaceRef,
-  collection: string,
-): Promise<boolean> {
-  const handle = servicesFor(scope, ref.tenantId).documents?.handle(ref, { role: 'service' })
-  const found = await handle?.find(collection, { filter: {}, set: {}, sort: { _id: 1 }, limit: 1 })
-  return found !== undefined && found.length > 0
 }
 
 const INVITATION_BYTES = 32

@@ -40,6 +40,18 @@ export function suspensionOf(tenant: string, workspace: string | null = 'active'
   return workspace === 'suspended' ? 'workspace_suspended' : 'tenant_suspended'
 }
 
+export const isSuspended = ({ tenant, workspace }: TenantState): boolean =>
+  tenant === 'suspended' || (tenant === 'active' && workspace === 'suspended')
+
+/** @throws Suspended; Problem `state_conflict` in any other state but active */
+export function refuseUnlessActive(states: TenantState): void {
+  const { tenant, workspace, seq } = states
+  const state = tenant === 'active' ? workspace : tenant
+  if (state === 'active') return
+  if (!isSuspended(states)) throw new Problem('state_conflict', { detail: `The workspace is ${state}.` })
+  throw new Suspended(suspensionOf(tenant, workspace) ?? 'tenant_suspended', seq)
+}
+
 export class TenantStates {
   readonly #system: SystemScope
   readonly #known = new TtlCache<TenantState | undefined>()

@@ -14,7 +14,7 @@ import {
   indexFailed,
 } from '../features/collections/schemas/index-build.ts'
 import { openCallback } from '../features/flows/executions/callbacks.ts'
-import { reacquireSlot, yieldSlot } from '../features/flows/executions/concurrency.ts'
+import { EXECUTION } from '../features/flows/executions/concurrency.ts'
 import { recordExecution } from '../features/flows/executions/record.ts'
 import { startSubflow } from '../features/flows/executions/start-execution.ts'
 import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
@@ -23,6 +23,7 @@ import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
 import { failRun, type RunFailure } from '../features/functions/runs/record-run.ts'
 import { startScheduledRun } from '../features/functions/triggers/trigger-starts.ts'
 import { syncSchedule } from '../features/functions/triggers/trigger-store.ts'
+import { reacquireSlot, yieldSlot } from '../features/runs/slots.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import { inThread } from '../features/threads/run-in-thread.ts'
@@ -75,7 +76,6 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     return { admin: scopes.admin(call), within }
   }
   const functionServices = functionRuns(platform, scopes)
-  const documents = new Documents()
   return {
     changeState: async (call, input) => {
       const admin = scopes.admin(call)
@@ -111,21 +111,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     registerTriggers: (call, input) => register(record(call), input),
     callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
     callHttpInline: (call, request) => requests.sendInline(call, request),
-    planOpenApi: async (call, request) => {
-      const reader: DocumentReader = {
-        workspace: ownerOf(call),
-        yamlInThread: (yaml, cpuMs) => inThread(record(call), 'yamlToJson', yaml, cpuMs),
-      }
-      const clients = await requests.clientsFor(call, request, { timeoutMs: LIMITS.openApi.timeoutMs })
-      const work = async (injected?: InjectedSecrets) => {
-        const { arguments: given } = request
-        if (injected === undefined) return planOpenApi(given, reader, documents, clients)
-        const redacting = redactingTokens(clients, injected.redactor)
-        return planOpenApi(withDocumentSecrets(given, injected.redactor), reader, documents, redacting)
-      }
-      const names = secretNamesOf(call, request)
-      return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))
-    },
+    planOpenApi: openApiPlanner({ scopes, requests }),
     runFunction: (call, input) => {
       const work = (injected?: InjectedSecrets) =>
         runFunction(functionServices(call), withSecretValues(input, injected), injected?.redactor)
@@ -140,10 +126,33 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       const { usage, ...shown } = error as unknown as RunFailure
       return failRun(record(call), run_id, shown, usage)
     },
-    yieldSlot: (call, slot) => yieldSlot(record(call), slot),
-    reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
+    yieldSlot: (call, { execution_id: runId, generation }) =>
+      yieldSlot(record(call), EXECUTION, { runId, generation }),
+    reacquireSlot: (call, { execution_id: runId, generation, at_once: atOnce }) =>
+      reacquireSlot(record(call), EXECUTION, { runId, generation, atOnce }),
     subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),
     recordExecution: (call, update) => recordExecution(record(call), update),
+  }
+}
+
+/** Plans calls of OpenAPI operations. The calls of a worker share the documents that it has read. */
+function openApiPlanner({ scopes, requests }: ActivityServices): Implementation['planOpenApi'] {
+  const documents = new Documents()
+  return async (call, request) => {
+    const admin = scopes.workspace(call, 'workspace_admin')
+    const reader: DocumentReader = {
+      workspace: ownerOf(call),
+      yamlInThread: (yaml, cpuMs) => inThread(admin, 'yamlToJson', yaml, cpuMs),
+    }
+    const clients = await requests.clientsFor(call, request, { timeoutMs: LIMITS.openApi.timeoutMs })
+    const work = async (injected?: InjectedSecrets) => {
+      const { arguments: given } = request
+      if (injected === undefined) return planOpenApi(given, reader, documents, clients)
+      const redacting = redactingTokens(clients, injected.redactor)
+      return planOpenApi(withDocumentSecrets(given, injected.redactor), reader, documents, redacting)
+    }
+    const names = secretNamesOf(call, request)
+    return limitOutput(await withHeartbeat(withCallSecrets(admin, names, work).catch(rejectFinally)))
   }
 }
 

@@ -5,10 +5,11 @@ import { activityInfo, type Info } from '@temporalio/activity'
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
 import type { Access } from '../access/access.ts'
+import { privilege } from '../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../access/scope.ts'
 import { Suspended } from '../access/tenant-states.ts'
-import { type IdSource, randomIds, seededIds } from '../core/ids.ts'
-import type { Actor } from '../core/policy.ts'
+import { type IdSource, seededIds } from '../core/ids.ts'
+import type { ActorIn, DataRole } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
 import {
@@ -126,6 +127,11 @@ function toFailure(error: unknown, info: Info, log: Log): unknown {
 
 type Role = 'service' | 'workspace_admin'
 
+const openForCall = privilege('activities.calls')
+const openForCode = privilege('activities.code')
+const openRecords = privilege('activities.records')
+const openTenant = privilege('activities.tenants')
+
 /** Opens scopes for the workflow that called an activity. */
 export class Scopes {
   readonly #access: Access
@@ -136,12 +142,12 @@ export class Scopes {
 
   /** The scope of the tenant as a whole. */
   admin({ ref, workflowId, ids }: ActivityContext): AdminScope {
-    return this.#access.continueAdmin(ref.tenantId, workflowId, ids)
+    return openTenant(this.#access, ref.tenantId, workflowId, ids)
   }
 
   /** The scope of the workflow's workspace, for work that a suspension stops. @throws Suspended */
   active(call: ActivityContext, role: Role): Promise<WorkspaceScope> {
-    return this.#access.continueActive(workspaceOf(call), actorOf(call, role), call.ids)
+    return openForCall(this.#access, workspaceOf(call), actorOf(call, role), call.ids)
   }
 
   /**
@@ -152,21 +158,21 @@ export class Scopes {
     const { workflowId: subject, chainDepth } = call
     const actor = { subject, role: 'workspace_admin', chainDepth } as const
     const onBehalfOf = starter === undefined ? {} : { onBehalfOf: starter }
-    return this.#access.continueActive(workspaceOf(call), { ...actor, ...onBehalfOf }, call.ids)
+    return openForCall(this.#access, workspaceOf(call), { ...actor, ...onBehalfOf }, call.ids)
   }
 
   /** As {@link active}, for a run that the trigger of a function starts. @throws Suspended */
   trigger(call: ActivityContext, triggerId: string): Promise<WorkspaceScope> {
     const actor = { subject: triggerSubject(triggerId), role: 'workspace_admin' } as const
-    return this.#access.continueActive(workspaceOf(call), actor, call.ids)
+    return openForCall(this.#access, workspaceOf(call), actor, call.ids)
   }
 
   /**
    * As {@link active}, for code of a function. Its ids are new at each call: a repeated attempt runs other code paths, and ids
    * carry the time of their creation.
    */
-  openActorScope(call: ActivityContext, actor: Actor): Promise<WorkspaceScope> {
-    return this.#access.continueActive(workspaceOf(call), actor, randomIds)
+  openActorScope(call: ActivityContext, actor: ActorIn<DataRole>): Promise<WorkspaceScope> {
+    return openForCode(this.#access, workspaceOf(call), actor)
   }
 
   /**
@@ -174,11 +180,11 @@ export class Scopes {
    * @param ref the workflow's own workspace by default, or another of its tenant
    */
   workspace(call: ActivityContext, role: Role, ref: WorkspaceRef = workspaceOf(call)): WorkspaceScope {
-    return this.#access.continueWorkspace(ref, { subject: call.workflowId, role }, call.ids)
+    return openRecords(this.#access, ref, { subject: call.workflowId, role }, call.ids)
   }
 }
 
 /** The workflow as an actor, in the role that its call needs. */
-function actorOf({ workflowId, chainDepth }: ActivityContext, role: Role): Actor {
+function actorOf({ workflowId, chainDepth }: ActivityContext, role: Role): ActorIn<Role> {
   return { subject: workflowId, role, ...(chainDepth > 0 && { chainDepth }) }
 }

@@ -5,10 +5,10 @@ import type { AuthServices } from '../access/authentication/auth-services.ts'
 import type { Account } from '../access/issuer/accounts-store.ts'
 import { type Page, plainPage } from '../access/issuer/pages.ts'
 import type { Brand } from '../access/issuer/users/users-store.ts'
+import { privilege } from '../access/privileges.ts'
 import { networkOf } from '../access/rate-limit/memory-buckets.ts'
 import type { WorkspaceScope } from '../access/scope.ts'
 import type { Platform } from '../app/platform.ts'
-import { randomIds } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
 import { APPROVAL_PAGE, readLink } from '../features/flows/approvals/approval-links.ts'
 import { decideByLink, type OpenedLink, openLink } from '../features/flows/approvals/open-link.ts'
@@ -25,6 +25,8 @@ const CHANGED = plainPage(
   410,
 )
 const DISABLED = plainPage('Not for this account', 'The account that this link names cannot sign in.', 403)
+
+const openForLink = privilege('approvals.links')
 
 interface Visit extends OpenedLink {
   readonly scope: WorkspaceScope
@@ -64,7 +66,7 @@ async function findVisit(
   if (link === undefined) return undefined
   try {
     const actor = { subject: link.person, role: 'workspace_admin' } as const
-    const scope = await access.continueActive(link.ref, actor, randomIds)
+    const scope = await openForLink(access, link.ref, actor)
     const opened = await openLink(scope, link)
     const { accounts, users } = await identity()
     const workspace = await users.workspace(link.ref.workspaceId)

@@ -4,12 +4,14 @@
  */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { privilege } from '../access/privileges.ts'
 import type { Platform } from '../app/platform.ts'
-import { randomIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { Json } from '../core/work.ts'
 import { receiveCallback } from '../features/flows/executions/callbacks.ts'
+
+const openForCallback = privilege('flows.callbacks')
 
 const PATH = '/v1/flows/workspaces/:ws/callbacks/:id'
 
@@ -46,7 +48,7 @@ export async function mountCallbacks(app: FastifyInstance, platform: Platform): 
       const ref = request.workspace
       if (ref === undefined) throw notFound('callback')
       const actor = { subject: `callback:${id}`, role: 'workspace_admin' } as const
-      const scope = await access.continueActive(ref, actor, randomIds)
+      const scope = await openForCallback(access, ref, actor)
       await receiveCallback(scope, id, (request.body ?? null) as Json)
       reply.code(202).headers({ 'cache-control': 'private, no-store', 'x-stability': 'preview' })
       return {}

@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
-import { type Access, nestedScope } from '../access/access.ts'
+import type { Access } from '../access/access.ts'
 import {
   type Authenticator,
   type AuthFailureLimiter,
@@ -10,6 +10,7 @@ import {
 } from '../access/authentication/authenticator.ts'
 import { credentialsOf, type GatewayIdentity } from '../access/authentication/credentials.ts'
 import { requireOrigin } from '../access/browser-origins.ts'
+import { nestedScope } from '../access/derived-scopes.ts'
 import type { Claim } from '../access/idempotency.ts'
 import type { BucketState } from '../access/rate-limit/memory-buckets.ts'
 import { CallerScope, WorkspaceScope } from '../access/scope.ts'

@@ -6,15 +6,17 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
+import { privilege } from '../access/privileges.ts'
 import type { Platform } from '../app/platform.ts'
 import { readChainDepth } from '../core/execution.ts'
-import { randomIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
 import type { WebhookSpec } from '../features/flows/triggers/webhooks.ts'
 import { publicUrl } from '../infra/config.ts'
 import { whenGone } from './body-streams.ts'
+
+const openForDelivery = privilege('flows.webhooks')
 
 const PATH = '/v1/flows/workspaces/:ws/triggers/:id'
 
@@ -68,7 +70,7 @@ export async function mountWebhooks(
         const chainDepth = readChainDepth(request.headers)
         const depth = chainDepth === undefined ? {} : { chainDepth }
         const flowActor = { subject: triggerId, role: 'workspace_admin', ...depth } as const
-        const scope = await access.continueActive(ref, flowActor, randomIds)
+        const scope = await openForDelivery(access, ref, flowActor)
         const started = await startByDelivery(scope, triggerId, signed, delivery, whenGone(reply))
         reply.headers({ 'cache-control': 'private, no-store', 'x-stability': 'preview' })
         const { response, ...result } = started

@@ -19,12 +19,12 @@ import { Meters } from '../features/analytics/meters.ts'
 import { TaskRunner } from '../features/background/task-runner.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
 import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
-import { EXECUTIONS_CHANNEL, ExecutionWatcher } from '../features/flows/executions/watcher.ts'
 import { WebhookVerifier } from '../features/flows/triggers/webhook-verifier.ts'
-import { RUNS_CHANNEL, RunChanges } from '../features/functions/runs/run-changes.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
 import { CallQueue } from '../features/mcp-servers/calls/call-log.ts'
 import { ImageServers } from '../features/mcp-servers/images/image-servers.ts'
+import { RUN_KINDS } from '../features/run-kinds.ts'
+import { RUNS_CHANNEL, RunWatcher } from '../features/runs/watcher.ts'
 import { StreamConsumers } from '../features/triggers/stream-consumer.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
@@ -77,7 +77,7 @@ export function openPlatform(
     temporal,
     audit,
     limiter,
-    executionWatcher,
+    runWatcher,
     codec,
   } = parts
   const meters = new Meters(database, log)
@@ -121,8 +121,7 @@ export function openPlatform(
       ])
       await parts.imageServers.close()
       mailer.close()
-      await executionWatcher.close()
-      parts.runChanges.close()
+      await runWatcher.close()
       for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
       streams.close()
       channels.close()
@@ -139,7 +138,7 @@ function openServices(
   { retryBudget, mailer }: { readonly retryBudget: RetryBudget; readonly mailer: Mailer },
 ): { parts: PlatformServices; payloads: PayloadStore } {
   const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection failed')
-  const onUnseen = (error: unknown) => log.warn({ err: error }, 'execution watch failed')
+  const onUnseen = (error: unknown) => log.warn({ err: error }, 'watch of runs failed')
   const database = Database.open(config.DATABASE_APP_URL, (error) =>
     log.warn({ err: error }, 'idle database connection lost'),
   )
@@ -159,12 +158,8 @@ function openServices(
     identities: new StorageIdentities(config),
     streams: new Streams(config.REDIS_URL, onLost),
     channels: new Channels(config.REDIS_URL, onLost),
-    executionWatcher: new ExecutionWatcher(
-      database,
-      new Notifier(config.REDIS_URL, EXECUTIONS_CHANNEL, onUnseen),
-      onUnseen,
-    ),
-    runChanges: new RunChanges(new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen)),
+    runKinds: RUN_KINDS,
+    runWatcher: new RunWatcher(database, new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen), onUnseen),
     limiter: new Limiter(config, onLost),
     documents: config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL),
     secrets,

@@ -162,6 +162,9 @@ export interface Actor {
   readonly causes?: readonly string[]
 }
 
+/** An actor with one of these roles. */
+export type ActorIn<R extends Role> = Actor & { readonly role: R }
+
 /** The role in which a principal may run an operation with these roles; undefined if it may not. */
 export function roleFor(principal: Principal, allowed: readonly Role[]): Role | undefined {
   return allowed.find((role) => principal.roles.includes(role))

@@ -3,24 +3,22 @@
 import type { Mailer } from '../infra/mail/mail.ts'
 import { type BackgroundTask, backgroundTask } from './background/background-task.ts'
 import { approvalMails } from './flows/approvals/approval-mailer.ts'
-import { concurrencyQueues, unstartedSlots } from './flows/executions/concurrency-queues.ts'
 import { unmetExpectations } from './flows/executions/expectations.ts'
-import { openExecutions } from './flows/executions/open-executions.ts'
-import { executionRetention } from './flows/executions/retention.ts'
-import { functionQueues, openRuns } from './functions/runs/open-runs.ts'
-import { functionRunRetention } from './functions/runs/retention.ts'
 import { expiredResults } from './mcp-servers/calls/kept-results.ts'
+import { RUN_KINDS } from './run-kinds.ts'
+import { openRuns } from './runs/open-runs.ts'
+import { runRetention } from './runs/retention.ts'
+import { slotQueues, unstartedSlots } from './runs/slot-tasks.ts'
 
 /** A task for mails exists if the mailer is configured. */
 export const createBackgroundTasks = (mailer: Mailer): readonly BackgroundTask[] => [
-  backgroundTask(openExecutions()),
-  backgroundTask(unstartedSlots()),
-  backgroundTask(concurrencyQueues()),
+  ...RUN_KINDS.flatMap((kind) => [
+    backgroundTask(openRuns(kind)),
+    backgroundTask(unstartedSlots(kind)),
+    backgroundTask(slotQueues(kind)),
+  ]),
   backgroundTask(unmetExpectations()),
-  backgroundTask(executionRetention()),
-  backgroundTask(openRuns()),
-  backgroundTask(functionQueues()),
-  backgroundTask(functionRunRetention()),
+  backgroundTask(runRetention(RUN_KINDS)),
   backgroundTask(expiredResults()),
   ...(mailer.isConfigured ? [backgroundTask(approvalMails(mailer))] : []),
 ]

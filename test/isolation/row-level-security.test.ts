@@ -364,7 +364,7 @@ test('reconciler role: sees open executions, nothing of their content', async ()
     await expect(
       sqlAsRole('tenon_reconciler', noTenant, `select ${visible} from tenon.executions`),
     ).rejects.toThrow(/permission denied/)
-  for (const content of ['run from tenon.concurrency_slots', 'flow_id from tenon.flow_intervals'])
+  for (const content of ['start from tenon.run_slots', 'flow_id from tenon.flow_intervals'])
     await expect(sqlAsRole('tenon_reconciler', noTenant, `select ${content}`)).rejects.toThrow(
       /permission denied/,
     )
@@ -377,8 +377,8 @@ test('reconciler role: sees open executions, nothing of their content', async ()
     'update tenon.executions set overdue = true',
     'delete from tenon.executions',
     'update tenon.flow_intervals set due_at = now()',
-    "update tenon.concurrency_slots set state = 'admitted'",
-    'delete from tenon.concurrency_slots',
+    "update tenon.run_slots set state = 'admitted'",
+    'delete from tenon.run_slots',
     "update tenon.workspaces set state = 'active'",
   ])
     await expect(sqlAsRole('tenon_reconciler', noTenant, change)).rejects.toThrow(/permission denied/)

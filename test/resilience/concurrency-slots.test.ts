@@ -52,7 +52,7 @@ interface Counts {
 async function readCounts(flow: string): Promise<Counts> {
   const [row] = await asSuperuser<Counts>(
     `select (select count(*)::int from tenon.executions where flow_id = $1 and ended_at is not null) as ended,
-      (select count(*)::int from tenon.concurrency_slots where flow_id = $1 and state = 'admitted') as admitted`,
+      (select count(*)::int from tenon.run_slots where owner_id = $1 and state = 'admitted') as admitted`,
     [flow],
     started.running,
   )

@@ -88,7 +88,7 @@ const FAULTS: Readonly<
   },
   'slot of an ended execution': async ({ ended }) => {
     await insertSlot(ended.id, 'admitted')
-    return ['a slot belongs to an open execution', ended.id]
+    return ['a slot belongs to an open record', ended.id]
   },
   'queue without a running execution': async ({ waiting }) => {
     const flow = await insertSlot(waiting.id, 'queued')
@@ -105,12 +105,12 @@ async function rewriteEnd(id: string): Promise<void> {
 
 async function insertSlot(id: string, state: string): Promise<string> {
   const { rows } = await database.query(
-    `insert into tenon.concurrency_slots (tenant_id, workspace_id, execution_id, flow_id, key, max, state, run, checked_at)
-      select tenant_id, workspace_id, id, flow_id, 'k', 1, $2, '{}', now() - interval '1 hour' from tenon.executions
-      where id = $1 returning flow_id`,
+    `insert into tenon.run_slots (tenant_id, workspace_id, kind, run_id, owner_id, key, max, state, start, checked_at)
+      select tenant_id, workspace_id, 'execution', id, flow_id, 'k', 1, $2, '{}', now() - interval '1 hour' from tenon.executions
+      where id = $1 returning owner_id`,
     [id, state],
   )
-  return rows[0]?.flow_id
+  return rows[0]?.owner_id
 }
 
 test.each(Object.keys(FAULTS))('%s: is found', async (fault) => {

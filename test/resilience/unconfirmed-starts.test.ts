@@ -28,7 +28,7 @@ const ended = (id: string) =>
 const stateOfSlot = async (id: string) =>
   (
     await asSuperuser<{ state: string }>(
-      'select state from tenon.concurrency_slots where execution_id = $1',
+      'select state from tenon.run_slots where run_id = $1',
       [id],
       own.started.running,
     )

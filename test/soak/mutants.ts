@@ -43,7 +43,7 @@ const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'slots: one execution more than the limit runs',
-    file: 'src/features/flows/executions/concurrency.sql',
+    file: 'src/features/runs/slots.sql',
     from: 'running < acquire_slot.max',
     to: 'running <= acquire_slot.max',
     test: 'test/integration/flows/concurrency.test.ts',

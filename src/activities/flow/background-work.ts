@@ -8,8 +8,8 @@ import { correlateEvent, type PartialCorrelation } from '../../../flows-dsl/even
 import type { JsonObject } from '../../../flows-dsl/ir.ts'
 import { typesOf } from '../../../flows-dsl/tasks/listen.ts'
 import type { Access } from '../../access/access.ts'
+import { privilege } from '../../access/privileges.ts'
 import { Suspended } from '../../access/tenant-states.ts'
-import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
@@ -22,6 +22,9 @@ import { startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
 import { causesOfEntry, chainDepth, withCauses } from '../../features/triggers/starts.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
+
+const openActive = privilege('background.starts')
+const openWorkspace = privilege('background.tasks')
 
 /** A handler that correlates the events of a trigger and starts executions for complete correlations. */
 export function createEventHandler(access: Access, log: Log): EntryHandler {
@@ -96,7 +99,7 @@ async function startExecution(
     return log.warn({ trigger: triggerId, chainDepth: depth }, 'event trigger exceeded chain depth')
   try {
     const actor = { subject: triggerId, role: 'workspace_admin' } as const
-    const scope = await access.continueActive(ref, actor, randomIds)
+    const scope = await openActive(access, ref, actor)
     await startByEvents(scope, { triggerId, version, events, chainDepth: depth })
   } catch (error) {
     // Events during a suspension are dropped, so that they do not all start executions when the workspace is resumed.
@@ -108,8 +111,7 @@ async function startExecution(
 
 /** @returns a function that delivers events to the executions of a workspace; a suspended execution keeps them */
 export function createDelivery(access: Access): EventDelivery {
-  return (ref, entries, gap) =>
-    deliverEvents(access.continueWorkspace(ref, CONSUMER, randomIds), entries, gap)
+  return (ref, entries, gap) => deliverEvents(openWorkspace(access, ref, CONSUMER), entries, gap)
 }
 
 const CONSUMER = { subject: 'tenon:events', role: 'workspace_admin' } as const
@@ -118,9 +120,9 @@ const ACTOR = { subject: 'tenon:reconciler', role: 'workspace_admin' } as const
 /** @returns a function that opens the context of background tasks in a workspace, whatever its state */
 export function createTaskContexts(access: Access): (ref: WorkspaceRef) => Promise<TaskContext> {
   return async (ref) => ({
-    scope: access.continueWorkspace(ref, ACTOR, randomIds),
-    service: access.continueWorkspace(ref, { ...ACTOR, role: 'service' }, randomIds),
-    isActive: await access.continueActive(ref, ACTOR, randomIds).then(() => true, rethrowUnlessRefused),
+    scope: openWorkspace(access, ref, ACTOR),
+    service: openWorkspace(access, ref, { ...ACTOR, role: 'service' }),
+    isActive: await openActive(access, ref, ACTOR).then(() => true, rethrowUnlessRefused),
   })
 }
 

@@ -2,9 +2,10 @@
 
 import type { InjectedSinks } from '@temporalio/worker'
 import type { Access } from '../../access/access.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Ending, ExecutionUpdate } from '../../core/execution.ts'
-import { randomIds, uuidOf } from '../../core/ids.ts'
+import { uuidOf } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { refOf } from '../../core/tenant.ts'
@@ -13,6 +14,8 @@ import type { Log } from '../../infra/log.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import type { Records } from '../contract.ts'
 import { workspaceOf } from '../tenant-interceptor.ts'
+
+const openRecord = privilege('flows.records')
 
 const { holdMs, patienceMs } = LIMITS.recordRetry
 
@@ -106,7 +109,7 @@ function scopeOf(access: Access, workflowId: string, { execution_id }: Execution
   if (ref === undefined || !isItself)
     throw new Problem('forbidden', { detail: 'The record belongs to another execution than its workflow.' })
   const actor = { subject: workflowId, role: 'workspace_admin' } as const
-  return access.continueWorkspace(workspaceOf({ ref }), actor, randomIds)
+  return openRecord(access, workspaceOf({ ref }), actor)
 }
 
 const isRetryable = (error: unknown) => !(error instanceof Problem && error.isFinal)

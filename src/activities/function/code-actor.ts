@@ -1,9 +1,12 @@
 /** Decides on whose behalf, and with which rights, the code of a run calls the platform. */
 
-import type { Actor } from '../../core/policy.ts'
+import type { ActorIn, DataRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, FunctionTrigger } from '../../core/work.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
+
+/** Acts with the rights of a key, or of a user. */
+export type CodeActor = ActorIn<DataRole>
 
 /**
  * The actor of the code: a service with exactly the scopes that the function declares, else its caller, with the same
@@ -15,7 +18,7 @@ export function actorOfCode(
   { workflowId, chainDepth }: Pick<ActivityContext, 'workflowId' | 'chainDepth'>,
   { caller }: Pick<FunctionRunInput, 'caller'>,
   scopes: readonly string[],
-): Actor | undefined {
+): CodeActor | undefined {
   // A depth of 0 counts, too: what the code starts is one deeper.
   const { causes } = caller
   const run = { subject: workflowId, chainDepth, onBehalfOf: caller.subject, ...(causes && { causes }) }

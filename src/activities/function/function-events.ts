@@ -2,8 +2,8 @@
 
 import type { JsonObject } from '../../../flows-dsl/ir.ts'
 import type { Access } from '../../access/access.ts'
+import { privilege } from '../../access/privileges.ts'
 import { Suspended } from '../../access/tenant-states.ts'
-import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { matchesTrigger } from '../../features/functions/triggers/declared.ts'
@@ -16,6 +16,8 @@ import { startEventRun, triggerSubject } from '../../features/functions/triggers
 import { causesOfEntry, chainDepth } from '../../features/triggers/starts.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
+
+const openForEvent = privilege('functions.events')
 
 /** A handler that starts one run for each event of the trigger's topics, in order. */
 export function createFunctionEventHandler(access: Access, log: Log): FunctionEventHandler {
@@ -80,7 +82,7 @@ class EventStarts {
         return 'dropped'
       }
       const actor = { subject: triggerSubject(triggerId), role: 'workspace_admin' } as const
-      const scope = await this.#access.continueActive(ref, actor, randomIds)
+      const scope = await openForEvent(this.#access, ref, actor)
       return await startEventRun(scope, { ...this.#trigger, event, causes: causesOfEntry(entry) })
     } catch (error) {
       // Events during a suspension are dropped, so that they do not all start runs when the workspace is resumed.

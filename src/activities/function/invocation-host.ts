@@ -8,7 +8,6 @@ import { Suspended } from '../../access/tenant-states.ts'
 import type { ByteReply } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
-import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { FunctionEgress } from '../../features/functions/egress.ts'
@@ -24,7 +23,7 @@ import type {
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 import { callCounter } from './call-counter.ts'
-import { actorOfCode, noRights } from './code-actor.ts'
+import { actorOfCode, type CodeActor, noRights } from './code-actor.ts'
 import { guardedFetch } from './guarded-fetch.ts'
 import { findMethod, type PlatformMethod, wrongArguments } from './platform-methods.ts'
 import { ReadTally } from './read-tally.ts'
@@ -36,7 +35,7 @@ export interface HostServices {
   /** The workspace in any state, in the role of an admin. */
   readonly record: WorkspaceScope
   /** Opens the workspace for an actor. @throws Suspended */
-  readonly openActorScope: (actor: Actor) => Promise<WorkspaceScope>
+  readonly openActorScope: (actor: CodeActor) => Promise<WorkspaceScope>
   /** Checks that the workspace is active. @throws Suspended */
   readonly active: () => Promise<unknown>
   readonly mask: SecretMask
@@ -55,8 +54,8 @@ export class PlatformHost implements InvocationHost {
   readonly http?: HttpExchange
   readonly #services: HostServices
   readonly #run: FunctionRunInput
-  readonly #actor: Actor | undefined
-  #current: Promise<Actor | undefined> | undefined
+  readonly #actor: CodeActor | undefined
+  #current: Promise<CodeActor | undefined> | undefined
   readonly #egress: FunctionEgress
   readonly #reads = new ReadTally()
   readonly #ended = new AbortController()
@@ -125,7 +124,7 @@ export class PlatformHost implements InvocationHost {
   }
 
   /** Read once for an attempt. @throws Problem `forbidden` if the caller, as whom the code acts, has lost its rights */
-  #currentActor(): Promise<Actor | undefined> {
+  #currentActor(): Promise<CodeActor | undefined> {
     this.#current ??= this.#readActor().catch((error: unknown) => {
       this.#current = undefined
       throw error
@@ -134,7 +133,7 @@ export class PlatformHost implements InvocationHost {
   }
 
   /** An asynchronous run may begin or be repeated long after its caller was authenticated. */
-  async #readActor(): Promise<Actor | undefined> {
+  async #readActor(): Promise<CodeActor | undefined> {
     if (!this.#run.is_async || this.#declaresScopes || this.#actor === undefined) return this.#actor
     const { caller, lost } = await currentCaller(this.#services.record, this.#run)
     if (lost !== undefined)

@@ -4,7 +4,6 @@ import { cancellationSignal } from '@temporalio/activity'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { checkInput, checkOutput, requireExport } from '../../features/functions/check-run.ts'
@@ -14,6 +13,7 @@ import { secretValues } from '../../features/functions/runtime-config.ts'
 import type { FunctionSlot, Functions } from '../../features/functions/sandbox/process-pool.ts'
 import type { CallSecrets } from '../flow/call-secrets.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
+import type { CodeActor } from './code-actor.ts'
 import type { CodeCache } from './code-cache.ts'
 import { callerForCode } from './code-caller.ts'
 import { withOrigin } from './error-origin.ts'
@@ -31,7 +31,7 @@ export interface FunctionRunServices {
   /** Checks that the workspace is active; called again while the function runs. @throws Suspended */
   readonly active: () => Promise<unknown>
   /** Opens the workspace for the code. @throws Suspended */
-  readonly openActorScope: (actor: Actor) => Promise<WorkspaceScope>
+  readonly openActorScope: (actor: CodeActor) => Promise<WorkspaceScope>
 }
 
 /**

@@ -22,7 +22,7 @@ export interface Violation {
 }
 
 const RULES = [
-  'a slot belongs to an open execution',
+  'a slot belongs to an open record',
   'a queue moves while a slot is free',
   'a run starts before its deadline or ends',
   'an open execution has an open workflow',
@@ -64,23 +64,33 @@ export async function findViolations(options: InvariantOptions): Promise<Violati
   ]
 }
 
+/** Records of all kinds of runs. */
+const RECORDS = `(select tenant_id, workspace_id, id, status, started_at as created_at, ended_at from tenon.executions
+  union all select tenant_id, workspace_id, id, status, created_at, ended_at from tenon.function_runs) r`
+
+/** A condition on a record: it queues for a slot. */
+const isQueued = (
+  record: string,
+) => `exists (select from tenon.run_slots s where s.tenant_id = ${record}.tenant_id
+  and s.workspace_id = ${record}.workspace_id and s.run_id = ${record}.id and s.state = 'queued')`
+
 /** $1: tenants or null, $2: seconds of grace, $3: limit. Each selects `subject` and `detail`. */
 const IN_TABLES: Partial<Record<Violation['rule'], string>> = {
-  'a slot belongs to an open execution': `
-    select s.execution_id as subject, format('It ended as %s and is still %s in its queue.', e.status, s.state) as detail
-    from tenon.concurrency_slots s join tenon.executions e using (tenant_id, workspace_id)
-    where e.id = s.execution_id and e.ended_at < now() - make_interval(secs => $2::float8)
+  'a slot belongs to an open record': `
+    select s.run_id as subject, format('It ended as %s and is still %s in its queue.', r.status, s.state) as detail
+    from tenon.run_slots s join ${RECORDS} using (tenant_id, workspace_id)
+    where r.id = s.run_id and r.ended_at < now() - make_interval(secs => $2::float8)
       and ($1::text[] is null or tenant_id = any($1)) limit $3`,
   'a queue moves while a slot is free': `
-    select concat_ws(' ', flow_id, key) as subject,
-      format('%s of %s slots are held, and %s executions wait.', held, max, waiting) as detail
-    from (select s.tenant_id, s.workspace_id, s.flow_id, s.key, max(s.max) as max,
+    select concat_ws(' ', owner_id, nullif(key, '')) as subject,
+      format('%s of %s slots are held, and %s wait.', held, max, waiting) as detail
+    from (select s.tenant_id, s.workspace_id, s.owner_id, s.key, max(s.max) as max,
         count(*) filter (where s.state = 'admitted') as held,
         count(*) filter (where s.state in ('queued', 'requeued')) as waiting,
-        min(e.started_at) filter (where s.state = 'queued') as since,
+        min(r.created_at) filter (where s.state = 'queued') as since,
         max(s.checked_at) as changed
-      from tenon.concurrency_slots s join tenon.executions e using (tenant_id, workspace_id)
-      where e.id = s.execution_id and ($1::text[] is null or tenant_id = any($1))
+      from tenon.run_slots s join ${RECORDS} using (tenant_id, workspace_id)
+      where r.id = s.run_id and coalesce(s.expires_at > now(), true) and ($1::text[] is null or tenant_id = any($1))
       group by 1, 2, 3, 4) queues
       join tenon.workspaces w on w.id = queues.workspace_id and w.state = 'active'
       join tenon.tenants t on t.id = queues.tenant_id and t.state = 'active'
@@ -90,7 +100,7 @@ const IN_TABLES: Partial<Record<Violation['rule'], string>> = {
     from tenon.function_runs r
       join tenon.workspaces w on w.id = r.workspace_id and w.state = 'active'
       join tenon.tenants t on t.id = r.tenant_id and t.state = 'active'
-    where r.ended_at is null and r.slot = 'awaited' and ($1::text[] is null or r.tenant_id = any($1))
+    where r.ended_at is null and ${isQueued('r')} and ($1::text[] is null or r.tenant_id = any($1))
       and r.created_at < now() - make_interval(secs => $2::float8
         + case when r.is_async then ${LIMITS.functionAsyncQueueMs / 1_000} else ${LIMITS.functionQueueMs / 1_000} end) limit $3`,
   'an ended execution has one final event': `
@@ -123,21 +133,18 @@ async function inTables(database: Database, scope: Scope): Promise<Violation[]> 
 
 const parameters = ({ tenants, grace, limit }: Scope) => [tenants, grace, limit]
 
-const NOT_QUEUED = `not exists (select from tenon.concurrency_slots s where s.tenant_id = e.tenant_id
-  and s.workspace_id = e.workspace_id and s.execution_id = e.id and s.state = 'queued')`
-
 /** Open records whose workflow is over or does not exist; of an execution or a run that waits for a slot there is none yet. */
 async function withoutWorkflow(database: Database, temporal: Temporal, scope: Scope): Promise<Violation[]> {
   const executions = await database.query(
     `select e.id, e.workflow_id, 'an open execution has an open workflow' as rule from tenon.executions e
       join tenon.workspaces w on w.id = e.workspace_id and w.state = 'active'
-      where e.ended_at is null and ${NOT_QUEUED} and e.started_at < now() - make_interval(secs => $2::float8)
+      where e.ended_at is null and not ${isQueued('e')} and e.started_at < now() - make_interval(secs => $2::float8)
         and ($1::text[] is null or e.tenant_id = any($1)) order by e.started_at limit $3`,
     parameters(scope),
   )
   const runs = await database.query(
     `select id, concat_ws(':', tenant_id, workspace_id, function_id) as prefix, 'an open run has an open workflow' as rule
-      from tenon.function_runs where ended_at is null and slot is distinct from 'awaited'
+      from tenon.function_runs r where ended_at is null and not ${isQueued('r')}
         and created_at < now() - make_interval(secs => $2::float8)
         and ($1::text[] is null or tenant_id = any($1)) order by created_at limit $3`,
     parameters(scope),

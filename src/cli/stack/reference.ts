@@ -8,13 +8,13 @@ import type { FlowCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
 import type { JsonObject } from '../../../flows-dsl/ir.ts'
 import { flowSchema } from '../../api/docs.ts'
 import { openApi } from '../../api/openapi.ts'
-import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
 import { PROBLEMS, type ProblemCode, type ProblemRow } from '../../core/problem-catalogue.ts'
 import { diagnosticDocs } from '../../features/flows/analyze.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import { describeConfig } from '../../infra/config.ts'
 import { createProgram } from '../program.ts'
+import { policyText } from './policy-text.ts'
 
 const FOLDER = new URL('../../../docs/reference/', import.meta.url)
 
@@ -23,7 +23,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
   return {
     'openapi.json': `${JSON.stringify(openApi(OPERATIONS), null, 2)}\n`,
     'flow-schema.json': flowSchema(),
-    'policy.txt': policy(OPERATIONS),
+    'policy.txt': policyText(OPERATIONS),
     'problems.md': problems(),
     'flow-diagnostics.md': diagnosticDocs(),
     'flow-conformance.md': conformancePage(),
@@ -45,29 +45,6 @@ export async function reference(options: { check?: boolean }): Promise<number> {
   if (options.check && stale.length > 0)
     process.stderr.write(`docs/reference is stale: ${stale.join(', ')}\n`)
   return options.check && stale.length > 0 ? 1 : 0
-}
-
-const POLICY_HEAD = `The rights that each operation needs. The caller needs one of the roles; if its key or token is restricted to scopes, it
-also needs the scope. [+scope] is needed for some inputs only. Without a scope (-), a restricted key or token cannot call
-the operation, unless its domain is any.
-`
-
-const POLICY_COLUMNS = ['OPERATION', 'METHOD', 'PATH', 'DOMAIN', 'ROLES', 'SCOPE', 'STABILITY']
-
-/** The rights of each operation, one line each, to be reviewed in diffs. */
-function policy(operations: readonly AnyOperation[]): string {
-  const rows = operations.map((operation) => {
-    const { name, http, domain, roles, stability } = operation
-    return [name, http.method, http.path, domain, roles.join(','), scopesOf(operation), stability]
-  })
-  const widths = [22, 6, 66, 16, 37, 32, 0]
-  const lineOf = (row: readonly string[]) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' ')
-  return `${POLICY_HEAD}\n${[lineOf(POLICY_COLUMNS), ...rows.map(lineOf).sort()].join('\n')}\n`
-}
-
-/** The scope of an operation; `[+…]` is needed for some inputs only. */
-function scopesOf({ requiredScope = '-', conditionalScope }: AnyOperation): string {
-  return conditionalScope === undefined ? requiredScope : `${requiredScope}[+${conditionalScope.scope}]`
 }
 
 function problems(): string {

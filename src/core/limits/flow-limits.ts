@@ -111,12 +111,16 @@ export const FLOW_LIMITS = {
   // Executions
   /** Versions of one alias, and the weight of each. */
   aliases: { versionsMax: 10, weightMax: 1_000_000 },
-  /** Workspaces, executions and steps at once, the pause of a workspace between two looks, and the bounds of the period. */
+  /**
+   * Workspaces, executions and steps at once; the pause of a workspace between two looks, and how long one kind of runs is removed in
+   * one look; the bounds of the period.
+   */
   retention: {
     workspacesAtOnce: 8,
     batchMax: 50,
     stepsAtOnce: 50,
-    pauseSeconds: 60,
+    pauseSeconds: 300,
+    servedMs: 15_000,
     minMs: 3_600_000,
     maxMs: 315_360_000_000,
   },

@@ -60,20 +60,19 @@ export const FUNCTION_LIMITS = {
   functionMemoryBaseMb: 96,
   functionMemoryPollMs: 25,
   /** How often followers of a run, and callers that wait for a slot, read it without a notification. */
-  functionWatchPollMs: 2_000,
+  runWatchPollMs: 2_000,
   /** Lines that are read at once for a follower. */
   functionLogLinesReadAtOnce: 500,
   /** Dead letters that one call runs again, and those that it looks at: it passes over those that it refuses. */
   functionRedrivesAtOnce: 100,
   functionRedrivesSeenMax: 500,
   /** Queued runs of a function that one process starts at once, before the reconciler starts others. */
-  functionStartsAtOnce: 20,
-  /** How long runs are kept by default; expired ones that one statement removes, and how long it goes on in one workspace. */
+  runStartsAtOnce: 20,
+  /** How long runs are kept by default; expired ones that one statement removes. */
   functionRetention: {
     runs: '7d',
     deadLetters: '30d',
     batchMax: 200,
-    servedMs: 2_500,
   },
   /** Of a process in all its calls: ends it if the worker cannot. Above the longest timeout, since several threads add up. */
   functionCpuSecondsMax: 1_800,

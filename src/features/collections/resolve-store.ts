@@ -1,13 +1,13 @@
 /** Resolves a collection to its store and declaration, and authorizes the caller. */
 
-import { asWorkspaceService, withLookups } from '../../access/access.ts'
 import { ANON_CACHE_KEY, anonSettings } from '../../access/anon-settings.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidate } from '../../access/scope-cache.ts'
-import { documentsOf } from '../../access/scope-services.ts'
 import type { Actor, EndUser, LookupResult } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
+import { documentsOf } from './mongo/documents.ts'
 import { mongoRules, mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Right } from './rules/access.ts'
@@ -15,6 +15,9 @@ import { lookUp } from './rules/lookups.ts'
 import { ALL_RIGHTS, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
 import { cacheKey, findDeclaration } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
+
+const asService = privilege('collections.rules')
+const withLookups = privilege('collections.lookups')
 
 export interface CollectionLocation {
   readonly store: Store
@@ -75,7 +78,7 @@ export async function resolveLookups(
   const { user, role } = scope.actor
   if (role !== 'user' || user === undefined) return scope
   const lookups: Record<string, LookupResult> = {}
-  for (const name of names) Object.assign(lookups, await lookupsFor(asWorkspaceService(scope), name, user))
+  for (const name of names) Object.assign(lookups, await lookupsFor(asService(scope), name, user))
   return Object.keys(lookups).length === 0 ? scope : withLookups(scope, lookups)
 }
 
@@ -113,7 +116,7 @@ async function resolveLocation(scope: WorkspaceScope, name: string): Promise<Col
 
 /** A place as a service key sees it, to learn whether rules hide something from the caller. Nothing of it may be returned to them. */
 export const withoutRules = (scope: WorkspaceScope, collection: Collection) => ({
-  service: asWorkspaceService(scope),
+  service: asService(scope),
   collection: { ...collection, permissions: ALL_RIGHTS },
 })
 

@@ -1,6 +1,6 @@
 /** Publishes and subscribes to a tenant's events and a workspace's document changes. */
 
-import { internalsOf } from '../../access/internals.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { type Feed, frame } from '../../core/bytes.ts'
 import { withSince } from '../../core/policy.ts'
@@ -16,15 +16,17 @@ import {
 } from '../../infra/valkey/streams.ts'
 import { type EventFilter, EventSender, gapFrame, type Start, UNKNOWN } from './event-sender.ts'
 
+const streamsOf = privilege('events.streams')
+
 /** The events of the tenant, and the workspace's own changes. */
 export function eventsIn(scope: WorkspaceScope): Events {
-  return new Events(scope.ref, internalsOf(scope).services.streams)
+  return new Events(scope.ref, streamsOf(scope))
 }
 
 /** The last ids of both streams of a workspace. @throws Problem `dependency_unavailable`; `not_found` if the admin may not access it */
 export function lastIdsIn(scope: AdminScope, ref: WorkspaceRef): ReturnType<Events['lastIds']> {
   if (!scope.reaches(ref)) throw notFound('workspace')
-  return new Events(ref, internalsOf(scope).services.streams).lastIds()
+  return new Events(ref, streamsOf(scope)).lastIds()
 }
 
 /** The tenant's stream of published events, and the workspace's stream of document changes. */

@@ -247,6 +247,12 @@ begin
   return null;
 end $$;
 
+-- The slots of executions of flows with `concurrency`.
+alter table tenon.run_slots
+  add column execution_id text generated always as (case kind when 'execution' then run_id end) stored,
+  add foreign key (tenant_id, workspace_id, execution_id) references tenon.executions on delete cascade;
+create index on tenon.run_slots (tenant_id, workspace_id, execution_id) where execution_id is not null;
+
 -- No writer changes how an execution has ended, except that a start which Temporal rejected may be tried again.
 -- A delayed write of a workflow task replaces nothing that a later one has recorded.
 create function tenon.refuse_other_end() returns trigger language plpgsql set search_path = tenon, pg_temp as $$

@@ -1,6 +1,6 @@
 /** Channels between the API process that waits for a run and the worker that makes it. */
 
-import { internalsOf } from '../../access/internals.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 
 declare module '../../access/internals.ts' {
@@ -18,4 +18,6 @@ export interface Channels {
   close(): void
 }
 
-export const channelsOf = (scope: WorkspaceScope): Channels => internalsOf(scope).services.channels
+const channels = privilege('functions.channels')
+
+export const channelsOf = (scope: WorkspaceScope): Channels => channels(scope)

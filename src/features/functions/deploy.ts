@@ -16,7 +16,7 @@ import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS } from './config.ts'
 import type { FunctionConstants } from './exported-constants.ts'
 import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } from './functions.ts'
-import { wakeQueueAfterChange } from './runs/start-queued.ts'
+import { setSlotsAfterChange } from './runs/start-recorded.ts'
 import { type Compiled, compileFunction, type Diagnostic, type EntryPoint } from './sandbox/compile.ts'
 import { inlineMap, withoutInlineMap } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
@@ -66,7 +66,7 @@ export const createFunction = adminOperation({
       if (row === undefined) throw await inactiveProblem(inside, workspace_id)
       return { ...withConstants(row), ...(await missingSecrets(inside, config, place)) }
     })
-    wakeQueueAfterChange(scope, config, stored)
+    setSlotsAfterChange(scope, config, stored)
     return stored
   },
 })

@@ -14,7 +14,7 @@ import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
 import { FunctionRef, findFunction, findFunctionRow, functionMissing, functionNamed } from './function-ref.ts'
-import { wakeQueueAfterChange } from './runs/start-queued.ts'
+import { setSlotsAfterChange } from './runs/start-recorded.ts'
 import type { Maps } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
 
@@ -131,7 +131,7 @@ export const configureFunction = adminOperation({
     )
     if (configured === undefined) throw functionMissing(scope, id)
     const record = configured as unknown as FunctionRecord
-    wakeQueueAfterChange(scope, change, record)
+    setSlotsAfterChange(scope, change, record)
     return { ...record, ...(await missingSecrets(scope, change, place)) }
   },
 })

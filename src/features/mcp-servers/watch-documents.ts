@@ -1,9 +1,11 @@
 /** Watches documents of collections by their change events, for clients that subscribe to them as resources. */
 
-import { asWorkspaceService } from '../../access/access.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Feed } from '../../core/bytes.ts'
 import { subscribeEvents } from '../events/events-api.ts'
+
+const asService = privilege('mcp.watches')
 
 interface WatchOptions {
   readonly collections: readonly string[]
@@ -19,7 +21,7 @@ export async function watchDocuments(
   { collections, onChange, onEnd }: WatchOptions,
 ): Promise<() => void> {
   const topic = collections.map((name) => `collections.${name}.*`).join(',')
-  const feed = (await subscribeEvents.run(asWorkspaceService(scope), { topic })) as Feed
+  const feed = (await subscribeEvents.run(asService(scope), { topic })) as Feed
   return feed.open({
     send: (frame) => {
       const change = changeIn(frame)

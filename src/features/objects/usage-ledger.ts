@@ -2,12 +2,11 @@
 
 import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import { type ByteSource, counted } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import type { SessionContext } from '../../infra/postgres/statement-batch.ts'
 
 /**
  * Two uploads of one key may end in any order, so after each change the ledger measures the object at the store, under a
@@ -15,23 +14,21 @@ import type { SessionContext } from '../../infra/postgres/statement-batch.ts'
  * and it is exact once all uploads are reconciled.
  */
 export class ObjectLedger {
-  readonly #database: Database
-  readonly #context: SessionContext
+  readonly #scope: WorkspaceScope
   readonly #measure: (object: StoredObject) => Promise<number>
   readonly #hasQuota: () => Promise<boolean>
 
   /**
+   * @param scope of the workspace: the ledger sees what it sees
    * @param measure gives the bytes of an object at the store; 0 if there is none
    * @param hasQuota true if the workspace has a byte quota, as this node has cached
    */
   constructor(
-    database: Database,
-    context: SessionContext,
+    scope: WorkspaceScope,
     measure: (object: StoredObject) => Promise<number>,
     hasQuota: () => Promise<boolean>,
   ) {
-    this.#database = database
-    this.#context = context
+    this.#scope = scope
     this.#measure = measure
     this.#hasQuota = hasQuota
   }
@@ -61,13 +58,13 @@ export class ObjectLedger {
     const [[row] = []] = await this.#run(sql`select tenon.is_limited('object_bytes') as limited`)
     if (row?.['limited'] !== true) return
     const id = idOf(object)
-    await this.#database.transaction(this.#context.tenant, async (transaction) => {
-      await transaction.batch(this.#context, [sql`select tenon.lock_object(${id})`])
+    await this.#scope.transaction(async (transaction) => {
+      await transaction.batch(sql`select tenon.lock_object(${id})`)
       const bytes = await this.#measure(object)
       const { bucket, key } = object
-      await transaction.batch(this.#context, [
+      await transaction.batch(
         sql`select tenon.reconcile_object(${id}, ${upload}, ${bucket}, ${key}, ${bytes})`,
-      ])
+      )
     })
   }
 
@@ -113,7 +110,7 @@ export class ObjectLedger {
   }
 
   #run(statement: ReturnType<typeof sql>) {
-    return this.#database.batch(this.#context, [statement])
+    return this.#scope.batch(statement)
   }
 }
 

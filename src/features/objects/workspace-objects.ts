@@ -10,7 +10,7 @@ import {
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3'
-import { internalsOf } from '../../access/internals.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { hasQuota } from '../../access/scope-cache.ts'
 import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
@@ -30,6 +30,8 @@ import {
 } from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { ObjectLedger, type StoredObject, type Upload } from './usage-ledger.ts'
+
+const clientsOf = privilege('objects.store')
 
 /** Headers that the store keeps with an object. */
 interface KeptHeaders {
@@ -54,11 +56,9 @@ export class WorkspaceObjects {
 
   constructor(scope: WorkspaceScope) {
     this.#scope = scope
-    const { services, context } = internalsOf(scope)
-    this.#clients = services.objectClients
-    // The ledger sees what the scope sees.
+    this.#clients = clientsOf(scope)
     const isCounted = () => hasQuota(scope, 'object_bytes')
-    this.#ledger = new ObjectLedger(services.database, context, (object) => this.#measure(object), isCounted)
+    this.#ledger = new ObjectLedger(scope, (object) => this.#measure(object), isCounted)
   }
 
   /**

@@ -1,7 +1,6 @@
 /** Reads and sets the quotas of workspaces and tenants, which quotas.sql enforces, and reads the limits of the caller. */
 
 import Type, { type Static } from 'typebox'
-import { openWorkspaceScope } from '../../access/access.ts'
 import {
   adminOperation,
   callerOperation,
@@ -10,6 +9,7 @@ import {
   OptionalTime,
   Ref,
 } from '../../access/operation-builders.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { BucketState } from '../../access/rate-limit/memory-buckets.ts'
 import { seconds } from '../../access/rate-limit/memory-buckets.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
@@ -113,6 +113,8 @@ const OWNER_INPUT = {
 }
 type Target = { readonly workspace_id?: string; readonly tenant_id?: string }
 
+const openObjects = privilege('quotas.recount')
+
 export const setQuotas = adminOperation({
   name: 'quota.set',
   summary: 'Set quotas of a workspace or a tenant; absent quotas do not change',
@@ -129,7 +131,7 @@ export const setQuotas = adminOperation({
     if (owner.workspaceId !== '') {
       const ref = { tenantId: owner.tenantId, workspaceId: owner.workspaceId } as WorkspaceRef
       invalidate(scope, ref, LIMITED_QUOTAS)
-      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(openWorkspaceScope(scope, ref)).recount()
+      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(openObjects(scope, ref)).recount()
     }
     return read(scope, owner)
   },

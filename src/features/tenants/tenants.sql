@@ -38,6 +38,8 @@ create table tenon.workspaces (
   suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
   suspended_reason text,
   resumed_at timestamptz(3),
+  -- When the reconciler removes runs that have expired next.
+  retention_due_at timestamptz(3) not null default now(),
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   unique (tenant_id, slug),
@@ -49,7 +51,9 @@ create policy admin on tenon.workspaces to tenon_admin
   with check (tenant_id = tenon.tenant() and (tenon.workspace() is null or id = tenon.workspace()));
 grant select, insert, update on tenon.workspaces to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.workspaces', 'all', 'select');
-call tenon.allow('tenon_reconciler', 'tenon.workspaces', 'all', 'select (id, tenant_id, state)');
+call tenon.allow('tenon_reconciler', 'tenon.workspaces', 'all',
+  'select (id, tenant_id, state, retention_due_at), update (retention_due_at)');
+create index workspaces_retention on tenon.workspaces (retention_due_at);
 
 -- Settings of a workspace: experimental features, access of anon keys, private addresses that flows may reach.
 create table tenon.services (
@@ -71,10 +75,9 @@ create table tenon.services (
   cors_origins jsonb not null default '["*"]' check (jsonb_typeof(cors_origins) = 'array'),
   -- {sign_up, branding, providers}: how end users get into the workspace, how pages for them look, and where else they sign in.
   auth jsonb not null default '{}' check (jsonb_typeof(auth) = 'object'),
-  -- {executions, archive}: for how long ended executions are kept, and the bucket for their archive; {} keeps them for ever.
+  -- {executions, function_runs, archive}: for how long ended executions and runs are kept, and the bucket for the archive of
+  -- executions. Without them, executions are kept for ever, and runs for a default time.
   retention jsonb not null default '{}',
-  -- When the reconciler removes expired executions next.
-  retention_due_at timestamptz(3) not null default now(),
   -- {at, detail}: why the last removal ended early; null after one that did not.
   retention_failure jsonb,
   updated_at timestamptz(3) not null default now(),
@@ -88,10 +91,8 @@ call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
     retention, updated_at),
   update (experimental, anon, public_read, user_objects, user_topics, cors_origins, auth, retention, retention_failure,
     updated_at)');
-create index services_retention on tenon.services (retention_due_at) where retention ? 'executions';
-create policy reconciler on tenon.services to tenon_reconciler using (true);
-grant select (tenant_id, workspace_id, retention, retention_due_at), update (retention_due_at)
-  on tenon.services to tenon_reconciler;
+create policy reconciler on tenon.services for select to tenon_reconciler using (true);
+grant select (tenant_id, workspace_id, retention) on tenon.services to tenon_reconciler;
 -- The platform and policies read the settings for every key. Keys cannot read which private addresses flows may reach.
 create policy data on tenon.services for select to tenon_anon, tenon_user, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());

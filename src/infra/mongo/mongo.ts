@@ -64,7 +64,7 @@ export class MongoDocuments {
 
   /** A handle without restrictions for service keys; for all others it is closed until {@link DocumentsHandle.under} opens it. */
   handle(ref: WorkspaceRef, actor: Pick<Actor, 'role' | 'user'>): DocumentsHandle {
-    return new DocumentsHandle(ref, actor, () => this.#collection(), isPublicRole(actor.role) ? CLOSED : OPEN)
+    return new DocumentsHandle(ref, actor, () => this.#collection(), actor.role === 'service' ? OPEN : CLOSED)
   }
 
   async ping(): Promise<void> {

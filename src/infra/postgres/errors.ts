@@ -40,7 +40,7 @@ export const tooLongForIndex = (cause: unknown) =>
 /** Raised by tenon.use_quota, with the quota in its detail. */
 const QUOTA_EXCEEDED = 'TQ001'
 
-/** Raised by tenon.acquire_slot. */
+/** Raised by tenon.acquire_slot (features/runs/slots.sql). */
 const CONCURRENCY_LIMITED = 'TQ002'
 
 type SlotMembers = {

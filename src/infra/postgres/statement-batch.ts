@@ -13,7 +13,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Sql } from './sql.ts'
 
-type DatabaseRole =
+export type DatabaseRole =
   | 'tenon_anon'
   | 'tenon_user'
   | 'tenon_service'

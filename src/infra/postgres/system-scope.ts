@@ -2,51 +2,99 @@
 
 import { type StatementExecutor, Statements } from './database.ts'
 import type { Sql } from './sql.ts'
-import type { Row, SessionContext } from './statement-batch.ts'
+import type { DatabaseRole, Row, SessionContext } from './statement-batch.ts'
 
-/** test/isolation pins which files use which reason. */
-export type Reason =
-  | 'authenticate'
-  | 'signing-keys'
-  | 'issuer'
-  | 'tenant-states'
-  | 'hosted-servers'
-  | 'meters'
-  | 'relay'
-  | 'watcher'
-  | 'reconciler'
-  | 'triggers'
-  | 'audit'
-
-const OPERATOR: SessionContext = {
-  role: 'tenon_operator',
-  tenant: '',
-  workspace: '',
-  statementTimeoutMs: 5_000,
-}
-/** Accounts, clients, and the state of the issuer. */
-const ISSUER: SessionContext = { ...OPERATOR, role: 'tenon_issuer' }
-const CONTEXTS: Partial<Record<Reason, SessionContext>> = {
-  /** The changes to be published, and nothing else. */
-  relay: { ...OPERATOR, role: 'tenon_relay' },
-  /** Which executions are open, and nothing of their content. */
-  reconciler: { ...OPERATOR, role: 'tenon_reconciler' },
-  /** The tenant of each trigger, and its stream offsets. */
-  triggers: { ...OPERATOR, role: 'tenon_triggers' },
-  issuer: ISSUER,
-  'signing-keys': ISSUER,
+interface SystemReason {
+  readonly role: DatabaseRole
+  /** The only modules that may have it, below `src`. */
+  readonly modules: readonly string[]
+  readonly reason: string
 }
 
-/**
- * By default, reads the metadata of all tenants and no documents. Not convertible from or to a scope of a caller.
- */
+/** Why the platform acts before a tenant is known, and in which role. Printed in `docs/reference/policy.txt`. */
+export const SYSTEM_REASONS = {
+  authenticate: {
+    role: 'tenon_operator',
+    modules: ['access/authentication/authenticator'],
+    reason: 'Finds the key or account behind a credential.',
+  },
+  'signing-keys': {
+    role: 'tenon_issuer',
+    modules: ['access/issuer/signing-keys'],
+    reason: 'Reads and rotates the keys of the embedded issuer.',
+  },
+  issuer: {
+    role: 'tenon_issuer',
+    modules: [
+      'access/issuer/accounts-store',
+      'access/issuer/issuer-state',
+      'access/issuer/oauth-clients-store',
+      'access/issuer/users/identities-store',
+      'access/issuer/users/passkeys',
+      'access/issuer/users/second-factors',
+      'access/issuer/users/user-links',
+      'access/issuer/users/users-store',
+    ],
+    reason: 'Reads and writes accounts, users, clients and the state of the embedded issuer.',
+  },
+  'tenant-states': {
+    role: 'tenon_operator',
+    modules: ['access/tenant-states'],
+    reason: 'Reads the states of tenants and workspaces.',
+  },
+  'hosted-servers': {
+    role: 'tenon_operator',
+    modules: ['access/authentication/mcp-server-registry'],
+    reason: 'Finds the published version of an MCP server by its address.',
+  },
+  meters: {
+    role: 'tenon_operator',
+    modules: ['features/analytics/meters'],
+    reason: 'Adds the counts of requests.',
+  },
+  relay: {
+    role: 'tenon_relay',
+    modules: ['features/events/outbox-relay'],
+    reason: 'Takes the changes to be published, and sees nothing else.',
+  },
+  watcher: {
+    role: 'tenon_operator',
+    modules: ['features/runs/watcher'],
+    reason: 'Reads the states of executions that are watched.',
+  },
+  reconciler: {
+    role: 'tenon_reconciler',
+    modules: ['features/background/task-runner'],
+    reason: 'Finds work that is due, and sees nothing of its content.',
+  },
+  triggers: {
+    role: 'tenon_triggers',
+    modules: [
+      'features/flows/executions/callbacks',
+      'features/flows/triggers/webhook-verifier',
+      'features/triggers/stream-consumer',
+    ],
+    reason: 'Finds the tenant of a trigger or callback, and stores offsets of streams.',
+  },
+  audit: {
+    role: 'tenon_operator',
+    modules: ['access/audit/audit'],
+    reason: 'Appends to the audit log, and finds the tenant of a record.',
+  },
+} as const satisfies Readonly<Record<string, SystemReason>>
+
+export type Reason = keyof typeof SYSTEM_REASONS
+
+const CONTEXT = { tenant: '', workspace: '', statementTimeoutMs: 5_000 } as const
+
+/** Reads metadata of all tenants and no documents. Not convertible from or to a scope of a caller. */
 export class SystemScope extends Statements {
   readonly #context: SessionContext
   readonly #database: StatementExecutor
 
   constructor(reason: Reason, database: StatementExecutor) {
     super()
-    this.#context = CONTEXTS[reason] ?? OPERATOR
+    this.#context = { role: SYSTEM_REASONS[reason].role, ...CONTEXT }
     this.#database = database
   }
 

@@ -10,6 +10,7 @@ import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { PublishedServer } from '../../access/authentication/mcp-server-registry.ts'
 import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
 import type { HostedClaims } from '../../access/issuer/embedded-issuer.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Platform } from '../../app/platform.ts'
 import { readChainDepth } from '../../core/execution.ts'
@@ -22,6 +23,8 @@ import type { Tool } from '../../features/mcp-servers/tool.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
 import { bearerOf, refuseForeignOrigin } from '../endpoint.ts'
 import type { ToolResult } from '../protocol/mcp-server.ts'
+
+const openHosted = privilege('mcp.hosted')
 
 /** The server that the path names, as the client writes it. */
 interface PathParams {
@@ -112,13 +115,19 @@ export class HostedAccess {
       const { headers, refused } = await this.#platform.limiter.limitMcpClient(client)
       reply.headers(headers)
       if (refused !== undefined) throw refused
-      const scope = this.#platform.access.openHosted(server, client.subject, readChainDepth(request.headers))
+      const scope = this.#open(server, client.subject, readChainDepth(request.headers))
       return { server, client, scope, startedMs, response: reply.raw, recorded: false }
     } catch (error) {
       if (error instanceof Problem && error.status < 500)
         await this.#recordDenied(request, server, error, claims)
       throw error
     }
+  }
+
+  /** @param chainDepth how many calls of other servers are around this one */
+  #open({ ref }: PublishedServer, subject: string, chainDepth?: number): WorkspaceScope {
+    const depth = chainDepth === undefined ? {} : { chainDepth }
+    return openHosted(this.#platform.access, ref, { subject, role: 'workspace_admin', ...depth })
   }
 
   /** The server as it is now. @throws Problem if the token of a request does not admit its client any more */
@@ -200,7 +209,7 @@ export class HostedAccess {
   ): Promise<void> {
     if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpDeniedRecordedPerMinute)) return
     const known = claims instanceof Problem ? undefined : claims
-    await recordCall(this.#platform.access.openHosted(server, 'nobody'), {
+    await recordCall(this.#open(server, 'nobody'), {
       ...callContext(request, server),
       principal: known?.sub ?? null,
       clientId: known?.clientId,

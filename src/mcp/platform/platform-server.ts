@@ -1,11 +1,11 @@
 /** The platform's MCP server: operations of the API as tools, and pages of the documentation as resources. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { nestedScope } from '../../access/access.ts'
 import { recordFailure, runAudited } from '../../access/audit/audited-run.ts'
 import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { PlatformClient, PlatformClients } from '../../access/authentication/platform-clients.ts'
 import { PLATFORM_MCP_PATH, PLATFORM_SCOPES } from '../../access/authentication/platform-resource.ts'
+import { nestedScope } from '../../access/derived-scopes.ts'
 import type { Platform } from '../../app/platform.ts'
 import { runWithJson } from '../../core/bytes.ts'
 import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/execution.ts'

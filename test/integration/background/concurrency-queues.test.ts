@@ -3,11 +3,9 @@
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import {
-  concurrencyQueues,
-  unstartedSlots,
-} from '../../../src/features/flows/executions/concurrency-queues.ts'
-import { openExecutions } from '../../../src/features/flows/executions/open-executions.ts'
+import { RUN_KINDS } from '../../../src/features/run-kinds.ts'
+import { openRuns } from '../../../src/features/runs/open-runs.ts'
+import { slotQueues, unstartedSlots } from '../../../src/features/runs/slot-tasks.ts'
 import { Database, type StatementExecutor } from '../../../src/infra/postgres/database.ts'
 import { type Sql, sql } from '../../../src/infra/postgres/sql.ts'
 import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
@@ -42,13 +40,13 @@ async function fill(holder: string, count: number): Promise<void> {
     [holder, count],
   )
   await asSuperuser(
-    `insert into tenon.concurrency_slots (tenant_id, workspace_id, execution_id, flow_id, key, max, state, run)
-    select h.tenant_id, h.workspace_id, e.id, h.flow_id, h.key, h.max, 'queued', h.run
-    from tenon.concurrency_slots h join tenon.executions e on e.flow_id = h.flow_id and e.id <> h.execution_id
-    where h.execution_id = $1`,
+    `insert into tenon.run_slots (tenant_id, workspace_id, kind, run_id, owner_id, key, max, state, start)
+    select h.tenant_id, h.workspace_id, h.kind, e.id, h.owner_id, h.key, h.max, 'queued', h.start
+    from tenon.run_slots h join tenon.executions e on e.flow_id = h.owner_id and e.id <> h.run_id
+    where h.run_id = $1`,
     [holder],
   )
-  await asSuperuser('analyze tenon.concurrency_slots, tenon.executions')
+  await asSuperuser('analyze tenon.run_slots, tenon.executions')
 }
 
 const start = (k: string) =>
@@ -97,19 +95,20 @@ beforeAll(() => {
 })
 afterAll(() => database.close())
 
-test.each([
-  ['concurrency queues', concurrencyQueues],
-  ['unstarted slots', unstartedSlots],
-  ['open executions', openExecutions],
-])('%s: a look reads few pages, however long a queue is', async (_, create) => {
-  const session = await database.session()
-  const measuring = new Measuring(session)
-  await create().find(new SystemScope('reconciler', measuring), 50)
-  session.end()
-  expect(measuring.pages).toBeGreaterThan(0)
-  // Other tests have due executions, too.
-  expect(measuring.pages).toBeLessThan(500)
-})
+const TASKS = RUN_KINDS.flatMap((kind) => [slotQueues(kind), unstartedSlots(kind), openRuns(kind)])
+
+test.each(TASKS.map((task) => [task.name, task] as const))(
+  '%s: a look reads few pages, however long a queue is',
+  async (_, task) => {
+    const session = await database.session()
+    const measuring = new Measuring(session)
+    await task.find(new SystemScope('reconciler', measuring), 50)
+    session.end()
+    expect(measuring.pages).toBeGreaterThan(0)
+    // Other tests have due executions, too.
+    expect(measuring.pages).toBeLessThan(500)
+  },
+)
 
 test('queue that lost its slot, behind more queues than one look takes: goes on', async () => {
   const own = await createTestWorkspace()
@@ -120,12 +119,11 @@ test('queue that lost its slot, behind more queues than one look takes: goes on'
   const [holders, queued] = [await startAll(), await startAll()]
   await Promise.all(holders.map((id) => theirs.shown(id, 'waiting')))
   // As if the process had crashed before it passed the slot on.
-  await asSuperuser('delete from tenon.concurrency_slots where execution_id = $1', [holders.at(-1)])
+  await asSuperuser('delete from tenon.run_slots where run_id = $1', [holders.at(-1)])
   await theirs.shown(queued.at(-1) ?? '', 'waiting')
-  const rows = await asSuperuser(
-    "select from tenon.concurrency_slots where execution_id = any($1) and state = 'queued'",
-    [queued],
-  )
+  const rows = await asSuperuser("select from tenon.run_slots where run_id = any($1) and state = 'queued'", [
+    queued,
+  ])
   expect(rows).toHaveLength(keys.length - 1)
 }, 60_000)
 

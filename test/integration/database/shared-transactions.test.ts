@@ -4,7 +4,6 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { asWorkspaceService } from '../../../src/access/access.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { tableOf } from '../../../src/features/collections/postgres/table.ts'
 import { changeStatement } from '../../../src/features/collections/postgres/write-statements.ts'
@@ -206,7 +205,7 @@ test('group commit: many documents in the collection: coalesced reads use the in
   const { statements } = coalesce(changes)
   expect(statements).toHaveLength(1)
   const platform = openInProcessPlatform()
-  const scope = asWorkspaceService(scopeOf(platform, workspace))
+  const scope = scopeOf(platform, workspace, 'service')
   const [statement = sql`select`] = statements
   const [[row] = []] = await scope.batch(sql`explain (format json) ${statement}`)
   await platform.close()
@@ -247,7 +246,7 @@ test('group commit: rows of all writes exceed the limit of one: each gets its ro
   const bytes = 2_000_000
   const count = Math.ceil(LIMITS.rowsBytesMax / bytes) + 3
   try {
-    const scope = asWorkspaceService(scopeOf(platform, workspace))
+    const scope = scopeOf(platform, workspace, 'service')
     const answers = await many(
       () =>
         scope.batchShared(

@@ -133,7 +133,7 @@ test('flow with an interval that has not passed since its last start: no event, 
     as: workspace.operator,
     body: { workspace_id: workspace.workspaceId, retention: { executions: '1h' } },
   })
-  await asSuperuser('update tenon.services set retention_due_at = now() where workspace_id = $1', [
+  await asSuperuser('update tenon.workspaces set retention_due_at = now() where id = $1', [
     workspace.workspaceId,
   ])
   await eventually(async () => ((await runs.read(gone)).status === 404 ? true : undefined))

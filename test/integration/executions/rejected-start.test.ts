@@ -31,9 +31,7 @@ test('start rejected by Temporal: faulted without a slot; the same start again c
     status: 'faulted',
     error: { title: 'The execution could not be started' },
   })
-  expect(
-    await asSuperuser('select state from tenon.concurrency_slots where execution_id = $1', [id]),
-  ).toEqual([])
+  expect(await asSuperuser('select state from tenon.run_slots where run_id = $1', [id])).toEqual([])
   await startFlow(scopeOf(accepting, workspace), flow, undefined, start)
   expect(await runs.shown(id, 'completed')).toMatchObject({ error: null, output: { n: 1 } })
 })

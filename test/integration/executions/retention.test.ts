@@ -32,8 +32,8 @@ const age = (id: string, days: number) => ageExecutions([id], `${days} days`)
 const statusOf = async (id: string, of = workspace) =>
   (await call('GET', `${of.flows}/executions/${id}`, { as: of.operator })).status
 
-/** Due at once, instead of within a minute. */
-const makeDue = () => asSuperuser('update tenon.services set retention_due_at = now()')
+/** Due at once, instead of within five minutes. */
+const makeDue = () => asSuperuser('update tenon.workspaces set retention_due_at = now()')
 
 test('expired executions: archived with their steps, then removed with them; younger, open and those of others stay', async () => {
   const other = await addTestWorkspace(workspace)
@@ -142,13 +142,13 @@ test('archive fails: nothing is removed, and the settings of the workspace say w
   await runs.ended(id)
   await age(id, 31)
   await asSuperuser(
-    `update tenon.services set retention_due_at = now(),
-    retention = '{"executions": "30d", "archive": {"bucket": "not-ours"}}' where workspace_id = $1`,
+    `update tenon.services set retention = '{"executions": "30d", "archive": {"bucket": "not-ours"}}' where workspace_id = $1`,
     [workspace.workspaceId],
   )
+  await makeDue()
   await eventually(async () => {
     const rows = await asSuperuser(
-      'select from tenon.services where workspace_id = $1 and retention_due_at > now()',
+      'select from tenon.workspaces where id = $1 and retention_due_at > now()',
       [workspace.workspaceId],
     )
     return rows.length > 0 ? true : undefined

@@ -51,7 +51,7 @@ test('running and queued executions are cancelled beside a rerun: never more tha
     const [row] = await asSuperuser<{ open: number; admitted: number }>(
       `with flow as (select flow_id as id from tenon.executions where id = $1)
       select (select count(*)::int from tenon.executions where flow_id = flow.id and ended_at is null) as open,
-        (select count(*)::int from tenon.concurrency_slots where flow_id = flow.id and state = 'admitted') as admitted
+        (select count(*)::int from tenon.run_slots where owner_id = flow.id and state = 'admitted') as admitted
       from flow`,
       [faulted],
     )

@@ -88,9 +88,9 @@ describe('concurrency limit', () => {
     await waitForStatus(workspace, d, 'waiting')
     await sendGo(d)
     expect(await waitForStatus(workspace, d, 'completed')).toMatchObject({ output: expect.anything() })
-    expect(
-      await asSuperuser('select from tenon.concurrency_slots where execution_id = any($1)', [[a, b, c, d]]),
-    ).toEqual([])
+    expect(await asSuperuser('select from tenon.run_slots where run_id = any($1)', [[a, b, c, d]])).toEqual(
+      [],
+    )
   })
 
   test('limit with a key: counted per key and per workspace; input without the key is refused', async () => {
@@ -118,7 +118,7 @@ describe('concurrency limit', () => {
     await eventually(async () => {
       const [row] = await asSuperuser<{ open: number; admitted: number }>(
         `select (select count(*)::int from tenon.executions where id = any($1) and ended_at is null) as open,
-          (select count(*)::int from tenon.concurrency_slots where execution_id = any($1) and state = 'admitted') as admitted`,
+          (select count(*)::int from tenon.run_slots where run_id = any($1) and state = 'admitted') as admitted`,
         [ids],
       )
       maxAdmitted = Math.max(maxAdmitted, row?.admitted ?? 0)
@@ -236,7 +236,7 @@ describe('queued execution', () => {
     const { workflow_id } = await readExecution(own, a)
     await temporal.workflow.getHandle(workflow_id).terminate()
     await waitForStatus(own, a, 'cancelled', 30_000)
-    const [row] = await asSuperuser('select state from tenon.concurrency_slots where execution_id = $1', [b])
+    const [row] = await asSuperuser('select state from tenon.run_slots where run_id = $1', [b])
     expect(row).toEqual({ state: 'queued' })
     await resumeWorkspace(own, own.operator)
     await waitForStatus(own, b, 'completed', 30_000)
@@ -263,12 +263,12 @@ describe('reconciler', () => {
     const [a = '', b = '', c = '', d = ''] = await startInOrder(flow, 4)
     for (const id of [a, b]) await waitForStatus(workspace, id, 'waiting')
     // As if the process had crashed after recording the end of `a`, before promoting the next execution, …
-    await asSuperuser('delete from tenon.concurrency_slots where execution_id = $1', [a])
+    await asSuperuser('delete from tenon.run_slots where run_id = $1', [a])
     await waitForStatus(workspace, c, 'waiting', 30_000)
     // … and after recording that of `b` and promoting the next, before starting it.
-    await asSuperuser('delete from tenon.concurrency_slots where execution_id = $1', [b])
+    await asSuperuser('delete from tenon.run_slots where run_id = $1', [b])
     await asSuperuser(
-      "update tenon.concurrency_slots set state = 'admitted', checked_at = now() - interval '1 minute' where execution_id = $1",
+      "update tenon.run_slots set state = 'admitted', checked_at = now() - interval '1 minute' where run_id = $1",
       [d],
     )
     await waitForStatus(workspace, d, 'waiting', 30_000)

@@ -4,7 +4,8 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { reacquireSlot, yieldSlot } from '../../../src/features/flows/executions/concurrency.ts'
+import { EXECUTION } from '../../../src/features/flows/executions/concurrency.ts'
+import { reacquireSlot, yieldSlot } from '../../../src/features/runs/slots.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import { resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
 import {
@@ -74,7 +75,7 @@ const callsWaiting = (count: number) =>
 
 async function slotOf(id: string) {
   const [row] = await asSuperuser<{ state: string; generation: number; notify_pending: boolean }>(
-    'select state, generation, notify_pending from tenon.concurrency_slots where execution_id = $1',
+    'select state, generation, notify_pending from tenon.run_slots where run_id = $1',
     [id],
   )
   return row
@@ -209,7 +210,7 @@ describe('execution queued to continue', () => {
     await reachesState(id, 'yielded')
     await suspendWorkspace(own, own.operator)
     await theirs.shown(id, 'suspended')
-    await asSuperuser("update tenon.concurrency_slots set state = 'requeued' where execution_id = $1", [id])
+    await asSuperuser("update tenon.run_slots set state = 'requeued' where run_id = $1", [id])
     await new Promise((done) => setTimeout(done, 1_500))
     expect((await slotOf(id))?.state).toBe('requeued')
     await resumeWorkspace(own, own.operator)
@@ -224,8 +225,8 @@ describe('execution queued to continue', () => {
     await sendGo(returning)
     await reachesState(returning, 'requeued')
     await asSuperuser(
-      `update tenon.concurrency_slots set state = 'admitted', notify_pending = true, checked_at = now() - interval '1 minute'
-        where execution_id = $1`,
+      `update tenon.run_slots set state = 'admitted', notify_pending = true, checked_at = now() - interval '1 minute'
+        where run_id = $1`,
       [returning],
     )
     await callsWaiting(2)
@@ -244,11 +245,11 @@ test('slot message of an earlier generation: ignored', async () => {
     const scope = scopeOf(platform, workspace)
     // It has reacquired its slot twice since, and the second grant is not yet acknowledged.
     await asSuperuser(
-      "update tenon.concurrency_slots set state = 'admitted', generation = 3, notify_pending = true, checked_at = now() + interval '1 hour' where execution_id = $1",
+      "update tenon.run_slots set state = 'admitted', generation = 3, notify_pending = true, checked_at = now() + interval '1 hour' where run_id = $1",
       [id],
     )
-    await reacquireSlot(scope, { execution_id: id, generation: 1, at_once: false })
-    await yieldSlot(scope, { execution_id: id, generation: 2 })
+    await reacquireSlot(scope, EXECUTION, { runId: id, generation: 1, atOnce: false })
+    await yieldSlot(scope, EXECUTION, { runId: id, generation: 2 })
     expect(await slotOf(id)).toEqual({ state: 'admitted', generation: 3, notify_pending: true })
   } finally {
     await platform.close()

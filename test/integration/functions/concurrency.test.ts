@@ -4,6 +4,7 @@
  */
 
 import { beforeAll, expect, test } from 'vitest'
+import { randomIds, typeId } from '../../../src/core/ids.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import { resume, suspend } from '../../support/fixtures/suspension.ts'
@@ -80,10 +81,13 @@ test.concurrent('caller whose turn does not come in time: 429 function_busy with
     return others.length > 0 ? others : undefined
   })
   // As if the caller had waited 18 of its 20 s.
-  await asSuperuser(
-    "update tenon.function_runs set created_at = created_at - interval '18 seconds' where id = $1",
-    [late],
-  )
+  await eventually(async () => {
+    const [moved] = await asSuperuser(
+      "update tenon.run_slots set expires_at = expires_at - interval '18 seconds' where run_id = $1 returning run_id",
+      [late],
+    )
+    return moved
+  })
   const refused = await waiting
   expect([refused.status, refused.body.code]).toEqual([429, 'function_busy'])
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
@@ -114,8 +118,13 @@ test.concurrent('slot that a crash left behind: freed by the reconciler; the que
   // As an API leaves it that is killed after its run got the slot, before its workflow is started.
   const lost = (await runs.invoke(id, { ms: 1 })).headers.get('x-run-id')
   await asSuperuser(
-    `update tenon.function_runs set ended_at = null, status = 'queued', slot = 'held', due_at = now() + interval '1 second'
-      where id = $1`,
+    `update tenon.function_runs set ended_at = null, status = 'queued', due_at = now() + interval '1 second',
+        created_at = now() - interval '1 minute' where id = $1`,
+    [lost],
+  )
+  await asSuperuser(
+    `insert into tenon.run_slots (tenant_id, workspace_id, kind, run_id, owner_id, max, state)
+      select tenant_id, workspace_id, 'function_run', id, function_id, 1, 'admitted' from tenon.function_runs where id = $1`,
     [lost],
   )
   const queued = await runs.start(id, { ms: 2 })
@@ -126,11 +135,22 @@ test.concurrent('slot that a crash left behind: freed by the reconciler; the que
 /** Inserts queued runs as processes leave them that end before they start one. */
 const enqueue = (id: string, count: number, key: string) =>
   asSuperuser(
-    `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async, slot, input,
-        caller, due_at)
-      select $1, $2, 'run_' || lpad(n::text, 26, '0'), $3, 1, '{"kind":"api"}', $4, true, 'awaited', '{"ms":1}',
-        json_build_object('subject', $4::text, 'role', 'service'), now() from generate_series(1, $5::integer) n`,
-    [workspace.tenantId, workspace.workspaceId, id, key, count],
+    `with r as (
+      insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async, input,
+          caller, due_at)
+        select $1, $2, run, $3, 1, '{"kind":"api"}', $4, true, '{"ms":1}',
+          json_build_object('subject', $4::text, 'role', 'service'), now() from unnest($5::text[]) run
+      returning *
+    )
+    insert into tenon.run_slots (tenant_id, workspace_id, kind, run_id, owner_id, max)
+      select tenant_id, workspace_id, 'function_run', id, function_id, 1 from r order by id`,
+    [
+      workspace.tenantId,
+      workspace.workspaceId,
+      id,
+      key,
+      Array.from({ length: count }, () => typeId('run', randomIds.uuid())),
+    ],
   )
 
 test.concurrent('queue of a key that was revoked: its runs fail, more than are started at once; then the next one runs', async () => {

@@ -161,11 +161,16 @@ describe('orphans', () => {
     const other = await createTestWorkspace()
     const busy = await new FunctionRuns(other).deploy('busy', 'export default () => 1', { concurrency: 1 })
     await asSuperuser(
-      `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async, slot,
-          input, caller, due_at)
-        select $1, $2, 'run_' || lpad(n::text, 26, '0'), $3, 1, '{"kind":"api"}', 'key_x', n % 2 = 0,
-          case when n = 1 then 'held' when n % 2 = 0 then 'awaited' end, '{}', '{"subject":"key_x","role":"service"}',
-          now() - interval '1 hour' from generate_series(1, 6000) n`,
+      `with r as (
+        insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async, input,
+            caller, due_at)
+          select $1, $2, 'run_' || lpad(n::text, 26, '0'), $3, 1, '{"kind":"api"}', 'key_x', n % 2 = 0, '{}',
+            '{"subject":"key_x","role":"service"}', now() - interval '1 hour' from generate_series(1, 6000) n
+        returning *
+      )
+      insert into tenon.run_slots (tenant_id, workspace_id, kind, run_id, owner_id, max, state)
+        select tenant_id, workspace_id, 'function_run', id, function_id, 1, case when is_async then 'queued' else 'admitted' end
+        from r where is_async or id = 'run_' || lpad('1', 26, '0') order by id`,
       [other.tenantId, other.workspaceId, busy],
     )
     const id = await runs.deploy('behind', 'export default () => 1')
@@ -201,6 +206,9 @@ describe('retention', () => {
     expect((await configure(workspace, { retention: { function_runs: '2d' } })).retention).toEqual({
       function_runs: '2d',
     })
+    await asSuperuser('update tenon.workspaces set retention_due_at = now() where id = $1', [
+      workspace.workspaceId,
+    ])
     const left = await eventually(async () => {
       const ids = await runs.ids(id)
       return ids.length <= 2 ? ids : undefined

@@ -2,9 +2,9 @@
 
 import { ScheduleNotFoundError } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ofTenant } from '../../../src/access/openers.ts'
 import { workflowsOf } from '../../../src/access/scope-services.ts'
 import type { Platform } from '../../../src/app/platform.ts'
-import { randomIds } from '../../../src/core/ids.ts'
 import type { TenantId } from '../../../src/core/tenant.ts'
 import { QUEUES } from '../../../src/core/work.ts'
 import { startScheduledRun } from '../../../src/features/functions/triggers/trigger-starts.ts'
@@ -120,7 +120,7 @@ test('next version of a function: keeps its schedule, or brings another', async 
 
 test('crash after the transaction: a workflow waits that brings Temporal to the row', async () => {
   const fn = await deployTriggered(workspace, {})
-  const admin = platform.access.continueAdmin(workspace.tenantId as TenantId, 'test', randomIds)
+  const admin = ofTenant(platform.access, workspace.tenantId as TenantId, 'test')
   const write = writeTriggers(admin, { is: sql`f.id = ${fn.id}` }, YEARLY, async (statements) => {
     await admin.batch(...statements)
     throw new Error('killed')

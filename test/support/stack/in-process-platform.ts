@@ -1,9 +1,9 @@
 /** Builds a platform inside the test's process, for functions that no request reaches. */
 
 import { inject } from 'vitest'
+import { inAnyState } from '../../../src/access/openers.ts'
 import type { WorkspaceScope } from '../../../src/access/scope.ts'
 import { openPlatform, type Platform } from '../../../src/app/platform.ts'
-import { randomIds } from '../../../src/core/ids.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
@@ -14,10 +14,11 @@ export function openInProcessPlatform(env: Readonly<Record<string, string>> = {}
   return openPlatform(parseConfig({ ...inject('tenon').env, ...env }), openLog('silent', 'test')).platform
 }
 
-export function scopeOf(platform: Platform, { tenantId, workspaceId }: TestWorkspace): WorkspaceScope {
-  return platform.access.continueWorkspace(
-    { tenantId: tenantId as TenantId, workspaceId: workspaceId as WorkspaceId },
-    { subject: 'test', role: 'workspace_admin' },
-    randomIds,
-  )
+export function scopeOf(
+  platform: Platform,
+  { tenantId, workspaceId }: TestWorkspace,
+  role: 'workspace_admin' | 'service' = 'workspace_admin',
+): WorkspaceScope {
+  const ref = { tenantId: tenantId as TenantId, workspaceId: workspaceId as WorkspaceId }
+  return inAnyState(platform.access, ref, { subject: 'test', role })
 }

@@ -1,17 +1,11 @@
 /** Which scopes have the completion of the request's idempotency claim: that of its own operation, and none derived for other work. */
 
 import { expect, test } from 'vitest'
-import {
-  asFlowRunner,
-  asRunOwner,
-  asWorkspaceService,
-  forNestedRun,
-  withChainDepth,
-  withLookups,
-} from '../../../src/access/access.ts'
 import type { Completion } from '../../../src/access/completion.ts'
+import { forNestedRun, withChainDepth } from '../../../src/access/derived-scopes.ts'
 import { effectOnce } from '../../../src/access/effect-once.ts'
 import type { PlatformServices } from '../../../src/access/internals.ts'
+import { asSubject, inRole, inWorkspace, withLookups } from '../../../src/access/openers.ts'
 import { AdminScope, WorkspaceScope } from '../../../src/access/scope.ts'
 import { randomIds } from '../../../src/core/ids.ts'
 
@@ -25,11 +19,11 @@ const scope = new WorkspaceScope(admin, REF, services, randomIds, completion)
 const adminScope = AdminScope.open(admin, REF, services, randomIds, completion)
 
 test.each([
-  ['asWorkspaceService', asWorkspaceService(scope)],
   ['forNestedRun', forNestedRun(scope)],
   ['withChainDepth', withChainDepth(scope, 1)],
-  ['asFlowRunner', asFlowRunner(scope)],
-  ['asRunOwner', asRunOwner(scope)],
+  ['inRole', inRole(scope, 'service')],
+  ['asSubject', asSubject(scope, 'workspace_admin')],
+  ['inWorkspace', inWorkspace(adminScope, REF, 'service')],
 ])('%s: another role or an operation inside the request: it cannot end the claim', (_, derived) => {
   expect(derived.completion).toBeUndefined()
 })

@@ -4,8 +4,8 @@
  */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import type { Access } from '../../../src/access/access.ts'
-import { attachInternals, type ScopeInternals } from '../../../src/access/internals.ts'
+import { Access } from '../../../src/access/access.ts'
+import type { PlatformServices } from '../../../src/access/internals.ts'
 import { recordSink } from '../../../src/activities/flow/record-sink.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
@@ -23,8 +23,8 @@ afterEach(() => vi.useRealTimers())
 /** A sink whose writes fail with the given errors, one after the other, and then succeed. */
 function sinkOf(...failures: readonly unknown[]) {
   const seen = { writes: 0, outputs: [] as unknown[], errors: [] as unknown[] }
-  const scope = {
-    batchShared: async (_kind: string, { values }: Sql) => {
+  const statements = {
+    batch: async (_context: unknown, [{ values }]: readonly [Sql]) => {
       const failure = failures[seen.writes++]
       if (failure !== undefined) throw failure
       const ending = values.find((value) => value?.startsWith('{'))
@@ -33,8 +33,7 @@ function sinkOf(...failures: readonly unknown[]) {
     },
   }
   const executionWatcher = { notify: () => {} }
-  attachInternals(scope, { services: { executionWatcher } } as unknown as ScopeInternals)
-  const access = { continueWorkspace: () => scope } as unknown as Access
+  const access = new Access({ statements, executionWatcher } as unknown as PlatformServices)
   const log = { error: ({ err }: { err: unknown }) => seen.errors.push(err) } as unknown as Log
   const { write } = recordSink(access, log, async () => undefined).sinks.records
   const run = ({ workflowId = WORKFLOW, output = null }: { workflowId?: string; output?: Json } = {}) => {

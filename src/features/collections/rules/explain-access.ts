@@ -1,8 +1,8 @@
 /** Explains to an admin which rule decides about a document for an anon key or a user, test by test. */
 
 import Type, { type Static } from 'typebox'
-import { openWorkspaceScope } from '../../../access/access.ts'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -64,6 +64,8 @@ const Explanation = Type.Object({
 })
 type Explanation = Static<typeof Explanation>
 
+const openDocuments = privilege('collections.explain')
+
 export const explainAccess = adminOperation({
   name: 'collection.explain',
   summary: 'Explain which access rule decides on a document for an anon key or a user',
@@ -109,7 +111,7 @@ async function requireWorkspace(scope: AdminScope, id: string): Promise<Workspac
     'workspace',
     sql`select w.tenant_id as "tenantId", w.id as "workspaceId" from workspaces w where w.id = ${id} and ${ACTIVE}`,
   )
-  return openWorkspaceScope(scope, ref)
+  return openDocuments(scope, ref)
 }
 
 type RuleActor = Pick<Actor, 'user' | 'lookups'> & { readonly role: 'anon' | 'user' }

@@ -1,9 +1,9 @@
 /** Changes a declaration that has documents: validates them first, then alters the table in one transaction. */
 
-import { openWorkspaceScope } from '../../../access/access.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
-import { documentsOf, hasDocumentStore } from '../../../access/scope-services.ts'
+import { hasDocumentStore } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
@@ -12,6 +12,7 @@ import { Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem, findRow } from '../../operation-helpers.ts'
 import { evaluateInThread } from '../enforce-schema.ts'
+import { documentsOf } from '../mongo/documents.ts'
 import { mongoStore } from '../mongo/store.ts'
 import { postgresStore } from '../postgres/store.ts'
 import { ALL, BY_ID, type Filter } from '../query/filter.ts'
@@ -24,6 +25,8 @@ import { evaluateDocument, isPending, type Violation } from './evaluate-schema.t
 import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './index-build.ts'
 import { isCompatible } from './is-compatible.ts'
 import { type Prepared, prepare } from './schema-language.ts'
+
+const openDocuments = privilege('collections.validate')
 
 /** The changed members of a declaration; absent members stay. */
 type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore' | 'workspaceId' | 'collection'>>
@@ -88,7 +91,7 @@ async function tryChange(
   const scan = new ExistingDocumentsScan(row, built.prepared)
   try {
     const mark = needsValidation(row, built, mode)
-      ? await validateExisting(openWorkspaceScope(scope, ref), scan)
+      ? await validateExisting(openDocuments(scope, ref), scan)
       : undefined
     return await scope.transaction(async (transaction) => {
       // Locks the row before the table, in the order of schema.delete.
@@ -96,7 +99,7 @@ async function tryChange(
         sql`select id from schemas where id = ${row.id} and revision = ${row.revision} for update`,
       )
       if (locked === undefined) return undefined
-      if (mark !== undefined) await validateConcurrent(openWorkspaceScope(transaction, ref), scan, mark)
+      if (mark !== undefined) await validateConcurrent(openDocuments(transaction, ref), scan, mark)
       await transaction.row(sql`
         select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(built.schema)}::jsonb,
           ${mode}, ${JSON.stringify(built.columns)}::jsonb, ${JSON.stringify(built.indexes)}::jsonb,

@@ -9,9 +9,10 @@ import { PageInput, PageOf } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow, listPage, previewOperation } from '../../operation-helpers.ts'
+import { watchRun } from '../../runs/watcher.ts'
 import { FLOWS, Ws } from '../definitions.ts'
 import { decideStep } from '../executions/commands.ts'
-import { subscribeExecution } from '../executions/watcher.ts'
+import { EXECUTION } from '../executions/concurrency.ts'
 import {
   APPROVAL_COLUMNS,
   APPROVAL_JOIN,
@@ -113,20 +114,15 @@ async function whenRecorded(
   { id, execution_id: executionId }: Approval,
   by: string,
 ): Promise<Approval> {
-  const { watched, stop } = subscribeExecution(scope, executionId)
+  const { watched, stop } = watchRun(scope, EXECUTION, executionId)
   const until = Date.now() + LIMITS.approvals.recordedMs
   try {
     for (;;) {
-      const change = watched.nextChange()
-      const approval = await readApproval(scope, id)
       const leftMs = until - Date.now()
+      const change = watched.nextChange(leftMs)
+      const approval = await readApproval(scope, id)
       if (approval.status !== 'open' || leftMs <= 0 || isUndecided(approval, by)) return approval
-      let timer: NodeJS.Timeout | undefined
-      const timeout = new Promise<void>((done) => {
-        timer = setTimeout(done, leftMs)
-      })
-      await Promise.race([change, timeout])
-      clearTimeout(timer)
+      await change
     }
   } finally {
     stop()

@@ -11,8 +11,9 @@ import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { type CloudEvent, cloudEvent, sourceOf } from '../../events/events.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { watchRun } from '../../runs/watcher.ts'
 import { FLOWS, Ws } from '../definitions.ts'
-import { subscribeExecution } from './watcher.ts'
+import { EXECUTION } from './concurrency.ts'
 
 export const watchExecution = previewOperation({
   name: 'execution.watch',
@@ -34,7 +35,7 @@ export const watchExecution = previewOperation({
 
 interface Found {
   readonly status: string
-  readonly events: number
+  readonly version: number
   readonly suspended: boolean
   readonly ended: boolean
 }
@@ -45,17 +46,17 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
     scope,
     'execution',
     sql`
-    select status, events, suspended or paused as suspended, ended_at is not null as ended from executions where id = ${id}`,
+    select status, events as version, suspended or paused as suspended, ended_at is not null as ended from executions where id = ${id}`,
   )
   return {
     open: (sink) => {
-      const { watched, stop } = subscribeExecution(scope, id)
+      const { watched, stop } = watchRun(scope, EXECUTION, id)
       watched.seed({ ...seen, gone: false })
-      const stream = new EventStream(scope, watched, sink, Math.min(after, seen.events))
+      const stream = new EventStream(scope, watched, sink, Math.min(after, seen.version))
       const now = watched.snapshot.suspended && !seen.ended ? 'suspended' : status
       // A number above the newest event cannot come from a stream of this execution.
-      const isForeign = after > seen.events
-      const start = isForeign ? seen.events : after
+      const isForeign = after > seen.version
+      const start = isForeign ? seen.version : after
       const data = { execution: id, status: now, cursor: start }
       const ready = frame({ event: 'ready', id: String(start), data })
       sink.send(`retry: 3000\n${isForeign ? gap(start) : ''}${ready}`)
@@ -97,18 +98,18 @@ class EventStream {
       const change = this.#watched.nextChange()
       await this.#catchUp()
       if (this.isOver) return
-      const { ended, gone, events, suspended } = this.#watched.snapshot
-      if (gone || (ended && this.#last >= events)) return this.#sink.end('ended')
+      const { ended, gone, version, suspended } = this.#watched.snapshot
+      if (gone || (ended && this.#last >= version)) return this.#sink.end('ended')
       if (suspended !== this.#sentSuspended) this.#sendSuspension(suspended)
       await change
     }
   }
 
   async #catchUp(): Promise<void> {
-    while (this.#last < this.#watched.snapshot.events && !this.isOver) {
+    while (this.#last < this.#watched.snapshot.version && !this.isOver) {
       const after = this.#last
       const entries = await this.#watched.page(after, () => readEvents(this.#scope, this.#watched.id, after))
-      const first = entries[0]?.seq ?? this.#watched.snapshot.events + 1
+      const first = entries[0]?.seq ?? this.#watched.snapshot.version + 1
       if (first > after + 1) {
         this.#sink.send(gap(after))
         this.#last = first - 1
@@ -132,7 +133,7 @@ class EventStream {
   }
 }
 
-type Watched = ReturnType<typeof subscribeExecution>['watched']
+type Watched = ReturnType<typeof watchRun>['watched']
 
 interface ExecutionEvent {
   /** The number of the event; for events without one, a string that is unique within the execution. */

@@ -11,12 +11,13 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
+import { queuePosition } from '../../runs/slots.ts'
+import { watchRun } from '../../runs/watcher.ts'
 import { AliasName, VersionNumber } from '../../version-aliases.ts'
 import { Approval, openApprovals } from '../approvals/approval-shape.ts'
 import { FLOWS, FlowRef, findFlow, Ws } from '../definitions.ts'
-import { Queue, queuePosition } from './concurrency.ts'
+import { EXECUTION, Queue } from './concurrency.ts'
 import { startFlow } from './start-execution.ts'
-import { subscribeExecution } from './watcher.ts'
 
 const Step = Type.Object({
   seq: Type.Integer(),
@@ -179,7 +180,7 @@ export async function untilEnded(
   waitMs: number,
   gone?: AbortSignal,
 ): Promise<void> {
-  const { watched, stop } = subscribeExecution(scope, id)
+  const { watched, stop } = watchRun(scope, EXECUTION, id)
   const { promise: ended, resolve: done } = Promise.withResolvers<void>()
   const timer = setTimeout(done, waitMs)
   gone?.addEventListener('abort', () => done(), { once: true })

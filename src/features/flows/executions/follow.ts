@@ -3,8 +3,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import { watchRun } from '../../runs/watcher.ts'
+import { EXECUTION } from './concurrency.ts'
 import { type Execution, readExecution } from './executions.ts'
-import { subscribeExecution } from './watcher.ts'
 
 interface FollowOptions {
   readonly id: string
@@ -20,7 +21,7 @@ export async function followExecution(
   scope: WorkspaceScope,
   { id, waitMs, signal, onChange }: FollowOptions,
 ): Promise<Execution> {
-  const { watched, stop } = subscribeExecution(scope, id)
+  const { watched, stop } = watchRun(scope, EXECUTION, id)
   const ended = Promise.withResolvers<void>()
   const over = Promise.withResolvers<void>()
   const unsubscribe = watched.onEnd(ended.resolve)

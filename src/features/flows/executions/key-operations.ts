@@ -1,8 +1,8 @@
 /** Executions for keys and user tokens: operations of admins, bound to paths that name no workspace. */
 
 import Type from 'typebox'
-import { asFlowRunner } from '../../../access/access.ts'
 import { Input, Ref, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { WRITERS } from '../../../core/policy.ts'
@@ -16,6 +16,9 @@ import {
   startExecution,
   untilEnded,
 } from './executions.ts'
+
+/** The workspace with the right to start and follow its flows. */
+const asFlowRunner = privilege('flows.keys')
 
 const FLOWS = '/v1/flows'
 const APPROVALS = '/v1/approvals'
@@ -63,8 +66,8 @@ const getResult = workspaceOperation({
     status: ({ ended_at }) => (ended_at === null ? 202 : 200),
     also: [202],
   },
-  run: async (given, { id, wait = 0 }) => {
-    const scope = asFlowRunner(given)
+  run: async (caller, { id, wait = 0 }) => {
+    const scope = asFlowRunner(caller)
     let execution = await readExecution(scope, id)
     if (execution.ended_at === null && wait > 0) {
       await untilEnded(scope, id, async () => {}, wait * 1_000)

@@ -7,12 +7,12 @@ import { notFound } from '../../../core/problem.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { isRefusedBy } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { ackSlot, releaseSlot, startAdmitted } from '../../runs/slots.ts'
+import { notifyRunChanged } from '../../runs/watcher.ts'
 import { recordApprovals } from '../approvals/approval-record.ts'
 import { endSubscriptions } from '../subscriptions/subscriptions.ts'
 import { maskCallbackTokens } from './callbacks.ts'
-import { ackSlot, releaseSlot } from './concurrency.ts'
-import { resumeAdmitted } from './start-workflow.ts'
-import { notifyExecutionChanged } from './watcher.ts'
+import { EXECUTION } from './concurrency.ts'
 
 /**
  * Idempotent: a repeated update has no further effect, and an ended execution stays ended. If a lost workflow task is executed
@@ -76,9 +76,9 @@ async function writeUpdate(scope: WorkspaceScope, update: ExecutionUpdate): Prom
     ...(last > LIMITS.executionEventsMax ? [deleteEvents(id, last - LIMITS.executionEventsMax)] : []),
   )
   if (row === undefined) throw notFound('execution')
-  notifyExecutionChanged(scope, id, update.ended_at !== undefined)
+  notifyRunChanged(scope, id, update.ended_at !== undefined)
   // If this process dies here, the reconciler finds them by their slots.
-  await resumeAdmitted(scope, next)
+  await startAdmitted(scope, EXECUTION, next)
 }
 
 /**

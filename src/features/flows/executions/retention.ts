@@ -1,72 +1,15 @@
-/** Removes executions that ended longer ago than the workspace keeps them, a few at a time, and archives them before. */
+/** Removes executions that ended longer ago than the workspace keeps them (features/runs/retention.ts), and archives them before. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { Problem } from '../../../core/problem.ts'
 import { durationMs } from '../../../core/units.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
-import {
-  type BackgroundTask,
-  refOf,
-  type TaskContext,
-  type TurnRow,
-} from '../../background/background-task.ts'
+import type { TaskContext } from '../../background/background-task.ts'
 import { objectsOf } from '../../objects/workspace-objects.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
 import { rememberStarts } from './expectations.ts'
 
-const { workspacesAtOnce, batchMax, stepsAtOnce, pauseSeconds } = LIMITS.retention
-
-interface PolicyRow extends TurnRow {
-  readonly retention: Retention
-}
-
-/** The items are the policies of workspaces. A workspace that has more to remove is served again after `pauseSeconds`. */
-export function executionRetention(): BackgroundTask<Retention> {
-  return {
-    name: 'retention of executions',
-    pollMs: LIMITS.reconciler.pollMs,
-    atOnce: workspacesAtOnce,
-    find: async (system, limit) => {
-      const rows = await system.rows<PolicyRow>(dueWorkspaces(limit))
-      return rows.map((row) => ({ ref: refOf(row), item: row.retention }))
-    },
-    run: async (context, retention) => {
-      if (!context.isActive) return
-      try {
-        const until = performance.now() + (pauseSeconds * 1_000) / 2
-        while (performance.now() < until && (await removeExpired(context, retention)));
-      } catch (error) {
-        await context.scope.batch(setFailure(error))
-        throw error
-      }
-      await context.scope.batch(CLEAR_FAILURE)
-    },
-  }
-}
-
-/** Workspaces with a policy, those that wait longest first, each once in `pauseSeconds`. */
-const dueWorkspaces = (limit: number) => sql`
-  with due as (
-    select tenant_id, workspace_id from services
-    where retention_due_at < now() and retention ? 'executions'
-    order by retention_due_at limit ${limit} for update skip locked
-  )
-  update services s set retention_due_at = now() + make_interval(secs => ${pauseSeconds}::integer)
-  from due where s.tenant_id = due.tenant_id and s.workspace_id = due.workspace_id
-  returning s.tenant_id, s.workspace_id, s.retention`
-
-/** Admins of the workspace read it with its settings. */
-function setFailure(error: unknown): Sql {
-  const failure = { at: new Date(), detail: detailOf(error) }
-  return sql`update services set retention_failure = ${JSON.stringify(failure)}::jsonb`
-}
-
-const CLEAR_FAILURE = sql`update services set retention_failure = null where retention_failure is not null`
-
-/** Other errors are the platform's, and may tell more than tenants should know. */
-const detailOf = (error: unknown): string =>
-  error instanceof Problem ? error.message : 'Internal error; the log of the worker has more.'
+const { batchMax, stepsAtOnce } = LIMITS.retention
 
 interface ExpiredRow {
   readonly id: string
@@ -77,7 +20,7 @@ interface ExpiredRow {
  * Removes one batch. An execution that cannot be archived is not removed.
  * @returns true if more may have expired, such as sub-flows of these
  */
-async function removeExpired(
+export async function removeExpired(
   { scope, service }: TaskContext,
   { executions, archive }: Retention,
 ): Promise<boolean> {

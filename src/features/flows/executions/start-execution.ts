@@ -17,14 +17,14 @@ import type { Json } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
+import { releaseSlot, startAdmitted } from '../../runs/slots.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { findFlow } from '../definitions.ts'
 import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
-import { acquireSlot, releaseSlotIf, type SlotResult } from './concurrency.ts'
+import { acquireSlot, EXECUTION, type SlotResult } from './concurrency.ts'
 import {
   cancelExecution,
   executionInput,
-  resumeAdmitted,
   SEALED,
   type SealedSecrets,
   startWorkflow,
@@ -289,8 +289,10 @@ async function startOrFail(scope: WorkspaceScope, { execution }: Admitted): Prom
     if (!isAnswerMissing(error)) {
       const failed = sql`update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
         where id = ${id} and status = 'pending'`
-      const [, next = []] = await scope.batch(failed, releaseSlotIf(id, WAS_REJECTED))
-      await resumeAdmitted(scope, next)
+      const release = sql`select next.id from executions e cross join lateral (${releaseSlot(id)}) next
+        where e.id = ${id} and ${WAS_REJECTED}`
+      const [, next = []] = await scope.batch(failed, release)
+      await startAdmitted(scope, EXECUTION, next)
       throw error
     }
     // The row has no results to reuse, so the reconciler finds a rerun that runs, but starts none without a slot.

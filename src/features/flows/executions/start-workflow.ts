@@ -1,4 +1,4 @@
-/** Starts the workflow of an execution that has a row, and resumes executions that got a concurrency slot. */
+/** Starts the workflow of an execution that has a row, and tells one that waits for its concurrency slot that it holds it. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
@@ -53,42 +53,29 @@ export async function startWorkflow(scope: WorkspaceScope, execution: ExecutionI
   })
 }
 
-/**
- * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (reconcile-execution.ts)
- * repeats what fails here.
- * @param executions rows `{id}`, as the statements that release and promote slots return them (concurrency.ts)
- */
-export async function resumeAdmitted(
-  scope: WorkspaceScope,
-  executions: readonly { readonly id?: unknown }[],
-): Promise<void> {
-  for (const row of executions) {
-    const id = String(row.id)
-    try {
-      if (!(await startPending(scope, id))) await notifySlot(scope, id)
-    } catch (error) {
-      scope.logError(error, 'execution not resumed')
-    }
-  }
+/** Starts an execution that has not started and may start, and tells one that has that it holds its slot. Idempotent. */
+export async function startOrNotify(scope: WorkspaceScope, id: string): Promise<true> {
+  if (!(await startPending(scope, id))) await notifySlot(scope, id)
+  return true
 }
 
 /** @returns true if the execution had not started */
 async function startPending(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row<PendingRow>(sql`
     with selected as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
-      e.input, e.started_by, e.correlation_key, a.run,
+      e.input, e.started_by, e.correlation_key, s.start as run,
       jsonb_strip_nulls(jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id,
         'chain_depth', e.chain_depth)) as trigger
     from executions e join flows f on f.id = e.flow_id
       join flow_versions v on v.flow_id = e.flow_id and v.version = e.version
-      left join concurrency_slots a on a.execution_id = e.id
-    where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
+      left join run_slots s on s.run_id = e.id
+    where e.id = ${id} and e.status = 'pending' and e.ended_at is null and s.state is distinct from 'queued')
     select selected.*, ${SEALED} from selected`)
   if (row === undefined) return false
   await startWorkflow(scope, await withStreamOffsets(scope, executionInput(scope, row)))
   // A cancellation that came before the workflow existed is delivered now.
-  const cancelRequested = sql`select e.id from executions e left join concurrency_slots a on a.execution_id = e.id
-    where e.id = ${id} and (e.cancel_requested or a.cancel_requested)`
+  const cancelRequested = sql`select e.id from executions e left join run_slots s on s.run_id = e.id
+    where e.id = ${id} and (e.cancel_requested or s.cancel_requested)`
   if ((await scope.row(cancelRequested)) !== undefined) await workflowsOf(scope).cancel(row.workflow_id)
   return true
 }
@@ -96,8 +83,8 @@ async function startPending(scope: WorkspaceScope, id: string): Promise<boolean>
 /** Signals an execution that got its slot back and has not acknowledged it. */
 async function notifySlot(scope: WorkspaceScope, id: string): Promise<void> {
   const row = await scope.row<{ workflow_id: string; generation: number }>(sql`
-    select e.workflow_id, a.generation from concurrency_slots a join executions e on e.id = a.execution_id
-    where a.execution_id = ${id} and a.notify_pending and e.ended_at is null`)
+    select e.workflow_id, s.generation from run_slots s join executions e on e.id = s.run_id
+    where s.run_id = ${id} and s.notify_pending and e.ended_at is null`)
   if (row === undefined) return
   const value: SlotGeneration = { execution_id: id, generation: row.generation }
   await workflowsOf(scope).signal(row.workflow_id, { name: 'slotGranted', value })

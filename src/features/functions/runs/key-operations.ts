@@ -4,8 +4,8 @@
  */
 
 import Type from 'typebox'
-import { asRunOwner } from '../../../access/access.ts'
 import { Input, Ref, workspaceOperation } from '../../../access/operation-builders.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { PageOf } from '../../../core/page.ts'
@@ -25,6 +25,9 @@ import {
 import { getRunOperation } from './run-operation.ts'
 import { FunctionRun, FunctionRunWithResult, RUN_FILTERS, readRun, runPage } from './runs.ts'
 
+/** The workspace with the right to read records of its runs. */
+const asRunReader = privilege('functions.keys')
+
 const RUNS = '/v1/invocations'
 const READ = { roles: WRITERS, stability: 'preview', scope: 'functions:read' } as const
 const RUN = { run: Ref('run') }
@@ -36,8 +39,8 @@ const listRuns = workspaceOperation({
   input: Input({ function: Type.Optional(Ref('function, or its name')), ...RUN_FILTERS }),
   output: PageOf(FunctionRun),
   http: { method: 'GET', path: RUNS },
-  run: async (given, { function: named, ...filters }) => {
-    const scope = asRunOwner(given)
+  run: async (caller, { function: named, ...filters }) => {
+    const scope = asRunReader(caller)
     return runPage(scope, filters, named === undefined ? undefined : await functionId(scope, named))
   },
 })
@@ -54,7 +57,7 @@ const getRun = workspaceOperation({
   input: Input(RUN),
   output: FunctionRunWithResult,
   http: { method: 'GET', path: `${RUNS}/{run}` },
-  run: (scope, { run }) => readRun(asRunOwner(scope), run),
+  run: (scope, { run }) => readRun(asRunReader(scope), run),
 })
 
 const listLines = workspaceOperation({
@@ -64,7 +67,7 @@ const listLines = workspaceOperation({
   input: Input({ ...RUN, ...LOG_FILTERS }),
   output: PageOf(RunLine),
   http: { method: 'GET', path: `${RUNS}/{run}/logs` },
-  run: (scope, { run, ...page }) => linePage(asRunOwner(scope), run, page),
+  run: (scope, { run, ...page }) => linePage(asRunReader(scope), run, page),
 })
 
 const watchLines = workspaceOperation({
@@ -74,7 +77,7 @@ const watchLines = workspaceOperation({
   input: Input({ ...RUN, ...LOG_STREAM }),
   output: LogFrames,
   http: { ...LOG_STREAM_HTTP, path: `${RUNS}/{run}/logs/stream` },
-  run: (scope, { run, last_event_id }) => followLines(asRunOwner(scope), run, last_event_id),
+  run: (scope, { run, last_event_id }) => followLines(asRunReader(scope), run, last_event_id),
 })
 
 export const FUNCTION_KEY_OPERATIONS: readonly AnyOperation[] = [

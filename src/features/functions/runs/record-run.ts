@@ -3,13 +3,16 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { withoutHandles } from '../../../core/secret-handle.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryTransient } from '../../../infra/retry.ts'
+import { type AdmittedRow, releaseSlot, startAdmitted } from '../../runs/slots.ts'
+import { notifyRunChanged } from '../../runs/watcher.ts'
 import type { LogLine, Usage } from '../sandbox/invocation.ts'
-import { type EndedRow, measured, type RunError, recordFailure } from './record-failure.ts'
-import { notifyRunChanged } from './run-changes.ts'
-import { wakeQueue } from './start-queued.ts'
+
+/** Runs of functions, as a kind of runs. */
+export const FUNCTION_RUN = 'function_run'
 
 /**
  * Counts an attempt before the code runs, so that code whose worker was lost does not run again.
@@ -39,35 +42,77 @@ export async function completeRun(
   const statements = [
     sql`update function_runs set status = 'completed', ended_at = now(), ${measured(usage)},
         result = ${result === undefined ? null : JSON.stringify(result)}::json
-      where id = ${runId} and ended_at is null returning function_id, slot`,
+      where id = ${runId} and ended_at is null`,
+    releaseSlot(runId),
     ...insertLines(runId, lines),
   ]
   const store = () => scope.batchShared('writing', ...statements)
-  const [ended = []] = await retryTransient(LIMITS.functionRecordMs, store)
-  notifyRunChanged(scope, runId)
-  passSlotOn(scope, ended[0] as EndedRow | undefined)
+  const [, admitted = []] = await retryTransient(LIMITS.functionRecordMs, store)
+  notifyRunChanged(scope, runId, true)
+  startNext(scope, admitted)
+}
+
+/** Without waiting: the worker has other work for its own slot. */
+function startNext(scope: WorkspaceScope, admitted: readonly AdmittedRow[]): void {
+  if (admitted.length > 0) void startAdmitted(scope, FUNCTION_RUN, admitted)
+}
+
+/** The error of a run, as its record shows it. Lines and columns are those of the source. */
+export interface RunError {
+  readonly code: string
+  readonly detail: string
+  readonly name?: string
+  readonly file?: string
+  readonly line?: number
+  readonly column?: number
 }
 
 /** An error as the workflow passes it on. */
 export type RunFailure = RunError & { readonly usage?: Usage }
 
-/** Ends a run that has failed for good. Idempotent. @returns true if it has completed before, and stays so */
+interface Failure {
+  readonly usage?: Usage | undefined
+  /** Leaves a run that a worker has begun as it is. */
+  readonly unlessBegun?: boolean
+}
+
+/**
+ * Ends a run; an asynchronous one becomes a dead letter. Wakes followers, and leaves the slot to the caller. Idempotent.
+ * @returns false if it has ended before, or has begun
+ */
+export async function recordFailure(
+  scope: WorkspaceScope,
+  runId: string,
+  error: RunError,
+  { usage, unlessBegun = false }: Failure = {},
+): Promise<boolean> {
+  const shown = JSON.stringify(withoutHandles(error as unknown as Json))
+  const ended = await scope.row(sql`
+    update function_runs set status = 'failed', ended_at = now(), error = ${shown}::json, ${measured(usage)},
+      is_dead_letter = is_async
+    where id = ${runId} and ended_at is null and (attempts = 0 or not ${unlessBegun}::boolean) returning id`)
+  notifyRunChanged(scope, runId, true)
+  return ended !== undefined
+}
+
+/** Without a measurement, the duration is that since the first start. */
+const measured = (usage: Usage | undefined): Sql => sql`
+  memory_mb = ${usage?.memory_mb ?? null}, is_cold = ${usage?.cold ?? null},
+  duration_ms = coalesce(${usage?.duration_ms ?? null}::integer,
+    (extract(epoch from now() - started_at) * 1000)::integer)`
+
+/** Ends a run that has failed for good, and passes its slot on. Idempotent. @returns true if it has completed before, and stays so */
 export async function failRun(
   scope: WorkspaceScope,
   runId: string,
   error: RunError,
   usage?: Usage | undefined,
 ): Promise<boolean> {
-  const ended = await recordFailure(scope, runId, error, { usage })
-  passSlotOn(scope, ended)
-  if (ended !== undefined) return false
+  const hasEnded = await recordFailure(scope, runId, error, { usage })
+  startNext(scope, await scope.rows<AdmittedRow>(releaseSlot(runId)))
+  if (hasEnded) return false
   const completed = sql`select id from function_runs where id = ${runId} and status = 'completed'`
   return (await scope.row(completed)) !== undefined
-}
-
-/** Without waiting: the worker has other work for its own slot. */
-function passSlotOn(scope: WorkspaceScope, ended: EndedRow | undefined): void {
-  if (ended !== undefined && ended.slot !== null) wakeQueue(scope, ended.function_id)
 }
 
 /** Stores lines of a run that goes on. Idempotent. */

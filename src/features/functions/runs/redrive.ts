@@ -11,7 +11,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { consumeQuota } from '../../quotas/quotas-api.ts'
 import { narrowedCaller } from './current-rights.ts'
-import { startQueued, startRecorded } from './start-queued.ts'
+import { startRecorded } from './start-recorded.ts'
 
 interface DeadLetter {
   readonly id: string
@@ -46,8 +46,7 @@ export async function redriveRun(scope: WorkspaceScope, functionId: string, runI
   const causes = [...new Set([...(caller.causes ?? []), scope.actor.subject])]
   const created = await createRedrive(scope, { id, of: runId, caller: { ...caller, via, causes } })
   if (created === undefined) throw noDeadLetter({ ...letter, redriven_as: 'another run' })
-  if (created.slot === null) await startRecorded(scope, created.id)
-  else await startQueued(scope, functionId)
+  await startRecorded(scope, created.id)
   return created.id
 }
 
@@ -64,17 +63,16 @@ function createRedrive(
   scope: WorkspaceScope,
   { id, of: runId, caller }: { readonly id: string; readonly of: string; readonly caller: FunctionCaller },
 ) {
-  return scope.row<{ id: string; slot: string | null }>(sql`
+  return scope.row<{ id: string }>(sql`
     with letter as (
       update function_runs set is_dead_letter = false, redriven_as = ${id} where id = ${runId} and is_dead_letter returning *
     )
-    insert into function_runs (id, function_id, version, trigger, started_by, is_async, slot, input, caller, context)
+    insert into function_runs (id, function_id, version, trigger, started_by, is_async, input, caller, context)
     select ${id}, f.id, f.active_version, jsonb_strip_nulls(jsonb_build_object(
         'kind', 'redrive', 'id', letter.id, 'chain_depth', letter.trigger -> 'chain_depth')),
-      ${scope.actor.subject}, true, case when f.config ->> 'concurrency' is not null then 'awaited' end,
-      letter.input, ${JSON.stringify(caller)}::json, letter.context
+      ${scope.actor.subject}, true, letter.input, ${JSON.stringify(caller)}::json, letter.context
     from letter join functions f on f.id = letter.function_id
-    returning id, slot`)
+    returning id`)
 }
 
 const lostRights = (reason: string): Problem =>

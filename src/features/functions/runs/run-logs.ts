@@ -9,7 +9,8 @@ import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
-import { type RunWatch, watchRun } from './run-changes.ts'
+import { type RunWatch, watchRun } from '../../runs/watcher.ts'
+import { FUNCTION_RUN } from './record-run.ts'
 
 export const RunLine = Type.Object({
   seq: Type.Integer({ description: 'Number of the line, ascending, with gaps between attempts.' }),
@@ -55,43 +56,55 @@ export async function followLines(
   const after = lastNumber(lastEventId)
   return {
     open: (sink) => {
-      const watch = watchRun(scope, runId)
+      const { watched, stop } = watchRun(scope, FUNCTION_RUN, runId)
+      const reader = { isOver: false }
       sink.send(
         `retry: 3000\n${frame({ event: 'ready', id: String(after), data: { run: runId, status, cursor: after } })}`,
       )
-      void sendLines(scope, { runId, after }, watch, sink).catch((error: unknown) => {
+      void sendLines(scope, { after, watched, reader }, sink).catch((error: unknown) => {
         scope.logError(error, 'stream of function logs failed')
         sink.end('unavailable')
       })
-      return () => watch.stop()
+      return () => {
+        reader.isOver = true
+        stop()
+      }
     },
   }
+}
+
+interface LineReader {
+  readonly watched: RunWatch
+  /** The number of the last line that the client has. */
+  readonly after: number
+  /** The client has gone. */
+  readonly reader: { isOver: boolean }
 }
 
 /** Sends pages of lines no faster than the client reads. A run that was deleted has ended. */
 async function sendLines(
   scope: WorkspaceScope,
-  from: { readonly runId: string; readonly after: number },
-  watch: RunWatch,
+  { watched, reader, ...from }: LineReader,
   sink: FeedSink,
 ): Promise<void> {
   let { after } = from
   const atOnce = LIMITS.functionLogLinesReadAtOnce
-  while (!watch.isStopped) {
+  while (!reader.isOver) {
+    const change = watched.nextChange()
     // The state is read before the lines: those of an ended run are complete.
     const run = await scope.row<{ ended_at: string | null }>(
-      sql`select ended_at from function_runs where id = ${from.runId}`,
+      sql`select ended_at from function_runs where id = ${watched.id}`,
     )
-    const lines = await readLines(scope, from.runId, after, atOnce)
+    const lines = await readLines(scope, watched.id, after, atOnce)
     for (const line of lines) {
-      if (watch.isStopped) return
+      if (reader.isOver) return
       sink.send(frame({ id: String(line.seq), data: line }))
       after = line.seq
       await sink.drained()
     }
     if (lines.length === atOnce) continue
     if (run === undefined || run.ended_at !== null) return sink.end('ended')
-    await watch.next()
+    await change
   }
 }
 

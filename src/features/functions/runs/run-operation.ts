@@ -4,16 +4,19 @@
  */
 
 import Type, { type Static } from 'typebox'
-import { asRunOwner } from '../../../access/access.ts'
 import { Id, Input, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { DATA_ROLES, isPublicRole } from '../../../core/policy.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
+import { watchRun } from '../../runs/watcher.ts'
 import { Job } from '../../tenants/jobs.ts'
-import { watchRun } from './run-changes.ts'
+import { FUNCTION_RUN } from './record-run.ts'
 import type { RunErrorShape } from './runs.ts'
+
+/** Callers of functions may not read records of runs themselves. */
+const asRunReader = privilege('functions.operations')
 
 export const RunOperation = Type.Object({
   ...Job.properties,
@@ -48,18 +51,18 @@ export async function readOperation(
   waitMs: number,
 ): Promise<RunOperation> {
   const untilMs = performance.now() + waitMs
-  const keeper = asRunOwner(scope)
-  const watch = watchRun(keeper, runId)
+  const reader = asRunReader(scope)
+  const { watched, stop } = watchRun(reader, FUNCTION_RUN, runId)
   try {
     for (;;) {
-      const operation = await readNow(keeper, runId, starterOf(scope))
       const leftMs = untilMs - performance.now()
+      const change = watched.nextChange(leftMs)
+      const operation = await readNow(reader, runId, starterOf(scope))
       if (operation.finished_at !== null || leftMs <= 0) return shownTo(scope, operation)
-      // A message may be lost.
-      await watch.next(Math.min(leftMs, LIMITS.functionWatchPollMs))
+      await change
     }
   } finally {
-    watch.stop()
+    stop()
   }
 }
 
@@ -69,9 +72,9 @@ function starterOf({ actor }: WorkspaceScope): string | undefined {
   return readsAll ? undefined : actor.subject
 }
 
-const readNow = (keeper: WorkspaceScope, runId: string, starter: string | undefined) =>
+const readNow = (reader: WorkspaceScope, runId: string, starter: string | undefined) =>
   findRow<RunOperation>(
-    keeper,
+    reader,
     'operation',
     sql`select id, tenant_id, 'function.invoke' as type, function_id as target,
         case status when 'completed' then 'succeeded' else status end as state, '[]'::json as steps, error, result,

@@ -1,8 +1,8 @@
 /** Runs of a function for admins, who name the function by its id alone. */
 
 import Type from 'typebox'
-import { openRunScope } from '../../../access/access.ts'
 import { adminOperation, Id, Input, Ref } from '../../../access/operation-builders.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
@@ -21,6 +21,8 @@ import {
 } from './run-logs.ts'
 import { deleteRun, FunctionRun, FunctionRunWithResult, RUN_FILTERS, readRun, runPage } from './runs.ts'
 
+const openRuns = privilege('functions.admins')
+
 const RUNS = '/v1/functions/{id}/runs'
 const RUN = { id: FunctionRef, run: Ref('run') }
 const ADMIN = { roles: ADMINS, stability: 'preview' } as const
@@ -34,7 +36,7 @@ interface FoundFunction {
 /** @throws Problem `not_found` */
 async function openFunction(scope: AdminScope, id: string): Promise<FoundFunction> {
   const { id: functionId, ...ref } = await findFunction(scope, id)
-  return { functionId, within: openRunScope(scope, ref) }
+  return { functionId, within: openRuns(scope, ref) }
 }
 
 /** @throws Problem as {@link openFunction}, and that of a workspace in which nothing may be started */

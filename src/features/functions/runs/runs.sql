@@ -13,8 +13,6 @@ create table tenon.function_runs (
   is_async boolean not null,
   status text not null default 'queued' check (status in ('queued', 'running', 'completed', 'failed')),
   attempts integer not null default 0,
-  -- Of a run of a function with a limit of concurrent runs: it waits for a slot, or holds one until it ends.
-  slot text check (slot in ('awaited', 'held')),
   -- Type json, since jsonb takes no NUL.
   input json,
   result json,
@@ -42,14 +40,8 @@ create table tenon.function_runs (
 -- Ids begin with the time.
 create index on tenon.function_runs (tenant_id, workspace_id, function_id, id desc);
 create index on tenon.function_runs (tenant_id, workspace_id, function_id, id) where is_dead_letter;
--- For the reconciler: open runs of each workspace, by the time of their next check; and queues, of which it checks the first run.
-create index function_runs_due on tenon.function_runs (workspace_id, due_at)
-  where ended_at is null and (slot is distinct from 'awaited' or not is_async);
-create index function_runs_queued on tenon.function_runs (workspace_id, function_id, id)
-  where ended_at is null and slot = 'awaited' and is_async;
--- The slots of a function: those that are held, then those that are awaited, in their order.
-create index on tenon.function_runs (tenant_id, workspace_id, function_id, slot desc, id)
-  where slot is not null and ended_at is null;
+-- For the reconciler, which looks at the workspaces in turn.
+create index function_runs_due on tenon.function_runs (workspace_id, due_at) where ended_at is null;
 -- For retention: workspaces with ended runs, and the oldest of each.
 create index function_runs_ended on tenon.function_runs (workspace_id, is_dead_letter, ended_at) where ended_at is not null;
 call tenon.allow('tenon_operator', 'tenon.function_runs', 'all', 'select, delete');
@@ -57,12 +49,18 @@ call tenon.allow('tenon_admin', 'tenon.function_runs', 'tenant', 'select, insert
 call tenon.allow('tenon_service', 'tenon.function_runs', 'workspace');
 call tenon.allow('tenon_anon', 'tenon.function_runs', 'workspace');
 call tenon.allow('tenon_user', 'tenon.function_runs', 'workspace');
-grant insert (id, function_id, version, trigger, started_by, is_async, slot, input, caller, context)
+grant insert (id, function_id, version, trigger, started_by, is_async, input, caller, context)
   on tenon.function_runs to tenon_service, tenon_anon, tenon_user;
 -- The reconciler reads which runs of all tenants are open or may have expired, and nothing of their content.
 create policy reconciler on tenon.function_runs to tenon_reconciler using (true);
-grant select (tenant_id, workspace_id, id, function_id, is_async, slot, is_dead_letter, due_at, ended_at), update (due_at)
+grant select (tenant_id, workspace_id, id, function_id, status, is_dead_letter, due_at, ended_at), update (due_at)
   on tenon.function_runs to tenon_reconciler;
+
+-- The slots of runs of functions with a limit of concurrent runs.
+alter table tenon.run_slots
+  add column function_run_id text generated always as (case kind when 'function_run' then run_id end) stored,
+  add foreign key (tenant_id, workspace_id, function_run_id) references tenon.function_runs on delete cascade;
+create index on tenon.run_slots (tenant_id, workspace_id, function_run_id) where function_run_id is not null;
 
 create table tenon.function_run_logs (
   tenant_id text not null default tenon.tenant(),

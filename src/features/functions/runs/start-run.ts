@@ -1,6 +1,6 @@
 /** Starts runs of functions: writes the record, then starts the workflow. */
 
-import { asRunOwner } from '../../../access/access.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { isPublicRole } from '../../../core/policy.ts'
@@ -11,12 +11,22 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryTransient } from '../../../infra/retry.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
 import { consumption } from '../../quotas/quotas-api.ts'
+import {
+  type AdmittedRow,
+  awaitSlot,
+  type QueuedRun,
+  queueRun,
+  releaseSlot,
+  startAdmitted,
+} from '../../runs/slots.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { checkInputEarly, isCheckedEarly } from '../check-run.ts'
-import { awaitSlot } from './concurrency.ts'
+import { FUNCTION_RUN } from './record-run.ts'
 import { callerOf, type RunRequest } from './run.ts'
 import { type Invocable, runInput, startWorkflow, waitMs, workflowOf } from './run-workflow.ts'
-import { startQueued, wakeQueue } from './start-queued.ts'
+
+/** Callers of functions may not write records of runs themselves. */
+const asRunOwner = privilege('functions.start')
 
 export interface StartedRun {
   readonly runId: string
@@ -41,17 +51,9 @@ export async function startRun(scope: WorkspaceScope, request: RunRequest): Prom
   const invoked = await createRecord(scope, runId, request, trigger)
   const run = runInput(scope, runId, invoked, request, trigger)
   const started = { runId, workflowId: workflowOf(scope, run), waitMs: waitMs(run) }
-  if (isLimited(invoked)) {
-    const admin = asRunOwner(scope)
-    if (request.isAsync) {
-      await startQueued(admin, invoked.id)
-      return started
-    }
-    await awaitSlot(admin, invoked.id, runId)
-    await startSurely(scope, run).catch(async (error: unknown) => {
-      await deleteQueuedRun(admin, invoked.id, runId)
-      throw error
-    })
+  const { concurrency = null } = invoked.config
+  if (concurrency !== null) {
+    await startInSlot(scope, run, { runId, ownerId: invoked.id, max: concurrency })
     return started
   }
   if (request.isAsync) await startWorkflow(scope, run)
@@ -80,17 +82,37 @@ function unconfirmed(error: unknown, runId: string): unknown {
 }
 
 /**
- * Passes on the slot of a run whose workflow could not be started, and deletes its record, so that a call with the same id may
- * follow. A workflow that has started nevertheless finds no record, and runs nothing.
+ * Queues a run for a slot. Whoever gives it one starts it, unless its caller waits: then it is started here.
+ * @throws Problem `function_busy` after `functionQueueMs`; then the record is deleted, since nothing was run
  */
-async function deleteQueuedRun(admin: WorkspaceScope, functionId: string, runId: string): Promise<void> {
-  const deleted = await admin
-    .rows(sql`delete from function_runs where id = ${runId} and status = 'queued' returning id`)
-    .catch((error: unknown) => admin.logError(error, 'slot of a function run not passed on'))
-  if (deleted?.length) wakeQueue(admin, functionId)
+async function startInSlot(scope: WorkspaceScope, run: FunctionRunInput, queued: QueuedRun): Promise<void> {
+  const admin = asRunOwner(scope)
+  if (run.is_async) return queueRun(admin, FUNCTION_RUN, queued)
+  await queueRun(admin, FUNCTION_RUN, { ...queued, waitMs: LIMITS.functionQueueMs })
+  if (!(await awaitSlot(admin, FUNCTION_RUN, run.run_id))) {
+    await deleteQueuedRun(admin, run.run_id)
+    const detail = `No run of the function ended within ${LIMITS.functionQueueMs / 1_000} s. Nothing was run.`
+    throw new Problem('function_busy', { detail })
+  }
+  await startSurely(scope, run).catch(async (error: unknown) => {
+    await deleteQueuedRun(admin, run.run_id).catch((cause: unknown) =>
+      admin.logError(cause, 'slot of a function run not passed on'),
+    )
+    throw error
+  })
 }
 
-const isLimited = ({ config }: Invocable): boolean => (config.concurrency ?? null) !== null
+/**
+ * Passes on the slot of a run that was not started, and deletes its record, so that a call with the same id may follow. A workflow that
+ * has started nevertheless finds no record, and runs nothing.
+ */
+async function deleteQueuedRun(admin: WorkspaceScope, runId: string): Promise<void> {
+  const [admitted = []] = await admin.batch(
+    sql`select next.id from function_runs r cross join lateral (${releaseSlot(runId)}) next where r.id = ${runId} and r.status = 'queued'`,
+    sql`delete from function_runs where id = ${runId} and status = 'queued'`,
+  )
+  await startAdmitted(admin, FUNCTION_RUN, admitted as readonly AdmittedRow[])
+}
 
 /** The chain depth of a run that another run, an execution or an event has started. @throws Problem `state_conflict` */
 function chainDepthOf({ actor }: WorkspaceScope, given: FunctionTrigger): { readonly chain_depth?: number } {
@@ -121,9 +143,8 @@ async function createRecord(
   const counted = await consumption(scope, 'invocations_per_day')
   const isChecked = isCheckedEarly({ ...request, trigger })
   const columns = sql`${runId}, id, version, ${JSON.stringify(trigger)}::jsonb, ${scope.actor.subject}, ${isAsync}::boolean,
-    case when config ->> 'concurrency' is not null then 'awaited' end,
     ${stored(input)}::json, ${stored(caller)}::json, ${stored(context)}::json`
-  const insert = sql`insert into function_runs (id, function_id, version, trigger, started_by, is_async, slot, input, caller, context)`
+  const insert = sql`insert into function_runs (id, function_id, version, trigger, started_by, is_async, input, caller, context)`
   const invoked = await scope.row<Checked>(sql`
     with f as (
       select f.id, f.name, f.config, v.version, v.input_schema from functions f join function_versions v

@@ -1,7 +1,7 @@
 /** Appends calls on hosted MCP servers to the log of their server, which is a hash chain. Concurrent calls of a workspace share an append. */
 
 import { sanitizeText } from '../../../access/audit/entry.ts'
-import { internalsOf } from '../../../access/internals.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { canonical, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -14,6 +14,8 @@ declare module '../../../access/internals.ts' {
     readonly callQueue: CallQueue
   }
 }
+
+const callQueue = privilege('mcp.call_log')
 
 /** The entry points: the MCP endpoint, the REST API, and `call: mcp` of flows. */
 export const CHANNELS = ['wire', 'rest', 'flow'] as const
@@ -128,7 +130,7 @@ function typeOf(value: unknown): string {
   return Array.isArray(value) ? 'array' : typeof value
 }
 
-export const callQueueOf = (scope: WorkspaceScope): CallQueue => internalsOf(scope).services.callQueue
+export const callQueueOf = (scope: WorkspaceScope): CallQueue => callQueue(scope)
 
 /** The entry of a call, and the chain that it belongs to. */
 interface CallEntry {

@@ -13,8 +13,9 @@
  * 8. Answer: {@link answerOf} is the result, or throws what the entry point answers in another way.
  */
 
-import { asWorkspaceService, forNestedRun } from '../../../access/access.ts'
 import { runAudited } from '../../../access/audit/audited-run.ts'
+import { forNestedRun } from '../../../access/derived-scopes.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { limitMcpTool, originOf } from '../../../access/scope-services.ts'
 import { canonical, exceedsDepth } from '../../../core/json.ts'
@@ -57,6 +58,8 @@ import {
   withinBudget,
   withinTime,
 } from './tool-result.ts'
+
+const asService = privilege('mcp.calls')
 
 /**
  * Runs a tool of a version and records the call, whatever its outcome.
@@ -209,7 +212,7 @@ async function perform(scope: WorkspaceScope, { provider, tool, call, step }: St
   const { operation: plain, input } = step
   const onProgress = call.client?.onProgress
   const operation = (onProgress && provider.reporting?.(plain, onProgress)) ?? plain
-  const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : forNestedRun(scope)
+  const inside = operation.domain === 'data_access' ? asService(scope) : forNestedRun(scope)
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
   const by = { kind: ACTORS[call.channel], requestId: call.requestId } as const
   const { asResource = false } = call

@@ -1,8 +1,8 @@
 /** Operations on calls: calls a tool over REST with the same checks as over MCP, lists and verifies the log of calls. */
 
 import Type, { type Static } from 'typebox'
-import { withChainDepth } from '../../../access/access.ts'
 import { Digest, Verified, VerifyInput, verifyChain } from '../../../access/audit/verify-chain.ts'
+import { withChainDepth } from '../../../access/derived-scopes.ts'
 import { Input, Ref, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { CHAIN_DEPTH_HEADER } from '../../../core/execution.ts'

@@ -1,11 +1,14 @@
 /** Results that are too large to return: kept for the principal whose call made them, who reads them in pages. */
 
 import { randomBytes } from 'node:crypto'
-import { asWorkspaceService } from '../../../access/access.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { BackgroundTask } from '../../background/background-task.ts'
+
+/** Results of tools hold documents, which an admin does not see. */
+const asService = privilege('mcp.results')
 
 interface KeptResult {
   readonly serverId: string
@@ -27,7 +30,7 @@ export async function keepResult(
 ): Promise<string | undefined> {
   const handle = randomBytes(16).toString('hex')
   const { subject } = scope.actor
-  const [, , [kept] = []] = await asWorkspaceService(scope).batch(
+  const [, , [kept] = []] = await asService(scope).batch(
     // Concurrent calls of a workspace share its room.
     sql`select pg_advisory_xact_lock(hashtextextended(${scope.ref.workspaceId}, ${LOCK}))`,
     sql`delete from mcp_results where expires_at <= now() or id in (
@@ -52,7 +55,7 @@ export async function keptResultTool(
   serverId: string,
   handle: string,
 ): Promise<string | undefined> {
-  const row = await asWorkspaceService(scope).row<{ tool: string }>(sql`
+  const row = await asService(scope).row<{ tool: string }>(sql`
     select tool from mcp_results where id = ${handle} and server_id = ${serverId}
       and principal = ${scope.actor.subject} and expires_at > now()`)
   return row?.tool

@@ -1,7 +1,7 @@
 /** Starts the server of an image for one call, in the share of its workspace, and ends it after the call. */
 
 import { randomUUID } from 'node:crypto'
-import { internalsOf } from '../../../access/internals.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -21,8 +21,9 @@ declare module '../../../access/internals.ts' {
   }
 }
 
-export const imageServersOf = (scope: WorkspaceScope): ImageServers =>
-  internalsOf(scope).services.imageServers
+const imageServers = privilege('mcp.images')
+
+export const imageServersOf = (scope: WorkspaceScope): ImageServers => imageServers(scope)
 
 export class ImageServers {
   readonly #containers: ImageRuntime | undefined

@@ -1,6 +1,6 @@
 /** Tools over collections: six for each one that is declared or holds a document. */
 
-import { asWorkspaceService } from '../../../access/access.ts'
+import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
@@ -138,9 +138,11 @@ async function declaredCollections(scope: WorkspaceScope): Promise<ReadonlyMap<s
   return new Map(declared)
 }
 
+const asService = privilege('mcp.collections')
+
 /** Names of all collections. Undeclared ones are found by one index lookup per name, whatever their size. */
 async function collectionNames(scope: WorkspaceScope): Promise<string[]> {
-  const rows = await asWorkspaceService(scope).rows<{ collection: string }>(sql`
+  const rows = await asService(scope).rows<{ collection: string }>(sql`
     with recursive name as (
       (select collection from documents order by collection limit 1)
       union all

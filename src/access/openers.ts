@@ -1,0 +1,72 @@
+/** Opens scopes with other rights than those of a credential. For this folder only: others name a privilege (privileges.ts). */
+
+import { type IdSource, randomIds } from '../core/ids.ts'
+import type { Actor, Role } from '../core/policy.ts'
+import { notFound, Problem } from '../core/problem.ts'
+import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
+import type { Access } from './access.ts'
+import { internalsOf, servicesOf } from './internals.ts'
+import { AdminScope, WorkspaceScope } from './scope.ts'
+import { refuseUnlessActive } from './tenant-states.ts'
+
+/**
+ * The same workspace for other work than the request's own operation: in another role, to which the row of its idempotency claim
+ * is hidden, or of an operation that runs inside it, whose output is not that of the request. So the claim stays behind.
+ */
+export function derivedScope(scope: WorkspaceScope, actor: Actor): WorkspaceScope {
+  const { services, ids } = internalsOf(scope)
+  return new WorkspaceScope(actor, scope.ref, services, ids)
+}
+
+/** The same caller in another role. */
+export const inRole = (scope: WorkspaceScope, role: Role): WorkspaceScope =>
+  derivedScope(scope, { ...scope.actor, role, credentialRole: scope.actor.role })
+
+/** As {@link inRole}, of the caller the subject alone: what it causes has no other causes, no user, and begins a chain of calls. */
+export const asSubject = (scope: WorkspaceScope, role: Role): WorkspaceScope =>
+  derivedScope(scope, { subject: scope.actor.subject, role })
+
+/** The same caller in its own operation, with values that were looked up for the rules that its statements are under. */
+export function withLookups(scope: WorkspaceScope, lookups: NonNullable<Actor['lookups']>): WorkspaceScope {
+  const { services, ids } = internalsOf(scope)
+  return new WorkspaceScope({ ...scope.actor, lookups }, scope.ref, services, ids, scope.completion)
+}
+
+/** A workspace that an admin reaches. @throws Problem `not_found` for any other */
+export function inWorkspace(scope: AdminScope, ref: WorkspaceRef, role: Role): WorkspaceScope {
+  if (!scope.reaches(ref)) throw new Problem('not_found')
+  const { services, ids } = internalsOf(scope)
+  return new WorkspaceScope({ ...scope.actor, role }, ref, services, ids)
+}
+
+/**
+ * A workspace for work that outlives the request that started it, so the state of the tenant is checked again.
+ * @throws Suspended until the tenant is resumed; Problem `not_found`; `state_conflict` in other states
+ */
+export async function ifActive(
+  access: Access,
+  ref: WorkspaceRef,
+  actor: Actor,
+  ids: IdSource = randomIds,
+): Promise<WorkspaceScope> {
+  const states = await servicesOf(access).tenantStates.forExecution(ref)
+  if (states === undefined) throw notFound('workspace')
+  refuseUnlessActive(states)
+  return inAnyState(access, ref, actor, ids)
+}
+
+/** A workspace in any state of the tenant, for reading, and for recording what was done. */
+export const inAnyState = (
+  access: Access,
+  ref: WorkspaceRef,
+  actor: Actor,
+  ids: IdSource = randomIds,
+): WorkspaceScope => new WorkspaceScope(actor, ref, servicesOf(access), ids)
+
+/** The structure of one tenant. */
+export const ofTenant = (
+  access: Access,
+  tenantId: TenantId,
+  subject: string,
+  ids: IdSource = randomIds,
+): AdminScope => AdminScope.open({ subject, role: 'tenant_admin' }, { tenantId }, servicesOf(access), ids)

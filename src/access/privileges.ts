@@ -1,0 +1,374 @@
+/**
+ * Who may raise rights. `PRIVILEGES` lists every opener of a scope that has other rights than its caller, or of a service behind
+ * scopes, each for one named consumer in one module. `privilege` hands it out: `docs/reference/policy.txt` prints the table.
+ */
+
+import type { IdSource } from '../core/ids.ts'
+import {
+  type Actor,
+  type ActorIn,
+  ADMINS,
+  DATA_ROLES,
+  EVERYBODY,
+  OPERATORS,
+  type Role,
+  WRITERS,
+} from '../core/policy.ts'
+import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
+import type { Access } from './access.ts'
+import { internalsOf, type PlatformServices } from './internals.ts'
+import { asSubject, ifActive, inAnyState, inRole, inWorkspace, ofTenant, withLookups } from './openers.ts'
+import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
+
+type Lookups = NonNullable<Actor['lookups']>
+
+/** The openers of openers.ts, bound to the roles of a row. @typeParam R the roles of the scopes that it opens */
+interface Openers<R extends Role> {
+  readonly inRole: (scope: WorkspaceScope) => WorkspaceScope
+  readonly asSubject: (scope: WorkspaceScope) => WorkspaceScope
+  readonly withLookups: (scope: WorkspaceScope, lookups: Lookups) => WorkspaceScope
+  readonly inWorkspace: (scope: AdminScope, ref: WorkspaceRef) => WorkspaceScope
+  readonly ifActive: (
+    access: Access,
+    ref: WorkspaceRef,
+    actor: ActorIn<R>,
+    ids?: IdSource,
+  ) => Promise<WorkspaceScope>
+  readonly inAnyState: (
+    access: Access,
+    ref: WorkspaceRef,
+    actor: ActorIn<R>,
+    ids?: IdSource,
+  ) => WorkspaceScope
+  readonly ofTenant: (access: Access, tenantId: TenantId, subject: string, ids?: IdSource) => AdminScope
+}
+
+interface Row {
+  /** The only module that may have it, below `src`. */
+  readonly module: string
+  readonly reason: string
+}
+
+/** Raises the rights of a scope. */
+interface Raise extends Row {
+  readonly opener: 'inRole' | 'asSubject' | 'withLookups' | 'inWorkspace'
+  /** The roles of the scopes that it takes. */
+  readonly from: readonly Role[]
+  readonly to: readonly [Role]
+}
+
+/** Opens a scope for work without a credential, such as an activity or a webhook. */
+interface Entry extends Row {
+  readonly opener: 'ifActive' | 'inAnyState' | 'ofTenant'
+  readonly to: readonly Role[]
+}
+
+/** Hands out a service that knows no rights, and of all of them only this one. */
+interface ServiceAccess extends Row {
+  readonly opener: 'service'
+  readonly service: keyof PlatformServices
+}
+
+export type Privilege = Raise | Entry | ServiceAccess
+
+const ADMIN = ['workspace_admin'] as const satisfies readonly Role[]
+const SERVICE = ['service'] as const satisfies readonly Role[]
+const WORK = ['service', 'workspace_admin'] as const satisfies readonly Role[]
+
+/** By consumer. A new row is a decision about isolation; what it may do is in its reason. */
+export const PRIVILEGES = {
+  'collections.rules': {
+    module: 'features/collections/resolve-store',
+    opener: 'inRole',
+    from: ['user', 'anon'],
+    to: SERVICE,
+    reason: 'Looks up values for rules, and tells a hidden document from a missing one.',
+  },
+  'collections.lookups': {
+    module: 'features/collections/resolve-store',
+    opener: 'withLookups',
+    from: ['user'],
+    to: ['user'],
+    reason: 'Tells row-level security the values that rules look up.',
+  },
+  'collections.explain': {
+    module: 'features/collections/rules/explain-access',
+    opener: 'inWorkspace',
+    from: ADMINS,
+    to: SERVICE,
+    reason: 'Evaluates rules on a document for an admin, who gets the decision and no document.',
+  },
+  'collections.validate': {
+    module: 'features/collections/schemas/change-schema',
+    opener: 'inWorkspace',
+    from: ADMINS,
+    to: SERVICE,
+    reason: 'Checks stored documents against a new schema; returns ids and violations.',
+  },
+  'collections.occupied': {
+    module: 'features/collections/mongo/documents',
+    opener: 'inWorkspace',
+    from: ADMINS,
+    to: SERVICE,
+    reason: 'Asks whether a collection has any document, before it is declared or deleted.',
+  },
+  'collections.documents': {
+    module: 'features/collections/mongo/documents',
+    opener: 'service',
+    service: 'documents',
+    reason: 'Opens the documents of the workspace in MongoDB.',
+  },
+  'quotas.recount': {
+    module: 'features/quotas/quotas-api',
+    opener: 'inWorkspace',
+    from: OPERATORS,
+    to: SERVICE,
+    reason: 'Counts the bytes of objects when a quota of them begins.',
+  },
+  'objects.store': {
+    module: 'features/objects/workspace-objects',
+    opener: 'service',
+    service: 'objectClients',
+    reason: 'Opens a client under the storage identity of the workspace.',
+  },
+  'events.streams': {
+    module: 'features/events/events',
+    opener: 'service',
+    service: 'streams',
+    reason: 'Publishes and reads the streams of the workspace and its tenant.',
+  },
+  'flows.keys': {
+    module: 'features/flows/executions/key-operations',
+    opener: 'inRole',
+    from: WRITERS,
+    to: ADMIN,
+    reason: 'Starts, reads and decides for keys and tokens with the scope for it.',
+  },
+  'flows.records': {
+    module: 'activities/flow/record-sink',
+    opener: 'inAnyState',
+    to: ADMIN,
+    reason: 'Writes the record of the execution whose workflow sends it.',
+  },
+  'flows.callbacks': {
+    module: 'api/callbacks',
+    opener: 'ifActive',
+    to: ADMIN,
+    reason: 'Delivers a callback whose token was verified.',
+  },
+  'flows.webhooks': {
+    module: 'api/webhooks',
+    opener: 'ifActive',
+    to: ADMIN,
+    reason: 'Starts an execution for a delivery whose signature was verified.',
+  },
+  'approvals.links': {
+    module: 'api/approval-routes',
+    opener: 'ifActive',
+    to: ADMIN,
+    reason: 'Shows and decides the approval that a link names.',
+  },
+  'background.starts': {
+    module: 'activities/flow/background-work',
+    opener: 'ifActive',
+    to: ADMIN,
+    reason: 'Starts executions for events, and asks whether a workspace is active.',
+  },
+  'background.tasks': {
+    module: 'activities/flow/background-work',
+    opener: 'inAnyState',
+    to: WORK,
+    reason: 'Reconciles, expires and delivers in the workspace of the record.',
+  },
+  'activities.calls': {
+    module: 'activities/tenant-interceptor',
+    opener: 'ifActive',
+    to: WORK,
+    reason: 'Makes the effects of a workflow in the workspace that its id names.',
+  },
+  'activities.code': {
+    module: 'activities/tenant-interceptor',
+    opener: 'ifActive',
+    to: DATA_ROLES,
+    reason: 'Calls the platform for code of a function, with the rights of its caller or its own scopes.',
+  },
+  'activities.records': {
+    module: 'activities/tenant-interceptor',
+    opener: 'inAnyState',
+    to: WORK,
+    reason: 'Reads and records what a workflow has done.',
+  },
+  'activities.tenants': {
+    module: 'activities/tenant-interceptor',
+    opener: 'ofTenant',
+    to: ['tenant_admin'],
+    reason: 'Provisions, suspends and deletes the tenant that the workflow id names.',
+  },
+  'functions.start': {
+    module: 'features/functions/runs/start-run',
+    opener: 'asSubject',
+    from: EVERYBODY,
+    to: ADMIN,
+    reason: 'Starts the workflow of a run whose record the caller could write.',
+  },
+  'functions.operations': {
+    module: 'features/functions/runs/run-operation',
+    opener: 'asSubject',
+    from: DATA_ROLES,
+    to: ADMIN,
+    reason: 'Reads a run for the credential that has started it.',
+  },
+  'functions.keys': {
+    module: 'features/functions/runs/key-operations',
+    opener: 'asSubject',
+    from: WRITERS,
+    to: ADMIN,
+    reason: 'Reads runs for keys and tokens with the scope for it.',
+  },
+  'functions.admins': {
+    module: 'features/functions/runs/runs-of-function',
+    opener: 'inWorkspace',
+    from: ADMINS,
+    to: ADMIN,
+    reason: 'Reads and redrives runs in the workspace of the function.',
+  },
+  'functions.slots': {
+    module: 'features/functions/runs/start-recorded',
+    opener: 'inWorkspace',
+    from: ADMINS,
+    to: ADMIN,
+    reason: 'Gives queued runs the slots that an admin has added.',
+  },
+  'functions.events': {
+    module: 'activities/function/function-events',
+    opener: 'ifActive',
+    to: ADMIN,
+    reason: 'Starts a run for an event of its trigger.',
+  },
+  'functions.channels': {
+    module: 'features/functions/channels',
+    opener: 'service',
+    service: 'channels',
+    reason: 'Connects the request that waits for a run with the worker that makes it.',
+  },
+  'runs.watcher': {
+    module: 'features/runs/watcher',
+    opener: 'service',
+    service: 'runWatcher',
+    reason: 'Watches executions and runs of the workspace.',
+  },
+  'runs.kinds': {
+    module: 'features/runs/run-kind',
+    opener: 'service',
+    service: 'runKinds',
+    reason: 'Finds what starts and ends a kind of runs.',
+  },
+  'mcp.hosted': {
+    module: 'mcp/hosted/hosted-access',
+    opener: 'inAnyState',
+    to: ADMIN,
+    reason: 'Serves a client whose token names this server.',
+  },
+  'mcp.calls': {
+    module: 'features/mcp-servers/calls/call-tool',
+    opener: 'inRole',
+    from: ADMINS,
+    to: SERVICE,
+    reason: 'Runs a data operation for a tool, which can do no more than a service key.',
+  },
+  'mcp.results': {
+    module: 'features/mcp-servers/calls/kept-results',
+    opener: 'inRole',
+    from: ADMINS,
+    to: SERVICE,
+    reason: 'Keeps large results, which hold documents, for the principal of the call.',
+  },
+  'mcp.collections': {
+    module: 'features/mcp-servers/tool-providers/collections',
+    opener: 'inRole',
+    from: ADMINS,
+    to: SERVICE,
+    reason: 'Lists names of collections that were never declared.',
+  },
+  'mcp.watches': {
+    module: 'features/mcp-servers/watch-documents',
+    opener: 'inRole',
+    from: ADMINS,
+    to: SERVICE,
+    reason: 'Tells clients that a document has changed, and not how.',
+  },
+  'mcp.images': {
+    module: 'features/mcp-servers/images/image-servers',
+    opener: 'service',
+    service: 'imageServers',
+    reason: 'Starts servers of images in the share of the workspace.',
+  },
+  'mcp.call_log': {
+    module: 'features/mcp-servers/calls/call-log',
+    opener: 'service',
+    service: 'callQueue',
+    reason: 'Appends to the log of calls of the workspace.',
+  },
+} as const satisfies Readonly<Record<string, Privilege>>
+
+export type Consumer = keyof typeof PRIVILEGES
+type RowOf<C extends Consumer> = (typeof PRIVILEGES)[C]
+
+/** What a consumer gets: an opener for its roles, or its service of a scope. */
+export type Granted<C extends Consumer> =
+  RowOf<C> extends {
+    readonly opener: infer O extends keyof Openers<Role>
+    readonly to: readonly (infer R extends Role)[]
+  }
+    ? Openers<R>[O]
+    : RowOf<C> extends { readonly service: infer S extends keyof PlatformServices }
+      ? (scope: Scope) => PlatformServices[S]
+      : never
+
+const granted = new Set<Consumer>()
+
+/**
+ * Hands out the privilege of a consumer, once in a process: its module keeps it in a constant that it does not export.
+ * @throws TypeError if another module has it already
+ */
+export function privilege<C extends Consumer>(consumer: C): Granted<C> {
+  if (granted.has(consumer))
+    throw new TypeError(`the privilege ${consumer} is taken by ${PRIVILEGES[consumer].module}`)
+  granted.add(consumer)
+  return grant(consumer, PRIVILEGES[consumer]) as Granted<C>
+}
+
+function grant(
+  consumer: Consumer,
+  row: Privilege,
+): Openers<Role>[keyof Openers<Role>] | ((scope: Scope) => unknown) {
+  switch (row.opener) {
+    case 'service':
+      return (scope: Scope) => internalsOf(scope).services[row.service]
+    case 'ifActive':
+      return ifActive
+    case 'inAnyState':
+      return inAnyState
+    case 'ofTenant':
+      return ofTenant
+    default:
+      return raise(consumer, row)
+  }
+}
+
+function raise(consumer: Consumer, { opener, from, to: [role] }: Raise) {
+  const checked = <S extends Scope>(scope: S): S => {
+    if (from.includes(scope.actor.role)) return scope
+    throw new TypeError(`${consumer} must not raise the rights of the role ${scope.actor.role}`)
+  }
+  switch (opener) {
+    case 'inRole':
+      return (scope: WorkspaceScope) => inRole(checked(scope), role)
+    case 'asSubject':
+      return (scope: WorkspaceScope) => asSubject(checked(scope), role)
+    case 'inWorkspace':
+      return (scope: AdminScope, ref: WorkspaceRef) => inWorkspace(checked(scope), ref, role)
+    case 'withLookups':
+      return (scope: WorkspaceScope, lookups: Lookups) => withLookups(checked(scope), lookups)
+  }
+}

@@ -1,0 +1,64 @@
+/** `docs/reference/policy.txt`: the rights that each operation needs, and who may raise rights, to be reviewed in diffs. */
+
+import { PRIVILEGES, type Privilege } from '../../access/privileges.ts'
+import type { AnyOperation } from '../../core/operation.ts'
+import { SYSTEM_REASONS } from '../../infra/postgres/system-scope.ts'
+
+const OPERATIONS_HEAD = `The rights that each operation needs. The caller needs one of the roles; if its key or token is restricted to scopes, it
+also needs the scope. [+scope] is needed for some inputs only. Without a scope (-), a restricted key or token cannot call
+the operation, unless its domain is any.
+`
+
+const PRIVILEGES_HEAD = `Code that acts with other rights than those of its caller (src/access/privileges.ts). Each row is for one module.
+inRole, asSubject: the same workspace in the role TO. withLookups: with values that rules look up. inWorkspace: a workspace
+that an admin reaches. ifActive, inAnyState, ofTenant: work without a credential, in an active workspace, in any, or in a
+tenant. service: one service behind a scope, which has no rights. FROM: the roles whose scopes may be raised.
+`
+
+const SYSTEM_HEAD = `What the platform does before a tenant is known (src/infra/postgres/system-scope.ts): each reason with its database role.
+`
+
+type Cells = readonly string[]
+
+export function policyText(operations: readonly AnyOperation[]): string {
+  return [
+    `${OPERATIONS_HEAD}\n${operationTable(operations)}`,
+    `${PRIVILEGES_HEAD}\n${privilegeTable()}`,
+    `${SYSTEM_HEAD}\n${systemTable()}`,
+  ].join('\n')
+}
+
+function operationTable(operations: readonly AnyOperation[]): string {
+  const rows = operations.map((operation) => {
+    const { name, http, domain, roles, stability } = operation
+    return [name, http.method, http.path, domain, roles.join(','), scopesOf(operation), stability]
+  })
+  const head = ['OPERATION', 'METHOD', 'PATH', 'DOMAIN', 'ROLES', 'SCOPE', 'STABILITY']
+  return table([22, 6, 66, 16, 37, 32, 0], head, rows)
+}
+
+/** The scope of an operation; `[+…]` is needed for some inputs only. */
+function scopesOf({ requiredScope = '-', conditionalScope }: AnyOperation): string {
+  return conditionalScope === undefined ? requiredScope : `${requiredScope}[+${conditionalScope.scope}]`
+}
+
+function privilegeTable(): string {
+  const rows = Object.entries<Privilege>(PRIVILEGES).map(([consumer, row]) => {
+    const from = 'from' in row ? row.from.join(',') : '-'
+    const to = 'to' in row ? row.to.join(',') : row.service
+    return [consumer, row.opener, from, to, row.module, row.reason]
+  })
+  return table([22, 11, 57, 23, 50, 0], ['CONSUMER', 'OPENER', 'FROM', 'TO', 'MODULE', 'REASON'], rows)
+}
+
+function systemTable(): string {
+  const rows = Object.entries(SYSTEM_REASONS).flatMap(([name, { role, modules, reason }]) =>
+    modules.map((module) => [name, role, module, reason]),
+  )
+  return table([15, 16, 50, 0], ['SYSTEM', 'ROLE', 'MODULE', 'REASON'], rows)
+}
+
+function table(widths: readonly number[], head: Cells, rows: readonly Cells[]): string {
+  const lineOf = (row: Cells) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' ')
+  return `${[lineOf(head), ...rows.map(lineOf).sort()].join('\n')}\n`
+}

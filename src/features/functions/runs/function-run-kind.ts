@@ -1,0 +1,45 @@
+/** Runs of functions as a kind of runs (features/runs/run-kind.ts). */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import type { RunEnd, RunKind } from '../../runs/run-kind.ts'
+import { FUNCTION_RUN, failRun } from './record-run.ts'
+import { removeExpired } from './retention.ts'
+import { startRecorded } from './start-recorded.ts'
+
+const { runSeconds } = LIMITS.reconciler
+
+export const FUNCTION_RUNS: RunKind = {
+  name: FUNCTION_RUN,
+  plural: 'function runs',
+  table: sql`function_runs`,
+  owner: sql`r.function_id`,
+  workflowId: sql`null::text`,
+  isPending: sql`(r.status = 'queued' and r.ended_at is null)`,
+  isCancelRequested: sql`false`,
+  // Callers of asynchronous runs were told that they will run. One that waits starts its run itself, as soon as it has a slot.
+  unstarted: sql`case when r.is_async then 'start'
+    when s.run_id is not null and r.created_at > now() - make_interval(secs => ${runSeconds}::integer) then 'wait'
+    else 'lost' end`,
+  version: sql`(select coalesce(max(l.seq), 0) from function_run_logs l
+    where l.tenant_id = r.tenant_id and l.workspace_id = r.workspace_id and l.run_id = r.id)`,
+  isSuspended: sql`false`,
+  recheckSeconds: runSeconds,
+  start: startRecorded,
+  removeExpired,
+  end: endRun,
+}
+
+async function endRun(scope: WorkspaceScope, id: string, end: RunEnd): Promise<void> {
+  await failRun(scope, id, { code: 'run_cut_off', detail: DETAILS[end] })
+}
+
+const DETAILS: Readonly<Record<RunEnd, string>> = {
+  completed: 'Its workflow ended without a record.',
+  faulted: 'Its workflow failed without a record.',
+  cancelled: 'Its workflow was cancelled.',
+  terminated: 'Its workflow was terminated in Temporal, or ran too long.',
+  lost: 'The workflow of the run does not exist in Temporal, or never started.',
+  orphaned: 'What would have started it has ended.',
+}

@@ -1,0 +1,47 @@
+/** Pins which files touch what decides on identity and isolation, so that a new one is a deliberate decision. */
+
+import { readdir, readFile } from 'node:fs/promises'
+import { expect, test } from 'vitest'
+
+async function filesThat(pattern: RegExp): Promise<string[]> {
+  const entries = await readdir('src', { recursive: true })
+  const files = entries.filter((name) => name.endsWith('.ts'))
+  const texts = await Promise.all(
+    files.map(async (name) => [name, await readFile(`src/${name}`, 'utf8')] as const),
+  )
+  return texts.flatMap(([name, text]) => (pattern.test(text) ? [name] : [])).sort()
+}
+
+test('identity headers: read in one file', async () => {
+  expect(await filesThat(/x-(tenant-id|workspace-id|auth-subject|pg-role|gateway-secret)'/)).toEqual([
+    'access/authentication/credentials.ts',
+  ])
+})
+
+test('HTTP routes that are not operations: pages, webhooks, callbacks and MCP only', async () => {
+  expect(await filesThat(/config: \{ operation: \{ name:/)).toEqual([
+    'api/approval-routes.ts',
+    'api/callbacks.ts',
+    'api/payload-viewer.ts',
+    'api/webhooks.ts',
+    'mcp/endpoint.ts',
+  ])
+})
+
+test('session settings: set in one file', async () => {
+  expect(await filesThat(/set_config/)).toEqual(['infra/postgres/database.ts'])
+})
+
+test('workflow ids: built from a tenant reference in one file', async () => {
+  expect(await filesThat(/workflow\.(start|getHandle|execute|signalWithStart)\(/)).toEqual([
+    // Reads the status of workflows for operators.
+    'cli/stack/invariants.ts',
+    'infra/temporal/temporal.ts',
+  ])
+})
+
+test('lists of executions: queried from the database, never from Temporal visibility', async () => {
+  const asking = /\b(workflow|schedule)\.(list|count)\(|(list|scan|count)\w*Workflow\w*\(/i
+  // Operators compare the two.
+  expect(await filesThat(asking)).toEqual(['cli/stack/invariants.ts'])
+})
