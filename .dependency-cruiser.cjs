@@ -9,6 +9,7 @@ const only = (name, from, to, comment) => ({
 
 /** The files of a feature that other features may import (docs/decisions/0031-interfaces-of-features.md). */
 const INTERFACES = [
+  '[^/]+/limits',
   'analytics/time-series',
   // Features own their background tasks.
   'background/background-task',
@@ -119,9 +120,10 @@ module.exports = {
     only(
       'workflows-are-sealed',
       '^src/workflows/',
-      '^(src/workflows/|flows-dsl/(?!compile/(compile|definition|schedule|timezones))|src/core/(json|limits|problem|problem-catalogue|execution|secret-handle|tenant|work|work-input)\\.ts|src/activities/contract\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
-      'deterministic code: no platform, no features, no Node built-ins',
+      '^(src/workflows/|flows-dsl/(?!compile/(compile|definition|schedule|timezones))|src/core/(json|problem|problem-catalogue|execution|secret-handle|tenant|work|work-input)\\.ts|src/activities/contract\\.ts|src/(?!app/).+/limits\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
+      'deterministic code: no platform, no features but their limits, no Node built-ins',
     ),
+    only('limits-are-constants', '^src/(?!app/)(.+/)?limits\\.ts$', '^$', 'so every part may import them'),
     {
       name: 'pg-only-in-infra-postgres',
       severity: 'error',

@@ -6,7 +6,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { LIMITS } from '../src/core/limits.ts'
+import { FUNCTION_LIMITS } from '../src/features/functions/limits.ts'
 import { findIsolation } from '../src/features/functions/sandbox/isolation.ts'
 import { FunctionProcess } from '../src/features/functions/sandbox/process.ts'
 import { Functions } from '../src/features/functions/sandbox/process-pool.ts'
@@ -19,7 +19,7 @@ import { interleaved, print, throughput } from './measure.ts'
 const ROUNDS = 100
 /** As many as a worker runs of one tenant at once. */
 const LANES = Math.ceil(
-  availableParallelism() * LIMITS.functionSlotsPerCore * LIMITS.functionSandbox.tenantShare,
+  availableParallelism() * FUNCTION_LIMITS.slotsPerCore * FUNCTION_LIMITS.sandbox.tenantShare,
 )
 const LANE_MS = 5_000
 const LATER = 'export default () => new Promise((done) => setTimeout(() => done(3), 10))'

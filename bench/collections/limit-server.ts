@@ -5,7 +5,7 @@
 
 import Fastify from 'fastify'
 import { Pool } from 'pg'
-import { LIMITS } from '../../src/core/limits.ts'
+import { INFRA_LIMITS } from '../../src/infra/limits.ts'
 
 interface Row {
   readonly id: string
@@ -17,7 +17,7 @@ type One = At & { readonly id: string }
 
 const pool = new Pool({
   connectionString: process.env['DATABASE_URL'],
-  max: LIMITS.poolConnectionsMax,
+  max: INFRA_LIMITS.poolConnectionsMax,
 })
 const COLUMNS = 'id, title, status, score, opened, extra, version, created_at, updated_at'
 const MINE = 'tenant_id = $1 and workspace_id = $2'

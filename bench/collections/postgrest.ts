@@ -6,7 +6,7 @@ import { mkdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SignJWT } from 'jose'
 import { Client } from 'pg'
-import { LIMITS } from '../../src/core/limits.ts'
+import { INFRA_LIMITS } from '../../src/infra/limits.ts'
 import { cacheDir, execute } from '../../stack/binaries.mjs'
 import { withLock } from '../../stack/lock.mjs'
 import { Ports } from '../../stack/ports.ts'
@@ -50,7 +50,7 @@ export async function startPostgrest(
       PGRST_DB_URI: uri,
       PGRST_DB_SCHEMAS: 'bench',
       PGRST_DB_ANON_ROLE: 'bench_nobody',
-      PGRST_DB_POOL: String(LIMITS.poolConnectionsMax),
+      PGRST_DB_POOL: String(INFRA_LIMITS.poolConnectionsMax),
       PGRST_JWT_SECRET: secret,
       PGRST_SERVER_HOST: '127.0.0.1',
       PGRST_SERVER_PORT: String(port),

@@ -1,13 +1,13 @@
 /** Compiles and evaluates parsed expressions. Only expressions of the definition get here: data is never parsed. */
 
 import { abort, type Budget, measure } from '../budget.ts'
-import type { Json, JsonObject } from '../json.ts'
-import { callBuiltin } from './builtins/call.ts'
+import { fieldOf, type Json, type JsonObject } from '../json.ts'
+import { FILTERS, PRELUDE, VALUES } from './builtins/builtins.ts'
 import type { Expression, Node } from './expression.ts'
-import { CONTINUE, type EvalContext, type Filter, IDENTITY, tick } from './filter.ts'
+import { applied, CONTINUE, type EvalContext, type Filter, IDENTITY, NULL, tick } from './filter.ts'
 import { JqError } from './jq-error.ts'
 import { compileAs, compileForeach, compileReduce } from './nodes/bindings.ts'
-import { callFunction, callParameter, compileDefine } from './nodes/calls.ts'
+import { callFunction, callParameter, compileDefine, defineFunction } from './nodes/calls.ts'
 import { compileArray, compileFormat, compileObject, compileText } from './nodes/construction.ts'
 import { compileBreak, compileIf, compileLabel, compileTry } from './nodes/control-flow.ts'
 import {
@@ -23,7 +23,8 @@ import {
 } from './nodes/operators.ts'
 import { compileAssign, compileIndex, compileIterate, compileSlice } from './nodes/paths.ts'
 import { define } from './operators.ts'
-import { Scope } from './scope.ts'
+import { parseExpression } from './parser/parse.ts'
+import { type FunctionCell, Scope } from './scope.ts'
 
 export { isTrue } from './operators.ts'
 
@@ -162,4 +163,31 @@ function compileCall(node: Node<'call'>, scope: Scope, tail: boolean): Filter {
   if (found === undefined) return callBuiltin(node, scope, tail)
   if (typeof found === 'number') return callParameter(found, scope)
   return callFunction(found, node.args, scope, tail)
+}
+
+const CELLS = new Map<string, FunctionCell>()
+
+function callBuiltin(node: Node<'call'>, scope: Scope, tail: boolean): Filter {
+  const name = `${node.name}/${node.args.length}`
+  const value = fieldOf(VALUES, name)
+  if (value !== undefined) {
+    const args = node.args.map((arg) => scope.compile(arg))
+    return applied(value, args)
+  }
+  const filter = fieldOf(FILTERS, name)
+  if (filter === undefined) return callFunction(preludeCell(name, scope), node.args, scope, tail)
+  const [a = NULL, b = NULL, c = NULL] = node.args.map((arg) => scope.compile(arg))
+  return filter(a, b, c)
+}
+
+/** A builtin that is defined in jq, parsed and compiled at its first use. */
+function preludeCell(name: string, scope: Scope): FunctionCell {
+  const known = CELLS.get(name)
+  if (known !== undefined) return known
+  const parsed = parseExpression(`${fieldOf(PRELUDE, name) ?? ''} .`, [])
+  if (!('op' in parsed && parsed.op === 'define'))
+    throw new Error(`the definition of the builtin ${name} is invalid: ${JSON.stringify(parsed)}`)
+  const cell = defineFunction(parsed, scope.empty())
+  CELLS.set(name, cell)
+  return cell
 }

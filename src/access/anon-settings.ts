@@ -79,7 +79,7 @@ interface Row {
 /** Cache key of the settings. */
 export const ANON_CACHE_KEY = 'anon'
 
-/** The settings, cached for `LIMITS.memoMs`. */
+/** The settings, cached for `INFRA_LIMITS.settingsCacheMs`. */
 export function anonSettings(scope: WorkspaceScope): Promise<AnonSettings> {
   return cached(scope, ANON_CACHE_KEY, async () => {
     const row = await scope.row<Row>(sql`select anon, public_read, user_objects, user_topics from services`)

@@ -8,6 +8,8 @@ import type { Sql } from '../infra/postgres/sql.ts'
  * returns a row only while the claim is held: without one, the transaction has to be rolled back.
  */
 export interface Completion {
+  /** Above 1 if an attempt before may have had its effect. */
+  readonly attempt: number
   /** The result of each part that an earlier attempt has done, by its index. */
   readonly parts: Readonly<Record<number, unknown>>
   /** Ends the claim. @param output from which the reply is built again */

@@ -2,12 +2,12 @@
 
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 import { type IdSource, seededIds } from '../core/ids.ts'
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
 import { type Sql, sql } from '../infra/postgres/sql.ts'
 import { retryTransient } from '../infra/retry.ts'
 import type { Completion } from './completion.ts'
+import { ACCESS_LIMITS } from './limits.ts'
 import type { AdminScope, WorkspaceScope } from './scope.ts'
 
 /** Digests (SHA-256) of the caller with its key, and of the request. */
@@ -34,8 +34,6 @@ export interface StoredReply {
 export interface Claim {
   /** The same ids at each attempt, so that a repeated insert finds the row of the attempt before. */
   readonly ids: IdSource
-  /** Above 1 if an attempt before may have had its effect. */
-  readonly attempt: number
   readonly completion: Completion
   /**
    * Stores the reply for repeated requests, unless the output of a success was kept with its effect. Of a reply that is too
@@ -102,18 +100,18 @@ export class Idempotency {
       scope
         .batch(sql`update idempotency set held_until = ${LEASE_END} where ${mine} and held_until is not null`)
         .catch((error: unknown) => scope.logError(error, 'lease of an idempotent request not renewed'))
-    }, LIMITS.idempotencyRenewMs).unref()
+    }, ACCESS_LIMITS.idempotencyRenewMs).unref()
     const end = async (statement: Sql) => {
       clearInterval(lease)
-      await retryTransient(LIMITS.idempotencyPatienceMs, () => scope.batch(statement))
+      await retryTransient(ACCESS_LIMITS.idempotencyRetryMs, () => scope.batch(statement))
     }
     const digest = (label: string) => createHash('sha256').update(seed).update(label).digest()
     const held = sql`where ${mine} returning 1 as held`
     let isKept = false
     return {
       ids: seededIds(Date.parse(made_at), (n) => digest(`/${n}`).subarray(0, 16)),
-      attempt,
       completion: {
+        attempt,
         parts,
         keep: (output) => {
           isKept = true
@@ -142,7 +140,9 @@ export class Idempotency {
   /** Encrypted, since replies hold texts that are stored nowhere else in the clear, as that of a new API key. */
   #encrypt(id: Buffer, reply: unknown): Buffer | null {
     const plain = Buffer.from(JSON.stringify(reply))
-    return plain.length > LIMITS.idempotencyReplyBytesMax ? null : this.#secrets.seal(purpose(id), plain)
+    return plain.length > ACCESS_LIMITS.idempotencyReplyBytesMax
+      ? null
+      : this.#secrets.seal(purpose(id), plain)
   }
 }
 
@@ -154,7 +154,7 @@ export class Idempotency {
 export async function firstUse(scope: WorkspaceScope, id: Buffer): Promise<{ seed: Buffer; atMs: number }> {
   const row = await scope.row<ClaimRow>(sql`
     insert into idempotency as known (id, request, seed, expires_at)
-    values (${id}, ${id}, ${randomBytes(16)}, now() + ${LIMITS.idempotencyHours} * interval '1 hour')
+    values (${id}, ${id}, ${randomBytes(16)}, now() + ${ACCESS_LIMITS.idempotencyHours} * interval '1 hour')
     on conflict (tenant_id, workspace_id, role, id) do update set
       ${RESTART_EXPIRED}
     returning seed, made_at`)
@@ -192,7 +192,7 @@ interface StoredClaim {
   readonly wait_s: number | null
 }
 
-const LEASE_END = sql`now() + ${LIMITS.idempotencyLeaseSeconds} * interval '1 second'`
+const LEASE_END = sql`now() + ${ACCESS_LIMITS.idempotencyLeaseSeconds} * interval '1 second'`
 
 /** An expired row starts anew; any other keeps the seed of its ids. */
 const RESTART_EXPIRED = sql`
@@ -207,7 +207,7 @@ const RESTART_EXPIRED = sql`
  */
 async function deleteClaim(scope: Scope, { id, seed }: NewClaim, error: unknown): Promise<never> {
   if (isAway(error))
-    await retryTransient(LIMITS.idempotencyPatienceMs, () =>
+    await retryTransient(ACCESS_LIMITS.idempotencyRetryMs, () =>
       scope.batch(sql`delete from idempotency where id = ${id} and seed = ${seed}
       and attempt = 1 and status is null`),
     ).catch(() => {})
@@ -223,7 +223,7 @@ type NewClaim = IdempotentRequest & { readonly seed: Buffer }
 function insert({ id, request, seed }: NewClaim): Sql {
   return sql`
     insert into idempotency as known (id, request, seed, expires_at, held_until)
-    values (${id}, ${request}, ${seed}, now() + ${LIMITS.idempotencyHours} * interval '1 hour',
+    values (${id}, ${request}, ${seed}, now() + ${ACCESS_LIMITS.idempotencyHours} * interval '1 hour',
       ${LEASE_END})
     on conflict (tenant_id, workspace_id, role, id) do update set
       request = excluded.request, held_until = excluded.held_until, status = null, reply = null, done = false,
@@ -253,7 +253,7 @@ function deleteOldReplies(id: Buffer): Sql {
     ), free as (
       select id from idempotency where id = any(array(
         select id from stored where not running
-          and (n > ${LIMITS.idempotencyRowsMax} or bytes > ${LIMITS.idempotencyBytesMax})))
+          and (n > ${ACCESS_LIMITS.idempotencyRepliesMax} or bytes > ${ACCESS_LIMITS.idempotencyBytesMax})))
       for update skip locked
     )
     delete from idempotency where id = any(array(select id from free))`

@@ -2,9 +2,10 @@
 
 import Type, { type TObject, type TSchema } from 'typebox'
 import { type IdPrefix, idPattern } from '../core/ids.ts'
-import { LIMITS } from '../core/limits.ts'
+import { CORE_LIMITS } from '../core/limits.ts'
 import { type OperationSpec, operation } from '../core/operation.ts'
 import { VISIBLE_PATTERN } from '../core/visible-text.ts'
+import { ACCESS_LIMITS } from './limits.ts'
 import type { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
 
 /** An operation on the structure of tenants, within the bounds of the caller's credential. */
@@ -35,7 +36,7 @@ export const AnyName = Type.String({ pattern: '^' })
 
 export const Name = Type.String({
   minLength: 1,
-  maxLength: LIMITS.nameCharsMax,
+  maxLength: CORE_LIMITS.nameCharsMax,
   pattern: VISIBLE_PATTERN,
   description: 'Name on one line, without invisible characters or characters that change the text direction.',
 })
@@ -65,7 +66,7 @@ export const AnyOf = <const V extends readonly string[]>(values: V) =>
 export const Wait = Type.Optional(
   Type.Integer({
     minimum: 0,
-    maximum: LIMITS.preferWaitSecondsMax,
+    maximum: ACCESS_LIMITS.preferWaitSecondsMax,
     description: 'Seconds to wait for the end of the work (`Prefer: wait=N`). Default: 0.',
   }),
 )

@@ -41,7 +41,7 @@ export function invalidateState(scope: AdminScope, tenantId: TenantId): void {
 export const LIMITED_QUOTAS = 'limited'
 const NAME_BYTES = 64
 
-/** Cached, so that unlimited workspaces skip the quota query. Other nodes see a new limit after `LIMITS.memoMs`. */
+/** Cached, so that unlimited workspaces skip the quota query. Other nodes see a new limit after `INFRA_LIMITS.settingsCacheMs`. */
 export async function hasQuota(scope: WorkspaceScope, quota: string): Promise<boolean> {
   const limited = await cached(scope, LIMITED_QUOTAS, async () => {
     const rows = await scope.rows<{ name: string }>(sql`select name from tenon.limited() as name`)

@@ -63,9 +63,9 @@ export function issuerAdminOf(scope: AdminScope) {
     /** Drops a cached client that was deleted or has another secret, on this node. */
     forgetClient: (id: string): void => oauthClients.forget(id),
     /** @returns the `kid` of the new signing key. @throws Problem `forbidden` unless the actor is an operator */
-    rotateKeys: async (revoke: boolean): Promise<string> => {
+    rotateKeys: async (id: string, revoke: boolean): Promise<string> => {
       if (scope.actor.role !== 'operator') throw new Problem('forbidden')
-      return signingKeys.rotate(revoke)
+      return signingKeys.rotate(id, revoke)
     },
   }
 }

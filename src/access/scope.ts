@@ -1,9 +1,9 @@
 /** Scopes: the handles through which operations act, each bound to an actor and its tenant. Only `access.ts` opens them. */
 
 import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
-import { LIMITS } from '../core/limits.ts'
 import { type Actor, causesOf, type EndUser, isPublicRole, type Principal } from '../core/policy.ts'
 import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
+import { INFRA_LIMITS } from '../infra/limits.ts'
 import { Statements } from '../infra/postgres/database.ts'
 import type { Sql } from '../infra/postgres/sql.ts'
 import type { BatchGroup, Row, SessionContext } from '../infra/postgres/statement-batch.ts'
@@ -29,7 +29,7 @@ const DATABASE_ROLES = {
 
 function contextOf(actor: Actor, tenant = '', workspace = ''): SessionContext {
   const { role, chainDepth, user } = actor
-  const statementTimeoutMs = LIMITS.statementTimeoutMs[isPublicRole(role) ? 'anon' : 'service']
+  const statementTimeoutMs = INFRA_LIMITS.statementTimeoutMs[isPublicRole(role) ? 'anon' : 'service']
   return {
     role: DATABASE_ROLES[role],
     tenant,

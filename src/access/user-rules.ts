@@ -1,7 +1,7 @@
 /** The language of rules on objects and topics: texts such as `avatars/{user.id}/`, matched with the values of a user. */
 
-import { LIMITS } from '../core/limits.ts'
 import { type EndUser, readUserVariable, type UserVariable, userValue } from '../core/policy.ts'
+import { ACCESS_LIMITS } from './limits.ts'
 
 /** The part of a rule between two separators. It has at most one variable: with two, different users could have values that join to the same text. */
 interface Segment {
@@ -113,5 +113,7 @@ function matches(
 /** True if a text is the value of a variable, or an element of its list. */
 function hasValue(user: EndUser, variable: UserVariable, text: string): boolean {
   const value = userValue(user, variable)
-  return Array.isArray(value) ? value.slice(0, LIMITS.ruleClaimValuesMax).includes(text) : value === text
+  return Array.isArray(value)
+    ? value.slice(0, ACCESS_LIMITS.ruleClaimValuesMax).includes(text)
+    : value === text
 }

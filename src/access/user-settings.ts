@@ -1,7 +1,7 @@
 /** A workspace's settings for users: the rules on objects and topics, and the problems of a user whom no rule allows. */
 
 import Type, { type Static, type TProperties } from 'typebox'
-import { LIMITS } from '../core/limits.ts'
+import { CORE_LIMITS } from '../core/limits.ts'
 import type { EndUser } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { anonSettings } from './anon-settings.ts'
@@ -13,7 +13,7 @@ const RULES_MAX = 100
 const TOPIC_RULE_CHARS_MAX = 400
 
 const Prefixes = (may: string) =>
-  Type.Array(Type.String({ maxLength: LIMITS.objectKeyBytesMax }), {
+  Type.Array(Type.String({ maxLength: CORE_LIMITS.objectKeyBytesMax }), {
     maxItems: RULES_MAX,
     uniqueItems: true,
     description: `Prefixes of the object keys that users may ${may}, each ending with a slash: \`avatars/{user.id}/\`.`,

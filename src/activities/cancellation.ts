@@ -2,7 +2,7 @@
 
 import { activityInfo, CancelledFailure, Context, cancellationSignal } from '@temporalio/activity'
 import { OUTCOME_UNKNOWN } from '../../flows-dsl/errors.ts'
-import { LIMITS } from '../core/limits.ts'
+import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { isUnknownWork } from '../infra/temporal/errors.ts'
 import { callFailure } from './call-failure.ts'
 import type { FunctionCall } from './contract.ts'
@@ -28,7 +28,7 @@ export function cancelRequestedSignal(): AbortSignal {
 export async function rejectIfCancelled(signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
   const { currentAttemptScheduledTimestampMs: scheduledMs, taskToken, namespace } = activityInfo()
-  if (Date.now() - scheduledMs < LIMITS.cancelCheckAfterMs) return
+  if (Date.now() - scheduledMs < FLOW_LIMITS.cancelCheckAfterMs) return
   const { workflowService } = Context.current().client
   const asked = workflowService.recordActivityTaskHeartbeat({ namespace, taskToken })
   // A workflow that has ended gets no answer any more. After another error a call is sent, and its cancellation noticed later.

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage } from 'node:http'
 import proto from '@temporalio/proto'
 import type { NativeConnection } from '@temporalio/worker'
 import { counted } from '../core/bytes.ts'
-import { LIMITS } from '../core/limits.ts'
+import { INFRA_LIMITS } from '../infra/limits.ts'
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
 
@@ -26,7 +26,8 @@ export async function openEagerStartServer(
 ): Promise<EagerStartServer> {
   const start = async (message: IncomingMessage) => {
     const chunks: Uint8Array[] = []
-    for await (const chunk of counted({ chunks: message }, LIMITS.eagerStart.bytesMax)) chunks.push(chunk)
+    for await (const chunk of counted({ chunks: message }, INFRA_LIMITS.eagerStart.bytesMax))
+      chunks.push(chunk)
     const request = StartWorkflowExecutionRequest.decode(Buffer.concat(chunks))
     if (request.namespace !== namespace) throw new TypeError('the request is for another namespace')
     const eager = { requestEagerExecution: request.workflowStartDelay == null }

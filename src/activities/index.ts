@@ -5,7 +5,6 @@ import type { WorkspaceScope } from '../access/scope.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
 import type { RegistrationInput } from '../core/execution.ts'
-import { LIMITS } from '../core/limits.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import {
@@ -17,6 +16,7 @@ import { openCallback } from '../features/flows/executions/callbacks.ts'
 import { EXECUTION } from '../features/flows/executions/concurrency.ts'
 import { recordExecution } from '../features/flows/executions/record.ts'
 import { startSubflow } from '../features/flows/executions/start-execution.ts'
+import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
 import { admitSchedule } from '../features/flows/triggers/trigger-starts.ts'
 import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
@@ -144,7 +144,7 @@ function openApiPlanner({ scopes, requests }: ActivityServices): Implementation[
       workspace: ownerOf(call),
       yamlInThread: (yaml, cpuMs) => inThread(admin, 'yamlToJson', yaml, cpuMs),
     }
-    const clients = await requests.clientsFor(call, request, { timeoutMs: LIMITS.openApi.timeoutMs })
+    const clients = await requests.clientsFor(call, request, { timeoutMs: FLOW_LIMITS.openApi.timeoutMs })
     const work = async (injected?: InjectedSecrets) => {
       const { arguments: given } = request
       if (injected === undefined) return planOpenApi(given, reader, documents, clients)

@@ -6,18 +6,20 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
 import { openPlatform, type Platform } from '../app/platform.ts'
-import { LIMITS } from '../core/limits.ts'
 import { QUEUES } from '../core/work.ts'
 import { createBackgroundTasks } from '../features/background-tasks.ts'
+import { COLLECTION_LIMITS } from '../features/collections/limits.ts'
+import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { triggerConsumers } from '../features/flows/triggers/trigger-consumers.ts'
+import { FUNCTION_LIMITS } from '../features/functions/limits.ts'
 import { functionTriggerConsumers } from '../features/functions/triggers/trigger-consumers.ts'
 import { ConfigError, parseConfig } from '../infra/config.ts'
+import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import { openEagerStartServer } from './eager-start-server.ts'
-import { awaitCloseOn } from './flow/await-close.ts'
 import { createDelivery, createEventHandler, createTaskContexts } from './flow/background-work.ts'
-import { recordSink } from './flow/record-sink.ts'
+import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
 import { createFunctionEventHandler } from './function/function-events.ts'
 import { HttpRequests } from './http/http-requests.ts'
 import { createActivities } from './index.ts'
@@ -39,7 +41,7 @@ async function main(): Promise<void> {
     shutdownSignals: [],
     logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
   })
-  const { platform } = openPlatform(config, log, LIMITS.payloads.patienceMs)
+  const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
   const connection = await NativeConnection.connect({
     address: config.TEMPORAL_ADDRESS,
     // Payloads are already compressed and encrypted (infra/temporal/payload-codec.ts), so compression would gain nothing.
@@ -79,7 +81,7 @@ async function main(): Promise<void> {
       workflowBundle,
       sinks: records.sinks,
       taskQueue: QUEUES.flows,
-      maxConcurrentLocalActivityExecutions: LIMITS.localCallSlots,
+      maxConcurrentLocalActivityExecutions: FLOW_LIMITS.localCallsAtOnceMax,
     }),
     Worker.create({ ...shared, workflowBundle, taskQueue: QUEUES.provisioning }),
     Worker.create({ ...shared, taskQueue: QUEUES.calls }),
@@ -87,12 +89,12 @@ async function main(): Promise<void> {
       ...shared,
       taskQueue: QUEUES.functions,
       maxConcurrentActivityTaskExecutions:
-        availableParallelism() * LIMITS.functionSlotsPerCore * LIMITS.functionActivitiesPerSlot,
+        availableParallelism() * FUNCTION_LIMITS.slotsPerCore * FUNCTION_LIMITS.activitiesPerSlot,
     }),
     Worker.create({
       ...shared,
       taskQueue: QUEUES.indexes,
-      maxConcurrentActivityTaskExecutions: LIMITS.indexBuildsAtOnce,
+      maxConcurrentActivityTaskExecutions: COLLECTION_LIMITS.indexBuildsMax,
     }),
   ])
   const socket = config.TENON_EAGER_START_SOCKET

@@ -16,7 +16,7 @@ import { countHeader, gatewayReader } from '../access/authentication/credentials
 import type { Check, Platform } from '../app/platform.ts'
 import { randomIds, typeId } from '../core/ids.ts'
 import { parseJson } from '../core/json.ts'
-import { LIMITS } from '../core/limits.ts'
+import { CORE_LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { isPublicRole } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
@@ -36,6 +36,7 @@ import { mountDevMail } from './dev-mail.ts'
 import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
 import { problemPage, show } from './issuer/forms.ts'
 import { mountIssuer } from './issuer/issuer-routes.ts'
+import { API_LIMITS } from './limits.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
 import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
@@ -47,8 +48,8 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   const app = Fastify({
     loggerInstance: platform.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
-    bodyLimit: LIMITS.bodyBytesMax,
-    requestTimeout: LIMITS.uploadTimeoutMs,
+    bodyLimit: CORE_LIMITS.bodyBytesMax,
+    requestTimeout: API_LIMITS.bodyTimeoutMs,
     routerOptions: { maxParamLength: 1_024, ignoreTrailingSlash: false, querystringParser },
     genReqId: requestId,
     // One logger for all requests: each line names its request.
@@ -60,9 +61,9 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     // A list of addresses; if it is empty, X-Forwarded-For is ignored.
     trustProxy: platform.config.TENON_TRUSTED_PROXIES || false,
     http: {
-      maxHeaderSize: LIMITS.headerBytesMax,
-      headersTimeout: LIMITS.headersTimeoutMs,
-      connectionsCheckingInterval: LIMITS.connectionsCheckMs,
+      maxHeaderSize: CORE_LIMITS.headerBytesMax,
+      headersTimeout: API_LIMITS.headersTimeoutMs,
+      connectionsCheckingInterval: API_LIMITS.connectionsCheckMs,
     },
   })
   for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
@@ -150,7 +151,7 @@ const browserGuards = (config: Config): Record<string, string> => ({
 
 /** The problem of a request line or a `Host` that two readers may understand differently. */
 function requestProblem({ url, raw }: FastifyRequest): Problem | undefined {
-  if (url.length > LIMITS.urlBytesMax) return new Problem('uri_too_long')
+  if (url.length > CORE_LIMITS.urlBytesMax) return new Problem('uri_too_long')
   // A name or value of the query that is not UTF-8 would be read as another one. The router checks the path.
   if (url.includes('%') && !escapesUtf8(url))
     return new Problem('request_malformed', {

@@ -3,10 +3,11 @@
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { ACCESS_LIMITS } from '../access/limits.ts'
 import type { ByteReply, ByteSource, RawRequest } from '../core/bytes.ts'
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { onClose } from '../infra/response-close.ts'
+import { API_LIMITS } from './limits.ts'
 
 /** Makes a part of the application accept any media type, and leave bodies unread. */
 export function acceptStreams(app: FastifyInstance): void {
@@ -75,12 +76,12 @@ async function* readChunks(
   const chunks = raw.iterator({ destroyOnReturn: false })
   const { socket } = raw
   TIMED.add(socket)
-  let until = performance.now() + LIMITS.uploadTimeoutMs
+  let until = performance.now() + API_LIMITS.bodyTimeoutMs
   try {
     for (;;) {
-      const next = await nextChunk(chunks, Math.min(LIMITS.streamStallMs, until - performance.now()))
+      const next = await nextChunk(chunks, Math.min(API_LIMITS.streamStallMs, until - performance.now()))
       if (next.done === true) return
-      until += (next.value.byteLength * 1_000) / LIMITS.uploadBytesPerSecondMin
+      until += (next.value.byteLength * 1_000) / API_LIMITS.uploadBytesPerSecondMin
       yield next.value
       await recheck()
     }
@@ -105,7 +106,7 @@ async function nextChunk(chunks: AsyncIterator<Uint8Array>, ms: number): Promise
   }
 }
 
-const TOO_SLOW = `It came too slowly: it may pause for ${LIMITS.streamStallMs} ms, and take ${LIMITS.uploadTimeoutMs} ms and a second for each ${LIMITS.uploadBytesPerSecondMin} bytes.`
+const TOO_SLOW = `It came too slowly: it may pause for ${API_LIMITS.streamStallMs} ms, and take ${API_LIMITS.bodyTimeoutMs} ms and a second for each ${API_LIMITS.uploadBytesPerSecondMin} bytes.`
 
 /**
  * A key may be revoked or a tenant suspended during the minutes that a stream takes.
@@ -114,7 +115,7 @@ const TOO_SLOW = `It came too slowly: it may pause for ${LIMITS.streamStallMs} m
 function recheckPeriodically(recheck: () => Promise<void>): () => Promise<void> {
   let checkedMs = performance.now()
   return async () => {
-    if (performance.now() - checkedMs < LIMITS.feedCheckMs) return
+    if (performance.now() - checkedMs < ACCESS_LIMITS.streamCheckMs) return
     checkedMs = performance.now()
     await recheck().catch((error: unknown) => {
       if (!(error instanceof Problem) || error.status < 500) throw error
@@ -156,14 +157,14 @@ function drainBody({ raw }: FastifyRequest): Promise<void> {
   if (known !== undefined) return known
   const { promise, resolve: done } = Promise.withResolvers<void>()
   DRAINED.set(raw, promise)
-  const timer = setTimeout(done, LIMITS.drainMs)
+  const timer = setTimeout(done, API_LIMITS.drainMs)
   let bytes = 0
   const count = ({ byteLength }: Uint8Array) => {
     bytes += byteLength
-    if (bytes <= LIMITS.drainBytesMax) return
+    if (bytes <= API_LIMITS.drainBytesMax) return
     // A client that cannot send any more reads its reply, which closing the connection on unread bytes would discard.
     raw.off('data', count).pause()
-    setTimeout(done, LIMITS.drainLingerMs)
+    setTimeout(done, API_LIMITS.drainLingerMs)
   }
   raw.on('data', count)
   for (const event of ['end', 'close', 'error']) raw.once(event, () => done())
@@ -207,7 +208,7 @@ async function* withDeadlines(
       GONE.get(raw)?.abort(refusal)
       throw refusal
     })
-    const late = setTimeout(() => raw.destroy(), LIMITS.streamStallMs)
+    const late = setTimeout(() => raw.destroy(), API_LIMITS.streamStallMs)
     try {
       yield chunk
     } finally {

@@ -6,10 +6,10 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { privilege } from '../access/privileges.ts'
 import type { Platform } from '../app/platform.ts'
-import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { Json } from '../core/work.ts'
 import { receiveCallback } from '../features/flows/executions/callbacks.ts'
+import { TRIGGER_LIMITS } from '../features/triggers/limits.ts'
 
 const openForCallback = privilege('flows.callbacks')
 
@@ -26,7 +26,7 @@ export async function mountCallbacks(app: FastifyInstance, platform: Platform): 
     method: 'POST',
     url: PATH,
     config: { operation: { name: 'callback.receive', reads: false } },
-    bodyLimit: LIMITS.webhookBodyBytesMax,
+    bodyLimit: TRIGGER_LIMITS.webhookBodyBytesMax,
     // Limits requests and verifies the token before the body is read.
     onRequest: async (request: CallbackRequest, reply) => {
       const { ws, id } = request.params

@@ -4,10 +4,10 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { escapeHtml, page } from '../access/issuer/pages.ts'
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Config } from '../infra/config.ts'
 import { show } from './issuer/forms.ts'
+import { API_LIMITS } from './limits.ts'
 
 export function mountDevMail(app: FastifyInstance, { SMTP_URL, TENON_MAIL_DIR: folder }: Config): void {
   if (folder === undefined || SMTP_URL !== undefined) return
@@ -33,7 +33,7 @@ async function newestMails(folder: string): Promise<string[]> {
       .filter((name) => name.endsWith('.eml'))
       .map(async (name) => ({ path: join(folder, name), at: (await stat(join(folder, name))).mtimeMs })),
   )
-  const newest = files.toSorted((a, b) => b.at - a.at).slice(0, LIMITS.approvals.mailsShown)
+  const newest = files.toSorted((a, b) => b.at - a.at).slice(0, API_LIMITS.mailsShownMax)
   return Promise.all(newest.map(async ({ path }) => readable(await readFile(path, 'latin1'))))
 }
 

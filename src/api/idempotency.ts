@@ -3,13 +3,14 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Claim, IdempotentRequest, StoredReply } from '../access/idempotency.ts'
+import { ACCESS_LIMITS } from '../access/limits.ts'
 import { canonical, exceedsDepth } from '../core/json.ts'
-import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { isProblemCode, PROBLEMS } from '../core/problem-catalogue.ts'
 import { violated } from '../infra/postgres/errors.ts'
+import { API_LIMITS } from './limits.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -41,7 +42,7 @@ export function idempotencyRequest(
   if (request.headers['idempotency-key'] === undefined) return undefined
   const { kind, subject, tenantId = '', workspaceId = '' } = principal
   const caller = [kind, subject, tenantId, workspaceId, operation.name, request.params, keyOf(request)]
-  if (exceedsDepth(input, LIMITS.idempotencyInputDepthMax))
+  if (exceedsDepth(input, API_LIMITS.idempotencyInputDepthMax))
     throw new Problem('validation_failed', { detail: 'The input is nested too deeply.' })
   const { headers = {} } = operation.http
   const compared = Object.entries(input).filter(([field]) => !IGNORED_HEADERS.has(headers[field] ?? ''))
@@ -56,7 +57,7 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest()
 function keyOf({ raw }: FastifyRequest): string {
   const [text = '', ...more] = raw.headersDistinct['idempotency-key'] ?? []
   const key = /^".*"$/.test(text) ? text.slice(1, -1) : text
-  const max = LIMITS.idempotencyKeyCharsMax
+  const max = ACCESS_LIMITS.idempotencyKeyCharsMax
   if (more.length === 0 && key.length <= max && /^[\x20-\x7e]+$/.test(key)) return key
   const detail = `Send Idempotency-Key once, with 1 to ${max} characters of ASCII: a new UUID for each request.`
   throw new Problem('header_invalid', { detail })
@@ -82,7 +83,8 @@ export async function runWithClaim<T>(claim: Claim | undefined, run: () => Promi
   try {
     return await run()
   } catch (error) {
-    if (claim === undefined || claim.attempt === 1 || !violated(error)?.endsWith('_pkey')) throw error
+    if (claim === undefined || claim.completion.attempt === 1 || !violated(error)?.endsWith('_pkey'))
+      throw error
     const detail = 'An earlier attempt of this request was interrupted after it had made the change.'
     throw new Problem('conflict', { detail, cause: error })
   }

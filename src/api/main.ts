@@ -2,11 +2,11 @@
 
 import { openAuthServices } from '../access/authentication/auth-services.ts'
 import { openPlatform } from '../app/platform.ts'
-import { LIMITS } from '../core/limits.ts'
 import { ConfigError, parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'
 import { mountMcp } from '../mcp/mount.ts'
 import { buildApp } from './app.ts'
+import { API_LIMITS } from './limits.ts'
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
@@ -22,7 +22,7 @@ async function main(): Promise<void> {
     .catch((err: unknown) => log.warn({ err }, 'document store was not checked'))
   const stop = () => {
     // Requests may finish; idle connections and streams are closed after a delay.
-    setTimeout(() => app.server.closeAllConnections(), LIMITS.drainMs).unref()
+    setTimeout(() => app.server.closeAllConnections(), API_LIMITS.drainMs).unref()
     void app
       .close()
       .then(() => platform.close())

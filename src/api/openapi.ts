@@ -1,6 +1,6 @@
 /** Describes operations as an OpenAPI 3.1 document, with the binding that bind.ts applies. */
 
-import { LIMITS } from '../core/limits.ts'
+import { ACCESS_LIMITS } from '../access/limits.ts'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
 import { acceptsKey } from './idempotency.ts'
 
@@ -143,8 +143,8 @@ const idempotencyKey: Json = {
   name: 'idempotency-key',
   in: 'header',
   required: false,
-  description: `Key that makes it safe to send the request again: within ${LIMITS.idempotencyHours} hours, a repetition has no further effect and returns the first response, with \`idempotent-replayed: true\`.`,
-  schema: { type: 'string', minLength: 1, maxLength: LIMITS.idempotencyKeyCharsMax },
+  description: `Key that makes it safe to send the request again: within ${ACCESS_LIMITS.idempotencyHours} hours, a repetition has no further effect and returns the first response, with \`idempotent-replayed: true\`.`,
+  schema: { type: 'string', minLength: 1, maxLength: ACCESS_LIMITS.idempotencyKeyCharsMax },
 }
 
 /** Parameters with any name: an object whose members are query parameters (style `form`, exploded). */

@@ -2,12 +2,14 @@
 
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ACCESS_LIMITS } from '../access/limits.ts'
 import { type Feed, frame } from '../core/bytes.ts'
 import { matches } from '../core/etag.ts'
 import { Serialized } from '../core/json.ts'
-import { LIMITS } from '../core/limits.ts'
 import { type AnyOperation, QUERY_NAMES, replyOf } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
+import { EVENT_LIMITS } from '../features/events/limits.ts'
+import { API_LIMITS } from './limits.ts'
 
 /** @param input as it was bound, for the Location header */
 export function sendResponse(
@@ -73,7 +75,7 @@ export function endsAsStream({ status }: Problem, { headers, routeOptions }: Fas
 
 /** @param problem as JSON @param retryAfter seconds */
 export function endedStream(problem: string, retryAfter: string | undefined): string {
-  const retryMs = Math.max(LIMITS.feedRetryMs, Number(retryAfter ?? 0) * 1_000)
+  const retryMs = Math.max(EVENT_LIMITS.streamRetryMs, Number(retryAfter ?? 0) * 1_000)
   return `retry: ${retryMs}\nevent: end\ndata: ${problem}\n\n`
 }
 
@@ -92,9 +94,9 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => 
     if (raw.writableEnded) return
     raw.write(queued)
     queued = ''
-    if (raw.writableLength > LIMITS.feedQueueBytesMax) end('slow_consumer')
+    if (raw.writableLength > EVENT_LIMITS.streamQueueBytesMax) end('slow_consumer')
   }
-  const hasRoom = () => raw.writableLength + queued.length < LIMITS.feedQueueBytesMax / 2
+  const hasRoom = () => raw.writableLength + queued.length < EVENT_LIMITS.streamQueueBytesMax / 2
   const send = (text: string) => {
     if (queued === '') queueMicrotask(flush)
     queued += text
@@ -104,15 +106,15 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => 
     stop()
     if (!raw.writableEnded) raw.end(frame({ event: 'end', data: { code } }))
     // Bounds the memory that a client takes by not reading.
-    setTimeout(() => raw.destroy(), LIMITS.drainMs).unref()
+    setTimeout(() => raw.destroy(), API_LIMITS.drainMs).unref()
   }
   const drained = async () => {
     if (raw.destroyed || hasRoom()) return
-    const late = setTimeout(() => end('slow_consumer'), LIMITS.feedStallMs)
+    const late = setTimeout(() => end('slow_consumer'), EVENT_LIMITS.streamStallMs)
     await new Promise<void>((done) => raw.once('drain', done).once('close', done))
     clearTimeout(late)
   }
-  const heartbeat = setInterval(() => void sendHeartbeat(feed, send), LIMITS.feedHeartbeatMs)
+  const heartbeat = setInterval(() => void sendHeartbeat(feed, send), EVENT_LIMITS.streamHeartbeatMs)
   const watch = setInterval(() => {
     recheck()
       .then(() => feed.recheck?.())
@@ -120,7 +122,7 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => 
         // A check that fails on the server is no refusal.
         if (error instanceof Problem && error.status < 500) end(error.code)
       })
-  }, LIMITS.feedCheckMs)
+  }, ACCESS_LIMITS.streamCheckMs)
   const close = feed.open({ send, drained, end })
   const stop = () => {
     clearInterval(heartbeat)

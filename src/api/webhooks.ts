@@ -9,12 +9,13 @@ import { LRUCache } from 'lru-cache'
 import { privilege } from '../access/privileges.ts'
 import type { Platform } from '../app/platform.ts'
 import { readChainDepth } from '../core/execution.ts'
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
 import type { WebhookSpec } from '../features/flows/triggers/webhooks.ts'
+import { TRIGGER_LIMITS } from '../features/triggers/limits.ts'
 import { publicUrl } from '../infra/config.ts'
 import { whenGone } from './body-streams.ts'
+import { API_LIMITS } from './limits.ts'
 
 const openForDelivery = privilege('flows.webhooks')
 
@@ -27,7 +28,7 @@ export async function mountWebhooks(
   { access, config, limiter, webhooks }: Platform,
 ): Promise<void> {
   /** Senders with a valid signature: failures of other clients at the same address do not block them. */
-  const knownSenders = new LRUCache<string, true>({ max: LIMITS.webhookSendersKnownMax })
+  const knownSenders = new LRUCache<string, true>({ max: API_LIMITS.webhookSendersKnownMax })
   const limitRequest = async (request: WebhookRequest, reply: FastifyReply) => {
     const { ws, id } = request.params
     const { headers, refused } = await limiter.limitWebhook(`${ws}/${id}`, request.ip)
@@ -48,7 +49,7 @@ export async function mountWebhooks(
       method: 'POST',
       url: PATH,
       config: { operation: { name: 'webhook.receive', reads: false } },
-      bodyLimit: LIMITS.webhookBodyBytesMax,
+      bodyLimit: TRIGGER_LIMITS.webhookBodyBytesMax,
       // Before the body is read.
       onRequest: limitRequest,
       handler: async (request: WebhookRequest, reply) => {

@@ -1,7 +1,7 @@
 /** Byte streams and event feeds of operations, and their JSON forms for flows and MCP tools. */
 
 import Type from 'typebox'
-import { LIMITS } from './limits.ts'
+import { CORE_LIMITS } from './limits.ts'
 import { type AnyOperation, replyOf } from './operation.ts'
 import { Problem } from './problem.ts'
 
@@ -124,7 +124,7 @@ async function readJson(reply: ByteReply): Promise<unknown> {
 }
 
 async function gather(reply: ByteReply): Promise<Buffer> {
-  const max = LIMITS.stepOutputBytesMax
+  const max = CORE_LIMITS.outputBytesMax
   const parts: Uint8Array[] = []
   let bytes = 0
   for await (const chunk of reply.chunks ?? []) {

@@ -1,6 +1,6 @@
 /** JSON: parsing as for request bodies, size and depth limits, canonical form, pointers. */
 
-import { LIMITS } from './limits.ts'
+import { CORE_LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
 import { checkNothingLost, escapePointer, numberFault } from './strict-json.ts'
 
@@ -15,7 +15,7 @@ export { escapePointer }
  */
 export function checkJson(name: string, value: unknown, bytesMax: number): void {
   if (isTooDeep(value)) {
-    const detail = `${name} is nested deeper than ${LIMITS.runInputDepthMax}.`
+    const detail = `${name} is nested deeper than ${CORE_LIMITS.valueDepthMax}.`
     throw new Problem('validation_failed', { detail })
   }
   const fault = faultyNumberIn(value)
@@ -76,7 +76,7 @@ export const isObject = (value: unknown): value is Readonly<Record<string, unkno
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** True if a value is nested deeper than executions accept. */
-export const isTooDeep = (value: unknown): boolean => exceedsDepth(value, LIMITS.runInputDepthMax)
+export const isTooDeep = (value: unknown): boolean => exceedsDepth(value, CORE_LIMITS.valueDepthMax)
 
 /** True if a value is nested deeper than `limit`. Recurses no deeper than that. */
 export function exceedsDepth(value: unknown, limit: number): boolean {
@@ -122,7 +122,7 @@ export function parseForeignJson(text: string): unknown {
   } catch (cause) {
     throw new Problem('body_invalid', { detail: 'The text is not valid JSON.', cause })
   }
-  const name = SUSPICIOUS.test(text) ? pollutingName(value, LIMITS.documentDepthMax) : undefined
+  const name = SUSPICIOUS.test(text) ? pollutingName(value, CORE_LIMITS.documentDepthMax) : undefined
   if (name !== undefined)
     throw new Problem('body_invalid', {
       detail: `The JSON has a member ${name}, which is not allowed.`,

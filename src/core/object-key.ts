@@ -1,6 +1,6 @@
 /** Validates names of buckets and keys of objects, and maps keys to distinct paths of the object store. */
 
-import { LIMITS } from './limits.ts'
+import { CORE_LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
 
 /** The platform's bucket for payloads that are too large for Temporal. No workspace gets it. */
@@ -33,7 +33,7 @@ export function storedKey(key: string): string {
   if (fault !== undefined) throw fault
   const stored = storedPrefix(`${key}/`).slice(0, -1)
   const longest = Math.max(...stored.split('/').map((segment) => Buffer.byteLength(segment)))
-  const max = LIMITS.objectKeySegmentBytesMax
+  const max = CORE_LIMITS.objectKeySegmentBytesMax
   if (longest > max) {
     throw tooLong(`At most ${max} bytes are taken between two slashes, and % and \\ count as three.`)
   }
@@ -62,8 +62,10 @@ export function isPrefix(text: string): boolean {
 function faultOf(key: string): Problem | undefined {
   const bytes = Buffer.byteLength(key)
   if (bytes === 0) return invalid('The key is empty.')
-  if (bytes > LIMITS.objectKeyBytesMax) {
-    return tooLong(`A key has at most ${LIMITS.objectKeyBytesMax} bytes of UTF-8; this one has ${bytes}.`)
+  if (bytes > CORE_LIMITS.objectKeyBytesMax) {
+    return tooLong(
+      `A key has at most ${CORE_LIMITS.objectKeyBytesMax} bytes of UTF-8; this one has ${bytes}.`,
+    )
   }
   if (/\p{Cc}|\p{Cs}/u.test(key))
     return invalid('The key contains a control character or an unpaired surrogate.')

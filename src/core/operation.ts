@@ -3,7 +3,7 @@
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { Serialized, shortPointer } from './json.ts'
-import { LIMITS } from './limits.ts'
+import { CORE_LIMITS } from './limits.ts'
 import { type Domain, domainOf, type Role, scopeOf } from './policy.ts'
 import { type InputError, Problem } from './problem.ts'
 
@@ -203,7 +203,7 @@ function inputErrors<O>(
     return withAllowedValues(schema, compiled.Errors(input))
       .filter((error) => error.keyword !== 'boolean') // a duplicate for additionalProperties: false
       .flatMap((error) => errorsOfField(error, http))
-      .slice(0, LIMITS.faultsShownMax)
+      .slice(0, CORE_LIMITS.diagnosticsReturnedMax)
   } catch (cause) {
     // `uniqueItems` compares values to any depth, and overflows the stack.
     if (!(cause instanceof RangeError)) throw cause
@@ -325,9 +325,9 @@ function excessOf(schema: Bounds, value: unknown, pointer = ''): Excess[] {
   const known = (name: string) => Object.hasOwn(properties, name)
   const unknown = additionalProperties === false ? Object.keys(value).filter((name) => !known(name)) : []
   // The library reports each of them twice, and in such numbers nothing else.
-  if (unknown.length >= LIMITS.faultsShownMax)
+  if (unknown.length >= CORE_LIMITS.diagnosticsReturnedMax)
     return unknown
-      .slice(0, LIMITS.faultsShownMax)
+      .slice(0, CORE_LIMITS.diagnosticsReturnedMax)
       .map((name) => ({ pointer: `${pointer}/${shortPointer(name)}`, detail: 'is not a known field' }))
   const members = Object.entries(value).filter(([name]) => known(name))
   return first(members, (name) => properties[name] ?? {}, pointer)

@@ -1,7 +1,7 @@
 /** Pages of lists: input fields, envelope and cursor. */
 
 import Type, { type Static, type TSchema } from 'typebox'
-import { LIMITS } from './limits.ts'
+import { CORE_LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
 
 /** Input fields of every list operation. */
@@ -9,7 +9,7 @@ export const PageInput = {
   page_size: Type.Optional(
     Type.Integer({
       minimum: 1,
-      maximum: LIMITS.pageSizeMax,
+      maximum: CORE_LIMITS.pageItemsMax,
       description: 'Items per page. Default: 50.',
     }),
   ),
@@ -47,7 +47,7 @@ export type CountedPage<T> = { data: T[]; page: Static<ReturnType<typeof Counted
 /** The parameters of a list statement: the id to start after ('' for the first page), and one row more than requested. */
 export function pageBounds(input: PageRequest): { after: string; limit: number } {
   const after = input.page_after === undefined ? '' : readCursor(input.page_after)
-  return { after, limit: (input.page_size ?? LIMITS.pageSizeDefault) + 1 }
+  return { after, limit: (input.page_size ?? CORE_LIMITS.pageItemsDefault) + 1 }
 }
 
 /**
@@ -59,7 +59,7 @@ export function pageFrom<T>(
   rows: readonly T[],
   cursorOf: (row: T) => unknown = (row) => (row as { id?: unknown }).id,
 ): Page<T> {
-  const size = input.page_size ?? LIMITS.pageSizeDefault
+  const size = input.page_size ?? CORE_LIMITS.pageItemsDefault
   const data = rows.slice(0, size)
   const last = data.at(-1)
   const more = rows.length > size && last !== undefined

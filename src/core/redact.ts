@@ -1,7 +1,7 @@
 /** Redacts secrets, recognised by member name or by form, from logs and stored values. */
 
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from './limits.ts'
+import { CORE_LIMITS } from './limits.ts'
 
 export const REDACTED = '[redacted]'
 
@@ -16,13 +16,13 @@ const NAMES = new Set([
 
 /** Caches names, since documents repeat the same few. */
 const known = new LRUCache<string, boolean>({
-  max: LIMITS.secretNamesKnownMax,
+  max: CORE_LIMITS.secretNamesCachedMax,
   memoMethod: (name) => NAMES.has(name.toLowerCase().replaceAll(/[-_. ]/g, '')),
 })
 
 /** True if a member of this name holds a secret. */
 export function isSecretName(name: string): boolean {
-  return name.length <= LIMITS.secretNameCharsMax && known.memo(name)
+  return name.length <= CORE_LIMITS.secretNameCharsMax && known.memo(name)
 }
 
 /** True if a JSON value has a member with the name of a secret. The caller bounds the depth. */

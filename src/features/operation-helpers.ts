@@ -5,7 +5,6 @@ import type { TObject, TSchema } from 'typebox'
 import { workspaceOperation } from '../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../access/scope.ts'
 import { canSendMail } from '../access/scope-services.ts'
-import { LIMITS } from '../core/limits.ts'
 import type { OperationSpec } from '../core/operation.ts'
 import { type Page, type PageRequest, pageBounds, pageFrom } from '../core/page.ts'
 import { ADMINS } from '../core/policy.ts'
@@ -14,6 +13,7 @@ import type { ProblemCode } from '../core/problem-catalogue.ts'
 import type { Statements } from '../infra/postgres/database.ts'
 import { violated } from '../infra/postgres/errors.ts'
 import { type Sql, sql } from '../infra/postgres/sql.ts'
+import { SHARED_LIMITS } from './limits.ts'
 
 /** An operation on a workspace for its admins, and a preview. */
 export const previewOperation = <I extends TObject, O extends TSchema>(
@@ -84,7 +84,7 @@ export const fieldProblem = (name: string, detail: string): Problem =>
  * @throws Problem `state_conflict` with the detail above `chainDepthMax`, or what starts itself would never end
  */
 export function nextChainDepth(depth: number, detail: string): number {
-  if (depth < LIMITS.chainDepthMax) return depth + 1
+  if (depth < SHARED_LIMITS.chainDepthMax) return depth + 1
   throw new Problem('state_conflict', { detail })
 }
 

@@ -5,7 +5,7 @@ import { type Budget, newBudget } from '../../flows-dsl/budget.ts'
 import { FlowError } from '../../flows-dsl/errors.ts'
 import type { Json } from '../../flows-dsl/json.ts'
 import { type SchemaError, schemaErrors } from '../../flows-dsl/json-schema/validate.ts'
-import { LIMITS } from '../core/limits.ts'
+import { SHARED_LIMITS } from './limits.ts'
 
 /** The only error of a check that uses its budget up. */
 export const TOO_COSTLY: SchemaError = {
@@ -15,7 +15,7 @@ export const TOO_COSTLY: SchemaError = {
 }
 
 /** The steps that a check may take on this thread. */
-export const checkBudget = (): Budget => ({ ...newBudget(), steps: LIMITS.inputCheckSteps })
+export const checkBudget = (): Budget => ({ ...newBudget(), steps: SHARED_LIMITS.inputCheckStepsMax })
 
 /**
  * @param schema as `checkSchema` has accepted it

@@ -2,8 +2,8 @@
 
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { SHARED_LIMITS } from './limits.ts'
 
 export const VersionNumber = Type.Integer({ minimum: 1, maximum: 2147483647 })
 
@@ -17,7 +17,7 @@ export const Weighted = Type.Object(
     version: VersionNumber,
     weight: Type.Integer({
       minimum: 1,
-      maximum: LIMITS.aliases.weightMax,
+      maximum: SHARED_LIMITS.aliasWeightMax,
       description: 'Weight of the version; its share is the weight divided by the sum of all weights.',
     }),
   },
@@ -28,7 +28,7 @@ export type Weighted = Static<typeof Weighted>
 /** The input of an operation that sets an alias: either member. */
 export const AliasTarget = {
   version: Type.Optional(VersionNumber),
-  versions: Type.Optional(Type.Array(Weighted, { minItems: 1, maxItems: LIMITS.aliases.versionsMax })),
+  versions: Type.Optional(Type.Array(Weighted, { minItems: 1, maxItems: SHARED_LIMITS.aliasVersionsMax })),
 }
 
 /** @throws Problem `validation_failed` if both or neither are given, or a version is repeated */

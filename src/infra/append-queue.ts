@@ -1,11 +1,11 @@
 /** Queues rows in memory and appends them in batches: in order, one batch at a time, again after a failure. */
 
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { INFRA_LIMITS } from './limits.ts'
 
 interface AppendQueueOptions<Row> {
   /**
-   * Stores up to `LIMITS.appendRowsMax` rows, or none of them.
+   * Stores up to `INFRA_LIMITS.appendRowsMax` rows, or none of them.
    * @throws Problem if they are to be appended again later. After any other error, and after `value_invalid`, they are
    *   appended one by one
    */
@@ -38,12 +38,12 @@ export class AppendQueue<Row> {
     return this.#pending.length
   }
 
-  /** Queues a row, which is stored within `LIMITS.appendDelayMs`. No I/O. @returns false if the queue is full */
+  /** Queues a row, which is stored within `INFRA_LIMITS.appendDelayMs`. No I/O. @returns false if the queue is full */
   push(row: Row): boolean {
     if (this.#pending.length >= this.#options.rowsMax) return false
     this.#pending.push(row)
     this.#queued += 1
-    this.#flushAfter(LIMITS.appendDelayMs)
+    this.#flushAfter(INFRA_LIMITS.appendDelayMs)
     return true
   }
 
@@ -72,12 +72,12 @@ export class AppendQueue<Row> {
   async #appendNext(): Promise<void> {
     // Rows of the same turn of the event loop share the append.
     await new Promise((resolve) => setImmediate(resolve))
-    const rows = this.#pending.slice(0, LIMITS.appendRowsMax)
+    const rows = this.#pending.slice(0, INFRA_LIMITS.appendRowsMax)
     try {
       await this.#store(rows)
     } catch (error) {
       this.#options.onFailure(error, this.size)
-      this.#flushAfter(LIMITS.appendRetryMs)
+      this.#flushAfter(INFRA_LIMITS.appendRetryMs)
       throw error
     }
     this.#pending = this.#pending.slice(rows.length)

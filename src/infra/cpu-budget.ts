@@ -1,8 +1,8 @@
 /** A budget of CPU time for one request, which yields the thread to other requests. */
 
 import { setImmediate } from 'node:timers/promises'
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { INFRA_LIMITS } from './limits.ts'
 
 /** Yields are resumed one by one, so that a new request waits for one of them, and not for all. */
 let lastYield: Promise<unknown> = Promise.resolve()
@@ -32,7 +32,7 @@ export class CpuBudget {
   #sinceYieldMs = 0
 
   /** @param maxMs CPU time of all steps */
-  constructor(maxMs: number = LIMITS.writeCpuBudgetMs) {
+  constructor(maxMs: number = INFRA_LIMITS.writeCpuBudgetMs) {
     this.#maxMs = maxMs
   }
 
@@ -60,7 +60,7 @@ export class CpuBudget {
 
   /** Lets other requests go first; undefined if this one has not held the thread for long. */
   yield(): Promise<void> | undefined {
-    if (this.#sinceYieldMs < LIMITS.yieldEveryMs) return undefined
+    if (this.#sinceYieldMs < INFRA_LIMITS.yieldEveryMs) return undefined
     this.#sinceYieldMs = 0
     const mine = lastYield.then(() => setImmediate())
     lastYield = mine

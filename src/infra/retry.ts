@@ -1,7 +1,7 @@
 /** Retries transient errors with exponential backoff, and supplies the delays of endless loops. */
 
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { INFRA_LIMITS } from './limits.ts'
 
 /** Milliseconds: the first delay, and the longest. */
 interface Bounds {
@@ -35,9 +35,9 @@ export class Backoff {
 /** Bounds of attempts at a change that other writers may overtake. */
 interface ContentionBounds {
   /** No attempt starts later than this. */
-  readonly wallMs: number
+  readonly attemptsMs: number
   readonly attemptsMax: number
-  readonly delays: Bounds
+  readonly pauseMs: Bounds
 }
 
 /**
@@ -48,10 +48,10 @@ interface ContentionBounds {
 export async function retryContended<T>(
   detail: string,
   attempt: () => Promise<T | undefined>,
-  { wallMs, attemptsMax, delays }: ContentionBounds = LIMITS.contention,
+  { attemptsMs, attemptsMax, pauseMs }: ContentionBounds = INFRA_LIMITS.contention,
 ): Promise<T> {
-  const untilMs = performance.now() + wallMs
-  const backoff = new Backoff(delays)
+  const untilMs = performance.now() + attemptsMs
+  const backoff = new Backoff(pauseMs)
   for (let attempts = 1; ; attempts++) {
     const result = await attempt()
     if (result !== undefined) return result

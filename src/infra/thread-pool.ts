@@ -1,10 +1,19 @@
 /** Runs CPU-heavy tasks of tenants in worker threads: one task of a tenant at a time, each with a limit of CPU time. */
 
 import { Worker } from 'node:worker_threads'
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { INFRA_LIMITS } from './limits.ts'
 
-const { size, waitingMax, waitMs, pollMs, wallFactor, wallBaseMs, memoryMb, stackMb } = LIMITS.threads
+const {
+  threadsMax: size,
+  tasksWaitingMax: waitingMax,
+  waitMs,
+  pollMs,
+  elapsedFactor: wallFactor,
+  elapsedBaseMs: wallBaseMs,
+  memoryMb,
+  stackMb,
+} = INFRA_LIMITS.threads
 
 /** The outcome of a task: its value, or that it was stopped at its limit. */
 export type Ran<T> = { readonly cpuMs: number } & ({ readonly value: T } | { readonly stopped: true })

@@ -4,19 +4,20 @@ import { readFileSync } from 'node:fs'
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
 import { idPattern } from '../core/ids.ts'
-import { LIMITS } from '../core/limits.ts'
+import { CORE_LIMITS } from '../core/limits.ts'
+import { INFRA_LIMITS } from './limits.ts'
 
 const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'] as const
 const MAPPABLE = ['operator', 'tenant_admin', 'workspace_admin', 'service', 'user', 'anon'] as const
 
-const Name = Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax })
+const Name = Type.String({ minLength: 1, maxLength: CORE_LIMITS.nameCharsMax })
 const Path = (description: string) =>
   Type.Optional(Type.Union([Name, Type.Array(Name, { minItems: 1, maxItems: 10 })], { description }))
 
 const IssuerSchema = Type.Object({
   issuer: Type.String({
     pattern: '^https?://[^\\s?#]+$',
-    maxLength: LIMITS.nameCharsMax,
+    maxLength: CORE_LIMITS.nameCharsMax,
     description: 'The `iss` of its tokens, byte for byte: an https URL, or http of a loopback address.',
   }),
   audience: Type.Union([Name, Type.Array(Name, { minItems: 1, maxItems: 10 })], {
@@ -99,8 +100,8 @@ function listOf(text: string): { list?: unknown[]; fault: string } {
       fault: code === undefined ? ' is not valid JSON.' : ` names a file that cannot be read: ${code}.`,
     }
   }
-  const fault = ` must be a list of at most ${LIMITS.externalIssuers.max} issuers.`
-  return Array.isArray(value) && value.length <= LIMITS.externalIssuers.max
+  const fault = ` must be a list of at most ${INFRA_LIMITS.externalIssuersMax} issuers.`
+  return Array.isArray(value) && value.length <= INFRA_LIMITS.externalIssuersMax
     ? { list: value, fault }
     : { fault }
 }

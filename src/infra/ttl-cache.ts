@@ -1,8 +1,8 @@
 /** A bounded cache whose entries expire. A value that was being loaded during an invalidation is not stored. */
 
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../core/limits.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
+import { INFRA_LIMITS } from './limits.ts'
 
 /** A box, since the library stores neither null nor undefined. */
 interface Entry<T> {
@@ -10,7 +10,7 @@ interface Entry<T> {
 }
 
 /** Verified credentials: they expire early enough for a revocation on another node to count within seconds. */
-const CREDENTIALS = { max: LIMITS.keyCacheEntriesMax, ttl: LIMITS.credentialCacheMs }
+const CREDENTIALS = { max: INFRA_LIMITS.credentialsCachedMax, ttl: INFRA_LIMITS.credentialCacheMs }
 
 export class TtlCache<T> {
   readonly #entries: LRUCache<string, Entry<T>>
@@ -84,8 +84,8 @@ const ENTRY_BYTES = 256
 /** The cache of what workspaces have: declarations, settings, quotas. Bounded by bytes, since tenants decide their size. */
 export const openCache = (): TtlCache<Sized<unknown>> =>
   new TtlCache({
-    ttl: LIMITS.memoMs,
-    maxSize: LIMITS.memoBytesMax,
+    ttl: INFRA_LIMITS.settingsCacheMs,
+    maxSize: INFRA_LIMITS.settingsCacheBytesMax,
     sizeCalculation: ({ value: { bytes } }) => bytes + ENTRY_BYTES,
   })
 

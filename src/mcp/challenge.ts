@@ -7,8 +7,8 @@ import type { FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
 import { documentHostOf } from '../access/issuer/client-ids.ts'
-import { LIMITS } from '../core/limits.ts'
 import { sentences } from '../core/sentences.ts'
+import { MCP_LIMITS } from '../features/mcp-servers/limits.ts'
 import type { ToolResult } from './protocol/mcp-server.ts'
 import { speaks } from './protocol/transport.ts'
 
@@ -62,7 +62,10 @@ const knowsNoChallenge = (request: FastifyRequest) =>
 /** Remembers challenges for a while, in this process. */
 export class Challenges {
   /** By client, subject, server and scope: the token that was challenged. */
-  readonly #sent = new LRUCache<string, string>({ max: LIMITS.mcpChallengesKept, ttl: LIMITS.mcpChallengeMs })
+  readonly #sent = new LRUCache<string, string>({
+    max: MCP_LIMITS.challengesCachedMax,
+    ttl: MCP_LIMITS.challengeMs,
+  })
 
   /**
    * True if the client gets a challenge, false if it gets a tool error. With `challenge: auto`, a challenge goes to

@@ -9,8 +9,8 @@ import { finished } from 'node:stream/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { credentialsOf } from '../access/authentication/credentials.ts'
 import { exceedsDepth, exceedsMembers } from '../core/json.ts'
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { MCP_LIMITS } from '../features/mcp-servers/limits.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import type { McpServer } from './protocol/mcp-server.ts'
 import { INVALID_REQUEST, serve } from './protocol/transport.ts'
@@ -135,13 +135,13 @@ function validateMessage(body: unknown, type: string | undefined): void {
     throw new Problem('media_type_unsupported', { detail: 'Send application/json.' })
   if (typeof body !== 'object' || body === null)
     throw new Problem('body_invalid', { detail: 'The body must be one JSON-RPC message.' })
-  if (exceedsDepth(body, LIMITS.mcpMessageDepthMax))
+  if (exceedsDepth(body, MCP_LIMITS.messageDepthMax))
     throw new Problem('body_invalid', {
-      detail: `The message is nested deeper than ${LIMITS.mcpMessageDepthMax}.`,
+      detail: `The message is nested deeper than ${MCP_LIMITS.messageDepthMax}.`,
     })
-  if (exceedsMembers(body, LIMITS.mcpMessageMembersMax))
+  if (exceedsMembers(body, MCP_LIMITS.messageMembersMax))
     throw new Problem('body_invalid', {
-      detail: `The objects of the message have more than ${LIMITS.mcpMessageMembersMax} members.`,
+      detail: `The objects of the message have more than ${MCP_LIMITS.messageMembersMax} members.`,
     })
 }
 
@@ -175,13 +175,13 @@ function watchErrorCode(response: ServerResponse): () => number | undefined {
       const [chunk] = args
       if (typeof chunk === 'string' || chunk instanceof Uint8Array) {
         bytes += chunk.length
-        if (bytes <= LIMITS.mcpErrorBytesMax) chunks.push(chunk)
+        if (bytes <= MCP_LIMITS.errorBytesMax) chunks.push(chunk)
       }
       return original(...args)
     }
     Object.assign(response, { [method]: watched })
   }
-  return () => (bytes <= LIMITS.mcpErrorBytesMax ? errorCodeIn(chunks) : undefined)
+  return () => (bytes <= MCP_LIMITS.errorBytesMax ? errorCodeIn(chunks) : undefined)
 }
 
 function errorCodeIn(chunks: readonly (string | Uint8Array)[]): number | undefined {

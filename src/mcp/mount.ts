@@ -4,8 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
 import { PLATFORM_MCP_PATH, PLATFORM_SCOPES } from '../access/authentication/platform-resource.ts'
 import type { Platform } from '../app/platform.ts'
-import { LIMITS } from '../core/limits.ts'
 import { notFound } from '../core/problem.ts'
+import { MCP_LIMITS } from '../features/mcp-servers/limits.ts'
 import { issuerUrl } from '../infra/config.ts'
 import { ExpiringHashes } from '../infra/valkey/expiring-hashes.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
@@ -20,7 +20,7 @@ export function mountMcp(app: FastifyInstance, platform: Platform, authServices:
   const { REDIS_URL } = platform.config
   const onError = (error: unknown) => platform.log.error({ err: error }, 'sessions of mcp clients')
   const responses = new ClientResponses(new Notifier(REDIS_URL, RESPONSES_CHANNEL, onError))
-  const states = new ExpiringHashes(REDIS_URL, LIMITS.mcpSessionSeconds, onError)
+  const states = new ExpiringHashes(REDIS_URL, MCP_LIMITS.sessionSeconds, onError)
   app.addHook('onClose', () => {
     responses.close()
     states.close()

@@ -26,7 +26,9 @@ const REFUSED = [
 
 /** The id of the created resource. */
 const made = (body: Record<string, unknown> | string) =>
-  typeof body === 'string' ? body : (body['id'] ?? body['client_id'] ?? body['run_id'] ?? writtenByTool(body))
+  typeof body === 'string'
+    ? body
+    : (body['id'] ?? body['client_id'] ?? body['kid'] ?? body['run_id'] ?? writtenByTool(body))
 
 describe.each(KEYED.map((operation) => [operation.name, operation] as const))(
   '%s with an idempotency key',

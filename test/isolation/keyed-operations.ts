@@ -9,10 +9,25 @@ export const KEYED = OPERATIONS.filter(acceptsKey).sort((a, b) => b.http.method.
 /** Their output is kept in the transaction of the effect, so a repetition gets the reply of the attempt that made it. */
 export const KEPT: readonly string[] = [
   ...['collection.create', 'collection.patch', 'collection.batch', 'batch.run', 'schema.create'],
-  ...['api_key.create', 'api_key.rotate', 'oauth_client.create', 'oauth_client.rotate_secret'],
-  ...['account.create', 'account.invite', 'account.reset', 'user.create', 'user.invite'],
-  ...['flow.create', 'flow_version.create', 'trigger.rotate_secret', 'function.create'],
-  ...['mcp_server.create', 'mcp_version.create', 'mcp_client.create', 'mcp_source.create'],
+  ...[
+    'api_key.create',
+    'api_key.update',
+    'api_key.rotate',
+    'oauth_client.create',
+    'oauth_client.rotate_secret',
+  ],
+  ...['account.create', 'account.update', 'account.invite', 'account.reset', 'account.confirm'],
+  ...['user.create', 'user.update', 'user.invite', 'user.sign_out', 'user.reset_factors'],
+  ...['flow.create', 'flow_version.create', 'trigger.rotate_secret', 'trigger.pause', 'trigger.resume'],
+  ...['function.create', 'function_version.activate'],
+  ...[
+    'mcp_server.create',
+    'mcp_server.update',
+    'mcp_version.create',
+    'mcp_version.approve',
+    'mcp_version.activate',
+  ],
+  ...['mcp_client.create', 'mcp_source.create'],
 ]
 
 /** The id of the document that a tool has written, in the answer of `mcp_server.call`. */

@@ -32,9 +32,9 @@ test('workflow modules: hold no mutable state but caches of compiled code', asyn
   }
   // Keyed by expression, pattern or program: the same for every execution.
   expect(found).toEqual([
-    'flows-dsl/jq/builtins/call.ts CELLS',
     'flows-dsl/jq/builtins/strings.ts CACHE',
     'flows-dsl/jq/evaluate.ts COMPILED',
+    'flows-dsl/jq/evaluate.ts CELLS',
     'flows-dsl/jq/stack-depth.ts HEIGHTS',
     'flows-dsl/jq/stack-depth.ts OF_PARTS',
     'flows-dsl/json-schema/pattern.ts PROGRAMS',

@@ -6,8 +6,8 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { AuditEvent } from '../../src/access/audit/entry.ts'
+import { ACCESS_LIMITS } from '../../src/access/limits.ts'
 import { openPlatform, type Platform } from '../../src/app/platform.ts'
-import { LIMITS } from '../../src/core/limits.ts'
 import { parseConfig } from '../../src/infra/config.ts'
 import { openLog } from '../../src/infra/log.ts'
 import { entriesOfWorkspace, recorded, verified } from '../support/clients/audit.ts'
@@ -73,19 +73,23 @@ test('database unreachable: pending entries are written later in order, lost one
   await closeProxy()
   await audit.append(auditEvent(`${name}-0`))
   expect(() => audit.refuseUnlessReady()).not.toThrow()
-  for (let n = 1; n < LIMITS.auditPendingMax / 2; n++) audit.enqueue(auditEvent(`${name}-${n}`))
+  for (let n = 1; n < ACCESS_LIMITS.auditEntriesPendingMax / 2; n++) audit.enqueue(auditEvent(`${name}-${n}`))
   expect(() => audit.refuseUnlessReady()).toThrow('accepts no entries at the moment')
-  for (let n = LIMITS.auditPendingMax / 2; n < LIMITS.auditPendingMax + 7; n++)
+  for (let n = ACCESS_LIMITS.auditEntriesPendingMax / 2; n < ACCESS_LIMITS.auditEntriesPendingMax + 7; n++)
     audit.enqueue(auditEvent(`${name}-${n}`))
   await openProxy(port)
   const lost = await eventually(async () => (await entriesOfWorkspace(workspace, '&operation=audit.lost'))[0])
   expect(lost).toMatchObject({ count: 7, outcome: 'failed', actor: { kind: 'platform' } })
   const names = (await recorded(`${name}-%`)).map(({ request_id }) => request_id)
-  const expected = Array.from({ length: LIMITS.auditPendingMax }, (_none, n) => `${name}-${n}`)
+  const expected = Array.from({ length: ACCESS_LIMITS.auditEntriesPendingMax }, (_none, n) => `${name}-${n}`)
   expect(names).toEqual([`${name}-before`, ...expected])
   expect(() => audit.refuseUnlessReady()).not.toThrow()
   const first = await verified(workspace)
-  expect(first).toMatchObject({ ok: true, checked: LIMITS.auditVerifiedMax, next: LIMITS.auditVerifiedMax })
+  expect(first).toMatchObject({
+    ok: true,
+    checked: ACCESS_LIMITS.auditVerifiedMax,
+    next: ACCESS_LIMITS.auditVerifiedMax,
+  })
   expect(await verified(workspace, `&after=${first.next}`)).toMatchObject({ ok: true, next: null })
 })
 
@@ -98,9 +102,13 @@ test('platform closed: pending entries and throttled counts are written first', 
   other.audit.enqueue(auditEvent(`${name}-done`))
   await other.close()
   const written = await recorded(`${name}-%`)
-  expect(written).toHaveLength(LIMITS.auditAlikePerMinute + 1)
+  expect(written).toHaveLength(ACCESS_LIMITS.auditAlikePerMinuteMax + 1)
   const [summary] = await entriesOfWorkspace(workspace, '&operation=audit.summary')
-  expect(summary).toMatchObject({ count: 25 - LIMITS.auditAlikePerMinute, address: '::1', outcome: 'denied' })
+  expect(summary).toMatchObject({
+    count: 25 - ACCESS_LIMITS.auditAlikePerMinuteMax,
+    address: '::1',
+    outcome: 'denied',
+  })
 })
 
 test('entry that the database refuses: dropped, others are written', async () => {

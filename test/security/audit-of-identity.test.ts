@@ -1,7 +1,7 @@
 /** Audit entries of the issuer: in the right tenant's log, without secrets, throttled. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../src/core/limits.ts'
+import { ACCESS_LIMITS } from '../../src/access/limits.ts'
 import { type Entry, entriesOf, entriesOfWorkspace, verified } from '../support/clients/audit.ts'
 import {
   addAccount,
@@ -147,8 +147,9 @@ describe('sign-in', () => {
       detail: { client_id: clientId },
     })
     expect(detailOf(known)).toEqual({ client_id: clientId, account_id: target.id })
-    for (let n = 0; n < LIMITS.attemptsMax.accountFromAddress; n++) await login({ email: target.email })
-    const all = await recorded('person.sign_in', LIMITS.attemptsMax.accountFromAddress, own)
+    for (let n = 0; n < ACCESS_LIMITS.attemptsMax.accountFromAddress; n++)
+      await login({ email: target.email })
+    const all = await recorded('person.sign_in', ACCESS_LIMITS.attemptsMax.accountFromAddress, own)
     // Further attempts are part of a summary.
     expect(all.filter((entry) => entry['status'] === 429)).toEqual([])
     expect(JSON.stringify(all)).not.toMatch(

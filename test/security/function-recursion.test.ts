@@ -2,7 +2,7 @@
 /** Code that reaches the platform's own entry points by `fetch`: each counts the depth of the chain, which ends at its limit. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../src/core/limits.ts'
+import { SHARED_LIMITS } from '../../src/features/limits.ts'
 import { inWorkspace } from '../support/clients/browser.ts'
 import { publishMcpServer, RPC, scopesOf, tokenFor } from '../support/clients/mcp.ts'
 import { Executions } from '../support/fixtures/executions.ts'
@@ -21,7 +21,7 @@ import {
 } from '../support/fixtures/tenants.ts'
 import { configure } from '../support/stack/workspace-settings.ts'
 
-const MAX = LIMITS.chainDepthMax
+const MAX = SHARED_LIMITS.chainDepthMax
 /** Sends `{ left }`, one less than it got, as long as there is one left: a chain without a limit would end, too. */
 const RELAY = `export default async ({ to, headers = {}, body, left }) => {
   if (left === 0) return { status: 0 }

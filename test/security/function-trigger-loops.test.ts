@@ -1,7 +1,7 @@
 /** Functions whose own effects start them again: the chain ends at its limit. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { LIMITS } from '../../src/core/limits.ts'
+import { SHARED_LIMITS } from '../../src/features/limits.ts'
 import { emitAt } from '../support/fixtures/event-triggers.ts'
 import {
   completed,
@@ -18,7 +18,7 @@ beforeAll(async () => {
   workspace = await createTestWorkspace()
 })
 
-const MAX = LIMITS.chainDepthMax
+const MAX = SHARED_LIMITS.chainDepthMax
 
 test('function that publishes its own trigger event: ends at the limit, and shows the dropped event', async () => {
   const topic = unique('loop')

@@ -2,7 +2,7 @@
 
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../src/core/limits.ts'
+import { API_LIMITS } from '../../src/api/limits.ts'
 import { inWorkspace, REDIRECT } from '../support/clients/browser.ts'
 import { ok, type PublishedMcpServer, publishMcpServer, serversOf } from '../support/clients/mcp.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
@@ -56,15 +56,15 @@ describe('slow request', () => {
       const { text, ms, calmMs } = await sendRaw(`${head(path, type)}grant_type=client_`)
       expect(text).toMatch(/^HTTP\/1\.1 400 [\s\S]*body_incomplete/)
       expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1)
-      expect(ms).toBeGreaterThan(LIMITS.issuerBodyMs - 500)
-      expect(calmMs).toBeLessThan(LIMITS.issuerBodyMs + 4_000)
+      expect(ms).toBeGreaterThan(API_LIMITS.issuerBodyMs - 500)
+      expect(calmMs).toBeLessThan(API_LIMITS.issuerBodyMs + 4_000)
     },
     60_000,
   )
 
   test.concurrent('header: cut off after 15 s and the next check', async () => {
     const { calmMs } = await sendRaw('POST /auth/token HTTP/1.1\r\nhost: x\r\nx-slow: ')
-    expect(calmMs).toBeLessThan(LIMITS.headersTimeoutMs + LIMITS.connectionsCheckMs + 4_000)
+    expect(calmMs).toBeLessThan(API_LIMITS.headersTimeoutMs + API_LIMITS.connectionsCheckMs + 4_000)
   }, 60_000)
 })
 

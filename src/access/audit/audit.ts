@@ -1,12 +1,12 @@
 /** Appends audit entries in batches; throttle.ts decides which refusals and failures get one. */
 
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { AppendQueue } from '../../infra/append-queue.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 import { type AuditEvent, type AuditOwner, type AuditRow, auditRowOf, PLATFORM_CHAIN } from './entry.ts'
 import { AuditThrottle, platformEvent } from './throttle.ts'
 
@@ -31,13 +31,13 @@ export class Audit {
         this.#countLost(row)
       },
       onStored: () => this.#enqueueLosses(),
-      rowsMax: LIMITS.auditPendingMax,
+      rowsMax: ACCESS_LIMITS.auditEntriesPendingMax,
     })
   }
 
   /** @throws Problem `dependency_unavailable` if too many entries wait to accept another change that must be recorded */
   refuseUnlessReady(): void {
-    if (this.#queue.size < LIMITS.auditPendingMax / 2) return
+    if (this.#queue.size < ACCESS_LIMITS.auditEntriesPendingMax / 2) return
     const detail =
       'The audit log accepts no entries at the moment, so requests that need an entry make no change.'
     throw new Problem('dependency_unavailable', { detail })
@@ -56,7 +56,7 @@ export class Audit {
   }
 
   /**
-   * For refusals, failures and what anonymous clients can cause: queues the first `LIMITS.auditAlikePerMinute` (20) events of a chain,
+   * For refusals, failures and what anonymous clients can cause: queues the first `ACCESS_LIMITS.auditAlikePerMinuteMax` (20) events of a chain,
    * outcome and network per minute, and counts the rest.
    */
   enqueueThrottled(event: AuditEvent): void {
@@ -71,7 +71,7 @@ export class Audit {
   }
 
   #scheduleSummaries(): void {
-    this.#summaryTimer ??= setTimeout(() => this.#enqueueSummaries(), LIMITS.auditMinuteMs).unref()
+    this.#summaryTimer ??= setTimeout(() => this.#enqueueSummaries(), ACCESS_LIMITS.auditSummaryMs).unref()
   }
 
   #enqueueSummaries(): void {
@@ -83,7 +83,8 @@ export class Audit {
   #countLost({ chain }: AuditRow): void {
     if (this.#lost.size === 0) this.#log.error('audit entries lost')
     // Beyond the maximum of chains, losses are counted in the chain of the platform.
-    const counted = this.#lost.has(chain) || this.#lost.size < LIMITS.auditFloodsMax ? chain : PLATFORM_CHAIN
+    const counted =
+      this.#lost.has(chain) || this.#lost.size < ACCESS_LIMITS.auditAddressesMax ? chain : PLATFORM_CHAIN
     this.#lost.set(counted, (this.#lost.get(counted) ?? 0) + 1)
   }
 

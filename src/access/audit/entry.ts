@@ -2,9 +2,9 @@
 
 import { hash } from 'node:crypto'
 import { canonical, exceedsDepth } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { Role } from '../../core/policy.ts'
 import { holdsSecret, namesSecret, redact, redactText } from '../../core/redact.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 
 /** The chain of entries without a tenant, which only operators see. */
 export const PLATFORM_CHAIN = '-'
@@ -99,7 +99,7 @@ const sanitize = (text: string | null): string | null => (text === null ? null :
 
 /** Sanitizes a text that a caller chose: truncated, without secrets and characters that JSON in PostgreSQL rejects. */
 export function sanitizeText(text: string): string {
-  const cut = redactText(text).slice(0, LIMITS.auditTextCharsMax)
+  const cut = redactText(text).slice(0, ACCESS_LIMITS.auditTextCharsMax)
   if (!UNSTORABLE.test(cut)) return cut
   // A lone surrogate becomes a replacement character.
   return Buffer.from(cut.replaceAll('\u0000', '\ufffd')).toString()
@@ -113,7 +113,7 @@ const UNSTORABLE = /[\0\p{Surrogate}]/u
  * @returns null without a state, or for one that is nested deeper than any resource
  */
 export function digestOf(state: unknown): string | null {
-  if (state === undefined || state === null || exceedsDepth(state, LIMITS.auditDepthMax)) return null
+  if (state === undefined || state === null || exceedsDepth(state, ACCESS_LIMITS.auditDepthMax)) return null
   const text = canonical(state)
   // Most states hold no secret, and searching a text is faster than making a copy.
   const harmless = !holdsSecret(text) && !namesSecret(state)

@@ -1,6 +1,6 @@
 /** Decides which refusals and failures get an audit entry of their own: a few of a kind per minute, and a summary of the others. */
 
-import { LIMITS } from '../../core/limits.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 import { networkOf } from '../rate-limit/memory-buckets.ts'
 import type { AuditEvent } from './entry.ts'
 
@@ -16,7 +16,7 @@ export class AuditThrottle {
   readonly #counts = new Map<string, EventCount>()
 
   /** @returns true if the event gets an entry of its own; else it is counted */
-  admit(event: AuditEvent, entriesMax: number = LIMITS.auditAlikePerMinute): boolean {
+  admit(event: AuditEvent, entriesMax: number = ACCESS_LIMITS.auditAlikePerMinuteMax): boolean {
     const count = this.#countOf(event)
     count.seen += 1
     if (count.seen <= entriesMax) return true
@@ -31,7 +31,7 @@ export class AuditThrottle {
     const name = `${chain} ${address === '' ? '' : networkOf(address)}`
     const known = this.#counts.get(name)
     if (known !== undefined) return known
-    const key = this.#counts.size < LIMITS.auditFloodsMax ? name : chain
+    const key = this.#counts.size < ACCESS_LIMITS.auditAddressesMax ? name : chain
     const count = this.#counts.get(key) ?? { seen: 0, suppressed: 0, last: undefined }
     this.#counts.set(key, count)
     return count

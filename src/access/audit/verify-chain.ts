@@ -1,9 +1,9 @@
 /** Verifies a hash chain of entries: the audit log of a tenant, the log of calls of an MCP server. */
 
 import Type, { type Static } from 'typebox'
-import { LIMITS } from '../../core/limits.ts'
 import type { Statements } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 
 export const Digest = Type.String({
   pattern: '^[0-9a-f]{64}$',
@@ -68,7 +68,7 @@ interface VerificationRow {
   readonly head_hash: string
 }
 
-/** Verifies the next entries, at most `LIMITS.auditVerifiedMax` of them. */
+/** Verifies the next entries, at most `ACCESS_LIMITS.auditVerifiedMax` of them. */
 export async function verifyChain(
   scope: Statements,
   chain: Chain,
@@ -93,7 +93,7 @@ const ZEROS = '0'.repeat(64)
  */
 const verification = ({ entries, head, copied }: Chain, after: number, anchor: string | undefined): Sql => {
   const [seq = null, hash = null] = anchor?.split(':') ?? []
-  const most = LIMITS.auditVerifiedMax + (after > 0 ? 1 : 0)
+  const most = ACCESS_LIMITS.auditVerifiedMax + (after > 0 ? 1 : 0)
   const zeros = sql`decode(${ZEROS}, 'hex')`
   return sql`
     with part as (

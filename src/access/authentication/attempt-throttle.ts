@@ -1,15 +1,18 @@
 /** Counts attempts within a time window on this node, to bound guessing. */
 
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 
 export class AttemptThrottle {
   readonly #counts: LRUCache<string, { count: number }>
 
   /** @param nowMs a clock that never goes back, and is never 0 */
-  constructor(windowMs: number = LIMITS.attemptsWindowMs, nowMs: () => number = () => performance.now()) {
+  constructor(
+    windowMs: number = ACCESS_LIMITS.attemptsWindowMs,
+    nowMs: () => number = () => performance.now(),
+  ) {
     const clock = { perf: { now: nowMs }, ttlResolution: 0 }
-    this.#counts = new LRUCache({ max: LIMITS.attemptsRememberedMax, ttl: windowMs, ...clock })
+    this.#counts = new LRUCache({ max: ACCESS_LIMITS.attemptsCountedMax, ttl: windowMs, ...clock })
   }
 
   /** Counts an attempt. @returns false if there were more than `max` in the window */

@@ -1,7 +1,6 @@
 /** Wires authentication for the API: the embedded issuer, token verifiers, MCP clients, and the payload session cookie. */
 
 import { decodeJwt, type JWK } from 'jose'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Config, issuerUrl, publicUrl } from '../../infra/config.ts'
 import type { Secrets } from '../../infra/crypto/secrets.ts'
@@ -17,6 +16,7 @@ import { SecondFactors } from '../issuer/users/second-factors.ts'
 import { Tickets } from '../issuer/users/tickets.ts'
 import { UserLinks } from '../issuer/users/user-links.ts'
 import { UsersStore } from '../issuer/users/users-store.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 import { Authenticator, type TokenIssuer } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { AGENTS_SESSION, APPROVAL_SESSION, HolderSession, USER_SESSION } from './holder-session.ts'
@@ -133,7 +133,7 @@ export class PayloadSession {
   issue(token: string): { cookie: string; until: Date } {
     const now = Date.now()
     const ends = (decodeJwt(token).exp ?? 0) * 1_000
-    const until = Math.min(ends, now + LIMITS.pagePassSeconds * 1_000)
+    const until = Math.min(ends, now + ACCESS_LIMITS.payloadSessionSeconds * 1_000)
     return { cookie: this.#cookie.issue({ token, until }, now), until: new Date(until) }
   }
 

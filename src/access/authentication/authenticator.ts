@@ -1,7 +1,6 @@
 /** Authenticates a credential: API keys by a cached digest lookup, tokens by their issuer, gateway headers by their form. */
 
 import { decodeJwt, errors } from 'jose'
-import { LIMITS } from '../../core/limits.ts'
 import type { KeyKind, Principal, Role } from '../../core/policy.ts'
 import { restrictingScopes } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -19,6 +18,7 @@ import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import type { TtlCache } from '../../infra/ttl-cache.ts'
 import { ORIGINS_COLUMN } from '../browser-origins.ts'
 import type { Claims } from '../issuer/embedded-issuer.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
 import { type Credential, type GatewayIdentity, identityOf, keyHash, keyKind } from './credentials.ts'
 
@@ -120,8 +120,8 @@ export class Authenticator {
 
   /** Updates `last_used_at` in the background. A key in use is looked up every few seconds, so a failure is retried. */
   #recordUse({ id, last_used_at: lastUsedAt }: KeyRow): void {
-    if (lastUsedAt !== null && Date.parse(lastUsedAt) > Date.now() - LIMITS.keyUseLagMs) return
-    const lag = sql`${LIMITS.keyUseLagMs} * interval '1 millisecond'`
+    if (lastUsedAt !== null && Date.parse(lastUsedAt) > Date.now() - ACCESS_LIMITS.keyUseLagMs) return
+    const lag = sql`${ACCESS_LIMITS.keyUseLagMs} * interval '1 millisecond'`
     this.#system
       .row(sql`update api_keys set last_used_at = now() where id = ${id}
         and (last_used_at is null or last_used_at <= now() - ${lag})`)

@@ -3,7 +3,7 @@
 import { createHash, hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { crc32 } from 'node:zlib'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import type { KeyKind } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../../core/tenant.ts'
@@ -149,7 +149,7 @@ function extractHeaders(request: IncomingMessage): GatewayIdentity & { readonly 
 export function identityOf(sent: GatewayIdentity): VerifiedIdentity {
   const { 'x-tenant-id': tenantId, 'x-workspace-id': workspaceId, 'x-pg-role': role } = sent
   const subject = sent['x-auth-subject'] ?? ''
-  const isSubject = subject.length <= LIMITS.subjectCharsMax && /^[\x21-\x7e]+$/.test(subject)
+  const isSubject = subject.length <= CORE_LIMITS.subjectCharsMax && /^[\x21-\x7e]+$/.test(subject)
   const isRole = role === 'anon' || role === 'service'
   if (isTenantId(tenantId) && isWorkspaceId(workspaceId) && isSubject && isRole)
     return { subject, tenantId, workspaceId, role }
@@ -159,7 +159,7 @@ export function identityOf(sent: GatewayIdentity): VerifiedIdentity {
     ...errorUnless(
       isSubject,
       'x-auth-subject',
-      `has 1 to ${LIMITS.subjectCharsMax} visible characters of ASCII`,
+      `has 1 to ${CORE_LIMITS.subjectCharsMax} visible characters of ASCII`,
     ),
     ...errorUnless(isRole, 'x-pg-role', 'is anon or service'),
   ]

@@ -2,13 +2,15 @@
 
 import { createLocalJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import { isObject } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { GROUP_PATTERN } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId } from '../../core/tenant.ts'
 import { type Egress, hostAndPort } from '../../infra/http-client/egress.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { TrustedIssuer } from '../../infra/trusted-issuers.ts'
 import type { Claims, HostedClaims } from '../issuer/embedded-issuer.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 
 export class ExternalIssuer {
   readonly #settings: TrustedIssuer
@@ -61,7 +63,7 @@ export class ExternalIssuer {
       algorithms: [...algorithms],
       typ,
       requiredClaims: ['exp', 'iat', 'sub'],
-      maxTokenAge: LIMITS.externalIssuers.tokenSeconds,
+      maxTokenAge: ACCESS_LIMITS.externalTokenSeconds,
       clockTolerance: 30,
     }).catch((cause: unknown) => {
       if (cause instanceof Problem || cause instanceof errors.JOSEError) throw cause
@@ -72,7 +74,8 @@ export class ExternalIssuer {
   }
 }
 
-const isPrintable = (text: string) => text.length <= LIMITS.subjectCharsMax && /^[\x21-\x7e]+$/.test(text)
+const isPrintable = (text: string) =>
+  text.length <= CORE_LIMITS.subjectCharsMax && /^[\x21-\x7e]+$/.test(text)
 
 function claimsOf(payload: JWTPayload, { issuer, claims, roles, tenants }: TrustedIssuer): Claims {
   // Keycloak's access and other tokens may share the header type JWT; this claim distinguishes them.
@@ -139,7 +142,7 @@ const GROUP = new RegExp(GROUP_PATTERN)
 const groupsIn = (value: unknown): string[] =>
   words(value)
     .filter((name) => GROUP.test(name))
-    .slice(0, LIMITS.externalIssuers.groupsMax)
+    .slice(0, ACCESS_LIMITS.externalGroupsMax)
 
 type KeySet = ReturnType<typeof createLocalJWKSet>
 
@@ -151,7 +154,7 @@ interface JwksCacheOptions {
   readonly onFailure: (issuer: string, error: unknown) => void
 }
 
-const BOUNDS = { timeoutMs: LIMITS.jwksMs.timeout, bytesMax: LIMITS.externalIssuers.jwksBytesMax }
+const BOUNDS = { timeoutMs: ACCESS_LIMITS.jwks.timeoutMs, bytesMax: INFRA_LIMITS.jwksBytesMax }
 
 /** The keys of an issuer: reloaded when they are old or a key is unknown, and kept for a while if that fails. */
 class JwksCache {
@@ -188,8 +191,8 @@ class JwksCache {
   }
 
   async #current(): Promise<KeySet> {
-    if (this.#known !== undefined && this.#ageMs() < LIMITS.jwksMs.fresh) return this.#known
-    const hasFailed = this.#services.now() - this.#failedMs < LIMITS.jwksMs.fresh
+    if (this.#known !== undefined && this.#ageMs() < ACCESS_LIMITS.jwks.freshMs) return this.#known
+    const hasFailed = this.#services.now() - this.#failedMs < ACCESS_LIMITS.jwks.freshMs
     if (!hasFailed || !this.#usable(this.#known)) return this.#reloaded()
     // In the background: the issuer was unavailable a moment ago.
     void this.#reloadIfDue()
@@ -204,13 +207,13 @@ class JwksCache {
 
   /** Reloads the keys unless that was tried a moment ago. Never rejects. */
   async #reloadIfDue(): Promise<void> {
-    const pauseMs = this.#usable(this.#known) ? LIMITS.jwksMs.cooldown : LIMITS.jwksMs.retry
+    const pauseMs = this.#usable(this.#known) ? ACCESS_LIMITS.jwks.cooldownMs : ACCESS_LIMITS.jwks.retryMs
     const due = this.#services.now() - this.#startedMs >= pauseMs
     if (this.#loading !== undefined || due) await this.#load()
   }
 
   #usable(known: KeySet | undefined): known is KeySet {
-    return known !== undefined && this.#ageMs() < LIMITS.jwksMs.kept
+    return known !== undefined && this.#ageMs() < ACCESS_LIMITS.jwks.keptMs
   }
 
   #ageMs(): number {

@@ -1,7 +1,7 @@
 /** Session cookies of pages on which the holder of an account, or a user of a workspace, has signed in. */
 
-import { LIMITS } from '../../core/limits.ts'
 import type { Secrets } from '../../infra/crypto/secrets.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 import { type CookieSettings, SessionCookie } from './session-cookie.ts'
 
 /** The page of a user's own account. */
@@ -25,7 +25,7 @@ export const APPROVAL_SESSION: Settings = {
     // Not Strict: the first request comes from a link in a mail.
     sameSite: 'Lax',
   },
-  seconds: LIMITS.approvals.sessionSeconds,
+  seconds: ACCESS_LIMITS.approvalsPageSeconds,
 }
 
 /** For users on the page of their own account. */
@@ -36,7 +36,7 @@ export const USER_SESSION: Settings = {
     path: USER_ACCOUNT_PAGE,
     sameSite: 'Strict',
   },
-  seconds: LIMITS.users.pageSeconds,
+  seconds: ACCESS_LIMITS.accountPageSeconds,
 }
 
 /** For account holders on the page of their agents. */
@@ -47,7 +47,7 @@ export const AGENTS_SESSION: Settings = {
     path: AGENTS_PAGE,
     sameSite: 'Strict',
   },
-  seconds: LIMITS.agentsPage.sessionSeconds,
+  seconds: ACCESS_LIMITS.agentsPageSeconds,
 }
 
 /** The holder of a session: another password, or disabling the holder, changes the generation and so ends the session. */

@@ -2,13 +2,13 @@
 
 import { LRUCache } from 'lru-cache'
 import { idPattern } from '../../core/ids.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../../core/tenant.ts'
 import { type ScopedTool, type Umbrellas, umbrellasOf } from '../../core/tool-access.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 import { canonicalResource } from './platform-resource.ts'
 
 /** A server that is published, in an active workspace and tenant. */
@@ -66,7 +66,7 @@ export class McpServerRegistry {
   readonly #clients = new TtlCache<AgentClient | null>()
   readonly #published: TtlCache<PublishedServer | undefined>
   /** By server and version, which is immutable. */
-  readonly #umbrellas = new LRUCache<string, Umbrellas>({ max: LIMITS.mcpUmbrellasCachedMax })
+  readonly #umbrellas = new LRUCache<string, Umbrellas>({ max: ACCESS_LIMITS.mcpUmbrellasCachedMax })
 
   /**
    * @param base the public base URL as configured, never what a request says
@@ -79,7 +79,7 @@ export class McpServerRegistry {
   }
 
   /**
-   * Cached as credentials are: a change takes effect at once on the node that makes it, elsewhere within `LIMITS.credentialCacheMs`.
+   * Cached as credentials are: a change takes effect at once on the node that makes it, elsewhere within `INFRA_LIMITS.credentialCacheMs`.
    * @param server id or slug
    */
   async find(ws: string, server: string): Promise<PublishedServer | undefined> {
@@ -130,7 +130,7 @@ export class McpServerRegistry {
    * none if the issuer is another, which does not know what it would stand for.
    */
   async offeredScopes(server: PublishedServer): Promise<readonly string[]> {
-    if (server.baseline.join(' ').length <= LIMITS.mcpScopesOfferedCharsMax) return server.baseline
+    if (server.baseline.join(' ').length <= ACCESS_LIMITS.mcpScopesOfferedCharsMax) return server.baseline
     if (server.authorizationServer !== null) return []
     const names = [...(await this.umbrellas(server, server.version)).keys()]
     return names.toSorted().slice(0, 1)

@@ -1,6 +1,6 @@
 /**
  * Checks per request that the subject and client of a token are still active, also for hosted MCP servers. Revocations of tokens and
- * grants are read by issuer-state.ts. All results are cached for `LIMITS.credentialCacheMs`.
+ * grants are read by issuer-state.ts. All results are cached for `INFRA_LIMITS.credentialCacheMs`.
  */
 
 import { decodeJwt, errors } from 'jose'
@@ -75,7 +75,7 @@ export class SubjectStatus {
     return generation !== null && (credential === undefined || credential === generation)
   }
 
-  /** Drops an account or a user from the cache of this node; other nodes reload it within `LIMITS.credentialCacheMs`. */
+  /** Drops an account or a user from the cache of this node; other nodes reload it within `INFRA_LIMITS.credentialCacheMs`. */
   forget(subject: string): void {
     this.#known.drop(subject)
   }
@@ -173,7 +173,7 @@ export class McpClients {
     return grantable === null ? all : new Set([...all].filter((scope) => grantable.includes(scope)))
   }
 
-  /** A deleted client or account ends the token within `LIMITS.credentialCacheMs`. */
+  /** A deleted client or account ends the token within `INFRA_LIMITS.credentialCacheMs`. */
   async #isActive(claims: HostedClaims, server: PublishedServer): Promise<boolean> {
     const { sub, clientId, credential } = claims
     if (!(await this.#subjects.isNotRevoked(claims))) return false

@@ -8,23 +8,31 @@ import { LRUCache } from 'lru-cache'
 import { errors } from 'oidc-provider'
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Config } from '../../infra/config.ts'
 import { type Egress, hostAndPort, type Inbound } from '../../infra/http-client/egress.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
 import { networkOf } from '../rate-limit/memory-buckets.ts'
 import type { IssuerAudit, Requester } from './audit-events.ts'
+import { ISSUER_LIMITS } from './limits.ts'
 import { clientNameFault, type OAuthClient, type OAuthClients } from './oauth-clients-store.ts'
 import { REDIRECT_URI_RULE, usableRedirectUris } from './redirect-uris.ts'
 
-const { bytesMax, timeoutMs, freshSeconds, failureMs, failuresMax, concurrentMax } = LIMITS.clientDocuments
+const {
+  bytesMax,
+  timeoutMs,
+  freshSeconds,
+  failureCacheMs: failureMs,
+  failuresCachedMax: failuresMax,
+  readsMax: concurrentMax,
+} = ISSUER_LIMITS.clientDocuments
 const BOUNDS = { bytesMax, timeoutMs }
 
 /** The evaluated members; the rest is ignored, including keys and scopes. */
 const Document = Type.Object({
   client_id: Type.String(),
-  client_name: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax })),
+  client_name: Type.Optional(Type.String({ minLength: 1, maxLength: CORE_LIMITS.nameCharsMax })),
   redirect_uris: Type.Array(Type.String({ maxLength: 2_000 }), { minItems: 1, maxItems: 100 }),
   grant_types: Type.Optional(Type.Array(Type.String(), { maxItems: 20 })),
   response_types: Type.Optional(Type.Array(Type.String(), { maxItems: 20 })),
@@ -73,7 +81,7 @@ export class ClientDocuments {
 
   /**
    * The client that a document describes, read again if the stored copy is not fresh. While its server fails, the copy stays
-   * valid for `LIMITS.clientDocuments.keptHours`.
+   * valid for `ISSUER_LIMITS.clientDocuments.keptHours`.
    * @param id as `isDocumentId` accepts it
    * @throws InvalidClient with the reason
    */
@@ -175,16 +183,16 @@ function faultOf(document: Static<typeof Document>, usable: readonly string[]): 
   if (grants?.includes('authorization_code') === false) return 'grant_types must include authorization_code'
   if (responses?.includes('code') === false) return 'response_types must include code'
   if (usable.length === 0) return `no redirect URI is ${REDIRECT_URI_RULE}`
-  return usable.length > LIMITS.redirectUrisMax
-    ? `it has more than ${LIMITS.redirectUrisMax} redirect URIs`
+  return usable.length > ISSUER_LIMITS.redirectUrisMax
+    ? `it has more than ${ISSUER_LIMITS.redirectUrisMax} redirect URIs`
     : undefined
 }
 
 /** As `Cache-Control` says (RFC 9111 §5.2.2.1), within bounds. */
 function freshSecondsOf(headers: Inbound['headers']): number {
   const control = headers['cache-control'] ?? ''
-  const { least, usual, most } = freshSeconds
-  if (/\bno-(store|cache)\b/i.test(control)) return least
+  const { min, default: usual, max } = freshSeconds
+  if (/\bno-(store|cache)\b/i.test(control)) return min
   const [, age] = /\bmax-age=(\d{1,9})\b/i.exec(control) ?? []
-  return Math.min(most, Math.max(least, age === undefined ? usual : Number(age)))
+  return Math.min(max, Math.max(min, age === undefined ? usual : Number(age)))
 }

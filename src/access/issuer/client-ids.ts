@@ -4,7 +4,7 @@
  */
 
 import { idPattern } from '../../core/ids.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { ISSUER_LIMITS } from './limits.ts'
 
 const CLIENT_ID = new RegExp(idPattern('client'))
 const LOOPBACKS: ReadonlySet<string> = new Set(['127.0.0.1', '[::1]', 'localhost'])
@@ -20,7 +20,7 @@ export const isPlainHost = (hostname: string): boolean => /^([\w.-]+|\[[\da-f:.]
  * loopback addresses alone, which client-documents.ts reads only if the operator allows it.
  */
 export function isDocumentId(id: string): boolean {
-  if (id.length > LIMITS.clientDocuments.urlCharsMax || !/^https?:/.test(id) || !URL.canParse(id))
+  if (id.length > ISSUER_LIMITS.clientDocuments.urlCharsMax || !/^https?:/.test(id) || !URL.canParse(id))
     return false
   const { href, protocol, hostname, username, password, pathname } = new URL(id)
   if (href !== id || id.includes('#') || pathname === '/') return false

@@ -1,13 +1,13 @@
 /** Access that account holders have given to clients: what it covers, and how it is taken back. */
 
 import type { Grant } from 'oidc-provider'
-import { LIMITS } from '../../core/limits.ts'
 import { type ScopedTool, scopeOf, umbrellasOf } from '../../core/tool-access.ts'
 import type { PublishedServer, ServerVersion } from '../authentication/mcp-server-registry.ts'
 import type { Account } from './accounts-store.ts'
 import type { IssuerAudit, Requester } from './audit-events.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { StoredGrant } from './issuer-state.ts'
+import { ISSUER_LIMITS } from './limits.ts'
 import { destinationOf } from './redirect-uris.ts'
 
 /** A scope, and the tools that it reaches at a hosted server. */
@@ -86,7 +86,7 @@ export class Grants {
   /** The newest grants of an account. */
   async list({ id }: Account): Promise<GivenAccessList> {
     const { issuerState, mcpServers } = this.#services
-    const max = LIMITS.agentsPage.grantsMax
+    const max = ISSUER_LIMITS.grantsShownMax
     const stored = await issuerState.readGrants(id, max + 1)
     // Many grants may be for the same server.
     const servers = remember((resource: string) => mcpServers.byResource(resource))

@@ -2,12 +2,12 @@
 
 import { hash } from 'node:crypto'
 import { type Adapter, type AdapterPayload, errors } from 'oidc-provider'
-import { LIMITS } from '../../core/limits.ts'
 import type { Secrets } from '../../infra/crypto/secrets.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
+import { ISSUER_LIMITS } from './limits.ts'
 
 const PURPOSE = 'issuer-state'
 
@@ -73,7 +73,7 @@ export class IssuerState {
   }
 
   /**
-   * True if neither the token nor its grant was revoked. Cached for `LIMITS.credentialCacheMs`, so a revocation on another node
+   * True if neither the token nor its grant was revoked. Cached for `INFRA_LIMITS.credentialCacheMs`, so a revocation on another node
    * takes effect within that time; one on this node takes effect at once.
    */
   async isNotRevoked(token: IssuedToken): Promise<boolean> {
@@ -200,13 +200,13 @@ class ModelState implements Adapter {
 
   /**
    * Consumes a code or a refresh token. A second use deletes the whole family: the grant, its refresh tokens, and with the
-   * grant its access tokens (RFC 9700 §4.14.2). A refresh token may be used again for `LIMITS.refreshGraceSeconds` after its
+   * grant its access tokens (RFC 9700 §4.14.2). A refresh token may be used again for `ISSUER_LIMITS.refreshGraceSeconds` after its
    * first use: by windows of one client that share it, or after a lost response.
    * @throws TokenReused at the second use
    */
   async consume(id: string): Promise<void> {
     const key = keyOf(this.#model, id)
-    const graceSeconds = this.#model === 'RefreshToken' ? LIMITS.refreshGraceSeconds : 0
+    const graceSeconds = this.#model === 'RefreshToken' ? ISSUER_LIMITS.refreshGraceSeconds : 0
     const consumed = await this.#system.row<{ id: Buffer }>(sql`
       update issuer_state set consumed_at = coalesce(consumed_at, now())
       where id = ${key} and (consumed_at is null or consumed_at > now() - make_interval(secs => ${graceSeconds}))

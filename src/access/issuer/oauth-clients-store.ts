@@ -6,7 +6,7 @@
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
 import { randomIds, typeId } from '../../core/ids.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import type { Role } from '../../core/policy.ts'
 import { mixesScriptsInWord } from '../../core/scripts.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
@@ -17,6 +17,7 @@ import { TtlCache } from '../../infra/ttl-cache.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
 import type { TenantBounds } from './accounts-store.ts'
 import { isClientId, isDocumentId } from './client-ids.ts'
+import { ISSUER_LIMITS } from './limits.ts'
 import { REDIRECT_URI_RULE, usableRedirectUris } from './redirect-uris.ts'
 
 export interface OAuthClient extends TenantBounds {
@@ -102,7 +103,7 @@ export class OAuthClients {
         c.secret_hash as "secretHash", c.redirect_uris as "redirectUris", c.registered,
         floor(extract(epoch from c.changed_at))::float8 as "changedAt",
         coalesce(c.fresh_until > now(), false) as "isFresh",
-        coalesce(c.fresh_until > now() - make_interval(hours => ${LIMITS.clientDocuments.keptHours}), false) as "isKept",
+        coalesce(c.fresh_until > now() - make_interval(hours => ${ISSUER_LIMITS.clientDocuments.keptHours}), false) as "isKept",
         coalesce(t.state, 'active') = 'active' and coalesce(w.state, 'active') = 'active' as active
       from oauth_clients c left join tenants t on t.id = c.tenant_id left join workspaces w on w.id = c.workspace_id
       where c.id = ${id}`)
@@ -118,7 +119,7 @@ export class OAuthClients {
     const insert = sql`
       insert into oauth_clients (id, kind, name, redirect_uris, registered, created_by)
       select ${id}, 'public', ${name}, ${JSON.stringify(redirectUris)}::jsonb, true, 'registration'
-      where (select count(*) from oauth_clients where registered) < ${LIMITS.registrationsMax}
+      where (select count(*) from oauth_clients where registered) < ${ISSUER_LIMITS.registrationsMax}
       returning id`
     const [, , made = []] = await this.#system.batch(FORGET_UNUSED, MAKE_ROOM, insert)
     return made.length === 0 ? undefined : id
@@ -136,7 +137,7 @@ export class OAuthClients {
       insert into oauth_clients as c (id, kind, name, redirect_uris, registered, created_by, fresh_until, changed_at)
       select ${id}, 'public', ${name}, ${JSON.stringify(redirectUris)}::jsonb, true, 'document',
         now() + make_interval(secs => ${freshSeconds}), now()
-      where (select count(*) from oauth_clients where registered and id <> ${id}) < ${LIMITS.registrationsMax}
+      where (select count(*) from oauth_clients where registered and id <> ${id}) < ${ISSUER_LIMITS.registrationsMax}
       on conflict (id) do update set name = excluded.name, redirect_uris = excluded.redirect_uris,
         fresh_until = excluded.fresh_until,
         changed_at = case when (c.name, c.redirect_uris) = (excluded.name, excluded.redirect_uris)
@@ -165,12 +166,12 @@ interface NewDocument {
 
 const FORGET_UNUSED = sql`
   delete from oauth_clients where registered and coalesce(used_at, created_at) < now() - case
-    when used_at is null then make_interval(hours => ${LIMITS.registrationKept.unusedHours})
-    else make_interval(days => ${LIMITS.registrationKept.idleDays}) end`
+    when used_at is null then make_interval(hours => ${ISSUER_LIMITS.registrationKept.unusedHours})
+    else make_interval(days => ${ISSUER_LIMITS.registrationKept.idleDays}) end`
 const MAKE_ROOM = sql`
   delete from oauth_clients where id in (
     select id from oauth_clients where registered and used_at is null order by created_at
-    limit greatest(0, (select count(*) from oauth_clients where registered) + 1 - ${LIMITS.registrationsMax}))`
+    limit greatest(0, (select count(*) from oauth_clients where registered) + 1 - ${ISSUER_LIMITS.registrationsMax}))`
 
 const GRANTS = ['authorization_code', 'refresh_token']
 
@@ -180,10 +181,10 @@ const GRANTS = ['authorization_code', 'refresh_token']
 const Metadata = Type.Object({
   redirect_uris: Type.Array(Type.String({ maxLength: 2_000 }), {
     minItems: 1,
-    maxItems: LIMITS.redirectUrisMax,
+    maxItems: ISSUER_LIMITS.redirectUrisMax,
     uniqueItems: true,
   }),
-  client_name: Type.Optional(Type.String({ maxLength: LIMITS.nameCharsMax })),
+  client_name: Type.Optional(Type.String({ maxLength: CORE_LIMITS.nameCharsMax })),
   grant_types: Type.Optional(Type.Array(Type.String(), { maxItems: 10 })),
   response_types: Type.Optional(Type.Array(Type.String(), { maxItems: 10 })),
 })

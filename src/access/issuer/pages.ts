@@ -1,7 +1,6 @@
 /** The issuer's pages: plain HTML, never in a frame. The only external resource is the logo of a workspace. */
 
 import { createHash } from 'node:crypto'
-import { LIMITS } from '../../core/limits.ts'
 import type { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import { mixesScripts } from '../../core/scripts.ts'
@@ -9,6 +8,7 @@ import { isUmbrella } from '../../core/tool-access.ts'
 import { type Effect, effectInWords, effectOf, strengthOf } from '../../core/tool-annotations.ts'
 import { documentHostOf } from './client-ids.ts'
 import type { ScopeAccess } from './grants.ts'
+import { ISSUER_LIMITS } from './limits.ts'
 import { destinationOf, staysOnDevice, webOriginOf } from './redirect-uris.ts'
 import type { Prompt } from './sign-in.ts'
 import type { Brand } from './users/users-store.ts'
@@ -127,7 +127,10 @@ export interface Entered {
 }
 
 export const passwordField = (label: string, name: string, attributes: string) =>
-  field(label, `name="${name}" type="password" maxlength="${LIMITS.passwordCharsMax}" ${attributes} required`)
+  field(
+    label,
+    `name="${name}" type="password" maxlength="${ISSUER_LIMITS.passwordCharsMax}" ${attributes} required`,
+  )
 
 /** Why a sign-in failed; the same whether or not the account exists. */
 export const LOGIN_ERRORS = {
@@ -266,10 +269,10 @@ const EFFECT_HEADINGS: Readonly<Record<Effect, string>> = {
 }
 
 export const NEW_PASSWORD = Object.entries({
-  password: `Password, at least ${LIMITS.passwordCharsMin} characters`,
+  password: `Password, at least ${ISSUER_LIMITS.passwordCharsMin} characters`,
   again: 'Repeat the password',
 }).map(([name, label]) =>
-  passwordField(label, name, `autocomplete="new-password" minlength="${LIMITS.passwordCharsMin}"`),
+  passwordField(label, name, `autocomplete="new-password" minlength="${ISSUER_LIMITS.passwordCharsMin}"`),
 )
 
 /** The page where account holders change their password. @param refused why the last attempt failed */

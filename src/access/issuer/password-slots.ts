@@ -1,7 +1,7 @@
 /** Shares the few threads that hash passwords among networks and tenants, in turn, and refuses at once what would wait too long. */
 
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { ISSUER_LIMITS } from './limits.ts'
 
 /** The client and the users that a hash of a password is counted for. */
 export interface Payer {
@@ -49,11 +49,11 @@ export class PasswordSlots {
     const pending = this.#pending.get(keyOf(payer)) ?? 0
     if (link !== undefined && this.#links.has(link))
       throw new Problem('state_conflict', { detail: 'This link is being used by another request.' })
-    if (pending >= LIMITS.passwordsPendingMax)
+    if (pending >= ISSUER_LIMITS.passwordHashesPendingMax)
       throw new Problem('rate_limited', {
         detail: `The platform is already checking ${pending} passwords for your network. Try again in a moment.`,
       })
-    if (this.#waiting >= LIMITS.passwordsWaitingMax) this.#makeRoom(payer)
+    if (this.#waiting >= ISSUER_LIMITS.passwordHashesWaitingMax) this.#makeRoom(payer)
     this.#pending.set(keyOf(payer), pending + 1)
     if (link !== undefined) this.#links.add(link)
     if (this.#free > 0) this.#free -= 1

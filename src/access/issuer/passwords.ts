@@ -2,7 +2,7 @@
 
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
-import { LIMITS } from '../../core/limits.ts'
+import { ISSUER_LIMITS } from './limits.ts'
 import { PasswordSlots, type Payer } from './password-slots.ts'
 
 /** OWASP Password Storage Cheat Sheet, scrypt: N = 2^15, r = 8, p = 3. */
@@ -13,7 +13,7 @@ const HASH_BYTES = 32
 const MEMORY_BYTES_MAX = 67_108_864
 
 const derive = promisify<string, Buffer, number, object, Buffer>(scrypt)
-const slots = new PasswordSlots(LIMITS.passwordsAtOnce)
+const slots = new PasswordSlots(ISSUER_LIMITS.passwordHashesMax)
 
 /** A hash with its parameters: `scrypt$15$8$3$<salt>$<hash>`. @throws Problem as {@link PasswordSlots.acquire} */
 export async function hashPassword(password: string, payer: Payer): Promise<string> {
@@ -25,7 +25,7 @@ export async function hashPassword(password: string, payer: Payer): Promise<stri
 
 /** True if a password may be set; no account has one of another length. */
 export function hasValidLength({ length }: string): boolean {
-  return length >= LIMITS.passwordCharsMin && length <= LIMITS.passwordCharsMax
+  return length >= ISSUER_LIMITS.passwordCharsMin && length <= ISSUER_LIMITS.passwordCharsMax
 }
 
 /**

@@ -13,12 +13,12 @@ import {
   type KoaContextWithOIDC,
   Provider,
 } from 'oidc-provider'
-import { LIMITS } from '../../core/limits.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import type { Account } from './accounts-store.ts'
 import { isDocumentId } from './client-ids.ts'
 import { consentedVersion } from './grants.ts'
 import { grantIdOf } from './issuer-state.ts'
+import { ISSUER_LIMITS } from './limits.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
 import { plainPage } from './pages.ts'
 import { isNative, webOriginOf } from './redirect-uris.ts'
@@ -98,15 +98,16 @@ function flows(settings: IssuerSettings): Configuration {
     expiresWithSession: async () => false,
     ttl: {
       AccessToken: (_context, { resourceServer }) =>
-        resourceServer?.accessTokenTTL ?? LIMITS.personTokenSeconds,
-      IdToken: LIMITS.personTokenSeconds,
+        resourceServer?.accessTokenTTL ?? ISSUER_LIMITS.personTokenSeconds,
+      IdToken: ISSUER_LIMITS.personTokenSeconds,
       ClientCredentials: (_context, { resourceServer }) =>
-        resourceServer?.accessTokenTTL ?? LIMITS.tokenSeconds,
-      AuthorizationCode: LIMITS.authorizationCodeSeconds,
-      Interaction: LIMITS.interactionSeconds,
-      Session: LIMITS.signInSeconds,
-      Grant: LIMITS.refreshSeconds + LIMITS.signInSeconds,
-      RefreshToken: ({ oidc }) => oidc.entities.RotatedRefreshToken?.remainingTTL ?? LIMITS.refreshSeconds,
+        resourceServer?.accessTokenTTL ?? ISSUER_LIMITS.tokenSeconds,
+      AuthorizationCode: ISSUER_LIMITS.authorizationCodeSeconds,
+      Interaction: ISSUER_LIMITS.interactionSeconds,
+      Session: ISSUER_LIMITS.signInSeconds,
+      Grant: ISSUER_LIMITS.refreshSeconds + ISSUER_LIMITS.signInSeconds,
+      RefreshToken: ({ oidc }) =>
+        oidc.entities.RotatedRefreshToken?.remainingTTL ?? ISSUER_LIMITS.refreshSeconds,
     },
     findAccount: async ({ oidc }, id) => {
       const client = await settings.oauthClients.find(oidc.client?.clientId ?? '')

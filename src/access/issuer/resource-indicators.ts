@@ -1,7 +1,6 @@
 /** Resource indicators (RFC 8707): which scopes and claims a token for a resource may carry. */
 
 import { type Client, errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider'
-import { LIMITS } from '../../core/limits.ts'
 import {
   expandScopes,
   isCovered,
@@ -16,6 +15,7 @@ import type { ServerVersion } from '../authentication/mcp-server-registry.ts'
 import { canonicalResource, PLATFORM_SCOPES, platformResource } from '../authentication/platform-resource.ts'
 import { type Account, belongsTo, generationId, isWithin } from './accounts-store.ts'
 import type { IssuerServices } from './issuer-services.ts'
+import { ISSUER_LIMITS } from './limits.ts'
 import { type OAuthClient, secretIdOf } from './oauth-clients-store.ts'
 import { ALGORITHM } from './signing-keys.ts'
 import { findPerson, isClientFor } from './subjects.ts'
@@ -173,7 +173,7 @@ export class ResourceIndicators {
     const { oauthClients, audience } = this.#services
     if (clientId !== OPERATOR_CLIENT && (await oauthClients.find(clientId))?.kind !== 'machine')
       throw new errors.InvalidTarget()
-    return resourceInfo(audience, '', LIMITS.tokenSeconds)
+    return resourceInfo(audience, '', ISSUER_LIMITS.tokenSeconds)
   }
 
   /** Account holders grant one scope, even if the client does not request it. */
@@ -184,7 +184,7 @@ export class ResourceIndicators {
       const requested = new Set(scopesOf(context)).add(API_SCOPE)
       setScope(context, [...requested])
     }
-    return resourceInfo(audience, API_SCOPE, LIMITS.personTokenSeconds)
+    return resourceInfo(audience, API_SCOPE, ISSUER_LIMITS.personTokenSeconds)
   }
 
   async #grantable(resource: string, client: Client, forPeople: boolean): Promise<Grantable> {
@@ -240,7 +240,7 @@ function forServer(context: KoaContextWithOIDC, resource: string, { scopes, defa
     if (requested.length > 0 && !requested.some((scope) => scopes.includes(scope)))
       throw new errors.InvalidScope('none of the requested scopes can be granted', requested.join(' '))
   }
-  return resourceInfo(canonicalResource(resource), scopes.join(' '), LIMITS.mcpTokenSeconds)
+  return resourceInfo(canonicalResource(resource), scopes.join(' '), ISSUER_LIMITS.mcpTokenSeconds)
 }
 
 /** A token ends with the generation of its account. */

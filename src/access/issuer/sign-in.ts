@@ -4,10 +4,10 @@ import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { JWTPayload } from 'jose'
 import { errors, type Grant, type Interaction, type InteractionResults, type Provider } from 'oidc-provider'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
 import type { ServerVersion } from '../authentication/mcp-server-registry.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 import type { Account } from './accounts-store.ts'
 import type { ConsentOutcome, IssuerAudit, Requester } from './audit-events.ts'
 import type { ClientDocuments } from './client-documents.ts'
@@ -294,8 +294,8 @@ export class SignIn {
   #attemptsOf(account: string, network: string) {
     return [
       [`address:${network}`, this.#services.config.TENON_SIGN_INS_PER_ADDRESS],
-      [`account:${account}:${network}`, LIMITS.attemptsMax.accountFromAddress],
-      [`account:${account}`, LIMITS.attemptsMax.account],
+      [`account:${account}:${network}`, ACCESS_LIMITS.attemptsMax.accountFromAddress],
+      [`account:${account}`, ACCESS_LIMITS.attemptsMax.account],
     ] as const
   }
 

@@ -1,11 +1,12 @@
 /** The issuer's signing keys: the newest one that all nodes know signs, older ones verify until their tokens expire. */
 
 import { calculateJwkThumbprint, createLocalJWKSet, exportJWK, generateKeyPair, type JWK } from 'jose'
-import { LIMITS } from '../../core/limits.ts'
 import type { Secrets } from '../../infra/crypto/secrets.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
+import { ISSUER_LIMITS } from './limits.ts'
 
 export const ALGORITHM = 'ES256'
 
@@ -18,10 +19,10 @@ export interface KeySet {
 const PURPOSE = 'signing-key'
 
 /** The lifetime of a token, the clock skew, and the seconds for which other nodes still sign with the old key. */
-const VERIFIES_SECONDS = LIMITS.tokenSeconds + 60
+const VERIFIES_SECONDS = ISSUER_LIMITS.tokenSeconds + 60
 
 /** A key signs only after every node has read it, so that all can verify its tokens. */
-const SETTLED_SECONDS = LIMITS.credentialCacheMs / 1_000 + 1
+const SETTLED_SECONDS = INFRA_LIMITS.credentialCacheMs / 1_000 + 1
 
 export class SigningKeys {
   readonly #system: SystemScope
@@ -37,7 +38,7 @@ export class SigningKeys {
 
   /** The keys, cached for a few seconds; while the database is unavailable, the last known ones. */
   async current(): Promise<KeySet> {
-    if (this.#known !== undefined && performance.now() - this.#readMs < LIMITS.credentialCacheMs)
+    if (this.#known !== undefined && performance.now() - this.#readMs < INFRA_LIMITS.credentialCacheMs)
       return this.#known
     return this.#load().catch((error: unknown) => {
       if (this.#known === undefined) throw error
@@ -47,24 +48,28 @@ export class SigningKeys {
 
   /** Reloads the keys for a token with an unknown one, though not for every such token. */
   async renewed(): Promise<KeySet> {
-    if (performance.now() - this.#readMs < LIMITS.signingKeysReloadMs) return this.current()
+    if (performance.now() - this.#readMs < ISSUER_LIMITS.signingKeysReloadMs) return this.current()
     this.#readMs = Number.NEGATIVE_INFINITY
     return this.current()
   }
 
   /**
    * Creates a key, which signs once all nodes have read it.
+   * @param id of the key among those that are stored; a repetition with the same id creates no other
    * @param revoke deletes older keys, which ends their tokens; the new key then signs at once
    * @returns the new key's `kid`
    */
-  async rotate(revoke: boolean): Promise<string> {
-    const made = await makeKey()
-    const kid = made.kid ?? ''
-    const older = revoke ? [sql`delete from signing_keys where id <> ${kid}`] : []
-    await this.#system.batch(this.#insert(kid, made), ...older)
+  async rotate(id: string, revoke: boolean): Promise<string> {
+    const others = revoke ? [sql`delete from signing_keys where id <> ${id}`] : []
+    const [, [row] = []] = await this.#system.batch(
+      this.#insert(id, await makeKey()),
+      sql`select sealed from signing_keys where id = ${id}`,
+      ...others,
+    )
+    if (row === undefined) throw new TypeError('the key must be stored')
     this.#readMs = Number.NEGATIVE_INFINITY
     await this.#erasePrivateKeys()
-    return kid
+    return this.#open(row['sealed'] as Buffer).kid ?? ''
   }
 
   /** All public keys but revoked ones: those that sign, and those that were replaced. Tokens are not verified by these. */

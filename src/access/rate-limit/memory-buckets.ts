@@ -3,9 +3,9 @@
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Rate } from '../../core/units.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 
 const MINUTE_US = 60_000_000
 
@@ -58,7 +58,7 @@ export interface BucketOffsets {
 export class MemoryBuckets {
   readonly #nowUs: () => number
   /** When each bucket is full again. A flood of new bucket names evicts old ones, and takes no more memory. */
-  readonly #fullAtUs = new LRUCache<string, number>({ max: LIMITS.rateBucketsMax })
+  readonly #fullAtUs = new LRUCache<string, number>({ max: ACCESS_LIMITS.rateBucketsMax })
 
   constructor(nowUs: () => number = () => Math.floor(performance.now() * 1_000)) {
     this.#nowUs = nowUs

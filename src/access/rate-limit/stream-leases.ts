@@ -2,8 +2,8 @@
 
 import { randomUUID } from 'node:crypto'
 import { Redis, type Result } from 'ioredis'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 
 export interface StreamLimit {
   /** The sorted set that counts the streams. */
@@ -70,7 +70,7 @@ export class StreamLeases {
     const keys = limits.map(({ key }) => key)
     const maxima = limits.map(({ max }) => max)
     const full = await this.#redis
-      .acquireStream(keys.length, ...keys, id, LIMITS.streamLeaseMs, ...maxima)
+      .acquireStream(keys.length, ...keys, id, ACCESS_LIMITS.streamLeaseMs, ...maxima)
       .catch((cause: unknown) => {
         throw new Problem('dependency_unavailable', {
           detail: 'The store of stream leases (Valkey) does not answer.',
@@ -80,7 +80,7 @@ export class StreamLeases {
     const exceeded = limits[full - 1]
     if (exceeded !== undefined) throw tooMany(exceeded)
     for (const key of keys) this.#held.set(key, (this.#held.get(key) ?? new Set()).add(id))
-    this.#timer ??= setInterval(() => this.#renew(), LIMITS.streamRenewMs).unref()
+    this.#timer ??= setInterval(() => this.#renew(), ACCESS_LIMITS.streamRenewMs).unref()
     return () => this.#release(keys, id)
   }
 
@@ -109,7 +109,7 @@ export class StreamLeases {
 
   #renew(): void {
     for (const [key, ids] of this.#held)
-      this.#redis.renewStreams(key, LIMITS.streamLeaseMs, ...ids).catch(this.#onError)
+      this.#redis.renewStreams(key, ACCESS_LIMITS.streamLeaseMs, ...ids).catch(this.#onError)
   }
 }
 

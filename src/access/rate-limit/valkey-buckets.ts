@@ -1,7 +1,7 @@
 /** Rate-limit buckets in Valkey: one script on the server’s clock, so that all processes count as one. */
 
 import { Redis, type Result } from 'ioredis'
-import { LIMITS } from '../../core/limits.ts'
+import { ACCESS_LIMITS } from '../limits.ts'
 import type { BucketCharge, BucketOffsets } from './memory-buckets.ts'
 
 /**
@@ -57,10 +57,10 @@ export class ValkeyBuckets {
       lazyConnect: true,
       maxRetriesPerRequest: 0,
       autoResendUnfulfilledCommands: false,
-      connectTimeout: LIMITS.rateRetryMs,
+      connectTimeout: ACCESS_LIMITS.rateStoreRetryMs,
       // Detects a server that vanished without closing the connection.
-      socketTimeout: LIMITS.rateRetryMs * 2,
-      retryStrategy: (times) => Math.min(times * 50, LIMITS.rateRetryMs),
+      socketTimeout: ACCESS_LIMITS.rateStoreRetryMs * 2,
+      retryStrategy: (times) => Math.min(times * 50, ACCESS_LIMITS.rateStoreRetryMs),
       scripts: { charge: { lua: CHARGE } },
     })
     this.#redis.on('error', onError)
@@ -119,7 +119,7 @@ export class ValkeyBuckets {
     this.#leases.set(name, lease)
     setTimeout(() => {
       if (this.#leases.get(name) === lease) this.#endLease(name)
-    }, LIMITS.rateAdvance.ms).unref()
+    }, ACCESS_LIMITS.rateAdvance.validMs).unref()
   }
 
   /** Returns unused tokens. @returns how many were used */
@@ -145,10 +145,10 @@ export class ValkeyBuckets {
     const nowMs = performance.now()
     if (nowMs < this.#pausedUntilMs && !isRequired) return undefined
     // After a pause one request tries, while the others go on without.
-    if (this.#pausedUntilMs > 0) this.#pausedUntilMs = nowMs + LIMITS.rateRetryMs
-    const timeoutMs = isRequired ? LIMITS.rateStoreAdminTimeoutMs : LIMITS.rateStoreTimeoutMs
+    if (this.#pausedUntilMs > 0) this.#pausedUntilMs = nowMs + ACCESS_LIMITS.rateStoreRetryMs
+    const timeoutMs = isRequired ? ACCESS_LIMITS.rateStoreAdminTimeoutMs : ACCESS_LIMITS.rateStoreTimeoutMs
     const reply = await undefinedAfter(timeoutMs, this.#send(charges, count, wanted))
-    this.#pausedUntilMs = reply === undefined ? performance.now() + LIMITS.rateRetryMs : 0
+    this.#pausedUntilMs = reply === undefined ? performance.now() + ACCESS_LIMITS.rateStoreRetryMs : 0
     if (reply === undefined) return undefined
     const [nowUs = 0, prepaid = 0, ...tatOffsetsUs] = reply
     return { nowUs, prepaid, tatOffsetsUs }
@@ -195,7 +195,7 @@ function undefinedAfter<T>(ms: number, work: Promise<T>): Promise<T | undefined>
 
 /** Prepaid tokens: at most a small share of each bucket, so none of a small one. */
 const prepaidMax = (charges: readonly BucketCharge[]): number =>
-  Math.min(...charges.map(({ limit }) => Math.floor(limit.burst / LIMITS.rateAdvance.share)))
+  Math.min(...charges.map(({ limit }) => Math.floor(limit.burst / ACCESS_LIMITS.rateAdvance.burstParts)))
 
 /**
  * Tokens that busy callers prepaid, which later requests spend without a round trip. Without it there are 0.81 times as
@@ -229,7 +229,7 @@ class TokenLease {
   /** @returns the offsets as if the request were charged now; undefined if no token is left, or they have expired */
   spend(): BucketOffsets | undefined {
     const lateUs = clockUs() - this.#sinceUs
-    if (this.left === 0 || lateUs > LIMITS.rateAdvance.ms * 1_000) return undefined
+    if (this.left === 0 || lateUs > ACCESS_LIMITS.rateAdvance.validMs * 1_000) return undefined
     const { nowUs, tatOffsetsUs } = offsetsAfter(this.charges, this.#offsets, this.#spent++)
     return { nowUs: nowUs + lateUs, tatOffsetsUs: tatOffsetsUs.map((us) => Math.max(us - lateUs, 0)) }
   }

@@ -10,7 +10,6 @@ import { typesOf } from '../../../flows-dsl/tasks/listen.ts'
 import type { Access } from '../../access/access.ts'
 import { privilege } from '../../access/privileges.ts'
 import { Suspended } from '../../access/tenant-states.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { TaskContext } from '../../features/background/background-task.ts'
@@ -19,7 +18,9 @@ import type { EventDelivery } from '../../features/flows/subscriptions/subscript
 import { acceptsType, type EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
+import { SHARED_LIMITS } from '../../features/limits.ts'
 import { causesOfEntry, chainDepth, withCauses } from '../../features/triggers/starts.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 
@@ -81,7 +82,7 @@ class TriggerMatcher {
 
   /** Lets other work run once this trigger has kept the thread busy for `yieldEveryMs`. */
   async yieldThread(): Promise<void> {
-    if (this.busyMs - this.#busyMsAtYield < LIMITS.yieldEveryMs) return
+    if (this.busyMs - this.#busyMsAtYield < INFRA_LIMITS.yieldEveryMs) return
     this.#busyMsAtYield = this.busyMs
     await setImmediate()
   }
@@ -95,7 +96,7 @@ async function startExecution(
   log: Log,
 ): Promise<void> {
   const depth = chainDepth(events) + 1
-  if (depth > LIMITS.chainDepthMax)
+  if (depth > SHARED_LIMITS.chainDepthMax)
     return log.warn({ trigger: triggerId, chainDepth: depth }, 'event trigger exceeded chain depth')
   try {
     const actor = { subject: triggerId, role: 'workspace_admin' } as const

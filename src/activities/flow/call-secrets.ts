@@ -4,11 +4,11 @@ import { ApplicationFailure, TemporalFailure } from '@temporalio/common'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { escapePointer } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { handlesIn, holdsHandle, MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
 import type { FunctionRunInput, Json, SecretNames } from '../../core/work.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { readSecretValues, type SecretValue, textsByHandle } from '../../features/flows/secrets.ts'
 import { callFailure } from '../call-failure.ts'
 import type { FunctionCall } from '../contract.ts'
@@ -25,14 +25,14 @@ export class CallSecrets {
   readonly #replacements = new Map<string, string>()
   /** Handles that the call was given. Any other handle in its output is foreign, and is masked. */
   readonly #given = new Set<string>()
-  #bytesLeft: number = LIMITS.stepInputBytesMax
+  #bytesLeft: number = FLOW_LIMITS.stepInputBytesMax
 
   /** @param values by secret name @param texts by handle: each text of each value */
   constructor(values: ReadonlyMap<string, SecretValue>, texts: ReadonlyMap<string, string>) {
     this.#values = values
     this.#texts = texts
     for (const [handle, text] of texts)
-      if (text.length >= LIMITS.flowSecretCharsMin) this.#redact(text, handle)
+      if (text.length >= FLOW_LIMITS.secretCharsMin) this.#redact(text, handle)
   }
 
   /** Reads the current values, so that a replaced secret is used from the next attempt on. */
@@ -43,7 +43,7 @@ export class CallSecrets {
 
   /** Masks another text in the output, such as a token that was issued for a secret. */
   addSecret(text: string): void {
-    if (text.length >= LIMITS.flowSecretCharsMin) this.#redact(text, MASK)
+    if (text.length >= FLOW_LIMITS.secretCharsMin) this.#redact(text, MASK)
   }
 
   #redact(text: string, replacement: string): void {

@@ -1,15 +1,16 @@
 /** Writes the last record of an execution before Temporal learns that it has ended, and shows its end after Temporal has it. */
 
-import type { InjectedSinks } from '@temporalio/worker'
+import proto from '@temporalio/proto'
+import type { InjectedSinks, NativeConnection } from '@temporalio/worker'
 import type { Access } from '../../access/access.ts'
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Ending, ExecutionUpdate } from '../../core/execution.ts'
 import { uuidOf } from '../../core/ids.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { refOf } from '../../core/tenant.ts'
 import { confirmEnd, recordEnding } from '../../features/flows/executions/record.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import type { Log } from '../../infra/log.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import type { Records } from '../contract.ts'
@@ -17,7 +18,7 @@ import { workspaceOf } from '../tenant-interceptor.ts'
 
 const openRecord = privilege('flows.records')
 
-const { holdMs, patienceMs } = LIMITS.recordRetry
+const { taskMs: holdMs, backgroundMs: patienceMs } = FLOW_LIMITS.recordRetry
 
 /** Resolves with the status with which a workflow run has ended in Temporal; undefined if it continues as new, or was ended from outside. */
 export type AwaitClose = (workflowId: string, runId: string) => Promise<Ending['status'] | undefined>
@@ -113,3 +114,30 @@ function scopeOf(access: Access, workflowId: string, { execution_id }: Execution
 }
 
 const isRetryable = (error: unknown) => !(error instanceof Problem && error.isFinal)
+
+const { EventType, HistoryEventFilterType } = proto.temporal.api.enums.v1
+
+const STATUSES = {
+  [EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED]: 'completed',
+  [EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED]: 'faulted',
+  [EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED]: 'cancelled',
+} as const
+
+/** Asks with long polls, which Temporal answers as soon as the run has ended, and after a while in any case. */
+export function awaitCloseOn({ workflowService }: NativeConnection, namespace: string): AwaitClose {
+  return async (workflowId, runId) => {
+    let nextPageToken: Uint8Array = new Uint8Array()
+    for (;;) {
+      const polled = await workflowService.getWorkflowExecutionHistory({
+        namespace,
+        execution: { workflowId, runId },
+        waitNewEvent: true,
+        historyEventFilterType: HistoryEventFilterType.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT,
+        nextPageToken,
+      })
+      const last = polled.history?.events?.at(-1)
+      if (last !== undefined) return STATUSES[last.eventType as keyof typeof STATUSES]
+      nextPageToken = polled.nextPageToken
+    }
+  }
+}

@@ -2,8 +2,8 @@
 
 import { LRUCache } from 'lru-cache'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { FunctionRunInput } from '../../core/work.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import {
   type RunnableVersion,
   type RuntimeConfig,
@@ -18,7 +18,7 @@ export interface RunCode {
 
 export class CodeCache {
   readonly #known = new LRUCache<string, RunnableVersion>({
-    maxSize: LIMITS.functionCodeCacheBytes,
+    maxSize: FUNCTION_LIMITS.codeCacheBytes,
     sizeCalculation: ({ compiled, input_schema, output_schema }) =>
       compiled.length + JSON.stringify([input_schema, output_schema]).length,
   })

@@ -4,7 +4,6 @@ import type { JsonObject } from '../../../flows-dsl/ir.ts'
 import type { Access } from '../../access/access.ts'
 import { privilege } from '../../access/privileges.ts'
 import { Suspended } from '../../access/tenant-states.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { matchesTrigger } from '../../features/functions/triggers/declared.ts'
 import type {
@@ -13,6 +12,7 @@ import type {
   FunctionTriggerState,
 } from '../../features/functions/triggers/trigger-consumers.ts'
 import { startEventRun, triggerSubject } from '../../features/functions/triggers/trigger-starts.ts'
+import { SHARED_LIMITS } from '../../features/limits.ts'
 import { causesOfEntry, chainDepth } from '../../features/triggers/starts.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
@@ -77,7 +77,7 @@ class EventStarts {
     try {
       const event = JSON.parse(entry.text) as JsonObject
       const depth = chainDepth([event]) + 1
-      if (depth > LIMITS.chainDepthMax) {
+      if (depth > SHARED_LIMITS.chainDepthMax) {
         this.#log.warn({ ...about, chainDepth: depth }, 'function trigger exceeded chain depth')
         return 'dropped'
       }

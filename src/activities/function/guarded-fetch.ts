@@ -6,10 +6,11 @@
 import { promisify } from 'node:util'
 import { brotliDecompress, unzip } from 'node:zlib'
 import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionEgress } from '../../features/functions/egress.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import type { GuestRequest, GuestResponse } from '../../features/functions/sandbox/invocation.ts'
+import { SHARED_LIMITS } from '../../features/limits.ts'
 import { nextChainDepth } from '../../features/operation-helpers.ts'
 import {
   type Bounds,
@@ -20,7 +21,7 @@ import {
 } from '../../infra/http-client/egress.ts'
 import { belongsToConnection, isFieldValue, isToken } from '../../infra/http-client/header-fields.ts'
 
-const { redirectsMax, urlCharsMax, bytesMax } = LIMITS.functionFetch
+const { redirectsMax, urlCharsMax, bytesMax } = FUNCTION_LIMITS.fetch
 
 /** The checks, the chain depth and the sender that all requests of a run share. */
 export interface FetchRoute {
@@ -79,7 +80,7 @@ function withoutFragment({ href }: URL): string {
 
 /** The API and the hosted MCP servers of this platform read it if the request comes back to them. */
 function nextDepth({ chainDepth }: FetchRoute): string {
-  const detail = `${LIMITS.chainDepthMax} runs have started one another, which is the maximum; this one sends no requests.`
+  const detail = `${SHARED_LIMITS.chainDepthMax} runs have started one another, which is the maximum; this one sends no requests.`
   return String(nextChainDepth(chainDepth, detail))
 }
 

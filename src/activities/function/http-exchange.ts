@@ -2,19 +2,19 @@
 
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput } from '../../core/work.ts'
 import { channelsOf } from '../../features/functions/channels.ts'
 import { isBodiless, responseHead } from '../../features/functions/http/heads.ts'
 import { StreamConnection } from '../../features/functions/http/peer.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import type {
   HttpExchange,
   HttpRequestHead,
   HttpResponseHead,
 } from '../../features/functions/sandbox/invocation.ts'
 
-const { functionHttp: limits } = LIMITS
+const { http: limits } = FUNCTION_LIMITS
 
 /**
  * Runs code that serves the request of a run.

@@ -1,16 +1,17 @@
 /** Serves one invocation: calls of the platform with the rights of the code, requests to other servers, and lines of its log. */
 
 import { requireRights } from '../../access/access.ts'
-import { type AuditCaller, runAudited } from '../../access/audit/audited-run.ts'
+import { type AuditCaller, recordFailure, runAudited, targetOf } from '../../access/audit/audited-run.ts'
+import type { AuditEvent } from '../../access/audit/entry.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { originOf, sendHttp } from '../../access/scope-services.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import type { ByteReply } from '../../core/bytes.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { FunctionEgress } from '../../features/functions/egress.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { currentCaller } from '../../features/functions/runs/current-rights.ts'
 import type { RuntimeConfig } from '../../features/functions/runtime-config.ts'
 import type {
@@ -23,10 +24,9 @@ import type {
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 import { callCounter } from './call-counter.ts'
-import { actorOfCode, type CodeActor, noRights } from './code-actor.ts'
+import { actorOfCode, type CodeActor, noRights } from './code-caller.ts'
 import { guardedFetch } from './guarded-fetch.ts'
 import { findMethod, type PlatformMethod, wrongArguments } from './platform-methods.ts'
-import { ReadTally } from './read-tally.ts'
 import type { RunLog } from './run-log.ts'
 import type { SecretMask } from './secret-mask.ts'
 
@@ -78,7 +78,7 @@ export class PlatformHost implements InvocationHost {
     this.#egress = new FunctionEgress(config.egress)
     this.#signal = AbortSignal.any([services.signal, this.#ended.signal])
     // The time of the code itself, and some to wait for a process.
-    this.#untilMs = performance.now() + run.timeout_ms + LIMITS.functionQueueMs
+    this.#untilMs = performance.now() + run.timeout_ms + FUNCTION_LIMITS.queueMs
   }
 
   /** Ends what the code has begun, and records its reads. */
@@ -213,3 +213,50 @@ export class PlatformHost implements InvocationHost {
 }
 
 type Rest<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Others] ? Others : never
+
+type Alike = Omit<AuditEvent, 'count'>
+
+export class ReadTally {
+  readonly #alike = new Map<
+    string,
+    { readonly event: Alike; readonly scope: WorkspaceScope; count: number }
+  >()
+
+  /** Counts a read, or records it at once if it was refused or has failed. */
+  add(
+    operation: AnyOperation,
+    scope: WorkspaceScope,
+    args: Readonly<Record<string, unknown>>,
+    { kind, requestId, redactedArgs = args, detail }: AuditCaller,
+    error?: unknown,
+  ): void {
+    const event = {
+      requestId,
+      owner: scope.ref,
+      actor: { ...scope.actor, kind },
+      operation: operation.name,
+      // Of a collection or a bucket, without what is in it.
+      target: targetOf(operation, { name: redactedArgs['name'], bucket: redactedArgs['bucket'] }),
+      before: null,
+      ...(detail !== undefined && { detail }),
+    }
+    if (error !== undefined) {
+      recordFailure(scope.audit, event, error)
+      return
+    }
+    const { name } = operation
+    const key = `${name} ${event.target}`
+    const known = this.#alike.get(key)
+    if (known !== undefined) known.count += 1
+    else {
+      const done = { ...event, outcome: 'done', status: null, code: null, after: null } as const
+      this.#alike.set(key, { event: done, scope, count: 1 })
+    }
+  }
+
+  /** Queues the entries. */
+  flush(): void {
+    for (const { event, scope, count } of this.#alike.values()) scope.audit.enqueue({ ...event, count })
+    this.#alike.clear()
+  }
+}

@@ -1,22 +1,25 @@
 /** Makes one attempt of a run of a function: claims it, runs the code in the sandbox, and records its end. */
 
 import { cancellationSignal } from '@temporalio/activity'
+import { ACCESS_LIMITS } from '../../access/limits.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { checkInput, checkOutput, requireExport } from '../../features/functions/check-run.ts'
+import { findMaps } from '../../features/functions/functions.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { sendResult } from '../../features/functions/runs/direct-result.ts'
 import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
 import { secretValues } from '../../features/functions/runtime-config.ts'
 import type { FunctionSlot, Functions } from '../../features/functions/sandbox/process-pool.ts'
+import { atPosition, positionIn } from '../../features/functions/source-map.ts'
+import { inThread } from '../../features/threads/run-in-thread.ts'
 import type { CallSecrets } from '../flow/call-secrets.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
-import type { CodeActor } from './code-actor.ts'
 import type { CodeCache } from './code-cache.ts'
+import type { CodeActor } from './code-caller.ts'
 import { callerForCode } from './code-caller.ts'
-import { withOrigin } from './error-origin.ts'
 import { withHttpExchange } from './http-exchange.ts'
 import { PlatformHost } from './invocation-host.ts'
 import { RunLog } from './run-log.ts'
@@ -176,7 +179,7 @@ async function whileActive<T>(
   const timer = setInterval(() => {
     // Other errors, such as an unavailable database, do not abort the work.
     check().catch((error: unknown) => error instanceof Suspended && stop(error))
-  }, LIMITS.feedCheckMs)
+  }, ACCESS_LIMITS.streamCheckMs)
   try {
     return await work(abort.signal, stop)
   } catch (error) {
@@ -184,4 +187,37 @@ async function whileActive<T>(
   } finally {
     clearInterval(timer)
   }
+}
+
+/**
+ * Maps the position of an error of a function's code to the developer's files, by the source maps of its version.
+ * @returns the error with `line`, `column` and `file` of the original; the same error if it has no position, or none is
+ *   found in time
+ */
+async function withOrigin(
+  scope: WorkspaceScope,
+  { function: { id, version } }: FunctionRunInput,
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof Problem)) return error
+  const position = positionIn(error)
+  if (position === undefined) return error
+  const find = async () => {
+    const maps = (await findMaps(scope, id, version)) ?? {}
+    const ran = await inThread(
+      scope,
+      'originalPositions',
+      { maps, positions: [position] },
+      FUNCTION_LIMITS.sourceMap.cpuMs,
+    )
+    const [origin] = 'value' in ran ? ran.value : []
+    return origin === undefined ? error : atPosition(error, origin)
+  }
+  const late = Promise.withResolvers<Problem>()
+  const timer = setTimeout(() => late.resolve(error), FUNCTION_LIMITS.sourceMap.waitMs)
+  const found = find().catch((cause: unknown) => {
+    scope.logError(cause, 'no original position of an error of a function')
+    return error
+  })
+  return Promise.race([found, late.promise]).finally(() => clearTimeout(timer))
 }

@@ -1,7 +1,7 @@
 /** The lines that one attempt of a run prints: stored in batches while it runs, so that others can follow them. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { appendLines, type NumberedLine } from '../../features/functions/runs/record-run.ts'
 import type { LogLine } from '../../features/functions/sandbox/invocation.ts'
 
@@ -17,12 +17,12 @@ export class RunLog {
   constructor(record: WorkspaceScope, runId: string, attempt = 1) {
     this.#record = record
     this.#runId = runId
-    this.#seq = (attempt - 1) * LIMITS.functionLogBytesMax
+    this.#seq = (attempt - 1) * FUNCTION_LIMITS.logBytesMax
   }
 
   add(line: LogLine): void {
     this.#unstored.push({ ...line, seq: ++this.#seq })
-    this.#timer ??= setTimeout(() => this.#store(), LIMITS.functionLogFlushMs)
+    this.#timer ??= setTimeout(() => this.#store(), FUNCTION_LIMITS.logFlushMs)
   }
 
   /** The lines that are not stored yet, for the caller to store. Earlier ones are stored by then: followers read in order. */

@@ -1,11 +1,12 @@
 /** Keeps the secrets of a run out of what others see of it: its lines, its result and its error. */
 
+import { ACCESS_LIMITS } from '../../access/limits.ts'
 import { Suspended } from '../../access/tenant-states.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { MASK, withoutHandles } from '../../core/secret-handle.ts'
 import type { Json } from '../../core/work.ts'
 import type { SecretValue } from '../../features/flows/secrets.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { CallSecrets } from '../flow/call-secrets.ts'
 
 export class SecretMask {
@@ -42,7 +43,8 @@ export class SecretMask {
 
   /** A copy of the arguments of a call, for the audit log, which shows short ones in paths. */
   shown(args: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-    const isShort = (value: unknown) => typeof value === 'string' && value.length <= LIMITS.auditTextCharsMax
+    const isShort = (value: unknown) =>
+      typeof value === 'string' && value.length <= ACCESS_LIMITS.auditTextCharsMax
     return Object.fromEntries(
       Object.entries(args).map(([name, value]) => [name, isShort(value) ? this.line(String(value)) : MASK]),
     )
@@ -88,7 +90,7 @@ export class SecretMask {
   }
 }
 
-const CUT_AT: readonly number[] = [LIMITS.functionMessageCharsMax, LIMITS.functionErrorNameCharsMax]
+const CUT_AT: readonly number[] = [FUNCTION_LIMITS.messageCharsMax, FUNCTION_LIMITS.errorNameCharsMax]
 const isCutLine = (text: string) => text.endsWith('…')
 
 function textsIn(value: SecretValue): string[] {

@@ -1,8 +1,9 @@
 /** The HTTP client of one call: bounds its total time and the size of responses, and sends through the egress guard. */
 
 import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
+import { SHARED_LIMITS } from '../../features/limits.ts'
 import {
   type Egress,
   type Inbound,
@@ -10,6 +11,7 @@ import {
   type Outbound,
   type Sender,
 } from '../../infra/http-client/egress.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 
 export interface CallHttpOptions {
   readonly timeoutMs?: number
@@ -30,7 +32,7 @@ export class CallHttpClient {
   readonly #signal: AbortSignal | undefined
   readonly #beforeSend: (() => Promise<void>) | undefined
   readonly #chainDepth: number | undefined
-  #bytesMax: number = LIMITS.httpCallBytesMax
+  #bytesMax: number = INFRA_LIMITS.httpCallBytesMax
   #isExcerpted: (status: number) => boolean = () => false
 
   /**
@@ -42,7 +44,7 @@ export class CallHttpClient {
     egress: Egress,
     sender: Sender,
     {
-      timeoutMs = LIMITS.httpCallTimeoutMs,
+      timeoutMs = INFRA_LIMITS.httpCallTimeoutMs,
       signal,
       beforeSend,
       chainDepth,
@@ -94,7 +96,7 @@ export class CallHttpClient {
     await this.#beforeSend?.()
     const timeoutMs = Math.max(1, Math.ceil(this.#untilMs - this.#now()))
     const excerptBytes = (status: number) =>
-      this.#isExcerpted(status) ? LIMITS.errorResponse.readBytesMax : undefined
+      this.#isExcerpted(status) ? FLOW_LIMITS.errorResponse.readBytesMax : undefined
     const bounds = { timeoutMs, bytesMax, excerptBytes }
     const headers = { ...outbound.headers, ...depthHeader(this.#chainDepth) }
     const signal = this.#signal
@@ -115,5 +117,5 @@ function ended({ url }: Outbound): Problem {
 /** Entry points of this platform read it if the request comes back to them. At the maximum they start nothing. */
 function depthHeader(chainDepth: number | undefined): Record<string, string> {
   if (chainDepth === undefined) return {}
-  return { [CHAIN_DEPTH_HEADER]: String(Math.min(chainDepth + 1, LIMITS.chainDepthMax)) }
+  return { [CHAIN_DEPTH_HEADER]: String(Math.min(chainDepth + 1, SHARED_LIMITS.chainDepthMax)) }
 }

@@ -2,11 +2,11 @@
 
 import { createHash } from 'node:crypto'
 import { ApplicationFailure } from '@temporalio/common'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import type { Egress } from '../../infra/http-client/egress.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 import { failureOf } from '../call-failure.ts'
 import { cancelRequestedSignal, rejectIfCancelled } from '../cancellation.ts'
 import type { FunctionCall, InlineResult } from '../contract.ts'
@@ -54,7 +54,7 @@ export class HttpRequests {
    * @throws ApplicationFailure (final) without a response, and as {@link callHttp} does
    */
   async send(call: ActivityContext, request: FunctionCall): Promise<Json> {
-    const { timeout_ms: timeoutMs = LIMITS.httpCallTimeoutMs, finishes } = request
+    const { timeout_ms: timeoutMs = INFRA_LIMITS.httpCallTimeoutMs, finishes } = request
     const signal = cancelRequestedSignal()
     const beforeSend = () => rejectIfCancelled(signal)
     const options = { timeoutMs, beforeSend, ...(finishes !== true && { signal }) }

@@ -2,10 +2,10 @@
 
 import { ApplicationFailure } from '@temporalio/common'
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantRef } from '../../core/tenant.ts'
 import type { Json } from '../../core/work.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { KeyedSemaphore } from '../../infra/keyed-semaphore.ts'
 import type { FunctionCall, InlineResult } from '../contract.ts'
 
@@ -26,11 +26,11 @@ export class InlineCalls {
   readonly #now: () => number
   readonly #slots: KeyedSemaphore
   /** Servers whose last inline call failed or timed out, by tenant and server. */
-  readonly #slow = new LRUCache<string, SlowServer>({ max: LIMITS.inlineCalls.slowKept })
+  readonly #slow = new LRUCache<string, SlowServer>({ max: FLOW_LIMITS.inlineCalls.slowServersCachedMax })
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
-    const { atOnce, waitMs } = LIMITS.inlineCalls
+    const { callsMax: atOnce, waitMs } = FLOW_LIMITS.inlineCalls
     this.#slots = new KeyedSemaphore(atOnce, waitMs)
   }
 
@@ -51,7 +51,7 @@ export class InlineCalls {
     const release = await this.#slots.acquire(tenantId, BUSY).catch(() => undefined)
     if (release === undefined) return null
     try {
-      const output = await send(LIMITS.inlineCalls.lastMs)
+      const output = await send(FLOW_LIMITS.inlineCalls.timeoutMs)
       this.#slow.delete(server)
       return { output, took_ms: Math.round(this.#now() - began) }
     } catch (error) {
@@ -71,7 +71,7 @@ export class InlineCalls {
   #exclude(server: string): void {
     // Several concurrent calls may fail together; they count as one failure.
     if (this.#isSlow(server)) return
-    const { slowMinMs, slowMaxMs } = LIMITS.inlineCalls
+    const { min: slowMinMs, max: slowMaxMs } = FLOW_LIMITS.inlineCalls.slowMs
     const before = this.#slow.get(server)
     const exclusionMs = before === undefined ? slowMinMs : Math.min(2 * before.exclusionMs, slowMaxMs)
     this.#slow.set(server, { untilMs: this.#now() + exclusionMs, exclusionMs })

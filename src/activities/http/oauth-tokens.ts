@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { decodeJwt } from 'jose'
 import { LRUCache } from 'lru-cache'
 import * as oauth from 'oauth4webapi'
-import { LIMITS } from '../../core/limits.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { callFailure, type Fields, fieldsOf, textOf } from '../call-failure.ts'
 import type { CallHttpClient } from './call-http-client.ts'
 
@@ -29,7 +29,7 @@ export class Tokens {
   /** @param now a monotonic clock in milliseconds */
   constructor(now: () => number = () => performance.now()) {
     this.#tokens = new LRUCache({
-      max: LIMITS.runTokensMax,
+      max: FLOW_LIMITS.tokensCachedMax,
       perf: { now },
       ttlResolution: 0,
       ignoreFetchAbort: true,
@@ -112,11 +112,11 @@ async function parseToken(scheme: Scheme, given: Fields, response: Response): Pr
     throw callFailure('authentication', detail)
   }
   const isBearer = String(type ?? 'bearer').toLowerCase() === 'bearer'
-  if (typeof text !== 'string' || text.length > LIMITS.tokenCharsMax || !isBearer) {
+  if (typeof text !== 'string' || text.length > FLOW_LIMITS.tokenCharsMax || !isBearer) {
     throw callFailure('authentication', `The issuer of \`${scheme}\` gave no bearer token.`)
   }
   checkIssuer(text, given['issuers'])
-  return { text, lifetimeMs: (Number(lifetime) || 0) * 1_000 - LIMITS.tokenLeewayMs }
+  return { text, lifetimeMs: (Number(lifetime) || 0) * 1_000 - FLOW_LIMITS.tokenLeewayMs }
 }
 
 /** The token endpoint: for `oauth2` a path below the authority or a URL, for `oidc` that of the discovery document. */
@@ -218,7 +218,7 @@ function optionsFor<Method, Body extends URLSearchParams | undefined>(
       const body = form && (encoding === 'application/json' ? jsonBody(form) : form.toString())
       const sent = body === undefined ? {} : { body, headers: { ...headers, 'content-type': encoding } }
       const outbound = { method: String(method), url, headers, ...sent }
-      const { status, body: answer } = await http.send(outbound, LIMITS.tokenAnswerBytesMax)
+      const { status, body: answer } = await http.send(outbound, FLOW_LIMITS.tokenResponseBytesMax)
       const isEmpty = [204, 205, 304].includes(status)
       return new Response(isEmpty ? null : answer, { status: Math.min(status, 599) })
     },

@@ -1,7 +1,7 @@
 /** Fetches OpenAPI documents through the egress guard, reads JSON or YAML, and caches them per workspace. */
 
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import type { Tasks } from '../../features/threads/run-in-thread.ts'
 import {
   ALL_VERSIONS,
@@ -30,7 +30,7 @@ export class Documents {
 
   /** @param now a monotonic clock in milliseconds, which is never 0 */
   constructor(now: () => number = () => performance.now()) {
-    const { cacheTtlMs: ttl, cacheBytesMax: maxSize } = LIMITS.openApi
+    const { cacheMs: ttl, cacheBytesMax: maxSize } = FLOW_LIMITS.openApi
     this.#cache = new LRUCache({ ttl, maxSize, perf: { now }, ttlResolution: 0 })
   }
 
@@ -61,7 +61,7 @@ async function fetchDocument(url: URL, authentication: unknown, clients: CallCli
     accept: 'application/json, application/yaml;q=0.9, */*;q=0.8',
     'user-agent': 'tenon-flow/1',
   }
-  const bounded = { ...clients, http: clients.http.withMaxBytes(LIMITS.openApi.documentBytesMax) }
+  const bounded = { ...clients, http: clients.http.withMaxBytes(FLOW_LIMITS.openApi.documentBytesMax) }
   const { status, body } = await sendAuthenticated(authentication, { method: 'GET', url, headers }, bounded)
   if (status === 200) return new TextDecoder().decode(body)
   const detail = `The OpenAPI document at ${url.origin}${url.pathname} cannot be read: the server responded with ${status}.`
@@ -78,7 +78,7 @@ async function readDocument(text: string, reader: DocumentReader): Promise<Field
 }
 
 async function readYaml(text: string, { yamlInThread }: DocumentReader): Promise<unknown> {
-  const { yamlBytesMax, yamlCpuMs, documentBytesMax } = LIMITS.openApi
+  const { yamlBytesMax, yamlCpuMs, documentBytesMax } = FLOW_LIMITS.openApi
   if (Buffer.byteLength(text) > yamlBytesMax)
     throw new InvalidDocument(`The document has more than ${yamlBytesMax} bytes of YAML; JSON may have more.`)
   const ran = await yamlInThread({ text, charsMax: documentBytesMax }, yamlCpuMs)

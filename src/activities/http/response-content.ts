@@ -3,10 +3,11 @@
 import type { ErrorResponse } from '../../../flows-dsl/errors.ts'
 import { clip, type Json, parseNumbersExactly } from '../../../flows-dsl/json.ts'
 import { isTooDeep } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isSecretName } from '../../core/redact.ts'
 import { MASK } from '../../core/secret-handle.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { decodeText, isJson, isText } from '../../infra/http-client/content.ts'
 import type { Inbound } from '../../infra/http-client/egress.ts'
 
@@ -25,7 +26,7 @@ function parseJson(body: Buffer): unknown {
     throw new Problem('upstream_invalid', { detail })
   }
   if (!isTooDeep(value)) return value
-  const detail = `The response is nested deeper than ${LIMITS.runInputDepthMax} levels.`
+  const detail = `The response is nested deeper than ${CORE_LIMITS.valueDepthMax} levels.`
   throw new Problem('upstream_invalid', { detail })
 }
 
@@ -51,7 +52,8 @@ export function errorResponseOf(inbound: Inbound, redactExcerpt: (text: string) 
   const content = inbound.isExcerpt ? undefined : wholeContent(inbound)
   if (content !== undefined) return { status, headers, content }
   const text = isJson(inbound) || isText(inbound) ? decodeText(inbound) : undefined
-  const excerpt = text === undefined ? null : clip(redactExcerpt(text), LIMITS.errorResponse.contentBytesMax)
+  const excerpt =
+    text === undefined ? null : clip(redactExcerpt(text), FLOW_LIMITS.errorResponse.contentBytesMax)
   return { status, headers, content: excerpt, truncated: true }
 }
 
@@ -59,7 +61,7 @@ export function errorResponseOf(inbound: Inbound, redactExcerpt: (text: string) 
 function wholeContent(inbound: Inbound): Json | undefined {
   try {
     const content = contentOf(inbound) as Json
-    const isSmall = Buffer.byteLength(JSON.stringify(content)) <= LIMITS.errorResponse.contentBytesMax
+    const isSmall = Buffer.byteLength(JSON.stringify(content)) <= FLOW_LIMITS.errorResponse.contentBytesMax
     return isSmall ? content : undefined
   } catch (error) {
     if (error instanceof Problem) return undefined
@@ -68,7 +70,7 @@ function wholeContent(inbound: Inbound): Json | undefined {
 }
 
 function boundedHeaders(given: Inbound['headers']): ErrorResponse['headers'] {
-  let left: number = LIMITS.errorResponse.headersBytesMax
+  let left: number = FLOW_LIMITS.errorResponse.headersBytesMax
   const kept = Object.entries(given).flatMap(([name, value]) => {
     const shown = isSecretName(name) ? MASK : value
     const bytes = Buffer.byteLength(name) + Buffer.byteLength(shown)

@@ -3,8 +3,8 @@
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { storageOf, workflowsOf } from '../../access/scope-services.ts'
 import type { SuspensionState } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { TenantRef, WorkspaceId } from '../../core/tenant.ts'
+import { TENANT_LIMITS } from '../../features/tenants/limits.ts'
 import { readStates, type WorkspaceState } from '../../features/tenants/suspension.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 
@@ -30,7 +30,7 @@ export function signalExecutions(
       const page = await recordSuspension(scope, after, { which, suspended })
       await signalEach(scope, page, { seq, suspended })
       const last = page.at(-1)
-      if (last === undefined || page.length < LIMITS.suspension.pageRuns) return
+      if (last === undefined || page.length < TENANT_LIMITS.suspensionPageExecutions) return
       after = last.id
     }
   })
@@ -80,7 +80,7 @@ function recordSuspension(
     with page as (
       select id from executions
       where ended_at is null and id > ${after} and (${which} = 'all' or not suspended)
-      order by id limit ${LIMITS.suspension.pageRuns} for update
+      order by id limit ${TENANT_LIMITS.suspensionPageExecutions} for update
     ), updated as (
       update executions e set suspended = ${suspended} from page where e.id = page.id returning e.id, e.workflow_id)
     select id, workflow_id from updated order by id`)
@@ -97,5 +97,5 @@ async function signalEach(
     for (let next = left.shift(); next !== undefined; next = left.shift())
       await workflowsOf(scope).signal(next.workflow_id, { name: 'suspensionChanged', value })
   }
-  await Promise.all(Array.from({ length: LIMITS.suspension.signalsAtOnce }, signalNext))
+  await Promise.all(Array.from({ length: TENANT_LIMITS.suspensionSignalsMax }, signalNext))
 }

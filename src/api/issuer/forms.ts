@@ -2,11 +2,11 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Requester } from '../../access/issuer/audit-events.ts'
+import { ISSUER_LIMITS } from '../../access/issuer/limits.ts'
 import { type Page, plainPage } from '../../access/issuer/pages.ts'
 import { hasValidLength } from '../../access/issuer/passwords.ts'
 import type { Credentials } from '../../access/issuer/sign-in.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { redactText } from '../../core/redact.ts'
 import { escapesUtf8 } from '../../core/utf8.ts'
@@ -83,7 +83,7 @@ export const show = (reply: FastifyReply, { status, headers, html }: Page) =>
 
 /** Why a new password is not accepted; undefined if it is. */
 export function passwordError({ password = '', again = '' }: Form): string | undefined {
-  const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
+  const { passwordCharsMin: least, passwordCharsMax: most } = ISSUER_LIMITS
   if (password !== again) return 'The two passwords are not the same.'
   return hasValidLength(password) ? undefined : `A password must have ${least} to ${most} characters.`
 }

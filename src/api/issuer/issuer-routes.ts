@@ -13,8 +13,8 @@ import {
   plainPage,
 } from '../../access/issuer/pages.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { API_LIMITS } from '../limits.ts'
 import { toReply } from '../problems.ts'
 import { mountAgentsPage } from './agent-routes.ts'
 import {
@@ -58,7 +58,7 @@ function limitBody(request: FastifyRequest, reply: FastifyReply): void {
   const { raw } = request
   const end = () => {
     if (raw.complete || raw.destroyed) return
-    const detail = `The body took longer than ${LIMITS.issuerBodyMs} ms.`
+    const detail = `The body took longer than ${API_LIMITS.issuerBodyMs} ms.`
     const at = { id: request.id, path: request.url.split('?')[0] ?? '' }
     const { status, headers, body } = toReply(new Problem('body_incomplete', { detail }), at)
     // The reader of the body sees it truncated, and must not reply as well.
@@ -67,7 +67,7 @@ function limitBody(request: FastifyRequest, reply: FastifyReply): void {
     reply.raw.end(JSON.stringify(body))
     raw.socket.destroySoon()
   }
-  const timer = setTimeout(end, LIMITS.issuerBodyMs)
+  const timer = setTimeout(end, API_LIMITS.issuerBodyMs)
   raw.once('end', () => clearTimeout(timer)).once('close', () => clearTimeout(timer))
 }
 
@@ -129,7 +129,7 @@ function mountRegistration(app: FastifyInstance, identity: AuthServices['identit
       .headers({ ...open, ...allowed })
       .send(),
   )
-  app.post(path, { bodyLimit: LIMITS.registrationBytesMax }, async (request, reply) => {
+  app.post(path, { bodyLimit: API_LIMITS.registrationBytesMax }, async (request, reply) => {
     const { registration, audit: records } = await identity()
     const { status, body } = await registration.register(request.body, networkOf(request.ip))
     records.registered(requesterOf(request), status, body)

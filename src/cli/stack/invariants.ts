@@ -10,7 +10,7 @@ import {
 } from '@temporalio/client'
 import type { Client as Database } from 'pg'
 import { uuidOf } from '../../core/ids.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 
 export interface Violation {
   /** The rule that is broken. */
@@ -102,7 +102,7 @@ const IN_TABLES: Partial<Record<Violation['rule'], string>> = {
       join tenon.tenants t on t.id = r.tenant_id and t.state = 'active'
     where r.ended_at is null and ${isQueued('r')} and ($1::text[] is null or r.tenant_id = any($1))
       and r.created_at < now() - make_interval(secs => $2::float8
-        + case when r.is_async then ${LIMITS.functionAsyncQueueMs / 1_000} else ${LIMITS.functionQueueMs / 1_000} end) limit $3`,
+        + case when r.is_async then ${FUNCTION_LIMITS.asyncQueueMs / 1_000} else ${FUNCTION_LIMITS.queueMs / 1_000} end) limit $3`,
   'an ended execution has one final event': `
     select e.id as subject, format('It has %s final events.', count(v.seq)) as detail
     from (select * from tenon.executions where ended_at between now() - interval '1 day'

@@ -14,6 +14,7 @@ import { diagnosticDocs } from '../../features/flows/analyze.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import { describeConfig } from '../../infra/config.ts'
 import { createProgram } from '../program.ts'
+import { limitsPage } from './limits-page.ts'
 import { policyText } from './policy-text.ts'
 
 const FOLDER = new URL('../../../docs/reference/', import.meta.url)
@@ -28,6 +29,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'flow-diagnostics.md': diagnosticDocs(),
     'flow-conformance.md': conformancePage(),
     'config.md': config(),
+    'limits.md': limitsPage(),
     'cli.md': commandLine(),
   }
 }

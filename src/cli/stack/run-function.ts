@@ -7,7 +7,6 @@ import { guardedFetch } from '../../activities/function/guarded-fetch.ts'
 import { findMethod } from '../../activities/function/platform-methods.ts'
 import { SecretMask } from '../../activities/function/secret-mask.ts'
 import { checkJson, isObject } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
 import { isProblemCode } from '../../core/problem-catalogue.ts'
@@ -19,6 +18,7 @@ import { DEFAULTS, type FunctionConfig } from '../../features/functions/config.t
 import { FunctionEgress } from '../../features/functions/egress.ts'
 import { type FunctionConstants, readModule } from '../../features/functions/exported-constants.ts'
 import { configureFunction } from '../../features/functions/functions.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { compileFunction, type EntryPoint } from '../../features/functions/sandbox/compile.ts'
 import type { Invocation, InvocationHost } from '../../features/functions/sandbox/invocation.ts'
 import { Functions } from '../../features/functions/sandbox/process-pool.ts'
@@ -48,7 +48,7 @@ export async function runLocally({ bundle, input, config, client, log }: LocalRu
   const { code, constants, entryPoints } = await compiledModule(bundle)
   const effective = wholeConfig(constants, config)
   const run = { kind: 'call', input, trigger: { kind: 'api' } } as const
-  checkJson('input', input, LIMITS.functionInputBytesMax)
+  checkJson('input', input, FUNCTION_LIMITS.inputBytesMax)
   requireExport(entryPoints, 'call')
   checkInput(constants.input_schema ?? null, run)
   const secrets = secretsOf(effective)

@@ -3,10 +3,10 @@
 import Type from 'typebox'
 import { Input, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { WRITERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { ANALYTICS_LIMITS } from './limits.ts'
 import { seriesOf, TimeSeries, Window, windowMsOf } from './time-series.ts'
 
 interface Minute {
@@ -64,7 +64,7 @@ export const queryAnalytics = workspaceOperation({
       throw new Problem('not_found', { detail: `The metric is not known. Use one of ${known}.` })
     }
     const minutes = Math.ceil(windowMsOf(window, 1_000) / 60_000)
-    const step = Math.ceil(minutes / LIMITS.analyticsPointsMax)
+    const step = Math.ceil(minutes / ANALYTICS_LIMITS.pointsMax)
     const rows = await readMinutes(scope, minutes, step)
     const series = metric.lines.map(({ labels, value }) => seriesOf(rows, labels, value))
     return { metric: name, unit: metric.unit, window, step: `${step}m`, series }

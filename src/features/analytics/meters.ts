@@ -1,11 +1,11 @@
 /** Counts requests by workspace and minute in memory, and adds them to the database every few seconds. */
 
-import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
+import { ANALYTICS_LIMITS } from './limits.ts'
 
 const MINUTE_MS = 60_000
 
@@ -39,7 +39,7 @@ export class Meters {
     else if (status >= 400) meter.client_errors += 1
     const bucket = bucketOf(ms)
     meter.buckets[bucket] = (meter.buckets[bucket] ?? 0) + 1
-    this.#timer ??= setTimeout(() => void this.flush(), LIMITS.meterFlushMs).unref()
+    this.#timer ??= setTimeout(() => void this.flush(), ANALYTICS_LIMITS.flushMs).unref()
   }
 
   #meterOf({ tenantId, workspaceId }: WorkspaceRef): Meter {
@@ -48,7 +48,7 @@ export class Meters {
     const known = this.#meters.get(name)
     if (known !== undefined) return known
     const at = new Date(minute * MINUTE_MS).toISOString()
-    const buckets = Array<number>(LIMITS.meterBuckets).fill(0)
+    const buckets = Array<number>(ANALYTICS_LIMITS.durationBuckets).fill(0)
     const counts = { requests: 0, client_errors: 0, server_errors: 0, buckets }
     const made = { tenant_id: tenantId, workspace_id: workspaceId, at, ...counts }
     this.#meters.set(name, made)
@@ -83,10 +83,10 @@ export class Meters {
       else add(newer, meter)
     }
     for (const name of this.#meters.keys()) {
-      if (this.#meters.size <= LIMITS.metersKeptMax) break
+      if (this.#meters.size <= ANALYTICS_LIMITS.metersKeptMax) break
       this.#meters.delete(name)
     }
-    this.#timer ??= setTimeout(() => void this.flush(), LIMITS.meterFlushMs).unref()
+    this.#timer ??= setTimeout(() => void this.flush(), ANALYTICS_LIMITS.flushMs).unref()
   }
 }
 
@@ -100,7 +100,7 @@ function add(to: Meter, from: Meter): void {
 /** Bucket i counts requests of less than 2^(i/2) ms that do not belong to a lower bucket. */
 function bucketOf(ms: number): number {
   const bucket = ms < 1 ? 0 : Math.floor(Math.log2(ms) * 2) + 1
-  return Math.min(bucket, LIMITS.meterBuckets - 1)
+  return Math.min(bucket, ANALYTICS_LIMITS.durationBuckets - 1)
 }
 
 const addAll = (meters: readonly Meter[]) => sql`

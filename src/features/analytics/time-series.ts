@@ -2,8 +2,8 @@
 
 import Type from 'typebox'
 import { Time } from '../../access/operation-builders.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
+import { ANALYTICS_LIMITS } from './limits.ts'
 
 /** `[time, value]`, expressed with keywords that every dialect of JSON Schema has. */
 const Point = Type.Unsafe<[string, number | null]>(
@@ -21,14 +21,14 @@ export const TimeSeries = Type.Object({
 })
 
 export const Window = Duration(
-  `Length of the window up to now, at most ${LIMITS.analyticsWindowDaysMax} days.`,
+  `Length of the window up to now, at most ${ANALYTICS_LIMITS.windowDaysMax} days.`,
 )
 
 const FIELD = { in: 'query', name: 'window', pointer: '/window' } as const
 
 /** @returns the length of a {@link Window} @throws Problem `validation_failed` if it is too short or too long */
 export function windowMsOf(window: string, minMs: number): number {
-  return boundedMs(FIELD, window, { minMs, maxMs: LIMITS.analyticsWindowDaysMax * 86_400_000 })
+  return boundedMs(FIELD, window, { minMs, maxMs: ANALYTICS_LIMITS.windowDaysMax * 86_400_000 })
 }
 
 /** One line of a series: the value of each row. */

@@ -5,12 +5,13 @@ import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { keyHash, makeKey } from '../../access/authentication/credentials.ts'
 import { Id, OptionalTime, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { isReadScope } from '../../core/policy.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { SCOPES } from '../key-operations.ts'
 import { fieldProblem, findRow } from '../operation-helpers.ts'
+import { API_KEY_LIMITS } from './limits.ts'
 
 export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service')])
 
@@ -21,9 +22,12 @@ export const Status = Type.Unsafe<'active' | 'expiring' | 'disabled' | 'expired'
   }),
 )
 
-export const RateLimit = Type.Union([Type.Integer({ minimum: 1, maximum: LIMITS.keyRateMax }), Type.Null()], {
-  description: 'Maximum number of requests per minute. `null`: the general limit of keys of its kind.',
-})
+export const RateLimit = Type.Union(
+  [Type.Integer({ minimum: 1, maximum: API_KEY_LIMITS.requestsPerMinuteMax }), Type.Null()],
+  {
+    description: 'Maximum number of requests per minute. `null`: the general limit of keys of its kind.',
+  },
+)
 
 export const ApiKey = Type.Object({
   id: Id('key'),
@@ -105,7 +109,7 @@ export function rejectPast(expiresAt: string | null | undefined): void {
 }
 
 export const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {
-  maxItems: LIMITS.keyScopesMax,
+  maxItems: API_KEY_LIMITS.scopesMax,
   description: `Scopes that restrict the key; empty: all rights of its kind. Possible scopes: ${SCOPES.join(', ')}.`,
 })
 
@@ -124,7 +128,7 @@ export function checkedScopes(scopes: readonly string[], kind: ApiKey['kind']): 
   const detail = errors.map((error) => `${error.name}: ${error.detail}`).join('; ')
   throw new Problem('validation_failed', {
     detail,
-    errors: errors.slice(0, LIMITS.faultsShownMax),
+    errors: errors.slice(0, CORE_LIMITS.diagnosticsReturnedMax),
     members: { known: SCOPES },
   })
 }

@@ -4,7 +4,6 @@ import Type from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
 import { adminOperation, Input, Name, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import { invalidateKey } from '../../access/scope-cache.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -26,6 +25,7 @@ import {
   STATUS,
   Status,
 } from './key.ts'
+import { API_KEY_LIMITS } from './limits.ts'
 
 export const createApiKey = adminOperation({
   name: 'api_key.create',
@@ -124,7 +124,7 @@ export const updateApiKey = adminOperation({
     const { kind } = await findApiKey(scope, id)
     const scopes = more.scopes && textArray(checkedScopes(more.scopes, kind))
     const [expires, limits] = [more.expires_at !== undefined, more.rate_limit !== undefined]
-    const key = await scope.row<ApiKey>(sql`
+    const statement = sql`
       update api_keys set
         name = coalesce(${name ?? null}::text, name),
         scopes = coalesce(${scopes ?? null}::text[], scopes),
@@ -134,8 +134,12 @@ export const updateApiKey = adminOperation({
           when 'disabled' then coalesce(disabled_at, now()) when 'active' then null else disabled_at end
       where id = ${id} and ${STATUS} not in ('revoked', 'expired')
         and not (replaced_by is not null and ${more.expires_at === null}::boolean)
-      returning ${COLUMNS}`)
-    if (key === undefined) throw unchangeable(await findApiKey(scope, id))
+      returning ${COLUMNS}`
+    const key = await effectOnce(scope, async (inside) => {
+      const changed = await inside.row<ApiKey>(statement)
+      if (changed === undefined) throw unchangeable(await findApiKey(inside, id))
+      return changed
+    })
     invalidateKey(scope, id)
     return key
   },
@@ -177,8 +181,8 @@ export const rotateApiKey = adminOperation({
     grace_seconds: Type.Optional(
       Type.Integer({
         minimum: 0,
-        maximum: LIMITS.keyGraceSecondsMax,
-        description: `Seconds for which the old key stays valid; 0: it expires at once. Default: ${LIMITS.keyGraceSeconds}.`,
+        maximum: API_KEY_LIMITS.graceSecondsMax,
+        description: `Seconds for which the old key stays valid; 0: it expires at once. Default: ${API_KEY_LIMITS.graceSecondsDefault}.`,
       }),
     ),
     expires_at: Type.Optional(
@@ -197,7 +201,10 @@ export const rotateApiKey = adminOperation({
     status: () => 201,
     location: ({ id }) => `/v1/api-keys/${id}`,
   },
-  run: async (scope, { id, grace_seconds: grace = LIMITS.keyGraceSeconds, expires_at: wanted }) => {
+  run: async (
+    scope,
+    { id, grace_seconds: grace = API_KEY_LIMITS.graceSecondsDefault, expires_at: wanted },
+  ) => {
     rejectPast(wanted)
     const old = await findApiKey(scope, id)
     const newId = scope.newId('key')

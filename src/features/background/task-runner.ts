@@ -1,14 +1,14 @@
 /** Runs the tasks of all features on one process at a time, so that none of them waits for another. */
 
-import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { type Leadership, LeaderTask } from '../../infra/postgres/leader-task.ts'
 import { Backoff } from '../../infra/retry.ts'
 import type { BackgroundTask, TaskContext } from './background-task.ts'
+import { BACKGROUND_LIMITS } from './limits.ts'
 
-const { firstMs, retryMs } = LIMITS.backgroundTasks
+const { firstMs, retryMs } = BACKGROUND_LIMITS
 const DEFAULTS: { readonly lock: number; readonly firstMs: number } = { lock: 7_302_519, firstMs }
 
 type OpenContext = (ref: WorkspaceRef) => Promise<TaskContext>

@@ -4,15 +4,20 @@ import Type, { type Static } from 'typebox'
 import { Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { isUuid } from '../../core/ids.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { DATA_ROLES } from '../../core/policy.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
 import { CollectionName, Fields } from './document.ts'
+import { COLLECTION_LIMITS } from './limits.ts'
 import type { DocumentCommand } from './plan.ts'
 import { type WriteResult, write, writeAll } from './write.ts'
 
-const FieldName = Type.String({ minLength: 1, maxLength: LIMITS.fieldNameBytesMax, pattern: '^[^_$]' })
+const FieldName = Type.String({
+  minLength: 1,
+  maxLength: COLLECTION_LIMITS.fieldNameBytesMax,
+  pattern: '^[^_$]',
+})
 
 const MEMBERS = {
   ref: Type.Optional(
@@ -23,14 +28,14 @@ const MEMBERS = {
   ),
   id: Type.Optional(Ref('document')),
   data: Type.Optional(Fields),
-  unset: Type.Optional(Type.Array(FieldName, { maxItems: LIMITS.selectFieldsMax })),
+  unset: Type.Optional(Type.Array(FieldName, { maxItems: COLLECTION_LIMITS.fieldsSelectedMax })),
   if_version: Type.Optional(
     Type.Integer({ minimum: 1, description: 'Version that the document must have.' }),
   ),
   on: Type.Optional(
     Type.Array(FieldName, {
       minItems: 1,
-      maxItems: LIMITS.orderKeysMax,
+      maxItems: COLLECTION_LIMITS.orderKeysMax,
       description: 'Fields that are declared unique, by which `upsert` finds the document.',
     }),
   ),
@@ -58,7 +63,7 @@ const Atomic = Type.Optional(
       'True if either all changes are made or none; `false`: each change on its own. Default: `true`.',
   }),
 )
-const count = { minItems: 1, maxItems: LIMITS.batchOpsMax }
+const count = { minItems: 1, maxItems: COLLECTION_LIMITS.batchOperationsMax }
 
 const Result = Type.Object({
   status: Type.Integer({ description: 'HTTP status that the change would have as a request of its own.' }),
@@ -88,7 +93,7 @@ export const batchDocuments = workspaceOperation({
     method: 'POST',
     path: '/v1/collections/{name}/batch',
     body: '*',
-    bodyBytesMax: LIMITS.batchBytesMax,
+    bodyBytesMax: COLLECTION_LIMITS.batchBytesMax,
   },
   run: (scope, { name, atomic, ops }) =>
     runAll(
@@ -105,7 +110,7 @@ export const batchAnywhere = workspaceOperation({
   roles: DATA_ROLES,
   input: Input({ atomic: Atomic, ops: Type.Array(OpAnywhere, count) }),
   output: Results,
-  http: { method: 'POST', path: '/v1/batch', body: '*', bodyBytesMax: LIMITS.batchBytesMax },
+  http: { method: 'POST', path: '/v1/batch', body: '*', bodyBytesMax: COLLECTION_LIMITS.batchBytesMax },
   run: (scope, { atomic, ops }) => runAll(scope, ops, atomic),
 })
 
@@ -186,7 +191,7 @@ function errorResult(op: Op, error: unknown): Static<typeof Result> {
       code,
       ...(detail !== undefined && { detail }),
       // Bounded, since a batch may have five hundred operations.
-      ...(errors.length > 0 && { errors: errors.slice(0, LIMITS.batchFaultsShownMax) }),
+      ...(errors.length > 0 && { errors: errors.slice(0, COLLECTION_LIMITS.batchDiagnosticsReturnedMax) }),
     },
   }
 }
@@ -229,7 +234,7 @@ function checkMembers(ops: readonly OpAnywhere[]): void {
     ]
   })
   if (errors.length === 0) return
-  const first = errors.slice(0, LIMITS.faultsShownMax)
+  const first = errors.slice(0, CORE_LIMITS.diagnosticsReturnedMax)
   const detail = first.map((error) => `${error.pointer} ${error.detail}`).join('; ')
   throw new Problem('validation_failed', { detail, errors: first })
 }

@@ -2,10 +2,11 @@
 
 import Type from 'typebox'
 import { canonical, isStorable, shortPointer } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import { numberFault } from '../../core/strict-json.ts'
+import { COLLECTION_LIMITS } from './limits.ts'
 import type { Content, Stored } from './store.ts'
 
 export { CollectionName } from './schemas/columns.ts'
@@ -91,9 +92,12 @@ export function checkFields(fields: Fields): Content {
 function textOf(fields: Fields): string {
   const text = serialized(fields)
   const bytes = Buffer.byteLength(text)
-  if (bytes <= LIMITS.documentBytesMax) return text
-  const detail = `The document has ${bytes} bytes; at most ${LIMITS.documentBytesMax} are stored.`
-  throw new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
+  if (bytes <= COLLECTION_LIMITS.documentBytesMax) return text
+  const detail = `The document has ${bytes} bytes; at most ${COLLECTION_LIMITS.documentBytesMax} are stored.`
+  throw new Problem('body_too_large', {
+    detail,
+    members: { limit_bytes: COLLECTION_LIMITS.documentBytesMax },
+  })
 }
 
 /** Returns no text if the nesting exceeds the stack; `FieldsCheck`, whose depth is bounded, reports it. */
@@ -125,9 +129,9 @@ class FieldsCheck {
   checkValue(value: unknown, depth: number): void {
     if (typeof value === 'string') this.#checkText(value)
     if (typeof value === 'number') this.#checkNumber(value)
-    if (typeof value !== 'object' || value === null || this.#keys > LIMITS.documentKeysMax) return
-    if (depth > LIMITS.documentDepthMax) {
-      this.#report(`is nested deeper than ${LIMITS.documentDepthMax}`)
+    if (typeof value !== 'object' || value === null || this.#keys > COLLECTION_LIMITS.documentKeysMax) return
+    if (depth > CORE_LIMITS.documentDepthMax) {
+      this.#report(`is nested deeper than ${CORE_LIMITS.documentDepthMax}`)
       return
     }
     const isArray = Array.isArray(value)
@@ -140,8 +144,8 @@ class FieldsCheck {
   }
 
   throwErrors(): void {
-    if (this.#keys > LIMITS.documentKeysMax)
-      this.#report(`has more than ${LIMITS.documentKeysMax} keys`, { pointer: '' })
+    if (this.#keys > COLLECTION_LIMITS.documentKeysMax)
+      this.#report(`has more than ${COLLECTION_LIMITS.documentKeysMax} keys`, { pointer: '' })
     if (this.#errors.length === 0) return
     const detail = this.#errors
       .map((error) => `${error.pointer || 'the document'} ${error.detail}`)
@@ -157,11 +161,11 @@ class FieldsCheck {
     else if (!isStorable(name)) this.#reportUnstorable(name, 'has a name with')
     // A code unit is at most three bytes: most names need not be counted.
     else if (
-      name.length * 3 > LIMITS.fieldNameBytesMax &&
-      Buffer.byteLength(name) > LIMITS.fieldNameBytesMax
+      name.length * 3 > COLLECTION_LIMITS.fieldNameBytesMax &&
+      Buffer.byteLength(name) > COLLECTION_LIMITS.fieldNameBytesMax
     ) {
       const pointer = `${this.#pointer()}/${shortPointer(name)}`
-      this.#report(`is a name of more than ${LIMITS.fieldNameBytesMax} bytes`, { pointer })
+      this.#report(`is a name of more than ${COLLECTION_LIMITS.fieldNameBytesMax} bytes`, { pointer })
     }
   }
 
@@ -182,7 +186,7 @@ class FieldsCheck {
 
   /** Keeps the first errors: a reply must not grow with the request. The pointer is built for errors alone. */
   #report(detail: string, { code = 'validation_failed', pointer = this.#pointer() }: Report = {}): void {
-    if (this.#errors.length >= LIMITS.faultsShownMax) return
+    if (this.#errors.length >= CORE_LIMITS.diagnosticsReturnedMax) return
     this.#codes.add(code)
     this.#errors.push({ in: 'body', name: pointer.split('/')[1] ?? '', pointer, detail })
   }

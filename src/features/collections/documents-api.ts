@@ -6,12 +6,13 @@ import { AnyName, Id, Input, Ref, workspaceOperation } from '../../access/operat
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { tagsOf } from '../../core/etag.ts'
 import { isUuid } from '../../core/ids.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { CountedPageOf, PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { DATA_ROLES } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { CollectionName, Document, Fields, SelectedDocument, toDocument } from './document.ts'
+import { COLLECTION_LIMITS } from './limits.ts'
 import { documentsOf } from './mongo/documents.ts'
 import { readDocumentPage } from './page.ts'
 import type { DocumentCommand } from './plan.ts'
@@ -95,7 +96,7 @@ const PairOfTexts = Type.Unsafe<readonly [string, string]>(
   Type.Array(Type.String(), { minItems: 2, maxItems: 2 }),
 )
 const Cursor = Type.String({
-  maxLength: LIMITS.cursorCharsMax,
+  maxLength: COLLECTION_LIMITS.cursorCharsMax,
   description: '`page.next` of the previous page.',
 })
 
@@ -170,7 +171,7 @@ export const listDocuments = workspaceOperation({
       filter: readFilters(filters),
       order: order === undefined ? [] : readOrder(order),
       selection: readSelection(select, 'query'),
-      size: page_size ?? LIMITS.pageSizeDefault,
+      size: page_size ?? CORE_LIMITS.pageItemsDefault,
       after: page_after,
       count,
     }),
@@ -198,7 +199,7 @@ export const queryDocuments = workspaceOperation({
     limit: Type.Optional(
       Type.Integer({
         minimum: 1,
-        maximum: LIMITS.queryLimitMax,
+        maximum: COLLECTION_LIMITS.queryDocumentsMax,
         description: 'Maximum number of documents. Default: 50.',
       }),
     ),
@@ -213,15 +214,15 @@ export const queryDocuments = workspaceOperation({
       filter: readBodyFilter(filter),
       order: readSort(sort),
       selection: readSelection(select, 'body'),
-      size: limit ?? LIMITS.pageSizeDefault,
+      size: limit ?? CORE_LIMITS.pageItemsDefault,
       after,
       count,
     }),
 })
 
 const conditions = {
-  if_match: Type.Optional(Type.String({ maxLength: LIMITS.conditionCharsMax })),
-  if_none_match: Type.Optional(Type.String({ maxLength: LIMITS.conditionCharsMax })),
+  if_match: Type.Optional(Type.String({ maxLength: COLLECTION_LIMITS.conditionCharsMax })),
+  if_none_match: Type.Optional(Type.String({ maxLength: COLLECTION_LIMITS.conditionCharsMax })),
 }
 const CONDITION_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match' } as const
 

@@ -4,11 +4,11 @@
  */
 
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CpuBudget } from '../../infra/cpu-budget.ts'
 import { inThread } from '../threads/run-in-thread.ts'
 import type { Fields } from './document.ts'
+import { COLLECTION_LIMITS } from './limits.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import { evaluateDocument, isPending, type Validation, type Violation } from './schemas/evaluate-schema.ts'
 import type { Collection } from './store.ts'
@@ -65,9 +65,9 @@ export async function evaluateInThread(
   { schema, fields }: Validation,
   budget: CpuBudget,
 ): Promise<readonly Violation[]> {
-  const result = await inThread(scope, 'validate', { schema, fields }, LIMITS.validationMs)
+  const result = await inThread(scope, 'validate', { schema, fields }, COLLECTION_LIMITS.validationMs)
   budget.charge(result.cpuMs)
   if ('value' in result) return result.value
-  const detail = `Validation against the collection's schema took more than ${LIMITS.validationMs} ms of CPU time.`
+  const detail = `Validation against the collection's schema took more than ${COLLECTION_LIMITS.validationMs} ms of CPU time.`
   throw new Problem('validation_too_costly', { detail })
 }

@@ -2,12 +2,12 @@
 
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { decryptFor, encryptFor } from '../../access/scope-services.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { CountedPage } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { listDigest } from '../operation-helpers.ts'
 import { type SelectedDocument, toDocument } from './document.ts'
+import { COLLECTION_LIMITS } from './limits.ts'
 import { type Filter, type OrderKey, type Path, pathsOf, pathText } from './query/filter.ts'
 import { project, type Selection } from './query/order-and-selection.ts'
 import { withCollection } from './resolve-store.ts'
@@ -100,7 +100,7 @@ const PREFIX = 'c1_'
 function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Json[]): string {
   const text =
     PREFIX + encryptFor(scope, PURPOSE, Buffer.from(JSON.stringify([digest, values]))).toString('base64url')
-  if (text.length > LIMITS.cursorCharsMax) {
+  if (text.length > COLLECTION_LIMITS.cursorCharsMax) {
     const detail = 'The values that the page is ordered by are too long to continue from.'
     throw new Problem('cursor_too_large', { detail })
   }

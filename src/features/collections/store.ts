@@ -2,11 +2,11 @@
 
 import type { MarkedEffect } from '../../access/completion.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { Actor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
+import { COLLECTION_LIMITS } from './limits.ts'
 import { valueBelow } from './query/evaluate.ts'
 import type { Filter, OrderKey, Path } from './query/filter.ts'
 import type { Permissions, Readers } from './rules/access.ts'
@@ -200,9 +200,12 @@ export function problemOf(outcome: Outcome): Problem | undefined {
   if ('missing' in outcome) return documentNotFound()
   if ('taken' in outcome) return taken(outcome.taken)
   if (!('current' in outcome)) return undefined
-  if (outcome.bytes <= LIMITS.documentBytesMax) return versionMismatch(outcome.current)
-  const detail = `The document would have ${outcome.bytes} bytes; at most ${LIMITS.documentBytesMax} are stored.`
-  return new Problem('body_too_large', { detail, members: { limit_bytes: LIMITS.documentBytesMax } })
+  if (outcome.bytes <= COLLECTION_LIMITS.documentBytesMax) return versionMismatch(outcome.current)
+  const detail = `The document would have ${outcome.bytes} bytes; at most ${COLLECTION_LIMITS.documentBytesMax} are stored.`
+  return new Problem('body_too_large', {
+    detail,
+    members: { limit_bytes: COLLECTION_LIMITS.documentBytesMax },
+  })
 }
 
 function taken(fields: readonly string[]): Problem {

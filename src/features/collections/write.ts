@@ -5,13 +5,14 @@
 
 import { requireHeld } from '../../access/completion.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { retryContended } from '../../infra/retry.ts'
+import { COLLECTION_LIMITS } from './limits.ts'
 import {
   type DocumentCommand,
   isBlindWrite,
@@ -84,8 +85,8 @@ export function writeAll(
       command,
       id: ids[index] ?? '',
     }))
-    const { attemptsMax, ...bounds } = LIMITS.contention
-    const attemptsOfBatch = Math.max(2, Math.floor(LIMITS.batchOpAttemptsMax / tasks.length))
+    const { attemptsMax, ...bounds } = INFRA_LIMITS.contention
+    const attemptsOfBatch = Math.max(2, Math.floor(COLLECTION_LIMITS.batchAttemptsMax / tasks.length))
     return retryContended(
       'Too many writers change this document at once.',
       () => attemptAll(inside, tasks, { budget, once }),
@@ -171,7 +172,8 @@ async function isHeldOutOfSight(scope: WorkspaceScope, task: WriteTask): Promise
   return holder !== undefined && !admits(task.collection.permissions.read, holder)
 }
 
-const isTooLarge = (outcome: Outcome) => 'current' in outcome && outcome.bytes > LIMITS.documentBytesMax
+const isTooLarge = (outcome: Outcome) =>
+  'current' in outcome && outcome.bytes > COLLECTION_LIMITS.documentBytesMax
 
 function taskAt(tasks: readonly WriteTask[], index: number): WriteTask {
   const task = tasks[index]

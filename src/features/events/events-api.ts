@@ -3,11 +3,11 @@
 import { LRUCache } from 'lru-cache'
 import Type from 'typebox'
 import { requireEvents } from '../../access/anon-settings.ts'
+import { ACCESS_LIMITS } from '../../access/limits.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { allowedTopics, requireTopicRules } from '../../access/user-settings.ts'
 import { checkJson } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { causesOf, DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
@@ -15,6 +15,7 @@ import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import type { EventFilter } from './event-sender.ts'
 import { cloudEvent, eventsIn, isChangeTopic, isPlatformTopic, matchesAny } from './events.ts'
+import { EVENT_LIMITS } from './limits.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
@@ -47,7 +48,7 @@ export const publishEvent = workspaceOperation({
     if (RESERVED.test(topic))
       throw bodyProblem('/topic', `Topics below ${topic.split('.')[0]} are the platform's own.`)
     await requireTopicRules(scope, 'publish', [topic])
-    checkJson('data', data ?? null, LIMITS.eventBytesMax)
+    checkJson('data', data ?? null, EVENT_LIMITS.eventBytesMax)
     await consumeQuota(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
     const events = eventsIn(scope)
@@ -127,7 +128,7 @@ async function subscriptionFilter(
 
 /** A user receives an event if the rules of now, which are cached for `feedCheckMs`, allow a topic of the subscription that it has. */
 function topicFilter(scope: WorkspaceScope, topics: readonly string[]): EventFilter {
-  const known = new LRUCache<'allowed', readonly string[]>({ max: 1, ttl: LIMITS.feedCheckMs })
+  const known = new LRUCache<'allowed', readonly string[]>({ max: 1, ttl: ACCESS_LIMITS.streamCheckMs })
   const ask = async () => {
     const allowed = await allowedTopics(scope, 'subscribe', topics)
     known.set('allowed', allowed)

@@ -2,7 +2,6 @@
 
 import type { Redis } from 'ioredis'
 import { seededIds, typeId } from '../../core/ids.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { withSince } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
@@ -16,6 +15,7 @@ import { appendEntries, connectToStreams } from '../../infra/valkey/stream-log.t
 import { StreamTrimmer } from '../../infra/valkey/stream-trimmer.ts'
 import { changesOf, type Message, type StreamKey } from '../../infra/valkey/streams.ts'
 import { cloudEvent, sourceOf } from './events.ts'
+import { EVENT_LIMITS } from './limits.ts'
 
 const TASK = {
   reason: 'relay',
@@ -47,7 +47,7 @@ export class Relay {
 
   /** Polls with backoff while idle; under load it waits for a batch, since each poll costs a query. */
   async #relay(outbox: Outbox, leadership: Leadership): Promise<void> {
-    const backoff = new Backoff(LIMITS.relayPollMs)
+    const backoff = new Backoff(EVENT_LIMITS.relayPollMs)
     let relayed: readonly OutboxMessage[] = []
     while (!leadership.isOver) {
       const messages = await outbox.next(relayed)
@@ -58,7 +58,7 @@ export class Relay {
         leadership.resetBackoff()
         backoff.reset()
       }
-      if (messages.length < LIMITS.relayChangesMax / 2) await leadership.wait(backoff.next())
+      if (messages.length < EVENT_LIMITS.relayChangesMax / 2) await leadership.wait(backoff.next())
     }
     if (relayed.length > 0) await outbox.delete(relayed)
   }
@@ -70,7 +70,7 @@ export class Appender {
   readonly #url: string
   readonly #onError: (error: Error) => void
   #redis: Redis | undefined
-  readonly #trimmer = new StreamTrimmer(LIMITS.changesBytesMax)
+  readonly #trimmer = new StreamTrimmer(EVENT_LIMITS.changesKeptBytesMax)
 
   constructor(url: string, onError: (error: Error) => void) {
     this.#url = url
@@ -92,7 +92,7 @@ export class Appender {
             redis,
             key,
             part.map(({ message }) => message),
-            LIMITS.changesKeptPerWorkspace,
+            EVENT_LIMITS.changesKeptMax,
           ),
         ),
       )
@@ -218,19 +218,19 @@ const roundRobin = (after: string): Sql => sql`
     union all
     select next.tenant_id, n + 1 from tenants t cross join lateral (
       select tenant_id from outbox where tenant_id > t.tenant_id order by tenant_id limit 1) next
-    where n < ${LIMITS.relayTenantsMax}
+    where n < ${EVENT_LIMITS.relayTenantsMax}
   ), ranked as (
     select o.*, row_number() over (partition by o.tenant_id order by o.seq) as turn
     from tenants cross join lateral (select * from outbox o where o.tenant_id = tenants.tenant_id
-      order by o.tenant_id, o.seq limit (select ceil(${LIMITS.relayChangesMax}::numeric / count(*)) from tenants)) o
+      order by o.tenant_id, o.seq limit (select ceil(${EVENT_LIMITS.relayChangesMax}::numeric / count(*)) from tenants)) o
   ), placed as (
     select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
     from ranked
   )
   select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, deleted::text, owner, at, event_id, anon_reads,
     user_reads, chain_depth, caused_by,
-    (select max(tenant_id) from tenants having count(*) = ${LIMITS.relayTenantsMax}) as more_behind
-  from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
+    (select max(tenant_id) from tenants having count(*) = ${EVENT_LIMITS.relayTenantsMax}) as more_behind
+  from placed where place <= ${EVENT_LIMITS.relayChangesMax} and ahead < ${EVENT_LIMITS.relayBytesMax} order by place`
 
 function toMessage(row: Row): OutboxMessage {
   const { seq, tenant_id, workspace_id, collection, verb, document, at, chain_depth, caused_by } = row

@@ -1,11 +1,11 @@
 /** Reads published events and document changes after a cursor, in pages, and waits for the next ones. */
 
 import { isBefore } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { mayHaveDropped } from '../../infra/valkey/stream-log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 import { type Events, isWorkspaceTopic, matchesAny, type StreamName } from './events.ts'
+import { EVENT_LIMITS } from './limits.ts'
 
 export interface EventsRequest {
   /** Topics and patterns, as of a subscription. */
@@ -166,7 +166,7 @@ async function scan(
   after: string,
   { since, limit, bytesMax }: EventsRequest,
 ): Promise<Scan> {
-  const untilMs = Date.now() + LIMITS.eventsScanMs
+  const untilMs = Date.now() + EVENT_LIMITS.scanMs
   const found: Entry[] = []
   let [last, bytes, hasGap] = [after, 0, false]
   while (found.length <= limit && bytes <= bytesMax && Date.now() < untilMs) {

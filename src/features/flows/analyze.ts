@@ -8,13 +8,14 @@ import type { Answer, Simulation } from '../../../flows-dsl/simulator/types.ts'
 import { Input } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { isTooDeep, Serialized } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { previewOperation } from '../operation-helpers.ts'
 import { Diagnostic, FLOWS, flowInvalid, inFlowThread, Source, Warnings, Ws } from './definitions.ts'
 import { answeredSteps, readRecordedExecution, recordedStep } from './executions/history.ts'
 import { FlowFacts } from './flow-summary.ts'
+import { FLOW_LIMITS } from './limits.ts'
 import { missingReferences } from './references.ts'
 
 export const validateFlow = previewOperation({
@@ -164,7 +165,7 @@ export const simulateFlow = previewOperation({
 function rejectDeep(given: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(given)) {
     if (!isTooDeep(value)) continue
-    const detail = `${name} is nested deeper than ${LIMITS.runInputDepthMax}.`
+    const detail = `${name} is nested deeper than ${CORE_LIMITS.valueDepthMax}.`
     throw new Problem('validation_failed', { detail })
   }
 }
@@ -176,7 +177,7 @@ async function recordedAnswers(
 ): Promise<Pick<Simulation, 'input' | 'recorded' | 'options'>> {
   const { input, started_by, started_at } = await readRecordedExecution(scope, id)
   const which = sql`kind in ('call', 'run', 'emit')`
-  const steps = await answeredSteps(scope, id, { which, max: LIMITS.executionStepsShownMax })
+  const steps = await answeredSteps(scope, id, { which, max: FLOW_LIMITS.stepsReturnedMax })
   const recorded: Record<string, Answer[]> = {}
   for (const { pointer, result = null, error } of steps.toSorted((a, b) => a.iteration - b.iteration)) {
     recorded[pointer] ??= []

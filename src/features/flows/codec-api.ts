@@ -3,10 +3,10 @@
 import Type from 'typebox'
 import { AnyName, adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import { payloadsOf } from '../../access/scope-services.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { ADMINS, TENANT_ADMINS } from '../../core/policy.ts'
 import { tenantsOf } from '../../infra/temporal/payload-reader.ts'
 import { resolveTenant } from '../tenants/jobs.ts'
+import { FLOW_LIMITS } from './limits.ts'
 
 /**
  * True for base64 in the standard or URL alphabet, with or without padding (RFC 4648 §4, §5; proto3 JSON accepts all four).
@@ -34,7 +34,7 @@ const Payloads = Type.Array(
     },
     { description: 'Payload of the Temporal API as JSON, with bytes in base64.' },
   ),
-  { maxItems: LIMITS.payloads.decodedAtOnceMax },
+  { maxItems: FLOW_LIMITS.codec.payloadsMax },
 )
 
 const Output = Type.Object({ payloads: Payloads })
@@ -60,7 +60,7 @@ export const decodePayloads = adminOperation({
     path: '/v1/codec/decode',
     query: ['preserveStorageRefs'],
     body: '*',
-    bodyBytesMax: LIMITS.batchBytesMax,
+    bodyBytesMax: FLOW_LIMITS.codec.bodyBytesMax,
   },
   run: async (scope, { payloads }) => ({ payloads: await payloadsOf(scope).decode(payloads) }),
 })
@@ -72,7 +72,7 @@ export const encodePayloads = adminOperation({
   reads: true,
   input: Input({ payloads: Payloads, tenant_id: Type.Optional(Ref('tenant')) }),
   output: Output,
-  http: { method: 'POST', path: '/v1/codec/encode', body: '*', bodyBytesMax: LIMITS.batchBytesMax },
+  http: { method: 'POST', path: '/v1/codec/encode', body: '*', bodyBytesMax: FLOW_LIMITS.codec.bodyBytesMax },
   run: async (scope, { payloads, tenant_id }) => ({
     payloads: await payloadsOf(scope).encode(resolveTenant(scope, tenant_id), payloads),
   }),

@@ -5,7 +5,6 @@ import { compile } from '../../../flows-dsl/compile/compile.ts'
 import { effectOnce } from '../../access/effect-once.ts'
 import { Id, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
@@ -14,6 +13,7 @@ import { CATALOGUE } from '../data-operations.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { inThread, type Tasks } from '../threads/run-in-thread.ts'
 import { purgeFlows } from './executions/retention.ts'
+import { FLOW_LIMITS } from './limits.ts'
 import { changeTriggers, deleteTriggers } from './triggers/trigger-store.ts'
 
 export const FLOWS = '/v1/flows/workspaces/{ws}'
@@ -22,7 +22,7 @@ export const Ws = Ref('workspace')
 export const FlowRef = Ref('flow, or its name')
 
 export const Source = Type.String({
-  maxLength: LIMITS.flowSourceBytesMax,
+  maxLength: FLOW_LIMITS.sourceBytesMax,
   description: 'Source of the flow in YAML.',
 })
 const FlowName = Type.String({
@@ -70,7 +70,7 @@ const COLUMNS = sql`${SUMMARY}, source`
 
 /** Compiles against the platform's function catalogue on this thread, for processes with a single user. */
 export const compileFlow = (source: string) =>
-  compile(source, { catalogue: CATALOGUE, sizeBytesMax: LIMITS.flowSourceBytesMax })
+  compile(source, { catalogue: CATALOGUE, sizeBytesMax: FLOW_LIMITS.sourceBytesMax })
 
 /**
  * Processes a definition in a worker thread, against the platform's function catalogue.
@@ -82,9 +82,9 @@ export async function inFlowThread<N extends 'check' | 'compile' | 'graph' | 'si
   input: Omit<Parameters<Tasks[N]>[0], 'catalogue'>,
 ): Promise<ReturnType<Tasks[N]>> {
   const flow = { ...input, catalogue: CATALOGUE } as Parameters<Tasks[N]>[0]
-  const ran = await inThread(scope, task, flow, LIMITS.flowCpuMs)
+  const ran = await inThread(scope, task, flow, FLOW_LIMITS.compileCpuMs)
   if ('value' in ran) return ran.value
-  const seconds = LIMITS.flowCpuMs / 1_000
+  const seconds = FLOW_LIMITS.compileCpuMs / 1_000
   throw new Problem('flow_too_costly', {
     detail: `The flow took more than ${seconds} s of CPU time, or too much memory.`,
   })

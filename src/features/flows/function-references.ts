@@ -4,7 +4,7 @@ import Format from 'typebox/format'
 import { didYouMean } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { SchemaError } from '../../../flows-dsl/json-schema/validate.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { checkBudget, errorsWithin, TOO_COSTLY } from '../schema-errors.ts'
 import type { Tasks } from '../threads/run-in-thread.ts'
@@ -43,10 +43,12 @@ export async function wrongInputs(
     const called = rows.find((row) => isCalled(row, reference))
     if (called === undefined) continue
     const errors = errorsWithin(called.schema, reference.input, budget, Format.Test)
-    if (errors.includes(TOO_COSTLY) || warnings.length >= LIMITS.faultsShownMax) break
+    if (errors.includes(TOO_COSTLY) || warnings.length >= CORE_LIMITS.diagnosticsReturnedMax) break
     warnings.push(...errors.map((error) => warningOf(reference, called, error)))
   }
-  return warnings.slice(0, LIMITS.faultsShownMax).toSorted((a, b) => a.line - b.line || a.column - b.column)
+  return warnings
+    .slice(0, CORE_LIMITS.diagnosticsReturnedMax)
+    .toSorted((a, b) => a.line - b.line || a.column - b.column)
 }
 
 const isCalled = (row: VersionRow, { name, version }: FunctionReference): boolean =>

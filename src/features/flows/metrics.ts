@@ -2,8 +2,8 @@
 
 import Type from 'typebox'
 import { Input } from '../../access/operation-builders.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { ANALYTICS_LIMITS } from '../analytics/limits.ts'
 import { seriesOf, TimeSeries, Window, windowMsOf } from '../analytics/time-series.ts'
 import { previewOperation } from '../operation-helpers.ts'
 import { FLOWS, FlowRef, findFlow, Ws } from './definitions.ts'
@@ -35,7 +35,7 @@ export const flowMetrics = previewOperation({
   run: async (scope, { flow, metric, window }) => {
     const { id } = await findFlow(scope, flow)
     const windowMs = windowMsOf(window, 60_000)
-    const stepMinutes = Math.ceil(windowMs / 60_000 / LIMITS.analyticsPointsMax)
+    const stepMinutes = Math.ceil(windowMs / 60_000 / ANALYTICS_LIMITS.pointsMax)
     const bins = await scope.rows<Bin>(binsOf(id, windowMs, stepMinutes))
     const series =
       metric === 'executions'

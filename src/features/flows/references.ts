@@ -2,7 +2,7 @@
 
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import type { Tasks } from '../threads/run-in-thread.ts'
 import { type Diagnostic, FLOWS } from './definitions.ts'
@@ -52,7 +52,7 @@ function hintFor(name: string, there: readonly string[]): string {
   const store = `Store it: npx tenon secret set ${name}, or PUT ${FLOWS}/secrets/${name}.`
   const near = nearest(name, there)
   if (near !== undefined) return `Did you mean \`${near}\`? ${store}`
-  const list = there.slice(0, LIMITS.faultsShownMax).join(', ')
+  const list = there.slice(0, CORE_LIMITS.diagnosticsReturnedMax).join(', ')
   return there.length === 0 ? store : `There are: ${list}. ${store}`
 }
 

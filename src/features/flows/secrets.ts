@@ -6,7 +6,7 @@ import { Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { decryptFor, deriveFor, encryptFor } from '../../access/scope-services.ts'
 import { escapePointer, exceedsDepth, isStorable } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { type InputError, notFound, Problem } from '../../core/problem.ts'
 import { isSecretName } from '../../core/redact.ts'
@@ -15,6 +15,7 @@ import type { Json, SecretNames } from '../../core/work.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { listPage, previewOperation } from '../operation-helpers.ts'
 import { FLOWS, Ws } from './definitions.ts'
+import { FLOW_LIMITS } from './limits.ts'
 
 export const SecretName = Type.String({
   pattern: SECRET_NAME.source,
@@ -41,7 +42,7 @@ export const setFlowSecret = previewOperation({
     ws: Ws,
     name: SecretName,
     value: Type.Unknown({
-      description: `Value of the secret: a string of at least ${LIMITS.flowSecretCharsMin} characters, or an object or list of strings.`,
+      description: `Value of the secret: a string of at least ${FLOW_LIMITS.secretCharsMin} characters, or an object or list of strings.`,
     }),
   }),
   output: FlowSecret,
@@ -51,12 +52,12 @@ export const setFlowSecret = previewOperation({
       insert into flow_secrets (name, sealed, updated_by)
       select ${name}, ${encryptSecret(scope, name, value)}::bytea, ${scope.actor.subject}
       where exists (select from flow_secrets where name = ${name})
-        or (select count(*) from flow_secrets) < ${LIMITS.flowSecretsMax}
+        or (select count(*) from flow_secrets) < ${FLOW_LIMITS.secretsMax}
       on conflict (tenant_id, workspace_id, name) do update
         set sealed = excluded.sealed, updated_by = excluded.updated_by, updated_at = now()
       returning ${COLUMNS}`)
     if (row !== undefined) return row
-    const detail = `A workspace has at most ${LIMITS.flowSecretsMax} secrets.`
+    const detail = `A workspace has at most ${FLOW_LIMITS.secretsMax} secrets.`
     throw new Problem('state_conflict', { detail })
   },
 })
@@ -91,7 +92,7 @@ export const deleteFlowSecret = previewOperation({
             and v.version = f.latest_version
         where ${name} = any(v.secrets) and f.deleted_at is null
         union select f.name from functions f where f.workspace_id = tenon.workspace() and f.config -> 'secrets' @> to_jsonb(${name}::text)
-      ) as users order by name limit ${LIMITS.pageSizeMax}`,
+      ) as users order by name limit ${CORE_LIMITS.pageItemsMax}`,
       sql`delete from flow_secrets where name = ${name} returning name`,
     )
     if (gone === undefined) throw notFound('secret')
@@ -197,7 +198,7 @@ function secretErrors(value: unknown): readonly InputError[] {
     pointer: `/value${pointer}`,
     detail,
   })
-  const { flowSecretDepthMax: depth, flowSecretBytesMax: bytes, flowSecretTextsMax: texts } = LIMITS
+  const { secretDepthMax: depth, secretBytesMax: bytes, secretStringsMax: texts } = FLOW_LIMITS
   if (exceedsDepth(value, depth)) return [fault('', `It is nested deeper than ${depth}.`)]
   if (Buffer.byteLength(JSON.stringify(value) ?? '') > bytes)
     return [fault('', `It has more than ${bytes} bytes.`)]
@@ -218,6 +219,6 @@ function faultOf({ text, name }: Leaf): string | undefined {
   if (typeof text !== 'string') return 'A secret is a string, or an object or list of strings.'
   if (!isStorable(text)) return 'It contains NUL or half of a surrogate pair.'
   const isSecret = name === undefined || isSecretName(name)
-  if (text.length >= LIMITS.flowSecretCharsMin || !isSecret) return undefined
-  return `It has fewer than ${LIMITS.flowSecretCharsMin} characters, which are too few to mask it in results.`
+  if (text.length >= FLOW_LIMITS.secretCharsMin || !isSecret) return undefined
+  return `It has fewer than ${FLOW_LIMITS.secretCharsMin} characters, which are too few to mask it in results.`
 }

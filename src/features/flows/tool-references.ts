@@ -2,7 +2,7 @@
 
 import { didYouMean } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import type { Tasks } from '../threads/run-in-thread.ts'
 import type { Diagnostic } from './definitions.ts'
@@ -72,7 +72,7 @@ function unknownName(
   known: readonly string[],
   what: string,
 ): Diagnostic {
-  const list = known.slice(0, LIMITS.faultsShownMax).join(', ')
+  const list = known.slice(0, CORE_LIMITS.diagnosticsReturnedMax).join(', ')
   const all = known.length === 0 ? `There are no published ${what}.` : `There are: ${list}.`
   return { code: 'unknown_reference', message, ...at, hint: didYouMean(name, known) ?? all }
 }

@@ -5,13 +5,14 @@ import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { shortPointer } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { boundedMs } from '../../core/units.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { SCOPES } from '../key-operations.ts'
 import type { ConfigChange, FunctionConfig } from './config.ts'
 import { egressFault } from './egress.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 import { type ConfigError, triggerErrors } from './triggers/declared.ts'
 
 export const ConfigWarnings = Type.Optional(
@@ -46,7 +47,7 @@ export function checkWholeConfig(config: FunctionConfig): void {
 function memberErrors(change: ConfigChange, pointer: string): ConfigError[] {
   const { timeout } = change
   const field = { in: 'body', name: 'timeout', pointer: `${pointer}/timeout` } as const
-  if (timeout !== undefined) boundedMs(field, timeout, { minMs: 1_000, maxMs: LIMITS.functionTimeoutMs.max })
+  if (timeout !== undefined) boundedMs(field, timeout, { minMs: 1_000, maxMs: FUNCTION_LIMITS.timeoutMs.max })
   return [
     ...triggerErrors(change),
     ...listErrors('egress', change.egress, egressFault),
@@ -60,7 +61,7 @@ function rejectErrors(errors: readonly ConfigError[], pointer: string): void {
   if (errors.length === 0) return
   throw new Problem('validation_failed', {
     detail: errors.map(({ path, detail }) => `${path.slice(1).replaceAll('/', '.')}: ${detail}`).join('; '),
-    errors: errors.slice(0, LIMITS.faultsShownMax).map(
+    errors: errors.slice(0, CORE_LIMITS.diagnosticsReturnedMax).map(
       ({ path, detail }): InputError => ({
         in: 'body',
         name: path.split('/')[1] ?? '',

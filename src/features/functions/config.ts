@@ -1,10 +1,10 @@
 /** The configuration of a function: its members, their defaults and bounds. */
 
 import Type, { type Static } from 'typebox'
-import { LIMITS } from '../../core/limits.ts'
 import { Duration } from '../../core/units.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 
-const { functionTimeoutMs: timeout, functionMemoryMb: memory, functionConfig: bounds } = LIMITS
+const { timeoutMs: timeout, memoryMb: memory, config: bounds } = FUNCTION_LIMITS
 
 const Schedule = Type.Object(
   {

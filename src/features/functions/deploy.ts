@@ -5,7 +5,6 @@ import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
 import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
@@ -16,13 +15,14 @@ import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS } from './config.ts'
 import type { FunctionConstants } from './exported-constants.ts'
 import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } from './functions.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 import { setSlotsAfterChange } from './runs/start-recorded.ts'
 import { type Compiled, compileFunction, type Diagnostic, type EntryPoint } from './sandbox/compile.ts'
 import { inlineMap, withoutInlineMap } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
 import { dropOldVersions } from './versions.ts'
 
-const { functionSourceBytesMax: sourceMax, functionSourceMap: mapBounds } = LIMITS
+const { sourceBytesMax: sourceMax, sourceMap: mapBounds } = FUNCTION_LIMITS
 
 const FunctionName = Type.String({
   pattern: '^[a-z][a-z0-9-]{0,62}$',
@@ -52,7 +52,7 @@ export const createFunction = adminOperation({
   roles: ADMINS,
   input: Deployment,
   output: Type.Interface([FunctionDetails], { warnings: ConfigWarnings }),
-  http: { ...creates('/v1/functions'), bodyBytesMax: LIMITS.functionBodyBytesMax },
+  http: { ...creates('/v1/functions'), bodyBytesMax: FUNCTION_LIMITS.bodyBytesMax },
   run: async (scope, deployment) => {
     const { workspace_id, name } = deployment
     checkSizes(deployment)
@@ -150,7 +150,7 @@ async function compile(scope: AdminScope, { source, source_map }: Deployment): P
   const { code, entryPoints } = compiled
   const constants = await readConstants(scope, compiled, sourceMap)
   const map = inlineMap(code)
-  if (map === undefined || map.length <= LIMITS.functionInlineMapBytesMax)
+  if (map === undefined || map.length <= FUNCTION_LIMITS.inlineMapBytesMax)
     return { compiled: code, compiledMap: undefined, sourceMap, constants, entryPoints }
   return { compiled: withoutInlineMap(code), compiledMap: map, sourceMap, constants, entryPoints }
 }
@@ -185,7 +185,7 @@ async function readConstants(
 ): Promise<FunctionConstants> {
   if (exported.length === 0 && !mayImport) return {}
   const module = { code, exported, ...(sourceMap !== undefined && { sourceMap }) }
-  const ran = await inThread(scope, 'readModule', module, LIMITS.functionConstant.cpuMs)
+  const ran = await inThread(scope, 'readModule', module, FUNCTION_LIMITS.constant.cpuMs)
   const tooCostly = {
     message: 'The imports and exports of the source take too long to read.',
     line: 1,

@@ -13,9 +13,11 @@ import {
 import { type Diagnostic as FlowDiagnostic, nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { fieldOf, isObject, type JsonObject, omitUndefined, unescaped } from '../../../flows-dsl/json.ts'
 import { checkSchema } from '../../../flows-dsl/json-schema/check-schema.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { sentences } from '../../core/sentences.ts'
+import { MCP_LIMITS } from '../mcp-servers/limits.ts'
 import { ConfigChange, FunctionConfig } from './config.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 import { exportedLiteral } from './module-literal.ts'
 import { type ModuleImport, type ModuleSyntax, parseModule } from './module-syntax.ts'
 import type { Diagnostic, ExportName } from './sandbox/compile.ts'
@@ -86,7 +88,7 @@ function located(
   found: readonly OffsetDiagnostic[],
 ): Diagnostic[] {
   const maps = { compiled: inlineMap(code), bundle: sourceMap }
-  const shown = [...found].sort((a, b) => a.offset - b.offset).slice(0, LIMITS.faultsShownMax)
+  const shown = [...found].sort((a, b) => a.offset - b.offset).slice(0, CORE_LIMITS.diagnosticsReturnedMax)
   const diagnostics = shown.map(({ message, offset }) => ({
     message,
     ...originOf(maps, positionOf(code, offset)),
@@ -105,7 +107,7 @@ function positionOf(code: string, offset: number): Position {
 function importDiagnostics(imports: readonly ModuleImport[]): OffsetDiagnostic[] {
   return imports.flatMap(({ specifier, offset }) => {
     if (specifier === PLATFORM) return []
-    const shown = JSON.stringify(specifier.slice(0, LIMITS.nameCharsMax))
+    const shown = JSON.stringify(specifier.slice(0, CORE_LIMITS.nameCharsMax))
     const message = `A function imports nothing but \`${PLATFORM}\`, and this imports ${shown}.`
     return [{ message: sentences(message, importHint(specifier)), offset }]
   })
@@ -139,7 +141,7 @@ function compileConstant(given: SourceNode, name: ExportName, context: CompileCo
 }
 
 function messageOf(name: ExportName, { pointer, message, hint }: FlowDiagnostic): string {
-  return sentences(`\`${pathOf(name, pointer)}\`: ${message}`, hint).slice(0, LIMITS.functionMessageCharsMax)
+  return sentences(`\`${pathOf(name, pointer)}\`: ${message}`, hint).slice(0, FUNCTION_LIMITS.messageCharsMax)
 }
 
 /** A pointer as JavaScript: `input.properties["unit-price"]`. */
@@ -150,7 +152,7 @@ function pathOf(name: ExportName, pointer: string): string {
     return /^\d+$/.test(step) ? `[${step}]` : `[${JSON.stringify(step)}]`
   })
   const text = `${name}${path.join('')}`
-  return text.length > LIMITS.nameCharsMax ? `${text.slice(0, LIMITS.nameCharsMax)}…` : text
+  return text.length > CORE_LIMITS.nameCharsMax ? `${text.slice(0, CORE_LIMITS.nameCharsMax)}…` : text
 }
 
 function compileTool(given: SourceNode, context: CompileContext): FunctionTool | undefined {
@@ -178,7 +180,7 @@ function compileDescription(map: MapNode, context: CompileContext): string | und
   const given = valueAt(map, 'description')
   const text = given && context.text(given, '`description`')
   if (given === undefined || text === undefined) return undefined
-  const max = LIMITS.mcpDescriptionCharsMax
+  const max = MCP_LIMITS.descriptionCharsMax
   if (text.trim() === '') return context.report('value_invalid', given, '`description` must not be empty.')
   if (text.length <= max) return text
   return context.report('value_invalid', given, `\`description\` must have at most ${max} characters.`)

@@ -3,7 +3,6 @@
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -14,6 +13,7 @@ import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
 import { FunctionRef, findFunction, findFunctionRow, functionMissing, functionNamed } from './function-ref.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 import { setSlotsAfterChange } from './runs/start-recorded.ts'
 import type { Maps } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
@@ -168,7 +168,7 @@ export const deleteFunction = adminOperation({
  * than one statement may. If the deletion of the function fails after it, a repeated call goes on.
  */
 async function deleteRuns(scope: AdminScope, id: string): Promise<void> {
-  const { batchMax } = LIMITS.functionRetention
+  const { runsMax: batchMax } = FUNCTION_LIMITS.retention
   let deleted: readonly object[]
   do
     deleted = await scope.rows(sql`

@@ -5,11 +5,11 @@ import { Id, Input, Ref, workspaceOperation } from '../../access/operation-build
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { workflowsOf } from '../../access/scope-services.ts'
 import { checkJson } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { DATA_ROLES, isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionCaller, FunctionTrigger, Json, SecretNames } from '../../core/work.ts'
 import { AliasName, VersionNumber } from '../version-aliases.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 import { receiveResult } from './runs/direct-result.ts'
 import { actorWithoutRights, callTrigger } from './runs/run.ts'
 import { operationPath, readOperation } from './runs/run-operation.ts'
@@ -103,7 +103,7 @@ async function invoke(
   { id, input = {}, version, alias, context, secrets, respond_async: isAsync = false, caller }: InvokeRequest,
   trigger: FunctionTrigger,
 ): Promise<Static<typeof invokeOutput>> {
-  checkJson('input', input, LIMITS.functionInputBytesMax)
+  checkJson('input', input, FUNCTION_LIMITS.inputBytesMax)
   const runId = scope.newId('run')
   const start = () =>
     startRun(scope, {

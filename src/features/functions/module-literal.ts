@@ -4,10 +4,10 @@ import type { Expression, Identifier, ObjectExpression, Program, Property, Sprea
 import type { Location, MapEntry, SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
 import type { DiagnosticList } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { fieldOf, pointerTo } from '../../../flows-dsl/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 
-const { charsMax, depthMax } = LIMITS.functionConstant
+const { charsMax, depthMax } = FUNCTION_LIMITS.constant
 
 /**
  * The value of an exported constant as source nodes. Their `column` is an offset in the compiled code.

@@ -3,9 +3,9 @@
  * one pass without recursion, and the names in them are shown and never opened.
  */
 
-import { LIMITS } from '../../core/limits.ts'
 import type { Problem } from '../../core/problem.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 
 /** `line` and `column` count from 1. `file` is a name from a source map. */
 export interface Position {
@@ -46,9 +46,9 @@ function toSourceMap(text: string): SourceMap {
   if (version !== 3) throw new MapInvalid('It must be a JSON object with `version: 3`.')
   if (sections !== undefined) throw new MapInvalid('It must have no `sections`: give the map of one bundle.')
   if (typeof mappings !== 'string') throw new MapInvalid('`mappings` must be a string.')
-  if (!Array.isArray(sources) || sources.length > LIMITS.functionSourceMap.sourcesMax)
+  if (!Array.isArray(sources) || sources.length > FUNCTION_LIMITS.sourceMap.sourcesMax)
     throw new MapInvalid(
-      `\`sources\` must be a list of at most ${LIMITS.functionSourceMap.sourcesMax} names.`,
+      `\`sources\` must be a list of at most ${FUNCTION_LIMITS.sourceMap.sourcesMax} names.`,
     )
   return { version, sources: sources.map(sourceName), mappings }
 }
@@ -75,7 +75,7 @@ function sourceName(given: unknown): string {
     scheme === null ? /^(\/|[a-z]:\/)/i.test(path) : /^(file|https?)$/i.test(scheme[1] ?? '')
   const steps = resolved(path.replace(/[?#].*$/s, '').split('/'))
   const from = isOfMachine ? ownPart(steps) : 0
-  const name = steps.slice(from).join('/').slice(-LIMITS.functionSourceMap.nameCharsMax)
+  const name = steps.slice(from).join('/').slice(-FUNCTION_LIMITS.sourceMap.nameCharsMax)
   return name === '' || hiddenIn(name) !== undefined ? UNKNOWN : name
 }
 

@@ -1,8 +1,8 @@
 /** Versions of functions, made by deployment and immutable: lists and reads them, activates one, and drops old ones. */
 
 import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../access/effect-once.ts'
 import { adminOperation, Input, Time } from '../../access/operation-builders.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -19,6 +19,7 @@ import {
   lockFunction,
   withConstants,
 } from './functions.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 
 const FunctionVersion = Type.Object({
   function_id: Type.String(),
@@ -97,10 +98,12 @@ export const activateFunctionVersion = adminOperation({
         returning f.*, v.sha256
       )
       select ${FUNCTION_COLUMNS} from f join lateral (select f.sha256) v on true`
-    const [[found] = [], [activated] = []] = await scope.batch(lockFunction(functionNamed(id)), statement)
-    if (found === undefined) throw functionMissing(scope, id)
-    if (activated === undefined) throw notFound('function version')
-    return activated as unknown as FunctionRecord
+    return effectOnce(scope, async (inside) => {
+      const [[found] = [], [activated] = []] = await inside.batch(lockFunction(functionNamed(id)), statement)
+      if (found === undefined) throw functionMissing(inside, id)
+      if (activated === undefined) throw notFound('function version')
+      return activated as unknown as FunctionRecord
+    })
   },
 })
 
@@ -110,7 +113,7 @@ export const activateFunctionVersion = adminOperation({
  * @param target a condition on the function `f`
  */
 export function dropOldVersions(target: Sql): Sql {
-  const { countMax, bytesMax } = LIMITS.functionVersions
+  const { countMax, bytesMax } = FUNCTION_LIMITS.versions
   return sql`
     with f as (select f.* from functions f where ${target}), old as (
       select version from (

@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
+import { ISSUER_LIMITS } from '../../access/issuer/limits.ts'
 import {
   adminOperation,
   Holder,
@@ -15,7 +16,6 @@ import {
 } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { issuerAdminOf } from '../../access/scope-services.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, GROUP_PATTERN, outranks, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -92,7 +92,7 @@ const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name, groups,
     when accepted_at is not null then 'reset' else 'invited' end as status,
   invited_until, reset_at, confirmed_by, email_verified_at, to_json(controlled_by) as controlled_by, controlled_at, created_by, created_at, updated_at, last_login_at`
 
-const UNTIL = sql`now() + make_interval(days => ${LIMITS.invitationDays})`
+const UNTIL = sql`now() + make_interval(days => ${ISSUER_LIMITS.invitationDays})`
 
 /** Adds the caller to those who could act as the person of an account. */
 const controlled = ({ actor: { subject } }: AdminScope) => sql`controlled_by =
@@ -198,17 +198,15 @@ export const updateAccount = adminOperation({
   }),
   output: Account,
   http: { method: 'PATCH', path: '/v1/accounts/{id}', body: '*' },
-  run: (scope, { id, name, groups, disabled }) =>
-    findRow<Account>(
-      scope,
-      'account',
-      sql`
+  run: (scope, { id, name, groups, disabled }) => {
+    const statement = sql`
       update accounts set name = coalesce(${name ?? null}, name), updated_at = now(),
         ${groups === undefined ? sql`` : sql`groups = ${textArray(groups)}::text[], ${controlled(scope)},`}
         disabled_at = case ${disabled ?? null}::boolean when true then coalesce(disabled_at, now())
           when false then null else disabled_at end
-      where id = ${id} returning ${COLUMNS}`,
-    ),
+      where id = ${id} returning ${COLUMNS}`
+    return effectOnce(scope, (inside) => findRow<Account>(inside, 'account', statement))
+  },
 })
 
 export const inviteAccount = adminOperation({
@@ -294,12 +292,15 @@ export const confirmAccount = adminOperation({
   run: async (scope, { id }) => {
     requireHigherRole(scope, await findAccount(scope, id))
     const { subject } = scope.actor
-    const account = await scope.row<Account>(sql`
-      update accounts set updated_at = now(), confirmed_by =
-        case when ${subject} = any(confirmed_by) then confirmed_by else confirmed_by || ${subject}::text end
-      where id = ${id} and accepted returning ${COLUMNS}`)
-    if (account !== undefined) return account
-    throw conflict('There is nothing to confirm: the account has no password yet.')
+    // Once: a repetition must not confirm the account after another reset.
+    return effectOnce(scope, async (inside) => {
+      const account = await inside.row<Account>(sql`
+        update accounts set updated_at = now(), confirmed_by =
+          case when ${subject} = any(confirmed_by) then confirmed_by else confirmed_by || ${subject}::text end
+        where id = ${id} and accepted returning ${COLUMNS}`)
+      if (account !== undefined) return account
+      throw conflict('There is nothing to confirm: the account has no password yet.')
+    })
   },
 })
 

@@ -3,6 +3,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
+import { ISSUER_LIMITS } from '../../access/issuer/limits.ts'
 import { REDIRECT_URI_RULE, usableRedirectUris } from '../../access/issuer/redirect-uris.ts'
 import {
   adminOperation,
@@ -16,7 +17,6 @@ import {
   Time,
 } from '../../access/operation-builders.ts'
 import { issuerAdminOf } from '../../access/scope-services.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, OPERATORS } from '../../core/policy.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -34,7 +34,7 @@ const Audience = Type.Unsafe<'accounts' | 'users'>(
   }),
 )
 const RedirectUris = Type.Array(Type.String({ minLength: 1, maxLength: 2_000 }), {
-  maxItems: LIMITS.redirectUrisMax,
+  maxItems: ISSUER_LIMITS.redirectUrisMax,
   uniqueItems: true,
   description:
     'Redirect URIs: `https`, `http` at a loopback address with any port, or the scheme of an application, such as `cursor://host/path`. A machine client has no redirect URIs.',
@@ -211,5 +211,7 @@ export const rotateIssuerKeys = adminOperation({
   }),
   output: Type.Object({ kid: Type.String() }),
   http: { method: 'POST', path: '/v1/issuer/rotate-keys', body: '*' },
-  run: async (scope, { revoke = false }) => ({ kid: await issuerAdminOf(scope).rotateKeys(revoke) }),
+  run: async (scope, { revoke = false }) => ({
+    kid: await issuerAdminOf(scope).rotateKeys(scope.uuid(), revoke),
+  }),
 })

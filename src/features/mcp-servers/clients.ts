@@ -5,11 +5,12 @@ import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
 import { Id, Input, Name, Ref, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { bodyProblem, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import { MCP_LIMITS } from './limits.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 import { digest } from './tool.ts'
 
@@ -38,7 +39,7 @@ export const createClient = previewOperation({
     scopes: Type.Optional(
       Type.Array(Type.String({ pattern: '^mcp:[a-z0-9-]+:[A-Za-z0-9_.-]+$' }), {
         minItems: 1,
-        maxItems: LIMITS.mcpToolsMax,
+        maxItems: MCP_LIMITS.toolsMax,
       }),
     ),
   }),
@@ -87,7 +88,7 @@ async function rejectUnknownScopes(
   const offered = rows.map(({ name }) => name)
   const wrong = scopes.findIndex((name) => !offered.includes(name))
   if (wrong < 0) return
-  const names = offered.slice(0, LIMITS.faultsShownMax).join(', ')
+  const names = offered.slice(0, CORE_LIMITS.diagnosticsReturnedMax).join(', ')
   const detail = `${scopes[wrong]} is not a scope of the server ${slug}, which offers ${names}.`
   throw bodyProblem(`/scopes/${wrong}`, detail)
 }

@@ -4,12 +4,12 @@ import { LRUCache } from 'lru-cache'
 import Type, { type Static } from 'typebox'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { canonical } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { counterpartOf, isCovered, scopeOf } from '../../core/tool-access.ts'
 import { type Effect, effectInWords, effectOf } from '../../core/tool-annotations.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import type { Group } from './curation/groups.ts'
+import { MCP_LIMITS } from './limits.ts'
 import type { Prompts, Resources } from './prompts.ts'
 import type { McpServer } from './servers.ts'
 import { digest, type Tool } from './tool.ts'
@@ -42,8 +42,8 @@ export interface PublishedVersion {
 
 /** Entries are never stale: versions are immutable, and the key names tenant, workspace and server. */
 const CACHE = new LRUCache<string, PublishedVersion>({
-  max: LIMITS.mcpManifestsCachedMax,
-  maxSize: LIMITS.mcpManifestsCachedCharsMax,
+  max: MCP_LIMITS.manifestsCachedMax,
+  maxSize: MCP_LIMITS.manifestsCachedCharsMax,
   sizeCalculation: ({ manifest }) => JSON.stringify(manifest).length,
 })
 

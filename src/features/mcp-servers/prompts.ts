@@ -2,14 +2,15 @@
 
 import Type, { type Static } from 'typebox'
 import { AnyName } from '../../access/operation-builders.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { percentDecoded } from '../../infra/http-client/parameter-styles.ts'
 import { Content } from './calls/content.ts'
+import { MCP_LIMITS } from './limits.ts'
 import { findHidden } from './tool.ts'
 
-const Description = Type.String({ minLength: 1, maxLength: LIMITS.mcpDescriptionCharsMax })
-const Title = Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax })
+const Description = Type.String({ minLength: 1, maxLength: MCP_LIMITS.descriptionCharsMax })
+const Title = Type.String({ minLength: 1, maxLength: CORE_LIMITS.nameCharsMax })
 
 const Prompt = Type.Object(
   {
@@ -49,7 +50,7 @@ const Prompt = Type.Object(
   { additionalProperties: false },
 )
 export type Prompt = Static<typeof Prompt>
-export const Prompts = Type.Record(AnyName, Prompt, { maxProperties: LIMITS.mcpPromptsMax })
+export const Prompts = Type.Record(AnyName, Prompt, { maxProperties: MCP_LIMITS.promptsMax })
 export type Prompts = Static<typeof Prompts>
 
 const StaticResource = Type.Object(
@@ -62,11 +63,11 @@ const StaticResource = Type.Object(
     title: Type.Optional(Title),
     description: Type.Optional(Description),
     mime_type: Type.Optional(Type.String({ pattern: '^[a-z]+/[A-Za-z0-9.+-]+$', maxLength: 100 })),
-    text: Type.Optional(Type.String({ maxLength: LIMITS.mcpResourceCharsMax })),
+    text: Type.Optional(Type.String({ maxLength: MCP_LIMITS.resourceCharsMax })),
     blob: Type.Optional(
       Type.String({
         pattern: '^[A-Za-z0-9+/]*={0,2}$',
-        maxLength: LIMITS.mcpResourceCharsMax,
+        maxLength: MCP_LIMITS.resourceCharsMax,
         description: 'Content in base64, instead of `text`.',
       }),
     ),
@@ -74,7 +75,7 @@ const StaticResource = Type.Object(
   { additionalProperties: false },
 )
 type StaticResource = Static<typeof StaticResource>
-export const Resources = Type.Record(AnyName, StaticResource, { maxProperties: LIMITS.mcpResourcesMax })
+export const Resources = Type.Record(AnyName, StaticResource, { maxProperties: MCP_LIMITS.resourcesMax })
 export type Resources = Static<typeof Resources>
 
 const PLACEHOLDER = /\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}/g

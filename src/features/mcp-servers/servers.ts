@@ -6,7 +6,7 @@ import { AnyName, Id, Input, Name, Ref, Slug, Time } from '../../access/operatio
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { trustedIssuersOf } from '../../access/scope-services.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Annotations, ChosenAnnotations, EFFECT_HINTS, OPEN_WORLD } from '../../core/tool-annotations.ts'
@@ -15,6 +15,7 @@ import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '.
 import { RESULTS_MODES } from './calls/result-form.ts'
 import { ArgumentChoices } from './curation/curated-arguments.ts'
 import { Groups } from './curation/groups.ts'
+import { MCP_LIMITS } from './limits.ts'
 import { Prompts, Resources } from './prompts.ts'
 import { findHidden, rejectErrors } from './tool.ts'
 import { TOOL_NAME_PATTERN } from './tool-name.ts'
@@ -22,7 +23,7 @@ import { TOOL_NAME_PATTERN } from './tool-name.ts'
 export const SERVERS = '/v1/mcp/workspaces/{ws}/servers'
 export const Ws = Ref('workspace')
 export const Server = Ref('MCP server, or its slug')
-const Description = Type.String({ maxLength: LIMITS.mcpDescriptionCharsMax })
+const Description = Type.String({ maxLength: MCP_LIMITS.descriptionCharsMax })
 
 /** The curation of one candidate; by default, each property is that of the source. */
 export const Choice = Type.Object(
@@ -32,8 +33,8 @@ export const Choice = Type.Object(
       Type.Boolean({ description: 'True if the tool is in `tools/list` even if clients use tool search.' }),
     ),
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
-    title: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax })),
-    description: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.mcpDescriptionCharsMax })),
+    title: Type.Optional(Type.String({ minLength: 1, maxLength: CORE_LIMITS.nameCharsMax })),
+    description: Type.Optional(Type.String({ minLength: 1, maxLength: MCP_LIMITS.descriptionCharsMax })),
     scope: Type.Optional(
       Type.String({
         pattern: TOOL_NAME_PATTERN,
@@ -50,19 +51,19 @@ export const Choice = Type.Object(
     limits: Type.Optional(
       Type.Object(
         {
-          result_bytes: Type.Optional(Type.Integer({ minimum: 1_000, maximum: LIMITS.mcpResultBytesMax })),
-          timeout_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.mcpToolSecondsMax })),
+          result_bytes: Type.Optional(Type.Integer({ minimum: 1_000, maximum: MCP_LIMITS.resultBytesMax })),
+          timeout_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: MCP_LIMITS.toolSecondsMax })),
           wait_seconds: Type.Optional(
             Type.Integer({
               minimum: 0,
-              maximum: LIMITS.mcpFlowWaitSeconds,
+              maximum: MCP_LIMITS.executionWaitSeconds,
               description: 'Maximum number of seconds that a call of a flow waits for its output.',
             }),
           ),
           calls_per_minute: Type.Optional(
             Type.Integer({
               minimum: 1,
-              maximum: LIMITS.mcpToolCallsPerMinuteMax,
+              maximum: MCP_LIMITS.toolCallsPerMinuteMax,
               description:
                 'Maximum number of calls per minute by all callers together; the same number may come in one burst.',
             }),
@@ -101,7 +102,7 @@ const EndpointSettings = {
   search: Type.Union(
     ['auto', 'on', 'off'].map((mode) => Type.Literal(mode)),
     {
-      description: `Tool search: clients see the pinned tools, \`tool_search\` and \`tool_call\` instead of all tools. \`auto\`: on above ${LIMITS.mcpToolsListedMax} tools.`,
+      description: `Tool search: clients see the pinned tools, \`tool_search\` and \`tool_call\` instead of all tools. \`auto\`: on above ${MCP_LIMITS.toolsListedMax} tools.`,
     },
   ),
   results: Type.Enum([...RESULTS_MODES], {
@@ -110,7 +111,7 @@ const EndpointSettings = {
   }),
 }
 const AuthorizationServer = Type.Union(
-  [Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax }), Type.Null()],
+  [Type.String({ minLength: 1, maxLength: CORE_LIMITS.nameCharsMax }), Type.Null()],
   {
     description:
       'Issuer of the tokens for the server: an `issuer` of OIDC_ISSUERS that serves the tenant. `null`: the platform. Default: `null`.',
@@ -302,10 +303,8 @@ export const updateServer = previewOperation({
   ) => {
     rejectErrors([findHidden(name ?? '', '/name'), findHidden(description ?? '', '/description')])
     rejectUntrusted(scope, issuer ?? null)
-    const updated = await findRow<ShownServer>(
-      scope,
-      'MCP server',
-      sql`update mcp_servers set
+    const statement = sql`
+      update mcp_servers set
           name = coalesce(${name ?? null}::text, name),
           description = coalesce(${description ?? null}::text, description),
           list = coalesce(${list ?? null}::text, list),
@@ -320,8 +319,9 @@ export const updateServer = previewOperation({
               when active_version is not null then 'published' when curation -> 'tools' <> '{}' then 'curated' else 'created' end
             else state end,
           updated_at = now()
-        where id = ${server} or slug = ${server} returning ${SHOWN_COLUMNS}`,
-    ).catch(SERVER_EXISTS)
+        where id = ${server} or slug = ${server} returning ${SHOWN_COLUMNS}`
+    const update = (inside: WorkspaceScope) => findRow<ShownServer>(inside, 'MCP server', statement)
+    const updated = await effectOnce(scope, update).catch(SERVER_EXISTS)
     invalidateMcpServer(scope, updated.id)
     return updated
   },

@@ -1,7 +1,7 @@
 /** The shape of a tool (candidate and frozen form), its names, digests, providers, and checks of its texts. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-annotations.ts'
@@ -15,6 +15,7 @@ import type {
   WaitOptions,
 } from './calls/call-client.ts'
 import type { Content } from './calls/content.ts'
+import { MCP_LIMITS } from './limits.ts'
 import type { JsonSchema } from './tool-name.ts'
 
 export { digest, type JsonSchema, toolName } from './tool-name.ts'
@@ -80,7 +81,7 @@ interface ToolLimits {
 
 /** The most bytes of a result, as JSON. */
 export const budgetOf = ({ limits }: Pick<Tool, 'limits'>) =>
-  limits?.result_bytes ?? LIMITS.mcpResultBytesDefault
+  limits?.result_bytes ?? MCP_LIMITS.resultBytesDefault
 
 /** The closed schema of a tool's arguments: the operation's input without fixed fields and fields for HTTP alone. */
 export function argumentsOf(operation: AnyOperation, fixed: Readonly<Record<string, unknown>>): JsonSchema {
@@ -105,7 +106,7 @@ export function findHidden(text: string, pointer: string): InputError | undefine
 
 /** @throws Problem `validation_failed` with the first errors, if there are any */
 export function rejectErrors(errors: readonly (InputError | undefined)[]): void {
-  const found = errors.filter((error) => error !== undefined).slice(0, LIMITS.faultsShownMax)
+  const found = errors.filter((error) => error !== undefined).slice(0, CORE_LIMITS.diagnosticsReturnedMax)
   if (found.length === 0) return
   const detail = found.map((error) => `${error.pointer} ${error.detail}`).join('; ')
   throw new Problem('validation_failed', { detail, errors: found })

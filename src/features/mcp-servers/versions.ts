@@ -234,9 +234,12 @@ async function moveActiveVersion(
   statement: Sql,
   refusal: string,
 ): Promise<Version> {
-  const [[moved] = [], [row] = []] = await scope.batch(statement, selectVersion(id, version))
-  if (row === undefined) throw notFound('version')
-  if (moved === undefined) throw new Problem('state_conflict', { detail: refusal })
+  const active = await effectOnce(scope, async (inside) => {
+    const [[moved] = [], [row] = []] = await inside.batch(statement, selectVersion(id, version))
+    if (row === undefined) throw notFound('version')
+    if (moved === undefined) throw new Problem('state_conflict', { detail: refusal })
+    return toVersion(row as unknown as Version)
+  })
   invalidateMcpServer(scope, id)
-  return toVersion(row as unknown as Version)
+  return active
 }

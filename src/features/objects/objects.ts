@@ -6,12 +6,13 @@ import { Input, Time, workspaceOperation } from '../../access/operation-builders
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { requireObjectRule } from '../../access/user-settings.ts'
 import { type ByteReply, Bytes } from '../../core/bytes.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { checkBucket } from '../../core/object-key.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { DATA_ROLES, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
+import { OBJECT_LIMITS } from './limits.ts'
 import { objectsOf } from './workspace-objects.ts'
 
 // `run` checks the names, since the problem has S3's code.
@@ -84,7 +85,7 @@ export const putObject = workspaceOperation({
   input: Input({
     bucket: Bucket,
     key: Key,
-    content: Bytes(`Content of the object, at most ${LIMITS.objectBytesMax} bytes.`),
+    content: Bytes(`Content of the object, at most ${OBJECT_LIMITS.objectBytesMax} bytes.`),
     ...KEPT,
     ...DIGESTS,
     if_match: IfMatch,
@@ -214,12 +215,12 @@ export const listObjects = workspaceOperation({
       Type.String({ maxLength: 6_000, description: '`page.next` of the previous page.' }),
     ),
     prefix: Type.Optional(
-      Type.String({ maxLength: LIMITS.objectKeyBytesMax, description: 'Prefix of the keys to list.' }),
+      Type.String({ maxLength: CORE_LIMITS.objectKeyBytesMax, description: 'Prefix of the keys to list.' }),
     ),
   }),
   output: PageOf(Listed),
   http: { method: 'GET', path: '/v1/objects/{bucket}' },
-  run: async (scope, { bucket, page_size: size = LIMITS.pageSizeDefault, page_after, prefix = '' }) => {
+  run: async (scope, { bucket, page_size: size = CORE_LIMITS.pageItemsDefault, page_after, prefix = '' }) => {
     await requireReadable(scope, prefix)
     const digest = listDigest(bucket, prefix)
     const after = page_after === undefined ? {} : { after: readCursor(digest, page_after) }

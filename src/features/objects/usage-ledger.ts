@@ -4,9 +4,9 @@ import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { type ByteSource, counted } from '../../core/bytes.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { OBJECT_LIMITS } from './limits.ts'
 
 /**
  * Two uploads of one key may end in any order, so after each change the ledger measures the object at the store, under a
@@ -92,7 +92,7 @@ export class ObjectLedger {
 
   async #take(object: StoredObject, upload: string, bytes: number): Promise<boolean> {
     const { bucket, key } = object
-    const lease = `${LIMITS.uploadLeaseMs} milliseconds`
+    const lease = `${OBJECT_LIMITS.uploadLeaseMs} milliseconds`
     const [[row] = []] = await this.#run(
       sql`select tenon.reserve_bytes(${idOf(object)}, ${upload}, ${bucket}, ${key}, ${bytes}, ${lease}::interval) as limited`,
     )
@@ -102,7 +102,7 @@ export class ObjectLedger {
   /** Reconciles a few uploads whose lease has expired. @returns how many */
   async #reconcileExpired(): Promise<number> {
     const [rows = []] = await this.#run(
-      sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${LIMITS.uploadsSettledAtOnce}`,
+      sql`select bucket, key, upload from stored_objects where expires_at <= now() limit ${OBJECT_LIMITS.uploadsReconciledMax}`,
     )
     for (const { bucket, key, upload } of rows as unknown as (StoredObject & { upload: string })[])
       await this.reconcile({ bucket, key }, upload)
@@ -179,7 +179,7 @@ export class Upload {
   }
 
   async *#reservedChunks(): AsyncGenerator<Uint8Array> {
-    for await (const chunk of counted(this.#source, LIMITS.objectBytesMax)) {
+    for await (const chunk of counted(this.#source, OBJECT_LIMITS.objectBytesMax)) {
       this.bytes += chunk.byteLength
       await this.#reserve(this.bytes)
       yield chunk
@@ -192,6 +192,6 @@ export class Upload {
     const wanted = Math.max(bytes, this.#reserved)
     this.#hasQuota = await this.#ledger.reserve(this.#object, this.#id, wanted)
     this.#reserved = wanted
-    this.#untilMs = Date.now() + LIMITS.uploadLeaseMs / 2
+    this.#untilMs = Date.now() + OBJECT_LIMITS.uploadLeaseMs / 2
   }
 }

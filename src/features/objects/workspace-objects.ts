@@ -14,7 +14,6 @@ import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { hasQuota } from '../../access/scope-cache.ts'
 import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -29,6 +28,7 @@ import {
   writeConditions,
 } from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
+import { OBJECT_LIMITS } from './limits.ts'
 import { ObjectLedger, type StoredObject, type Upload } from './usage-ledger.ts'
 
 const clientsOf = privilege('objects.store')
@@ -71,7 +71,7 @@ export class WorkspaceObjects {
     source: ByteSource,
     options: Conditions & KeptHeaders & AnnouncedDigests,
   ): Promise<{ etag: string; size: number; created: boolean }> {
-    const max = LIMITS.objectBytesMax
+    const max = OBJECT_LIMITS.objectBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
     const expected = expectedDigests(options)
     const target = targetOf(object)
@@ -163,7 +163,7 @@ export class WorkspaceObjects {
   /**
    * Counts the objects of the bucket once its bytes are limited: adds unknown objects to the ledger, then corrects the known
    * ones. Uploads continue meanwhile.
-   * @throws Problem `value_invalid` if there are more than `LIMITS.objectsCountedMax`
+   * @throws Problem `value_invalid` if there are more than `OBJECT_LIMITS.objectsCountedMax`
    */
   async recount(): Promise<void> {
     const bucket = (await this.#find())?.bucket
@@ -214,10 +214,10 @@ export class WorkspaceObjects {
       return (await this.#find())?.bucket === Bucket
     }
     return retryTransient(
-      LIMITS.accessPropagationMs,
+      OBJECT_LIMITS.accessPropagationMs,
       () => this.#once(work),
       isUnknownYet,
-      LIMITS.accessRetryPauseMs,
+      OBJECT_LIMITS.accessRetryMs,
     )
   }
 
@@ -311,7 +311,7 @@ function unchanged(error: unknown): ByteReply {
 /**
  * Lists the objects of a bucket.
  * @returns bytes by stored key
- * @throws Problem `value_invalid` if there are more than `LIMITS.objectsCountedMax`
+ * @throws Problem `value_invalid` if there are more than `OBJECT_LIMITS.objectsCountedMax`
  */
 async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number>> {
   const sizes = new Map<string, number>()
@@ -320,9 +320,9 @@ async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number
     const input = { Bucket, ...(token !== undefined && { ContinuationToken: token }) }
     const page = await s3.send(new ListObjectsV2Command(input))
     for (const { Key = '', Size = 0 } of page.Contents ?? []) sizes.set(Key, Size)
-    if (sizes.size > LIMITS.objectsCountedMax)
+    if (sizes.size > OBJECT_LIMITS.objectsCountedMax)
       throw new Problem('value_invalid', {
-        detail: `The bucket has more than ${LIMITS.objectsCountedMax} objects, the maximum that can be counted.`,
+        detail: `The bucket has more than ${OBJECT_LIMITS.objectsCountedMax} objects, the maximum that can be counted.`,
       })
     token = page.IsTruncated ? page.NextContinuationToken : undefined
   } while (token !== undefined)

@@ -1,6 +1,7 @@
 /** Reads and sets the quotas of workspaces and tenants, which quotas.sql enforces, and reads the limits of the caller. */
 
 import Type, { type Static } from 'typebox'
+import { ACCESS_LIMITS } from '../../access/limits.ts'
 import {
   adminOperation,
   callerOperation,
@@ -15,13 +16,18 @@ import { seconds } from '../../access/rate-limit/memory-buckets.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { hasQuota, invalidate, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
 import { countStreams, hasDocumentStore } from '../../access/scope-services.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import { ADMINS, EVERYBODY, OPERATORS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { retryContended } from '../../infra/retry.ts'
+import { COLLECTION_LIMITS } from '../collections/limits.ts'
+import { EVENT_LIMITS } from '../events/limits.ts'
+import { FLOW_LIMITS } from '../flows/limits.ts'
+import { FUNCTION_LIMITS } from '../functions/limits.ts'
+import { OBJECT_LIMITS } from '../objects/limits.ts'
 import { objectsOf } from '../objects/workspace-objects.ts'
 import { bodyProblem, findRow } from '../operation-helpers.ts'
 
@@ -283,28 +289,28 @@ const Rate = Type.Object({
 
 /** Limits by their public names: bytes, or numbers of the things named. */
 const SIZES = {
-  url_bytes: LIMITS.urlBytesMax,
-  header_bytes: LIMITS.headerBytesMax,
-  body_bytes: LIMITS.bodyBytesMax,
-  document_bytes: LIMITS.documentBytesMax,
-  document_depth: LIMITS.documentDepthMax,
-  document_keys: LIMITS.documentKeysMax,
-  field_name_bytes: LIMITS.fieldNameBytesMax,
-  filters: LIMITS.filtersMax,
-  page_size: LIMITS.pageSizeMax,
-  query_limit: LIMITS.queryLimitMax,
-  batch_bytes: LIMITS.batchBytesMax,
-  batch_ops: LIMITS.batchOpsMax,
-  schema_bytes: LIMITS.schemaBytesMax,
-  object_bytes: LIMITS.objectBytesMax,
-  object_key_bytes: LIMITS.objectKeyBytesMax,
-  event_bytes: LIMITS.eventBytesMax,
-  flow_source_bytes: LIMITS.flowSourceBytesMax,
-  flow_input_bytes: LIMITS.runInputBytesMax,
-  function_source_bytes: LIMITS.functionSourceBytesMax,
-  function_input_bytes: LIMITS.functionInputBytesMax,
-  function_result_bytes: LIMITS.functionResultBytesMax,
-  idempotency_key_chars: LIMITS.idempotencyKeyCharsMax,
+  url_bytes: CORE_LIMITS.urlBytesMax,
+  header_bytes: CORE_LIMITS.headerBytesMax,
+  body_bytes: CORE_LIMITS.bodyBytesMax,
+  document_bytes: COLLECTION_LIMITS.documentBytesMax,
+  document_depth: CORE_LIMITS.documentDepthMax,
+  document_keys: COLLECTION_LIMITS.documentKeysMax,
+  field_name_bytes: COLLECTION_LIMITS.fieldNameBytesMax,
+  filters: COLLECTION_LIMITS.filtersMax,
+  page_size: CORE_LIMITS.pageItemsMax,
+  query_limit: COLLECTION_LIMITS.queryDocumentsMax,
+  batch_bytes: COLLECTION_LIMITS.batchBytesMax,
+  batch_ops: COLLECTION_LIMITS.batchOperationsMax,
+  schema_bytes: COLLECTION_LIMITS.schemaBytesMax,
+  object_bytes: OBJECT_LIMITS.objectBytesMax,
+  object_key_bytes: CORE_LIMITS.objectKeyBytesMax,
+  event_bytes: EVENT_LIMITS.eventBytesMax,
+  flow_source_bytes: FLOW_LIMITS.sourceBytesMax,
+  flow_input_bytes: FLOW_LIMITS.inputBytesMax,
+  function_source_bytes: FUNCTION_LIMITS.sourceBytesMax,
+  function_input_bytes: FUNCTION_LIMITS.inputBytesMax,
+  function_result_bytes: FUNCTION_LIMITS.resultBytesMax,
+  idempotency_key_chars: ACCESS_LIMITS.idempotencyKeyCharsMax,
 } as const
 
 const Sizes = Type.Object(

@@ -1,6 +1,5 @@
 /** Finds open runs, of all tenants, that a crash may have left behind; reconcile.ts compares them with their workflows. */
 
-import { LIMITS } from '../../core/limits.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
@@ -9,16 +8,13 @@ import {
   workspacePage,
   workspaceWith,
 } from '../background/background-task.ts'
+import { BACKGROUND_LIMITS } from '../background/limits.ts'
+import { RUN_LIMITS } from './limits.ts'
 import { reconcileRun } from './reconcile.ts'
 import type { RunKind } from './run-kind.ts'
 
-const {
-  recheckSeconds: queuedSeconds,
-  firstCheckSeconds,
-  atOnce,
-  pollMs,
-  workspacesSeenMax,
-} = LIMITS.reconciler
+const { recheckSeconds: queuedSeconds, firstCheckSeconds } = RUN_LIMITS
+const { itemsMax: atOnce, pollMs, workspacesSeenMax } = BACKGROUND_LIMITS
 
 /** The items are ids of runs. */
 export function openRuns(kind: RunKind): BackgroundTask<string> {

@@ -1,13 +1,14 @@
 /** Removes runs that ended longer ago than their workspace keeps them, of all kinds, a few at a time. */
 
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { type BackgroundTask, refOf, type TaskContext, type TurnRow } from '../background/background-task.ts'
+import { BACKGROUND_LIMITS } from '../background/limits.ts'
 import type { Retention } from '../tenants/workspace-settings.ts'
+import { RUN_LIMITS } from './limits.ts'
 import type { RunKind } from './run-kind.ts'
 
-const { workspacesAtOnce, pauseSeconds, servedMs } = LIMITS.retention
+const { workspacesMax: workspacesAtOnce, pauseSeconds, servedMs } = RUN_LIMITS.retention
 
 interface PolicyRow extends TurnRow {
   readonly retention: Retention
@@ -17,7 +18,7 @@ interface PolicyRow extends TurnRow {
 export function runRetention(kinds: readonly RunKind[]): BackgroundTask<Retention> {
   return {
     name: 'retention of runs',
-    pollMs: LIMITS.reconciler.pollMs,
+    pollMs: BACKGROUND_LIMITS.pollMs,
     atOnce: workspacesAtOnce,
     find: async (system, limit) => {
       const rows = await system.rows<PolicyRow>(dueWorkspaces(limit))

@@ -1,4 +1,4 @@
-/** What the kernel of runs knows of a kind of durable work: where its records are, and what starts and ends one. */
+/** The interface of a kind of durable work to the kernel of runs: where its records are, and what starts and ends one. */
 
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'

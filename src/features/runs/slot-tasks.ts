@@ -1,6 +1,5 @@
 /** Finds queues of concurrency slots, of all tenants, that do not move, and runs with a slot that have not started. */
 
-import { LIMITS } from '../../core/limits.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import {
@@ -13,12 +12,14 @@ import {
   workspacePage,
   workspaceWith,
 } from '../background/background-task.ts'
+import { BACKGROUND_LIMITS } from '../background/limits.ts'
+import { RUN_LIMITS } from './limits.ts'
 import { reconcileRun } from './reconcile.ts'
 import type { RunKind } from './run-kind.ts'
 import { promoteQueued } from './slots.ts'
 
-const { firstCheckSeconds, atOnce, pollMs, workspacesSeenMax, queuesSeenMax, holdersMax, slotsSeenMax } =
-  LIMITS.reconciler
+const { firstCheckSeconds, queuesSeenMax, holdersMax, slotsSeenMax } = RUN_LIMITS
+const { itemsMax: atOnce, pollMs, workspacesSeenMax } = BACKGROUND_LIMITS
 
 /** A queue with a free slot, or a run whose slot the queue waits for. */
 type QueueItem = { readonly ownerId: string; readonly key: string } | { readonly run: string }

@@ -5,8 +5,8 @@
  */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { RUN_LIMITS } from './limits.ts'
 import { requireRunKind } from './run-kind.ts'
 import { watchRun } from './watcher.ts'
 
@@ -51,7 +51,7 @@ export async function startAdmitted(
     try {
       if (await kind.start(scope, id)) continue
       const next = await scope.rows<AdmittedRow>(releaseSlot(id))
-      if (ids.length < LIMITS.runStartsAtOnce) ids.push(...next.map((row) => String(row.id)))
+      if (ids.length < RUN_LIMITS.queuedStartsMax) ids.push(...next.map((row) => String(row.id)))
     } catch (error) {
       scope.logError(error, `${kind.name} not started`)
     }
@@ -114,7 +114,7 @@ export async function awaitSlot(scope: WorkspaceScope, kindName: string, runId: 
   const { watched, stop } = watchRun(scope, kindName, runId)
   try {
     for (;;) {
-      const change = watched.nextChange(LIMITS.runWatchPollMs)
+      const change = watched.nextChange(RUN_LIMITS.queuePollMs)
       const slot = await scope.row<{ state: string; is_late: boolean }>(
         sql`select state, expires_at <= clock_timestamp() as is_late from run_slots where run_id = ${runId}`,
       )

@@ -3,13 +3,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { StatementExecutor } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../infra/retry.ts'
 import type { Notifier } from '../../infra/valkey/notifier.ts'
+import { RUN_LIMITS } from './limits.ts'
 import { type RunKind, requireRunKind } from './run-kind.ts'
 
 declare module '../../access/internals.ts' {
@@ -204,7 +204,7 @@ export class RunWatcher {
 
   /** Polls while anything is watched. Never rejects. */
   async #poll(): Promise<void> {
-    const backoff = new Backoff(LIMITS.watchPollMs)
+    const backoff = new Backoff(RUN_LIMITS.watchPollMs)
     while (this.#watched.size > 0 && !this.#closed.signal.aborted) {
       await pause(backoff.next(), undefined, { signal: this.#closed.signal }).catch(() => {})
       await this.#query(this.#watched).then(() => backoff.reset(), this.#onError)

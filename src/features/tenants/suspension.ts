@@ -5,19 +5,19 @@ import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { invalidateState } from '../../access/scope-cache.ts'
 import { tenantWorkflowsOf } from '../../access/scope-services.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { QUEUES, type SuspensionInput } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { SHARED_LIMITS } from '../limits.ts'
 import { findRow } from '../operation-helpers.ts'
 import { findTenant, findWorkspace, Tenant, Workspace } from './tenants.ts'
 
 const Reason = Type.Optional(
   Type.String({
     minLength: 1,
-    maxLength: LIMITS.suspension.reasonCharsMax,
+    maxLength: SHARED_LIMITS.reasonCharsMax,
     pattern: '^[^\\u0000-\\u001f]*$',
     description:
       'Reason for the suspension, shown to admins. Callers whose requests are rejected do not see it.',

@@ -29,13 +29,14 @@ import {
   UserTopics,
   UserTopicsInput,
 } from '../../access/user-settings.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { FUNCTION_LIMITS } from '../functions/limits.ts'
 import { findRow } from '../operation-helpers.ts'
+import { RUN_LIMITS } from '../runs/limits.ts'
 import { checkUserRules } from './check-user-rules.ts'
 
 /** Features that are off by default (decisions §9). */
@@ -61,7 +62,7 @@ const RETENTION = {
   ),
   function_runs: Type.Optional(
     Duration(
-      `Time for which ended runs of functions are kept with their logs, from 1h to 3650d. Default: \`${LIMITS.functionRetention.runs}\`. Dead letters are kept for at least ${LIMITS.functionRetention.deadLetters}.`,
+      `Time for which ended runs of functions are kept with their logs, from 1h to 3650d. Default: \`${FUNCTION_LIMITS.retention.runsKept}\`. Dead letters are kept for at least ${FUNCTION_LIMITS.retention.deadLettersKept}.`,
     ),
   ),
   archive: Type.Optional(
@@ -214,8 +215,8 @@ async function checkRetention(
   workspaceId: string,
   { executions, function_runs: runs, archive }: Retention,
 ): Promise<void> {
-  if (executions !== undefined) boundedMs(period('executions'), executions, LIMITS.retention)
-  if (runs !== undefined) boundedMs(period('function_runs'), runs, LIMITS.retention)
+  if (executions !== undefined) boundedMs(period('executions'), executions, RUN_LIMITS.retention)
+  if (runs !== undefined) boundedMs(period('function_runs'), runs, RUN_LIMITS.retention)
   if (archive === undefined) return
   const workspace = sql`select bucket from workspaces where id = ${workspaceId}`
   const { bucket } = await findRow<{ bucket: string | null }>(scope, 'workspace', workspace)

@@ -13,10 +13,10 @@ import { type Simulation, SimulationInvalid } from '../../../flows-dsl/simulator
 import { MCP, type McpBody, mcpCallOf } from '../../../flows-dsl/tasks/call-mcp.ts'
 import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { literalField } from '../../../flows-dsl/tasks/task.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { InvalidDocument, type YamlText, yamlToJson } from '../../infra/openapi/document.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
+import { FLOW_LIMITS } from '../flows/limits.ts'
 import { type CompiledModule, readModule } from '../functions/exported-constants.ts'
 import { checkSourceMap, type Maps, originOf, type Position } from '../functions/source-map.ts'
 import { type McpSourceTools, readMcpTools } from '../mcp-servers/remote/mcp/mcp-definitions.ts'
@@ -38,7 +38,7 @@ interface Refused {
 }
 
 const compiled = ({ source, catalogue }: FlowSource) =>
-  compile(source, { catalogue, sizeBytesMax: LIMITS.flowSourceBytesMax })
+  compile(source, { catalogue, sizeBytesMax: FLOW_LIMITS.sourceBytesMax })
 
 /** A tool that a flow calls. */
 interface ToolReference {

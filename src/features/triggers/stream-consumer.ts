@@ -1,6 +1,5 @@
 /** Consumes event streams from stored offsets: in order, at least once, by one process at a time. */
 
-import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
@@ -18,6 +17,7 @@ import {
   type Streams,
 } from '../../infra/valkey/streams.ts'
 import type { StreamName } from '../events/events.ts'
+import { TRIGGER_LIMITS } from './limits.ts'
 
 const TASK = {
   reason: 'triggers',
@@ -40,7 +40,7 @@ interface Handled<State> {
   readonly state: State
   /** For how many milliseconds the handler kept the thread busy. */
   readonly busyMs: number
-  /** How many of the entries were handled, from the first; the others come again after `LIMITS.consumerFullMs`. Default: all. */
+  /** How many of the entries were handled, from the first; the others come again after `TRIGGER_LIMITS.fullPauseMs`. Default: all. */
   readonly count?: number
 }
 
@@ -106,7 +106,7 @@ export class StreamConsumers {
       while (!leadership.isOver) {
         for (const consumers of running) await consumers.refresh()
         leadership.resetBackoff()
-        await leadership.wait(LIMITS.watchRefreshMs)
+        await leadership.wait(TRIGGER_LIMITS.refreshMs)
       }
     } finally {
       await Promise.all(running.map((consumers) => consumers.close()))
@@ -199,7 +199,7 @@ class StreamConsumer {
 
   async #run(before: StreamConsumer | undefined): Promise<void> {
     await before?.close()
-    const backoff = new Backoff(LIMITS.watchRetryMs)
+    const backoff = new Backoff(TRIGGER_LIMITS.retryMs)
     while (!this.#closed) {
       try {
         const restMs = await this.#consume()
@@ -234,9 +234,9 @@ class StreamConsumer {
       isFull ||= handled.isFull
       count += following.entries.length
     }
-    if (isFull) await this.#wait(LIMITS.consumerFullMs, false)
-    if (count === 0 && !this.#hasNewEntry) await this.#wait(LIMITS.watchIdleMs)
-    return busyMs * LIMITS.consumerIdleFactor
+    if (isFull) await this.#wait(TRIGGER_LIMITS.fullPauseMs, false)
+    if (count === 0 && !this.#hasNewEntry) await this.#wait(TRIGGER_LIMITS.idleMs)
+    return busyMs * TRIGGER_LIMITS.pauseFactor
   }
 
   /** @returns the stored state; undefined if it was deleted, which closes the consumer */

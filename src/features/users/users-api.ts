@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
+import { ISSUER_LIMITS } from '../../access/issuer/limits.ts'
 import {
   AUTH_DEFAULTS,
   type StoredAuth,
@@ -21,7 +22,6 @@ import type { AdminScope } from '../../access/scope.ts'
 import { issuerAdminOf, userInvitationOf } from '../../access/scope-services.ts'
 import type { ByteReply } from '../../core/bytes.ts'
 import { exceedsDepth, unstorableAt } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -30,7 +30,7 @@ import { bodyProblem, conflictIf, creates, findRow, listPage, requireMail } from
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 
 const Claims = Type.Record(AnyName, Type.Unknown(), {
-  description: `Claims for access rules, copied into tokens as \`claims\`: at most ${LIMITS.users.claimsBytesMax} bytes of JSON, ${LIMITS.users.claimsDepthMax} levels. The user cannot change them.`,
+  description: `Claims for access rules, copied into tokens as \`claims\`: at most ${ISSUER_LIMITS.users.claimsBytesMax} bytes of JSON, ${ISSUER_LIMITS.users.claimsDepthMax} levels. The user cannot change them.`,
 })
 
 export const User = Type.Object({
@@ -102,13 +102,13 @@ const storeInvitation = (id: string, { digest, shownTo }: Invitation): readonly 
   sql`delete from user_links where user_id = ${id} and purpose = 'invitation'`,
   sql`insert into user_links (digest, tenant_id, workspace_id, user_id, purpose, email, shown_to, expires_at)
     select ${digest}, tenant_id, workspace_id, id, 'invitation', email, ${shownTo},
-      now() + make_interval(days => ${LIMITS.invitationDays})
+      now() + make_interval(days => ${ISSUER_LIMITS.invitationDays})
     from users where id = ${id} and email_verified_at is null and disabled_at is null`,
 ]
 
 /** @throws Problem `validation_failed` */
 function checkClaims(claims: Static<typeof Claims>): void {
-  const { claimsBytesMax, claimsDepthMax } = LIMITS.users
+  const { claimsBytesMax, claimsDepthMax } = ISSUER_LIMITS.users
   if (exceedsDepth(claims, claimsDepthMax))
     throw bodyProblem('/claims', `must not be nested deeper than ${claimsDepthMax} levels`)
   const text = JSON.stringify(claims)
@@ -248,15 +248,13 @@ export const updateUser = adminOperation({
   http: { method: 'PATCH', path: '/v1/users/{id}', body: '*' },
   run: async (scope, { id, name, claims, disabled }) => {
     if (claims !== undefined) checkClaims(claims)
-    const user = await findRow<User>(
-      scope,
-      'user',
-      sql`update users set name = coalesce(${name ?? null}, name), updated_at = now(),
+    const statement = sql`
+      update users set name = coalesce(${name ?? null}, name), updated_at = now(),
         claims = coalesce(${claims === undefined ? null : JSON.stringify(claims)}::json, claims),
         disabled_at = case ${disabled ?? null}::boolean when true then coalesce(disabled_at, now())
           when false then null else disabled_at end
-      where id = ${id} returning ${COLUMNS}`,
-    )
+      where id = ${id} returning ${COLUMNS}`
+    const user = await effectOnce(scope, (inside) => findRow<User>(inside, 'user', statement))
     if (disabled !== undefined) issuerAdminOf(scope).forgetSubject(id)
     return user
   },
@@ -270,11 +268,8 @@ export const signOutUser = adminOperation({
   output: User,
   http: { method: 'POST', path: '/v1/users/{id}/sign-out', body: '*' },
   run: async (scope, { id }) => {
-    const user = await findRow<User>(
-      scope,
-      'user',
-      sql`update users set signed_out_at = clock_timestamp() where id = ${id} returning ${COLUMNS}`,
-    )
+    const statement = sql`update users set signed_out_at = clock_timestamp() where id = ${id} returning ${COLUMNS}`
+    const user = await effectOnce(scope, (inside) => findRow<User>(inside, 'user', statement))
     issuerAdminOf(scope).forgetSubject(id)
     return user
   },
@@ -288,13 +283,17 @@ export const resetUserFactors = adminOperation({
   output: User,
   http: { method: 'POST', path: '/v1/users/{id}/reset-factors', body: '*' },
   run: async (scope, { id }) => {
-    await scope.batch(
-      sql`delete from user_totp where user_id = ${id}`,
-      sql`delete from user_passkeys where user_id = ${id}`,
-      sql`update users set signed_out_at = clock_timestamp() where id = ${id}`,
-    )
+    // Once: a repetition must not remove what the user has set up since.
+    const user = await effectOnce(scope, async (inside) => {
+      await inside.batch(
+        sql`delete from user_totp where user_id = ${id}`,
+        sql`delete from user_passkeys where user_id = ${id}`,
+        sql`update users set signed_out_at = clock_timestamp() where id = ${id}`,
+      )
+      return findUser(inside, id)
+    })
     issuerAdminOf(scope).forgetSubject(id)
-    return findUser(scope, id)
+    return user
   },
 })
 
@@ -340,10 +339,10 @@ async function* readLines(scope: AdminScope, workspaceId: string): AsyncGenerato
   for (;;) {
     const users = await scope.rows<User>(sql`
       select ${COLUMNS} from users where workspace_id = ${workspaceId} and id > ${after}
-      order by id limit ${LIMITS.exportFirstRows}`)
+      order by id limit ${ISSUER_LIMITS.users.exportPageUsers}`)
     if (users.length > 0) yield Buffer.from(users.map((user) => `${JSON.stringify(user)}\n`).join(''))
     const last = users.at(-1)
-    if (last === undefined || users.length < LIMITS.exportFirstRows) return
+    if (last === undefined || users.length < ISSUER_LIMITS.users.exportPageUsers) return
     after = last.id
   }
 }

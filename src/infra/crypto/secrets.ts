@@ -10,14 +10,14 @@ import {
   randomBytes,
 } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 
 export class Secrets {
   readonly #master: Buffer
   /** By purpose: deriving a key, or importing its bytes, takes longer than encrypting with it. */
   readonly #keys = new LRUCache<string, KeyObject>({
-    max: LIMITS.sealingKeysMax,
+    max: INFRA_LIMITS.sealingKeysCachedMax,
     memoMethod: (purpose) =>
       createSecretKey(Buffer.from(hkdfSync('sha256', this.#master, '', `tenon:seal:${purpose}`, 32))),
   })

@@ -15,9 +15,8 @@ import { isIP, type LookupFunction } from 'node:net'
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { TimedOut, transportProblem } from './transport-problem.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 
 export interface Outbound {
   readonly method: string
@@ -73,7 +72,10 @@ const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 export const isSafe = (method: string): boolean => SAFE.has(method)
 
 const ANONYMOUS: Sender = { allowed: [] }
-const FLOW_BOUNDS: Bounds = { timeoutMs: LIMITS.httpCallTimeoutMs, bytesMax: LIMITS.httpCallBytesMax }
+const FLOW_BOUNDS: Bounds = {
+  timeoutMs: INFRA_LIMITS.httpCallTimeoutMs,
+  bytesMax: INFRA_LIMITS.httpCallBytesMax,
+}
 
 /** All addresses of a name. */
 type Find = (hostname: string, options: LookupAllOptions) => Promise<LookupAddress[]>
@@ -279,7 +281,7 @@ async function readBody(
 /** Leaves a server a moment to end its response, after which the connection can be reused. */
 function discardRest(response: IncomingMessage): void {
   if (response.readableEnded) return
-  const late = setTimeout(() => response.destroy(), LIMITS.keptConnections.discardMs)
+  const late = setTimeout(() => response.destroy(), INFRA_LIMITS.keptConnections.discardMs)
   response.on('error', () => {}).once('close', () => clearTimeout(late))
   response.resume()
 }
@@ -338,10 +340,54 @@ export class PublicAddresses {
   }
 }
 
-const { idleMs, perServer, ownersMax } = LIMITS.keptConnections
+const { idleMs, perServerMax: perServer, workspacesMax: ownersMax } = INFRA_LIMITS.keptConnections
 
 /** Keep-alive connections to other servers. */
 function agentFor(protocol: string): Agent {
   const options = { keepAlive: true, timeout: idleMs, maxFreeSockets: perServer, scheduling: 'lifo' } as const
   return protocol === 'https:' ? new TlsAgent(options) : new PlainAgent(options)
+}
+
+/** The request took longer than its limit. */
+class TimedOut extends Error {}
+
+/** Failures before a connection exists, so that the server has not got the request; by the codes of Node and OpenSSL. */
+const UNSENT: Readonly<Record<string, string>> = {
+  ENOTFOUND: 'the name is not known',
+  EAI_AGAIN: 'the name could not be resolved',
+  ECONNREFUSED: 'the connection was refused',
+  EHOSTUNREACH: 'the host is not reachable',
+  ENETUNREACH: 'the network is not reachable',
+  ETIMEDOUT: 'the connection could not be established in time',
+}
+
+/** Failures of a TLS handshake, such as `CERT_HAS_EXPIRED` or `DEPTH_ZERO_SELF_SIGNED_CERT`. */
+const TLS = /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|EPROTO$)/
+
+/**
+ * @param server `host:port`
+ * @param timeoutMs the limit of the request
+ * @returns `upstream_timeout`, or `upstream_unavailable`; with the member `may_have_arrived` if a connection existed, so that
+ *   the server may have acted on the request
+ */
+function transportProblem(server: string, cause: unknown, timeoutMs: number): Problem {
+  if (cause instanceof TimedOut) {
+    const seconds = Math.max(0.1, Math.round(timeoutMs / 100) / 10)
+    const detail = `${server} has not answered within ${seconds} s.`
+    return new Problem('upstream_timeout', { detail, cause, members: { may_have_arrived: true } })
+  }
+  const code = codeOf(cause)
+  const unsent =
+    UNSENT[code] ?? (TLS.test(code) ? `its TLS certificate or protocol is not accepted (${code})` : undefined)
+  if (unsent !== undefined)
+    return new Problem('upstream_unavailable', { detail: `${server}: ${unsent}.`, cause })
+  const detail = `${server} closed the connection without a complete answer.`
+  return new Problem('upstream_unavailable', { detail, cause, members: { may_have_arrived: true } })
+}
+
+/** The code of an error; of one that groups several attempts to connect, that of the first. */
+function codeOf(cause: unknown): string {
+  const { code, errors } = cause as { code?: unknown; errors?: readonly unknown[] }
+  if (typeof code === 'string') return code
+  return errors?.[0] === undefined ? '' : codeOf(errors[0])
 }

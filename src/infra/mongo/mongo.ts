@@ -1,10 +1,10 @@
 /** Documents over the MongoDB wire protocol: one collection for all tenants, each handle bound to one workspace. */
 
 import type { AggregationCursor, Collection, MongoClient } from 'mongodb'
-import { LIMITS } from '../../core/limits.ts'
 import { type Actor, isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { findServerFaults } from './probe.ts'
 
 /** A stored document: `d` its fields, `k` its keys for filters and orders. */
@@ -44,11 +44,11 @@ const CONNECT_MS = 2_000
 
 const OPTIONS = {
   appName: 'tenon',
-  maxPoolSize: LIMITS.poolConnectionsMax,
+  maxPoolSize: INFRA_LIMITS.poolConnectionsMax,
   serverSelectionTimeoutMS: CONNECT_MS,
   connectTimeoutMS: CONNECT_MS,
-  waitQueueTimeoutMS: LIMITS.poolWaitMs,
-  socketTimeoutMS: LIMITS.storeIdleMs,
+  waitQueueTimeoutMS: INFRA_LIMITS.poolWaitMs,
+  socketTimeoutMS: INFRA_LIMITS.storeIdleMs,
   ignoreUndefined: true,
 }
 
@@ -260,7 +260,7 @@ export class DocumentsHandle {
   }
 
   get #timeoutMs(): number {
-    return LIMITS.statementTimeoutMs[isPublicRole(this.#actor.role) ? 'anon' : 'service']
+    return INFRA_LIMITS.statementTimeoutMs[isPublicRole(this.#actor.role) ? 'anon' : 'service']
   }
 
   async #run<T>(work: (documents: Collection<StoredDocument>) => Promise<T>): Promise<T> {
@@ -292,8 +292,8 @@ async function bounded<T extends object>(found: AggregationCursor<T>): Promise<T
   // Leaving the loop closes the cursor.
   for await (const document of found) {
     bytes += BSON.calculateObjectSize(document)
-    if (bytes > LIMITS.rowsBytesMax) {
-      const detail = `The answer has more than ${LIMITS.rowsBytesMax} bytes.`
+    if (bytes > INFRA_LIMITS.rowsBytesMax) {
+      const detail = `The answer has more than ${INFRA_LIMITS.rowsBytesMax} bytes.`
       throw new Problem('output_too_large', { detail })
     }
     documents.push(document)

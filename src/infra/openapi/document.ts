@@ -5,8 +5,8 @@
 
 import { parse } from 'yaml'
 import { isObject } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { percentDecoded } from '../http-client/parameter-styles.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
@@ -84,7 +84,7 @@ interface Resolved {
   readonly refs: readonly string[]
 }
 
-const { refsMax, refCharsMax } = LIMITS.openApi
+const { refsMax, refCharsMax } = INFRA_LIMITS.openApi
 
 /**
  * Follows the `$ref` of a value, if it has one. Members beside a `$ref` are dropped, except its description.

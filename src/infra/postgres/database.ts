@@ -1,9 +1,9 @@
 /** The connection pool of the login role. Statements run in batches alone; the first statement of each sets role and tenant. */
 
 import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } from 'pg'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { BUSY, translate, unavailable } from './errors.ts'
 import { type Sql, sql } from './sql.ts'
 import { Batch, type BatchGroup, type Row, type SessionContext } from './statement-batch.ts'
@@ -49,7 +49,10 @@ export class Database implements StatementExecutor {
   readonly #config: ClientConfig
   readonly #onError: (error: Error) => void
   /** The share of the pool that one tenant may use. */
-  readonly #connectionShares = new KeyedSemaphore(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
+  readonly #connectionShares = new KeyedSemaphore(
+    INFRA_LIMITS.poolConnectionsPerTenantMax,
+    INFRA_LIMITS.poolWaitMs,
+  )
   readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
 
   private constructor(config: ClientConfig, onError: (error: Error) => void, connectionsMax: number) {
@@ -64,13 +67,13 @@ export class Database implements StatementExecutor {
   static open(
     url: string,
     onError: (error: Error) => void,
-    connectionsMax: number = LIMITS.poolConnectionsMax,
+    connectionsMax: number = INFRA_LIMITS.poolConnectionsMax,
   ): Database {
     const config = {
       connectionString: url,
-      connectionTimeoutMillis: LIMITS.poolWaitMs,
+      connectionTimeoutMillis: INFRA_LIMITS.poolWaitMs,
       keepAlive: true,
-      keepAliveInitialDelayMillis: LIMITS.databaseKeepAliveMs,
+      keepAliveInitialDelayMillis: INFRA_LIMITS.databaseKeepAliveMs,
       application_name: 'tenon',
     }
     return new Database(config, onError, connectionsMax)
@@ -171,18 +174,18 @@ export class Database implements StatementExecutor {
   }
 }
 
-const BEGIN = `begin; set local lock_timeout = ${LIMITS.lockWaitMs};
-  set local idle_in_transaction_session_timeout = ${LIMITS.transactionIdleMs}`
+const BEGIN = `begin; set local lock_timeout = ${INFRA_LIMITS.lockWaitMs};
+  set local idle_in_transaction_session_timeout = ${INFRA_LIMITS.transactionIdleMs}`
 
 const SESSION_SETTINGS = [
-  `set idle_session_timeout = ${LIMITS.sessionIdleMs}`,
+  `set idle_session_timeout = ${INFRA_LIMITS.sessionIdleMs}`,
   ...['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin'].map((method) => `set enable_${method} = off`),
 ].join('; ')
 
 /** For statements of the platform's own, which have no time limit at the server. */
 async function send(client: ClientBase, text: string): Promise<void> {
   const answer = client.query(text)
-  await answered(client, answer, LIMITS.statementTimeoutMs.service).catch((error: unknown) => {
+  await answered(client, answer, INFRA_LIMITS.statementTimeoutMs.service).catch((error: unknown) => {
     throw translate(error)
   })
 }
@@ -195,7 +198,7 @@ async function answered<T>(client: ClientBase, answer: Promise<T>, serverMs: num
   let isLate = true
   // If this process was busy, it reads what has arrived before the immediate runs.
   const close = () => setImmediate(() => isLate && void (client as Client).end().catch(() => {}))
-  const timer = setTimeout(close, serverMs + LIMITS.databaseLateMs)
+  const timer = setTimeout(close, serverMs + INFRA_LIMITS.databaseLateMs)
   try {
     return await answer
   } finally {

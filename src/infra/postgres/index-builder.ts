@@ -1,9 +1,9 @@
 /** Builds and drops indexes of tables in use, which only the owner may do, and outside of transactions. */
 
 import { Client, DatabaseError } from 'pg'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { TOO_LONG, tooLongForIndex } from './errors.ts'
 
 /** A declared index: the schema, and its name there. */
@@ -63,7 +63,7 @@ export class Builder {
     const client = new Client({
       connectionString: this.#url,
       application_name: 'tenon-builder',
-      connectionTimeoutMillis: LIMITS.poolWaitMs,
+      connectionTimeoutMillis: INFRA_LIMITS.poolWaitMs,
       options: optionsOf(ref),
     })
     client.on('error', () => {})
@@ -88,8 +88,8 @@ function optionsOf({ tenantId, workspaceId }: WorkspaceRef): string {
     role: 'tenon_owner',
     'tenon.tenant': tenantId,
     'tenon.workspace': workspaceId,
-    lock_timeout: LIMITS.builderLockWaitMs,
-    client_connection_check_interval: LIMITS.builderCheckMs,
+    lock_timeout: INFRA_LIMITS.builderLockWaitMs,
+    client_connection_check_interval: INFRA_LIMITS.builderCheckMs,
   }
   return Object.entries(settings)
     .map(([name, value]) => `-c ${name}=${value}`)

@@ -1,8 +1,8 @@
 /** Runs a task on one process at a time, elected by an advisory lock of PostgreSQL. */
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Backoff } from '../retry.ts'
 import type { Database, PinnedConnection, StatementExecutor } from './database.ts'
@@ -35,7 +35,7 @@ export class LeaderTask {
   readonly #log: Log
   readonly #stopped = new AbortController()
   #running: Promise<void> | undefined
-  readonly #backoff = new Backoff(LIMITS.relayRetryMs)
+  readonly #backoff = new Backoff(INFRA_LIMITS.leaderRetryMs)
 
   constructor(database: Database, spec: LeaderTaskSpec, log: Log) {
     this.#database = database
@@ -75,7 +75,7 @@ export class LeaderTask {
     const lock = sql`select pg_try_advisory_lock(${this.#spec.lock}) as "isOurs"`
     try {
       while (!over.aborted && !(await system.row<{ isOurs: boolean }>(lock))?.isOurs)
-        await wait(LIMITS.relayTurnMs, over)
+        await wait(INFRA_LIMITS.leaderElectionMs, over)
       void keepAlive(system, over)
       await work({
         system,
@@ -106,7 +106,7 @@ function reportingLoss(session: PinnedConnection, lost: AbortController): Statem
 /** Uses the connection while the work does not: the server ends an idle one, and its lock with it. */
 async function keepAlive(system: SystemScope, over: AbortSignal): Promise<void> {
   for (;;) {
-    await wait(LIMITS.sessionKeepAliveMs, over)
+    await wait(INFRA_LIMITS.sessionKeepAliveMs, over)
     if (over.aborted) return
     // The statement that fails reports the loss of the connection.
     await system.rows(sql`select 1`).catch(() => {})

@@ -9,8 +9,8 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { type Connection, type Submittable, types } from 'pg'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import type { Sql } from './sql.ts'
 
 export type DatabaseRole =
@@ -88,7 +88,7 @@ export class Batch implements Submittable {
    * @param own number of leading statements that are not the caller's: errors number the others, from 0
    * @param rowsBytesMax of all rows together
    */
-  constructor(statements: readonly Sql[], own = 0, rowsBytesMax: number = LIMITS.rowsBytesMax) {
+  constructor(statements: readonly Sql[], own = 0, rowsBytesMax: number = INFRA_LIMITS.rowsBytesMax) {
     this.#rowsBytesMax = rowsBytesMax
     this.#statements = statements
     this.#own = own
@@ -137,7 +137,7 @@ export class Batch implements Submittable {
   #closeOldest(connection: Connection): void {
     const { columns } = this.#prepared
     for (const name of columns.keys()) {
-      if (columns.size + this.#parsed.length < LIMITS.preparedStatementsMax) return
+      if (columns.size + this.#parsed.length < INFRA_LIMITS.preparedStatementsMax) return
       if (this.#names.includes(name)) continue
       columns.delete(name)
       connection.close({ type: 'S', name }, true)
@@ -198,7 +198,7 @@ const tooMuch = (bytesMax: number) =>
 
 /** A statement's name is a digest of its text, so equal texts are prepared once per connection. */
 const NAMES = new LRUCache<string, string>({
-  max: LIMITS.preparedStatementsMax * 4,
+  max: INFRA_LIMITS.preparedStatementsMax * 4,
   memoMethod: (text) => createHash('sha256').update(text).digest('base64url').slice(0, 22),
 })
 

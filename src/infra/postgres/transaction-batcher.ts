@@ -5,8 +5,8 @@
  */
 
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { failedStatement } from './errors.ts'
 import type { Sql } from './sql.ts'
 import type { BatchGroup, Row, SessionContext } from './statement-batch.ts'
@@ -15,7 +15,7 @@ import type { BatchGroup, Row, SessionContext } from './statement-batch.ts'
 export interface MergedBounds {
   /** How long a statement waits for a lock; as long as it may run by default. */
   readonly lockTimeoutMs: number
-  /** Bytes of all its rows; `LIMITS.rowsBytesMax` by default. */
+  /** Bytes of all its rows; `INFRA_LIMITS.rowsBytesMax` by default. */
   readonly rowsBytesMax: number
 }
 
@@ -37,13 +37,16 @@ interface Group {
   timer: NodeJS.Timeout | undefined
 }
 
-const { batchSizeMax, waitMs, lockTimeoutMs, cooldownMs } = LIMITS.groups
+const { transactionsMax: batchSizeMax, waitMs, lockTimeoutMs, cooldownMs } = INFRA_LIMITS.transactionBatch
 
 export class TransactionBatcher {
   readonly #run: Run
   readonly #groups = new Map<string, Group>()
   /** Groups whose members run separately for a while, after one of them failed: more failures like it may follow. */
-  readonly #cooling = new LRUCache<string, true>({ max: LIMITS.keyCacheEntriesMax, ttl: cooldownMs })
+  readonly #cooling = new LRUCache<string, true>({
+    max: INFRA_LIMITS.transactionBatch.failuresCachedMax,
+    ttl: cooldownMs,
+  })
 
   constructor(run: Run) {
     this.#run = run
@@ -51,7 +54,7 @@ export class TransactionBatcher {
 
   /**
    * Runs the statements as one transaction, possibly merged with others. If a merged transaction fails, its members are
-   * repeated separately, so that only the faulty one fails. Waits for at most `LIMITS.groups.waitMs`.
+   * repeated separately, so that only the faulty one fails. Waits for at most `INFRA_LIMITS.transactionBatch.waitMs`.
    * @throws as running them alone does
    */
   join(context: SessionContext, statements: readonly Sql[], kind: BatchGroup): Promise<Row[][]> {
@@ -117,7 +120,7 @@ export class TransactionBatcher {
 /** Rows are counted after the commit, so together writes may return as much as they may one by one. */
 const boundsOf = (kind: BatchGroup, members: number): MergedBounds => ({
   lockTimeoutMs,
-  rowsBytesMax: LIMITS.rowsBytesMax * (kind === 'reading' ? 1 : members),
+  rowsBytesMax: INFRA_LIMITS.rowsBytesMax * (kind === 'reading' ? 1 : members),
 })
 
 /** True if one statement is at fault, not the server or the connection, and no other has had an effect. */

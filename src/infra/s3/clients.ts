@@ -14,12 +14,12 @@ import {
   S3ServiceException,
 } from '@aws-sdk/client-s3'
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import type { Secrets } from '../crypto/secrets.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 
 export interface StorageKey {
   readonly accessKeyId: string
@@ -37,23 +37,23 @@ export class ObjectClients {
   readonly #secrets: Secrets
   /** Sends nothing itself: it holds the connections that the others share. */
   readonly #shared: S3Client
-  readonly #shares = new KeyedSemaphore(LIMITS.storeSocketsPerTenantMax, LIMITS.poolWaitMs)
+  readonly #shares = new KeyedSemaphore(INFRA_LIMITS.storeSocketsPerTenantMax, INFRA_LIMITS.poolWaitMs)
   /** Clients own nothing that would have to be closed. */
   readonly #entries = new LRUCache<string, S3Client>({
-    max: LIMITS.storageIdentitiesCachedMax,
-    ttl: LIMITS.storageIdentityCacheMs,
+    max: INFRA_LIMITS.storageIdentitiesCachedMax,
+    ttl: INFRA_LIMITS.storageIdentityCacheMs,
   })
 
   constructor(config: Config, secrets: Secrets) {
     this.#config = config
     this.#secrets = secrets
-    const agent = { keepAlive: true, maxSockets: LIMITS.storeSocketsMax }
+    const agent = { keepAlive: true, maxSockets: INFRA_LIMITS.storeSocketsMax }
     this.#shared = new S3Client({
       ...storeOf(config),
       credentials: rootOf(config),
       requestHandler: {
-        connectionTimeout: LIMITS.storeConnectMs,
-        socketTimeout: LIMITS.storeIdleMs,
+        connectionTimeout: INFRA_LIMITS.storeConnectMs,
+        socketTimeout: INFRA_LIMITS.storeIdleMs,
         httpAgent: new Agent(agent),
         httpsAgent: new TlsAgent(agent),
       },
@@ -124,7 +124,7 @@ export function storeOf(config: Config) {
  * @param answerMs until the head of the response, and between two pieces of its body
  */
 export const timeoutsOf = (answerMs: number) => ({
-  connectionTimeout: LIMITS.storeConnectMs,
+  connectionTimeout: INFRA_LIMITS.storeConnectMs,
   socketTimeout: answerMs,
   requestTimeout: answerMs,
   // Without it, the SDK logs a warning and waits on.
@@ -143,7 +143,7 @@ export class Objects {
   constructor(config: Config) {
     this.#s3 = new S3Client({
       ...storeOf(config),
-      requestHandler: timeoutsOf(LIMITS.storeAnswerMs),
+      requestHandler: timeoutsOf(INFRA_LIMITS.storeAnswerMs),
       credentials: rootOf(config),
     })
   }

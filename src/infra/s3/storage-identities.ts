@@ -10,11 +10,11 @@ import {
   ListAccessKeysCommand,
   PutUserPolicyCommand,
 } from '@aws-sdk/client-iam'
-import { LIMITS } from '../../core/limits.ts'
 import { checkBucket, PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import {
   type ObjectClients,
   type Objects,
@@ -62,7 +62,7 @@ export class StorageIdentities {
       endpoint,
       region,
       maxAttempts,
-      requestHandler: timeoutsOf(LIMITS.storeAnswerMs),
+      requestHandler: timeoutsOf(INFRA_LIMITS.storeAnswerMs),
       credentials: rootOf(config),
     })
   }

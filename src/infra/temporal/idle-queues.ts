@@ -3,8 +3,8 @@
 import type { Connection } from '@temporalio/client'
 import { tsToMs } from '@temporalio/common/lib/time.js'
 import proto from '@temporalio/proto'
-import { LIMITS } from '../../core/limits.ts'
 import { QUEUES } from '../../core/work.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 
 const { TASK_QUEUE_TYPE_ACTIVITY: ACTIVITIES, TASK_QUEUE_TYPE_WORKFLOW: WORKFLOWS } =
   proto.temporal.api.enums.v1.TaskQueueType
@@ -27,7 +27,7 @@ export interface IdleQueue {
 export async function findIdleQueues(
   { workflowService }: Pick<Connection, 'workflowService'>,
   namespace: string,
-  goneMs: number = LIMITS.workerGoneMs,
+  goneMs: number = INFRA_LIMITS.workerGoneMs,
 ): Promise<IdleQueue[]> {
   const found = await Promise.all(
     Object.values(QUEUES).map(async (name) => {

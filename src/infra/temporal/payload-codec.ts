@@ -9,11 +9,11 @@ import { promisify } from 'node:util'
 import { constants, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib'
 import type { Payload, PayloadCodec, SerializationContext } from '@temporalio/common'
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { refOf, type TenantId, withoutScheduledTime } from '../../core/tenant.ts'
 import { PAYLOAD_MARK, type PayloadMark, PURPOSE, REJECTED } from '../../core/work.ts'
 import { decrypt, encrypt } from '../crypto/secrets.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { retryTransient } from '../retry.ts'
 import { type DataKey, type PayloadKeys, tenantOf } from './payload-keys.ts'
 import type { PayloadStore } from './payload-store.ts'
@@ -27,7 +27,7 @@ const INLINE = 'binary/tenon-encrypted'
 /** `data` is the name of an object that has it, below the tenant and the number of the key. */
 const CLAIM = 'binary/tenon-claim'
 
-const { inlineBytesMax, cacheBytesMax: keptBytesMax } = LIMITS.payloads
+const { inlineBytesMax, cacheBytesMax: keptBytesMax } = INFRA_LIMITS.payloads
 
 /** For how many milliseconds calls of an unavailable server are retried: a worker waits, a request does not. */
 export type RetryBudget = Readonly<Record<SerializationContext['type'], number>>
@@ -296,7 +296,7 @@ function fromBytes(bytes: Buffer): Payload {
 
 /** Compresses if that makes the payload smaller; the first byte says whether. */
 async function compress(bytes: Buffer): Promise<Buffer> {
-  if (bytes.length <= LIMITS.payloads.plainBytesMax) return Buffer.concat([PLAIN, bytes])
+  if (bytes.length <= INFRA_LIMITS.payloads.plainBytesMax) return Buffer.concat([PLAIN, bytes])
   const options = { level: LEVEL }
   const smaller = bytes.length <= SYNC_BYTES ? deflateRawSync(bytes, options) : await deflate(bytes, options)
   return Buffer.concat(smaller.length < bytes.length ? [COMPRESSED, smaller] : [PLAIN, bytes])

@@ -2,10 +2,10 @@
 
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, type TenantId } from '../../core/tenant.ts'
 import type { Secrets } from '../crypto/secrets.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import type { StatementExecutor } from '../postgres/database.ts'
 import { violated } from '../postgres/errors.ts'
 import { type Sql, sql } from '../postgres/sql.ts'
@@ -31,7 +31,7 @@ interface KeyRow {
   readonly is_old: boolean
 }
 
-const { keyDays, keyCacheMs, tenantsCachedMax } = LIMITS.payloads
+const { keyDays, keyCacheMs, tenantsCachedMax } = INFRA_LIMITS.payloads
 
 export class PayloadKeys {
   readonly #database: StatementExecutor

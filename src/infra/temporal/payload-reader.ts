@@ -1,9 +1,9 @@
 /** Decrypts payloads of Temporal for people: operators read all of them, admins those of their own tenant or workspace. */
 
 import type { Payload } from '@temporalio/common'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId } from '../../core/tenant.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { isPayloadOf, type TenantCodec, tenantOfPayload } from './payload-codec.ts'
 
 /** A payload as JSON has it (proto3 JSON mapping): bytes in base64. */
@@ -38,7 +38,7 @@ export class PayloadReader {
     for (const payload of payloads) {
       const one = await this.#read(payload)
       bytes += one.data?.length ?? 0
-      if (bytes > LIMITS.rowsBytesMax) throw new Problem('output_too_large')
+      if (bytes > INFRA_LIMITS.rowsBytesMax) throw new Problem('output_too_large')
       read.push(one)
     }
     return read

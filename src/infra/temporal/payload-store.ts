@@ -1,10 +1,10 @@
 /** The platform's own bucket for payloads that are too large for a workflow history; they are encrypted before. */
 
 import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
-import { LIMITS } from '../../core/limits.ts'
 import { PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Config } from '../config.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { type Objects, rootOf, storeOf, timeoutsOf } from '../s3/clients.ts'
 import { statusOf } from '../s3/errors.ts'
 
@@ -19,7 +19,7 @@ export class PayloadStore {
       ...storeOf(config),
       // Callers that can wait retry.
       maxAttempts: 1,
-      requestHandler: timeoutsOf(LIMITS.payloads.storeTimeoutMs),
+      requestHandler: timeoutsOf(INFRA_LIMITS.payloads.storeTimeoutMs),
       credentials: rootOf(config),
     })
   }

@@ -17,16 +17,17 @@ import {
 } from '@temporalio/client'
 import { ApplicationFailure, type PayloadCodec } from '@temporalio/common'
 import proto, { type temporal } from '@temporalio/proto'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { retryTransient } from '../retry.ts'
 import { TtlCache } from '../ttl-cache.ts'
 import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
 import { findIdleQueues, type IdleQueue } from './idle-queues.ts'
+import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
 
@@ -43,7 +44,7 @@ const RETRIES = makeGrpcRetryInterceptor({
 })
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
-const { perTenant, atOnce, waitMs, restMs } = LIMITS.eagerStart
+const { perTenantMax: perTenant, startsMax: atOnce, waitMs, pauseMs: restMs } = INFRA_LIMITS.eagerStart
 type Request = temporal.api.workflowservice.v1.IStartWorkflowExecutionRequest
 type Response = temporal.api.workflowservice.v1.IStartWorkflowExecutionResponse
 
@@ -64,7 +65,7 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #eagerStarts: EagerStartProxy | undefined
-  readonly #idleQueues = new TtlCache<readonly IdleQueue[]>({ max: 1, ttl: LIMITS.idleQueuesKeptMs })
+  readonly #idleQueues = new TtlCache<readonly IdleQueue[]>({ max: 1, ttl: INFRA_LIMITS.idleQueuesCacheMs })
 
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
   constructor(config: Config, codec: PayloadCodec) {
@@ -166,12 +167,24 @@ export class TenantWorkflows {
   }
 
   /**
-   * Sends a signal. Does nothing if the workflow has ended or does not exist.
+   * Sends a signal.
+   * @returns false if the workflow has ended or does not exist
    * @throws Problem `state_conflict` if the workflow has received as many signals as the server allows
    */
-  async signal(id: string, signal: { name: string; value: unknown }): Promise<void> {
+  async signal(id: string, signal: { name: string; value: unknown }): Promise<boolean> {
     const args = withPurpose(`signal:${signal.name}`, signal.value)
-    await this.#unlessGone(id, (handle) => handle.signal(signal.name, ...args))
+    const sent = await this.#unlessGone(id, (handle) => handle.signal(signal.name, ...args).then(() => true))
+    return sent === true
+  }
+
+  /**
+   * True if the workflow, which may have ended, has received a signal of this name whose value meets the condition. False if
+   * Temporal keeps its history no more.
+   */
+  async hasReceived(id: string, name: string, isIt: (value: unknown) => boolean): Promise<boolean> {
+    const find = ({ workflowId }: WorkflowHandle) =>
+      hasReceivedSignal(this.#client, { workflowId, name }, isIt)
+    return (await this.#unlessGone(id, find)) === true
   }
 
   /**
@@ -189,6 +202,14 @@ export class TenantWorkflows {
         handle.executeUpdate(update.name, { args, updateId: update.id }).catch(undefinedIfEnded)
       return retryTransient(CALL_DEADLINE_MS, send, isDiscardedUpdate, DISCARDED_PAUSE_MS)
     })
+  }
+
+  /**
+   * The workflow's answer to an update that was sent before; the workflow may have ended since.
+   * @returns undefined if its current run has accepted no update with this id
+   */
+  updateAnswer(id: string, updateId: string): Promise<unknown> {
+    return this.#unlessGone(id, (handle) => handle.getUpdateHandle(updateId).result().catch(undefinedIfEnded))
   }
 
   /** Requests cancellation: the workflow compensates and ends. Does nothing if it has ended. */

@@ -2,8 +2,8 @@
 
 import { Redis, type RedisOptions, type Result } from 'ioredis'
 import { isBefore } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { TenantId } from '../../core/tenant.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 
 /** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */
 export interface Message {
@@ -47,7 +47,7 @@ local function drop(count)
   if last == nil then return end
   for topic, id in pairs(newest) do redis.call('HSET', log, topic, id) end
   redis.call('HINCRBY', log, '${COUNT}', count - left)
-  if redis.call('HLEN', log) > ${LIMITS.droppedTopicsMax} then
+  if redis.call('HLEN', log) > ${INFRA_LIMITS.droppedTopicsMax} then
     local kept = redis.call('HMGET', log, '${MADE}', '${COUNT}')
     redis.call('DEL', log)
     redis.call('HSET', log, '${MADE}', kept[1] or '0-0', '${COUNT}', kept[2], '${FLOOR}', last)
@@ -65,7 +65,7 @@ while at <= #ARGV do
   at = at + words + 1
 end
 local extra = redis.call('XLEN', stream) - max
-if extra > max / ${LIMITS.streamSlackShare} then drop(extra) end
+if extra > max / ${INFRA_LIMITS.streamSlackParts} then drop(extra) end
 return id`
 
 const KEEP = `${LUA}

@@ -3,9 +3,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { isBefore } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import {
   appendEntries,
   connectToStreams,
@@ -51,7 +51,7 @@ export const changesOf = ({ tenantId, workspaceId }: WorkspaceRef): StreamKey =>
 export class Streams {
   readonly #redis: Redis
   readonly #reader: Redis
-  readonly #trimmer = new StreamTrimmer(LIMITS.eventsBytesMax)
+  readonly #trimmer = new StreamTrimmer(INFRA_LIMITS.eventsKeptBytesMax)
   readonly #onError: (error: Error) => void
   readonly #subscriptions = new Map<StreamKey, { last: string; listeners: Set<Listener> }>()
   /** Streams that the reader waits for. */
@@ -76,7 +76,9 @@ export class Streams {
 
   /** Appends to the stream, and drops its oldest entries if it takes too much memory. @returns the entry's id */
   async publish(key: StreamKey, message: Message): Promise<string> {
-    const id = await this.#call(() => appendEntries(this.#redis, key, [message], LIMITS.eventsKeptPerTenant))
+    const id = await this.#call(() =>
+      appendEntries(this.#redis, key, [message], INFRA_LIMITS.eventsKeptPerTenantMax),
+    )
     // The entry is stored, so its publisher must not publish it again.
     await this.#trimmer.added(this.#redis, key, [message.text]).catch(this.#onError)
     return id ?? START
@@ -107,7 +109,7 @@ export class Streams {
    * @returns the entries; `dropped` names the topics of which entries in between were dropped, if any
    */
   async following(key: StreamKey, after: string): Promise<Following> {
-    const read = (from: string) => [key, from, '+', 'COUNT', LIMITS.eventsReadAtOnce + 1] as const
+    const read = (from: string) => [key, from, '+', 'COUNT', INFRA_LIMITS.eventsReadAtOnceMax + 1] as const
     const rows = await this.#call(() => this.#redis.xrange(...read(after)))
     if (rows[0]?.[0] === after) return { entries: rows.slice(1).map(toEntry) }
     if (rows.length === 0 && isFirst(after)) return { entries: [] }
@@ -199,7 +201,7 @@ export class Streams {
     const keys = waiting.map(([key]) => key)
     this.#awaited = new Set(keys)
     const lastIds = waiting.map(([, { last }]) => last)
-    const count = LIMITS.eventsReadAtOnce
+    const count = INFRA_LIMITS.eventsReadAtOnceMax
     const answer = await this.#reader.xread('COUNT', count, 'BLOCK', BLOCK_MS, 'STREAMS', ...keys, ...lastIds)
     for (const [key, rows] of (answer ?? []) as [StreamKey, [string, string[]][]][]) {
       const subscribed = this.#subscriptions.get(key)

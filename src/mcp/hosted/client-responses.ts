@@ -4,7 +4,7 @@
  * Cancellations of calls go the same way.
  */
 
-import { LIMITS } from '../../core/limits.ts'
+import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import type { Notifier } from '../../infra/valkey/notifier.ts'
 import type { ClientResponse } from '../protocol/mcp-server.ts'
 
@@ -25,7 +25,7 @@ export class ClientResponses {
   }
 
   /**
-   * Waits for one response, up to {@link LIMITS.mcpAnswerWaitMs}.
+   * Waits for one response, up to {@link MCP_LIMITS.answerWaitMs}.
    * @param key the random id of the request, and the client that may respond to it
    * @returns undefined if the time is over or the signal aborts
    */
@@ -35,7 +35,7 @@ export class ClientResponses {
     if (signal.aborted) return undefined
     const { promise, resolve } = Promise.withResolvers<ClientResponse | undefined>()
     const giveUp = () => resolve(undefined)
-    const timer = setTimeout(giveUp, LIMITS.mcpAnswerWaitMs)
+    const timer = setTimeout(giveUp, MCP_LIMITS.answerWaitMs)
     signal.addEventListener('abort', giveUp, { once: true })
     this.#waiting.set(key, resolve)
     try {
@@ -50,7 +50,7 @@ export class ClientResponses {
   /** Delivers a response to the process that waits for it. A response without a waiting call has no effect, nor has one above `mcpAnswerCharsMax`. */
   deliver(key: string, response: ClientResponse): void {
     const text = JSON.stringify({ key, response } satisfies Sent)
-    if (text.length > LIMITS.mcpAnswerCharsMax) return
+    if (text.length > MCP_LIMITS.answerCharsMax) return
     const waiting = this.#waiting.get(key)
     if (waiting === undefined) this.#notifier.publish(text)
     else waiting(response)

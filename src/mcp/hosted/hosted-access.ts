@@ -14,11 +14,11 @@ import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Platform } from '../../app/platform.ts'
 import { readChainDepth } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import { scopeOf } from '../../core/tool-access.ts'
 import { recordCall } from '../../features/mcp-servers/calls/call-log.ts'
+import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
 import { bearerOf, refuseForeignOrigin } from '../endpoint.ts'
@@ -207,7 +207,7 @@ export class HostedAccess {
     problem: Problem,
     claims: HostedClaims | Problem,
   ): Promise<void> {
-    if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpDeniedRecordedPerMinute)) return
+    if (!this.#deniedLogThrottle.admit(server.id, MCP_LIMITS.deniedRecordedPerMinuteMax)) return
     const known = claims instanceof Problem ? undefined : claims
     await recordCall(this.#open(server, 'nobody'), {
       ...callContext(request, server),

@@ -5,8 +5,8 @@
 
 import type { PublishedServer } from '../../access/authentication/mcp-server-registry.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import { findPublished } from '../../features/mcp-servers/manifest.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
 import { watchDocuments } from '../../features/mcp-servers/watch-documents.ts'
@@ -51,7 +51,7 @@ export class ServerChanges {
         if (error instanceof Problem && error.status < 500) listening.end()
         else listening.onError(error)
       })
-    }, LIMITS.mcpListenCheckMs)
+    }, MCP_LIMITS.listenCheckMs)
   }
 
   /** The version that the client knows, or has been told of. */
@@ -135,7 +135,7 @@ export function checkSubscriptions(params: unknown): void {
   const uris = notifications?.resourceSubscriptions
   if (!Array.isArray(uris)) return
   const collections = new Set(uris.map((uri) => documentOf(String(uri))?.collection))
-  const { mcpSubscriptionsMax: max, mcpSubscribedCollectionsMax: collectionsMax } = LIMITS
+  const { subscriptionsMax: max, subscribedCollectionsMax: collectionsMax } = MCP_LIMITS
   if (uris.length <= max && collections.size <= collectionsMax) return
   const detail = `A stream has at most ${max} resources, of at most ${collectionsMax} collections.`
   throw new Problem('validation_failed', { detail })

@@ -8,8 +8,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { decryptFor, encryptFor } from '../../access/scope-services.ts'
 import { isObject } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { notFound } from '../../core/problem.ts'
+import { EVENT_LIMITS } from '../../features/events/limits.ts'
+import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import { digest, type Tool } from '../../features/mcp-servers/tool.ts'
 import type { ExpiringHashes } from '../../infra/valkey/expiring-hashes.ts'
 import type { Message } from '../endpoint.ts'
@@ -80,8 +81,8 @@ export class HostedSessions {
       logsSteps: RUNNING_FLOWS.has(source) && logsSteps((await this.#states.read(key))[LEVEL]),
       waitForResponse: (requestId, signal) => this.#responses.wait(responseKey(state, requestId), signal),
       setLogLevel: async (level) =>
-        void (await this.#states.set(key, LEVEL, level, LIMITS.mcpSubscriptionsMax)),
-      subscribe: (uri) => this.#states.set(key, `${URI}${uri}`, '', LIMITS.mcpSubscriptionsMax),
+        void (await this.#states.set(key, LEVEL, level, MCP_LIMITS.subscriptionsMax)),
+      subscribe: (uri) => this.#states.set(key, `${URI}${uri}`, '', MCP_LIMITS.subscriptionsMax),
       unsubscribe: (uri) => this.#states.delete(key, `${URI}${uri}`),
     }
   }
@@ -126,7 +127,7 @@ export class HostedSessions {
     raw.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store, no-transform' })
     const send = (data: string) => {
       // Bounds the memory that a client takes by not reading.
-      if (raw.writableLength > LIMITS.feedQueueBytesMax) raw.destroy()
+      if (raw.writableLength > EVENT_LIMITS.streamQueueBytesMax) raw.destroy()
       else if (!raw.writableEnded) raw.write(`id: ${changes.version}\nevent: message\ndata: ${data}\n\n`)
     }
     const changes = watch((change) => send(JSON.stringify(notificationOf(change))))
@@ -138,7 +139,10 @@ export class HostedSessions {
     const stop = this.#followSubscriptions(keyOf(String(id)), changes, (uris) => {
       if (resumes) for (const uri of uris) send(JSON.stringify(notificationOf({ uri })))
     })
-    const heartbeat = setInterval(() => raw.writableEnded || raw.write(': hb\n\n'), LIMITS.feedHeartbeatMs)
+    const heartbeat = setInterval(
+      () => raw.writableEnded || raw.write(': hb\n\n'),
+      EVENT_LIMITS.streamHeartbeatMs,
+    )
     raw.once('close', () => {
       clearInterval(heartbeat)
       stop()
@@ -163,7 +167,7 @@ export class HostedSessions {
     // While Valkey is away, the documents stay those of before.
     const follow = () => void read().catch(() => {})
     follow()
-    const timer = setInterval(follow, LIMITS.mcpListenCheckMs)
+    const timer = setInterval(follow, MCP_LIMITS.listenCheckMs)
     return () => clearInterval(timer)
   }
 }

@@ -6,10 +6,10 @@ import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { PlatformClient, PlatformClients } from '../../access/authentication/platform-clients.ts'
 import { PLATFORM_MCP_PATH, PLATFORM_SCOPES } from '../../access/authentication/platform-resource.ts'
 import { nestedScope } from '../../access/derived-scopes.ts'
+import { ACCESS_LIMITS } from '../../access/limits.ts'
 import type { Platform } from '../../app/platform.ts'
 import { runWithJson } from '../../core/bytes.ts'
 import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type Principal, roleFor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -17,6 +17,7 @@ import { sentences } from '../../core/sentences.ts'
 import { withoutNulls } from '../../features/mcp-servers/calls/check-values.ts'
 import { problemMembers, problemText } from '../../features/mcp-servers/calls/problem-text.ts'
 import { delimitUntrusted, maskSecrets } from '../../features/mcp-servers/calls/untrusted-text.ts'
+import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
 import { bearerOf, type Message, mountEndpoint, refuseForeignOrigin } from '../endpoint.ts'
 import type { McpResources, McpServer, ToolResult } from '../protocol/mcp-server.ts'
@@ -38,10 +39,10 @@ const INSTRUCTIONS = `Tenon is a backend for many tenants: flows, functions, col
    tenon://docs/schemas, tenon://docs/mcp.
 3. flow_validate reports all errors with line and column; flow_simulate runs the flow against mocks, without effects.
 4. flow_create stores a draft, flow_update replaces it, flow_version_create publishes it as the next version.
-5. execution_create with wait (seconds, at most ${LIMITS.preferWaitSecondsMax}) starts it; execution_get has status, steps and output; approval_list has open decisions.
+5. execution_create with wait (seconds, at most ${ACCESS_LIMITS.preferWaitSecondsMax}) starts it; execution_get has status, steps and output; approval_list has open decisions.
 6. Tools that change something need the scope platform:write, and those that show people, keys and clients platform:people; clients ask the
    user for it when you first call one.
-7. A result has at most ${LIMITS.mcpResultBytesDefault} bytes: ask for small pages.`
+7. A result has at most ${MCP_LIMITS.resultBytesDefault} bytes: ask for small pages.`
 
 /** Challenges its clients as a hosted server does by default. */
 const SERVER = { id: PLATFORM_MCP_PATH, challenge: 'auto' } as const
@@ -267,12 +268,12 @@ function success(operation: AnyOperation, output: unknown): ToolResult {
   const { value: masked } = maskSecrets(withoutSecrets(operation, output))
   const text = typeof masked === 'string' ? masked : (JSON.stringify(masked) ?? 'null')
   const bytes = Buffer.byteLength(text)
-  if (bytes <= LIMITS.mcpResultBytesDefault)
+  if (bytes <= MCP_LIMITS.resultBytesDefault)
     return {
       content: [{ type: 'text', text: returnsData(operation) ? delimitUntrusted(text) : text }],
       isError: false,
     }
-  const detail = `The result has ${bytes} bytes; a tool answers with at most ${LIMITS.mcpResultBytesDefault}.`
+  const detail = `The result has ${bytes} bytes; a tool answers with at most ${MCP_LIMITS.resultBytesDefault}.`
   if (operation.reads) throw new Problem('output_too_large', { detail, hint: nextStep(operation) })
   const { id } = Object(output) as { id?: unknown }
   const done = sentences(

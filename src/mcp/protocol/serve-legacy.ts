@@ -21,13 +21,13 @@ import {
   SubscribeRequestSchema,
   UnsubscribeRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import { LIMITS } from '../../core/limits.ts'
 import type {
   CallClient,
   InputRequests,
   InputResponses,
   Progress,
 } from '../../features/mcp-servers/calls/call-client.ts'
+import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import {
   CallCancelled,
   type McpPrompts,
@@ -139,10 +139,10 @@ function addSession(mcp: LegacyServer, session: McpSession, hasResources: boolea
   })
   if (!hasResources) return
   mcp.setRequestHandler(SubscribeRequestSchema, async ({ params: { uri } }) => {
-    if (uri.length > LIMITS.mcpUriCharsMax)
-      throw new McpError(ErrorCode.InvalidParams, `uri has more than ${LIMITS.mcpUriCharsMax} characters.`)
+    if (uri.length > MCP_LIMITS.uriCharsMax)
+      throw new McpError(ErrorCode.InvalidParams, `uri has more than ${MCP_LIMITS.uriCharsMax} characters.`)
     if (await session.subscribe(uri)) return {}
-    const detail = `A session has at most ${LIMITS.mcpSubscriptionsMax} subscriptions.`
+    const detail = `A session has at most ${MCP_LIMITS.subscriptionsMax} subscriptions.`
     throw new McpError(ErrorCode.InvalidParams, detail)
   })
   mcp.setRequestHandler(UnsubscribeRequestSchema, async ({ params: { uri } }) => {
@@ -165,7 +165,7 @@ interface Call {
 /** Calls a tool, and again with the responses of the client as long as the tool requests input. */
 async function callWithInput(server: McpServer, { name, args, client, send }: Call) {
   let current = client
-  for (let round = 0; round < LIMITS.mcpRoundsMax; round += 1) {
+  for (let round = 0; round < MCP_LIMITS.roundsMax; round += 1) {
     const result = await server.call(name, args, current).catch(asRpcError(McpError))
     if (result === undefined || !('inputRequests' in result)) return result
     if (round === 0) await server.session?.begin().catch(asRpcError(McpError))
@@ -175,7 +175,7 @@ async function callWithInput(server: McpServer, { name, args, client, send }: Ca
       throw new McpError(ErrorCode.ConnectionClosed, 'The client has disconnected or cancelled the call.')
     current = { ...client, inputResponses, requestState: result.requestState }
   }
-  throw new McpError(ErrorCode.InternalError, `The tool asked more than ${LIMITS.mcpRoundsMax} times.`)
+  throw new McpError(ErrorCode.InternalError, `The tool asked more than ${MCP_LIMITS.roundsMax} times.`)
 }
 
 /** Sends requests in the stream of the call, and waits for their responses. */

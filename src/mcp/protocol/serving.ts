@@ -2,7 +2,6 @@
 
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Progress } from '../../features/mcp-servers/calls/call-client.ts'
 import {
@@ -10,6 +9,7 @@ import {
   INVALID_PARAMS,
   RpcRefusal,
 } from '../../features/mcp-servers/calls/client-requests.ts'
+import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import type { McpCompletions, McpServer } from './mcp-server.ts'
 
 /** A POST whose body has been read. {@link serve} writes the whole response. */
@@ -78,7 +78,7 @@ export const pageFor =
     entries: readonly E[],
     { cursor }: { readonly cursor?: string | undefined } = {},
   ): Page<L, E> => {
-    const size = list === 'tools' ? entries.length : LIMITS.mcpPageSize
+    const size = list === 'tools' ? entries.length : MCP_LIMITS.pageEntriesMax
     const cursors = entries.length > size ? cursorsOf(list, entries, size) : []
     // Cursors are compared and never parsed, so a forged one reaches no code.
     const previous = cursor === undefined ? -1 : cursors.indexOf(cursor)

@@ -2,8 +2,8 @@
 
 import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { type IndexBuildInput, type Json, QUEUES, type WorkFailure } from '../../core/work.ts'
+import { COLLECTION_LIMITS } from '../../features/collections/limits.ts'
 
 const RETRY = { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '30s' } as const
 const BUILD_ATTEMPTS = 8
@@ -28,8 +28,8 @@ export async function indexBuild(input: IndexBuildInput): Promise<void> {
 const buildActivities = (name: string) =>
   proxyActivities<Activities>({
     taskQueue: QUEUES.indexes,
-    startToCloseTimeout: LIMITS.indexBuildMs,
-    heartbeatTimeout: LIMITS.indexHeartbeatMs,
+    startToCloseTimeout: COLLECTION_LIMITS.indexBuildMs,
+    heartbeatTimeout: COLLECTION_LIMITS.indexHeartbeatMs,
     summary: `build ${name}`,
     retry: { ...RETRY, maximumAttempts: BUILD_ATTEMPTS },
   })

@@ -14,8 +14,10 @@ import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
 import { SAFE_METHODS } from '../../../flows-dsl/tasks/call-http.ts'
 import { MCP } from '../../../flows-dsl/tasks/call-mcp.ts'
 import type { Activities, CallFailure, FunctionCall, InlineResult } from '../../activities/contract.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { type FirstAttempt, QUEUES } from '../../core/work.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 import { summaryLine } from './current-details.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 import { causeOf } from './execution-gate.ts'
@@ -36,7 +38,7 @@ const RETRY = {
 } as const
 
 /** The queue of calls to other servers. A worker that sends no heartbeats is lost. */
-const CALLS_QUEUE = { taskQueue: QUEUES.calls, heartbeatTimeout: LIMITS.callHeartbeatMs } as const
+const CALLS_QUEUE = { taskQueue: QUEUES.calls, heartbeatTimeout: FLOW_LIMITS.callHeartbeatMs } as const
 /** A call that is cancelled ends when its outcome is known, or when it is known not to have been sent. */
 const SETTLES = { cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED } as const
 /** How often a request is sent at most, if its worker is lost each time. */
@@ -186,8 +188,8 @@ function platformActivity(name: string, options: ActivityOptions) {
 function httpActivity(request: CallRequest, options: ActivityOptions) {
   const repeats = isRepeatable(request)
   const attempts = { ...RETRY, maximumAttempts: repeats ? REQUESTS_MAX : 1 }
-  const heartbeatTimeout = repeats ? LIMITS.callHeartbeatMs : LIMITS.singleCallHeartbeatMs
-  const startToCloseTimeout = timeLimitOf(request) + LIMITS.httpCallGraceMs
+  const heartbeatTimeout = repeats ? FLOW_LIMITS.callHeartbeatMs : FLOW_LIMITS.singleCallHeartbeatMs
+  const startToCloseTimeout = timeLimitOf(request) + FLOW_LIMITS.callGraceMs
   const settles = SAFE_METHODS.has(methodOf(request)) ? {} : SETTLES
   const limits = { ...CALLS_QUEUE, heartbeatTimeout, retry: attempts, startToCloseTimeout }
   return proxyActivities<Activities>({ ...options, ...limits, ...settles })
@@ -199,8 +201,8 @@ function planningActivity(options: ActivityOptions) {
 }
 
 /** The task's `timeout` within the limits of calls, or the default. */
-function timeLimitOf({ timeoutMs = LIMITS.httpCallTimeoutMs }: CallRequest): number {
-  return Math.min(timeoutMs, LIMITS.httpCallTimeoutMsMax)
+function timeLimitOf({ timeoutMs = INFRA_LIMITS.httpCallTimeoutMs }: CallRequest): number {
+  return Math.min(timeoutMs, FLOW_LIMITS.callTimeoutMsMax)
 }
 
 const methodOf = ({ arguments: given }: CallRequest) => String(given['method'] ?? 'GET').toUpperCase()
@@ -213,7 +215,11 @@ function isRepeatable(request: CallRequest): boolean {
 
 /** A second attempt waits for the function run that the first one started: the code runs once. */
 function functionActivity(options: ActivityOptions) {
-  const { functionTimeoutMs, functionQueueMs, functionHeartbeatMs } = LIMITS
+  const {
+    timeoutMs: functionTimeoutMs,
+    queueMs: functionQueueMs,
+    heartbeatMs: functionHeartbeatMs,
+  } = FUNCTION_LIMITS
   const startToCloseTimeout = functionTimeoutMs.max + functionQueueMs + 3 * functionHeartbeatMs
   return proxyActivities<Activities>({ ...options, ...CALLS_QUEUE, ...SETTLES, startToCloseTimeout })
 }
@@ -272,7 +278,7 @@ export class InFlightBudget {
 
   /** @returns a function that releases the bytes @throws FlowError (runtime) if they exceed a bound */
   reserve(bytes: number, { pointer }: CallRequest['step']): () => void {
-    const { stepInputBytesMax, callsUnderWayBytesMax } = LIMITS
+    const { stepInputBytesMax, callsInFlightBytesMax: callsUnderWayBytesMax } = FLOW_LIMITS
     const all = this.#bytes + bytes
     if (bytes > stepInputBytesMax)
       throw tooLarge(`The arguments of the call have ${bytes} bytes`, stepInputBytesMax, pointer)
@@ -301,11 +307,11 @@ export class MessageBudget {
   /** @returns false if the message is full; then the next task has room */
   reserve(bytes: number): boolean {
     // Larger payloads are moved to the object store.
-    const inline = Math.min(bytes, LIMITS.payloads.inlineBytesMax)
+    const inline = Math.min(bytes, INFRA_LIMITS.payloads.inlineBytesMax)
     // A signal may schedule activities before the clock ticks in its task, so those of that time are kept.
     this.#unsent = this.#unsent.filter(({ atMs }) => atMs >= this.#clock.taskMs)
     const all = this.#unsent.reduce((sum, one) => sum + one.bytes, inline)
-    if (all > LIMITS.callsSentBytesMax) return false
+    if (all > FLOW_LIMITS.callsSentBytesMax) return false
     const atMs = nowMs()
     const last = this.#unsent.at(-1)
     if (last?.atMs === atMs) last.bytes += inline

@@ -4,7 +4,7 @@ import { CancellationScope, defineSignal, proxyActivities, setHandler, sleep } f
 import type { FlowIR } from '../../../flows-dsl/ir.ts'
 import type { Activities } from '../../activities/contract.ts'
 import type { ExecutionInput, SlotGeneration, SlotState } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { flushMicrotasks } from '../ordered-results-interceptor.ts'
 import type { CurrentDetails } from './current-details.ts'
 import type { ExecutionGate } from './execution-gate.ts'
@@ -82,7 +82,7 @@ export class ConcurrencySlot {
     void uncancellable(async () => {
       const watch = new CancellationScope()
       this.#watch = watch
-      const timer = watch.run(() => sleep(LIMITS.slotGraceMs, { summary: 'keeps its slot' }))
+      const timer = watch.run(() => sleep(FLOW_LIMITS.slotGraceMs, { summary: 'keeps its slot' }))
       const isOver = await timer.then(
         () => true,
         () => false,

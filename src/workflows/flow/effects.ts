@@ -16,7 +16,7 @@ import { AWAIT_CALLBACK, OPEN_CALLBACK } from '../../../flows-dsl/tasks/call.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { ExecutionInput } from '../../core/execution.ts'
 import { canonical } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import {
   callAsActivity,
   callInline,
@@ -252,7 +252,7 @@ function askedOf(what: string, { data, ...rest }: JsonObject): JsonObject {
 /** @throws FinalError if the history is near Temporal's limit: an execution that Temporal terminates could not record its end */
 function checkHistoryLimit({ pointer }: StepRef): void {
   const { historyLength, historySize } = workflowInfo()
-  if (historyLength <= LIMITS.runEventsMax && historySize <= LIMITS.runHistoryBytesMax) return
+  if (historyLength <= FLOW_LIMITS.historyEventsMax && historySize <= FLOW_LIMITS.historyBytesMax) return
   const detail = 'The history of the execution is too large: do the rest in another execution.'
   throw new FinalError(ERRORS.runtime, detail, pointer)
 }

@@ -6,8 +6,8 @@ import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.t
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { Driver, type FlowResult } from '../../../flows-dsl/machine/driver.ts'
 import { type ExecutionInput, type ExecutionUpdate, infoOf } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { startArgument } from '../../core/work.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { SummarizedFailure } from '../failure-converter.ts'
 import { ConcurrencySlot } from './concurrency-slot.ts'
 import { CurrentDetails, errorSummary, inlineCode, plainErrorType } from './current-details.ts'
@@ -111,7 +111,7 @@ type RecordedCompensation = Pick<ExecutionUpdate, 'compensation'>
 function compensationOf(result: Exclude<FlowResult, { status: 'completed' }>): RecordedCompensation {
   if (result.compensation === undefined) return {}
   const { undone, failures } = result.compensation
-  const max = LIMITS.compensationStepsMax
+  const max = FLOW_LIMITS.compensationStepsMax
   return {
     compensation: { undone: undone.slice(0, max), failures: failures.slice(0, max) } as unknown as Json,
   }

@@ -2,8 +2,8 @@
 
 import { uuid4, workflowInfo } from '@temporalio/workflow'
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { FirstAttempt } from '../../core/work.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 
 /**
  * A repeated workflow task runs at another time, and its local calls may end in another order. Only the time of earlier
@@ -15,7 +15,7 @@ export class LogicalClock {
   #inlineMs = 0
   /** Number of requests that become activities before the next inline attempt, now and after the next failure. */
   #skip = 0
-  #nextSkip: number = LIMITS.inlineCalls.skipMin
+  #nextSkip: number = FLOW_LIMITS.inlineCalls.skippedCalls.min
   /** Time of the event before the last one (or of the start), which lies in a completed task. */
   #stableMs = workflowInfo().startTime.getTime()
   #lastMs = this.#stableMs
@@ -30,7 +30,7 @@ export class LogicalClock {
 
   /** True if the task should end, since so many local calls would be repeated if it were lost. */
   get isTaskFull(): boolean {
-    return this.#localCalls >= LIMITS.localCallsMax
+    return this.#localCalls >= FLOW_LIMITS.localCallsMax
   }
 
   /** True if the next request to another server may be tried inline. */
@@ -39,12 +39,12 @@ export class LogicalClock {
       this.#skip -= 1
       return false
     }
-    return !this.isTaskFull && this.#inlineMs < LIMITS.inlineCalls.taskMs
+    return !this.isTaskFull && this.#inlineMs < FLOW_LIMITS.inlineCalls.taskMs
   }
 
   /** @param ms the duration of the attempt; undefined if it was not admitted or not fast enough */
   recordInlineAttempt(ms: number | undefined): void {
-    const { skipMin: restMin, skipMax: restMax } = LIMITS.inlineCalls
+    const { min: restMin, max: restMax } = FLOW_LIMITS.inlineCalls.skippedCalls
     if (ms === undefined) {
       this.#skip = this.#nextSkip
       this.#nextSkip = Math.min(2 * this.#nextSkip, restMax)

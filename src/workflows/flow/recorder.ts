@@ -14,8 +14,8 @@ import type {
   RecordState,
   StepUpdate,
 } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { StepValueRecorder } from './step-data.ts'
 
 const STATUS = {
@@ -138,7 +138,7 @@ export class Recorder {
     const open = this.#open.get(keyOf(step))
     if (open === undefined) return
     const { data, ...rest } = details
-    const isLarge = JSON.stringify(data ?? null).length > LIMITS.stepAnswerCharsMax
+    const isLarge = JSON.stringify(data ?? null).length > FLOW_LIMITS.stepResultCharsMax
     const approval = (isLarge ? rest : details) as unknown as ApprovalRequest
     this.#change({ ...open, ...(typeof digest === 'string' && { digest }), approval })
   }
@@ -185,7 +185,7 @@ export class Recorder {
       ...(took !== undefined && { took }),
       ...(error !== undefined && { error }),
     })
-    const { executionEventsMax: max } = LIMITS
+    const { eventsKeptMax: max } = FLOW_LIMITS
     // The record keeps only the newest ones.
     if (this.#events.length > 2 * max) this.#events = this.#events.slice(-max)
   }
@@ -291,7 +291,7 @@ const now = () => new Date().toISOString()
 /** Marks a result that the record masks (a secret) or cannot store as `truncated`, so that no rerun reuses it. */
 function recordedResult(answer: Json | undefined): Pick<StepUpdate, 'result' | 'truncated'> {
   if (answer === undefined) return {}
-  if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { truncated: true }
+  if (JSON.stringify(answer).length > FLOW_LIMITS.stepResultCharsMax) return { truncated: true }
   if (storageFlaw(answer) !== undefined) return { truncated: true }
   return holdsHandle(answer) ? { result: answer, truncated: true } : { result: answer }
 }

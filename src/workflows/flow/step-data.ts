@@ -3,8 +3,8 @@
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { isObject, objectOf } from '../../../flows-dsl/json.ts'
 import type { StepData, StepUpdate, ValueLocation } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { HANDLE_CHARS_MAX, MASK, replaceHandles } from '../../core/secret-handle.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 
 interface StepValues {
   readonly input?: Json | undefined
@@ -39,7 +39,7 @@ export class StepValueRecorder {
     if (isOwn && data[name] !== undefined) return data
     if (known !== undefined && !isOwn)
       return { ...rest, ...(others.length > 0 && { truncated: others }), [`${name}_at`]: known }
-    const { value: recorded, isCut } = clipValue(value, LIMITS.stepDataCharsMax)
+    const { value: recorded, isCut } = clipValue(value, FLOW_LIMITS.stepDataCharsMax)
     if (typeof value === 'object' && value !== null && name !== 'arguments')
       this.#locations.set(value, [seq, name])
     const shortened = isCut ? [...others, name] : others

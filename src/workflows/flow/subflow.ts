@@ -19,10 +19,10 @@ import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.t
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { ExecutionInput, Subflow } from '../../core/execution.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
 import { refOf, type TenantRef } from '../../core/tenant.ts'
 import { type SearchAttributes, startArgument, workflowTypeOf } from '../../core/work.ts'
+import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import { callUntilAccepted, SUBFLOW } from './calls.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 import { recordExecution } from './recorder.ts'
@@ -44,8 +44,8 @@ interface SubflowRequest {
 export async function runSubflow(request: SubflowRequest): Promise<Json> {
   const { details, step, gate, parent, onAdmitted } = request
   const depth = (parent.depth ?? 0) + 1
-  if (depth > LIMITS.subflowDepthMax) {
-    const detail = `Flows can be nested at most ${LIMITS.subflowDepthMax} deep.`
+  if (depth > FLOW_LIMITS.subflowDepthMax) {
+    const detail = `Flows can be nested at most ${FLOW_LIMITS.subflowDepthMax} deep.`
     throw new FlowError(ERRORS.configuration, detail, step.pointer)
   }
   const { await: isAwaited, ...target } = details

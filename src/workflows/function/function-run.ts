@@ -10,9 +10,9 @@ import {
   sleep,
 } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import { type FunctionRunInput, type Json, QUEUES, type SuspendedFailure } from '../../core/work.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { nowMs, randomFraction } from '../flow/logical-clock.ts'
 
 const RECORD: LocalActivityOptions = {
@@ -46,13 +46,13 @@ async function runRepeatedly(input: FunctionRunInput): Promise<Json> {
       const failure = toFailure(error)
       if (attempt >= input.attempts_max || !isRepeatable(failure)) throw failure
     }
-    await sleep(pauseMs(attempt, LIMITS.functionRetry), { summary: `until attempt ${attempt + 1}` })
+    await sleep(pauseMs(attempt, FUNCTION_LIMITS.retry), { summary: `until attempt ${attempt + 1}` })
   }
 }
 
 /** A workflow task may last only seconds, and the caller of an asynchronous run does not wait. */
 const mayRunInline = ({ is_async, timeout_ms }: FunctionRunInput): boolean =>
-  !is_async && timeout_ms <= LIMITS.functionInlineMsMax
+  !is_async && timeout_ms <= FUNCTION_LIMITS.inlineMsMax
 
 /** Makes the attempt within the workflow task, which saves two round trips of Temporal: 0.55 of the latency. */
 function runInline(input: FunctionRunInput): Promise<{ readonly result: Json } | null> {
@@ -66,10 +66,10 @@ function runInline(input: FunctionRunInput): Promise<{ readonly result: Json } |
 
 /** Makes an attempt. One for which no slot is free has not begun: it asks again after a pause. */
 async function runQueued(input: FunctionRunInput): Promise<Json> {
-  const untilMs = nowMs() + (input.is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs)
+  const untilMs = nowMs() + (input.is_async ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs)
   for (let asked = 1; ; asked++) {
     // Runs that were rejected together ask again one by one.
-    const waitMs = Math.round(pauseMs(asked, LIMITS.functionAsyncPause) * (0.5 + randomFraction()))
+    const waitMs = Math.round(pauseMs(asked, FUNCTION_LIMITS.asyncPause) * (0.5 + randomFraction()))
     try {
       return await runAttempt(input, untilMs - nowMs())
     } catch (error) {
@@ -89,7 +89,7 @@ const isOverloaded = (error: unknown): boolean => {
  * enforces the limit of the code itself; the rest is for a worker that fails to.
  */
 const attemptMs = ({ timeout_ms }: FunctionRunInput): number =>
-  LIMITS.functionStartMs + timeout_ms + LIMITS.functionRecordMs + LIMITS.functionHeartbeatMs
+  FUNCTION_LIMITS.startMs + timeout_ms + FUNCTION_LIMITS.recordMs + FUNCTION_LIMITS.heartbeatMs
 
 /** @param queueMs how long the attempt may wait for a worker */
 function runAttempt(input: FunctionRunInput, queueMs: number): Promise<Json> {
@@ -97,8 +97,8 @@ function runAttempt(input: FunctionRunInput, queueMs: number): Promise<Json> {
     taskQueue: QUEUES.functions,
     summary: `${input.function.name} v${input.function.version}`,
     scheduleToStartTimeout: queueMs,
-    startToCloseTimeout: LIMITS.functionQueueMs + attemptMs(input),
-    heartbeatTimeout: LIMITS.functionHeartbeatMs,
+    startToCloseTimeout: FUNCTION_LIMITS.queueMs + attemptMs(input),
+    heartbeatTimeout: FUNCTION_LIMITS.heartbeatMs,
     retry: { maximumAttempts: 1 },
   })
   return runFunction(input)

@@ -2,14 +2,15 @@
 
 import { proxyActivities, sleep } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { QUEUES, type SuspensionInput } from '../../core/work.ts'
+import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 
 /** Retried without limit: the new state must reach every execution, even if a server is unavailable for days. */
 const { changeState, signalExecutions, syncStorageAccess } = proxyActivities<Activities>({
   taskQueue: QUEUES.provisioning,
   startToCloseTimeout: '10m',
-  heartbeatTimeout: LIMITS.functionHeartbeatMs,
+  heartbeatTimeout: FUNCTION_LIMITS.heartbeatMs,
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
 })
 
@@ -23,6 +24,6 @@ export async function suspension(input: SuspensionInput): Promise<void> {
   await Promise.all([signalExecutions(target, 'all'), syncStorageAccess(target)])
   if (to === 'active') return
   // Other processes start executions until their cached state expires; signals those executions too.
-  await sleep(LIMITS.credentialCacheMs)
+  await sleep(INFRA_LIMITS.credentialCacheMs)
   await signalExecutions(target, 'active')
 }

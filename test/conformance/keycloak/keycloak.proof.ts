@@ -1,7 +1,7 @@
 /** Checks with a real Keycloak that the configurations in docs/identity.md, docs/users.md and docs/mcp.md work. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import { authorization, Browser, claimsOf, exchange, REDIRECT } from '../../support/clients/browser.ts'
 import { ok, publishMcpServer, RPC, scopesOf } from '../../support/clients/mcp.ts'
 import { createUserApp } from '../../support/clients/users.ts'
@@ -169,7 +169,7 @@ test('new key of the realm: is loaded', async () => {
   const after = await machine('acme')
   expect(kid(after)).not.toBe(kid(before))
   await expectRefused(node, after)
-  node.pass(LIMITS.jwksMs.cooldown)
+  node.pass(ACCESS_LIMITS.jwks.cooldownMs)
   expect((await node.ask(after)).status).toBe(200)
   expect((await node.ask(before)).status).toBe(200)
 })

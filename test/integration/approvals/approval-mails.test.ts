@@ -4,9 +4,9 @@
 import { afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { createTaskContexts } from '../../../src/activities/flow/background-work.ts'
 import { openPlatform, type Platform } from '../../../src/app/platform.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { approvalMails } from '../../../src/features/flows/approvals/approval-mailer.ts'
+import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import { addAccount, type TestAccount } from '../../support/clients/browser.ts'
@@ -121,7 +121,7 @@ test('recipient refused again and again: given up after some tries, so that the 
   const full = `${unique('full')}@example.test`
   const { id } = await ask([full, mia.email])
   smtp.replies.set(full, '452 4.2.2 mailbox full')
-  for (let tries = 0; tries <= LIMITS.approvals.mailTriesMax; tries += 1) await send(id)
+  for (let tries = 0; tries <= FLOW_LIMITS.approvals.mailAttemptsMax; tries += 1) await send(id)
   expect(smtp.mails).toHaveLength(1)
   smtp.replies.clear()
   await send(id)

@@ -2,8 +2,9 @@
 /** Queues of concurrency slots: how many executions may queue, and that long or many queues of one tenant do not delay others. */
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
 import { RUN_KINDS } from '../../../src/features/run-kinds.ts'
+import { RUN_LIMITS } from '../../../src/features/runs/limits.ts'
 import { openRuns } from '../../../src/features/runs/open-runs.ts'
 import { slotQueues, unstartedSlots } from '../../../src/features/runs/slot-tasks.ts'
 import { Database, type StatementExecutor } from '../../../src/infra/postgres/database.ts'
@@ -13,8 +14,8 @@ import { SystemScope } from '../../../src/infra/postgres/system-scope.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-const { queuedExecutionsMax } = LIMITS
-const { queuesSeenMax } = LIMITS.reconciler
+const { queuedExecutionsMax } = FLOW_LIMITS
+const { queuesSeenMax } = RUN_LIMITS
 const WAITS = '  - a: { wait: PT1H }'
 const BY_KEY = { more: "concurrency: { limit: 1, key: '${ .k }' }\n" }
 

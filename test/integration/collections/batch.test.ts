@@ -1,7 +1,7 @@
 /** Batches: several changes in one call, atomic or each by itself. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import { closeSubscriptions } from '../../support/clients/sse.ts'
 import { publishedChanges } from '../../support/fixtures/outbox.ts'
 import { limit } from '../../support/fixtures/quotas.ts'
@@ -92,7 +92,7 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
       [{ op: 'replace', id, data: {}, if_version: 7 }, 'precondition_failed'],
       [{ op: 'increment', id, field: 'title', by: 1, if_version: 9 }, 'precondition_failed'],
       [{ op: 'create', data: { _x: 1 } }, 'validation_failed'],
-      [{ op: 'update', id, data: { big: 'x'.repeat(LIMITS.documentBytesMax) } }, 'body_too_large'],
+      [{ op: 'update', id, data: { big: 'x'.repeat(COLLECTION_LIMITS.documentBytesMax) } }, 'body_too_large'],
       [{ op: 'upsert', on: ['n'], data: { n: 1 } }, 'upsert_not_unique'],
       [{ op: 'increment', id, field: 'n', by: 1e308 * 10 }, 'validation_failed'],
     ]
@@ -155,9 +155,13 @@ describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
 
   test('batch: 500 ops: accepted; 501 ops: refused', async () => {
     const create = (n: number) => Array.from({ length: n }, (_, i) => ({ op: 'create', data: { n: i } }))
-    const { body } = await batch(collection, create(LIMITS.batchOpsMax))
-    expect(new Set(body.results.map(({ id }: { id: string }) => id)).size).toBe(LIMITS.batchOpsMax)
-    expect((await batch(collection, create(LIMITS.batchOpsMax + 1))).body.code).toBe('validation_failed')
+    const { body } = await batch(collection, create(COLLECTION_LIMITS.batchOperationsMax))
+    expect(new Set(body.results.map(({ id }: { id: string }) => id)).size).toBe(
+      COLLECTION_LIMITS.batchOperationsMax,
+    )
+    expect((await batch(collection, create(COLLECTION_LIMITS.batchOperationsMax + 1))).body.code).toBe(
+      'validation_failed',
+    )
     expect((await batch(collection, [])).body.code).toBe('validation_failed')
   })
 })

@@ -1,7 +1,7 @@
 /** Changes of documents in every store: result, conditions, change events. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import { closeSubscriptions } from '../../support/clients/sse.ts'
 import { publishedChanges } from '../../support/fixtures/outbox.ts'
 import {
@@ -138,7 +138,7 @@ describe.each(Object.keys(STORES))('document changes, %s', (store) => {
 
   test('document: grown by changes of every kind: refused beyond its size limit', async () => {
     const as = workspace.service
-    const { id } = await make({ title: 'x'.repeat(LIMITS.documentBytesMax - 1_000) })
+    const { id } = await make({ title: 'x'.repeat(COLLECTION_LIMITS.documentBytesMax - 1_000) })
     for (const method of ['PUT', 'PATCH']) {
       const grown = await call(method, at(collection, id), { as, body: { more: 'y'.repeat(1_000) } })
       expect([method, grown.status, grown.body.code]).toEqual([method, 413, 'body_too_large'])

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { beforeAll, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import {
   addTestWorkspace,
   asSuperuser,
@@ -170,7 +170,7 @@ test('indexed text: too long for an index: the write is refused', async () => {
 
 test('index builds: many at once: few connections, workspaces can still be created', async () => {
   const schemas = await Promise.all(
-    Array.from({ length: LIMITS.indexBuildsAtOnce + 3 }, () => createFilled(1)),
+    Array.from({ length: COLLECTION_LIMITS.indexBuildsMax + 3 }, () => createFilled(1)),
   )
   const builders = async () =>
     (await asSuperuser("select from pg_stat_activity where application_name = 'tenon-builder'")).length
@@ -182,9 +182,9 @@ test('index builds: many at once: few connections, workspaces can still be creat
     for (const { id } of schemas)
       await holder.query('select pg_advisory_lock(hashtextextended($1, 16))', [id])
     for (const { id } of schemas) response.push(await change(id, { indexes: [{ fields: ['age'] }] }))
-    await eventually(async () => ((await builders()) >= LIMITS.indexBuildsAtOnce ? true : undefined))
+    await eventually(async () => ((await builders()) >= COLLECTION_LIMITS.indexBuildsMax ? true : undefined))
     await addTestWorkspace(workspace)
-    expect(await builders()).toBe(LIMITS.indexBuildsAtOnce)
+    expect(await builders()).toBe(COLLECTION_LIMITS.indexBuildsMax)
   } finally {
     await holder.end()
   }

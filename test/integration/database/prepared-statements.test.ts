@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import { Sql, sql, textArray } from '../../../src/infra/postgres/sql.ts'
 import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
@@ -29,16 +29,16 @@ async function ask(...statements: Sql[]) {
 }
 
 test('prepared statements: unlimited query shapes: bounded number, correct results', async () => {
-  for (let n = 0; n < LIMITS.preparedStatementsMax * 2; n++) expect(await ask(shape(n))).toEqual([n])
+  for (let n = 0; n < INFRA_LIMITS.preparedStatementsMax * 2; n++) expect(await ask(shape(n))).toEqual([n])
   const [count] = await ask(prepared)
-  expect(count).toBeLessThanOrEqual(LIMITS.preparedStatementsMax + 1)
+  expect(count).toBeLessThanOrEqual(INFRA_LIMITS.preparedStatementsMax + 1)
   // An evicted one, a cached one and a new one; some of them twice.
   expect(await ask(shape(0), shape(599), shape(1_000), shape(0), shape(599))).toEqual([0, 599, 1_000, 0, 599])
 })
 
 test('prepared statements: batch fails in the middle: the next batch is correct', async () => {
   const broken = sql`select 1 / ${0}::integer as n`
-  const oldest = LIMITS.preparedStatementsMax
+  const oldest = INFRA_LIMITS.preparedStatementsMax
   for (let n = 0; n < oldest; n++) expect(await ask(shape(n))).toEqual([n])
   for (let n = 2_000; n < 2_050; n++) {
     // Statements after the error are evicted but never closed; they have to work again all the same.
@@ -47,7 +47,7 @@ test('prepared statements: batch fails in the middle: the next batch is correct'
   }
   for (let n = 0; n < oldest; n++) expect(await ask(shape(n))).toEqual([n])
   const [count] = await ask(prepared)
-  expect(count).toBeLessThanOrEqual(LIMITS.preparedStatementsMax + 1)
+  expect(count).toBeLessThanOrEqual(INFRA_LIMITS.preparedStatementsMax + 1)
 })
 
 test('parameters: shared value in several fragments: one number', async () => {

@@ -4,9 +4,9 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { tableOf } from '../../../src/features/collections/postgres/table.ts'
 import { changeStatement } from '../../../src/features/collections/postgres/write-statements.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import { coalesce } from '../../../src/infra/postgres/transaction-batcher.ts'
 import {
@@ -244,7 +244,7 @@ test('group commit: rows of all writes exceed the limit of one: each gets its ro
   const { tenantId, workspaceId } = workspace
   const platform = openInProcessPlatform()
   const bytes = 2_000_000
-  const count = Math.ceil(LIMITS.rowsBytesMax / bytes) + 3
+  const count = Math.ceil(INFRA_LIMITS.rowsBytesMax / bytes) + 3
   try {
     const scope = scopeOf(platform, workspace, 'service')
     const answers = await many(

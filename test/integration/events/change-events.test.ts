@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { pino } from 'pino'
 import { afterEach, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { EVENT_LIMITS } from '../../../src/features/events/limits.ts'
 import { Appender, Relay } from '../../../src/features/events/outbox-relay.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import type { StreamKey } from '../../../src/infra/valkey/streams.ts'
@@ -297,14 +297,14 @@ test('stream: over its capacity: keeps the newest events', async () => {
   expect(newest.at(-1)).toBe(899)
   expect(newest).toEqual(numbers(newest.length).map((n) => 900 - newest.length + n))
   expect(newest.length).toBeGreaterThan(200)
-  expect(await redis.memory('USAGE', key, 'SAMPLES', 0)).toBeLessThan(LIMITS.changesBytesMax * 1.1)
+  expect(await redis.memory('USAGE', key, 'SAMPLES', 0)).toBeLessThan(EVENT_LIMITS.changesKeptBytesMax * 1.1)
   for (const part of numbers(30))
     await add(
       numbers(400).map((n) => 900 + part * 400 + n),
       'small',
     )
   const last = await kept()
-  expect([last.at(-1), last.length]).toEqual([12_899, expect.closeTo(LIMITS.changesKeptPerWorkspace, -3)])
+  expect([last.at(-1), last.length]).toEqual([12_899, expect.closeTo(EVENT_LIMITS.changesKeptMax, -3)])
   await redis.del(key)
   redis.disconnect()
   appender.close()

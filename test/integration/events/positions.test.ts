@@ -3,9 +3,9 @@
 import { EventSource } from 'eventsource'
 import { afterEach, expect, inject, test } from 'vitest'
 import { isBefore } from '../../../src/core/execution.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { Events } from '../../../src/features/events/events.ts'
+import { EVENT_LIMITS } from '../../../src/features/events/limits.ts'
 import { Appender } from '../../../src/features/events/outbox-relay.ts'
 import { changesOf, eventsOf, Streams } from '../../../src/infra/valkey/streams.ts'
 import {
@@ -128,7 +128,7 @@ test('events of other collections dropped: no gap for a quiet one; its own dropp
   const before = rare[0]?.id
   await create('rare')
   const [{ id } = { id: '' }] = await receivedAtLeast(rare, 1)
-  await flood(workspace, 'bulk', LIMITS.changesKeptPerWorkspace * 1.1)
+  await flood(workspace, 'bulk', EVENT_LIMITS.changesKeptMax * 1.1)
   await create('rare')
   await receivedAtLeast(rare, 2)
   const first = async (topic: string, position: string | undefined) =>

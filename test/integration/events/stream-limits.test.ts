@@ -1,7 +1,7 @@
 /** Limits on open event streams per tenant and address, over two API processes, one of which dies. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
 import { limitTenant } from '../../support/fixtures/quotas.ts'
 import {
@@ -127,7 +127,7 @@ test('streams: still open: leases are renewed; process died: leases expire', asy
   await eventually(async () => ((await ask(workspace.service)).status === 200 ? true : undefined), 30_000)
   // By now every lease that was not renewed has expired.
   await eventually(
-    async () => performance.now() - openedMs > LIMITS.streamLeaseMs + 1_000 || undefined,
+    async () => performance.now() - openedMs > ACCESS_LIMITS.streamLeaseMs + 1_000 || undefined,
     30_000,
   )
   for (let n = 0; n < 4; n++)

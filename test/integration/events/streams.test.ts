@@ -5,8 +5,9 @@ import { Redis } from 'ioredis'
 import { afterEach, expect, inject, test } from 'vitest'
 import type { FeedSink } from '../../../src/core/bytes.ts'
 import { isBefore } from '../../../src/core/execution.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Events } from '../../../src/features/events/events.ts'
+import { EVENT_LIMITS } from '../../../src/features/events/limits.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { changesOf, eventsOf, type StreamKey, Streams, timeOf } from '../../../src/infra/valkey/streams.ts'
 import { eventually, unique } from '../../support/fixtures/tenants.ts'
 import { startTcpProxy } from '../../support/servers/tcp-proxy.ts'
@@ -75,7 +76,7 @@ test('subscriber: slow, stream dropped entries: one gap notice', async () => {
   const [streams, key, redis] = [streamsAt(url.href), eventsOf(ref.tenantId), new Redis(url.href)]
   open.push({ close: () => redis.disconnect() })
   const ids: string[] = []
-  for (let n = 0; n < 3 * LIMITS.eventsReadAtOnce; n++)
+  for (let n = 0; n < 3 * INFRA_LIMITS.eventsReadAtOnceMax; n++)
     ids.push(await streams.publish(key, { topic: 't', source: 's', text: '{}' }))
   const sent: string[] = []
   let release = () => {}
@@ -94,7 +95,7 @@ test('subscriber: slow, stream dropped entries: one gap notice', async () => {
   release()
   await eventually(async () => sent.some((frame) => frame.includes(ids.at(-1) ?? '-')) || undefined)
   stop()
-  const got = ids.slice(1, LIMITS.eventsReadAtOnce + 1)
+  const got = ids.slice(1, INFRA_LIMITS.eventsReadAtOnceMax + 1)
   const before = `${timeOf(ids.at(-5) ?? '') - 1}-9999999999`
   const gap = `event: gap\ndata: ${JSON.stringify({ after: got.at(-1), earliest: before })}\n\n`
   const events = [...got, gap, ...ids.slice(-5)].map((id) => (id === gap ? gap : `id: ${id}\ndata: {}\n\n`))
@@ -104,11 +105,11 @@ test('subscriber: slow, stream dropped entries: one gap notice', async () => {
 test('published events that take more memory than a stream may: the newest are kept', async () => {
   const [streams, redis] = [streamsAt(url.href), new Redis(url.href)]
   const key = eventsOf(`ten_${unique('t')}`)
-  const text = 'x'.repeat(LIMITS.eventBytesMax)
-  const count = Math.ceil((LIMITS.eventsBytesMax * 1.25) / text.length)
+  const text = 'x'.repeat(EVENT_LIMITS.eventBytesMax)
+  const count = Math.ceil((INFRA_LIMITS.eventsKeptBytesMax * 1.25) / text.length)
   for (let n = 0; n < count; n++) await streams.publish(key, { topic: 't', source: `${n}`, text })
   try {
-    expect(await redis.memory('USAGE', key, 'SAMPLES', 0)).toBeLessThan(LIMITS.eventsBytesMax * 1.1)
+    expect(await redis.memory('USAGE', key, 'SAMPLES', 0)).toBeLessThan(INFRA_LIMITS.eventsKeptBytesMax * 1.1)
     const kept = await redis.xlen(key)
     expect(kept).toBeGreaterThan(count / 2)
     const [[, fields] = ['', []]] = await redis.xrange(key, '-', '+', 'COUNT', 1)

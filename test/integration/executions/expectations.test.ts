@@ -1,7 +1,7 @@
 /** `expect`: executions that last too long and flows that do not start, as events that start other flows. */
 
 import { afterEach, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
 import {
   closeSubscriptions,
   messages,
@@ -278,12 +278,12 @@ test('thousands of overdue executions of one workspace: do not delay those of an
     select tenant_id, workspace_id, 'run_' || left(md5(n || workspace_id), 26), 'w', id, 1, 'waiting', '{}', 'me',
       now() + interval '1 hour', now() - interval '1 hour'
     from generate_series(1, $2::integer) n join tenon.flows on workspace_id = $1 and name = $3`,
-    [crowded.workspaceId, LIMITS.alerts.eventsMax * 30, name],
+    [crowded.workspaceId, FLOW_LIMITS.alerts.eventsMax * 30, name],
   )
   const received = await subscribeToEvents(other.service, 'topic=platform.execution.overdue')
   const runs = new Executions(other)
   await runs.start(await runs.publish(WAITS, EXPECT('{ duration: PT1S }')))
   await receivedAtLeast(received, 1)
-  expect((await asSuperuser(`select ${left}`)).length).toBeGreaterThan(LIMITS.alerts.eventsMax)
+  expect((await asSuperuser(`select ${left}`)).length).toBeGreaterThan(FLOW_LIMITS.alerts.eventsMax)
   await asSuperuser(`delete from tenon.executions where workspace_id = '${crowded.workspaceId}'`)
 })

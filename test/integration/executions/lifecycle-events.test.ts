@@ -1,7 +1,7 @@
 /** Events of executions on the stream of their workspace: durable, for that workspace alone, and without endless chains. */
 
 import { afterEach, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { SHARED_LIMITS } from '../../../src/features/limits.ts'
 import { closeSubscriptions, receivedAtLeast, subscribeToEvents } from '../../support/clients/sse.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import { publishScheduled } from '../../support/fixtures/schedules.ts'
@@ -113,9 +113,9 @@ test('flow that starts itself by its end, also through a subflow: the chain ends
         from tenon.executions where workspace_id = $1`,
       [workspace.workspaceId],
     )
-    return rows[0]?.depth === LIMITS.chainDepthMax && rows[0].open === 0 ? rows[0] : undefined
+    return rows[0]?.depth === SHARED_LIMITS.chainDepthMax && rows[0].open === 0 ? rows[0] : undefined
   }, 40_000)
   expect(depths).toBeDefined()
   const count = (await executionsOf(workspace, loop)).length
-  expect(count).toBe(LIMITS.chainDepthMax)
+  expect(count).toBe(SHARED_LIMITS.chainDepthMax)
 }, 60_000)

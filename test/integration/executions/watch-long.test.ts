@@ -5,7 +5,8 @@
  */
 
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
+import { RUN_LIMITS } from '../../../src/features/runs/limits.ts'
 import { closeSubscriptions, findEnd, messages, subscribeToStream } from '../../support/clients/sse.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import {
@@ -98,7 +99,7 @@ test('watch resumed at the newest event of a waiting execution: one query, then 
     const startedMs = performance.now()
     const frames = await watch(id, after)
     await eventually(async () => (node.seen.trips > before + POLLS ? true : undefined))
-    const polls = (performance.now() - startedMs) / LIMITS.watchPollMs.min
+    const polls = (performance.now() - startedMs) / RUN_LIMITS.watchPollMs.min
     expect(frames.map(({ event }) => event)).toEqual(['ready'])
     // One query to begin with, one that was due anyway, and perhaps one for a cache that expired.
     expect(node.seen.trips - before).toBeLessThanOrEqual(polls + 3)
@@ -134,7 +135,7 @@ test('execution with more events than the limit: keeps the newest, reports a gap
     'select count(*)::int as n from tenon.execution_events where execution_id = $1',
     [long],
   )
-  expect(kept?.n).toBe(LIMITS.executionEventsMax)
+  expect(kept?.n).toBe(FLOW_LIMITS.eventsKeptMax)
   const frames = await watch(long, 0)
   await eventually(async () => findEnd(frames))
   expect(frames[1]).toMatchObject({ event: 'gap', data: { after: 0 } })

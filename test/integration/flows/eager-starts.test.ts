@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Client } from '@temporalio/client'
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
@@ -111,12 +111,12 @@ test('start through the local worker: its first task is delivered with the respo
 test("more concurrent starts of a tenant than its share: the rest start through Temporal's fair queue", async () => {
   behaviour = 'is slow'
   await untilRelayed(async () => {
-    const count = 3 * LIMITS.eagerStart.perTenant
+    const count = 3 * INFRA_LIMITS.eagerStart.perTenantMax
     const ids = await Promise.all(Array.from({ length: count }, () => runs.start(flow)))
     const ended = await Promise.all(ids.map((id) => runs.ended(id)))
     expect(new Set(ended.map(({ status }) => status))).toEqual(new Set(['completed']))
   })
-  expect(maxInProgress).toBeLessThanOrEqual(LIMITS.eagerStart.perTenant)
+  expect(maxInProgress).toBeLessThanOrEqual(INFRA_LIMITS.eagerStart.perTenantMax)
 })
 
 test.each<RelayBehaviour>(['refuses', 'loses the response', 'hangs'])(
@@ -133,7 +133,7 @@ test('worker that hung: gets no starts for a while', async () => {
   const hungMs = performance.now()
   relayedStarts = 0
   await run()
-  if (performance.now() - hungMs < LIMITS.eagerStart.restMs - LIMITS.eagerStart.waitMs)
+  if (performance.now() - hungMs < INFRA_LIMITS.eagerStart.pauseMs - INFRA_LIMITS.eagerStart.waitMs)
     expect(relayedStarts).toBe(0)
 })
 
@@ -144,7 +144,7 @@ test('malformed start or other namespace: refused with 503, the worker keeps wor
     Buffer.alloc(0),
     Buffer.from([0xff, 0xff]),
     foreign,
-    Buffer.alloc(LIMITS.eagerStart.bytesMax + 1),
+    Buffer.alloc(INFRA_LIMITS.eagerStart.bytesMax + 1),
   ]
   const outcomes = await Promise.all(
     bodies.map((body) => sendToWorker(body).then(({ status }) => status, String)),

@@ -1,7 +1,8 @@
 /** Inline HTTP calls: safe and fast requests run without an activity, others as activities. */
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
@@ -22,14 +23,14 @@ beforeEach(async () => {
   runs = new Executions(workspace)
   const openServer = (lateMs: number) => FakeServers.open({ '/': () => ({ json: {}, lateMs }) })
   quick = await openServer(0)
-  nearlySlow = await openServer(LIMITS.inlineCalls.lastMs / 2)
+  nearlySlow = await openServer(FLOW_LIMITS.inlineCalls.timeoutMs / 2)
   paged = await FakeServers.open({
     '/': ({ url }, { origin }) => ({
       json: { next: `${origin}/p${Number(url.slice(2)) + 1}` },
       lateMs: PAGE_MS,
     }),
   })
-  slow = await openServer(2 * LIMITS.inlineCalls.lastMs)
+  slow = await openServer(2 * FLOW_LIMITS.inlineCalls.timeoutMs)
   failing = await FakeServers.open({ '/': () => ({ status: 503 }) })
   const closing = await FakeServers.open()
   closedOrigin = closing.origin
@@ -153,6 +154,6 @@ test('egress allowlist changed: extension takes effect at once, restriction with
   await allowEgress([])
   await eventually(
     async () => ((await outcome()) === 'egress_refused' ? true : undefined),
-    LIMITS.memoMs + 2_000,
+    INFRA_LIMITS.settingsCacheMs + 2_000,
   )
 })

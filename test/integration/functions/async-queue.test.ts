@@ -2,11 +2,11 @@
 
 import { availableParallelism } from 'node:os'
 import { expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
-const SLOTS = availableParallelism() * LIMITS.functionSlotsPerCore
+const SLOTS = availableParallelism() * FUNCTION_LIMITS.slotsPerCore
 /** More than run and wait in the worker, so that some are rejected and ask again. */
 const RUNS = 2 * SLOTS + 14
 const SLEEPS = 'export default ({ ms = 0 }) => new Promise((done) => setTimeout(done, ms, ms))'

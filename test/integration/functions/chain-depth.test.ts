@@ -2,7 +2,7 @@
 /** Functions in chains of runs: a flow that starts itself by an event and calls a function comes to an end. */
 
 import { expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { SHARED_LIMITS } from '../../../src/features/limits.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
@@ -23,9 +23,11 @@ test('flow that an event starts, calls a function and publishes the event again:
     const { body } = await call('GET', `${path}/definitions/${name}/executions?status=faulted`, { as })
     return body.data[0]
   }, 60_000)
-  expect(JSON.stringify(failed.error)).toContain(`${LIMITS.chainDepthMax} runs have started one another`)
+  expect(JSON.stringify(failed.error)).toContain(
+    `${SHARED_LIMITS.chainDepthMax} runs have started one another`,
+  )
   const depths = (await runs.list(id, 'page[size]=100')).body.data.map(
     (run: { trigger: { chain_depth: number } }) => run.trigger.chain_depth,
   )
-  expect(Math.max(...depths)).toBe(LIMITS.chainDepthMax)
+  expect(Math.max(...depths)).toBe(SHARED_LIMITS.chainDepthMax)
 }, 90_000)

@@ -5,9 +5,10 @@ import { inAnyState } from '../../../src/access/openers.ts'
 import { createFunctionEventHandler } from '../../../src/activities/function/function-events.ts'
 import type { Platform } from '../../../src/app/platform.ts'
 import { randomIds } from '../../../src/core/ids.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { publishEvent } from '../../../src/features/events/events-api.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
+import { SHARED_LIMITS } from '../../../src/features/limits.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import { emitAt } from '../../support/fixtures/event-triggers.ts'
 import {
@@ -146,7 +147,7 @@ test('backlog: a function of one run at a time never has more than two in flight
     ({ created_at: at }) =>
       runs.filter((other) => other.created_at <= at && (other.ended_at ?? at) > at).length,
   )
-  expect(Math.max(...inFlight)).toBeLessThanOrEqual(LIMITS.functionTriggers.inFlightFactor)
+  expect(Math.max(...inFlight)).toBeLessThanOrEqual(FUNCTION_LIMITS.triggers.inFlightFactor)
   expect(await handled(fn, 6)).toMatchObject({ seen: 6, started: 6, dropped: 0 })
 }, 30_000)
 
@@ -158,13 +159,13 @@ const refOf = ({ tenantId, workspaceId }: TestWorkspace) => ({
 test('chain of events at its limit: starts no further run, and counts the event', async () => {
   const topic = unique('loop')
   const fn = await deployTriggered(workspace, onTopics(topic))
-  for (const chainDepth of [LIMITS.chainDepthMax, LIMITS.chainDepthMax - 1]) {
+  for (const chainDepth of [SHARED_LIMITS.chainDepthMax, SHARED_LIMITS.chainDepthMax - 1]) {
     const actor = { subject: 'test', role: 'service', chainDepth } as const
     const scope = inAnyState(platform.access, refOf(workspace), actor)
     await publishEvent.run(scope, { topic, data: { n: chainDepth } })
   }
   const runs = await completed(fn, 1)
-  expect(runs).toMatchObject([{ trigger: { kind: 'event', chain_depth: LIMITS.chainDepthMax } }])
+  expect(runs).toMatchObject([{ trigger: { kind: 'event', chain_depth: SHARED_LIMITS.chainDepthMax } }])
   expect(await handled(fn, 2)).toMatchObject({ seen: 2, started: 1, dropped: 1 })
 })
 

@@ -5,20 +5,20 @@ import { readdir, readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { promisify } from 'node:util'
 import { beforeAll, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
 import { residentMb } from '../../support/clients/resident-memory.ts'
 import { deployed, resultOf } from '../../support/fixtures/functions.ts'
 import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { repeated } from '../../support/stack/soak.ts'
 
-const { countMax, bytesMax } = LIMITS.functionVersions
+const { countMax, bytesMax } = FUNCTION_LIMITS.versions
 const DEPLOYMENTS = repeated(120, 1_000)
 /** Versions that are called: more than there may be processes. */
 const CALLED = repeated(54, 500)
 const PROCESSES_MAX =
-  LIMITS.functionSandbox.idleProcessesMax +
-  LIMITS.functionWarmProcesses +
-  availableParallelism() * LIMITS.functionSlotsPerCore
+  FUNCTION_LIMITS.sandbox.idleProcessesMax +
+  FUNCTION_LIMITS.warmProcesses +
+  availableParallelism() * FUNCTION_LIMITS.slotsPerCore
 /** Other test files use the same worker. The code of all versions is some kilobytes, a process has some 25 MB of its own. */
 const GROWTH_MAX_MB = 200
 

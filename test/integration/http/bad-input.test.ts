@@ -2,7 +2,7 @@
 
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { API_LIMITS } from '../../../src/api/limits.ts'
 import { call, createTestWorkspace, type Reply, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
@@ -262,7 +262,7 @@ test('refused request: client keeps sending: gets its reply, is disconnected', a
     socket.destroy()
   }
   expect(answer).toMatch(/^HTTP\/1.1 401 /)
-  expect(elapsedMs()).toBeLessThan(6 * LIMITS.drainMs)
+  expect(elapsedMs()).toBeLessThan(6 * API_LIMITS.drainMs)
 })
 
 test('X-Request-Id: harmless: kept; otherwise: replaced', async () => {

@@ -1,7 +1,7 @@
 /** Stored idempotency claims expire and are bounded; a workspace over its bound loses its own oldest. */
 
 import { describe, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import { post, replayed, rowsOf } from '../../support/clients/idempotency.ts'
 import { asSuperuser, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
@@ -39,9 +39,9 @@ describe('bounds of a workspace', () => {
     await fill(neighbour, 'tenon_service', 500, 1)
     expect(replayed(await post(workspace.service, 'k', { n: 1 }))).toBe('true')
     const left = await rowsOf(workspace)
-    expect(left).toHaveLength(LIMITS.idempotencyRowsMax)
+    expect(left).toHaveLength(ACCESS_LIMITS.idempotencyRepliesMax)
     const oldest = Math.min(...left.map(({ made_at }) => (made_at as Date).getTime()))
-    expect(Date.now() - oldest).toBeLessThan((LIMITS.idempotencyRowsMax + 60) * 1_000)
+    expect(Date.now() - oldest).toBeLessThan((ACCESS_LIMITS.idempotencyRepliesMax + 60) * 1_000)
     expect(await rowsOf(neighbour)).toHaveLength(501)
   })
 
@@ -65,6 +65,6 @@ describe('bounds of a workspace', () => {
     await post(workspace.service, 'k', { n: 1 })
     const left = await rowsOf(workspace)
     expect(left.filter(({ status }) => status === null).length).toBeGreaterThanOrEqual(5)
-    expect(left.length).toBeLessThanOrEqual(LIMITS.idempotencyRowsMax + 6)
+    expect(left.length).toBeLessThanOrEqual(ACCESS_LIMITS.idempotencyRepliesMax + 6)
   })
 })

@@ -1,7 +1,7 @@
 /** A process dies between effect and reply: the next attempt under the key finds the first effect. */
 
 import { expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import { count, deploy, post, replayed, simulateCrash } from '../../support/clients/idempotency.ts'
 import {
   asSuperuser,
@@ -111,7 +111,7 @@ const cutOff = (workspace: TestWorkspace, lease: string) =>
 test('claim: process is gone: free within 5 s, which Retry-After says; same body runs once, another is refused', async () => {
   const testWorkspace = await createTestWorkspace()
   await post(testWorkspace.service, 'k', { n: 1 })
-  await cutOff(testWorkspace, `${LIMITS.idempotencyLeaseSeconds} seconds`)
+  await cutOff(testWorkspace, `${ACCESS_LIMITS.idempotencyLeaseSeconds} seconds`)
   const held = await post(testWorkspace.service, 'k', { n: 1 })
   expect(held.body.code).toBe('idempotency_in_flight')
   const wait = Number(held.headers.get('retry-after'))

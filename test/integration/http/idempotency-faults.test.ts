@@ -1,7 +1,7 @@
 /** Changes with a key meet other writers and faults at any message to PostgreSQL: what was acknowledged is stored exactly once. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import { asSuperuser, call, eventually } from '../../support/fixtures/tenants.ts'
 import {
   askUntilAnswered,
@@ -105,7 +105,7 @@ describe('the process of a request freezes', () => {
       const [row] = await asSuperuser<{ held: boolean; old: boolean }>(
         `select held_until > now() as held, now() > made_at + $2 * interval '1 second' as old
          from tenon.idempotency where workspace_id = $1`,
-        [ledger.workspace.workspaceId, LIMITS.idempotencyLeaseSeconds],
+        [ledger.workspace.workspaceId, ACCESS_LIMITS.idempotencyLeaseSeconds],
       )
       return row?.old ? row : undefined
     })

@@ -1,7 +1,7 @@
 /** Changes of documents in MongoDB with a key meet faults at any message to either database: what was acknowledged is made once. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import { call, eventually } from '../../support/fixtures/tenants.ts'
 import {
   asker,
@@ -203,7 +203,7 @@ describe('a request is cut off, and others with keys change the document', () =>
   }
 
   test('fewer than a document remembers: its own change is found', async () => {
-    const others = LIMITS.idempotencyMarksMax - 1
+    const others = COLLECTION_LIMITS.idempotencyMarksMax - 1
     const { reply, again, now } = await cutOff(others)
     expect(reply.body.results).toMatchObject([{ status: 200, version: 3 }])
     expect(again.body).toEqual(reply.body)
@@ -212,7 +212,7 @@ describe('a request is cut off, and others with keys change the document', () =>
   })
 
   test('as many as a document remembers: it is not made again, and the reply says that this is not known', async () => {
-    const others = LIMITS.idempotencyMarksMax
+    const others = COLLECTION_LIMITS.idempotencyMarksMax
     const { reply, again, now } = await cutOff(others)
     expect([reply.status, reply.body.code]).toEqual([409, 'idempotency_outcome_unknown'])
     expect(again.body).toEqual(reply.body)

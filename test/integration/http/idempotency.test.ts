@@ -5,7 +5,8 @@ import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
+import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import { count, DOCUMENTS, deploy, post, replayed, rowsOf } from '../../support/clients/idempotency.ts'
 import { suspendWorkspace } from '../../support/fixtures/suspension.ts'
@@ -165,13 +166,17 @@ describe('stored replies', () => {
 
   test('stored reply: document of the maximum size: kept; larger: reply lost, effect not repeated', async () => {
     const workspace = await createTestWorkspace()
-    const long = 'x'.repeat(LIMITS.documentBytesMax - 100)
+    const long = 'x'.repeat(COLLECTION_LIMITS.documentBytesMax - 100)
     const [first, again] = [
       await post(workspace.service, 'k', { long }),
       await post(workspace.service, 'k', { long }),
     ]
     expect([first.status, replayed(again), again.body]).toEqual([201, 'true', first.body])
-    await deploy(workspace, 'big', `export default () => 'x'.repeat(${LIMITS.idempotencyReplyBytesMax})`)
+    await deploy(
+      workspace,
+      'big',
+      `export default () => 'x'.repeat(${ACCESS_LIMITS.idempotencyReplyBytesMax})`,
+    )
     const invoke = () => post(workspace.service, 'k', {}, '/v1/functions/big/invoke')
     expect((await invoke()).status).toBe(200)
     const { status, body } = await invoke()
@@ -215,7 +220,7 @@ test('idempotency key: after a day: free for another request', async () => {
     'select extract(epoch from expires_at - now()) / 3600 as hours from tenon.idempotency where workspace_id = $1',
     [workspace.workspaceId],
   )
-  expect(Math.abs(Number(row?.hours) - LIMITS.idempotencyHours)).toBeLessThan(0.1)
+  expect(Math.abs(Number(row?.hours) - ACCESS_LIMITS.idempotencyHours)).toBeLessThan(0.1)
   await asSuperuser('update tenon.idempotency set expires_at = now() where workspace_id = $1', [
     workspace.workspaceId,
   ])

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { beforeAll, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { API_LIMITS } from '../../../src/api/limits.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
@@ -93,8 +93,8 @@ test.each([
     const { reply, sent, ms } = await sendEndlessly(headOf(length), piece)
     expect(reply).toMatch(/^HTTP\/1\.1 413 /)
     // The bytes that the server reads, and those that the buffers of both sockets hold.
-    expect(sent).toBeLessThan(LIMITS.drainBytesMax + 16 * 1_048_576)
-    expect(ms).toBeLessThan(LIMITS.drainMs + 2_000)
+    expect(sent).toBeLessThan(API_LIMITS.drainBytesMax + 16 * 1_048_576)
+    expect(ms).toBeLessThan(API_LIMITS.drainMs + 2_000)
   },
 )
 
@@ -105,5 +105,5 @@ test('body that stops half-way: is cut off after a fixed time', async () => {
   socket.write(`${headOf('content-length: 5000000')}{`)
   const reply = await text(socket)
   expect(reply).toMatch(/^HTTP\/1\.1 413 /)
-  expect(elapsedMs()).toBeLessThan(LIMITS.drainMs + 2_000)
+  expect(elapsedMs()).toBeLessThan(API_LIMITS.drainMs + 2_000)
 })

@@ -1,7 +1,8 @@
 /** The page where account holders review the clients that act for them, and take access back. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import {
   addAccount,
@@ -94,7 +95,7 @@ describe('agents page: sign-in', () => {
     const pages = replies.map(({ html }) => html.replaceAll(/ value="[^"]*"/g, ''))
     expect(new Set(pages).size).toBe(1)
     expect(browser.cookies).toEqual([])
-    for (let n = 1; n < LIMITS.attemptsMax.accountFromAddress; n++)
+    for (let n = 1; n < ACCESS_LIMITS.attemptsMax.accountFromAddress; n++)
       expect((await signIn({ password: 'a wrong password' })).status).toBe(401)
     expect((await signIn({ password: 'a wrong password' })).status).toBe(429)
     expect((await signIn({})).status).toBe(429)
@@ -144,7 +145,7 @@ describe('agents page: list', () => {
     expect(page.html).not.toContain('notes_create')
     const [given = '', ends = ''] = [...page.html.matchAll(/datetime="([^"]+)"/g)].map(([, at]) => at)
     expect(Math.abs(Date.now() - Date.parse(given))).toBeLessThan(60_000)
-    const seconds = LIMITS.refreshSeconds + LIMITS.signInSeconds
+    const seconds = ISSUER_LIMITS.refreshSeconds + ISSUER_LIMITS.signInSeconds
     expect(Math.abs(Date.parse(ends) - Date.parse(given) - seconds * 1_000)).toBeLessThan(60_000)
     expect(await canRefresh(tokens)).toBe(true)
     const renewed = await browser.open(PAGE)

@@ -4,8 +4,8 @@ import type { ServerResponse } from 'node:http'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { ClientDocuments } from '../../../src/access/issuer/client-documents.ts'
+import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
 import { OAuthClients } from '../../../src/access/issuer/oauth-clients-store.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Egress } from '../../../src/infra/http-client/egress.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import { entriesOf } from '../../support/clients/audit.ts'
@@ -32,7 +32,7 @@ import { type Node, startInProcessNode } from '../../support/stack/in-process-no
 import { stopwatch } from '../../support/stopwatch.ts'
 
 const WEB = 'https://agent.test/callback'
-const { bytesMax, timeoutMs } = LIMITS.clientDocuments
+const { bytesMax, timeoutMs } = ISSUER_LIMITS.clientDocuments
 
 /** Answers of the server by path; other paths are documents without faults. */
 const answers = new Map<string, (response: ServerResponse) => void>()
@@ -248,7 +248,7 @@ describe('document', () => {
       'client_name has letters of several scripts',
     ],
     'with too many redirect URIs': [
-      { redirect_uris: Array.from({ length: LIMITS.redirectUrisMax + 1 }, (_, n) => `${WEB}/${n}`) },
+      { redirect_uris: Array.from({ length: ISSUER_LIMITS.redirectUrisMax + 1 }, (_, n) => `${WEB}/${n}`) },
       'redirect URIs',
     ],
     'too large': [{ padding: 'x'.repeat(bytesMax) }, `more than ${bytesMax} bytes`],
@@ -297,7 +297,7 @@ describe('document', () => {
       `${host.origin}/a/%2e%2e/b`,
       `https://u:p@${host.host}/client.json`,
       `HTTPS://${host.host}/client.json`,
-      `${host.origin}/${'x'.repeat(LIMITS.clientDocuments.urlCharsMax)}`,
+      `${host.origin}/${'x'.repeat(ISSUER_LIMITS.clientDocuments.urlCharsMax)}`,
       `${host.origin}/a\\b`,
       'file:///etc/passwd',
     ]

@@ -3,10 +3,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
 import { makeKey } from '../../../src/access/authentication/credentials.ts'
+import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import { buildApp } from '../../../src/api/app.ts'
 import { openPlatform } from '../../../src/app/platform.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import {
   addAccount,
@@ -81,7 +83,7 @@ describe('credentials that end', () => {
     const headers = from('203.0.113.20')
     const received = await subscribeToEvents(workspace.service, 'topic=guessed', headers, node.at)
     // Meanwhile its own key has to be looked up again. Events continue for longer than that.
-    const untilMs = performance.now() + LIMITS.credentialCacheMs + 2_500
+    const untilMs = performance.now() + INFRA_LIMITS.credentialCacheMs + 2_500
     for (let n = 1; performance.now() < untilMs; n++) {
       await call('GET', '/v1/collections', { as: { apikey: makeKey('service') }, headers, at: node.at })
       const body = { topic: 'guessed', data: n }
@@ -123,7 +125,7 @@ describe('no lock-out', () => {
     const login = (text: string, address: string) =>
       browser.submit(page, { action: 'login', tenant, email, password: text }, from(address))
     const statuses = []
-    for (let n = 0; n < LIMITS.attemptsMax.accountFromAddress + 1; n++)
+    for (let n = 0; n < ACCESS_LIMITS.attemptsMax.accountFromAddress + 1; n++)
       statuses.push((await login('short', '203.0.113.30')).status)
     expect(statuses.at(-1)).toBe(429)
     expect((await login(password, '203.0.113.31')).status).not.toBe(429)
@@ -134,7 +136,7 @@ describe('no lock-out', () => {
       `insert into tenon.oauth_clients (id, kind, name, redirect_uris, registered, created_by, created_at)
        select 'client_x' || n, 'public', 'flood', '[]', true, 'registration', now() - interval '20 hours'
        from generate_series(1, $1) n on conflict do nothing`,
-      [LIMITS.registrationsMax],
+      [ISSUER_LIMITS.registrationsMax],
     )
     try {
       const body = { redirect_uris: [REDIRECT] }

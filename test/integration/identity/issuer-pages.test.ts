@@ -2,8 +2,9 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { AttemptThrottle } from '../../../src/access/authentication/attempt-throttle.ts'
+import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
 import { hashPassword, verifyPassword } from '../../../src/access/issuer/passwords.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import {
   addAccount,
   addClient,
@@ -135,7 +136,7 @@ describe('sign-in', () => {
     const { tenant, email, password } = victim
     const guess = (text: string) => browser.submit(page, { action: 'login', tenant, email, password: text })
     const statuses: number[] = []
-    while (statuses.length < LIMITS.attemptsMax.accountFromAddress) {
+    while (statuses.length < ACCESS_LIMITS.attemptsMax.accountFromAddress) {
       const pair = await Promise.all([guess('wrong'), guess('wrong again')])
       statuses.push(...pair.map(({ status }) => status))
     }
@@ -150,9 +151,12 @@ describe('sign-in', () => {
     const { tenant, email, password } = person
     const login = (address: string, text: string) =>
       browser.submit(page, { action: 'login', tenant, email: address, password: text })
-    const others = Array.from({ length: 3 * LIMITS.passwordsPendingMax }, (_, n) => `${n}.${email}`)
+    const others = Array.from(
+      { length: 3 * ISSUER_LIMITS.passwordHashesPendingMax },
+      (_, n) => `${n}.${email}`,
+    )
     const busy = others.map((other) => login(other, 'correct horse'))
-    const refused = Array.from({ length: LIMITS.attemptsMax.accountFromAddress }, () =>
+    const refused = Array.from({ length: ACCESS_LIMITS.attemptsMax.accountFromAddress }, () =>
       login(email, 'correct horse'),
     )
     await Promise.all([...busy, ...refused])
@@ -238,11 +242,11 @@ test('password: Unicode forms: normalised before comparison; account without pas
 
 test('login throttle: many addresses: attempts expire, memory is bounded', () => {
   let nowMs = 1
-  const attempts = new AttemptThrottle(LIMITS.attemptsWindowMs, () => nowMs)
+  const attempts = new AttemptThrottle(ACCESS_LIMITS.attemptsWindowMs, () => nowMs)
   expect([1, 2, 3].map(() => attempts.admit('a', 2))).toEqual([true, true, false])
-  nowMs += LIMITS.attemptsWindowMs + 1
+  nowMs += ACCESS_LIMITS.attemptsWindowMs + 1
   expect(attempts.admit('a', 2)).toBe(true)
-  for (let n = 0; n < LIMITS.attemptsRememberedMax - 1; n++) attempts.admit(`b${n}`, 2)
+  for (let n = 0; n < ACCESS_LIMITS.attemptsCountedMax - 1; n++) attempts.admit(`b${n}`, 2)
   expect([attempts.admit('a', 2), attempts.admit('a', 2)]).toEqual([true, false])
   attempts.reset('a')
   expect(attempts.admit('a', 2)).toBe(true)

@@ -1,7 +1,7 @@
 /** Users sign in at the issuer: authorization code with PKCE, consent, and tokens with their rights. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
 import {
   addAccount,
   addClient,
@@ -313,7 +313,7 @@ describe('refresh token', () => {
     const second = await refresh(client, first['refresh_token'])
     const third = await refresh(client, second.body['refresh_token'])
     expect([second.status, third.status]).toEqual([200, 200])
-    await age(client, LIMITS.refreshGraceSeconds)
+    await age(client, ISSUER_LIMITS.refreshGraceSeconds)
     expect((await refresh(client, first['refresh_token'])).body['error']).toBe('invalid_grant')
     expect((await refresh(client, third.body['refresh_token'])).body['error']).toBe('invalid_grant')
     const me = await call('GET', '/v1/me', { as: bearer(third.body['access_token']) })
@@ -343,10 +343,10 @@ describe('refresh token', () => {
     const client = await addClient(workspace.operator)
     const { body } = await tokensOf(client, admin)
     await refresh(client, body['refresh_token'])
-    await age(client, LIMITS.refreshGraceSeconds / 2)
+    await age(client, ISSUER_LIMITS.refreshGraceSeconds / 2)
     const again = await refresh(client, body['refresh_token'])
     expect(again.status).toBe(200)
-    await age(client, LIMITS.refreshGraceSeconds / 2)
+    await age(client, ISSUER_LIMITS.refreshGraceSeconds / 2)
     expect((await refresh(client, body['refresh_token'])).status).toBe(400)
     expect((await refresh(client, again.body['refresh_token'])).status).toBe(400)
   })

@@ -2,7 +2,7 @@
 
 import { type AddressInfo, createServer } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import {
   type Caller,
   createTestWorkspace,
@@ -75,7 +75,7 @@ test('external keys: many tokens with unknown key ids: read at intervals, stores
     expect(await flood(MANY, tokenWithUnknownKid)).toEqual({ '401 token_invalid': MANY })
   })
   expect([spent, peer.requests]).toEqual([0, []])
-  node.pass(LIMITS.jwksMs.cooldown)
+  node.pass(ACCESS_LIMITS.jwks.cooldownMs)
   expect(await flood(MANY, tokenWithUnknownKid)).toEqual({ '401 token_invalid': MANY })
   expect(peer.keysRead).toBe(1)
   expect(await statusOf(await good())).toBe(200)
@@ -92,7 +92,7 @@ test('external keys: rotated at the issuer: new key accepted after a pause, old 
   await realm.rotate()
   const fresh = await good()
   await expectRefused(node, fresh)
-  node.pass(LIMITS.jwksMs.cooldown - 1)
+  node.pass(ACCESS_LIMITS.jwks.cooldownMs - 1)
   await expectRefused(node, fresh)
   node.pass(1)
   expect(await statusOf(fresh)).toBe(200)
@@ -104,7 +104,7 @@ test('external keys: withdrawn: refused after ten minutes', async () => {
   const old = await good()
   expect(await statusOf(old)).toBe(200)
   await realm.rotate()
-  node.pass(LIMITS.jwksMs.fresh - 1)
+  node.pass(ACCESS_LIMITS.jwks.freshMs - 1)
   expect(await statusOf(old)).toBe(200)
   node.pass(1)
   await expectRefused(node, old)
@@ -116,15 +116,15 @@ test.each<FailureMode>(['away', 'moved', 'no json', 'no keys', 'huge'])(
     const as = await good()
     expect(await statusOf(as)).toBe(200)
     peer.day = day
-    node.pass(LIMITS.jwksMs.fresh)
+    node.pass(ACCESS_LIMITS.jwks.freshMs)
     expect(await flood(20, async () => as)).toEqual({ '200': 20 })
     expect(await flood(20, tokenWithUnknownKid)).toEqual({ '401 token_invalid': 20 })
     expect(peer.keysRead).toBe(2)
     expect(peer.requests).not.toContain('/stolen')
-    node.pass(LIMITS.jwksMs.kept)
+    node.pass(ACCESS_LIMITS.jwks.keptMs)
     expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
     peer.day = 'good'
-    node.pass(LIMITS.jwksMs.cooldown)
+    node.pass(ACCESS_LIMITS.jwks.cooldownMs)
     expect(await statusOf(as)).toBe(200)
   },
 )
@@ -145,7 +145,7 @@ test.each<FailureMode>(['away', 'moved', 'no json', 'no keys', 'huge'])(
     // Requests with other credentials are unaffected.
     expect(await statusOf(workspace.service)).toBe(200)
     peer.day = 'good'
-    node.pass(LIMITS.jwksMs.retry)
+    node.pass(ACCESS_LIMITS.jwks.retryMs)
     expect(await statusOf(as)).toBe(200)
   },
 )
@@ -157,7 +157,7 @@ test.each<FailureMode>(['hangs', 'half'])(
     peer.day = day
     const elapsedMs = stopwatch()
     expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
-    expect(elapsedMs()).toBeLessThan(LIMITS.jwksMs.timeout + 10_000)
+    expect(elapsedMs()).toBeLessThan(ACCESS_LIMITS.jwks.timeoutMs + 10_000)
     expect(peer.keysRead).toBe(1)
     // The failure is cached for a while: later requests do not wait again.
     expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
@@ -169,10 +169,10 @@ test('external issuer: hangs: one request waits, later ones do not', async () =>
   const as = await good()
   expect(await statusOf(as)).toBe(200)
   peer.day = 'hangs'
-  node.pass(LIMITS.jwksMs.fresh)
+  node.pass(ACCESS_LIMITS.jwks.freshMs)
   expect(await statusOf(as)).toBe(200)
   await eventually(async () => (peer.held === 0 ? true : undefined))
-  node.pass(LIMITS.jwksMs.cooldown)
+  node.pass(ACCESS_LIMITS.jwks.cooldownMs)
   expect(await statusOf(as)).toBe(200)
   await eventually(async () => (peer.keysRead === 3 ? true : undefined))
   expect(peer.held).toBe(1)
@@ -201,7 +201,7 @@ test('discovery document: of another issuer, or with keys elsewhere: not followe
   ]) {
     realm.discovery = discovery
     expect([discovery, await statusOf(as)]).toEqual([discovery, 503])
-    node.pass(LIMITS.jwksMs.retry)
+    node.pass(ACCESS_LIMITS.jwks.retryMs)
   }
   await new Promise((done) => inside.close(done))
   expect([attacker.requests, peer.keysRead, met]).toEqual([[], 0, 0])
@@ -222,10 +222,10 @@ test('external keys: too short, symmetric, private, broken: ignored; a valid one
     { kty: 7 },
   ]) {
     realm.published = [bad as never]
-    node.pass(LIMITS.jwksMs.fresh)
+    node.pass(ACCESS_LIMITS.jwks.freshMs)
     await expectRefused(node, as)
   }
   realm.published = [{ kty: 'oct', k: 'c2VjcmV0' } as never, key]
-  node.pass(LIMITS.jwksMs.fresh)
+  node.pass(ACCESS_LIMITS.jwks.freshMs)
   expect(await statusOf(as)).toBe(200)
 })

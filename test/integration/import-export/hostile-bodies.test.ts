@@ -5,7 +5,8 @@ import { readFile } from 'node:fs/promises'
 import { get, type IncomingMessage } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { API_LIMITS } from '../../../src/api/limits.ts'
+import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import { exported, importInto, lines, openImport } from '../../support/clients/ndjson.ts'
 import {
   addTestWorkspace,
@@ -40,7 +41,7 @@ describe('import bodies', () => {
   test('import: line without an end: aborted, the lines before it are stored', async () => {
     const name = unique('c')
     const { sent, reply } = openImport(name, { as: workspace.service })
-    sent.write(lines(...count(LIMITS.importChunkLines)))
+    sent.write(lines(...count(COLLECTION_LIMITS.importChunkLines)))
     const piece = Buffer.alloc(1_048_576, 'x')
     let ended = false
     sent.on('close', () => {
@@ -52,7 +53,10 @@ describe('import bodies', () => {
     for (let n = 0; n < 100 && !ended; n++) await new Promise((done) => sent.write(piece, done))
     const { status, body } = await reply
     expect([status, body.code]).toEqual([413, 'body_too_large'])
-    expect(body.imported).toMatchObject({ lines: LIMITS.importChunkLines, created: LIMITS.importChunkLines })
+    expect(body.imported).toMatchObject({
+      lines: COLLECTION_LIMITS.importChunkLines,
+      created: COLLECTION_LIMITS.importChunkLines,
+    })
     sent.destroy()
   }, 30_000)
 
@@ -122,10 +126,13 @@ describe('clients that disconnect', () => {
   test.concurrent('import: client silent during the upload: the reply reports the progress', async () => {
     const name = unique('c')
     const { sent, reply } = openImport(name, { as: workspace.service })
-    sent.write(`${lines(...count(LIMITS.importChunkLines))}{"n":`)
+    sent.write(`${lines(...count(COLLECTION_LIMITS.importChunkLines))}{"n":`)
     const { status, body } = await reply
     expect([status, body.code]).toEqual([400, 'body_incomplete'])
-    expect(body.imported).toMatchObject({ lines: LIMITS.importChunkLines, created: LIMITS.importChunkLines })
+    expect(body.imported).toMatchObject({
+      lines: COLLECTION_LIMITS.importChunkLines,
+      created: COLLECTION_LIMITS.importChunkLines,
+    })
     sent.destroy()
   }, 90_000)
 
@@ -140,7 +147,7 @@ describe('clients that disconnect', () => {
     const { localPort } = response.socket
     await eventually(
       async () => ((await isConnectionOpen(localPort)) ? undefined : true),
-      2 * LIMITS.streamStallMs,
+      2 * API_LIMITS.streamStallMs,
     )
     response.resume()
     expect(await ended).toBe(false)
@@ -188,7 +195,7 @@ describe('rights during the transfer', () => {
     const key = await createKey(workspace)
     const { sent, reply } = openImport(name, { as: key.as })
     sent.on('error', () => {})
-    sent.write(lines(...count(LIMITS.importChunkLines)))
+    sent.write(lines(...count(COLLECTION_LIMITS.importChunkLines)))
     await eventually(async () => ((await exported(name, asService())).length > 0 ? true : undefined))
     await revoke(key)
     let over = false
@@ -204,7 +211,7 @@ describe('rights during the transfer', () => {
     })
     const { status, body } = await reply
     expect([status, body.code]).toEqual([401, 'api_key_revoked'])
-    expect(body.imported.created).toBe(LIMITS.importChunkLines)
+    expect(body.imported.created).toBe(COLLECTION_LIMITS.importChunkLines)
     sent.destroy()
   }, 30_000)
 

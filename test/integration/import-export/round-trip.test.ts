@@ -1,7 +1,9 @@
 /** Import and export: a round trip keeps documents, errors carry line numbers, repetitions create nothing twice. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { CORE_LIMITS } from '../../../src/core/limits.ts'
+import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { exported, importInto, lines } from '../../support/clients/ndjson.ts'
 import { closeSubscriptions } from '../../support/clients/sse.ts'
 import { publishedChanges } from '../../support/fixtures/outbox.ts'
@@ -120,8 +122,8 @@ test('export: empty collection: empty file; HEAD: headers only', async () => {
 test('export: documents of the maximum size after small ones: complete, with smaller pages', async () => {
   const as = workspace.service
   const name = await createCollection()
-  const large = { x: 'x'.repeat(LIMITS.documentBytesMax - 100) }
-  const many = count(110 + Math.ceil(LIMITS.rowsBytesMax / LIMITS.documentBytesMax) + 1)
+  const large = { x: 'x'.repeat(COLLECTION_LIMITS.documentBytesMax - 100) }
+  const many = count(110 + Math.ceil(INFRA_LIMITS.rowsBytesMax / COLLECTION_LIMITS.documentBytesMax) + 1)
   const rows = many.map(({ n }) => (n < 110 ? { n } : { n, ...large }))
   expect((await importInto(name, lines(...rows), { as })).body.created).toBe(rows.length)
   expect(numbers(await exported(name, { as }))).toEqual(numbers(rows))
@@ -155,7 +157,7 @@ test('import: some lines are invalid: reported by number, the others are stored'
     ['{"a":"\\u0000"}', 'string_nul', '/a'],
     ['{"a":"\\ud800"}', 'value_invalid', undefined],
     [`{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 'validation_failed', undefined],
-    [`{"a":"${'x'.repeat(LIMITS.documentBytesMax)}"}`, 'body_too_large', undefined],
+    [`{"a":"${'x'.repeat(COLLECTION_LIMITS.documentBytesMax)}"}`, 'body_too_large', undefined],
   ] as const
   const text = bad.map(([line], n) => `{"n":${n}}\n${line}\n`).join('')
   const { status, body } = await importInto(name, text, { as })
@@ -193,8 +195,12 @@ test('import: many errors: the first 20 are listed, all are counted', async () =
     .map(({ n }) => (n % 2 === 0 ? '{"n":1}' : 'x'))
     .join('\n')
   const { body } = await importInto(unique('c'), text, { as: workspace.service })
-  expect([body.created, body.failed, body.errors.length]).toEqual([600, 600, LIMITS.faultsShownMax])
-  expect(body.errors.at(-1).line).toBe(2 * LIMITS.faultsShownMax)
+  expect([body.created, body.failed, body.errors.length]).toEqual([
+    600,
+    600,
+    CORE_LIMITS.diagnosticsReturnedMax,
+  ])
+  expect(body.errors.at(-1).line).toBe(2 * CORE_LIMITS.diagnosticsReturnedMax)
 })
 
 test('import: on_error=stop: ends at the first error; earlier lines are stored, later ones are not', async () => {

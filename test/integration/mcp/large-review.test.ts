@@ -1,7 +1,7 @@
 /** Review of large drafts: in a worker thread, with the result that small ones get on the thread of the API. */
 
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { MCP_LIMITS } from '../../../src/features/mcp-servers/limits.ts'
 import { ThreadPool, type ThreadTask } from '../../../src/infra/thread-pool.ts'
 import { ok, type PublishedMcpServer, publishMcpServer } from '../../support/clients/mcp.ts'
 import { call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
@@ -52,7 +52,7 @@ test('large draft: reviewed in a worker thread; suspect texts and breaking chang
   const small = await ok(previewOf(draft))
   expect(tasks).not.toHaveBeenCalled()
   const large = await ok(previewOf({ ...draft, ...WIDE }))
-  expect(large.bytes).toBeGreaterThan(LIMITS.mcpReview.charsInline)
+  expect(large.bytes).toBeGreaterThan(MCP_LIMITS.review.charsInlineMax)
   expect(tasks.mock.calls.map(([, { name }]) => name)).toEqual(['reviewTools'])
   expect(small).toMatchObject({
     class: 'suspect',
@@ -67,9 +67,9 @@ test('large draft: reviewed in a worker thread; suspect texts and breaking chang
 })
 
 test('review that takes too long: refused, with the way out', async () => {
-  const stopped = { stopped: true, cpuMs: LIMITS.mcpReview.cpuMs }
+  const stopped = { stopped: true, cpuMs: MCP_LIMITS.review.cpuMs }
   vi.spyOn(ThreadPool.prototype, 'run').mockImplementation((_holder: string, task: ThreadTask) => {
-    expect(task.cpuMs).toBe(LIMITS.mcpReview.cpuMs)
+    expect(task.cpuMs).toBe(MCP_LIMITS.review.cpuMs)
     return Promise.resolve(stopped as never)
   })
   const { status, body } = await previewOf({ [LIST]: { enabled: true }, ...WIDE })

@@ -4,7 +4,7 @@ import { request } from 'node:http'
 import { ClientCredentialsProvider as ModernProvider } from '@modelcontextprotocol/client'
 import { ClientCredentialsProvider as LegacyProvider } from '@modelcontextprotocol/sdk/client/auth-extensions.js'
 import { beforeAll, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { MCP_LIMITS } from '../../../src/features/mcp-servers/limits.ts'
 import { ok, type PublishedMcpServer, publishMcpServer, scopesOf } from '../../support/clients/mcp.ts'
 import { connectLegacy, connectModern } from '../../support/clients/mcp-sdk.ts'
 import { asSuperuser, call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
@@ -78,7 +78,7 @@ test('T21: forged Host header: metadata shows the configured address', async () 
 
 test('unauthenticated calls: logged up to a limit per minute', async () => {
   const { workspace, path, id } = await publishMcpServer(await createTestWorkspace(), 'strangers')
-  const max = LIMITS.mcpDeniedRecordedPerMinute
+  const max = MCP_LIMITS.deniedRecordedPerMinuteMax
   const as = (n: number) => (n % 2 === 0 ? {} : { authorization: 'Bearer x' })
   const replies = await Promise.all(
     Array.from({ length: 3 * max }, (_, n) => call('POST', path, { as: as(n), body: {} })),

@@ -3,8 +3,8 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { describe, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
+import { MCP_LIMITS } from '../../../src/features/mcp-servers/limits.ts'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import { inWorkspace } from '../../support/clients/browser.ts'
 import { callTool, ok, withModernClient } from '../../support/clients/mcp.ts'
@@ -265,7 +265,7 @@ describe('result above the budget', () => {
     const [, id] = /^Done, id (\S+)\. .*Do not repeat the call\.$/.exec(made.text) ?? []
     const kept = await call('GET', `/v1/collections/large/documents/${id}`, { as: workspace.service })
     expect(kept.body.text).toHaveLength(document.text.length)
-    expect(document.text.length).toBeGreaterThan(LIMITS.mcpResultBytesDefault)
+    expect(document.text.length).toBeGreaterThan(MCP_LIMITS.resultBytesDefault)
   })
 })
 

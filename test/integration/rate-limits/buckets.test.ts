@@ -6,6 +6,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import {
   type BucketCharge,
   decide,
@@ -14,7 +15,6 @@ import {
   MemoryBuckets,
 } from '../../../src/access/rate-limit/memory-buckets.ts'
 import { ValkeyBuckets } from '../../../src/access/rate-limit/valkey-buckets.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
 const url = inject('tenon').env['REDIS_URL'] ?? ''
@@ -127,7 +127,7 @@ describe('token leases', () => {
   /** Refills one token in six seconds: constant for the duration of a test. */
   const still = (burst: number) => limitOf('key', { perMinute: 10, burst })
   /** Tokens that two processes may hold in advance when another request is refused; returned shortly after. */
-  const AHEAD = (2 * 256) / LIMITS.rateAdvance.share
+  const AHEAD = (2 * 256) / ACCESS_LIMITS.rateAdvance.burstParts
   const bucketOf = (run: string) => `tenon:{test-${run}}:rate:ahead`
   const takenFrom = async (bucket: string, { intervalUs }: Limit) => {
     const [seconds = 0, us = 0] = (await redis.time()).map(Number)

@@ -2,8 +2,8 @@
 
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
 import { beforeAll, expect, inject, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
 import type { WorkspaceId } from '../../../src/core/tenant.ts'
+import { OBJECT_LIMITS } from '../../../src/features/objects/limits.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { StorageIdentities } from '../../../src/infra/s3/storage-identities.ts'
 import { clientOf, identityOf } from '../../support/clients/object-store.ts'
@@ -78,7 +78,7 @@ test('bucket of another workspace: denied at once, without waiting', async () =>
   const elapsedMs = stopwatch()
   const reply = await call('GET', `/v1/objects/${bucket}/k`, { as: workspace.service })
   expect([reply.status, reply.body.code]).toEqual([403, 'AccessDenied'])
-  expect(elapsedMs()).toBeLessThan(LIMITS.accessPropagationMs)
+  expect(elapsedMs()).toBeLessThan(OBJECT_LIMITS.accessPropagationMs)
 })
 
 const nameOf = (error: Error) => error.name

@@ -4,8 +4,8 @@
 import { Client } from 'pg'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { type ExecutionTrigger, isBefore } from '../../../src/core/execution.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { admitExecution } from '../../../src/features/flows/executions/start-execution.ts'
+import { SHARED_LIMITS } from '../../../src/features/limits.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import {
   emitAt,
@@ -260,9 +260,9 @@ test('flow that publishes its own trigger event: chain stops at the limit', asyn
     tasks: `  - again: { call: event.publish, with: { topic: ${topic}, data: {} } }`,
   })
   await emit(topic, {})
-  const runs = await ended(flow, LIMITS.chainDepthMax)
-  expect(runs).toHaveLength(LIMITS.chainDepthMax)
-  expect(await executionsAfterDelivery(flow)).toHaveLength(LIMITS.chainDepthMax)
+  const runs = await ended(flow, SHARED_LIMITS.chainDepthMax)
+  expect(runs).toHaveLength(SHARED_LIMITS.chainDepthMax)
+  expect(await executionsAfterDelivery(flow)).toHaveLength(SHARED_LIMITS.chainDepthMax)
 }, 60_000)
 
 test('flow that changes documents which start it, also through a subflow: chain stops at the limit', async () => {
@@ -276,16 +276,16 @@ test('flow that changes documents which start it, also through a subflow: chain 
     tasks: `  - child: { run: { workflow: { namespace: n, name: ${child}, version: latest } } }`,
   })
   await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: {} })
-  const runs = await ended(flow, LIMITS.chainDepthMax)
-  expect(runs).toHaveLength(LIMITS.chainDepthMax)
+  const runs = await ended(flow, SHARED_LIMITS.chainDepthMax)
+  expect(runs).toHaveLength(SHARED_LIMITS.chainDepthMax)
   const events = await eventually(async () => {
     const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=100`, {
       as: workspace.service,
     })
-    return body.data.length === LIMITS.chainDepthMax + 1 ? body.data : undefined
+    return body.data.length === SHARED_LIMITS.chainDepthMax + 1 ? body.data : undefined
   })
-  expect(events).toHaveLength(LIMITS.chainDepthMax + 1)
-  expect(await runsOf(flow)).toHaveLength(LIMITS.chainDepthMax)
+  expect(events).toHaveLength(SHARED_LIMITS.chainDepthMax + 1)
+  expect(await runsOf(flow)).toHaveLength(SHARED_LIMITS.chainDepthMax)
 }, 60_000)
 
 test('chain whose last start was lost in a crash: reconciled, and the chain stops at the limit', async () => {
@@ -296,7 +296,11 @@ test('chain whose last start was lost in a crash: reconciled, and the chain stop
   const platform = openInProcessPlatform()
   const scope = scopeOf(platform, workspace)
   const id = scope.newId('run')
-  const trigger: ExecutionTrigger = { kind: 'event', id: flow.triggerId, chain_depth: LIMITS.chainDepthMax }
+  const trigger: ExecutionTrigger = {
+    kind: 'event',
+    id: flow.triggerId,
+    chain_depth: SHARED_LIMITS.chainDepthMax,
+  }
   await admitExecution(scope, sql`f.id = ${flow.flowId}`, { id, input: [], by: 'me', trigger })
   await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
   await platform.close()

@@ -1,8 +1,8 @@
 /** Slots for password hashes: turns between networks and tenants, and bounds of each. */
 
 import { expect, test } from 'vitest'
+import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
 import { PasswordSlots } from '../../../src/access/issuer/password-slots.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 
 const settled = () => new Promise((done) => setImmediate(done))
 
@@ -16,17 +16,17 @@ test('slots: one network has as many under way as it may: refused at once, anoth
       hashes.push(release)
     })
   const asked: Promise<void>[] = []
-  for (let n = 0; n < LIMITS.passwordsPendingMax; n++) asked.push(ask('n', 'a'))
+  for (let n = 0; n < ISSUER_LIMITS.passwordHashesPendingMax; n++) asked.push(ask('n', 'a'))
   await expect(ask('n', 'a')).rejects.toMatchObject({ code: 'rate_limited' })
   const other = ask('n', 'b')
   await settled()
-  for (let n = 0; n <= LIMITS.passwordsPendingMax; n++) {
+  for (let n = 0; n <= ISSUER_LIMITS.passwordHashesPendingMax; n++) {
     hashes[n]?.()
     await settled()
   }
   await Promise.all([...asked, other])
   expect(order.indexOf('b')).toBeLessThanOrEqual(2)
-  expect(order).toHaveLength(LIMITS.passwordsPendingMax + 1)
+  expect(order).toHaveLength(ISSUER_LIMITS.passwordHashesPendingMax + 1)
 })
 
 test('slots: as many wait as may, each from another network and tenant: one more is refused at once, until one has its turn', async () => {
@@ -34,7 +34,7 @@ test('slots: as many wait as may, each from another network and tenant: one more
   const ask = (n: number) => slots.acquire({ network: `n${n}`, realm: `r${n}` })
   const running = await Promise.all([ask(-1), ask(-2)])
   let ended = 0
-  const waiting = Array.from({ length: LIMITS.passwordsWaitingMax }, async (_, n) => {
+  const waiting = Array.from({ length: ISSUER_LIMITS.passwordHashesWaitingMax }, async (_, n) => {
     const release = await ask(n)
     ended += 1
     release()
@@ -57,7 +57,7 @@ test('slots: a link is in use: refused until the request before has ended', asyn
   again()
 })
 
-const FULL = LIMITS.passwordsWaitingMax / LIMITS.passwordsPendingMax
+const FULL = ISSUER_LIMITS.passwordHashesWaitingMax / ISSUER_LIMITS.passwordHashesPendingMax
 
 test.each([
   ['16 networks, each in a tenant of its own', (n: number) => ({ network: `n${n}`, realm: `r${n}` })],
@@ -68,7 +68,7 @@ test.each([
   async (_, payer) => {
     const slots = new PasswordSlots(1)
     const running = await slots.acquire({ network: 'first', realm: 'first' })
-    const waiting = Array.from({ length: FULL * LIMITS.passwordsPendingMax }, async (_one, n) => {
+    const waiting = Array.from({ length: FULL * ISSUER_LIMITS.passwordHashesPendingMax }, async (_one, n) => {
       const release = await slots.acquire(payer(n % FULL))
       release()
     })

@@ -2,6 +2,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import {
   coversKey,
   coversTopic,
@@ -9,7 +10,6 @@ import {
   readSegments,
   topicRules,
 } from '../../../src/access/user-rules.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import type { EndUser } from '../../../src/core/policy.ts'
 import { checkUserRules } from '../../../src/features/tenants/check-user-rules.ts'
 import { threadMs } from '../../support/thread-time.ts'
@@ -75,8 +75,8 @@ describe('rule on keys', () => {
     ] as const)
       expect(keyOf('t/{user.claims.teams}/', of, `t/${team}/x`)).toBe(expected)
     const many = withClaims({ teams: Array.from({ length: 500 }, (_, n) => `t${n}`) })
-    expect(keyOf('t/{user.claims.teams}/', many, `t/t${LIMITS.ruleClaimValuesMax - 1}/x`)).toBe(true)
-    expect(keyOf('t/{user.claims.teams}/', many, `t/t${LIMITS.ruleClaimValuesMax}/x`)).toBe(false)
+    expect(keyOf('t/{user.claims.teams}/', many, `t/t${ACCESS_LIMITS.ruleClaimValuesMax - 1}/x`)).toBe(true)
+    expect(keyOf('t/{user.claims.teams}/', many, `t/t${ACCESS_LIMITS.ruleClaimValuesMax}/x`)).toBe(false)
   })
 
   test('100 rules with many claims – are matched within 100 ms of CPU time', () => {

@@ -1,7 +1,7 @@
 /** On whose behalf the code of a run acts, and with which rights. */
 
 import { expect, test } from 'vitest'
-import { actorOfCode, noRights } from '../../../src/activities/function/code-actor.ts'
+import { actorOfCode, noRights } from '../../../src/activities/function/code-caller.ts'
 import type { FunctionCaller } from '../../../src/core/work.ts'
 import { callerWithoutRights } from '../../../src/features/functions/runs/run.ts'
 

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import type { WorkspaceScope } from '../../../src/access/scope.ts'
 import { CodeCache } from '../../../src/activities/function/code-cache.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
 
 /** Reads three versions with such a schema, then the first one, whose code the database does not return again. */
 async function readAgain(schemaChars: number): Promise<unknown> {
@@ -25,5 +25,5 @@ test('small versions: are kept', async () => {
 })
 
 test('versions whose schemas exceed the limit together: the oldest is dropped', async () => {
-  await expect(readAgain(LIMITS.functionCodeCacheBytes * 0.4)).rejects.toThrow('a version must have code')
+  await expect(readAgain(FUNCTION_LIMITS.codeCacheBytes * 0.4)).rejects.toThrow('a version must have code')
 })

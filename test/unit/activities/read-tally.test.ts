@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import type { AuditEvent } from '../../../src/access/audit/entry.ts'
 import type { WorkspaceScope } from '../../../src/access/scope.ts'
-import { ReadTally } from '../../../src/activities/function/read-tally.ts'
+import { ReadTally } from '../../../src/activities/function/invocation-host.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import { listDocuments } from '../../../src/features/collections/documents-api.ts'
 

@@ -10,10 +10,10 @@ import { CallHttpClient } from '../../../src/activities/http/call-http-client.ts
 import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
 import { sendHttp } from '../../../src/activities/http/request-secrets.ts'
 import { escapePointer } from '../../../src/core/json.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import { handleOf, isHandle, withoutHandles } from '../../../src/core/secret-handle.ts'
 import type { Json } from '../../../src/core/work.ts'
+import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
 import { Egress } from '../../../src/infra/http-client/egress.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 
@@ -129,8 +129,8 @@ describe('arguments', () => {
   })
 
   test('secrets: the size of a call with them is bounded', () => {
-    const text = 'x'.repeat(LIMITS.flowSecretBytesMax)
-    const many = Array.from({ length: LIMITS.stepInputBytesMax / text.length + 1 }, () => handle('key'))
+    const text = 'x'.repeat(FLOW_LIMITS.secretBytesMax)
+    const many = Array.from({ length: FLOW_LIMITS.stepInputBytesMax / text.length + 1 }, () => handle('key'))
     expect(() => secrecyOf({ key: text }).resolveHandles(many)).toThrow('too large')
   })
 

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { attachInternals, type ScopeInternals } from '../../../src/access/internals.ts'
 import type { WorkspaceScope } from '../../../src/access/scope.ts'
 import { RunLog } from '../../../src/activities/function/run-log.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
 
 const line = (text: string) => ({ at: 0, level: 'info', text }) as const
 const texts = (lines: readonly { readonly text: string }[]) => lines.map(({ text }) => text)
@@ -38,7 +38,7 @@ test('take: waits for the batch that is being stored, so the end of the run does
   const taken = log.take().finally(() => {
     isTaken = true
   })
-  await new Promise((passed) => setTimeout(passed, 2 * LIMITS.functionLogFlushMs))
+  await new Promise((passed) => setTimeout(passed, 2 * FUNCTION_LIMITS.logFlushMs))
   expect([isTaken, writes.length]).toEqual([false, 1])
   writes[0]?.()
   expect(texts(await taken)).toEqual(['late'])

@@ -4,9 +4,9 @@ import { expect, test } from 'vitest'
 import { Suspended } from '../../../src/access/tenant-states.ts'
 import { CallSecrets } from '../../../src/activities/flow/call-secrets.ts'
 import { SecretMask } from '../../../src/activities/function/secret-mask.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import { handleOf } from '../../../src/core/secret-handle.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
 
 const SECRET = 'hunter2-hunter2-hunter2'
 const HALF = SECRET.slice(0, 12)
@@ -16,20 +16,20 @@ const cutAt = (length: number) => HALF.padStart(length, '.')
 const failureOf = (mask: SecretMask) =>
   mask.failure(
     new Problem('function_error', {
-      detail: cutAt(LIMITS.functionMessageCharsMax),
+      detail: cutAt(FUNCTION_LIMITS.messageCharsMax),
       members: {
         logs: [`${cutAt(100)}…`, `whole ${SECRET}`],
-        error: { name: cutAt(LIMITS.functionErrorNameCharsMax), line: 1, column: 2 },
+        error: { name: cutAt(FUNCTION_LIMITS.errorNameCharsMax), line: 1, column: 2 },
       },
     }),
   ) as Problem
 
 test('message, name and line that end within a secret: its beginning is left out', () => {
   const { detail, members } = failureOf(new SecretMask([SECRET]))
-  expect(detail).toBe('.'.repeat(LIMITS.functionMessageCharsMax - HALF.length))
+  expect(detail).toBe('.'.repeat(FUNCTION_LIMITS.messageCharsMax - HALF.length))
   expect(members).toMatchObject({
     logs: [`${'.'.repeat(100 - HALF.length)}…`, 'whole ***'],
-    error: { name: '.'.repeat(LIMITS.functionErrorNameCharsMax - HALF.length), line: 1, column: 2 },
+    error: { name: '.'.repeat(FUNCTION_LIMITS.errorNameCharsMax - HALF.length), line: 1, column: 2 },
   })
 })
 

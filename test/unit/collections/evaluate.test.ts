@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import { evaluate } from '../../../src/features/collections/query/evaluate.ts'
 import type { Filter, Pattern, PatternPart, Test } from '../../../src/features/collections/query/filter.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
@@ -35,8 +35,8 @@ test('like: any pattern and text: as a regular expression', () => {
 })
 
 /** The largest texts and arrays that a document may have. */
-const LONG = 'a'.repeat(LIMITS.documentBytesMax - 100)
-const MANY = Array.from({ length: LIMITS.documentBytesMax / 2 - 100 }, () => 1)
+const LONG = 'a'.repeat(COLLECTION_LIMITS.documentBytesMax - 100)
+const MANY = Array.from({ length: COLLECTION_LIMITS.documentBytesMax / 2 - 100 }, () => 1)
 const RUN: PatternPart[] = Array.from({ length: 3_900 }, (_, n) => (n % 2 === 0 ? { text: 'a' } : 'one'))
 const WORST: Readonly<Record<string, readonly [unknown, Test]>> = {
   'text that nearly matches everywhere': [LONG, like(['any', { text: `${'a'.repeat(7_900)}b` }, 'any'])],

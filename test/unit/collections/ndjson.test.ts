@@ -3,7 +3,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseJson } from '../../../src/core/json.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import { seeded } from '../../../src/features/collections/ndjson/import.ts'
 import { splitLines } from '../../../src/features/collections/ndjson/lines.ts'
 
@@ -49,7 +49,10 @@ describe('lines', () => {
 
   test('without end: are rejected at the limit', async () => {
     const piece = Buffer.alloc(4_194_304, 'x')
-    const pieces = Array.from({ length: LIMITS.importLineSkippedBytesMax / piece.length + 1 }, () => piece)
+    const pieces = Array.from(
+      { length: COLLECTION_LIMITS.importLineBytesMax / piece.length + 1 },
+      () => piece,
+    )
     await expect(split(pieces, 100)).rejects.toMatchObject({ code: 'body_too_large' })
   })
 })

@@ -1,8 +1,8 @@
 /** Both query grammars yield the same tree: texts in the URL, typed values in JSON. */
 
 import { describe, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
+import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import { readBodyFilter } from '../../../src/features/collections/query/body.ts'
 import { type Filter, negated } from '../../../src/features/collections/query/filter.ts'
 import { behindPrefix } from '../../../src/features/collections/query/operands.ts'
@@ -140,7 +140,7 @@ test('JSON in a URL: a name that comes twice: refused', () => {
 describe('query: limits', () => {
   const terms = (count: number) => Array.from({ length: count }, (_, n) => `f${n}.eq.1`).join()
   const nested = (depth: number) => `${'or('.repeat(depth - 1)}a.eq.1${')'.repeat(depth - 1)}`
-  const { filtersMax, filterDepthMax, filterValuesMax } = LIMITS
+  const { filtersMax, filterDepthMax, filterValuesMax } = COLLECTION_LIMITS
 
   test.each([
     [`or=(${terms(filtersMax)})`, 'taken'],

@@ -6,8 +6,8 @@ import { expect, test } from 'vitest'
 import { type AuditEvent, auditRowOf, digestOf } from '../../../src/access/audit/entry.ts'
 import { AuditThrottle } from '../../../src/access/audit/throttle.ts'
 import { makeKey } from '../../../src/access/authentication/credentials.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import { canonical } from '../../../src/core/json.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { holdsSecret, REDACTED, redact, redactText } from '../../../src/core/redact.ts'
 
 const part = fc.stringMatching(/^[A-Za-z0-9_-]{10,40}$/)
@@ -115,8 +115,11 @@ test('denials of a minute: the first are entries, the rest one entry with a coun
   const refusal = (address: string): AuditEvent => ({ ...deed, outcome: 'denied', address })
   const admitted = (address: string) =>
     Array.from({ length: 100 }, () => throttle.admit(refusal(address))).filter(Boolean).length
-  expect([admitted('a'), admitted('b')]).toEqual([LIMITS.auditAlikePerMinute, LIMITS.auditAlikePerMinute])
-  const rest = 100 - LIMITS.auditAlikePerMinute
+  expect([admitted('a'), admitted('b')]).toEqual([
+    ACCESS_LIMITS.auditAlikePerMinuteMax,
+    ACCESS_LIMITS.auditAlikePerMinuteMax,
+  ])
+  const rest = 100 - ACCESS_LIMITS.auditAlikePerMinuteMax
   const [a, b] = throttle.takeSummaries()
   expect([a?.count, a?.address, b?.count, b?.address]).toEqual([rest, 'a', rest, 'b'])
   expect(a).toMatchObject({ operation: 'audit.summary', outcome: 'denied', owner: { tenantId: 'ten_a' } })
@@ -126,9 +129,11 @@ test('denials of a minute: the first are entries, the rest one entry with a coun
 
 test('denials of very many addresses: the number of entries is bounded', () => {
   const throttle = new AuditThrottle()
-  const addresses = Array.from({ length: 5 * LIMITS.auditFloodsMax }, (_none, n) => `address ${n}`)
+  const addresses = Array.from({ length: 5 * ACCESS_LIMITS.auditAddressesMax }, (_none, n) => `address ${n}`)
   const entries = addresses.filter((address) => throttle.admit({ ...deed, outcome: 'denied', address }))
-  expect(entries.length).toBeLessThanOrEqual(LIMITS.auditFloodsMax + LIMITS.auditAlikePerMinute)
+  expect(entries.length).toBeLessThanOrEqual(
+    ACCESS_LIMITS.auditAddressesMax + ACCESS_LIMITS.auditAlikePerMinuteMax,
+  )
   const counted = throttle.takeSummaries().reduce((sum, { count = 1 }) => sum + count, 0)
   expect(counted + entries.length).toBe(addresses.length)
 })

@@ -4,9 +4,9 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { attachInternals } from '../../../src/access/internals.ts'
 import type { WorkspaceScope } from '../../../src/access/scope.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import type { Channels } from '../../../src/features/functions/channels.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
 import { receiveResult, sendResult } from '../../../src/features/functions/runs/direct-result.ts'
 
 /** A scope with these channels and nothing else. */
@@ -41,7 +41,7 @@ test('result: arrives as it was sent, on the channel of its workspace and run al
     },
   })
   const [direct, other] = [receiveResult(scope, 'run_1'), receiveResult(scope, 'run_2')]
-  const max = LIMITS.functionDirectResultBytesMax
+  const max = FUNCTION_LIMITS.directResultBytesMax
   sendResult(scope, 'run_1', 'x'.repeat(max))
   expect(sent).toEqual([])
   const result = { text: 'ä\u0000', list: [null, 1.5], ['__proto__']: 1 }

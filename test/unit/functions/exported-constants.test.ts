@@ -1,8 +1,9 @@
 /** The static reader of the exports `tool`, `input` and `output` of a function: accepted and refused values with their positions, and hostile modules. */
 
 import { afterAll, describe, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { CORE_LIMITS } from '../../../src/core/limits.ts'
 import { readModule } from '../../../src/features/functions/exported-constants.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
 import { compileFunction } from '../../../src/features/functions/sandbox/compile.ts'
 import { ThreadPool } from '../../../src/infra/thread-pool.ts'
 import { threadMs } from '../../support/thread-time.ts'
@@ -215,7 +216,9 @@ export const used: Order = [tenon, (item: Item & Unused) => item]`)
 
   test('a thousand faults: twenty are shown', async () => {
     const list = Array.from({ length: 1_000 }, (_, n) => `a${n}: 1`).join(',')
-    expect((await read(`export const tool = { ${list} }`)).diagnostics).toHaveLength(LIMITS.faultsShownMax)
+    expect((await read(`export const tool = { ${list} }`)).diagnostics).toHaveLength(
+      CORE_LIMITS.diagnosticsReturnedMax,
+    )
   })
 })
 
@@ -244,7 +247,7 @@ describe('export `tool`: hostile', () => {
   })
 
   test('compiled module of 1 MB, nested 100,000 times: refused in a thread, which continues', async () => {
-    const cpuMs = LIMITS.functionConstant.cpuMs
+    const cpuMs = FUNCTION_LIMITS.constant.cpuMs
     const long = `const tool={description:"${'x'.repeat(1_000_000)}"};export{tool};`
     const deep = `const tool=${'['.repeat(100_000)}${']'.repeat(100_000)};export{tool};`
     const run = async (code: string) => {

@@ -1,11 +1,11 @@
 /** The bytes of JSON that the calls of one invocation may have together. */
 
 import { expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
 import { HostCalls } from '../../../src/features/functions/sandbox/host-calls.ts'
 import type { Invocation } from '../../../src/features/functions/sandbox/invocation.ts'
 
-const { callBytesMax, jsonBytesMax } = LIMITS.functionSandbox
+const { callBytesMax, jsonBytesMax } = FUNCTION_LIMITS.sandbox
 
 /** A call whose JSON has so many bytes. */
 function callOf(bytes: number): Buffer {

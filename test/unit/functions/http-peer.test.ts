@@ -1,13 +1,13 @@
 /** The exchange between API process and worker: what is under way is bounded, and a loss ends it. The transport is a queue in memory. */
 
 import { expect, test, vi } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import type { Channels } from '../../../src/features/functions/channels.ts'
 import { StreamConnection } from '../../../src/features/functions/http/peer.ts'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
 
-const { answerMs, chunkBytesMax, windowChunks } = LIMITS.functionHttp
+const { answerMs, chunkBytesMax, windowChunks } = FUNCTION_LIMITS.http
 const REF = { tenantId: 'ten_1' as TenantId, workspaceId: 'ws_1' as WorkspaceId }
 
 type Receiver = Parameters<Channels['open']>[1]

@@ -1,9 +1,9 @@
 /** The queue of log entries: batches in order, retries, its bound, rejected rows. */
 
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import { AppendQueue } from '../../../src/infra/append-queue.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 
 /** A queue over an array. @param failures errors of the first appends */
 function createQueue(failures: readonly unknown[] = [], rowsMax = 1_000) {
@@ -32,7 +32,7 @@ test('push: stored after the delay, in one batch', async () => {
   onTestFinished(() => void vi.useRealTimers())
   const { queue, stored } = createQueue()
   for (const row of [1, 2, 3]) expect(queue.push(row)).toBe(true)
-  await vi.advanceTimersByTimeAsync(LIMITS.appendDelayMs - 1)
+  await vi.advanceTimersByTimeAsync(INFRA_LIMITS.appendDelayMs - 1)
   expect(stored).toEqual([])
   await vi.advanceTimersByTimeAsync(1)
   await vi.waitFor(() => expect(stored).toEqual([[1, 2, 3]]))
@@ -41,13 +41,13 @@ test('push: stored after the delay, in one batch', async () => {
 
 test('flush: rows that are queued while a batch is appended follow in the next one', async () => {
   const { queue, stored } = createQueue()
-  const many = Array.from({ length: LIMITS.appendRowsMax + 1 }, (_, n) => 1_000 + n)
+  const many = Array.from({ length: INFRA_LIMITS.appendRowsMax + 1 }, (_, n) => 1_000 + n)
   for (const row of many) queue.push(row)
   const flushed = queue.flush()
   queue.push(2)
   await Promise.all([flushed, queue.flush()])
   expect(stored.flat()).toEqual([...many, 2])
-  expect(stored[0]).toHaveLength(LIMITS.appendRowsMax)
+  expect(stored[0]).toHaveLength(INFRA_LIMITS.appendRowsMax)
 })
 
 test('flush while the store is unavailable: rejects, keeps the rows, and a timer appends them', async () => {
@@ -59,7 +59,7 @@ test('flush while the store is unavailable: rejects, keeps the rows, and a timer
   queue.push(2)
   await expect(queue.flush()).rejects.toMatchObject({ code: 'dependency_unavailable' })
   expect(pending).toEqual([1, 2])
-  await vi.advanceTimersByTimeAsync(LIMITS.appendRetryMs)
+  await vi.advanceTimersByTimeAsync(INFRA_LIMITS.appendRetryMs)
   await vi.waitFor(() => expect(stored).toEqual([[1, 2]]))
 })
 

@@ -3,7 +3,7 @@
  */
 
 import { afterAll, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { ThreadPool, type ThreadTask } from '../../../src/infra/thread-pool.ts'
 
 const pool = new ThreadPool()
@@ -64,7 +64,9 @@ test('task: has a low limit: runs before those with a higher one', async () => {
 })
 
 test('tenant: its queue is full: is rejected, and another is not', async () => {
-  const waiting = Array.from({ length: LIMITS.threads.waitingMax + 1 }, () => pool.run('full', brief))
+  const waiting = Array.from({ length: INFRA_LIMITS.threads.tasksWaitingMax + 1 }, () =>
+    pool.run('full', brief),
+  )
   await expect(pool.run('full', brief)).rejects.toMatchObject({
     code: 'overloaded',
     headers: { 'retry-after': '1' },

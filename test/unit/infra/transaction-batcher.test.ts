@@ -6,8 +6,8 @@
 import fc from 'fast-check'
 import { DatabaseError } from 'pg'
 import { expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { type Sql, type StatementKind, sql } from '../../../src/infra/postgres/sql.ts'
 import type { BatchGroup, SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
 import { coalesce, TransactionBatcher } from '../../../src/infra/postgres/transaction-batcher.ts'
@@ -81,19 +81,19 @@ test('transaction: gets its own results, and shares only with the same session s
 
 test('transactions: arrive while one is running: are one batch, up to the maximum size', async () => {
   const { batcher, seen } = server()
-  const count = 2 * LIMITS.groups.batchSizeMax + 1
+  const count = 2 * INFRA_LIMITS.transactionBatch.transactionsMax + 1
   const names = Array.from({ length: count }, (_, n) => `${n}`)
   await Promise.all(names.map((name) => batcher.join(contextOf('a'), [statement(name)], 'writing')))
   expect(seen.map(({ texts }) => texts.length)).toEqual([
     1,
-    LIMITS.groups.batchSizeMax,
-    LIMITS.groups.batchSizeMax,
+    INFRA_LIMITS.transactionBatch.transactionsMax,
+    INFRA_LIMITS.transactionBatch.transactionsMax,
   ])
   // Alone it waits for a lock for the full time; a batch does not.
   expect(seen.map(({ lockTimeoutMs }) => lockTimeoutMs)).toEqual([
     undefined,
-    LIMITS.groups.lockTimeoutMs,
-    LIMITS.groups.lockTimeoutMs,
+    INFRA_LIMITS.transactionBatch.lockTimeoutMs,
+    INFRA_LIMITS.transactionBatch.lockTimeoutMs,
   ])
 })
 

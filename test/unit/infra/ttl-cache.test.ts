@@ -1,7 +1,7 @@
 /** Caches of loaded values: which values they store, and how they count bytes. */
 
 import { expect, test } from 'vitest'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { openCache, TtlCache } from '../../../src/infra/ttl-cache.ts'
 
 const sized = (bytes: number) => async () => ({ value: bytes, bytes })
@@ -11,7 +11,7 @@ test('cache: a large value is loaded again and again: its bytes count once, and 
   const memo = openCache()
   await memo.load('small', sized(1))
   for (let time = 0; time < 4; time++) {
-    await memo.load('large', sized(LIMITS.memoBytesMax / 2))
+    await memo.load('large', sized(INFRA_LIMITS.settingsCacheBytesMax / 2))
     memo.drop('large')
   }
   await expect(memo.load('small', unexpected)).resolves.toEqual({ value: 1, bytes: 1 })
@@ -19,9 +19,10 @@ test('cache: a large value is loaded again and again: its bytes count once, and 
 
 test('cache: more bytes than the limit: the least recently used value is evicted', async () => {
   const memo = openCache()
-  for (const name of ['first', 'second']) await memo.load(name, sized(LIMITS.memoBytesMax / 2 - 1_000))
+  for (const name of ['first', 'second'])
+    await memo.load(name, sized(INFRA_LIMITS.settingsCacheBytesMax / 2 - 1_000))
   await memo.load('first', unexpected)
-  await memo.load('third', sized(LIMITS.memoBytesMax / 4))
+  await memo.load('third', sized(INFRA_LIMITS.settingsCacheBytesMax / 4))
   await memo.load('first', unexpected)
   await memo.load('third', unexpected)
   expect(memo.get('second')).toBeUndefined()

@@ -2,13 +2,14 @@
 
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
+import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { InFlightBudget, MessageBudget } from '../../../src/workflows/flow/calls.ts'
 
 const STEP = { pointer: '/do/0/ask' } as CallRequest['step']
 
 test('arguments of one call or of all running calls above a limit: refused, with their size and the limit', () => {
-  const { stepInputBytesMax, callsUnderWayBytesMax } = LIMITS
+  const { stepInputBytesMax, callsInFlightBytesMax: callsUnderWayBytesMax } = FLOW_LIMITS
   const budget = new InFlightBudget()
   expect(() => budget.reserve(stepInputBytesMax + 1, STEP)).toThrow(
     `The arguments of the call have ${stepInputBytesMax + 1} bytes; at most ${stepInputBytesMax} are allowed.`,
@@ -27,7 +28,8 @@ describe('message of a workflow task', () => {
   afterEach(() => vi.useRealTimers())
 
   test('full: has room again in the next task, but not for what a signal has sent there before', () => {
-    const { callsSentBytesMax, payloads } = LIMITS
+    const { callsSentBytesMax } = FLOW_LIMITS
+    const { payloads } = INFRA_LIMITS
     vi.useFakeTimers({ now: 1_000 })
     const clock = { taskMs: 1_000 }
     const budget = new MessageBudget(clock)

@@ -6,10 +6,11 @@
 import { ApplicationFailure } from '@temporalio/common'
 import { expect, test } from 'vitest'
 import { InlineCalls } from '../../../src/activities/http/inline-calls.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
+import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
 
-const { atOnce, slowMinMs, slowMaxMs } = LIMITS.inlineCalls
+const { callsMax: atOnce } = FLOW_LIMITS.inlineCalls
+const { min: slowMinMs, max: slowMaxMs } = FLOW_LIMITS.inlineCalls.slowMs
 const A = { tenantId: 'ten_a', workspaceId: 'ws_a' } as const
 const B = { tenantId: 'ten_b', workspaceId: 'ws_b' } as const
 const to = (endpoint: string) => ({ function: 'http', arguments: { endpoint } })

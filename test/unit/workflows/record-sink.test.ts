@@ -7,9 +7,9 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { Access } from '../../../src/access/access.ts'
 import type { PlatformServices } from '../../../src/access/internals.ts'
 import { recordSink } from '../../../src/activities/flow/record-sink.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import type { Json } from '../../../src/core/work.ts'
+import { FLOW_LIMITS } from '../../../src/features/flows/limits.ts'
 import type { Log } from '../../../src/infra/log.ts'
 import type { Sql } from '../../../src/infra/postgres/sql.ts'
 
@@ -63,7 +63,7 @@ test("record: the task's time is over: the task ends, and the record is written 
   const ended = run()
   await vi.advanceTimersByTimeAsync(10_000)
   expect(ended.is).toBe(false)
-  await vi.advanceTimersByTimeAsync(LIMITS.recordRetry.holdMs)
+  await vi.advanceTimersByTimeAsync(FLOW_LIMITS.recordRetry.taskMs)
   expect(ended.is).toBe(true)
   await vi.advanceTimersByTimeAsync(100_000)
   expect([seen.writes, seen.errors]).toEqual([101, []])

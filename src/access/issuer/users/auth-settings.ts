@@ -1,8 +1,9 @@
 /** The setting `auth` of a workspace: whether people may sign up, where else they sign in, and the look of the pages. */
 
 import Type, { type Static } from 'typebox'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { VISIBLE_PATTERN } from '../../../core/visible-text.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import {
   Provider,
   ProvidersInput,
@@ -18,11 +19,11 @@ export const USER_EMAIL_PATTERN =
 const Branding = Type.Object(
   {
     name: Type.Optional(
-      Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax, pattern: VISIBLE_PATTERN }),
+      Type.String({ minLength: 1, maxLength: CORE_LIMITS.nameCharsMax, pattern: VISIBLE_PATTERN }),
     ),
     logo_url: Type.Optional(
       Type.String({
-        maxLength: Math.ceil(LIMITS.users.logoBytesMax / 3) * 4 + 40,
+        maxLength: Math.ceil(ISSUER_LIMITS.users.logoBytesMax / 3) * 4 + 40,
         description:
           'URL of the logo: `https` without a query, or `data:image/png|jpeg|webp;base64,…` of at most 64 KiB. SVG is not allowed.',
       }),
@@ -73,11 +74,11 @@ export function checkBranding({ logo_url: logo, color }: Branding): void {
       '/auth/branding/logo_url',
       'is neither an https URL without query and fragment, nor data:image/png, jpeg or webp in base64 of at most 64 KiB',
     )
-  const ratio = color === undefined ? LIMITS.users.contrastMin : contrastWithWhite(color)
-  if (ratio < LIMITS.users.contrastMin)
+  const ratio = color === undefined ? ISSUER_LIMITS.users.contrastMin : contrastWithWhite(color)
+  if (ratio < ISSUER_LIMITS.users.contrastMin)
     throw settingProblem(
       '/auth/branding/color',
-      `has a contrast of ${Math.floor(ratio * 100) / 100}:1 with white; at least ${LIMITS.users.contrastMin}:1 is needed`,
+      `has a contrast of ${Math.floor(ratio * 100) / 100}:1 with white; at least ${ISSUER_LIMITS.users.contrastMin}:1 is needed`,
     )
 }
 
@@ -99,7 +100,8 @@ function isLogo(text: string): boolean {
   const [, type = '', content = ''] = LOGO_DATA.exec(text) ?? []
   const bytes = Buffer.from(content, 'base64')
   return (
-    bytes.length <= LIMITS.users.logoBytesMax && SIGNATURES[type]?.test(bytes.toString('latin1')) === true
+    bytes.length <= ISSUER_LIMITS.users.logoBytesMax &&
+    SIGNATURES[type]?.test(bytes.toString('latin1')) === true
   )
 }
 

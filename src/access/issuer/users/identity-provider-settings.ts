@@ -1,12 +1,13 @@
 /** The identity providers of a workspace, in its setting `auth`: where users sign in with OpenID Connect. */
 
 import Type, { type Static } from 'typebox'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { VISIBLE_PATTERN } from '../../../core/visible-text.ts'
 import { purposeIn, type Secrets } from '../../../infra/crypto/secrets.ts'
 import { hostAndPort } from '../../../infra/http-client/egress.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 
 const ID_PATTERN = '^[a-z][a-z0-9-]{0,29}$'
 
@@ -26,7 +27,7 @@ const COMMON = {
   }),
   name: Type.String({
     minLength: 1,
-    maxLength: LIMITS.nameCharsMax,
+    maxLength: CORE_LIMITS.nameCharsMax,
     pattern: VISIBLE_PATTERN,
     description: 'Name of the provider on the sign-in page: "Continue with …".',
   }),
@@ -66,7 +67,7 @@ const ProviderInput = Type.Object(
 type ProviderInput = Static<typeof ProviderInput>
 
 export const ProvidersInput = Type.Array(ProviderInput, {
-  maxItems: LIMITS.users.providersMax,
+  maxItems: ISSUER_LIMITS.users.providersMax,
   description: 'Identity providers; a new list replaces all of them.',
 })
 

@@ -2,8 +2,11 @@
 
 import { LRUCache } from 'lru-cache'
 import * as oidc from 'openid-client'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import type { Egress } from '../../../infra/http-client/egress.ts'
+import { INFRA_LIMITS } from '../../../infra/limits.ts'
+import { ACCESS_LIMITS } from '../../limits.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import type { ProviderSettings, StoredProvider } from './identity-provider-settings.ts'
 import type { Tickets } from './tickets.ts'
 import type { UserWorkspace } from './users-store.ts'
@@ -28,7 +31,7 @@ export interface PendingRequest {
 }
 
 const PURPOSE = 'identity-provider'
-const BOUNDS = { timeoutMs: LIMITS.users.providerTimeoutMs, bytesMax: LIMITS.externalIssuers.jwksBytesMax }
+const BOUNDS = { timeoutMs: ISSUER_LIMITS.users.providerTimeoutMs, bytesMax: INFRA_LIMITS.jwksBytesMax }
 
 export class IdentityProviders {
   readonly #settings: ProviderSettings
@@ -36,8 +39,8 @@ export class IdentityProviders {
   readonly #egress: Egress
   /** By workspace and settings. */
   readonly #clients = new LRUCache<string, Promise<oidc.Configuration>>({
-    max: LIMITS.users.providersCachedMax,
-    ttl: LIMITS.jwksMs.fresh,
+    max: ISSUER_LIMITS.users.providersCachedMax,
+    ttl: ACCESS_LIMITS.jwks.freshMs,
   })
 
   constructor(settings: ProviderSettings, tickets: Tickets, egress: Egress) {
@@ -59,7 +62,7 @@ export class IdentityProviders {
     const url = oidc.buildAuthorizationUrl(client, {
       redirect_uri: this.#settings.redirectUri(workspace, provider.id),
       scope: 'openid email profile',
-      state: this.#tickets.issue(PURPOSE, pending, LIMITS.users.providerSeconds),
+      state: this.#tickets.issue(PURPOSE, pending, ISSUER_LIMITS.users.providerSeconds),
       nonce,
       code_challenge: await oidc.calculatePKCECodeChallenge(codeVerifier),
       code_challenge_method: 'S256',
@@ -94,7 +97,7 @@ export class IdentityProviders {
       idTokenExpected: true,
     })
     const idToken = tokens.claims()
-    if (idToken === undefined || idToken.sub.length > LIMITS.subjectCharsMax)
+    if (idToken === undefined || idToken.sub.length > CORE_LIMITS.subjectCharsMax)
       throw new TypeError('the subject of the ID token is missing, or too long')
     // Some providers describe the person here only.
     const isDescribed =

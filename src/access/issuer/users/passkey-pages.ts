@@ -1,6 +1,6 @@
 /** Pages and forms for passkeys of users. Web Authentication needs a script; without it, the forms stay hidden. */
 
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { escapeHtml, field, form, type Page, renderPage } from '../pages.ts'
 import type { Passkey } from './passkeys.ts'
 import { button, CONFIRM_PASSWORD, paragraph, plainButton, section } from './user-pages.ts'
@@ -55,7 +55,7 @@ export const passkeySignIn = (options: string, path: string): string =>
 export function passkeySetupPage({ brand }: UserWorkspace, options: string, action: string): Page {
   const name = field(
     'Name of the passkey',
-    `name="name" maxlength="${LIMITS.nameCharsMax}" value="Passkey" required`,
+    `name="name" maxlength="${CORE_LIMITS.nameCharsMax}" value="Passkey" required`,
   )
   const fields = [
     '<input type="hidden" name="action" value="passkey_add">',

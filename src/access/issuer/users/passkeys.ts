@@ -4,13 +4,13 @@ import { isIP } from 'node:net'
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server'
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
-import { LIMITS } from '../../../core/limits.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import type { Secrets } from '../../../infra/crypto/secrets.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { IssuerState } from '../issuer-state.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import { Tickets } from './tickets.ts'
 import type { UserAccount } from './users-store.ts'
 
@@ -92,7 +92,7 @@ export class Passkeys {
       excludeCredentials: known.map(({ id }) => ({ id })),
       authenticatorSelection: USER_VERIFICATION,
       supportedAlgorithmIDs: ALGORITHMS,
-      timeout: LIMITS.users.factorSeconds * 1_000,
+      timeout: ISSUER_LIMITS.users.factorSeconds * 1_000,
     })
     return JSON.stringify(options)
   }
@@ -100,7 +100,7 @@ export class Passkeys {
   /** Options for `navigator.credentials.get`. @param at the sign-in that the challenge is for */
   authenticationOptions(at: string): string {
     const challenge = Buffer.from(this.#challenge(at)).toString('base64url')
-    const timeout = LIMITS.users.factorSeconds * 1_000
+    const timeout = ISSUER_LIMITS.users.factorSeconds * 1_000
     return JSON.stringify({ challenge, rpId: this.#host, userVerification: 'required', timeout })
   }
 
@@ -115,7 +115,7 @@ export class Passkeys {
       insert into user_passkeys (id, tenant_id, workspace_id, user_id, public_key, counter, name)
       select ${key.id}, ${tenantId}, ${workspaceId}, ${id}, ${Buffer.from(key.publicKey)}::bytea,
         ${key.counter}::bigint, ${name}
-      where (select count(*) from user_passkeys where user_id = ${id}) < ${LIMITS.users.passkeysMax}
+      where (select count(*) from user_passkeys where user_id = ${id}) < ${ISSUER_LIMITS.users.passkeysMax}
       on conflict do nothing returning id`)
     return row !== undefined
   }
@@ -156,7 +156,7 @@ export class Passkeys {
   }
 
   #challenge(at: string): Uint8Array<ArrayBuffer> {
-    const ticket = this.#tickets.issue('passkey', { at }, LIMITS.users.factorSeconds)
+    const ticket = this.#tickets.issue('passkey', { at }, ISSUER_LIMITS.users.factorSeconds)
     return Uint8Array.from(Buffer.from(ticket, 'base64url'))
   }
 
@@ -165,7 +165,7 @@ export class Passkeys {
     const challenge = challengeIn(response.clientDataJSON)
     if (this.#tickets.read<{ at: string }>('passkey', challenge)?.at !== at) return undefined
     const bytes = Buffer.from(challenge, 'base64url').toString('hex')
-    const isFirst = await this.#state.useOnce('PasskeyChallenge', bytes, LIMITS.users.factorSeconds)
+    const isFirst = await this.#state.useOnce('PasskeyChallenge', bytes, ISSUER_LIMITS.users.factorSeconds)
     return isFirst ? challenge : undefined
   }
 

@@ -1,11 +1,11 @@
 /** Signs users in whom an identity provider of their workspace has identified. */
 
 import { AuthorizationResponseError } from 'openid-client'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { AttemptThrottle } from '../../authentication/attempt-throttle.ts'
 import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { IssuerServices } from '../issuer-services.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import { LOGIN_ERRORS } from '../pages.ts'
 import { CODE_ERRORS } from './factor-pages.ts'
 import type { ProvenIdentity } from './identities-store.ts'
@@ -99,7 +99,7 @@ export class ProviderService {
   readonly #audit: IssuerAudit
   readonly #tickets: Tickets
   readonly #throttle = new AttemptThrottle()
-  readonly #mails = new AttemptThrottle(LIMITS.users.mailIntervalMs)
+  readonly #mails = new AttemptThrottle(ISSUER_LIMITS.users.mailIntervalMs)
 
   constructor(services: Services, audit: IssuerAudit) {
     this.#services = services
@@ -215,7 +215,7 @@ export class ProviderService {
 
   #askPassword(user: UserAccount, identity: ProvenIdentity, at: string) {
     const sealed: Unconfirmed = { userId: user.id, generation: user.generation, identity, at }
-    const ticket = this.#tickets.issue('identity', sealed, LIMITS.users.factorSeconds)
+    const ticket = this.#tickets.issue('identity', sealed, ISSUER_LIMITS.users.factorSeconds)
     return { ask: 'password', asked: { user, identity }, ticket } as const
   }
 

@@ -1,11 +1,12 @@
 /** Time-based codes as the second factor of users: switched on and off by the user, required after the password. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { purposeIn, type Secrets } from '../../../infra/crypto/secrets.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import { AttemptThrottle } from '../../authentication/attempt-throttle.ts'
+import { ACCESS_LIMITS } from '../../limits.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import type { ProvenIdentity } from './identities-store.ts'
 import { Tickets } from './tickets.ts'
 import {
@@ -66,7 +67,7 @@ export class SecondFactors {
     if ((await this.recoveryCodesLeft(user)) === undefined) return undefined
     const by = identity === undefined ? {} : { identity }
     const pending: PendingSignIn = { userId: user.id, generation: user.generation, at, ...by }
-    return this.#tickets.issue('second-factor', pending, LIMITS.users.factorSeconds)
+    return this.#tickets.issue('second-factor', pending, ISSUER_LIMITS.users.factorSeconds)
   }
 
   /** @returns undefined if the ticket is not valid, or belongs to another sign-in */
@@ -78,7 +79,7 @@ export class SecondFactors {
   /** Checks a code of the authenticator app, or a recovery code. Each works once. */
   async verify(user: UserAccount, given: string): Promise<CodeResult> {
     // Of all addresses together: the password is known already.
-    if (!this.#throttle.admit(user.id, LIMITS.attemptsMax.accountFromAddress)) return 'too_many'
+    if (!this.#throttle.admit(user.id, ACCESS_LIMITS.attemptsMax.accountFromAddress)) return 'too_many'
     const code = normalizeCode(given)
     const isRight = await (isTotpCode(code) ? this.#useCode(user, code) : this.#useRecoveryCode(user, code))
     if (!isRight) return 'wrong'
@@ -89,7 +90,11 @@ export class SecondFactors {
   /** Begins to switch the second factor on, for a user whose password was verified. @param brandName as apps show it */
   begin({ id, email }: UserAccount, brandName: string): TotpSetup {
     const secret = newTotpSecret()
-    const ticket = this.#tickets.issue('totp-setup', { userId: id, secret }, LIMITS.users.factorSeconds)
+    const ticket = this.#tickets.issue(
+      'totp-setup',
+      { userId: id, secret },
+      ISSUER_LIMITS.users.factorSeconds,
+    )
     return { secret, link: totpLink(secret, brandName, email), ticket }
   }
 

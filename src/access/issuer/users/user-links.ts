@@ -2,12 +2,12 @@
 
 import { hash, randomBytes } from 'node:crypto'
 import { randomIds, typeId } from '../../../core/ids.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import type { Identity } from './identity-providers.ts'
 import { USER_COLUMNS, type UserAccount } from './users-store.ts'
 
@@ -44,8 +44,8 @@ export function newLinkToken(): { readonly token: string; readonly digest: Buffe
 
 const digestOf = (token: string) => hash('sha256', token, 'buffer')
 
-const secondsFrom = (purpose: keyof typeof LIMITS.users.linkSeconds) =>
-  sql`now() + make_interval(secs => ${LIMITS.users.linkSeconds[purpose]}::integer)`
+const secondsFrom = (purpose: keyof typeof ISSUER_LIMITS.users.linkSeconds) =>
+  sql`now() + make_interval(secs => ${ISSUER_LIMITS.users.linkSeconds[purpose]}::integer)`
 
 /** Deletes a few expired links with each new one. */
 const FORGET_EXPIRED = sql`

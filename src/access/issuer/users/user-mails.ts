@@ -2,10 +2,10 @@
 
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Log } from '../../../infra/log.ts'
 import type { Mailer } from '../../../infra/mail/mail.ts'
 import { retryTransient } from '../../../infra/retry.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 
 /** The path of the page that opens a link, with the token in the query, which is never logged. */
 export const USER_LINK_PAGE = '/auth/user/link'
@@ -21,8 +21,8 @@ interface Text {
   readonly text: string
 }
 
-const hours = (purpose: keyof typeof LIMITS.users.linkSeconds) => {
-  const count = LIMITS.users.linkSeconds[purpose] / 3_600
+const hours = (purpose: keyof typeof ISSUER_LIMITS.users.linkSeconds) => {
+  const count = ISSUER_LIMITS.users.linkSeconds[purpose] / 3_600
   return count === 1 ? 'one hour' : `${count} hours`
 }
 
@@ -86,7 +86,7 @@ If it was not you, ignore this mail. Nothing has changed.`,
       subject: `Your invitation to ${recipient.brandName}`,
       text: `You are invited to ${recipient.brandName}.
 
-Set a password within ${LIMITS.invitationDays} days:
+Set a password within ${ISSUER_LIMITS.invitationDays} days:
 
 ${this.linkTo(token)}`,
     })
@@ -101,7 +101,7 @@ ${this.linkTo(token)}`,
         subject: `Set the password of your account at ${host}`,
         text: `An admin has created or reset an account at ${host} for this e-mail address.
 
-Set a password within ${LIMITS.invitationDays} days:
+Set a password within ${ISSUER_LIMITS.invitationDays} days:
 
 ${url}
 
@@ -190,7 +190,7 @@ If it was not you, set a new password now: choose "Forgot your password?" on the
       this.#log.warn({ err: refusal.error }, 'user mail refused')
     }
     delay(START_DELAY_MS)
-      .then(() => retryTransient(LIMITS.users.mailRetryMs, attempt, () => true, RETRY_PAUSE_MS))
+      .then(() => retryTransient(ISSUER_LIMITS.users.mailRetryMs, attempt, () => true, RETRY_PAUSE_MS))
       .catch((error: unknown) => this.#log.error({ err: error }, 'user mail failed'))
   }
 }

@@ -1,6 +1,6 @@
 /** The pages for users of a workspace, with its name, logo and colour. They work without scripts. */
 
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import {
   errorText,
   escapeHtml,
@@ -47,7 +47,7 @@ export const section = (title: string, fields: readonly string[], text = '') =>
 const nameField = (value = '') =>
   field(
     'Your name (optional)',
-    `name="name" maxlength="${LIMITS.nameCharsMax}" autocomplete="name" value="${escapeHtml(value)}"`,
+    `name="name" maxlength="${CORE_LIMITS.nameCharsMax}" autocomplete="name" value="${escapeHtml(value)}"`,
   )
 const emailField = (label: string, name: string, value = '') =>
   field(

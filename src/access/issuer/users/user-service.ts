@@ -1,13 +1,15 @@
 /** Signs up users of a workspace, verifies their addresses, resets passwords, and changes or deletes their accounts. */
 
 import { hash } from 'node:crypto'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { hiddenIn } from '../../../core/visible-text.ts'
 import { AttemptThrottle } from '../../authentication/attempt-throttle.ts'
+import { ACCESS_LIMITS } from '../../limits.ts'
 import { networkOf } from '../../rate-limit/memory-buckets.ts'
 import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { IssuerServices } from '../issuer-services.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
 import type { Payer } from '../password-slots.ts'
 import { hashPassword, verifyPassword } from '../passwords.ts'
 import { USER_EMAIL_PATTERN } from './auth-settings.ts'
@@ -44,7 +46,7 @@ export const isUserEmail = (text: string): boolean => text.length <= 320 && EMAI
 
 /** True for a name that users may have; they may have none. */
 export const isUserName = (text: string): boolean =>
-  text.length <= LIMITS.nameCharsMax && hiddenIn(text) === undefined
+  text.length <= CORE_LIMITS.nameCharsMax && hiddenIn(text) === undefined
 
 const payerOf = ({ address }: Requester, { workspaceId: realm }: UserWorkspace, link: string): Payer => ({
   network: networkOf(address),
@@ -55,8 +57,8 @@ const payerOf = ({ address }: Requester, { workspaceId: realm }: UserWorkspace, 
 export class UserService {
   readonly #services: Services
   readonly #audit: IssuerAudit
-  readonly #byOrigin = new AttemptThrottle(LIMITS.users.mailsWindowMs)
-  readonly #byRecipient = new AttemptThrottle(LIMITS.users.mailIntervalMs)
+  readonly #byOrigin = new AttemptThrottle(ISSUER_LIMITS.users.mailsWindowMs)
+  readonly #byRecipient = new AttemptThrottle(ISSUER_LIMITS.users.mailIntervalMs)
   readonly #byLink = new AttemptThrottle()
 
   constructor(services: Services, audit: IssuerAudit) {
@@ -128,7 +130,8 @@ export class UserService {
     const isSignUp = link.purpose === 'sign_up'
     if (isSignUp ? workspace.signUp !== 'open' : link.purpose !== 'email') return { failed: 'invalid' }
     const attempt = hash('sha256', token)
-    if (!this.#byLink.admit(attempt, LIMITS.attemptsMax.accountFromAddress)) return { failed: 'too_many' }
+    if (!this.#byLink.admit(attempt, ACCESS_LIMITS.attemptsMax.accountFromAddress))
+      return { failed: 'too_many' }
     const check = verifyPassword(password, link.passwordHash ?? undefined, payerOf(by, workspace, token))
     if (!(await this.#byLink.uncountIfFailed([attempt], check))) return { failed: 'wrong' }
     const { userLinks } = this.#services

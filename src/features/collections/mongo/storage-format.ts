@@ -1,9 +1,9 @@
 /** Encodes JSON documents for MongoDB: storable names and arrays, and sortable keys to query by. */
 
 import { createHash } from 'node:crypto'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Json } from '../../../core/work.ts'
 import type { Fields } from '../document.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { isIndex } from '../query/filter.ts'
 import { canonicalOf, FORMATS, type Format } from '../schemas/canonical-text.ts'
 
@@ -124,9 +124,11 @@ export function keysOf(fields: Fields): Record<string, string> {
     if (value === null || value === undefined) return
     if (path.length > 0) keys.push([keyName(path), keyOf(value as Exclude<Json, null>)])
     if (path.length === 1 && typeof value === 'string') keys.push(...canonicalKeys(path, value))
-    if (typeof value !== 'object' || Array.isArray(value) || path.length >= LIMITS.pathDepthMax) return
+    if (typeof value !== 'object' || Array.isArray(value) || path.length >= COLLECTION_LIMITS.pathDepthMax)
+      return
     for (const [name, member] of Object.entries(value)) {
-      if (name !== '' && Buffer.byteLength(name) <= LIMITS.fieldNameBytesMax) visit(member, [...path, name])
+      if (name !== '' && Buffer.byteLength(name) <= COLLECTION_LIMITS.fieldNameBytesMax)
+        visit(member, [...path, name])
     }
   }
   visit(fields, [])

@@ -2,10 +2,10 @@
 
 import { type MarkedEffect, requireHeld } from '../../../access/completion.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { DocumentRules, DocumentsHandle, MongoDocument } from '../../../infra/mongo/mongo.ts'
 import { type Fields, isSame, updatedFields } from '../document.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Permissions } from '../rules/access.ts'
 import { compilePermission } from '../rules/permissions.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
@@ -134,7 +134,7 @@ async function tryChange(
   const fields = changed(fromStored(found.d), command)
   if (fields === undefined) return written(found)
   const bytes = Buffer.byteLength(JSON.stringify(fields))
-  if (bytes > LIMITS.documentBytesMax) return { current: v, bytes }
+  if (bytes > COLLECTION_LIMITS.documentBytesMax) return { current: v, bytes }
   const next = toDocument(id, fields, v + 1, found.created_at)
   const { owner } = found
   const shown: MongoDocument = owner === undefined ? next : { ...next, owner }
@@ -144,7 +144,7 @@ async function tryChange(
 }
 
 const marksAfter = ({ marks = [], v }: MongoDocument, { mark }: HeldEffect) => [
-  ...marks.slice(1 - LIMITS.idempotencyMarksMax),
+  ...marks.slice(1 - COLLECTION_LIMITS.idempotencyMarksMax),
   { by: mark, v: v + 1 },
 ]
 
@@ -164,9 +164,10 @@ function versionMade(
   if (verb === 'create') return 1
   const { marks = [] } = found
   const own = marks.find(({ by }) => by === mark)
-  const isForgotten = marks.length >= LIMITS.idempotencyMarksMax && Number(marks[0]?.v) > begunAt + 1
+  const isForgotten =
+    marks.length >= COLLECTION_LIMITS.idempotencyMarksMax && Number(marks[0]?.v) > begunAt + 1
   if (own !== undefined || !isForgotten) return own?.v
-  const detail = `The first request was cut off at version ${begunAt} of the document, and ${LIMITS.idempotencyMarksMax} others with keys have changed it since.`
+  const detail = `The first request was cut off at version ${begunAt} of the document, and ${COLLECTION_LIMITS.idempotencyMarksMax} others with keys have changed it since.`
   throw new Problem('idempotency_outcome_unknown', { detail })
 }
 
@@ -220,7 +221,7 @@ function ensureMigrated(documents: DocumentsHandle, name: string, declared: Decl
 /** A concurrent writer stores the new form itself. */
 async function migrate(documents: DocumentsHandle, name: string): Promise<void> {
   const filter = { f: { $exists: false } }
-  const limit = LIMITS.validationBatchSize
+  const limit = COLLECTION_LIMITS.validationBatchDocuments
   for (let more = true; more; ) {
     const found = await documents.find(name, { filter, set: {}, sort: { id: 1 }, limit })
     for (const { id, d, v, created_at, updated_at } of found)

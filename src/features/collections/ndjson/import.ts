@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid, seededIds } from '../../../core/ids.ts'
 import { parseJson } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import type { Actor } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { ProblemCode } from '../../../core/problem-catalogue.ts'
@@ -13,6 +13,7 @@ import { hiddenIn } from '../../../core/visible-text.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import type { Fields } from '../document.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { planBlind, requireCreatable, validatePlanned } from '../plan.ts'
 import { type CollectionLocation, withCollection } from '../resolve-store.ts'
 import type { Right } from '../rules/access.ts'
@@ -98,14 +99,15 @@ class Import {
     let entries: Entry[] = []
     let bytes = 0
     let linesRead = 0
-    for await (const lines of splitLines(chunks, LIMITS.bodyBytesMax)) {
+    for await (const lines of splitLines(chunks, CORE_LIMITS.bodyBytesMax)) {
       for (const line of lines) {
         linesRead = line.number
         const entry = entryOf(line, this.#options.idOf)
         if (entry === undefined) continue
         entries.push(entry)
         bytes += line.bytes?.byteLength ?? 0
-        if (entries.length < LIMITS.importChunkLines && bytes < LIMITS.importChunkBytes) continue
+        if (entries.length < COLLECTION_LIMITS.importChunkLines && bytes < COLLECTION_LIMITS.importChunkBytes)
+          continue
         await this.#store(entries)
         entries = []
         bytes = 0
@@ -188,7 +190,7 @@ class Import {
     report.created += created
     report.existing += existing
     report.failed += failures.length
-    const remaining = LIMITS.faultsShownMax - report.errors.length
+    const remaining = CORE_LIMITS.diagnosticsReturnedMax - report.errors.length
     report.errors.push(...failures.slice(0, remaining).map(lineError))
     const fatal = this.#options.stopOnError ? failures[0] : undefined
     report.lines = fatal?.line ?? line
@@ -219,7 +221,7 @@ function keptOwner(
   }
   if (named === null) return undefined
   if (declared === undefined) throw ownerRefused('needs a declared collection')
-  const isId = typeof named === 'string' && named !== '' && named.length <= LIMITS.subjectCharsMax
+  const isId = typeof named === 'string' && named !== '' && named.length <= CORE_LIMITS.subjectCharsMax
   if (!isId || hiddenIn(named) !== undefined) throw ownerRefused('is not the id of a user')
   return named
 }
@@ -232,7 +234,7 @@ const CAUSED_BY_ONE_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', '
 function lineError({ line, problem }: Failure): LineError {
   const { code, message, errors } = problem
   const pointer = errors[0]?.pointer
-  const detail = message.slice(0, LIMITS.importFaultCharsMax)
+  const detail = message.slice(0, COLLECTION_LIMITS.importMessageCharsMax)
   return { line, code, detail, ...(pointer !== undefined && { pointer }) }
 }
 
@@ -289,9 +291,9 @@ function entryOf({ number: line, bytes }: Line, idOf: IdOf): Entry | undefined {
 
 function textOf(bytes: Uint8Array | undefined): string {
   if (bytes === undefined) {
-    const members = { limit_bytes: LIMITS.bodyBytesMax }
+    const members = { limit_bytes: CORE_LIMITS.bodyBytesMax }
     throw new Problem('body_too_large', {
-      detail: `The line has more than ${LIMITS.bodyBytesMax} bytes.`,
+      detail: `The line has more than ${CORE_LIMITS.bodyBytesMax} bytes.`,
       members,
     })
   }

@@ -1,7 +1,7 @@
 /** Splits a stream of bytes into lines. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 
 export interface Line {
   /** From 1 on; blank lines count. */
@@ -66,7 +66,7 @@ class Splitter {
   #append(piece: Uint8Array): void {
     const before = this.#bytes
     this.#bytes += piece.byteLength
-    if (this.#bytes > LIMITS.importLineSkippedBytesMax) throw lineTooLong(this.#number + 1)
+    if (this.#bytes > COLLECTION_LIMITS.importLineBytesMax) throw lineTooLong(this.#number + 1)
     if (this.#bytes > this.#bytesMax) {
       this.#buffer = NO_BYTES
       return
@@ -81,7 +81,7 @@ class Splitter {
 }
 
 function lineTooLong(line: number): Problem {
-  const max = LIMITS.importLineSkippedBytesMax
+  const max = COLLECTION_LIMITS.importLineBytesMax
   const detail = `Line ${line} has more than ${max} bytes, so the body is not NDJSON.`
   return new Problem('body_too_large', { detail, members: { limit_bytes: max } })
 }

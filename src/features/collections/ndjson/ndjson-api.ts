@@ -3,14 +3,16 @@
 import { createHash } from 'node:crypto'
 import Type from 'typebox'
 import { firstUse } from '../../../access/idempotency.ts'
+import { ACCESS_LIMITS } from '../../../access/limits.ts'
 import { Input, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { type ByteReply, Bytes } from '../../../core/bytes.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { DATA_ROLES } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CollectionName, type SelectedDocument } from '../document.ts'
 import { Filters, Order, Select } from '../documents-api.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { type PageQuery, readDocumentPage } from '../page.ts'
 import { readOrder, readSelection } from '../query/order-and-selection.ts'
 import { readFilters } from '../query/url.ts'
@@ -24,7 +26,7 @@ const MEDIA_TYPES: readonly string[] = [
 ]
 
 const Header = (description: string) =>
-  Type.Optional(Type.String({ maxLength: LIMITS.conditionCharsMax, description }))
+  Type.Optional(Type.String({ maxLength: COLLECTION_LIMITS.conditionCharsMax, description }))
 
 export const importDocuments = workspaceOperation({
   name: 'collection.import',
@@ -47,7 +49,7 @@ export const importDocuments = workspaceOperation({
     idempotency_key: Type.Optional(
       Type.String({
         minLength: 1,
-        maxLength: LIMITS.idempotencyKeyCharsMax,
+        maxLength: ACCESS_LIMITS.idempotencyKeyCharsMax,
         description:
           'Key from which lines without an id derive their ids, together with the line number, so that the same file may be sent again.',
       }),
@@ -67,7 +69,7 @@ export const importDocuments = workspaceOperation({
         detail: Type.String(),
         pointer: Type.Optional(Type.String()),
       }),
-      { description: `Errors of the first ${LIMITS.faultsShownMax} lines that failed.` },
+      { description: `Errors of the first ${CORE_LIMITS.diagnosticsReturnedMax} lines that failed.` },
     ),
   }),
   http: {
@@ -151,7 +153,7 @@ type Read = (after: string | undefined, size: number) => ReturnType<typeof readD
 
 /** Pieces of some tens of kilobytes, so that a slow reader is seen to make progress. */
 async function* readPieces(read: Read): AsyncGenerator<Buffer> {
-  let size: number = LIMITS.exportFirstRows
+  let size: number = COLLECTION_LIMITS.exportFirstDocuments
   let after: string | undefined
   do {
     const { data, page } = await readFitting(size, (rows) => read(after, rows))
@@ -177,15 +179,15 @@ async function readFitting<T>(size: number, read: (size: number) => Promise<T>):
 
 /** The number of documents that fill a page, if the next ones are as large as the last. */
 function nextSize(rows: number, bytes: number): number {
-  const fit = Math.floor((rows * LIMITS.exportPageBytes) / Math.max(bytes, 1))
-  return Math.max(1, Math.min(fit, LIMITS.exportRowsMax))
+  const fit = Math.floor((rows * COLLECTION_LIMITS.exportPageBytes) / Math.max(bytes, 1))
+  return Math.max(1, Math.min(fit, COLLECTION_LIMITS.exportDocumentsMax))
 }
 
 function* packed(documents: readonly SelectedDocument[]): Generator<Buffer> {
   let text = ''
   for (const document of documents) {
     text += `${JSON.stringify(document)}\n`
-    if (text.length < LIMITS.exportPieceChars) continue
+    if (text.length < COLLECTION_LIMITS.exportPieceChars) continue
     yield Buffer.from(text)
     text = ''
   }

@@ -2,12 +2,12 @@
 
 import { requireHeld } from '../../../access/completion.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
 import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { hasReadFilter } from '../rules/access.ts'
 import { admits, compilePermission } from '../rules/permissions.ts'
 import {
@@ -307,7 +307,7 @@ async function listRows(
   const isOpen = collection.declared !== undefined && collection.permissions.read === true
   const guess = count === 'estimated' && isOpen
   const counts = guess
-    ? [counted(name, where, LIMITS.exactCountMax), planned(name, where)]
+    ? [counted(name, where, COLLECTION_LIMITS.exactCountMax), planned(name, where)]
     : [counted(name, where)]
   const [rows = [], [all] = [], [plan] = []] = await scope.batch(page, ...counts)
   return { rows: rows as unknown as TableRow[], total: totalOf(Number(all?.['n']), plan) }
@@ -351,7 +351,7 @@ const planned = (name: Sql, where: Sql): Sql => sql`explain (format json) select
 
 /** Counts exactly up to `countedMax`; beyond that returns the planner's estimate, if it is not lower. */
 function totalOf(all: number, plan: Readonly<Record<string, unknown>> | undefined): number {
-  if (plan === undefined || all <= LIMITS.exactCountMax) return all
+  if (plan === undefined || all <= COLLECTION_LIMITS.exactCountMax) return all
   const [{ Plan }] = plan['QUERY PLAN'] as [{ Plan: { 'Plan Rows': number } }]
   return Math.max(all, Plan['Plan Rows'])
 }

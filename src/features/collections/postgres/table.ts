@@ -1,8 +1,8 @@
 /** Describes the table of a collection: each declared collection has its own, the others share one. */
 
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../../core/limits.ts'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Path } from '../query/filter.ts'
 import type { Format } from '../schemas/canonical-text.ts'
 import type { TableColumn as DeclaredColumn } from '../schemas/columns.ts'
@@ -51,7 +51,7 @@ const NO_STAMP = { names: sql``, values: sql`` }
 const TABLES = new WeakMap<Declaration, Table>()
 /** By name alone: undeclared collections are the same in every workspace. */
 const UNDECLARED = new LRUCache<string, Table>({
-  max: LIMITS.undeclaredTablesKnownMax,
+  max: COLLECTION_LIMITS.undeclaredTablesCachedMax,
   memoMethod: undeclared,
 })
 

@@ -1,8 +1,8 @@
 /** Builds the statements that change documents. Each one also writes a row of the outbox. */
 
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../../core/limits.ts'
 import { commas, Sql, type StatementKind, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Readers } from '../rules/access.ts'
 import type { Change, Create } from '../store.ts'
 import { CASTS } from './compile.ts'
@@ -184,7 +184,7 @@ function updateOf(table: Table, source: Source, { values, bytes }: Sets, from: S
     sql`updated_at = case when ${differs} then now() else updated_at end`,
   ])
   const written = sql`update ${table.name} set ${all} ${from}
-    where ${here} and ${atVersions(source)} and ${bytes} <= ${LIMITS.documentBytesMax}
+    where ${here} and ${atVersions(source)} and ${bytes} <= ${COLLECTION_LIMITS.documentBytesMax}
     returning ${table.row}, version > old.version as changed`
   return { written, current: currentOf(table, here, bytes) }
 }
@@ -295,7 +295,7 @@ function statementKind(
 ): StatementKind<StatementParams> {
   const kinds =
     KINDS.get(table) ??
-    new LRUCache<string, StatementKind<StatementParams>>({ max: LIMITS.statementShapesMax })
+    new LRUCache<string, StatementKind<StatementParams>>({ max: COLLECTION_LIMITS.statementTextsCachedMax })
   KINDS.set(table, kinds)
   const known = kinds.get(shape)
   if (known !== undefined) return known

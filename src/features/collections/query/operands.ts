@@ -1,10 +1,11 @@
 /** Readers of operands: JSON values, lists, patterns of `like`, and paths of `json_path_eq`. */
 
 import { isObject } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { checkNothingLost } from '../../../core/strict-json.ts'
 import type { Json } from '../../../core/work.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Literal, Members, Pattern, PatternPart, Step, Test } from './filter.ts'
 import { checkText, type Piece, pieceAt, pieceOf, readLiteral, refusal, type Source } from './syntax.ts'
 
@@ -17,8 +18,11 @@ export function checkParts(filter: JsonObject, source: Source): void {
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
     const members = Object.values(value)
     parts += members.length
-    if (parts > LIMITS.filterPartsMax)
-      throw refusal(source, `A filter has at most ${LIMITS.filterPartsMax} names and values in all.`)
+    if (parts > COLLECTION_LIMITS.filterPartsMax)
+      throw refusal(
+        source,
+        `A filter has at most ${COLLECTION_LIMITS.filterPartsMax} names and values in all.`,
+      )
     for (const member of members) if (typeof member === 'object' && member !== null) open.push(member)
   }
 }
@@ -34,7 +38,7 @@ export function checkJson(value: unknown, source: Source, depth = 1): Json {
 }
 
 function checkInside(value: object, source: Source, depth: number): void {
-  if (depth > LIMITS.documentDepthMax)
+  if (depth > CORE_LIMITS.documentDepthMax)
     throw refusal(source, 'A value is nested deeper than a document can be.')
   for (const [name, member] of Object.entries(value)) {
     checkText(name, source)
@@ -44,8 +48,8 @@ function checkInside(value: object, source: Source, depth: number): void {
 
 /** Rejects lists with too many elements. */
 export function checkElements(elements: readonly unknown[], source: Source): void {
-  if (elements.length <= LIMITS.filterValuesMax) return
-  const detail = `A list has at most ${LIMITS.filterValuesMax} elements; this one has ${elements.length}.`
+  if (elements.length <= COLLECTION_LIMITS.filterValuesMax) return
+  const detail = `A list has at most ${COLLECTION_LIMITS.filterValuesMax} elements; this one has ${elements.length}.`
   throw refusal({ ...source, code: 'filter_too_large' }, detail, 'Split the query.')
 }
 
@@ -145,8 +149,8 @@ const WILD: Readonly<Record<string, 'any' | 'one'>> = { '%': 'any', '*': 'any', 
 /** @throws Problem `filter_too_large`: each wildcard multiplies the work of a store's matcher */
 export function readPattern(text: string, source: Source): Pattern {
   checkText(text, source)
-  if (text.length > LIMITS.likeCharsMax) {
-    const detail = `A pattern has at most ${LIMITS.likeCharsMax} characters.`
+  if (text.length > COLLECTION_LIMITS.patternCharsMax) {
+    const detail = `A pattern has at most ${COLLECTION_LIMITS.patternCharsMax} characters.`
     throw refusal({ ...source, code: 'filter_too_large' }, detail)
   }
   const parts: PatternPart[] = []
@@ -165,8 +169,8 @@ export function readPattern(text: string, source: Source): Pattern {
     if (wild === 'one' || parts.at(-1) !== 'any') parts.push(wild)
   }
   flush()
-  if (parts.filter((part) => part === 'any').length > LIMITS.likeWildcardsMax) {
-    const detail = `A pattern has at most ${LIMITS.likeWildcardsMax} runs of % or *.`
+  if (parts.filter((part) => part === 'any').length > COLLECTION_LIMITS.patternWildcardsMax) {
+    const detail = `A pattern has at most ${COLLECTION_LIMITS.patternWildcardsMax} runs of % or *.`
     throw refusal({ ...source, code: 'filter_too_large' }, detail)
   }
   return parts
@@ -221,8 +225,8 @@ export function readSteps(text: string, source: Source): { steps: Step[]; end: n
   for (;;) {
     const step = stepAt(rest, at)
     if (step === undefined) return { steps, end: bare ? at - 1 : at }
-    if (steps.length >= LIMITS.pathDepthMax)
-      throw refusal(source, `A path has at most ${LIMITS.pathDepthMax} steps.`)
+    if (steps.length >= COLLECTION_LIMITS.pathDepthMax)
+      throw refusal(source, `A path has at most ${COLLECTION_LIMITS.pathDepthMax} steps.`)
     if (typeof step.step === 'object' && 'member' in step.step) checkText(step.step.member, source)
     steps.push(step.step)
     at = step.end

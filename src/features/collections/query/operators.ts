@@ -10,7 +10,7 @@
  */
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import {
   type Comparison,
   type Filter,
@@ -156,8 +156,8 @@ function containment(how: 'cs' | 'cd' | 'ov', operand: Operand): Test {
     throw refusal(source, 'cd compares with texts, numbers, booleans and null, one level deep.')
   if ('values' in container) return { op: 'array', how, values: container.values }
   if (how === 'ov') throw refusal(source, 'ov takes a list: objects do not overlap.')
-  if (how === 'cd' && members.length > LIMITS.containingMembersMax) {
-    const detail = `An object behind cd has at most ${LIMITS.containingMembersMax} members.`
+  if (how === 'cd' && members.length > COLLECTION_LIMITS.filterMembersMax) {
+    const detail = `An object behind cd has at most ${COLLECTION_LIMITS.filterMembersMax} members.`
     throw refusal({ ...source, code: 'filter_too_large' }, detail)
   }
   return { op: 'object', how, members: container.members }

@@ -1,7 +1,7 @@
 /** Parses the order of a list and the selection of its fields, and projects documents to that selection. */
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import type { OrderKey, Path } from './filter.ts'
 import { commaParts, type PathPiece, readPath, refusal, type Source, splitPath, toPath } from './syntax.ts'
 
@@ -37,8 +37,8 @@ function readKeys(parts: readonly string[], source: Source): OrderKey[] {
 }
 
 function checkCount(keys: readonly unknown[], source: Source): void {
-  if (keys.length > LIMITS.orderKeysMax)
-    throw refusal(source, `An order has at most ${LIMITS.orderKeysMax} keys.`)
+  if (keys.length > COLLECTION_LIMITS.orderKeysMax)
+    throw refusal(source, `An order has at most ${COLLECTION_LIMITS.orderKeysMax} keys.`)
 }
 
 /** Spellings of other products, and what they are here. */
@@ -106,8 +106,8 @@ export function readSelection(
   if (requested === undefined) return undefined
   const source: Source = { code: 'select_invalid', in: place, name: 'select' }
   const parts = typeof requested === 'string' ? commaParts(requested) : requested
-  if (parts.length > LIMITS.selectFieldsMax)
-    throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields can be selected.`)
+  if (parts.length > COLLECTION_LIMITS.fieldsSelectedMax)
+    throw refusal(source, `At most ${COLLECTION_LIMITS.fieldsSelectedMax} fields can be selected.`)
   if (parts.includes('*') && parts.length > 1)
     throw refusal(
       source,
@@ -143,8 +143,8 @@ export function readUnset(text: string | undefined): string[] {
   if (text === undefined) return []
   const source: Source = { code: 'validation_failed', in: 'query', name: 'unset' }
   const parts = commaParts(text)
-  if (parts.length > LIMITS.selectFieldsMax)
-    throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields can be unset.`)
+  if (parts.length > COLLECTION_LIMITS.fieldsSelectedMax)
+    throw refusal(source, `At most ${COLLECTION_LIMITS.fieldsSelectedMax} fields can be unset.`)
   return parts.map((part) => {
     const [name, ...below] = readPath(part, source)
     if (below.length === 0 && name !== 'id' && !name.startsWith('_')) return name

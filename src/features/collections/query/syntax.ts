@@ -1,10 +1,10 @@
 /** Pieces that the query grammars share: quoting, paths, literals, and the bounds of one query. */
 
 import { escapePointer } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import type { ProblemCode } from '../../../core/problem-catalogue.ts'
 import { readsBack } from '../../../core/strict-json.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Literal, Path } from './filter.ts'
 
 /** The origin of a piece of a query, and the problem code of its faults. */
@@ -101,8 +101,8 @@ export function toPath(pieces: readonly PathPiece[], source: Source): Path {
   const names = pieces.map(({ text }) => text)
   const [first, ...rest] = names
   if (first === undefined || names.includes('')) throw refusal(source, 'A field name is empty.')
-  if (names.length > LIMITS.pathDepthMax)
-    throw refusal(source, `A path has at most ${LIMITS.pathDepthMax} names.`)
+  if (names.length > COLLECTION_LIMITS.pathDepthMax)
+    throw refusal(source, `A path has at most ${COLLECTION_LIMITS.pathDepthMax} names.`)
   for (const name of names) checkName(name, source)
   if (first.startsWith('_') && !(SYSTEM_FIELDS.has(first) && rest.length === 0)) {
     throw refusal(source, `The only fields that begin with _ are ${[...SYSTEM_FIELDS].join(', ')}.`)
@@ -111,8 +111,8 @@ export function toPath(pieces: readonly PathPiece[], source: Source): Path {
 }
 
 function checkName(name: string, source: Source): void {
-  if (Buffer.byteLength(name) > LIMITS.fieldNameBytesMax)
-    throw refusal(source, `A field name has at most ${LIMITS.fieldNameBytesMax} bytes.`)
+  if (Buffer.byteLength(name) > COLLECTION_LIMITS.fieldNameBytesMax)
+    throw refusal(source, `A field name has at most ${COLLECTION_LIMITS.fieldNameBytesMax} bytes.`)
   checkText(name, source)
 }
 
@@ -156,19 +156,19 @@ function rounded(text: string, source: Source): Problem {
 }
 
 export class Budget {
-  #left: number = LIMITS.filtersMax
+  #left: number = COLLECTION_LIMITS.filtersMax
 
   /** One more test. @throws Problem `filter_too_large` */
   spend(source: Source): void {
     this.#left -= 1
     if (this.#left >= 0) return
-    const detail = `A query has at most ${LIMITS.filtersMax} filters, those in groups among them.`
+    const detail = `A query has at most ${COLLECTION_LIMITS.filtersMax} filters, those in groups among them.`
     throw refusal({ ...source, code: 'filter_too_large' }, detail)
   }
 
   /** @param depth of the group that opens, 1 for the outermost. @throws Problem `filter_invalid` */
   open(depth: number, source: Source): void {
-    if (depth > LIMITS.filterDepthMax)
-      throw refusal(source, `Filters are nested at most ${LIMITS.filterDepthMax} deep.`)
+    if (depth > COLLECTION_LIMITS.filterDepthMax)
+      throw refusal(source, `Filters are nested at most ${COLLECTION_LIMITS.filterDepthMax} deep.`)
   }
 }

@@ -1,8 +1,8 @@
 /** The member `access` of a declaration: its API type, and its parsed form. */
 
 import Type, { type Static } from 'typebox'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Filter, Path } from '../query/filter.ts'
 import { readPath } from '../query/syntax.ts'
 import { CollectionName } from '../schemas/columns.ts'
@@ -43,7 +43,7 @@ export const Access = Type.Object(
       Type.Record(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }), LookupSchema, {
         // Without it, a name of another form would be left unchecked.
         additionalProperties: false,
-        maxProperties: LIMITS.ruleLookupsMax,
+        maxProperties: COLLECTION_LIMITS.ruleLookupsMax,
         description:
           'Lists of values that rules use as `$lookups.<name>`; each is read from a field of another collection.',
       }),

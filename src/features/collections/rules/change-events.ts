@@ -1,9 +1,10 @@
 /** Applies read rules to change events, for callers under rules. */
 
 import { LRUCache } from 'lru-cache'
+import { ACCESS_LIMITS } from '../../../access/limits.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Entry } from '../../../infra/valkey/streams.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { resolveCollection, resolveLookups } from '../resolve-store.ts'
 import type { Collection, Stored } from '../store.ts'
 import type { Permissions } from './access.ts'
@@ -38,8 +39,8 @@ export function changeFilter(
   role: 'anon' | 'user',
 ): (entry: Entry) => boolean | Promise<boolean> {
   // Without `max`, which would allocate memory for all of them in each feed.
-  const bounds = { maxSize: LIMITS.schemasPerWorkspaceMax, sizeCalculation: () => 1 }
-  const known = new LRUCache<string, Permissions>({ ...bounds, ttl: LIMITS.feedCheckMs })
+  const bounds = { maxSize: COLLECTION_LIMITS.schemasMax, sizeCalculation: () => 1 }
+  const known = new LRUCache<string, Permissions>({ ...bounds, ttl: ACCESS_LIMITS.streamCheckMs })
   const ask = async (collection: string) => {
     const { permissions } = await readableIn(scope, collection)
     known.set(collection, permissions)

@@ -1,8 +1,8 @@
 /** Checks the rules of a declaration, and compiles them to the policies of its table. */
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { compileFilter } from '../postgres/compile.ts'
 import { tableOf } from '../postgres/table.ts'
 import { type Filter, type Path, pathText } from '../query/filter.ts'
@@ -67,9 +67,9 @@ function checkRule(
 }
 
 function checkPatterns(rule: Rule): void {
-  if (patternChars(rule) > LIMITS.rulePatternCharsMax)
+  if (patternChars(rule) > COLLECTION_LIMITS.rulePatternCharsMax)
     throw ruleProblem(
-      `The patterns of a rule have at most ${LIMITS.rulePatternCharsMax} characters together.`,
+      `The patterns of a rule have at most ${COLLECTION_LIMITS.rulePatternCharsMax} characters together.`,
     )
 }
 
@@ -187,7 +187,7 @@ export function rulesOfWholeLookups(declared: Declaration): DeclarationWarning[]
       const names = typeof rule === 'object' ? [...new Set(wholeLookupsOf(rule))] : []
       return names.map((name) => ({
         pointer: `/access/${role}/${right}`,
-        detail: `The rule needs the whole list $lookups.${ownName(name)}. For a user with more than ${LIMITS.ruleLookupValuesMax} values there, the test matches no document.`,
+        detail: `The rule needs the whole list $lookups.${ownName(name)}. For a user with more than ${COLLECTION_LIMITS.ruleLookupValuesMax} values there, the test matches no document.`,
       }))
     }),
   )

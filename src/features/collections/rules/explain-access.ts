@@ -5,7 +5,6 @@ import { adminOperation, Input, Ref } from '../../../access/operation-builders.t
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid } from '../../../core/ids.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { type Actor, ADMINS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -13,6 +12,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { ACTIVE } from '../../tenants/tenants.ts'
 import { CollectionName, checkFields } from '../document.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { evaluate } from '../query/evaluate.ts'
 import { lookupsFor, resolveCollection, withCollection } from '../resolve-store.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
@@ -237,7 +237,7 @@ const RESULT_UNKNOWN =
 function truncationOf(rule: Rule, { caller: { lookups } }: TestedOn): string | undefined {
   const cut = wholeLookupsOf(rule).find((name) => lookups?.[name]?.isTruncated === true)
   if (cut === undefined) return undefined
-  return `The lookup ${ownName(cut)} has more than ${LIMITS.ruleLookupValuesMax} values for this user, so the test matches no document.`
+  return `The lookup ${ownName(cut)} has more than ${COLLECTION_LIMITS.ruleLookupValuesMax} values for this user, so the test matches no document.`
 }
 
 /** The operand as the rule spells it: names of lookups without their collection. */

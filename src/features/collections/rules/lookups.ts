@@ -1,8 +1,8 @@
 /** Reads the lookups of a collection for a user: the values that its rules compare fields with. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Actor, EndUser, LookupResult } from '../../../core/policy.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { BY_ID } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { type Collection, type Store, valueAt } from '../store.ts'
@@ -38,7 +38,7 @@ async function readValues(
   const { declared } = collection
   if (declared === undefined) return { values: [], isTruncated: true }
   const filter = bindRule(rule, { user, now: new Date() }, declared)
-  const limit = LIMITS.ruleLookupValuesMax
+  const limit = COLLECTION_LIMITS.ruleLookupValuesMax
   const { rows } = await store.list(service, collection, { filter, order: BY_ID, limit: limit + 1 })
   const found = rows
     .slice(0, limit)

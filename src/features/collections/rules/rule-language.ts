@@ -5,9 +5,9 @@
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { exceedsDepth, isObject } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { readUserVariable, type UserVariable } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { type Filter, negated, type Path, pathsOf } from '../query/filter.ts'
 import { readPath } from '../query/syntax.ts'
@@ -57,15 +57,18 @@ export type RuleSource = boolean | Readonly<Record<string, unknown>>
 
 /** @throws Problem `validation_failed` or that of the query grammar */
 export function readRule(source: Exclude<RuleSource, boolean>): Rule {
-  if (exceedsDepth(source, RULE_JSON_DEPTH_MAX) || JSON.stringify(source).length > LIMITS.ruleCharsMax)
+  if (
+    exceedsDepth(source, RULE_JSON_DEPTH_MAX) ||
+    JSON.stringify(source).length > COLLECTION_LIMITS.ruleCharsMax
+  )
     throw ruleProblem(
-      `A rule has at most ${LIMITS.ruleCharsMax} characters, and ${LIMITS.ruleDepthMax} levels.`,
+      `A rule has at most ${COLLECTION_LIMITS.ruleCharsMax} characters, and ${COLLECTION_LIMITS.ruleDepthMax} levels.`,
     )
   return new RuleReader().read(source)
 }
 
 /** Each level of a rule is an object in an array; the deepest values of all are those of `cs`. */
-const RULE_JSON_DEPTH_MAX = 2 * LIMITS.ruleDepthMax + 6
+const RULE_JSON_DEPTH_MAX = 2 * COLLECTION_LIMITS.ruleDepthMax + 6
 
 /** With the collection that declares it, as {@link qualified} writes it, or without. */
 const LOOKUP = /^\$lookups\.((?:[A-Za-z_][A-Za-z0-9_-]{0,62}\/)?[A-Za-z0-9_-]{1,64})$/
@@ -122,8 +125,8 @@ class RuleReader {
   }
 
   #all(source: Readonly<Record<string, unknown>>, not: boolean, depth: number): Rule {
-    if (depth > LIMITS.ruleDepthMax)
-      throw ruleProblem(`Rules are nested at most ${LIMITS.ruleDepthMax} deep.`)
+    if (depth > COLLECTION_LIMITS.ruleDepthMax)
+      throw ruleProblem(`Rules are nested at most ${COLLECTION_LIMITS.ruleDepthMax} deep.`)
     const of = Object.entries(source).map(([key, value]) => this.#member(key, value, not, depth))
     return { kind: not ? 'any' : 'all', of }
   }
@@ -164,8 +167,8 @@ class RuleReader {
 
   #spend(): void {
     this.#tests += 1
-    if (this.#tests > LIMITS.ruleTestsMax)
-      throw ruleProblem(`A rule has at most ${LIMITS.ruleTestsMax} tests.`)
+    if (this.#tests > COLLECTION_LIMITS.ruleTestsMax)
+      throw ruleProblem(`A rule has at most ${COLLECTION_LIMITS.ruleTestsMax} tests.`)
   }
 }
 

@@ -3,28 +3,28 @@
 import Type, { type Static } from 'typebox'
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { Id, Time } from '../../../access/operation-builders.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { Access } from '../rules/access.ts'
 import { CollectionName, highestNumber, type Scalar, type TableColumn } from './columns.ts'
 
 const FieldNames = Type.Array(Type.String(), {
   minItems: 1,
-  maxItems: LIMITS.indexFieldsMax,
+  maxItems: COLLECTION_LIMITS.indexFieldsMax,
   uniqueItems: true,
 })
 
 /** The indexes that a declaration may request. */
 const RequestedIndexList = Type.Array(Type.Object({ fields: FieldNames }, { additionalProperties: false }), {
-  maxItems: LIMITS.indexesMax,
+  maxItems: COLLECTION_LIMITS.indexesMax,
   description:
     'Indexes on declared scalar fields, in the order of comparison: `[{"fields": ["status", "score"]}]`.',
 })
 const RequestedUnique = Type.Array(FieldNames, {
-  maxItems: LIMITS.indexesMax,
+  maxItems: COLLECTION_LIMITS.indexesMax,
   description:
     'Declared scalar fields whose values must be unique: `[["email"]]`. `null` and missing values never conflict.',
 })
@@ -78,10 +78,10 @@ export function checkIndexes(
       'indexes',
       'indexes and unique need mode enforce: in other modes a value may have another type than its column',
     )
-  if (definitions.length > LIMITS.indexesMax)
+  if (definitions.length > COLLECTION_LIMITS.indexesMax)
     throw indexProblem(
       'indexes',
-      `a collection has at most ${LIMITS.indexesMax} indexes, unique ones included`,
+      `a collection has at most ${COLLECTION_LIMITS.indexesMax} indexes, unique ones included`,
     )
   for (const { fields, unique } of definitions) {
     const unknown = fields.find((field) => field !== '_owner' && !scalars.has(field))

@@ -4,7 +4,7 @@ import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { hasDocumentStore } from '../../../access/scope-services.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { refusal } from '../../../infra/postgres/errors.ts'
@@ -12,6 +12,7 @@ import { Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem, findRow } from '../../operation-helpers.ts'
 import { evaluateInThread } from '../enforce-schema.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { documentsOf } from '../mongo/documents.ts'
 import { mongoStore } from '../mongo/store.ts'
 import { postgresStore } from '../postgres/store.ts'
@@ -135,7 +136,7 @@ async function validateExisting(scope: WorkspaceScope, scan: ExistingDocumentsSc
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const next = await scan.mark(scope)
     const ids = await scan.writtenSince(scope, mark)
-    if (ids.length < LIMITS.validatedUnderLockMax) break
+    if (ids.length < COLLECTION_LIMITS.validatedUnderLockMax) break
     await scan.validateIds(scope, ids)
     mark = next
   }
@@ -200,8 +201,8 @@ class ExistingDocumentsScan {
   readonly #table: Sql
   readonly #isDocumentStore: boolean
   readonly #schema: Prepared
-  readonly #deadlineMs = Date.now() + LIMITS.examinationMs
-  readonly #budget = new CpuBudget(LIMITS.examinationMs)
+  readonly #deadlineMs = Date.now() + COLLECTION_LIMITS.validationOfExistingMs
+  readonly #budget = new CpuBudget(COLLECTION_LIMITS.validationOfExistingMs)
   readonly #invalid: InvalidDocument[] = []
   #examined = 0
 
@@ -227,8 +228,8 @@ class ExistingDocumentsScan {
 
   /** Validates the documents with these ids that still exist. */
   async validateIds(scope: WorkspaceScope, ids: readonly string[]): Promise<void> {
-    for (let at = 0; at < ids.length; at += LIMITS.filterValuesMax) {
-      const values = ids.slice(at, at + LIMITS.filterValuesMax).map((id) => [id] as const)
+    for (let at = 0; at < ids.length; at += COLLECTION_LIMITS.filterValuesMax) {
+      const values = ids.slice(at, at + COLLECTION_LIMITS.filterValuesMax).map((id) => [id] as const)
       await this.#validatePages(scope, { kind: 'test', path: ['id'], test: { op: 'in', values }, not: false })
     }
     this.#throwInvalid()
@@ -259,7 +260,7 @@ class ExistingDocumentsScan {
 
   async #validatePages(scope: WorkspaceScope, filter: Filter): Promise<void> {
     const store = this.#store(scope)
-    const limit = LIMITS.validationBatchSize
+    const limit = COLLECTION_LIMITS.validationBatchDocuments
     let last: string | undefined
     do {
       const after = last === undefined ? {} : { after: [last] }
@@ -267,13 +268,13 @@ class ExistingDocumentsScan {
       const { rows } = await store.list(scope, this.#collection, query)
       for (const document of rows) await this.#validate(scope, document)
       last = rows.length < limit ? undefined : rows.at(-1)?.id
-    } while (last !== undefined && this.#invalid.length < LIMITS.faultsShownMax)
+    } while (last !== undefined && this.#invalid.length < CORE_LIMITS.diagnosticsReturnedMax)
   }
 
   /** Skips the rest after the last violation that is returned: each document may take a fifth of a second. */
   async #validate(scope: WorkspaceScope, { id, fields }: Stored): Promise<void> {
     if (Date.now() > this.#deadlineMs) throw tooManyDocuments(this.#examined)
-    if (this.#invalid.length >= LIMITS.faultsShownMax) return
+    if (this.#invalid.length >= CORE_LIMITS.diagnosticsReturnedMax) return
     this.#examined += 1
     const result = this.#budget.run(() => evaluateDocument(this.#schema, fields))
     const [violation] = isPending(result)
@@ -305,6 +306,6 @@ function costlyAsViolation(error: unknown): readonly Pick<Violation, 'pointer' |
 
 const tooManyDocuments = (examined: number) =>
   new Problem('query_timeout', {
-    detail: `${examined} documents were examined within ${LIMITS.examinationMs / 1_000} s, and there are more. Nothing was changed.`,
+    detail: `${examined} documents were examined within ${COLLECTION_LIMITS.validationOfExistingMs / 1_000} s, and there are more. Nothing was changed.`,
     hint: 'Make a compatible change, which examines no documents (docs/schemas.md).',
   })

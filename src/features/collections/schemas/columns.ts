@@ -2,8 +2,8 @@
 
 import Type from 'typebox'
 import { escapePointer, isObject } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { type Format, isFormat } from './canonical-text.ts'
 import type { SchemaObject } from './schema-language.ts'
 
@@ -98,13 +98,13 @@ export function columnsOf(
     const of = columns.find((column) => column.property === property)?.column ?? ''
     columns.push({ property, column: `c${last}`, type, ...(format && { canonical: { format, of } }) })
   }
-  if (last > LIMITS.tableColumnsEverMax) throw columnsExhausted()
+  if (last > COLLECTION_LIMITS.tableColumnsEverMax) throw columnsExhausted()
   return columns
 }
 
 const columnsExhausted = () =>
   new Problem('state_conflict', {
-    detail: `The table of the collection has had ${LIMITS.tableColumnsEverMax} columns, the maximum for its lifetime.`,
+    detail: `The table of the collection has had ${COLLECTION_LIMITS.tableColumnsEverMax} columns, the maximum for its lifetime.`,
     hint: 'Declare another collection, and copy the documents.',
   })
 
@@ -130,7 +130,7 @@ function requiredColumns(
     ...columnsFor([...new Set(indexed)]),
     ...columnsFor(declared.filter((name) => !indexed.includes(name))),
   ]
-  return new Map(required.slice(0, LIMITS.tableColumnsMax).map((one) => [keyOf(one), one]))
+  return new Map(required.slice(0, COLLECTION_LIMITS.tableColumnsMax).map((one) => [keyOf(one), one]))
 }
 
 const keyOf = ({ property, type, format, canonical }: RequiredColumn & Pick<TableColumn, 'canonical'>) =>

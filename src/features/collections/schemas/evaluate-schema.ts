@@ -9,8 +9,8 @@ import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Json } from '../../../../flows-dsl/json.ts'
 import { type SchemaError, schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
 import { shortPointer } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { InputError } from '../../../core/problem.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Prepared, Schema } from './schema-language.ts'
 
 /** A violation of a document, with the keyword of the schema that it violates. */
@@ -33,7 +33,7 @@ export interface Validation {
 export function evaluateDocument(prepared: Prepared, fields: object): readonly Violation[] | Validation {
   const validation = { schema: prepared.schema, fields }
   try {
-    return evaluate(validation, LIMITS.validationSteps)
+    return evaluate(validation, COLLECTION_LIMITS.validationStepsMax)
   } catch (error) {
     if (error instanceof FlowError) return validation
     throw error

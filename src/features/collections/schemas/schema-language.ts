@@ -5,9 +5,10 @@ import { unescaped } from '../../../../flows-dsl/json.ts'
 import { patternError } from '../../../../flows-dsl/json-schema/pattern.ts'
 import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../../flows-dsl/json-schema/vocabulary.ts'
 import { exceedsDepth, isObject, shortPointer } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 
 /** A schema that was checked. */
 export type Schema = boolean | SchemaObject
@@ -78,8 +79,9 @@ const TESTS: Readonly<Record<Exclude<Shape, SubschemaShape>, Test>> = {
 /** Keywords with narrower values than in flows. */
 const NARROWER: Readonly<Record<string, Test>> = {
   enum: {
-    wants: `a list of 1 to ${LIMITS.schemaEnumMax} values`,
-    fits: (value) => Array.isArray(value) && value.length > 0 && value.length <= LIMITS.schemaEnumMax,
+    wants: `a list of 1 to ${COLLECTION_LIMITS.schemaEnumValuesMax} values`,
+    fits: (value) =>
+      Array.isArray(value) && value.length > 0 && value.length <= COLLECTION_LIMITS.schemaEnumValuesMax,
   },
   format: {
     wants: `one of ${FORMATS.join(', ')}`,
@@ -116,16 +118,16 @@ class SchemaCheck {
 
   constructor(schema: unknown) {
     if (!isObject(schema)) this.#report('', 'must be an object')
-    else if (exceedsDepth(schema, LIMITS.schemaDepthMax))
-      this.#report('', `is nested deeper than ${LIMITS.schemaDepthMax}`)
+    else if (exceedsDepth(schema, COLLECTION_LIMITS.schemaDepthMax))
+      this.#report('', `is nested deeper than ${COLLECTION_LIMITS.schemaDepthMax}`)
     else this.#checkRoot(schema)
   }
 
   #checkRoot(schema: SchemaObject): void {
     const json = JSON.stringify(schema)
     const bytes = Buffer.byteLength(json)
-    if (bytes > LIMITS.schemaBytesMax) {
-      this.#report('', `has ${bytes} bytes; at most ${LIMITS.schemaBytesMax} are kept`)
+    if (bytes > COLLECTION_LIMITS.schemaBytesMax) {
+      this.#report('', `has ${bytes} bytes; at most ${COLLECTION_LIMITS.schemaBytesMax} are kept`)
       return
     }
     if (UNSTORABLE.test(json)) this.#report('', 'holds a NUL character or half a surrogate pair')
@@ -135,8 +137,8 @@ class SchemaCheck {
         this.#report(`/properties/${shortPointer(name)}`, 'is reserved: no document has it')
     }
     this.#checkSubschema(schema, '')
-    if (this.#subschemas > LIMITS.schemaNodesMax)
-      this.#report('', `has more than ${LIMITS.schemaNodesMax} subschemas`)
+    if (this.#subschemas > COLLECTION_LIMITS.schemaNodesMax)
+      this.#report('', `has more than ${COLLECTION_LIMITS.schemaNodesMax} subschemas`)
   }
 
   /** Recursion is bounded: the depth was checked before. */
@@ -182,7 +184,7 @@ class SchemaCheck {
   }
 
   #report(pointer: string, detail: string | undefined): void {
-    if (detail === undefined || this.errors.length >= LIMITS.faultsShownMax) return
+    if (detail === undefined || this.errors.length >= CORE_LIMITS.diagnosticsReturnedMax) return
     this.errors.push({ in: 'body', name: 'schema', pointer: `/schema${pointer}`.slice(0, 300), detail })
   }
 }
@@ -221,8 +223,10 @@ export function prepare(root: SchemaObject): Prepared {
   const builder = new Builder((root['$defs'] ?? {}) as SchemaObject)
   const built = builder.build(root as Schema)
   const separable = Object.keys(built.schema).every((name) => MEMBER_KEYWORDS.includes(name))
-  if (built.size <= LIMITS.schemaExpandedMax) return { ...built, separable }
-  throw invalid(`The references of the schema expand to more than ${LIMITS.schemaExpandedMax} subschemas.`)
+  if (built.size <= COLLECTION_LIMITS.schemaNodesExpandedMax) return { ...built, separable }
+  throw invalid(
+    `The references of the schema expand to more than ${COLLECTION_LIMITS.schemaNodesExpandedMax} subschemas.`,
+  )
 }
 
 class Builder {

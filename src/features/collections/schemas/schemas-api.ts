@@ -6,7 +6,6 @@ import { adminOperation, Input, Ref, Wait } from '../../../access/operation-buil
 import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { hasDocumentStore } from '../../../access/scope-services.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
@@ -17,6 +16,7 @@ import { findRow, listPage } from '../../operation-helpers.ts'
 import { Job } from '../../tenants/jobs.ts'
 import { ACTIVE, findInactiveReason } from '../../tenants/tenants.ts'
 import { CollectionName } from '../document.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { hasDocuments } from '../mongo/documents.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-types.ts'
 import { buildDeclaration } from './build-declaration.ts'
@@ -59,7 +59,7 @@ export const createSchema = adminOperation({
           ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
           ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb
         from workspaces w where w.id = ${input.workspace_id} and ${ACTIVE}
-          and (select count(*) from schemas s where s.workspace_id = w.id) < ${LIMITS.schemasPerWorkspaceMax}
+          and (select count(*) from schemas s where s.workspace_id = w.id) < ${COLLECTION_LIMITS.schemasMax}
         returning ${COLUMNS}`
     const createTable = sql`
       select tenon.create_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(policies)}::jsonb)
@@ -101,7 +101,7 @@ async function checkUnoccupied(
 async function notCreated(scope: AdminScope, workspaceId: string): Promise<Problem> {
   const inactive = await findInactiveReason(scope, workspaceId)
   if (inactive !== undefined) return inactive
-  const limit = LIMITS.schemasPerWorkspaceMax
+  const limit = COLLECTION_LIMITS.schemasMax
   const detail = `The workspace has ${limit} declared collections, which is the maximum.`
   return new Problem('quota_exceeded', { detail, members: { quota: 'schemas', limit, used: limit } })
 }

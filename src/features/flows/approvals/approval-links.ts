@@ -3,8 +3,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { addressOf, deriveFor } from '../../../access/scope-services.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { isTenantId, isWorkspaceId, type WorkspaceRef } from '../../../core/tenant.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 
 /** The path of the page, with the token in the query, which is never logged. */
 export const APPROVAL_PAGE = '/approvals'
@@ -38,7 +38,7 @@ export function linkTo(
   person: string,
 ): string {
   const { tenantId, workspaceId } = scope.ref
-  const days = LIMITS.approvals.linkDays * 86_400_000
+  const days = FLOW_LIMITS.approvals.linkDays * 86_400_000
   const expires = asked.deadline_at === null ? Date.now() + days : Date.parse(asked.deadline_at)
   const claims: Claims = [tenantId, workspaceId, asked.id, asked.round, person, expires]
   const signed = Buffer.from(JSON.stringify(claims)).toString('base64url')

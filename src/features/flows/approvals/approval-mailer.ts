@@ -1,6 +1,5 @@
 /** Finds approvals, of all tenants, whose approvers are to be mailed. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import type { Mailer } from '../../../infra/mail/mail.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
@@ -10,9 +9,10 @@ import {
   workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { mailApprovers } from './mail-approvers.ts'
 
-const { mailPollMs, mailsAtOnce, mailRetrySeconds, workspacesSeenMax } = LIMITS.approvals
+const { mailPollMs, mailsMax: mailsAtOnce, mailRetrySeconds, workspacesSeenMax } = FLOW_LIMITS.approvals
 
 /** The items are ids of approvals. In a suspended workspace, they are mailed later. */
 export function approvalMails(mailer: Pick<Mailer, 'send'>): BackgroundTask<string> {

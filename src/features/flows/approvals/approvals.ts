@@ -4,7 +4,6 @@ import Type from 'typebox'
 import { type Voting, verdictOf } from '../../../../flows-dsl/tasks/approvers.ts'
 import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -13,6 +12,7 @@ import { watchRun } from '../../runs/watcher.ts'
 import { FLOWS, Ws } from '../definitions.ts'
 import { decideStep } from '../executions/commands.ts'
 import { EXECUTION } from '../executions/concurrency.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import {
   APPROVAL_COLUMNS,
   APPROVAL_JOIN,
@@ -71,7 +71,7 @@ export const decideApproval = previewOperation({
     method: 'POST',
     path: `${FLOWS}/approvals/{id}/decide`,
     body: '*',
-    bodyBytesMax: LIMITS.runBodyBytesMax,
+    bodyBytesMax: FLOW_LIMITS.inputBodyBytesMax,
   },
   run: async (scope, { id, ws: _ws, ...verdict }) => decide(scope, id, await resolveDecider(scope), verdict),
 })
@@ -94,9 +94,11 @@ export async function decide(
     'approval',
     sql`select ${APPROVAL_COLUMNS}, a.pointer, a.iteration from ${APPROVAL_JOIN} where a.id = ${id}`,
   )
-  if (approval.status !== 'open')
+  const requireStep = async () => {
+    if (approval.status === 'open') return `${pointer}#${iteration}`
     throw new Problem('state_conflict', { detail: `The approval is ${approval.status}.` })
-  await decideStep(scope, approval.execution_id, `${pointer}#${iteration}`, decider, verdict)
+  }
+  await decideStep(scope, approval.execution_id, requireStep, decider, verdict)
   return whenRecorded(scope, approval, decider.by)
 }
 
@@ -115,7 +117,7 @@ async function whenRecorded(
   by: string,
 ): Promise<Approval> {
   const { watched, stop } = watchRun(scope, EXECUTION, executionId)
-  const until = Date.now() + LIMITS.approvals.recordedMs
+  const until = Date.now() + FLOW_LIMITS.approvals.recordMs
   try {
     for (;;) {
       const leftMs = until - Date.now()

@@ -3,9 +3,9 @@
 import { createHash } from 'node:crypto'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { addressOf } from '../../../access/scope-services.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Mail, Mailer } from '../../../infra/mail/mail.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { linkTo } from './approval-links.ts'
 import { accountsNamed, refusalOf } from './deciders.ts'
 
@@ -47,7 +47,7 @@ export async function mailApprovers(scope: WorkspaceScope, id: string, send: Mai
     where id = ${id} and status = 'open' and round = ${asked.round}`)
 }
 
-const { mailTriesMax, mailRetrySeconds } = LIMITS.approvals
+const { mailAttemptsMax: mailTriesMax, mailRetrySeconds } = FLOW_LIMITS.approvals
 
 const NEXT_REMINDER = sql`mails_sent = mails_sent + 1, mailed = '{}', mail_tries = 0,
   mail_due_at = case when remind_ms is not null then now() + remind_ms * interval '1 millisecond' end`

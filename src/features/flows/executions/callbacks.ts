@@ -6,7 +6,6 @@ import { addressOf, workflowsOf } from '../../../access/scope-services.ts'
 import type { StepCallback } from '../../../core/execution.ts'
 import { typeId } from '../../../core/ids.ts'
 import { checkJson } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { MASK } from '../../../core/secret-handle.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../../../core/tenant.ts'
@@ -14,6 +13,7 @@ import type { Json } from '../../../core/work.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import { TRIGGER_LIMITS } from '../../triggers/limits.ts'
 
 const TOKEN_BYTES = 32
 /** By it a token is found in texts, whatever encodes the URL around it: all its characters are unreserved (RFC 3986 §2.3). */
@@ -87,7 +87,7 @@ interface CallbackRow {
  * @throws Problem `state_conflict` if the callback was used, `callback_expired`, `dependency_unavailable`
  */
 export async function receiveCallback(scope: WorkspaceScope, id: string, output: Json): Promise<void> {
-  checkJson('body', output, LIMITS.webhookBodyBytesMax)
+  checkJson('body', output, TRIGGER_LIMITS.webhookBodyBytesMax)
   const body = hash('sha256', JSON.stringify(output), 'hex')
   const open = sql`c.expires_at > now() and e.ended_at is null`
   const executions = sql`executions e where e.id = c.execution_id and e.tenant_id = c.tenant_id and e.workspace_id = c.workspace_id`

@@ -12,10 +12,10 @@ import type {
   UpdateReply,
 } from '../../../core/execution.ts'
 import { checkJson } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { SHARED_LIMITS } from '../../limits.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import {
   type Decider,
@@ -25,7 +25,8 @@ import {
   type Verdict,
 } from '../approvals/deciders.ts'
 import { FLOWS, Ws } from '../definitions.ts'
-import { cancelQueued } from './concurrency.ts'
+import { FLOW_LIMITS } from '../limits.ts'
+import { cancelQueued, hasRequestedCancel } from './concurrency.ts'
 import { Execution, readExecution } from './executions.ts'
 import { readDecisions, readSubflowNames } from './history.ts'
 
@@ -38,29 +39,37 @@ const Step = Type.Optional(
   }),
 )
 
-interface OpenExecution {
+interface TargetExecution {
   readonly id: string
   readonly workflow_id: string
   readonly status: string
   readonly ended_at: string | null
 }
 
-/** @throws Problem `not_found`; `state_conflict` if it has ended */
-async function findOpen(scope: WorkspaceScope, id: string): Promise<OpenExecution> {
-  const row = await findRow<OpenExecution>(
-    scope,
-    'execution',
-    sql`select id, workflow_id, status, ended_at from executions where id = ${id}`,
-  )
-  if (row.ended_at !== null) throw new Problem('state_conflict', { detail: 'The execution has ended.' })
-  return row
+/** @throws Problem `not_found` */
+const findTarget = (scope: WorkspaceScope, id: string): Promise<TargetExecution> =>
+  findRow(scope, 'execution', sql`select id, workflow_id, status, ended_at from executions where id = ${id}`)
+
+/** @throws Problem `state_conflict` if it has ended */
+function requireOpen(execution: TargetExecution): TargetExecution {
+  if (execution.ended_at === null) return execution
+  throw hasEnded()
 }
+
+/** @throws Problem `not_found`; `state_conflict` if it has ended */
+const findOpen = async (scope: WorkspaceScope, id: string): Promise<TargetExecution> =>
+  requireOpen(await findTarget(scope, id))
+
+const hasEnded = () => new Problem('state_conflict', { detail: 'The execution has ended.' })
 
 /**
  * Rejects a message to an execution without a workflow, which would be lost.
  * @throws Problem `state_conflict`
  */
-async function rejectUnstarted(scope: WorkspaceScope, { status, workflow_id }: OpenExecution): Promise<void> {
+async function rejectUnstarted(
+  scope: WorkspaceScope,
+  { status, workflow_id }: TargetExecution,
+): Promise<void> {
   // The record says `pending` until the first task has been recorded.
   if (status === 'pending' && (await workflowsOf(scope).status(workflow_id)) === undefined) throw notStarted()
 }
@@ -76,7 +85,7 @@ const command = (name: string, summary: string, verb: string) => ({
     method: 'POST' as const,
     path: `${FLOWS}/executions/{id}/${verb}`,
     body: '*' as const,
-    bodyBytesMax: LIMITS.runBodyBytesMax,
+    bodyBytesMax: FLOW_LIMITS.inputBodyBytesMax,
   },
 })
 
@@ -102,18 +111,39 @@ export const signalExecution = previewOperation({
     method: 'POST',
     path: `${FLOWS}/executions/{id}/signal`,
     body: '*',
-    bodyBytesMax: LIMITS.runBodyBytesMax,
+    bodyBytesMax: FLOW_LIMITS.inputBodyBytesMax,
     status: () => 202,
   },
   run: async (scope, { id, event }) => {
-    checkJson('event', event, LIMITS.runInputBytesMax)
-    const execution = await findOpen(scope, id)
-    await rejectUnstarted(scope, execution)
+    checkJson('event', event, FLOW_LIMITS.inputBytesMax)
     const named = { source: `/executions/${id}`, id: scope.newId('evt'), ...event, specversion: '1.0' }
-    await workflowsOf(scope).signal(execution.workflow_id, { name: 'event', value: named })
+    const execution = await findTarget(scope, id)
+    if (await wasSignalled(scope, execution, named)) return { id: named.id }
+    await rejectUnstarted(scope, requireOpen(execution))
+    const signal = { name: 'event', value: named }
+    if (!(await workflowsOf(scope).signal(execution.workflow_id, signal))) throw hasEnded()
     return { id: named.id }
   },
 })
+
+/**
+ * True if an earlier attempt of the request has sent the event, and the execution has ended since. An open execution is sent
+ * the event again, which has no effect.
+ */
+async function wasSignalled(
+  scope: WorkspaceScope,
+  { workflow_id, ended_at }: TargetExecution,
+  { source, id }: { readonly source: string; readonly id: string },
+): Promise<boolean> {
+  if (ended_at === null || !isRepeated(scope)) return false
+  return workflowsOf(scope).hasReceived(workflow_id, 'event', (value) => {
+    const received = value as { readonly source?: unknown; readonly id?: unknown }
+    return received.source === source && received.id === id
+  })
+}
+
+/** True if the request has an idempotency key, and an earlier attempt of it may have had its effect. */
+const isRepeated = ({ completion }: WorkspaceScope): boolean => (completion?.attempt ?? 1) > 1
 
 export const approveExecution = previewOperation({
   ...command('execution.approve', 'Decide an approval that an execution waits for', 'approve'),
@@ -125,44 +155,41 @@ export const approveExecution = previewOperation({
     form: Type.Optional(Type.Unknown({ description: 'Fields of the form of the approval.' })),
   }),
   run: async (scope, { id, step, ws: _ws, ...decision }) => {
-    await findOpen(scope, id)
-    const entry = await findStep(scope, id, sql`kind = 'approve'`, step)
-    return decideStep(scope, id, entry, await resolveDecider(scope), decision)
+    const findApproval = () => findStep(scope, id, sql`kind = 'approve'`, step)
+    return decideStep(scope, id, findApproval, await resolveDecider(scope), decision)
   },
 })
 
 /**
  * Sends a decision to an execution.
- * @param entry `pointer#iteration`
+ * @param findApproval finds the step that waits for it, as `pointer#iteration`; its problem is that of the request
  * @throws Problem `not_found`; `state_conflict` if the execution has ended or refuses it
  */
 export async function decideStep(
   scope: WorkspaceScope,
   id: string,
-  entry: string,
+  findApproval: () => Promise<string>,
   decider: Decider,
   verdict: Verdict,
 ): Promise<Execution> {
-  checkJson('form', verdict.form ?? null, LIMITS.runInputBytesMax)
-  const execution = await findOpen(scope, id)
-  const created_by = await requireIndependent(scope, id, entry, decider)
-  const { by, as } = decider
-  const decision = {
-    ...verdict,
-    by,
-    as: [...as],
-    ...(created_by !== undefined && { created_by }),
-  } as StepDecision['decision']
-  return sendUpdate(scope, execution, {
-    name: 'decide',
-    value: { step: entry, decision } satisfies StepDecision,
+  checkJson('form', verdict.form ?? null, FLOW_LIMITS.inputBytesMax)
+  return sendUpdate(scope, id, 'decide', async () => {
+    const step = await findApproval()
+    const created_by = await requireIndependent(scope, id, step, decider)
+    const { by, as } = decider
+    const decision = { ...verdict, by, as: [...as], ...(created_by !== undefined && { created_by }) }
+    return { step, decision: decision as StepDecision['decision'] } satisfies StepDecision
   })
 }
 
 export const retryStep = previewOperation({
   ...command('execution.retry_step', 'Retry a held step (`onFault: hold`)', 'retry-step'),
   input: Input({ ...Target, step: Step }),
-  run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
+  run: (scope, { id, step }) =>
+    sendUpdate(scope, id, 'release', async () => {
+      const entry = await findStep(scope, id, HELD, step)
+      return { step: entry, release: { retry: true } } satisfies StepRelease
+    }),
 })
 
 export const skipStep = previewOperation({
@@ -173,16 +200,14 @@ export const skipStep = previewOperation({
   ),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
-    checkJson('output', output, LIMITS.runInputBytesMax)
-    const execution = await findOpen(scope, id)
-    const entry = await findStep(scope, id, sql`(error is not null or kind = 'wait')`, step)
-    // A `wait` yields its input, so no data change.
-    if (!(await isWait(scope, id, entry))) await rejectApprovedSubflows(scope, id)
-    const value = {
-      step: entry,
-      release: { skip: output as Json, by: scope.actor.subject, people: await peopleBehind(scope) },
-    }
-    return sendUpdate(scope, execution, { name: 'release', value: value satisfies StepRelease })
+    checkJson('output', output, FLOW_LIMITS.inputBytesMax)
+    return sendUpdate(scope, id, 'release', async () => {
+      const entry = await findStep(scope, id, sql`(error is not null or kind = 'wait')`, step)
+      // A `wait` yields its input, so no data change.
+      if (!(await isWait(scope, id, entry))) await rejectApprovedSubflows(scope, id)
+      const by = { by: scope.actor.subject, people: await peopleBehind(scope) }
+      return { step: entry, release: { skip: output as Json, ...by } } satisfies StepRelease
+    })
   },
 })
 
@@ -201,7 +226,8 @@ export const cancelExecution = previewOperation({
   output: Execution,
   http: { method: 'POST', path: `${FLOWS}/executions/{id}/cancel`, body: '*', status: () => 202 },
   run: async (scope, { id }) => {
-    const { workflow_id } = await findOpen(scope, id)
+    const execution = await findTarget(scope, id)
+    const { workflow_id } = hasRequestedCancel(scope) ? execution : requireOpen(execution)
     if (!(await cancelQueued(scope, id))) await workflowsOf(scope).cancel(workflow_id)
     return readExecution(scope, id)
   },
@@ -220,31 +246,46 @@ async function rejectApprovedSubflows(scope: WorkspaceScope, id: string): Promis
   throw new Problem('state_conflict', { detail })
 }
 
-async function releaseStep(
-  scope: WorkspaceScope,
-  id: string,
-  step: string | undefined,
-  what: StepRelease['release'],
-): Promise<Execution> {
-  const execution = await findOpen(scope, id)
-  const value = { step: await findStep(scope, id, HELD, step), release: what } satisfies StepRelease
-  return sendUpdate(scope, execution, { name: 'release', value })
-}
-
-/** @throws Problem `state_conflict` with the reason if the workflow rejects it */
+/**
+ * Sends an update to an open execution, once for all attempts of the request.
+ * @param prepare finds what is to be sent; its problem is that of the request
+ * @throws Problem `not_found`; `state_conflict` if the execution has ended, or with the reason if `prepare` or the workflow
+ *   rejects it
+ */
 async function sendUpdate(
   scope: WorkspaceScope,
-  { id, workflow_id }: OpenExecution,
-  update: { name: string; value: unknown },
+  id: string,
+  name: string,
+  prepare: () => Promise<unknown>,
 ): Promise<Execution> {
-  const sent = { id: scope.uuid(), ...update }
-  const answer = (await workflowsOf(scope).update(workflow_id, sent)) as UpdateReply | undefined
-  if (answer === undefined) {
-    await findOpen(scope, id)
-    throw notStarted()
+  // The same at each attempt of the request.
+  const updateId = scope.uuid()
+  try {
+    const { workflow_id } = await findOpen(scope, id)
+    const sent = { id: updateId, name, value: await prepare() }
+    const answer = (await workflowsOf(scope).update(workflow_id, sent)) as UpdateReply | undefined
+    if (answer === undefined) {
+      await findOpen(scope, id)
+      throw notStarted()
+    }
+    if (answer.refused !== undefined) throw new Problem('state_conflict', { detail: answer.refused })
+  } catch (error) {
+    if (!(await wasAccepted(scope, id, updateId, error))) throw error
   }
-  if (answer.refused !== undefined) throw new Problem('state_conflict', { detail: answer.refused })
   return readExecution(scope, id)
+}
+
+/** True if the update is refused because an earlier attempt of the request was accepted: the step waits no more, say. */
+async function wasAccepted(
+  scope: WorkspaceScope,
+  id: string,
+  updateId: string,
+  refusal: unknown,
+): Promise<boolean> {
+  if (!isRepeated(scope) || !(refusal instanceof Problem) || refusal.code !== 'state_conflict') return false
+  const { workflow_id } = await findTarget(scope, id)
+  const answer = (await workflowsOf(scope).updateAnswer(workflow_id, updateId)) as UpdateReply | undefined
+  return answer !== undefined && answer.refused === undefined
 }
 
 /** A condition on steps: held. */
@@ -280,7 +321,7 @@ export const pauseExecution = previewOperation({
     reason: Type.Optional(
       Type.String({
         minLength: 1,
-        maxLength: LIMITS.suspension.reasonCharsMax,
+        maxLength: SHARED_LIMITS.reasonCharsMax,
         pattern: '^[^\\u0000-\\u001f]*$',
       }),
     ),
@@ -294,9 +335,8 @@ export const resumeExecution = previewOperation({
   run: (scope, { id }) => setPaused(scope, id, { paused: false, reason: null }),
 })
 
-async function setPaused(scope: WorkspaceScope, id: string, value: ExecutionPause): Promise<Execution> {
-  return sendUpdate(scope, await findOpen(scope, id), { name: 'pause', value })
-}
+const setPaused = (scope: WorkspaceScope, id: string, value: ExecutionPause): Promise<Execution> =>
+  sendUpdate(scope, id, 'pause', async () => value)
 
 export const patchExecution = previewOperation({
   ...command(
@@ -314,17 +354,12 @@ export const patchExecution = previewOperation({
     if (context === undefined && input === undefined)
       throw new Problem('validation_failed', { detail: 'Give `context`, or the `input` of a step.' })
     for (const [name, value] of Object.entries({ context, input }))
-      if (value !== undefined) checkJson(name, value, LIMITS.runInputBytesMax)
-    const execution = await findOpen(scope, id)
-    await rejectApprovedSubflows(scope, id)
-    const held = input === undefined ? {} : { step: await findStep(scope, id, HELD, step), input }
-    const by = scope.actor.subject
-    const value = {
-      by,
-      people: await peopleBehind(scope),
-      ...(context !== undefined && { context }),
-      ...held,
-    } as ExecutionPatch
-    return sendUpdate(scope, execution, { name: 'patch', value })
+      if (value !== undefined) checkJson(name, value, FLOW_LIMITS.inputBytesMax)
+    return sendUpdate(scope, id, 'patch', async () => {
+      await rejectApprovedSubflows(scope, id)
+      const held = input === undefined ? {} : { step: await findStep(scope, id, HELD, step), input }
+      const by = { by: scope.actor.subject, people: await peopleBehind(scope) }
+      return { ...by, ...(context !== undefined && { context }), ...held } as ExecutionPatch
+    })
   },
 })

@@ -6,9 +6,9 @@ import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Concurrency } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { ExecutionInput } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 
 /** Executions, as a kind of runs. */
 export const EXECUTION = 'execution'
@@ -48,7 +48,7 @@ export function acquireSlot(concurrency: Concurrency, execution: ExecutionInput,
     with slot as materialized (
       select p.* from executions e cross join lateral tenon.acquire_slot(
         ${EXECUTION}::text, e.id, e.flow_id, ${keyOf(concurrency, input)}::text, ${concurrency.limit}::integer, ${onLimit}::text,
-        ${JSON.stringify(rest)}::jsonb, ${LIMITS.queuedExecutionsMax}::integer) p
+        ${JSON.stringify(rest)}::jsonb, ${FLOW_LIMITS.queuedExecutionsMax}::integer) p
       where e.id = ${execution.execution_id} and e.status = 'pending' and e.ended_at is null
     ), ended as (
       ${endQueued(sql`id in (select unnest(to_end) from slot)`)}
@@ -69,12 +69,13 @@ function keyOf(concurrency: Concurrency, input: ExecutionInput['input']): string
 }
 
 /**
- * Cancels a queued execution, and records the request for any other.
+ * Cancels a queued execution, and records the request for any other. A repetition of the request sees that it has been here:
+ * {@link hasRequestedCancel}.
  * @returns false if it was not queued; if its workflow does not exist yet, the reconciler ends the execution or cancels its
  *   workflow
  */
 export async function cancelQueued(scope: WorkspaceScope, id: string): Promise<boolean> {
-  const row = await scope.row<{ is_ended: boolean }>(sql`
+  const statement = sql`
     with slot as materialized (
       select tenon.cancel_slot(${id}) as state
     ), ended as (
@@ -83,6 +84,15 @@ export async function cancelQueued(scope: WorkspaceScope, id: string): Promise<b
       update executions set cancel_requested = true
       where id = ${id} and ended_at is null and (select state is null from slot)
     )
-    select coalesce(state = 'queued', false) as is_ended from slot`)
-  return row?.is_ended === true
+    select coalesce(state = 'queued', false) as is_ended from slot`
+  const kept = scope.completion === undefined ? [] : [scope.completion.keepPart(CANCEL, true)]
+  const [[row] = []] = await scope.batch(statement, ...kept)
+  return row?.['is_ended'] === true
 }
+
+/** The part of a request to cancel that is kept. */
+const CANCEL = 0
+
+/** True if an earlier attempt of this request has cancelled the execution. */
+export const hasRequestedCancel = ({ completion }: WorkspaceScope): boolean =>
+  completion?.parts[CANCEL] !== undefined

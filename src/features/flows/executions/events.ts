@@ -6,13 +6,13 @@ import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
 import type { ExecutionEventUpdate } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { type CloudEvent, cloudEvent, sourceOf } from '../../events/events.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { watchRun } from '../../runs/watcher.ts'
 import { FLOWS, Ws } from '../definitions.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { EXECUTION } from './concurrency.ts'
 
 export const watchExecution = previewOperation({
@@ -162,7 +162,7 @@ async function readEvents(scope: WorkspaceScope, id: string, after: number): Pro
         'kind', s.kind, 'summary', s.summary)
       from execution_steps s where s.execution_id = e.execution_id and s.seq = e.step) as step
     from execution_events e
-    where e.execution_id = ${id} and e.seq > ${after} order by e.seq limit ${LIMITS.executionEventsReadAtOnce}`)
+    where e.execution_id = ${id} and e.seq > ${after} order by e.seq limit ${FLOW_LIMITS.eventsReadMax}`)
   const of = { ref: scope.ref, id }
   return rows.map((row) => ({ seq: row.seq, frame: frame({ id: String(row.seq), data: eventOf(of, row) }) }))
 }

@@ -2,11 +2,12 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { Ending } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { RUN_LIMITS } from '../../runs/limits.ts'
 import type { RunEnd, RunKind } from '../../runs/run-kind.ts'
 import { releaseSlot, startAdmitted } from '../../runs/slots.ts'
 import { cancelApprovals } from '../approvals/approval-record.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { deleteSubscriptions } from '../subscriptions/subscriptions.ts'
 import { EXECUTION } from './concurrency.ts'
 import { confirmEnd } from './record.ts'
@@ -18,7 +19,7 @@ const IS_SCHEDULED = sql`r.trigger_kind = 'schedule'`
 const IS_CANCEL_REQUESTED = sql`(r.cancel_requested or coalesce(s.cancel_requested, false))`
 /** A schedule admitted it recently and starts it itself. */
 const IS_STARTING = sql`(${IS_SCHEDULED} and s.run_id is null
-  and r.started_at > now() - make_interval(secs => ${LIMITS.reconciler.scheduleSeconds}::integer))`
+  and r.started_at > now() - make_interval(secs => ${FLOW_LIMITS.scheduleStartSeconds}::integer))`
 
 export const EXECUTIONS: RunKind = {
   name: EXECUTION,
@@ -38,7 +39,7 @@ export const EXECUTIONS: RunKind = {
     else 'start' end`,
   version: sql`r.events`,
   isSuspended: sql`(r.suspended or r.paused)`,
-  recheckSeconds: LIMITS.reconciler.recheckSeconds,
+  recheckSeconds: RUN_LIMITS.recheckSeconds,
   start: startOrNotify,
   removeExpired,
   end: endExecution,

@@ -6,7 +6,6 @@ import { AnyOf, Id, Input, OptionalTime, Ref, Time, Wait } from '../../../access
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { TRIGGER_KINDS } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
@@ -16,6 +15,7 @@ import { watchRun } from '../../runs/watcher.ts'
 import { AliasName, VersionNumber } from '../../version-aliases.ts'
 import { Approval, openApprovals } from '../approvals/approval-shape.ts'
 import { FLOWS, FlowRef, findFlow, Ws } from '../definitions.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { EXECUTION, Queue } from './concurrency.ts'
 import { startFlow } from './start-execution.ts'
 
@@ -143,7 +143,7 @@ export const startExecution = previewOperation({
     method: 'POST',
     path: `${FLOWS}/definitions/{flow}/executions`,
     body: '*',
-    bodyBytesMax: LIMITS.runBodyBytesMax,
+    bodyBytesMax: FLOW_LIMITS.inputBodyBytesMax,
     headers: { wait: 'prefer' },
     status: () => 201,
   },
@@ -196,7 +196,7 @@ export async function untilEnded(
 }
 
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
-  const max = LIMITS.executionStepsShownMax
+  const max = FLOW_LIMITS.stepsReturnedMax
   const [[row] = [], steps = [], [queue] = [], [last] = [], approvals = []] = await scope.batchShared(
     'reading',
     sql`select ${OUTLINE}, input, output from executions where id = ${id}`,

@@ -1,7 +1,6 @@
 /** Publishes an event for each execution and each flow that is late by its `expect`, in the transaction that marks it. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
@@ -9,14 +8,16 @@ import {
   nextCursor,
   workspacePage,
 } from '../../background/background-task.ts'
+import { BACKGROUND_LIMITS } from '../../background/limits.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 
-const { eventsMax, workspacesSeenMax, workspacesMax } = LIMITS.alerts
+const { eventsMax, workspacesSeenMax, workspacesMax } = FLOW_LIMITS.alerts
 
 /** Reports late executions and missed starts, some workspaces at a time, so that many late executions of one do not delay the others. */
 export function unmetExpectations(): BackgroundTask<'late'> {
   return {
     name: 'unmet expectations',
-    pollMs: LIMITS.reconciler.pollMs,
+    pollMs: BACKGROUND_LIMITS.pollMs,
     atOnce: workspacesMax,
     find: findRoundRobin(lateWorkspaces, () => 'late'),
     run: async ({ scope, isActive }) => {

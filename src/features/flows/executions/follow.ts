@@ -2,8 +2,8 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { watchRun } from '../../runs/watcher.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { EXECUTION } from './concurrency.ts'
 import { type Execution, readExecution } from './executions.ts'
 
@@ -39,7 +39,7 @@ export async function followExecution(
       await Promise.race([change, ended.promise, over.promise])
       // Changes come in bursts: one read for those of the next half second.
       await Promise.race([
-        pause(LIMITS.executionFollowMs, undefined, { ref: false }),
+        pause(FLOW_LIMITS.followPollMs, undefined, { ref: false }),
         ended.promise,
         over.promise,
       ])

@@ -1,10 +1,10 @@
 /** Reads the history of an execution, for reruns, simulations and commands: input, answered steps, approvals. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 
 export interface RecordedExecution {
   readonly flow_id: string
@@ -83,9 +83,9 @@ export async function callingSteps(scope: WorkspaceScope, id: string): Promise<C
   const [calling = [], compensating = []] = await scope.batch(
     sql`select ${STEP} from execution_steps
       where execution_id = ${id} and ${IS_EXTERNAL} and status <> 'skipped'
-      order by seq limit ${LIMITS.executionStepsShownMax}`,
+      order by seq limit ${FLOW_LIMITS.stepsReturnedMax}`,
     sql`select distinct pointer from execution_steps
-      where execution_id = ${id} and pointer ~ '/compensate/[0-9]' limit ${LIMITS.executionStepsShownMax}`,
+      where execution_id = ${id} and pointer ~ '/compensate/[0-9]' limit ${FLOW_LIMITS.stepsReturnedMax}`,
   )
   return { calling, compensating } as unknown as CallingSteps
 }
@@ -136,6 +136,6 @@ export async function readSubflowNames(
   const rows = await scope.rows<{ name: string; child: string }>(sql`
     select name, child from execution_steps
     where execution_id = ${id} and child is not null and status in ('completed', 'faulted')
-    order by seq limit ${LIMITS.executionStepsShownMax}`)
+    order by seq limit ${FLOW_LIMITS.stepsReturnedMax}`)
   return new Map(rows.map(({ name, child }) => [child, name]))
 }

@@ -2,14 +2,15 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { Ending, ExecutionEventUpdate, ExecutionUpdate } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { notFound } from '../../../core/problem.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { isRefusedBy } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { RUN_LIMITS } from '../../runs/limits.ts'
 import { ackSlot, releaseSlot, startAdmitted } from '../../runs/slots.ts'
 import { notifyRunChanged } from '../../runs/watcher.ts'
 import { recordApprovals } from '../approvals/approval-record.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { endSubscriptions } from '../subscriptions/subscriptions.ts'
 import { maskCallbackTokens } from './callbacks.ts'
 import { EXECUTION } from './concurrency.ts'
@@ -37,7 +38,7 @@ async function writeUpdate(scope: WorkspaceScope, update: ExecutionUpdate): Prom
         status = case when ended_at is null and ${ending === undefined}::boolean then ${update.status} else status end,
         ending = ${json(ending)}::jsonb,
         due_at = case when ${ending === undefined}::boolean then due_at
-          else now() + make_interval(secs => ${LIMITS.reconciler.firstCheckSeconds}::integer) end,
+          else now() + make_interval(secs => ${RUN_LIMITS.firstCheckSeconds}::integer) end,
         output = coalesce(${json(update.output)}::jsonb, output),
         error = case when ${update.status} = 'completed' then null else coalesce(${json(update.error)}::jsonb, error) end,
         compensation = coalesce(${json(update.compensation)}::jsonb, compensation),
@@ -73,7 +74,7 @@ async function writeUpdate(scope: WorkspaceScope, update: ExecutionUpdate): Prom
       : [endSubscriptions(id, update.unsubscribed, update.ended_at !== undefined)]),
     ...recordApprovals(id, update.steps, json),
     ...(events.length > 0 ? [insertEvents(id, events)] : []),
-    ...(last > LIMITS.executionEventsMax ? [deleteEvents(id, last - LIMITS.executionEventsMax)] : []),
+    ...(last > FLOW_LIMITS.eventsKeptMax ? [deleteEvents(id, last - FLOW_LIMITS.eventsKeptMax)] : []),
   )
   if (row === undefined) throw notFound('execution')
   notifyRunChanged(scope, id, update.ended_at !== undefined)
@@ -129,7 +130,7 @@ const deleteEvents = (id: string, upTo: number) => sql`
 function storedEvent({ seq, at, step, what, error, ...rest }: ExecutionEventUpdate): object {
   const { type, status, title, detail, instance } = (error ?? {}) as Record<string, unknown>
   const clipped =
-    typeof detail === 'string' ? redacted(detail).slice(0, LIMITS.executionErrorShownCharsMax) : undefined
+    typeof detail === 'string' ? redacted(detail).slice(0, FLOW_LIMITS.errorCharsMax) : undefined
   const all = {
     ...rest,
     ...(error !== undefined && { error: { type, status, title, detail: clipped, instance } }),

@@ -9,12 +9,13 @@ import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { ExecutionReuse, ReusedResult } from '../../../core/execution.ts'
 import { canonical } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { peopleBehind } from '../approvals/deciders.ts'
 import { FLOWS } from '../definitions.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { Target } from './commands.ts'
 import { Execution, readExecution } from './executions.ts'
 import {
@@ -87,7 +88,7 @@ export const rerunExecution = previewOperation({
     method: 'POST',
     path: `${FLOWS}/executions/{id}/rerun`,
     body: '*',
-    bodyBytesMax: LIMITS.runBodyBytesMax,
+    bodyBytesMax: FLOW_LIMITS.inputBodyBytesMax,
     status: ({ id }) => (id === undefined ? 200 : 201),
     also: [200],
   },
@@ -106,7 +107,9 @@ export const rerunExecution = previewOperation({
     })
     if (dry_run) return { plan }
     if (plan.refusals.length > 0)
-      throw new Problem('state_conflict', { detail: plan.refusals.slice(0, LIMITS.faultsShownMax).join(' ') })
+      throw new Problem('state_conflict', {
+        detail: plan.refusals.slice(0, CORE_LIMITS.diagnosticsReturnedMax).join(' '),
+      })
     const again = scope.newId('run')
     await startFlow(scope, execution.flow_id, version ?? execution.version, {
       id: again,
@@ -151,7 +154,7 @@ async function preparePlan(
   }
   const from = await resolveFrom(scope, id, execution, named)
   const which = reusable(from, named)
-  const answered = await answeredSteps(scope, id, { which, max: LIMITS.reuse.stepsMax })
+  const answered = await answeredSteps(scope, id, { which, max: FLOW_LIMITS.reuse.stepsMax })
   const children = answered.flatMap(({ child }) => child ?? [])
   const tasks = new Map(new TaskIndex(ir).all().map((node) => [taskName(node), node]))
   const decided = await readDecisions(scope, children)
@@ -316,9 +319,9 @@ function refusalsOf(
   const { from, answered } = context
   const refusals: (string | false | undefined)[] = [
     ...(from === undefined ? [] : refusalsOfStep(from, context)),
-    (answered.length > LIMITS.reuse.stepsMax ||
-      Buffer.byteLength(JSON.stringify(answers)) > LIMITS.reuse.bytesMax) &&
-      `At most ${LIMITS.reuse.stepsMax} results and ${LIMITS.reuse.bytesMax} bytes can be reused.`,
+    (answered.length > FLOW_LIMITS.reuse.stepsMax ||
+      Buffer.byteLength(JSON.stringify(answers)) > FLOW_LIMITS.reuse.bytesMax) &&
+      `At most ${FLOW_LIMITS.reuse.stepsMax} results and ${FLOW_LIMITS.reuse.bytesMax} bytes can be reused.`,
     ...reused.map(
       ({ truncated, name }) =>
         truncated && `The result of \`${name}\` was too large to store, or contained a secret.`,

@@ -1,15 +1,15 @@
 /** Removes executions that ended longer ago than the workspace keeps them (features/runs/retention.ts), and archives them before. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { durationMs } from '../../../core/units.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import type { TaskContext } from '../../background/background-task.ts'
 import { objectsOf } from '../../objects/workspace-objects.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { rememberStarts } from './expectations.ts'
 
-const { batchMax, stepsAtOnce } = LIMITS.retention
+const { executionsMax: batchMax, stepsReadMax: stepsAtOnce } = FLOW_LIMITS.retention
 
 interface ExpiredRow {
   readonly id: string

@@ -8,7 +8,6 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { ExecutionInput, ExecutionReuse, ExecutionTrigger, Subflow } from '../../../core/execution.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { checkJson, checkStorable } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { causesOf } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { withoutHandles } from '../../../core/secret-handle.ts'
@@ -16,10 +15,12 @@ import { runBehind, type WorkspaceRef, workflowId } from '../../../core/tenant.t
 import type { Json } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { SHARED_LIMITS } from '../../limits.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
 import { releaseSlot, startAdmitted } from '../../runs/slots.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { findFlow } from '../definitions.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
 import { acquireSlot, EXECUTION, type SlotResult } from './concurrency.ts'
 import {
@@ -84,7 +85,7 @@ export async function startFlow(
   asked: ExecutionStart,
 ): Promise<string> {
   const start = { ...asked, trigger: { ...chainDepthOf(scope), ...asked.trigger } }
-  checkJson('input', start.input, LIMITS.runInputBytesMax)
+  checkJson('input', start.input, FLOW_LIMITS.inputBytesMax)
   checkStorable('input', start.input)
   const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${selectVersion(version, start)}`
   const admitted =
@@ -100,7 +101,7 @@ export async function startFlow(
  */
 function chainDepthOf({ actor: { chainDepth } }: WorkspaceScope): Pick<ExecutionTrigger, 'chain_depth'> {
   if (chainDepth === undefined) return {}
-  const detail = `${LIMITS.chainDepthMax} executions have started one another, which is the maximum.`
+  const detail = `${SHARED_LIMITS.chainDepthMax} executions have started one another, which is the maximum.`
   return { chain_depth: nextChainDepth(chainDepth, detail) }
 }
 
@@ -334,7 +335,7 @@ function validateInput({ input }: FlowIR, given: Json): void {
 
 function inputErrors(schema: Json, given: Json): readonly SchemaError[] {
   try {
-    return schemaErrors(schema, given, { ...newBudget(), steps: LIMITS.inputCheckSteps })
+    return schemaErrors(schema, given, { ...newBudget(), steps: SHARED_LIMITS.inputCheckStepsMax })
   } catch (error) {
     if (error instanceof FlowError) return []
     throw error

@@ -3,11 +3,11 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import type { StreamEvent } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import type { Entry, StreamGap } from '../../../infra/valkey/streams.ts'
 import { eventsIn, isWorkspaceTopic } from '../../events/events.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { recordGapOfSubscribers } from './event-gaps.ts'
 import {
   ANY_TOPIC,
@@ -82,7 +82,7 @@ function definitionsFor(scope: WorkspaceScope, topics: readonly string[]): Promi
  */
 async function deliverTogether(scope: WorkspaceScope, matched: readonly MatchedEvent[]): Promise<boolean> {
   if (matched.length === 0) return true
-  const { foundMax } = LIMITS.subscriptions
+  const { executionsFoundMax: foundMax } = FLOW_LIMITS.subscriptions
   const found = await findSubscribers(scope, matched, '')
   const perKey = Map.groupBy(found, ({ key }) => key)
   if ([...perKey.values()].some(({ length }) => length >= foundMax)) return false
@@ -97,7 +97,8 @@ async function deliverPaged(scope: WorkspaceScope, matched: MatchedEvent): Promi
     for (let after: string | undefined = ''; after !== undefined; ) {
       const found: Subscriber[] = await findSubscribers(scope, [one], after)
       await signalAll(scope, found, [one])
-      after = found.length < LIMITS.subscriptions.foundMax ? undefined : found.at(-1)?.execution_id
+      after =
+        found.length < FLOW_LIMITS.subscriptions.executionsFoundMax ? undefined : found.at(-1)?.execution_id
     }
   }
 }
@@ -117,7 +118,7 @@ async function findSubscribers(
       select execution_id, workflow_id from event_subscriptions s
       where s.topic = k.topic and s.definition = k.definition and s.value = k.value and s.active
         and s.execution_id > ${after}
-      order by s.execution_id limit ${LIMITS.subscriptions.foundMax}) s`)
+      order by s.execution_id limit ${FLOW_LIMITS.subscriptions.executionsFoundMax}) s`)
 }
 
 async function signalAll(
@@ -126,7 +127,7 @@ async function signalAll(
   matched: readonly MatchedEvent[],
 ): Promise<void> {
   const perRun = [...Map.groupBy(found, ({ workflow_id }) => workflow_id)]
-  const { signalsAtOnce } = LIMITS.subscriptions
+  const { signalsMax: signalsAtOnce } = FLOW_LIMITS.subscriptions
   for (let at = 0; at < perRun.length; at += signalsAtOnce) {
     const some = perRun.slice(at, at + signalsAtOnce)
     await Promise.all(
@@ -155,7 +156,7 @@ async function signalRun(
   }
   try {
     for (const one of matched) {
-      if (bytes + one.bytes > LIMITS.subscriptions.signalBytesMax) await send()
+      if (bytes + one.bytes > FLOW_LIMITS.subscriptions.signalBytesMax) await send()
       events.push({ offset: one.offset, event: one.event })
       bytes += one.bytes
     }

@@ -7,7 +7,7 @@ import type { EventFilter, JsonObject } from '../../../../flows-dsl/ir.ts'
 import type { EventSubscription } from '../../../../flows-dsl/tasks/event-subscription.ts'
 import type { ExecutionEvent } from '../../../core/execution.ts'
 import { canonical } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { INFRA_LIMITS } from '../../../infra/limits.ts'
 import type { Entry } from '../../../infra/valkey/streams.ts'
 
 /** Of subscriptions to events of any type. */
@@ -68,7 +68,7 @@ export class DefinitionMatcher {
   }
 
   async #yieldThread(): Promise<void> {
-    if (this.busyMs - this.#busyMsAtYield < LIMITS.yieldEveryMs) return
+    if (this.busyMs - this.#busyMsAtYield < INFRA_LIMITS.yieldEveryMs) return
     this.#busyMsAtYield = this.busyMs
     await setImmediate()
   }

@@ -13,10 +13,10 @@ import {
   type StreamEvent,
   type StreamOffsets,
 } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { type Entry, gapBetween, type StreamGap } from '../../../infra/valkey/streams.ts'
 import { eventsIn, isWorkspaceTopic, STREAMS, type StreamName } from '../../events/events.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { recordGapOf } from './event-gaps.ts'
 import { ANY_TOPIC, DefinitionMatcher, keyOf, nameOf, type SubscriptionKey } from './subscription.ts'
 
@@ -183,7 +183,7 @@ class PastReader {
   }
 
   get #isFull(): boolean {
-    const { pastMax, pastBytesMax, pastMs } = LIMITS.subscriptions
+    const { pastEventsMax: pastMax, pastBytesMax, pastMs } = FLOW_LIMITS.subscriptions
     if (this.#found.length >= pastMax || this.#bytes >= pastBytesMax) return true
     return performance.now() - this.#startedMs > pastMs
   }

@@ -1,8 +1,8 @@
 /** Signatures of deliveries according to Standard Webhooks 1.0, and what other schemes share with them. */
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { TRIGGER_LIMITS } from '../../triggers/limits.ts'
 
 /** The encryption purpose of a webhook's secret. @param key of the trigger within its flow */
 export const webhookPurpose = (flowId: string, key: string): string => `webhook:${flowId}:${key}`
@@ -79,7 +79,7 @@ export function verify(
   const wanted = secrets.map((secret) => computeMac(secret, id, time, body))
   const matches = wanted.flatMap((mac) => given.map((one) => timingSafeEqual(mac, one)))
   const sentMs = Number(time) * 1_000
-  const isFresh = Math.abs(nowMs - sentMs) <= LIMITS.webhookToleranceMs
+  const isFresh = Math.abs(nowMs - sentMs) <= TRIGGER_LIMITS.webhookToleranceMs
   return matches.includes(true) && isFresh ? { id, sentMs } : undefined
 }
 

@@ -10,11 +10,11 @@ import { objectOf } from '../../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { FlowTriggerInput, Triggered } from '../../../core/execution.ts'
 import { parseJson } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { decodeUtf8 } from '../../../core/utf8.ts'
 import type { Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { TRIGGER_LIMITS } from '../../triggers/limits.ts'
 import {
   causesIn,
   derivedRunId,
@@ -131,11 +131,11 @@ async function claimDelivery(
 ): Promise<{ id: string; isNew: boolean }> {
   const newId = scope.newId('run')
   const digest = hash('sha256', body, 'hex')
-  const expiredBefore = sql`now() - ${LIMITS.webhookDeliveriesKeptDays} * interval '1 day'`
+  const expiredBefore = sql`now() - ${TRIGGER_LIMITS.webhookDeliveriesKeptDays} * interval '1 day'`
   const [, , [row] = []] = await scope.batch(
     sql`delete from webhook_deliveries where trigger_id = ${triggerId} and delivery_id in (
       select delivery_id from webhook_deliveries where trigger_id = ${triggerId} and received_at < ${expiredBefore}
-      order by received_at limit ${LIMITS.webhookDeliveriesForgottenAtOnce})`,
+      order by received_at limit ${TRIGGER_LIMITS.webhookDeliveriesDeletedMax})`,
     sql`insert into webhook_deliveries (trigger_id, delivery_id, body_sha256, execution_id)
       values (${triggerId}, ${deliveryId}, ${digest}, ${newId}) on conflict do nothing`,
     sql`select execution_id, body_sha256 from webhook_deliveries
@@ -156,7 +156,7 @@ function webhookInput(
 ): WebhookInput {
   const copied = [...HEADERS, ...declared].flatMap((name) => {
     const text = headers[name]
-    return typeof text === 'string' ? [[name, text.slice(0, LIMITS.webhookHeaderCharsMax)]] : []
+    return typeof text === 'string' ? [[name, text.slice(0, TRIGGER_LIMITS.webhookHeaderCharsMax)]] : []
   })
   return {
     id,

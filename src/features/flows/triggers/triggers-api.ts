@@ -11,7 +11,6 @@ import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-bu
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -20,6 +19,7 @@ import { findRow, listPage, previewOperation } from '../../operation-helpers.ts'
 import { FLOWS, FlowRef, Ws } from '../definitions.ts'
 import { Execution, readExecution, STATUS } from '../executions/executions.ts'
 import { startFlow } from '../executions/start-execution.ts'
+import { FLOW_LIMITS } from '../limits.ts'
 import { acceptsType, type EventSpec } from './events.ts'
 import type { Trigger } from './trigger.ts'
 import { changeTriggers, TRIGGER_COLUMNS, TRIGGERS } from './trigger-store.ts'
@@ -84,7 +84,7 @@ const ScheduleWithStatus = Type.Object({
 })
 
 const Note = Type.Optional(
-  Type.String({ maxLength: LIMITS.scheduleNoteCharsMax, description: 'Reason for the change.' }),
+  Type.String({ maxLength: FLOW_LIMITS.scheduleNoteCharsMax, description: 'Reason for the change.' }),
 )
 const one = { ws: Ws, id: Ref('schedule') }
 
@@ -130,7 +130,7 @@ async function withNext(
   scope: WorkspaceScope,
   schedules: readonly Schedule[],
 ): Promise<Static<typeof ListedSchedule>[]> {
-  const { atOnce, ms } = LIMITS.scheduleReads
+  const { scheduleReadsMax: atOnce, scheduleReadMs: ms } = FLOW_LIMITS
   const untilMs = Date.now() + ms
   const late = delay(ms, null, { ref: false })
   const listed: Static<typeof ListedSchedule>[] = []
@@ -334,12 +334,14 @@ const setTriggerPaused = (paused: boolean) =>
     http: { method: 'POST', path: `${FLOWS}/triggers/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
     run: async (scope, { id }) => {
       // Schedules are paused in Temporal.
-      await scope.batch(sql`update flow_triggers set paused = ${paused}, updated_at = now(),
+      const update = sql`update flow_triggers set paused = ${paused}, updated_at = now(),
           resumed_at = case when ${paused}::boolean then resumed_at else now() end
-        where id = ${id} and kind <> 'schedule' and paused <> ${paused}`)
+        where id = ${id} and kind <> 'schedule' and paused <> ${paused}`
       const record = sql`${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`
-      const row = await findRow<TriggerRow>(scope, 'webhook or event trigger', record)
-      return toTriggerRecord(scope, row)
+      return effectOnce(scope, async (inside) => {
+        await inside.batch(update)
+        return toTriggerRecord(inside, await findRow<TriggerRow>(inside, 'webhook or event trigger', record))
+      })
     },
   })
 

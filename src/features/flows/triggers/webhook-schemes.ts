@@ -5,7 +5,7 @@
 
 import { createHmac, hash, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { WebhookVerification } from '../../../../flows-dsl/ir.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { TRIGGER_LIMITS } from '../../triggers/limits.ts'
 import { type Delivery, isDeliveryId, type VerifiedHeaders, verify } from './standard-webhooks.ts'
 
 /** The result of a scheme if a secret matches; `sentMs` only if the signature covers a time. */
@@ -41,7 +41,7 @@ export function verifyDelivery(
       : SCHEMES[verification.scheme](delivery, secrets, verification)
   if (verified === undefined) return undefined
   const { id, sentMs = nowMs } = verified
-  return Math.abs(nowMs - sentMs) <= LIMITS.webhookToleranceMs ? { id, sentMs } : undefined
+  return Math.abs(nowMs - sentMs) <= TRIGGER_LIMITS.webhookToleranceMs ? { id, sentMs } : undefined
 }
 
 /** https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries */

@@ -3,10 +3,10 @@
 import type { FlowIR, Webhook } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { addressOf, encryptFor } from '../../../access/scope-services.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
+import { TRIGGER_LIMITS } from '../../triggers/limits.ts'
 import { checkSecret, makeSecret, webhookPurpose } from './standard-webhooks.ts'
 import type { Trigger, TriggerKind } from './trigger.ts'
 import { TOKEN_PARAMETER } from './webhook-schemes.ts'
@@ -96,7 +96,7 @@ export async function rotateSecret(
   if (given !== undefined && webhookSpec(trigger).verify === undefined) checkSecret(given)
   const secret = given ?? makeSecret()
   const made = encryptSecret(scope, trigger.flow_id, trigger.key, secret)
-  const grace = sql`${LIMITS.webhookGraceSeconds} * interval '1 second'`
+  const grace = sql`${TRIGGER_LIMITS.webhookGraceSeconds} * interval '1 second'`
   const { previous_until } = await findRow<{ previous_until: string }>(
     scope,
     'webhook',

@@ -1,12 +1,12 @@
 /** The heads of an HTTP request and of its response, without what the code of a function may neither know nor decide. */
 
 import type { RawRequest } from '../../../core/bytes.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { belongsToConnection, isFieldValue, isToken } from '../../../infra/http-client/header-fields.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import type { HttpRequestHead, HttpResponseHead } from '../sandbox/invocation.ts'
 
-const { functionHttp: limits } = LIMITS
+const { http: limits } = FUNCTION_LIMITS
 
 type Headers = HttpRequestHead['headers']
 

@@ -4,14 +4,14 @@
  * for it, so that neither process, nor Valkey between them, holds more than a few chunks of a direction.
  */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { isProblemCode } from '../../../core/problem-catalogue.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import type { Channels } from '../channels.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import type { HttpResponseHead } from '../sandbox/invocation.ts'
 
-const { functionHttp: limits } = LIMITS
+const { http: limits } = FUNCTION_LIMITS
 
 /** `client`: in the API process. `code`: in the worker. */
 export type Side = 'client' | 'code'

@@ -5,18 +5,18 @@ import { Input, Ref, workspaceOperation } from '../../../access/operation-builde
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { originOf, workflowsOf } from '../../../access/scope-services.ts'
 import { type ByteReply, type ByteSource, Raw, type RawRequest } from '../../../core/bytes.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { DATA_ROLES } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { channelsOf } from '../channels.ts'
 import { forCaller } from '../invoke.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { type StartedRun, startRun } from '../runs/start-run.ts'
 import type { HttpResponseHead } from '../sandbox/invocation.ts'
 import { isBodiless, replyHeaders, requestHead } from './heads.ts'
 import { StreamConnection } from './peer.ts'
 
-const { functionHttp: limits } = LIMITS
+const { http: limits } = FUNCTION_LIMITS
 
 export const fetchFunction = workspaceOperation({
   name: 'function.fetch',

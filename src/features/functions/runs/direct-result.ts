@@ -4,9 +4,9 @@
  */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Json } from '../../../core/work.ts'
 import { channelsOf } from '../channels.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 
 const channelOf = ({ ref }: WorkspaceScope, runId: string) =>
   `tenon:{${ref.tenantId}}:result:${ref.workspaceId}:${runId}`
@@ -32,7 +32,7 @@ export function receiveResult(scope: WorkspaceScope, runId: string): DirectResul
 /** Call after the end of the run is durable. Does not wait and never throws. */
 export function sendResult(scope: WorkspaceScope, runId: string, result: Json): void {
   const bytes = Buffer.from(JSON.stringify({ result }))
-  if (bytes.byteLength > LIMITS.functionDirectResultBytesMax) return
+  if (bytes.byteLength > FUNCTION_LIMITS.directResultBytesMax) return
   channelsOf(scope)
     .send(channelOf(scope, runId), bytes)
     .catch(() => {})

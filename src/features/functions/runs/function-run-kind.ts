@@ -1,14 +1,12 @@
 /** Runs of functions as a kind of runs (features/runs/run-kind.ts). */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { RunEnd, RunKind } from '../../runs/run-kind.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { FUNCTION_RUN, failRun } from './record-run.ts'
 import { removeExpired } from './retention.ts'
 import { startRecorded } from './start-recorded.ts'
-
-const { runSeconds } = LIMITS.reconciler
 
 export const FUNCTION_RUNS: RunKind = {
   name: FUNCTION_RUN,
@@ -20,12 +18,12 @@ export const FUNCTION_RUNS: RunKind = {
   isCancelRequested: sql`false`,
   // Callers of asynchronous runs were told that they will run. One that waits starts its run itself, as soon as it has a slot.
   unstarted: sql`case when r.is_async then 'start'
-    when s.run_id is not null and r.created_at > now() - make_interval(secs => ${runSeconds}::integer) then 'wait'
+    when s.run_id is not null and r.created_at > now() - make_interval(secs => ${FUNCTION_LIMITS.recheckSeconds}::integer) then 'wait'
     else 'lost' end`,
   version: sql`(select coalesce(max(l.seq), 0) from function_run_logs l
     where l.tenant_id = r.tenant_id and l.workspace_id = r.workspace_id and l.run_id = r.id)`,
   isSuspended: sql`false`,
-  recheckSeconds: runSeconds,
+  recheckSeconds: FUNCTION_LIMITS.recheckSeconds,
   start: startRecorded,
   removeExpired,
   end: endRun,

@@ -1,7 +1,6 @@
 /** The record of a run, written by its worker: claimed before the code runs, ended after it, with the lines that it printed. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { withoutHandles } from '../../../core/secret-handle.ts'
 import type { Json } from '../../../core/work.ts'
@@ -9,6 +8,7 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryTransient } from '../../../infra/retry.ts'
 import { type AdmittedRow, releaseSlot, startAdmitted } from '../../runs/slots.ts'
 import { notifyRunChanged } from '../../runs/watcher.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import type { LogLine, Usage } from '../sandbox/invocation.ts'
 
 /** Runs of functions, as a kind of runs. */
@@ -47,7 +47,7 @@ export async function completeRun(
     ...insertLines(runId, lines),
   ]
   const store = () => scope.batchShared('writing', ...statements)
-  const [, admitted = []] = await retryTransient(LIMITS.functionRecordMs, store)
+  const [, admitted = []] = await retryTransient(FUNCTION_LIMITS.recordMs, store)
   notifyRunChanged(scope, runId, true)
   startNext(scope, admitted)
 }

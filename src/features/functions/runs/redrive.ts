@@ -4,12 +4,12 @@
  */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { FunctionCaller, FunctionTrigger } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { consumeQuota } from '../../quotas/quotas-api.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { narrowedCaller } from './current-rights.ts'
 import { startRecorded } from './start-recorded.ts'
 
@@ -99,7 +99,7 @@ export async function redriveAll(
   functionId: string,
   after: string,
 ): Promise<Redriven> {
-  const { functionRedrivesAtOnce: max, functionRedrivesSeenMax: seenMax } = LIMITS
+  const { redrivesMax: max, redrivesSeenMax: seenMax } = FUNCTION_LIMITS
   const letters = await scope.rows<{ id: string }>(sql`
     select id from function_runs where function_id = ${functionId} and is_dead_letter and id > ${after}
     order by id limit ${seenMax + 1}`)

@@ -1,12 +1,16 @@
 /** Removes runs that ended longer ago than the workspace keeps them (features/runs/retention.ts), with their lines. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { durationMs } from '../../../core/units.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { TaskContext } from '../../background/background-task.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 
-const { runs: DEFAULT, deadLetters: DEFAULT_OF_LETTERS, batchMax } = LIMITS.functionRetention
+const {
+  runsKept: DEFAULT,
+  deadLettersKept: DEFAULT_OF_LETTERS,
+  runsMax: batchMax,
+} = FUNCTION_LIMITS.retention
 
 /**
  * Removes one batch. Dead letters are kept at least 30 days: they wait for a person.

@@ -4,12 +4,12 @@ import Type, { type Static } from 'typebox'
 import { Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { type RunWatch, watchRun } from '../../runs/watcher.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { FUNCTION_RUN } from './record-run.ts'
 
 export const RunLine = Type.Object({
@@ -88,7 +88,7 @@ async function sendLines(
   sink: FeedSink,
 ): Promise<void> {
   let { after } = from
-  const atOnce = LIMITS.functionLogLinesReadAtOnce
+  const atOnce = FUNCTION_LIMITS.logLinesReadMax
   while (!reader.isOver) {
     const change = watched.nextChange()
     // The state is read before the lines: those of an ended run are complete.

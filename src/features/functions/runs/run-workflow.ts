@@ -3,12 +3,12 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { workflowId } from '../../../core/tenant.ts'
 import { durationMs } from '../../../core/units.ts'
 import { type FunctionRunInput, type FunctionTrigger, QUEUES, workflowTypeOf } from '../../../core/work.ts'
 import type { FunctionConfig } from '../config.ts'
 import { DEFAULTS } from '../config.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { callerOf, type RunRequest } from './run.ts'
 
 /** A version of a function, with the configuration of the function. */
@@ -24,7 +24,7 @@ export const workflowOf = ({ ref }: WorkspaceScope, run: FunctionRunInput): stri
 
 /** How long a caller waits at most for the end of a run. */
 export const waitMs = (run: FunctionRunInput): number =>
-  workflowTimeoutMs(run) + LIMITS.functionHeartbeatMs / 2
+  workflowTimeoutMs(run) + FUNCTION_LIMITS.heartbeatMs / 2
 
 /** Idempotent. @throws Problem `dependency_unavailable` */
 export async function startWorkflow(scope: WorkspaceScope, run: FunctionRunInput): Promise<void> {
@@ -58,7 +58,7 @@ export function runInput(
     input,
     caller,
     trigger,
-    timeout_ms: isAsync ? timeoutMs : Math.min(timeoutMs, LIMITS.functionTimeoutMs.syncMax),
+    timeout_ms: isAsync ? timeoutMs : Math.min(timeoutMs, FUNCTION_LIMITS.timeoutMs.syncMax),
     memory_mb,
     is_async: isAsync,
     attempts_max: isAsync && idempotent ? retries + 1 : 1,
@@ -69,7 +69,7 @@ export function runInput(
 
 /** The workflow ends a run that waited for a slot, ran and was repeated as long as it may; this is for a workflow that fails to. */
 function workflowTimeoutMs({ timeout_ms, attempts_max, is_async }: FunctionRunInput): number {
-  const queueMs = is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs
-  const attemptMs = queueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
-  return attempts_max * (attemptMs + LIMITS.functionRetry.maxMs)
+  const queueMs = is_async ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs
+  const attemptMs = queueMs + timeout_ms + 2 * FUNCTION_LIMITS.heartbeatMs
+  return attempts_max * (attemptMs + FUNCTION_LIMITS.retry.maxMs)
 }

@@ -2,13 +2,13 @@
 
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger, Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { queueRun, setSlots } from '../../runs/slots.ts'
 import { notifyRunChanged } from '../../runs/watcher.ts'
 import type { ConfigChange } from '../config.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { currentCaller } from './current-rights.ts'
 import { FUNCTION_RUN, recordFailure } from './record-run.ts'
 import { type Invocable, runInput, startWorkflow } from './run-workflow.ts'
@@ -72,7 +72,7 @@ export function setSlotsAfterChange(
   const ref = { tenantId: tenant_id as TenantId, workspaceId: workspace_id as WorkspaceId }
   const inside = inWorkspace(scope, ref)
   // Without a limit, the runs that queue get the most slots that a function may have.
-  const max = concurrency ?? LIMITS.functionConfig.concurrencyMax
+  const max = concurrency ?? FUNCTION_LIMITS.config.concurrencyMax
   setSlots(inside, FUNCTION_RUN, { ownerId: id, max }).catch((error: unknown) =>
     inside.logError(error, 'queued function runs not started'),
   )

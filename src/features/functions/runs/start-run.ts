@@ -2,13 +2,13 @@
 
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { isPublicRole } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { FunctionRunInput, FunctionTrigger } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryTransient } from '../../../infra/retry.ts'
+import { SHARED_LIMITS } from '../../limits.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
 import { consumption } from '../../quotas/quotas-api.ts'
 import {
@@ -21,6 +21,7 @@ import {
 } from '../../runs/slots.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { checkInputEarly, isCheckedEarly } from '../check-run.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { FUNCTION_RUN } from './record-run.ts'
 import { callerOf, type RunRequest } from './run.ts'
 import { type Invocable, runInput, startWorkflow, waitMs, workflowOf } from './run-workflow.ts'
@@ -66,7 +67,7 @@ export async function startRun(scope: WorkspaceScope, request: RunRequest): Prom
 
 /** A loaded server takes longer than the deadline of one call. Starts of one run are one start, and its caller waits anyway. */
 const startSurely = (scope: WorkspaceScope, run: FunctionRunInput) =>
-  retryTransient(LIMITS.functionStartBudgetMs, () => startWorkflow(scope, run))
+  retryTransient(FUNCTION_LIMITS.startRetryMs, () => startWorkflow(scope, run))
 
 /** Only its caller can find out what became of the run. */
 function unconfirmed(error: unknown, runId: string): unknown {
@@ -88,10 +89,10 @@ function unconfirmed(error: unknown, runId: string): unknown {
 async function startInSlot(scope: WorkspaceScope, run: FunctionRunInput, queued: QueuedRun): Promise<void> {
   const admin = asRunOwner(scope)
   if (run.is_async) return queueRun(admin, FUNCTION_RUN, queued)
-  await queueRun(admin, FUNCTION_RUN, { ...queued, waitMs: LIMITS.functionQueueMs })
+  await queueRun(admin, FUNCTION_RUN, { ...queued, waitMs: FUNCTION_LIMITS.queueMs })
   if (!(await awaitSlot(admin, FUNCTION_RUN, run.run_id))) {
     await deleteQueuedRun(admin, run.run_id)
-    const detail = `No run of the function ended within ${LIMITS.functionQueueMs / 1_000} s. Nothing was run.`
+    const detail = `No run of the function ended within ${FUNCTION_LIMITS.queueMs / 1_000} s. Nothing was run.`
     throw new Problem('function_busy', { detail })
   }
   await startSurely(scope, run).catch(async (error: unknown) => {
@@ -118,7 +119,7 @@ async function deleteQueuedRun(admin: WorkspaceScope, runId: string): Promise<vo
 function chainDepthOf({ actor }: WorkspaceScope, given: FunctionTrigger): { readonly chain_depth?: number } {
   const before = given.chain_depth ?? actor.chainDepth
   if (before === undefined && given.kind !== 'function') return {}
-  const detail = `${LIMITS.chainDepthMax} runs have started one another, which is the maximum.`
+  const detail = `${SHARED_LIMITS.chainDepthMax} runs have started one another, which is the maximum.`
   return { chain_depth: nextChainDepth(before ?? 0, detail) }
 }
 

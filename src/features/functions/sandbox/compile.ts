@@ -2,8 +2,9 @@
 
 import { execFile } from 'node:child_process'
 import { createRequire } from 'node:module'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import type { Position } from '../source-map.ts'
 
 /** `line` and `column` count from 1. `file` is the name of a file of the bundle, from its source map. */
@@ -41,16 +42,16 @@ const ARGUMENTS = [
   ...['--loader=ts', '--sourcefile=function.ts', '--sourcemap=inline', '--sources-content=false'],
   // Indentation would make a deeply nested source grow with its square.
   ...['--minify-whitespace', '--charset=utf8'],
-  ...['--log-level=error', `--log-limit=${LIMITS.faultsShownMax}`, '--color=false'],
+  ...['--log-level=error', `--log-limit=${CORE_LIMITS.diagnosticsReturnedMax}`, '--color=false'],
 ]
-const { cpuSeconds, memoryMb, collectMb } = LIMITS.functionCompiler
+const { cpuSeconds, memoryMb, collectMb } = FUNCTION_LIMITS.compiler
 /** Limits of memory that is written to, in KiB, and of CPU time. A shell that knows no such limit compiles without it. */
 const BOUNDED = `ulimit -d ${memoryMb * 1_024} 2>/dev/null; ulimit -t ${cpuSeconds}; exec "$0" "$@"`
 const FAULT = /^✘ \[ERROR\] (.*)\n\n {4}function\.ts:(\d+):(\d+):/gm
 
 /** Each holder has one compilation at a time, and all together few, so that none exceeds its time limit for the others. */
-const OWN = new KeyedSemaphore(1, LIMITS.functionQueueMs)
-const ALL = new KeyedSemaphore(LIMITS.functionCompilesAtOnce, LIMITS.functionQueueMs)
+const OWN = new KeyedSemaphore(1, FUNCTION_LIMITS.queueMs)
+const ALL = new KeyedSemaphore(FUNCTION_LIMITS.compilesMax, FUNCTION_LIMITS.queueMs)
 const BUSY = 'Other functions are being compiled.'
 
 /**
@@ -119,9 +120,9 @@ function esbuild(source: string): Promise<{ out: string; err: string; died: bool
       {
         cwd: '/',
         env: { PATH: process.env['PATH'] ?? '', GOMEMLIMIT: `${collectMb}MiB` },
-        timeout: LIMITS.functionCompileMs,
+        timeout: FUNCTION_LIMITS.compileMs,
         killSignal: 'SIGKILL',
-        maxBuffer: LIMITS.functionCompiledBytesMax,
+        maxBuffer: FUNCTION_LIMITS.compiledBytesMax,
       },
       (error, out, err) => {
         const missing = [NOT_FOUND, NOT_EXECUTABLE, 'ENOENT', 'EACCES'].includes(error?.code ?? 0)

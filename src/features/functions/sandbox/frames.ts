@@ -5,9 +5,9 @@
  * process the same, after the nonce of the invocation (16 bytes).
  */
 
-import { LIMITS } from '../../../core/limits.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 
-const { functionSandbox: limits } = LIMITS
+const { sandbox: limits } = FUNCTION_LIMITS
 
 /** `json` and `bytes` are empty if the kind has none. */
 interface Frame {
@@ -34,7 +34,7 @@ const GUEST_KINDS = {
   c: { kind: 'call', json: limits.callBytesMax, bytes: 0 },
   f: { kind: 'fetch', json: limits.headBytesMax, bytes: limits.bodyBytesMax },
   l: { kind: 'log', json: 16, bytes: limits.logLineBytesMax },
-  r: { kind: 'result', json: LIMITS.functionResultBytesMax, bytes: 0 },
+  r: { kind: 'result', json: FUNCTION_LIMITS.resultBytesMax, bytes: 0 },
   x: { kind: 'error', json: limits.errorBytesMax, bytes: 0 },
   h: { kind: 'respond', json: limits.headBytesMax, bytes: 0 },
   w: { kind: 'write', json: 0, bytes: limits.chunkBytesMax },

@@ -1,9 +1,10 @@
 /** Serves the calls that the code of an invocation makes of the worker. The process is not trusted: all of a call is checked. */
 
 import { exceedsDepth, isObject, parseJson } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import type { GuestFrame, HostFrameKind } from './frames.ts'
 import {
   type GuestRequest,
@@ -13,7 +14,7 @@ import {
   REDIRECT_MODES,
 } from './invocation.ts'
 
-const { functionSandbox: limits } = LIMITS
+const { sandbox: limits } = FUNCTION_LIMITS
 
 /** Resolves when the process has taken the frame. */
 type Send = (kind: HostFrameKind, id: number, json: Buffer | string, bytes?: Buffer) => Promise<void>
@@ -107,8 +108,8 @@ export class HostCalls {
     const { method, args } = parsed(json)
     if (typeof method !== 'string' || !Array.isArray(args)) throw invalid('The message is not a call.')
     // The arguments themselves may be as deep as inputs.
-    if (exceedsDepth(args, LIMITS.runInputDepthMax + 1))
-      throw invalid(`The arguments are nested deeper than ${LIMITS.runInputDepthMax}.`)
+    if (exceedsDepth(args, CORE_LIMITS.valueDepthMax + 1))
+      throw invalid(`The arguments are nested deeper than ${CORE_LIMITS.valueDepthMax}.`)
     const value: Json | undefined = await this.#host.call(method, args as Json[])
     const text = Buffer.from(JSON.stringify(value) ?? 'null')
     if (text.length > limits.replyBytesMax) throw tooLarge('answer', text.length)

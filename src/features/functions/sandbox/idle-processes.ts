@@ -1,9 +1,9 @@
 /** Processes that have code and wait, stopped, for the next invocation of the same version. */
 
-import { LIMITS } from '../../../core/limits.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import type { FunctionProcess } from './process.ts'
 
-const { functionSandbox: limits } = LIMITS
+const { sandbox: limits } = FUNCTION_LIMITS
 
 export interface WarmProcess {
   /** Tenant, workspace, function, version and memory. */
@@ -66,7 +66,7 @@ export class IdleProcesses {
 }
 
 function isWornOut({ process, calls, busyMs, startedMs }: WarmProcess, memoryMb: number): boolean {
-  const limitMb = LIMITS.functionMemoryBaseMb + process.memoryMb * limits.reuseMemoryShare
+  const limitMb = FUNCTION_LIMITS.memoryBaseMb + process.memoryMb * limits.reuseMemoryShare
   const isOld = performance.now() - startedMs > limits.ageMs
   return calls >= limits.callsMax || busyMs > limits.busyMs || isOld || memoryMb > limitMb
 }

@@ -4,8 +4,8 @@ import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { accessSync, constants, existsSync, lstatSync, readlinkSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { LIMITS } from '../../../core/limits.ts'
 import { killGroup } from '../../../infra/kill-group.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 
 type Sandbox = 'bwrap' | 'unshare'
 
@@ -24,12 +24,12 @@ let nextUser = randomInt(USERS.count)
  * No core dumps; a limit of CPU time, in case its watcher dies; a lower priority than the platform, which must be able to
  * watch it.
  */
-const BOUNDED = `ulimit -c 0; ulimit -t ${LIMITS.functionCpuSecondsMax}; exec nice -n 5 "$0" "$@"`
+const BOUNDED = `ulimit -c 0; ulimit -t ${FUNCTION_LIMITS.cpuSecondsMax}; exec nice -n 5 "$0" "$@"`
 /**
  * In addition, few threads, counted for each user and namespace: `-p` in dash and busybox, `-u` in bash. A sandbox has no
  * /dev/null.
  */
-const FEW_THREADS = `ulimit -p ${LIMITS.functionThreadsMax} 2>&- || ulimit -u ${LIMITS.functionThreadsMax}; ${BOUNDED}`
+const FEW_THREADS = `ulimit -p ${FUNCTION_LIMITS.threadsMax} 2>&- || ulimit -u ${FUNCTION_LIMITS.threadsMax}; ${BOUNDED}`
 
 /** The host's files in the sandbox: those that a program needs to start, and no secrets. */
 const LIBRARIES = ['/usr/lib', '/usr/lib64', '/usr/bin', '/lib', '/lib64', '/bin']
@@ -153,7 +153,7 @@ function runs(isolation: Isolation, program: string): Promise<boolean> {
   const child = spawn(command, args, {
     ...{ ...user, cwd: '/', env: {}, detached: true },
     stdio: ['ignore', 'pipe', 'ignore'],
-    timeout: LIMITS.functionProbeMs,
+    timeout: FUNCTION_LIMITS.probeMs,
     killSignal: 'SIGKILL',
   })
   return new Promise((done) => {

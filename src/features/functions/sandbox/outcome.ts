@@ -1,9 +1,10 @@
 /** The outcome of an invocation: its result, or the Problem that its ending means. */
 
 import { isTooDeep } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import type { GuestError } from './guest-program.ts'
 import type { Invocation, Outcome, Usage } from './invocation.ts'
 import type { Report } from './run-invocation.ts'
@@ -29,7 +30,7 @@ export function outcomeOf({ ending, logs }: Report, usage: Usage, invocation: In
     case 'memory':
       throw outOfMemory(invocation, members)
     case 'too_large': {
-      const detail = `The result has more than ${LIMITS.functionResultBytesMax} bytes.`
+      const detail = `The result has more than ${FUNCTION_LIMITS.resultBytesMax} bytes.`
       throw new Problem('function_output_too_large', { detail, members: { ...members } })
     }
     case 'too_loud':
@@ -56,7 +57,8 @@ export function isFatal({ ending }: Report): boolean {
 function resultOf(text: string, members: Members): Json {
   const value = parsed(text)
   if (value === undefined) throw failed('Its result is no JSON.', members)
-  if (isTooDeep(value)) throw failed(`Its result is nested deeper than ${LIMITS.runInputDepthMax}.`, members)
+  if (isTooDeep(value))
+    throw failed(`Its result is nested deeper than ${CORE_LIMITS.valueDepthMax}.`, members)
   return value
 }
 
@@ -65,7 +67,7 @@ function problemOf(value: Json | undefined, invocation: Invocation, members: Mem
   if (memory === true) return outOfMemory(invocation, members)
   if (response === true) return isResponse(members)
   const error = {
-    name: textOf(name).slice(0, LIMITS.functionErrorNameCharsMax),
+    name: textOf(name).slice(0, FUNCTION_LIMITS.errorNameCharsMax),
     ...(isPosition(line) && isPosition(column) && { line, column, ...fileOf(file) }),
   }
   return failed(textOf(message) || textOf(name) || 'It threw.', { ...members, error })
@@ -88,15 +90,17 @@ const outOfMemory = ({ memoryMb }: Invocation, members: Members) =>
   })
 
 const textOf = (value: unknown) =>
-  typeof value === 'string' ? value.slice(0, LIMITS.functionMessageCharsMax).replaceAll('\0', '\u{fffd}') : ''
+  typeof value === 'string'
+    ? value.slice(0, FUNCTION_LIMITS.messageCharsMax).replaceAll('\0', '\u{fffd}')
+    : ''
 /** Code may forge its stack: no source has as many lines or columns as that. */
 const isPosition = (value: unknown): value is number =>
-  Number.isInteger(value) && Number(value) > 0 && Number(value) <= LIMITS.functionSandbox.positionMax
+  Number.isInteger(value) && Number(value) > 0 && Number(value) <= FUNCTION_LIMITS.sandbox.positionMax
 
 /** The name of a source in the source map of a bundle. It is shown, never opened. */
 function fileOf(file: unknown): { file?: string } {
   if (typeof file !== 'string' || file === '') return {}
-  return { file: file.replaceAll(/\p{C}/gu, '').slice(0, LIMITS.functionSandbox.fileNameCharsMax) }
+  return { file: file.replaceAll(/\p{C}/gu, '').slice(0, FUNCTION_LIMITS.sandbox.fileNameCharsMax) }
 }
 
 function parsed(text: string): Json | undefined {

@@ -1,10 +1,14 @@
 /** The log of one invocation: lines within a limit, and the last of them for a problem document. */
 
 import { StringDecoder } from 'node:string_decoder'
-import { LIMITS } from '../../../core/limits.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import type { LogLine } from './invocation.ts'
 
-const { functionLogBytesMax, functionLogShownBytesMax, functionSandbox: limits } = LIMITS
+const {
+  logBytesMax: functionLogBytesMax,
+  logShownBytesMax: functionLogShownBytesMax,
+  sandbox: limits,
+} = FUNCTION_LIMITS
 const TRUNCATED = 'log truncated'
 /** PostgreSQL stores no NUL, and a terminal obeys escapes. */
 const CONTROL = /(?![\t\n])\p{Cc}/gu
@@ -61,7 +65,7 @@ export class RawOutput {
   /** @returns false once there is more than a process may write */
   take(chunk: Buffer): boolean {
     this.#bytes += chunk.length
-    if (this.#bytes > LIMITS.functionNoiseBytesMax) return false
+    if (this.#bytes > FUNCTION_LIMITS.noiseBytesMax) return false
     const lines = (this.#rest + this.#decoder.write(chunk)).split('\n')
     this.#rest = lines.pop() ?? ''
     if (this.#rest.length > limits.logLineBytesMax) this.#rest = this.#pass(this.#rest)

@@ -4,9 +4,9 @@
  */
 
 import { availableParallelism } from 'node:os'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { splitSourceMap } from '../source-map.ts'
 import { FairSlots, type HeldSlot } from './fair-slots.ts'
 import { IdleProcesses, type WarmProcess } from './idle-processes.ts'
@@ -17,8 +17,8 @@ import { FunctionProcess } from './process.ts'
 import { Reaper } from './reaper.ts'
 import { type Report, runInvocation } from './run-invocation.ts'
 
-const { functionSandbox: limits } = LIMITS
-const SLOTS = availableParallelism() * LIMITS.functionSlotsPerCore
+const { sandbox: limits } = FUNCTION_LIMITS
+const SLOTS = availableParallelism() * FUNCTION_LIMITS.slotsPerCore
 const SLOTS_OF_TENANT = Math.ceil(SLOTS * limits.tenantShare)
 const BUSY = 'All slots for functions are taken. Try again later.'
 
@@ -33,9 +33,9 @@ export interface FunctionSlot {
 
 export class Functions {
   readonly #deno: string | undefined
-  readonly #slots = new FairSlots(SLOTS, SLOTS_OF_TENANT, LIMITS.functionQueueMs)
+  readonly #slots = new FairSlots(SLOTS, SLOTS_OF_TENANT, FUNCTION_LIMITS.queueMs)
   /** Of these, a tenant's HTTP requests hold a part: slow clients keep a slot for as long as they like. */
-  readonly #http = new KeyedSemaphore(Math.ceil(SLOTS_OF_TENANT * limits.httpShare), LIMITS.functionQueueMs)
+  readonly #http = new KeyedSemaphore(Math.ceil(SLOTS_OF_TENANT * limits.httpShare), FUNCTION_LIMITS.queueMs)
   readonly #idle = new IdleProcesses()
   readonly #reaper = new Reaper()
   /** Processes without code, of the default size; another size starts a new process. */
@@ -53,8 +53,8 @@ export class Functions {
   async warmUp(): Promise<void> {
     if (this.#deno === undefined) return
     const isolation = await this.#findIsolation(this.#deno)
-    while (!this.#closed && this.#blank.length < LIMITS.functionWarmProcesses) {
-      const blank = this.#spawn(this.#deno, LIMITS.functionMemoryMb.default, isolation)
+    while (!this.#closed && this.#blank.length < FUNCTION_LIMITS.warmProcesses) {
+      const blank = this.#spawn(this.#deno, FUNCTION_LIMITS.memoryMb.default, isolation)
       this.#blank.push(blank)
       // A process that dies while it waits is not used.
       void blank.gone.then(() => {
@@ -165,7 +165,7 @@ export class Functions {
   async #start(invocation: Invocation): Promise<WarmProcess> {
     const { code, memoryMb } = invocation
     if (this.#deno === undefined) throw functionsUnavailable('there is no Deno on this worker')
-    const blank = memoryMb === LIMITS.functionMemoryMb.default ? this.#blank.shift() : undefined
+    const blank = memoryMb === FUNCTION_LIMITS.memoryMb.default ? this.#blank.shift() : undefined
     const process = blank ?? this.#spawn(this.#deno, memoryMb, await this.#findIsolation(this.#deno))
     await process.ready.catch((cause: unknown) => {
       throw functionsUnavailable(cause instanceof Error ? cause.message : 'Deno does not start')

@@ -3,8 +3,8 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
-import { LIMITS } from '../../../core/limits.ts'
 import { killGroup, signalGroup } from '../../../infra/kill-group.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { encodeFrame, type HostFrameKind } from './frames.ts'
 import { GUEST_URL, IMPORT_MAP_URL } from './guest-program.ts'
 import { childrenOf, type Isolation } from './isolation.ts'
@@ -129,7 +129,7 @@ export class FunctionProcess {
 
   #countIdle(chunk: Buffer): void {
     this.#idleBytes += chunk.length
-    if (this.#idleBytes > LIMITS.functionNoiseBytesMax) this.kill()
+    if (this.#idleBytes > FUNCTION_LIMITS.noiseBytesMax) this.kill()
   }
 
   /** Reads Deno's version from the first line, which is trustworthy, since no user code was sent yet. */
@@ -141,7 +141,7 @@ export class FunctionProcess {
       if (line.includes('\n')) resolve(line)
     }
     this.#child.stdout.on('data', read)
-    const late = setTimeout(() => resolve(''), LIMITS.functionStartMs)
+    const late = setTimeout(() => resolve(''), FUNCTION_LIMITS.startMs)
     void this.gone.then(() => resolve(line))
     const firstLine = await promise
     clearTimeout(late)

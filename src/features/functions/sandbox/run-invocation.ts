@@ -1,7 +1,7 @@
 /** Runs one invocation in a process, and limits its time, memory and output. */
 
 import { randomBytes } from 'node:crypto'
-import { LIMITS } from '../../../core/limits.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { FrameReader, type GuestFrame, type Output } from './frames.ts'
 import type { GuestJob } from './guest-program.ts'
 import { HostCalls } from './host-calls.ts'
@@ -9,7 +9,7 @@ import type { Invocation } from './invocation.ts'
 import { InvocationLog, RawOutput } from './output-lines.ts'
 import type { FunctionProcess } from './process.ts'
 
-const { functionSandbox: limits } = LIMITS
+const { sandbox: limits } = FUNCTION_LIMITS
 
 /**
  * The end of an invocation. `result` and `error` have JSON, unverified. `broken`: it has broken the protocol. `died`: the
@@ -32,8 +32,8 @@ export interface Report {
 
 /** Limits that the program in the process keeps by itself. The worker enforces the same. */
 const GUEST_LIMITS = {
-  logBytes: LIMITS.functionLogBytesMax,
-  resultBytesMax: LIMITS.functionResultBytesMax,
+  logBytes: FUNCTION_LIMITS.logBytesMax,
+  resultBytesMax: FUNCTION_LIMITS.resultBytesMax,
   callsOpenMax: limits.callsOpenMax,
   bytesOpenMax: limits.bytesOpenMax,
   callBytesMax: limits.callBytesMax,
@@ -73,7 +73,7 @@ class InvocationRun {
   async run(): Promise<Report> {
     const { timeoutMs, signal } = this.#invocation
     const clock = setTimeout(() => this.#end({ kind: 'timeout' }), timeoutMs)
-    const watch = setInterval(() => this.#measure(), LIMITS.functionMemoryPollMs)
+    const watch = setInterval(() => this.#measure(), FUNCTION_LIMITS.memoryPollMs)
     const abort = () => this.#end({ kind: 'given_up' })
     signal.addEventListener('abort', abort)
     if (signal.aborted) abort()
@@ -137,7 +137,7 @@ class InvocationRun {
 
   #measure(): void {
     this.#memoryKb = Math.max(this.#memoryKb, this.#process.residentKb())
-    if (this.#memoryKb > (this.#process.memoryMb + LIMITS.functionMemoryBaseMb) * 1_024)
+    if (this.#memoryKb > (this.#process.memoryMb + FUNCTION_LIMITS.memoryBaseMb) * 1_024)
       this.#end({ kind: 'memory' })
   }
 
@@ -170,7 +170,7 @@ class InvocationRun {
     this.#logBytes += bytes.length + limits.logLineCostBytes
     if (!isLevel(level)) this.#end({ kind: 'broken' })
     // The program in the process sends no line after the limit.
-    else if (this.#logBytes > 2 * LIMITS.functionLogBytesMax) this.#end({ kind: 'too_loud' })
+    else if (this.#logBytes > 2 * FUNCTION_LIMITS.logBytesMax) this.#end({ kind: 'too_loud' })
     else this.#log.add(level, bytes.toString())
   }
 }

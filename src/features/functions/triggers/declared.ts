@@ -3,11 +3,11 @@
 import { parseCron } from '../../../../flows-dsl/compile/cron.ts'
 import { isTimezone } from '../../../../flows-dsl/compile/timezones.ts'
 import { checkJson } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { sentences } from '../../../core/sentences.ts'
 import { isChangeTopic, isWorkspaceTopic, matchesAny, type StreamName } from '../../events/events.ts'
 import { TOPIC_PATTERN } from '../../events/events-api.ts'
 import { cronTimingFault } from '../../triggers/schedule-timing.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 
 /** The spec of a schedule trigger, as it is configured. */
 export interface ScheduleSpec {
@@ -51,7 +51,7 @@ export function triggerErrors({ schedule, triggers = [] }: DeclaredTriggers): Co
 }
 
 function scheduleErrors({ cron, timezone, input }: ScheduleSpec): ConfigError[] {
-  checkJson('schedule.input', input ?? {}, LIMITS.functionTriggers.scheduleInputBytesMax)
+  checkJson('schedule.input', input ?? {}, FUNCTION_LIMITS.triggers.scheduleInputBytesMax)
   const parsed = parseCron(cron)
   const diagnostics = 'diagnostics' in parsed ? parsed.diagnostics : []
   const errors = diagnostics.map(({ message, hint }) => ({

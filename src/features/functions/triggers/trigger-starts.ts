@@ -3,7 +3,6 @@
 import type { JsonObject } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { FunctionTriggerInput, ScheduledRun } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import {
@@ -13,6 +12,7 @@ import {
   eventTime,
   wasDueBeforeResumption,
 } from '../../triggers/starts.ts'
+import { FUNCTION_LIMITS } from '../limits.ts'
 import { callerWithoutRights } from '../runs/run.ts'
 import { startRun } from '../runs/start-run.ts'
 import type { ScheduleSpec } from './declared.ts'
@@ -71,7 +71,7 @@ export async function startEventRun(
   { triggerId, functionId, revision, event, causes }: EventStart,
 ): Promise<`run_${string}` | 'full' | 'stale'> {
   const id = derivedRunId(eventTime(event), [functionId, eventIdentity(event)])
-  const { inFlightMax, inFlightFactor } = LIMITS.functionTriggers
+  const { inFlightMax, inFlightFactor } = FUNCTION_LIMITS.triggers
   const row = await scope.row<{ free: number; begun: boolean; deployers: string[] }>(sql`
     select ${hasBegun(id)} as begun, ${DEPLOYERS} as deployers, (
       least(${inFlightMax}::integer, ${inFlightFactor}::integer * (f.config ->> 'concurrency')::integer) - (

@@ -4,10 +4,10 @@ import { sanitizeText } from '../../../access/audit/entry.ts'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { canonical, isObject } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { AppendQueue } from '../../../infra/append-queue.ts'
 import type { Log } from '../../../infra/log.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
+import { MCP_LIMITS } from '../limits.ts'
 
 declare module '../../../access/internals.ts' {
   interface PlatformServices {
@@ -66,7 +66,7 @@ export async function recordCall(scope: WorkspaceScope, call: CallRecord): Promi
 }
 
 /**
- * Records a call within `LIMITS.appendDelayMs`, for calls that have changed nothing (decision 46).
+ * Records a call within `INFRA_LIMITS.appendDelayMs`, for calls that have changed nothing (decision 46).
  * @throws Problem as {@link recordCall}, if too many calls wait
  */
 export async function recordSoon(scope: WorkspaceScope, call: CallRecord): Promise<void> {
@@ -115,12 +115,12 @@ const shortened = (text: string, charsMax: number) => sanitizeText(text.slice(0,
 /** `["id: string", …]`, sorted: the first top-level members; null unless the arguments are an object. */
 function shapeOf(args: unknown): string[] | null {
   if (!isObject(args)) return null
-  const names = Object.keys(args).slice(0, LIMITS.mcpShapeMembersMax).sort()
+  const names = Object.keys(args).slice(0, MCP_LIMITS.shapeMembersMax).sort()
   const members = names.map((name) => `${shortened(name, NAME_CHARS_MAX)}: ${typeOf(args[name])}`)
   let chars = 0
   return members.filter((member) => {
     chars += member.length
-    return chars <= LIMITS.mcpShapeCharsMax
+    return chars <= MCP_LIMITS.shapeCharsMax
   })
 }
 
@@ -153,7 +153,7 @@ export class CallQueue {
   }
 
   /**
-   * Queues an entry, which is in the log within `LIMITS.appendDelayMs`, after the earlier ones of its workspace.
+   * Queues an entry, which is in the log within `INFRA_LIMITS.appendDelayMs`, after the earlier ones of its workspace.
    * @throws Problem of the database if too many entries wait for it
    */
   async push({ ref }: WorkspaceScope, call: QueuedCall): Promise<void> {
@@ -184,7 +184,7 @@ export class CallQueue {
       onStored: () => {
         if (queue.size === 0) this.#queues.delete(workspaceId)
       },
-      rowsMax: LIMITS.mcpCallsPendingMax,
+      rowsMax: MCP_LIMITS.callsPendingMax,
     })
     this.#queues.set(workspaceId, queue)
     return queue

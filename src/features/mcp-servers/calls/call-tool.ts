@@ -19,10 +19,10 @@ import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { limitMcpTool, originOf } from '../../../access/scope-services.ts'
 import { canonical, exceedsDepth } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { consumeQuota } from '../../quotas/quotas-api.ts'
 import { withPreset } from '../curation/curated-arguments.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { PublishedVersion } from '../manifest.ts'
 import { searchTools } from '../search/search-tools.ts'
 import { type Arguments, digest, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
@@ -129,8 +129,8 @@ const LIMIT_CODES: ReadonlySet<string> = new Set(['rate_limited', 'quota_exceede
 
 async function checkAndRun(scope: WorkspaceScope, tool: Tool, call: CallOfVersion): Promise<CallEnd> {
   const received = call.arguments ?? {}
-  if (exceedsDepth(received, LIMITS.mcpArgumentsDepthMax))
-    return toolError('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
+  if (exceedsDepth(received, MCP_LIMITS.argumentsDepthMax))
+    return toolError('validation_failed', `arguments are nested deeper than ${MCP_LIMITS.argumentsDepthMax}.`)
   const argumentsSha256 = digest(canonical(received))
   // A flow is a program: without the null of a condition it would find what it does not look for.
   const args = call.channel === 'flow' ? received : withoutNulls(tool.input_schema, received)
@@ -231,7 +231,7 @@ function waitingOf({ binding, limits }: Tool, { client }: ToolCall): WaitOptions
   const seconds = binding.wait_seconds === undefined ? 0 : (limits?.wait_seconds ?? binding.wait_seconds)
   const { signal, onProgress, takesTasks = false } = client ?? {}
   return {
-    seconds: takesTasks ? Math.min(seconds, LIMITS.mcpTaskWaitSeconds) : seconds,
+    seconds: takesTasks ? Math.min(seconds, MCP_LIMITS.taskWaitSeconds) : seconds,
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   }

@@ -9,10 +9,10 @@ import type { Budget } from '../../../../flows-dsl/budget.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { decryptFor, encryptFor } from '../../../access/scope-services.ts'
 import { isObject } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { isSecretName, namesSecret } from '../../../core/redact.ts'
 import { checkBudget, errorsWithin } from '../../schema-errors.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { JsonSchema } from '../tool.ts'
 import type {
   CallClient,
@@ -74,7 +74,7 @@ const InputRequiredResult = Type.Object(
         { additionalProperties: false },
       ),
       // Without it, a name of another form would be left unchecked.
-      { minProperties: 1, maxProperties: LIMITS.mcpInputRequestsMax, additionalProperties: false },
+      { minProperties: 1, maxProperties: MCP_LIMITS.inputRequestsMax, additionalProperties: false },
     ),
     requestState: Type.Optional(Type.String()),
   },
@@ -165,10 +165,10 @@ export function seal(
   call: CallIdentity,
   { requests, state }: RequestedInput,
 ): SealedInputRequests {
-  const sealed: State = { call, requests, state, expires: Date.now() + LIMITS.mcpRequestStateMs }
+  const sealed: State = { call, requests, state, expires: Date.now() + MCP_LIMITS.requestStateMs }
   const text = JSON.stringify(sealed)
-  if (text.length > LIMITS.mcpRequestStateCharsMax) {
-    const detail = `The tool asks its client with more than ${LIMITS.mcpRequestStateCharsMax} characters, its state included.`
+  if (text.length > MCP_LIMITS.requestStateCharsMax) {
+    const detail = `The tool asks its client with more than ${MCP_LIMITS.requestStateCharsMax} characters, its state included.`
     throw new Problem('output_too_large', { detail })
   }
   const requestState = encryptFor(scope, PURPOSE, Buffer.from(text)).toString('base64url')

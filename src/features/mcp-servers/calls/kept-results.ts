@@ -3,9 +3,10 @@
 import { randomBytes } from 'node:crypto'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { BackgroundTask } from '../../background/background-task.ts'
+import { BACKGROUND_LIMITS } from '../../background/limits.ts'
+import { MCP_LIMITS } from '../limits.ts'
 
 /** Results of tools hold documents, which an admin does not see. */
 const asService = privilege('mcp.results')
@@ -35,12 +36,12 @@ export async function keepResult(
     sql`select pg_advisory_xact_lock(hashtextextended(${scope.ref.workspaceId}, ${LOCK}))`,
     sql`delete from mcp_results where expires_at <= now() or id in (
       select id from mcp_results where server_id = ${serverId} and principal = ${subject}
-      order by made_at desc offset ${LIMITS.mcpKeptResultsPerPrincipal - 1})`,
+      order by made_at desc offset ${MCP_LIMITS.keptResults.perPrincipalMax - 1})`,
     sql`insert into mcp_results (id, server_id, principal, tool, mime_type, content, expires_at)
       select ${handle}::text, ${serverId}::text, ${subject}::text, ${tool}::text, ${mimeType}::text, ${content}::bytea,
-        now() + make_interval(secs => ${LIMITS.mcpKeptResultSeconds}::integer)
+        now() + make_interval(secs => ${MCP_LIMITS.keptResults.seconds}::integer)
       where (select coalesce(sum(bytes), 0) from mcp_results) + ${content.length}::integer
-        <= ${LIMITS.mcpKeptResultsBytesMax}::integer
+        <= ${MCP_LIMITS.keptResults.workspaceBytesMax}::integer
       returning id`,
   )
   return kept === undefined ? undefined : handle
@@ -84,13 +85,13 @@ export async function readKeptResult(
       and principal = ${scope.actor.subject} and expires_at > now()`)
 }
 
-const { mcpResultsDeletedAtOnce: deletedAtOnce } = LIMITS
+const { deletedAtOnceMax: deletedAtOnce } = MCP_LIMITS.keptResults
 
 /** Deletes expired results of all workspaces as it finds them. */
 export function expiredResults(): BackgroundTask<never> {
   return {
     name: 'expired results',
-    pollMs: LIMITS.reconciler.pollMs,
+    pollMs: BACKGROUND_LIMITS.pollMs,
     atOnce: 1,
     find: async (system) => {
       await system.rows(DELETE_EXPIRED)

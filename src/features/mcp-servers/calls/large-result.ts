@@ -2,7 +2,7 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { budgetOf, type Tool } from '../tool.ts'
 import { resultError } from './check-values.ts'
 import type { Content, ToolResult } from './content.ts'
@@ -39,7 +39,7 @@ export async function largeResult(
   { output, blocks, bytes, failed }: LargeResult,
 ): Promise<ToolResult | undefined> {
   const file = fileOf(output, blocks)
-  if (file.content.length > LIMITS.mcpKeptResultBytesMax) return undefined
+  if (file.content.length > MCP_LIMITS.keptResults.bytesMax) return undefined
   const handle = await keepResult(scope, { serverId, tool: tool.name, ...file })
   if (handle === undefined) return undefined
   const takesStructure = form.hasStructure && !asResource && tool.output_schema !== undefined
@@ -58,7 +58,7 @@ export async function largeResult(
     `${isError ? 'output_too_large: ' : ''}The result has ${bytes} bytes; at most ${budgetOf(tool)} are returned at once.`,
     part && `This answer lacks ${inWords(tool, part)}.`,
     isError && !failed && !tool.reads && 'The call itself was carried out: do not repeat it.',
-    `All of it is kept for ${LIMITS.mcpKeptResultSeconds / 60} minutes: read ${byTool}the resource ${link.uri}.`,
+    `All of it is kept for ${MCP_LIMITS.keptResults.seconds / 60} minutes: read ${byTool}the resource ${link.uri}.`,
     adviceFor(tool),
   ]
   const text = lines.filter(Boolean).join(' ')

@@ -5,9 +5,9 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sentences } from '../../../core/sentences.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { VisibleTool } from '../search/search-tool-list.ts'
 import { budgetOf, type ExecutionState, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
 import type { CallClient } from './call-client.ts'
@@ -116,7 +116,7 @@ export async function withinBudget(
 /** The next steps after a time limit of a tool. */
 export const MORE_TIME = {
   hint: 'Request less at once.',
-  adminHint: `An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`,
+  adminHint: `An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${MCP_LIMITS.toolSecondsMax}.`,
 } as const
 
 /** @throws Problem `tool_timeout` if the tool has a time limit; what it does is not stopped */
@@ -154,7 +154,7 @@ export async function formResult(
   const { failed, bytes, text, content } = measured
   const isLarge = bytes > budgetOf(tool)
   // A file in JSON is rarely more than twice as large as what is kept of it.
-  if (isLarge && bytes > 2 * LIMITS.mcpKeptResultBytesMax) return tooLarge(tool, bytes)
+  if (isLarge && bytes > 2 * MCP_LIMITS.keptResults.bytesMax) return tooLarge(tool, bytes)
   const { value: output } = maskSecrets(JSON.parse(text), text)
   if (content !== undefined && !failed && tool.output_schema !== undefined)
     return invalidResult(tool, 'it is a file')

@@ -5,9 +5,9 @@ import type { Budget } from '../../../../flows-dsl/budget.ts'
 import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { patternError } from '../../../../flows-dsl/json-schema/pattern.ts'
 import { AnyName } from '../../../access/operation-builders.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { isCompatible } from '../../collections/schemas/is-compatible.ts'
 import { errorsWithin } from '../../schema-errors.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { Candidate, JsonSchema, Preset } from '../tool.ts'
 
 /** Keywords by which the values of an argument may be narrowed. */
@@ -25,7 +25,7 @@ const ArgumentChoice = Type.Object(
       Type.Boolean({ description: 'True if clients do not see the argument and cannot set it.' }),
     ),
     default: Type.Optional(Type.Unknown({ description: 'Value in calls without the argument.' })),
-    description: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.mcpDescriptionCharsMax })),
+    description: Type.Optional(Type.String({ minLength: 1, maxLength: MCP_LIMITS.descriptionCharsMax })),
     schema: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         description: `Keywords that restrict the values: ${NARROWING.join(', ')}. They cannot allow more than the source.`,
@@ -37,7 +37,7 @@ const ArgumentChoice = Type.Object(
 type ArgumentChoice = Static<typeof ArgumentChoice>
 
 export const ArgumentChoices = Type.Record(AnyName, ArgumentChoice, {
-  maxProperties: LIMITS.mcpComparableFieldsMax,
+  maxProperties: MCP_LIMITS.comparableFieldsMax,
   description: 'Changes to arguments, by name.',
 })
 export type ArgumentChoices = Static<typeof ArgumentChoices>

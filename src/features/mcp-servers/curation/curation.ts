@@ -6,11 +6,11 @@ import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { shortPointer } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { InputError } from '../../../core/problem.ts'
 import { curatedAnnotations, type Hint, readsOnly, weakens } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { Prompts, promptFaults, Resources } from '../prompts.ts'
 import { SEARCH_TOOL_NAMES } from '../search/search-tool-list.ts'
 import {
@@ -153,8 +153,8 @@ export function draftTools(
     if (choice.enabled) tools.push(tool)
   }
   faults.push(...collisions(tools), ...groupFaults(groups, tools))
-  if (tools.length > LIMITS.mcpToolsMax)
-    faults.push(fault('', '', `enables more than ${LIMITS.mcpToolsMax} tools`))
+  if (tools.length > MCP_LIMITS.toolsMax)
+    faults.push(fault('', '', `enables more than ${MCP_LIMITS.toolsMax} tools`))
   rejectErrors(faults)
   return groupTools(groups, tools).sort((a, b) => (a.name < b.name ? -1 : 1))
 }
@@ -200,7 +200,7 @@ function choiceFaults(
   return [
     NAME.test(name)
       ? undefined
-      : fault(key, '/name', `takes letters, digits, _ and -, at most ${LIMITS.mcpToolNameCharsMax}`),
+      : fault(key, '/name', `takes letters, digits, _ and -, at most ${MCP_LIMITS.toolNameCharsMax}`),
     isReserved(name) ? fault(key, '/name', 'is a reserved name') : undefined,
     choice.limits?.wait_seconds === undefined || candidate.binding.wait_seconds !== undefined
       ? undefined

@@ -1,15 +1,16 @@
 /** Groups of tools: named and ordered by the curation, shown to clients and on the consent page. */
 
 import Type, { type Static } from 'typebox'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import type { InputError } from '../../../core/problem.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { findHidden, type Tool } from '../tool.ts'
 import { TOOL_NAME_PATTERN } from '../tool-name.ts'
 
 const GROUP = {
   name: Type.String({ pattern: TOOL_NAME_PATTERN }),
-  title: Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax }),
-  description: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.mcpDescriptionCharsMax })),
+  title: Type.String({ minLength: 1, maxLength: CORE_LIMITS.nameCharsMax }),
+  description: Type.Optional(Type.String({ minLength: 1, maxLength: MCP_LIMITS.descriptionCharsMax })),
 }
 
 export const Groups = Type.Array(
@@ -17,13 +18,13 @@ export const Groups = Type.Array(
     {
       ...GROUP,
       tools: Type.Array(Type.String({ maxLength: 200 }), {
-        maxItems: LIMITS.mcpToolsMax,
+        maxItems: MCP_LIMITS.toolsMax,
         description: 'Candidates, or names of tools. A tool is in one group at most.',
       }),
     },
     { additionalProperties: false },
   ),
-  { maxItems: LIMITS.mcpGroupsMax, description: 'Groups of tools, in the order in which they are shown.' },
+  { maxItems: MCP_LIMITS.groupsMax, description: 'Groups of tools, in the order in which they are shown.' },
 )
 type Groups = Static<typeof Groups>
 

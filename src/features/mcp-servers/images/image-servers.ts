@@ -3,11 +3,11 @@
 import { randomUUID } from 'node:crypto'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Config } from '../../../infra/config.ts'
 import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
 import type { Log } from '../../../infra/log.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { forgetConnection, type Peer } from '../remote/mcp/mcp-client.ts'
 import { isDevelopment } from './image-settings.ts'
 import { OciRuntime } from './oci-runtime.ts'
@@ -28,8 +28,8 @@ export const imageServersOf = (scope: WorkspaceScope): ImageServers => imageServ
 export class ImageServers {
   readonly #containers: ImageRuntime | undefined
   readonly #development: ImageRuntime
-  readonly #ofWorkspace = new KeyedSemaphore(LIMITS.mcpImages.ofWorkspaceMax, LIMITS.mcpImages.waitMs)
-  readonly #ofProcess = new KeyedSemaphore(LIMITS.mcpImages.ofProcessMax, LIMITS.mcpImages.waitMs)
+  readonly #ofWorkspace = new KeyedSemaphore(MCP_LIMITS.images.ofWorkspaceMax, MCP_LIMITS.images.waitMs)
+  readonly #ofProcess = new KeyedSemaphore(MCP_LIMITS.images.ofProcessMax, MCP_LIMITS.images.waitMs)
   readonly #stopping = new Set<Promise<void>>()
 
   constructor({ TENON_CONTAINER_ENGINE: engine, TENON_DEV_STDIO_SERVERS: servers }: Config, log: Log) {
@@ -88,7 +88,7 @@ export class ImageServers {
   }
 
   async #acquire({ tenantId, workspaceId }: ServerStart['owner']): Promise<() => void> {
-    const { ofWorkspaceMax: most } = LIMITS.mcpImages
+    const { ofWorkspaceMax: most } = MCP_LIMITS.images
     const detail = `${most} calls of images of this workspace are running.`
     const ofWorkspace = await this.#ofWorkspace.acquire(`${tenantId}:${workspaceId}`, detail)
     try {

@@ -2,14 +2,14 @@
 
 import Type, { type Static } from 'typebox'
 import { AnyName } from '../../../access/operation-builders.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { isSecretName } from '../../../core/redact.ts'
 import { SecretName } from '../../flows/secrets.ts'
 import { fieldProblem } from '../../operation-helpers.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { rejectErrors } from '../tool.ts'
 
-const { mcpImages: IMAGES } = LIMITS
+const { images: IMAGES } = MCP_LIMITS
 
 /**
  * A registry, a name and a digest (OCI distribution specification, "Pulling manifests"). A tag could be moved to another image,

@@ -9,9 +9,9 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Log } from '../../../infra/log.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { ImageRuntime, RunningServer, ServerListener, ServerStart } from './runtime.ts'
 import { hostEnv, type ProcessEnd, StdioProcess } from './stdio-process.ts'
 
@@ -28,7 +28,7 @@ export function runArguments(
   { image, commandArgs, limits, owner }: Omit<ServerStart, 'env'>,
   { name, envFile, untilS }: { readonly name: string; readonly envFile: string; readonly untilS: number },
 ): string[] {
-  const { tmpMb, openFilesMax } = LIMITS.mcpImages
+  const { tmpMb, openFilesMax } = MCP_LIMITS.images
   const memory = `${limits.memory_mb}m`
   return [
     ...['run', '--rm', '--interactive', '--name', name],
@@ -112,12 +112,12 @@ export class OciRuntime implements ImageRuntime {
     const child = spawn(this.#engine, args, {
       ...{ cwd: '/', env: hostEnv(), shell: false },
       stdio: ['ignore', 'pipe', 'ignore'],
-      timeout: LIMITS.mcpImages.engineCommandMs,
+      timeout: MCP_LIMITS.images.engineCommandMs,
       killSignal: 'SIGKILL',
     })
     let output = ''
     child.stdout.on('data', (chunk: Buffer) => {
-      if (output.length < LIMITS.mcpImages.engineAnswerBytesMax) output += chunk.toString()
+      if (output.length < MCP_LIMITS.images.engineOutputBytesMax) output += chunk.toString()
     })
     return new Promise((done, fail) => {
       child.once('error', (cause) => fail(noEngine(cause)))

@@ -2,9 +2,9 @@
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { killGroup } from '../../../infra/kill-group.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { RunningServer, ServerListener } from './runtime.ts'
 
 /** Variables of the platform that engines need. Its other ones hold secrets. */
@@ -63,7 +63,7 @@ export class StdioProcess implements RunningServer {
     this.#child.stdin.on('error', () => {})
     this.#child.stdout.on('data', (chunk: Buffer) => this.#take(chunk))
     this.#child.stderr.on('data', (chunk: Buffer) => {
-      this.#errors = Buffer.concat([this.#errors, chunk]).subarray(-LIMITS.mcpImages.errorBytesMax)
+      this.#errors = Buffer.concat([this.#errors, chunk]).subarray(-MCP_LIMITS.images.errorBytesMax)
     })
     this.#child.once('close', (code) => {
       if (!this.#isStopped) this.#end(ended({ code, errors: this.#errors.toString() }))
@@ -108,7 +108,7 @@ class Lines {
 
   /** @returns complete lines that are not blank; a text that says what there is too much of */
   take(chunk: Buffer): string[] | string {
-    const { messageBytesMax, outputBytesMax, messagesMax } = LIMITS.mcpImages
+    const { messageBytesMax, outputBytesMax, messagesMax } = MCP_LIMITS.images
     this.#bytes += chunk.length
     if (this.#bytes > outputBytesMax) return `more than ${outputBytesMax} bytes during one call`
     const lines: string[] = []

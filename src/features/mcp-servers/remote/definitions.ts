@@ -2,8 +2,8 @@
 
 import Type, { type Static } from 'typebox'
 import { canonical } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { Annotations } from '../../../core/tool-annotations.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { digest, type JsonSchema } from '../tool-name.ts'
 
 /** A tool that a source offers: most of a candidate ({@link Candidate} in tool.ts). */
@@ -51,24 +51,29 @@ export interface PinnedDefinitions {
 
 /**
  * Prepares definitions for the table. The time grows with their size, so that large ones are pinned in a worker thread.
- * @throws RangeError if there are more than {@link LIMITS.mcpDefinitionsMax}, or they have more bytes than allowed together
+ * @throws RangeError if there are more than {@link MCP_LIMITS.sources.definitionsMax}, or they have more bytes than allowed together
  */
 export function pinned(
   definitions: readonly Definition[],
   skipped: readonly Skipped[] = [],
 ): PinnedDefinitions {
-  const { mcpDefinitionsMax: most, mcpDefinitionsBytesMax: bytesMax } = LIMITS
+  const { definitionsMax: most, definitionsBytesMax: bytesMax } = MCP_LIMITS.sources
   if (definitions.length > most) throw new RangeError(`The source has more than ${most} tools.`)
   const hashes = definitions.map((one) => ({ key: one.key, hash: one.hash ?? digest(canonical(one)) }))
   const json = JSON.stringify(definitions.map((one, index) => ({ ...one, hash: hashes[index]?.hash })))
   if (Buffer.byteLength(json) > bytesMax)
     throw new RangeError(`The definitions of tools of the source have more than ${bytesMax} bytes together.`)
   const lines = hashes.map(({ key, hash }) => `${hash} ${key}`).sort()
-  return { json, hashes, hash: digest(lines.join('\n')), skipped: skipped.slice(0, LIMITS.mcpSourceNotesMax) }
+  return {
+    json,
+    hashes,
+    hash: digest(lines.join('\n')),
+    skipped: skipped.slice(0, MCP_LIMITS.sources.notesMax),
+  }
 }
 
 const Names = Type.Array(Type.String(), {
-  description: `Names of definitions, at most ${LIMITS.mcpSourceNotesMax}.`,
+  description: `Names of definitions, at most ${MCP_LIMITS.sources.notesMax}.`,
 })
 /** How a source differs from its pinned definitions. */
 export const Drift = Type.Object({
@@ -93,7 +98,7 @@ export function driftOf(
   const old = new Map(before.hashes.map((one) => [one.key, one.hash]))
   const now = new Map(hashes.map((one) => [one.key, one.hash]))
   const listed = (keys: Iterable<string>, isNamed: (key: string) => boolean) =>
-    [...keys].filter(isNamed).slice(0, LIMITS.mcpSourceNotesMax)
+    [...keys].filter(isNamed).slice(0, MCP_LIMITS.sources.notesMax)
   return {
     hash,
     added: listed(now.keys(), (key) => !old.has(key)),

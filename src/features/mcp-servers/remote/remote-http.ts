@@ -3,7 +3,6 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { sendHttp } from '../../../access/scope-services.ts'
 import { CHAIN_DEPTH_HEADER } from '../../../core/execution.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import {
   type Bounds,
   type Inbound,
@@ -11,6 +10,7 @@ import {
   type Outbound,
   type Sender,
 } from '../../../infra/http-client/egress.ts'
+import { SHARED_LIMITS } from '../../limits.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
 import { egressAllowed, egressAllowedNow } from '../../tenants/workspace-settings.ts'
 
@@ -55,6 +55,6 @@ function redirectOf({ status, headers }: Inbound, from: URL): URL | undefined {
  * platform, and have the calling server as its own source.
  */
 function nextDepth({ actor }: WorkspaceScope): string {
-  const detail = `The call has passed through ${LIMITS.chainDepthMax} servers and flows, which may form a loop.`
+  const detail = `The call has passed through ${SHARED_LIMITS.chainDepthMax} servers and flows, which may form a loop.`
   return String(nextChainDepth(actor.chainDepth ?? 0, detail))
 }

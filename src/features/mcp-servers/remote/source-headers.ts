@@ -3,10 +3,10 @@
 import Type, { type Static } from 'typebox'
 import { AnyName } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { isSecretName, REDACTED } from '../../../core/redact.ts'
 import { readSecretValues, SecretName } from '../../flows/secrets.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { rejectErrors } from '../tool.ts'
 import { controlsConnection, isHeaderName } from './header-names.ts'
 
@@ -29,7 +29,7 @@ const HeaderChoice = Type.Union([
   Type.Object({ value: Type.String({ pattern: TEXT, maxLength: 1_000 }) }, { additionalProperties: false }),
 ])
 export const HeaderChoices = Type.Record(AnyName, HeaderChoice, {
-  maxProperties: LIMITS.mcpSourceHeadersMax,
+  maxProperties: MCP_LIMITS.sources.headersMax,
   description: 'Headers of every request, by name. Tools cannot replace them.',
 })
 export type HeaderChoices = Static<typeof HeaderChoices>

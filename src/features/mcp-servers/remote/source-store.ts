@@ -3,11 +3,11 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { cached, invalidate } from '../../../access/scope-cache.ts'
 import { canonical } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { redactText } from '../../../core/redact.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { type Definition, type Drift, driftOf, type PinnedDefinitions } from './definitions.ts'
 import type { PinnedSource } from './source-kind.ts'
 
@@ -40,7 +40,7 @@ export const forgetSource = (scope: WorkspaceScope, id: string): void =>
  * @throws Problem `state_conflict` if the workspace has too many sources, or their definitions are too large together
  */
 export async function requireRoom(scope: WorkspaceScope, id: string, bytes: number): Promise<void> {
-  const { mcpSourcesMax: most, mcpSourcesBytesMax: bytesMax } = LIMITS
+  const { sourcesMax: most, workspaceBytesMax: bytesMax } = MCP_LIMITS.sources
   const others = await scope.row<{ sources: number; bytes: number }>(sql`
     select count(*)::integer as sources, coalesce(sum(bytes), 0)::integer as bytes from mcp_sources where id <> ${id}`)
   const { sources = 0, bytes: used = 0 } = others ?? {}

@@ -4,7 +4,6 @@ import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../../access/effect-once.ts'
 import { Id, Input, Ref, Slug, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -19,6 +18,7 @@ import {
   imageSettings,
   imageUrl,
 } from '../images/image-settings.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { Ws } from '../servers.ts'
 import { Drift, type PinnedDefinitions, Skipped } from './definitions.ts'
 import { kindOf } from './kinds.ts'
@@ -87,7 +87,7 @@ export const createSource = previewOperation({
     method: 'POST',
     path: SOURCES,
     body: '*',
-    bodyBytesMax: LIMITS.mcpSourceBodyBytesMax,
+    bodyBytesMax: MCP_LIMITS.sources.bodyBytesMax,
     status: () => 201,
     location: ({ name }, { ws }) => `${SOURCES.replace('{ws}', String(ws))}/${name}`,
   },
@@ -198,7 +198,7 @@ export const refreshSource = previewOperation({
     method: 'POST',
     path: `${SOURCES}/{source}/refresh`,
     body: '*',
-    bodyBytesMax: LIMITS.mcpSourceBodyBytesMax,
+    bodyBytesMax: MCP_LIMITS.sources.bodyBytesMax,
   },
   run: async (scope, { source, document, accept }) => {
     const found = await findSource(scope, source)
@@ -224,7 +224,7 @@ export const deleteSource = previewOperation({
         and v.version = s.active_version
       where v.manifest @> ${tool}::jsonb`
     const [used = [], [deletedRow] = []] = await scope.batch(
-      sql`${users} order by s.slug limit ${LIMITS.mcpSourceNotesMax}`,
+      sql`${users} order by s.slug limit ${MCP_LIMITS.sources.notesMax}`,
       sql`delete from mcp_sources where id = ${id} and not exists (${users}) returning id`,
     )
     forgetSource(scope, id)

@@ -1,7 +1,7 @@
 /** Rules on what clients refuse: schemas that nothing shown can stand for, and names that become too long. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { MARK } from '../calls/result-form.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
 import type { Severity } from './lint-texts.ts'
 
@@ -68,7 +68,7 @@ const reservedMember = ({ properties }: JsonSchema) =>
 
 function longName(slug: string, name: string): string | undefined {
   const chars = `mcp__${slug}__${name}`.length
-  const max = LIMITS.mcpToolNameCharsMax
+  const max = MCP_LIMITS.toolNameCharsMax
   return chars <= max
     ? undefined
     : `has ${chars} characters as mcp__${slug}__${name}, which is how Claude Code and others name it, of at most ${max}: give it a shorter \`name\``

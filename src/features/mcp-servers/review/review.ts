@@ -4,7 +4,6 @@ import Type, { type Static } from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { canonical, shortPointer } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { portableInput, portableOutput } from '../../../core/portable-schema.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { previewOperation } from '../../operation-helpers.ts'
@@ -12,6 +11,7 @@ import { inThread } from '../../threads/run-in-thread.ts'
 import { markedSchema, type ResultsMode } from '../calls/result-form.ts'
 import { draftTools } from '../curation/curation.ts'
 import { Groups, groupsOf } from '../curation/groups.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { compare, Diff, findPublished, lastPublishedTools, type Manifest } from '../manifest.ts'
 import { type SearchMode, searchToolsFor, usesSearch } from '../search/search-tool-list.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from '../servers.ts'
@@ -88,7 +88,7 @@ export async function readDraft(scope: WorkspaceScope, server: McpServer): Promi
  * @throws Problem `validation_failed` if it takes more than `mcpReview.cpuMs` of CPU time; `overloaded`
  */
 async function review(scope: WorkspaceScope, input: ReviewInput): Promise<ToolReview> {
-  const { charsInline, cpuMs } = LIMITS.mcpReview
+  const { charsInlineMax: charsInline, cpuMs } = MCP_LIMITS.review
   if (JSON.stringify([input.before, input.after]).length <= charsInline) return reviewTools(input)
   const ran = await inThread(scope, 'reviewTools', input, cpuMs)
   if ('value' in ran) return ran.value

@@ -1,7 +1,7 @@
 /** The tools that stand for all others where a server has many: `tool_search` finds tools, `tool_call` calls them. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { READS, strictestOf } from '../../../core/tool-annotations.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
 
 export const TOOL_SEARCH = 'tool_search'
@@ -17,11 +17,11 @@ export interface VisibleTool {
   readonly missingScope?: string | undefined
 }
 
-/** A server setting. `auto`: on if the active version has more than {@link LIMITS.mcpToolsListedMax} tools. */
+/** A server setting. `auto`: on if the active version has more than {@link MCP_LIMITS.toolsListedMax} tools. */
 export type SearchMode = 'auto' | 'on' | 'off'
 
 export const usesSearch = (mode: SearchMode, tools: readonly Tool[]): boolean =>
-  mode === 'on' || (mode === 'auto' && tools.length > LIMITS.mcpToolsListedMax)
+  mode === 'on' || (mode === 'auto' && tools.length > MCP_LIMITS.toolsListedMax)
 
 export const SEARCH_INPUT: JsonSchema = {
   type: 'object',
@@ -29,10 +29,15 @@ export const SEARCH_INPUT: JsonSchema = {
     query: {
       type: 'string',
       minLength: 1,
-      maxLength: LIMITS.mcpSearchQueryCharsMax,
+      maxLength: MCP_LIMITS.searchQueryCharsMax,
       description: 'Words for the task, such as `refund order`.',
     },
-    limit: { type: 'integer', minimum: 1, maximum: LIMITS.mcpSearchHitsMax, default: LIMITS.mcpSearchHits },
+    limit: {
+      type: 'integer',
+      minimum: 1,
+      maximum: MCP_LIMITS.searchHitsMax,
+      default: MCP_LIMITS.searchHitsDefault,
+    },
   },
   required: ['query'],
   additionalProperties: false,

@@ -1,9 +1,9 @@
 /** The search of tools: `tool_search`, and the answer to a `tool_call` that names no tool. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { portableInput } from '../../../core/portable-schema.ts'
 import { argumentErrors, withoutNulls } from '../calls/check-values.ts'
 import { type CallEnd, endOf, type ToolCall, toolError } from '../calls/tool-result.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { PublishedVersion } from '../manifest.ts'
 import type { JsonSchema } from '../tool.ts'
 import { CALL_INPUT, SEARCH_INPUT, TOOL_SEARCH, type VisibleTool } from './search-tool-list.ts'
@@ -38,7 +38,7 @@ interface Hit {
 /** The hits as JSON text. Without a hit, the names of all tools, of which the model may know one. */
 function search(
   version: PublishedVersion,
-  { query, limit = LIMITS.mcpSearchHits }: SearchInput,
+  { query, limit = MCP_LIMITS.searchHitsDefault }: SearchInput,
   visible: readonly VisibleTool[],
 ): CallEnd {
   const byName = new Map(visible.map((one) => [one.tool.name, one]))
@@ -63,7 +63,7 @@ const hitOf = ({ tool, missingScope }: VisibleTool): Hit => ({
 
 /** Leaves descriptions and schemas out that do not fit into the budget of a result; a search for fewer tools returns them. */
 function withinBudget(hits: readonly Hit[]): Hit[] {
-  let left: number = LIMITS.mcpResultBytesDefault
+  let left: number = MCP_LIMITS.resultBytesDefault
   return hits.map((hit) => {
     const bytes = Buffer.byteLength(JSON.stringify(hit))
     if (bytes <= left) {

@@ -4,7 +4,7 @@
  */
 
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../../core/limits.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { PublishedVersion } from '../manifest.ts'
 import type { Tool } from '../tool.ts'
 
@@ -25,7 +25,7 @@ interface ToolIndex {
 }
 
 /** By the hash of the manifest, on which alone an index depends. */
-const INDEXES = new LRUCache<string, ToolIndex>({ max: LIMITS.mcpToolIndexesCachedMax })
+const INDEXES = new LRUCache<string, ToolIndex>({ max: MCP_LIMITS.toolIndexesCachedMax })
 
 /** The tools of a version that share a term with the query, best first; equal ones in the order of the manifest. */
 export function rankTools({ hash, manifest: { tools } }: PublishedVersion, query: string): Tool[] {
@@ -62,7 +62,7 @@ function indexOf(tools: readonly Tool[]): ToolIndex {
 }
 
 function weightedTerms({ name, title, description, input_schema }: Tool): [string, number][] {
-  const names = Object.keys(Object(input_schema['properties'])).slice(0, LIMITS.mcpSearchArgumentsMax)
+  const names = Object.keys(Object(input_schema['properties'])).slice(0, MCP_LIMITS.searchArgumentsMax)
   const texts = { name, title, description, arguments: names.join(' ') }
   return Object.entries(WEIGHTS).flatMap(([field, weight]) =>
     [...Map.groupBy(termsOf(texts[field as keyof typeof texts]), (term) => term)].map(

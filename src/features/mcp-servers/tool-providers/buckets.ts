@@ -4,11 +4,12 @@ import Type from 'typebox'
 import { Input, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { ByteReply } from '../../../core/bytes.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Annotations, CHANGES, READS, readsOnly } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { OBJECT_LIMITS } from '../../objects/limits.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from '../../objects/objects.ts'
 import { type BytePage, contentOfPage, isTextType, pageLength, pageOf } from '../calls/byte-page.ts'
 import { mimeTypeOf } from '../calls/content.ts'
@@ -42,7 +43,7 @@ const readObject = workspaceOperation({
     const etag = headers['etag'] ?? ''
     const file = {
       uri: objectUri(bucket, key),
-      name: key.slice(-LIMITS.nameCharsMax),
+      name: key.slice(-CORE_LIMITS.nameCharsMax),
       mimeType: mimeTypeOf(headers['content-type'] ?? ''),
       size: Number(headers['content-length'] ?? 0),
       offset: offset ?? 0,
@@ -86,7 +87,7 @@ const objectUri = (bucket: string, key: string) =>
 const KEY: JsonSchema = {
   type: 'string',
   minLength: 1,
-  maxLength: LIMITS.objectKeyBytesMax,
+  maxLength: CORE_LIMITS.objectKeyBytesMax,
   description: 'Key of the object, such as `reports/2026.csv`.',
 }
 const SIZE: JsonSchema = { type: 'integer', description: 'Size in bytes.' }
@@ -122,13 +123,13 @@ const VERBS: Readonly<Record<string, Verb>> = {
       {
         prefix: {
           type: 'string',
-          maxLength: LIMITS.objectKeyBytesMax,
+          maxLength: CORE_LIMITS.objectKeyBytesMax,
           description: 'Prefix of the keys to list.',
         },
         limit: {
           type: 'integer',
           minimum: 1,
-          maximum: LIMITS.pageSizeMax,
+          maximum: CORE_LIMITS.pageItemsMax,
           description: 'Maximum number of keys. Default: 50.',
         },
         cursor: { type: 'string', description: '`page.next` of the previous page, with the same prefix.' },
@@ -154,7 +155,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
         offset: {
           type: 'integer',
           minimum: 0,
-          maximum: LIMITS.objectBytesMax,
+          maximum: OBJECT_LIMITS.objectBytesMax,
           description: 'Offset of the first byte, such as `next_offset` of the previous part.',
         },
       },
@@ -271,7 +272,7 @@ export const buckets: ToolProvider = {
 /** The input for a page of which a share of the keys fits. Only lists are pages. */
 function smallerPage(input: Args, share: number): Args | undefined {
   if (Object.hasOwn(input, 'key')) return undefined
-  const size = Number(input['page_size'] ?? LIMITS.pageSizeDefault)
+  const size = Number(input['page_size'] ?? CORE_LIMITS.pageItemsDefault)
   return size <= 1 ? undefined : { ...input, page_size: Math.max(1, Math.floor(size * share)) }
 }
 

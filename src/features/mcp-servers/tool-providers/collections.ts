@@ -2,7 +2,7 @@
 
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { type Annotations, CHANGES, INSERTS, READS, readsOnly } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -13,6 +13,7 @@ import {
   queryDocuments,
   updateDocument,
 } from '../../collections/documents-api.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { type Candidate, type JsonSchema, type ToolProvider, toolName } from '../tool.ts'
 import { documentInput } from './document-arguments.ts'
 import {
@@ -112,7 +113,7 @@ export const collections: ToolProvider = {
 /** The input for a page of which a share of the documents fits. */
 function smallerPage(input: Readonly<Record<string, unknown>>, share: number) {
   if (!Object.hasOwn(input, 'filter')) return undefined
-  const limit = Number(input['limit'] ?? LIMITS.pageSizeDefault)
+  const limit = Number(input['limit'] ?? CORE_LIMITS.pageItemsDefault)
   return limit <= 1 ? undefined : { ...input, limit: Math.max(1, Math.floor(limit * share)) }
 }
 
@@ -123,7 +124,7 @@ interface Declared {
 
 async function declaredCollections(scope: WorkspaceScope): Promise<ReadonlyMap<string, Declared>> {
   const rows = await scope.rows<{ collection: string; schema: JsonSchema; mode: string }>(
-    sql`select collection, schema, mode from schemas order by collection limit ${LIMITS.mcpCandidateThingsMax}`,
+    sql`select collection, schema, mode from schemas order by collection limit ${MCP_LIMITS.candidateThingsMax}`,
   )
   const declared = rows.map(({ collection, schema, mode }): [string, Declared] => {
     const { description } = schema
@@ -151,7 +152,7 @@ async function collectionNames(scope: WorkspaceScope): Promise<string[]> {
     )
     select collection from name where collection is not null
     union select collection from schemas
-    order by collection limit ${LIMITS.mcpCandidateThingsMax}`)
+    order by collection limit ${MCP_LIMITS.candidateThingsMax}`)
   return rows.map(({ collection }) => collection)
 }
 
@@ -168,7 +169,7 @@ function candidate(collection: string, verb: string, declared: Declared | undefi
     description: [how.about(collection), declared?.description ?? '']
       .join(' ')
       .trimEnd()
-      .slice(0, LIMITS.mcpDescriptionCharsMax),
+      .slice(0, MCP_LIMITS.descriptionCharsMax),
     input_schema: how.input(declared?.fields),
     output_schema: how.output(declared?.fields),
     annotations,

@@ -1,7 +1,8 @@
 /** JSON Schemas of the arguments and results of tools over the documents of one collection. */
 
 import { isObject } from '../../../core/json.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { JsonSchema } from '../tool.ts'
 
 type Schemas = Readonly<Record<string, JsonSchema>>
@@ -37,7 +38,7 @@ export function declaredFields(schema: JsonSchema, mode: string): DeclaredFields
     additional: schema['additionalProperties'] ?? (isOpen ? undefined : false),
     definitions: schema['$defs'] as Schemas | undefined,
     comparable: Object.fromEntries(
-      comparableFields(properties, '', 0).slice(0, LIMITS.mcpComparableFieldsMax),
+      comparableFields(properties, '', 0).slice(0, MCP_LIMITS.comparableFieldsMax),
     ),
     enforced: mode === 'enforce',
   }
@@ -190,7 +191,7 @@ export function queryArguments(fields: DeclaredFields | undefined): JsonSchema {
   const where = {
     type: 'array',
     items: condition,
-    maxItems: LIMITS.mcpConditionsMax,
+    maxItems: MCP_LIMITS.conditionsMax,
     description: `Conditions.${fields === undefined ? '' : ` Fields: ${inWords(fields.comparable)}.`}`,
     examples: [[exampleOf(fields)]],
   }
@@ -219,7 +220,7 @@ function pageArguments(fields: DeclaredFields | undefined, flat: boolean): Schem
     [name('limit')]: {
       type: 'integer',
       minimum: 1,
-      maximum: LIMITS.pageSizeMax,
+      maximum: CORE_LIMITS.pageItemsMax,
       description: 'Maximum number of documents. Default: 50.',
     },
     [name('cursor')]: {

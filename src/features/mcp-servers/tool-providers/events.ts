@@ -3,7 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { Input, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { INSERTS, READS } from '../../../core/tool-annotations.ts'
 import type { CloudEvent } from '../../events/events.ts'
@@ -11,6 +11,7 @@ import { CURSOR, eventsIn } from '../../events/events.ts'
 import { publishEvent, TOPIC_PATTERN } from '../../events/events-api.ts'
 import { cursorOf, type EventsRequest, type ReadEvent, readEvents } from '../../events/read-events.ts'
 import type { WaitOptions } from '../calls/call-client.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { argumentsOf, budgetOf, type Candidate, type JsonSchema, type ToolProvider } from '../tool.ts'
 
 /** The topics and bounds of a call that waits for the next event, since there is none yet. */
@@ -58,14 +59,14 @@ const readEventPage = workspaceOperation({
     limit: Type.Optional(
       Type.Integer({
         minimum: 1,
-        maximum: LIMITS.pageSizeMax,
+        maximum: CORE_LIMITS.pageItemsMax,
         description: 'Maximum number of events. Default: 50.',
       }),
     ),
     wait_seconds: Type.Optional(
       Type.Integer({
         minimum: 0,
-        maximum: LIMITS.mcpFlowWaitSeconds,
+        maximum: MCP_LIMITS.executionWaitSeconds,
         description: 'Seconds to wait if there is no event yet. Default: 0.',
       }),
     ),
@@ -98,7 +99,7 @@ async function readPage(
   const found = await readEvents(eventsIn(scope), {
     topics,
     ownWorkspace: own_workspace === true,
-    limit: limit ?? LIMITS.pageSizeDefault,
+    limit: limit ?? CORE_LIMITS.pageItemsDefault,
     bytesMax,
     ...from,
   })

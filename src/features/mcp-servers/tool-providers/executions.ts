@@ -6,7 +6,6 @@
 import Type from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { type Annotations, CHANGES, READS, readsOnly } from '../../../core/tool-annotations.ts'
@@ -17,6 +16,7 @@ import { Execution, readExecution } from '../../flows/executions/executions.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { requireFeature } from '../../tenants/workspace-settings.ts'
 import type { ReceivedInput } from '../calls/call-client.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { argumentsOf, type Tool, type ToolProvider } from '../tool.ts'
 import {
   awaitExecution,
@@ -184,9 +184,9 @@ const TOOLS: readonly ExecutionTool[] = [
   {
     verb: 'result',
     operation: getOwnExecution,
-    wait_seconds: LIMITS.mcpFlowWaitSeconds,
+    wait_seconds: MCP_LIMITS.executionWaitSeconds,
     title: 'Result of an execution',
-    description: `Waits up to ${LIMITS.mcpFlowWaitSeconds} s for the end of an execution, and returns its output or error.`,
+    description: `Waits up to ${MCP_LIMITS.executionWaitSeconds} s for the end of an execution, and returns its output or error.`,
     annotations: READS,
   },
   {

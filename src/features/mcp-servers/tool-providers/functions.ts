@@ -1,13 +1,13 @@
 /** Tools over functions: one calls a fixed version of each. The exports `tool`, `input` and `output` of the module describe it. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { READS, STRICTEST } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { FunctionConstants } from '../../functions/exported-constants.ts'
 import { invokeVersion } from '../../functions/invoke.ts'
 import type { InputResponses } from '../calls/call-client.ts'
 import { readInputRequired } from '../calls/client-requests.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import {
   type Arguments,
   argumentsOf,
@@ -37,7 +37,7 @@ export const functions: ToolProvider = {
         from functions f
         join function_versions v on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id
           and v.function_id = f.id and v.version = f.active_version
-      order by f.name limit ${LIMITS.mcpCandidateThingsMax}`)
+      order by f.name limit ${MCP_LIMITS.candidateThingsMax}`)
     return rows.map(candidate)
   },
   input: inputOf,

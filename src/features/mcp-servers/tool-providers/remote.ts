@@ -3,7 +3,6 @@
 import Type from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readsOnly } from '../../../core/tool-annotations.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
@@ -11,6 +10,7 @@ import { previewOperation } from '../../operation-helpers.ts'
 import type { Progress } from '../calls/call-client.ts'
 import { Content } from '../calls/content.ts'
 import { MORE_TIME } from '../calls/tool-result.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import type { Definition, FrozenDefinition } from '../remote/definitions.ts'
 import { kindOf } from '../remote/kinds.ts'
 import { findCachedSource } from '../remote/source-store.ts'
@@ -26,7 +26,7 @@ const RemoteCall = {
     call: Type.Record(Type.String(), Type.Unknown()),
   }),
   input: Type.Record(Type.String(), Type.Unknown(), { description: 'Arguments of the tool.' }),
-  timeout_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.mcpToolSecondsMax })),
+  timeout_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: MCP_LIMITS.toolSecondsMax })),
 }
 const RemoteOutput = Type.Object({
   output: Type.Unknown(),
@@ -54,7 +54,7 @@ async function callRemote(
     throw new Problem('state_conflict', { detail: 'The source of this tool was deleted.' })
   })
   const late = new AbortController()
-  const seconds = limit ?? LIMITS.mcpSourceSeconds
+  const seconds = limit ?? MCP_LIMITS.sources.callSeconds
   // The tool's own limit is reached before, and says so.
   const timeoutMs = seconds * 1_000 + (limit === undefined ? 0 : 500)
   const timer = setTimeout(() => late.abort(timedOut(seconds)), timeoutMs)

@@ -2,11 +2,11 @@
 
 import Type from 'typebox'
 import { Input, workspaceOperation } from '../../../access/operation-builders.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { READS } from '../../../core/tool-annotations.ts'
 import { type BytePage, contentOfPage, pageLength, pageOf } from '../calls/byte-page.ts'
 import { readKeptResult, resultUri } from '../calls/kept-results.ts'
+import { MCP_LIMITS } from '../limits.ts'
 import { argumentsOf, budgetOf, type Tool, type ToolProvider } from '../tool.ts'
 
 const Handle = Type.String({
@@ -27,7 +27,7 @@ const readResult = workspaceOperation({
     offset: Type.Optional(
       Type.Integer({
         minimum: 0,
-        maximum: LIMITS.mcpKeptResultBytesMax,
+        maximum: MCP_LIMITS.keptResults.bytesMax,
         description: 'Offset in bytes, such as `next_offset` of the previous part. Default: 0.',
       }),
     ),

@@ -5,9 +5,9 @@
  */
 
 import { LRUCache } from 'lru-cache'
-import { LIMITS } from '../../../../core/limits.ts'
 import { Problem } from '../../../../core/problem.ts'
 import type { Progress } from '../../calls/call-client.ts'
+import { MCP_LIMITS } from '../../limits.ts'
 import { asksBack, notify, type Post, PROGRESS_TOKEN, type RpcReply, request } from './json-rpc.ts'
 
 /** The other side of a call. */
@@ -37,8 +37,8 @@ const MODERN_META = {
 
 /** By owner. A connection is a version and perhaps a session; sockets are kept by the egress guard. */
 const CONNECTIONS = new LRUCache<string, Promise<Connection>>({
-  max: LIMITS.mcpUpstream.connectionsMax,
-  ttl: LIMITS.mcpUpstream.connectionMs,
+  max: MCP_LIMITS.upstream.connectionsMax,
+  ttl: MCP_LIMITS.upstream.connectionMs,
 })
 
 /**
@@ -47,7 +47,7 @@ const CONNECTIONS = new LRUCache<string, Promise<Connection>>({
  * @throws Problem `upstream_invalid` for more pages, tools or bytes than the limits, and as {@link ask} does
  */
 export async function listUpstreamTools(peer: Peer): Promise<readonly unknown[]> {
-  const { toolsMax, pagesMax, listBytesMax } = LIMITS.mcpUpstream
+  const { toolsMax, pagesMax, listBytesMax } = MCP_LIMITS.upstream
   const tools: unknown[] = []
   let bytes = 0
   let cursor: unknown

@@ -1,8 +1,9 @@
 /** The tools of an MCP server as definitions of a source: checked, bounded, and with digests of what the server sent. */
 
 import { canonical, exceedsDepth, isObject } from '../../../../core/json.ts'
-import { LIMITS } from '../../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../../core/limits.ts'
 import { claimedAnnotations, STRICTEST } from '../../../../core/tool-annotations.ts'
+import { MCP_LIMITS } from '../../limits.ts'
 import { digest, type JsonSchema, toolName } from '../../tool-name.ts'
 import { type Definition, type PinnedDefinitions, pinned, type Skipped } from '../definitions.ts'
 import { headersOf } from './param-headers.ts'
@@ -72,11 +73,11 @@ const NAME = /^[A-Za-z0-9_./-]{1,128}$/
 function faultOf(tool: unknown): string | undefined {
   if (!isObject(tool) || typeof tool['name'] !== 'string') return 'it is no tool with a name'
   if (!NAME.test(tool['name'])) return 'its name has characters other than letters, digits, _, -, . and /'
-  if (exceedsDepth(tool, LIMITS.mcpArgumentsDepthMax))
-    return `it is nested deeper than ${LIMITS.mcpArgumentsDepthMax}`
+  if (exceedsDepth(tool, MCP_LIMITS.argumentsDepthMax))
+    return `it is nested deeper than ${MCP_LIMITS.argumentsDepthMax}`
   const json = JSON.stringify(tool)
-  if (json.length > LIMITS.mcpUpstream.toolBytesMax)
-    return `it has more than ${LIMITS.mcpUpstream.toolBytesMax} characters`
+  if (json.length > MCP_LIMITS.upstream.toolBytesMax)
+    return `it has more than ${MCP_LIMITS.upstream.toolBytesMax} characters`
   if (UNSTORABLE.test(json)) return 'it has a NUL character or half a surrogate pair'
   if (usableSchema(tool['inputSchema']) === undefined)
     return 'its inputSchema is not that of an object, or too large'
@@ -89,7 +90,7 @@ const UNSTORABLE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
 function toDefinition(source: string, tool: Listed): Definition & { readonly hash: string } {
   const { name, inputSchema, outputSchema } = tool
   const annotations = isObject(tool.annotations) ? tool.annotations : {}
-  const title = shortText(tool.title ?? annotations['title'], LIMITS.nameCharsMax)
+  const title = shortText(tool.title ?? annotations['title'], CORE_LIMITS.nameCharsMax)
   const output_schema = usableSchema(outputSchema)
   const members = membersOf(tool)
   const headers = headersOf(inputSchema)
@@ -97,7 +98,7 @@ function toDefinition(source: string, tool: Listed): Definition & { readonly has
     key: name,
     name: toolName(`${source}_${name.replaceAll('/', '_')}`),
     title: title ?? name,
-    description: shortText(tool.description, LIMITS.mcpDescriptionCharsMax) ?? `Calls ${name} at ${source}.`,
+    description: shortText(tool.description, MCP_LIMITS.descriptionCharsMax) ?? `Calls ${name} at ${source}.`,
     input_schema: usableSchema(inputSchema) ?? {},
     ...(output_schema && { output_schema }),
     // Nothing that its server says makes a tool look safer before an admin has decided so.

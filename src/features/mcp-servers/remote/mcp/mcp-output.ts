@@ -1,10 +1,10 @@
 /** The result of a tool of another MCP server as the output of a tool: the content that this platform passes on, and no more. */
 
 import { exceedsDepth, isObject } from '../../../../core/json.ts'
-import { LIMITS } from '../../../../core/limits.ts'
 import { Problem } from '../../../../core/problem.ts'
 import { type Content, contentOf } from '../../calls/content.ts'
 import { fencedContent } from '../../calls/untrusted-text.ts'
+import { MCP_LIMITS } from '../../limits.ts'
 import type { ToolOutput } from '../../tool.ts'
 import type { UpstreamReply } from './mcp-client.ts'
 
@@ -15,8 +15,8 @@ import type { UpstreamReply } from './mcp-client.ts'
  */
 export function outputOf({ result = {}, error }: UpstreamReply, hasSchema: boolean): ToolOutput {
   if (error !== undefined) return contentOutput([text(`Error ${error.code}: ${error.message}`)], true)
-  if (exceedsDepth(result, LIMITS.mcpMessageDepthMax))
-    throw invalid(`is nested deeper than ${LIMITS.mcpMessageDepthMax}`)
+  if (exceedsDepth(result, MCP_LIMITS.messageDepthMax))
+    throw invalid(`is nested deeper than ${MCP_LIMITS.messageDepthMax}`)
   const { content, structuredContent, isError } = result
   const failed = isError === true
   const isStructured = structuredContent !== undefined && structuredContent !== null

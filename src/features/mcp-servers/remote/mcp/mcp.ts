@@ -2,12 +2,12 @@
 
 import { LRUCache } from 'lru-cache'
 import type { WorkspaceScope } from '../../../../access/scope.ts'
-import { LIMITS } from '../../../../core/limits.ts'
 import { Problem } from '../../../../core/problem.ts'
 import { redactText } from '../../../../core/redact.ts'
 import { sentences } from '../../../../core/sentences.ts'
 import { inThread } from '../../../threads/run-in-thread.ts'
 import type { Progress } from '../../calls/call-client.ts'
+import { MCP_LIMITS } from '../../limits.ts'
 import type { ToolOutput } from '../../tool.ts'
 import type { PinnedDefinitions } from '../definitions.ts'
 import { sendRemote } from '../remote-http.ts'
@@ -21,8 +21,8 @@ import { type ParamHeader, paramHeaders } from './param-headers.ts'
 
 /** The hash of each tool as its server defined it a short while ago, by source. */
 const CURRENT = new LRUCache<string, Promise<ReadonlyMap<string, string>>>({
-  max: LIMITS.mcpUpstream.sourcesCachedMax,
-  ttl: LIMITS.mcpUpstream.currentMs,
+  max: MCP_LIMITS.upstream.sourcesCachedMax,
+  ttl: MCP_LIMITS.upstream.currentMs,
 })
 
 const keyOf = ({ ref }: WorkspaceScope, { id }: RemoteSource) => `${ref.tenantId}:${ref.workspaceId}:${id}`
@@ -89,7 +89,7 @@ const hashesByKey = ({ hashes }: PinnedDefinitions) => new Map(hashes.map(({ key
 /** @throws Problem without secrets: it is stored and shown */
 async function readTools(scope: WorkspaceScope, source: RemoteSource): Promise<PinnedDefinitions> {
   const resolved = await resolveHeaders(scope, source.headers)
-  const post = postTo(scope, source, resolved, { timeoutMs: LIMITS.mcpUpstream.listMs })
+  const post = postTo(scope, source, resolved, { timeoutMs: MCP_LIMITS.upstream.listMs })
   const peer = { owner: keyOf(scope, source), post }
   const tools = await listUpstreamTools(peer).catch(shownProblem(resolved.redact))
   return pinTools(scope, source, tools)
@@ -121,7 +121,7 @@ export async function pinTools(
   tools: readonly unknown[],
 ): Promise<PinnedDefinitions> {
   const input = { source: source.name, listed: tools }
-  const ran = await inThread(scope, 'mcpTools', input, LIMITS.mcpUpstream.definitionsCpuMs)
+  const ran = await inThread(scope, 'mcpTools', input, MCP_LIMITS.upstream.definitionsCpuMs)
   if (!('value' in ran))
     throw new Problem('upstream_invalid', { detail: 'The tools of the server take too much time to read.' })
   if ('fault' in ran.value) throw new Problem('upstream_invalid', { detail: ran.value.fault })
@@ -145,7 +145,7 @@ function postTo(
     }
     return sendRemote(scope, outbound, {
       timeoutMs: Math.max(1, untilMs - performance.now()),
-      bytesMax: LIMITS.mcpUpstream.responseBytesMax,
+      bytesMax: MCP_LIMITS.upstream.responseBytesMax,
       reusesAlways: true,
       ...(signal && { signal }),
       ...(wantedPart && { wantedPart }),

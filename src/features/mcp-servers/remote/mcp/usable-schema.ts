@@ -13,8 +13,9 @@ import {
   TYPES,
 } from '../../../../../flows-dsl/json-schema/vocabulary.ts'
 import { escapePointer, isObject } from '../../../../core/json.ts'
-import { LIMITS } from '../../../../core/limits.ts'
+import { COLLECTION_LIMITS } from '../../../collections/limits.ts'
 import { prepare } from '../../../collections/schemas/schema-language.ts'
+import { MCP_LIMITS } from '../../limits.ts'
 import type { JsonSchema } from '../../tool-name.ts'
 
 /** Words that clients do not need, or that hide text from readers; definitions are reduced by themselves. */
@@ -35,7 +36,7 @@ export function usableSchema(original: unknown): JsonSchema | undefined {
   const { schema } = reducer.reduce({ ...original, type }, '', 0)
   const $defs = reducer.definitions()
   const root = { ...Object(schema), ...(Object.keys($defs).length > 0 && { $defs }) } as JsonSchema
-  return reducer.nodes > LIMITS.mcpUpstream.schemaNodesMax || expandsTooMuch(root) ? undefined : root
+  return reducer.nodes > MCP_LIMITS.upstream.schemaNodesMax || expandsTooMuch(root) ? undefined : root
 }
 
 const asObject = (value: unknown) => (isObject(value) ? value : {})
@@ -79,7 +80,8 @@ class Reducer {
     // Clients of MCP refuse a whole list of tools that has a schema `true` or `false`.
     if (original === false) return { schema: { not: {} }, isExact: true }
     if (original === true) return { schema: {}, isExact: true }
-    const isTooMuch = depth > LIMITS.schemaDepthMax || this.nodes > LIMITS.mcpUpstream.schemaNodesMax
+    const isTooMuch =
+      depth > COLLECTION_LIMITS.schemaDepthMax || this.nodes > MCP_LIMITS.upstream.schemaNodesMax
     if (!isObject(original) || isTooMuch) return { schema: {}, isExact: false }
     const usable: Record<string, unknown> = {}
     let isExact = true
@@ -217,7 +219,7 @@ function closingReferences(definitions: JsonSchema): ReadonlySet<string> {
     done.add(name)
   }
   const names = [...targets.keys()]
-  if (names.length <= LIMITS.schemaDepthMax * 4)
+  if (names.length <= MCP_LIMITS.upstream.schemaDepthMax * 4)
     for (const name of names) if (!done.has(name)) visit(name, new Set())
   return closing
 }

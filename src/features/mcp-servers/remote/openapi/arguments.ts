@@ -1,6 +1,5 @@
 /** The arguments of an operation: its parameters and the members of its body as one flat list, each name once. */
 
-import { LIMITS } from '../../../../core/limits.ts'
 import { type Fields, InvalidDocument } from '../../../../infra/openapi/document.ts'
 import {
   bodyOf,
@@ -8,6 +7,7 @@ import {
   type DocumentParameter,
   parametersOf,
 } from '../../../../infra/openapi/operations.ts'
+import { MCP_LIMITS } from '../../limits.ts'
 import type { JsonSchema } from '../../tool-name.ts'
 import { isHeaderName, isReservedHeader } from '../header-names.ts'
 import { type Add, addBody, type Body } from './body.ts'
@@ -80,7 +80,7 @@ class ArgumentNames {
   /** @param suffix tells apart parameters of one name: `id`, `id_query` */
   add(text: string, suffix: string): string {
     const clean = text.replaceAll(/[^A-Za-z0-9_.-]/g, '_').replace(/^__proto__$/, 'proto')
-    const name = clean.slice(0, LIMITS.mcpToolNameCharsMax - 12) || suffix
+    const name = clean.slice(0, MCP_LIMITS.toolNameCharsMax - 12) || suffix
     const candidates = [name, `${name}_${suffix}`]
     let free = candidates.find((one) => !this.#used.has(one))
     for (let n = 2; free === undefined; n += 1) {

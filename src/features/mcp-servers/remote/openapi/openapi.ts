@@ -3,7 +3,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { WorkspaceScope } from '../../../../access/scope.ts'
 import { exceedsDepth, isTooDeep } from '../../../../core/json.ts'
-import { LIMITS } from '../../../../core/limits.ts'
 import { Problem } from '../../../../core/problem.ts'
 import { sentences } from '../../../../core/sentences.ts'
 import { decodeText, isJson, isText } from '../../../../infra/http-client/content.ts'
@@ -11,6 +10,7 @@ import { type Inbound, isSafe, type Outbound } from '../../../../infra/http-clie
 import { fieldProblem } from '../../../operation-helpers.ts'
 import { inThread } from '../../../threads/run-in-thread.ts'
 import { type Content, mimeTypeOf } from '../../calls/content.ts'
+import { MCP_LIMITS } from '../../limits.ts'
 import type { ToolOutput } from '../../tool.ts'
 import type { PinnedDefinitions } from '../definitions.ts'
 import { USER_AGENT } from '../header-names.ts'
@@ -37,7 +37,7 @@ export const openApi: SourceKind = {
 
 /** @throws Problem `validation_failed` if it is too large or too deep */
 function givenText(document: unknown): string {
-  const { mcpDocumentBytesMax: most, mcpDocumentDepthMax: depth } = LIMITS
+  const { documentBytesMax: most, documentDepthMax: depth } = MCP_LIMITS.sources
   if (exceedsDepth(document, depth)) throw fieldProblem('document', `It is nested deeper than ${depth}.`)
   const text = typeof document === 'string' ? document : JSON.stringify(document)
   if (Buffer.byteLength(text) <= most) return text
@@ -57,7 +57,10 @@ async function fetchText(scope: WorkspaceScope, { url, base_url, headers }: Remo
       ...resolved.headers,
     },
   }
-  const bounds = { timeoutMs: LIMITS.mcpDocumentFetchMs, bytesMax: LIMITS.mcpDocumentBytesMax }
+  const bounds = {
+    timeoutMs: MCP_LIMITS.sources.documentFetchMs,
+    bytesMax: MCP_LIMITS.sources.documentBytesMax,
+  }
   const inbound = await sendRemote(scope, outbound, bounds)
   if (inbound.status === 200) return new TextDecoder().decode(inbound.body)
   const { origin, pathname } = outbound.url
@@ -75,9 +78,9 @@ async function readText(
   refusal: (detail: string) => Problem,
 ): Promise<PinnedDefinitions> {
   const input = { text, url, base_url, headers: Object.keys(headers) }
-  const ran = await inThread(scope, 'openApiTools', input, LIMITS.mcpDocumentCpuMs)
+  const ran = await inThread(scope, 'openApiTools', input, MCP_LIMITS.sources.documentCpuMs)
   if (!('value' in ran)) {
-    const seconds = LIMITS.mcpDocumentCpuMs / 1_000
+    const seconds = MCP_LIMITS.sources.documentCpuMs / 1_000
     throw refusal(
       `The document takes more than ${seconds} s or too much memory to read. JSON is faster than YAML.`,
     )
@@ -92,10 +95,10 @@ async function send(
   outbound: Outbound,
   { timeoutMs, signal }: Waiting,
 ): Promise<Inbound> {
-  const excerptBytes = (status: number) => (isFailure(status) ? LIMITS.mcpSourceErrorBytesMax : undefined)
+  const excerptBytes = (status: number) => (isFailure(status) ? MCP_LIMITS.sources.errorBytesMax : undefined)
   const bounds = {
     timeoutMs,
-    bytesMax: LIMITS.mcpSourceResponseBytesMax,
+    bytesMax: MCP_LIMITS.sources.responseBytesMax,
     excerptBytes,
     signal,
   }
@@ -122,7 +125,7 @@ function outputOf(inbound: Inbound, url: URL, { redact }: SourceHeaders): ToolOu
   if (isFailure(status)) {
     const moved = status >= 300 && status < 400 ? ` Redirects to other servers are not followed.` : ''
     const excerpt = isJson(inbound) || isText(inbound) ? redact(decodeText(inbound)) : ''
-    const beginning = excerpt.slice(0, LIMITS.mcpSourceErrorCharsMax).toWellFormed()
+    const beginning = excerpt.slice(0, MCP_LIMITS.sources.errorCharsMax).toWellFormed()
     return { output: [`${answered}.${moved}`, beginning].filter(Boolean).join('\n'), failed: true }
   }
   if (body.length === 0) return { output: `${answered}, without content.`, failed: false }

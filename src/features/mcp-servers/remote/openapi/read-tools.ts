@@ -3,7 +3,7 @@
  * document, and with what its references expand to.
  */
 
-import { LIMITS } from '../../../../core/limits.ts'
+import { CORE_LIMITS } from '../../../../core/limits.ts'
 import { annotationsOfMethod } from '../../../../core/tool-annotations.ts'
 import {
   type Fields,
@@ -21,6 +21,7 @@ import {
   responseSchemaOf,
   serverOf,
 } from '../../../../infra/openapi/operations.ts'
+import { MCP_LIMITS } from '../../limits.ts'
 import { digest, type JsonSchema, toolName } from '../../tool-name.ts'
 import { type Definition, type PinnedDefinitions, pinned, type Skipped } from '../definitions.ts'
 import { type Arguments, argumentsOf } from './arguments.ts'
@@ -80,7 +81,7 @@ function read(source: OpenApiSource): PinnedDefinitions {
     )
   }
   throw new InvalidDocument(
-    `Its definitions of tools have more than ${LIMITS.mcpDefinitionsBytesMax} bytes together.`,
+    `Its definitions of tools have more than ${MCP_LIMITS.sources.definitionsBytesMax} bytes together.`,
   )
 }
 
@@ -95,7 +96,7 @@ interface Reading {
 const parseText = (text: string): unknown =>
   isJsonText(text)
     ? parseJsonText(text)
-    : JSON.parse(yamlToJson({ text, charsMax: 2 * LIMITS.mcpDocumentBytesMax }))
+    : JSON.parse(yamlToJson({ text, charsMax: 2 * MCP_LIMITS.sources.documentBytesMax }))
 
 /** Without OPTIONS, which is about the server. @throws InvalidDocument if there are too many */
 function requireOperations(document: Fields): DocumentOperation[] {
@@ -103,8 +104,8 @@ function requireOperations(document: Fields): DocumentOperation[] {
   for (const operation of operationsIn(document)) {
     if (operation.method === 'options') continue
     found.push(operation)
-    if (found.length > LIMITS.mcpDefinitionsMax)
-      throw new InvalidDocument(`The document has more than ${LIMITS.mcpDefinitionsMax} operations.`)
+    if (found.length > MCP_LIMITS.sources.definitionsMax)
+      throw new InvalidDocument(`The document has more than ${MCP_LIMITS.sources.definitionsMax} operations.`)
   }
   return found
 }
@@ -114,7 +115,7 @@ function definitionsOf(reading: Reading, operations: readonly DocumentOperation[
   const names = new Names()
   const definitions: Definition[] = []
   const skipped: Skipped[] = []
-  let left: number = LIMITS.mcpDefinitionsBytesMax
+  let left: number = MCP_LIMITS.sources.definitionsBytesMax
   for (const one of operations) {
     const definition = definitionOf(reading, one, names)
     if ('reason' in definition) skipped.push(definition)
@@ -190,11 +191,11 @@ function definitionOf(reading: Reading, operation: DocumentOperation, names: Nam
 
 function textsOf({ summary, description }: Fields, name: string, place: string) {
   const title = oneLine(textOf(summary) ?? '')
-    .slice(0, LIMITS.nameCharsMax)
+    .slice(0, CORE_LIMITS.nameCharsMax)
     .toWellFormed()
   const sends = `ends ${place.slice(0, 300)}.`
   const text = textOf(description)?.trim() || (title === '' ? `S${sends}` : `${title}: s${sends}`)
-  const most = LIMITS.mcpDescriptionCharsMax
+  const most = MCP_LIMITS.descriptionCharsMax
   return {
     title: title || name,
     description: text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text,

@@ -1,0 +1,14 @@
+/** Limits of meters and time series. */
+
+export const ANALYTICS_LIMITS = {
+  /** Milliseconds for which a process counts requests in its memory. Then it stores the counts. */
+  flushMs: 2_000,
+  /** Buckets of a meter's durations; the last starts at 2^19.5 ms, 12 minutes. Longer requests are in the last one. */
+  durationBuckets: 40,
+  /** Meters that a process keeps while the database does not answer. Those of the oldest minutes are dropped. */
+  metersKeptMax: 10_000,
+  /** Points of a time series. For a longer window, each point stands for more minutes. */
+  pointsMax: 1_000,
+  /** Days of the window of a time series. A longer one is refused with `validation_failed`. */
+  windowDaysMax: 90,
+} as const

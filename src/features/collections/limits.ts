@@ -1,0 +1,131 @@
+/** Limits of documents, queries, rules, schemas and indexes. */
+
+export const COLLECTION_LIMITS = {
+  // Documents
+  /** Bytes of a document as JSON. A larger one is refused with `body_too_large` (413). */
+  documentBytesMax: 262_144,
+  /** Keys of a document, at all depths together. More are refused with `validation_failed`. */
+  documentKeysMax: 1_000,
+  /** Bytes of a field's name. A longer one is refused with `validation_failed`. */
+  fieldNameBytesMax: 200,
+  /** Characters of a header that lists entity tags. A longer one is refused with `validation_failed`. */
+  conditionCharsMax: 1_000,
+  /** Changes with an idempotency key that a document in MongoDB remembers. After as many others, a retry gets `idempotency_outcome_unknown`. */
+  idempotencyMarksMax: 50,
+
+  // Batches
+  /** Operations of a batch. More are refused with `validation_failed`. */
+  batchOperationsMax: 500,
+  /** Bytes of the body of a batch. More are refused with `body_too_large` (413). */
+  batchBytesMax: 4_194_304,
+  /** Diagnostics of each operation of a batch that is not atomic. Further ones are left out. */
+  batchDiagnosticsReturnedMax: 3,
+  /** Attempts of all operations of a batch together. Then the batch is refused with `overloaded`. */
+  batchAttemptsMax: 5_000,
+
+  // Queries
+  /** Names of a path. A longer path is refused; deeper fields are not indexed in MongoDB. */
+  pathDepthMax: 10,
+  /** Filters of a query, those in groups among them. More are refused with `filter_too_large`. */
+  filtersMax: 50,
+  /** Levels of nesting of groups of filters. More are refused. */
+  filterDepthMax: 10,
+  /** Elements of a list in a filter. More are refused. */
+  filterValuesMax: 500,
+  /** Members of an object in a `cd` filter: every subset of them is a search term. More are refused. */
+  filterMembersMax: 8,
+  /** Names and values of a JSON filter, slightly more than 50 lists of 500 values. More are refused. */
+  filterPartsMax: 30_000,
+  /** Wildcards of a pattern. More are refused. */
+  patternWildcardsMax: 10,
+  /** Characters of a pattern. More are refused. */
+  patternCharsMax: 10_000,
+  /** Keys of an order. More are refused. */
+  orderKeysMax: 8,
+  /** Fields that a query selects, or a change unsets. More are refused. */
+  fieldsSelectedMax: 100,
+  /** Documents that a query in a body may ask for. A larger number is refused with `validation_failed`. */
+  queryDocumentsMax: 1_000,
+  /** Documents up to which `count=estimated` is exact. Beyond them, it is the estimate of the query planner. */
+  exactCountMax: 1_000,
+  /** Characters of a cursor, which clients send back in a URL with the filters. A longer one is refused with `cursor_too_large`. */
+  cursorCharsMax: 4_096,
+
+  // Rules on documents (`access` of a declaration)
+  /** Characters of a rule as JSON. A longer one is refused with `validation_failed`. */
+  ruleCharsMax: 8_000,
+  /** Levels of nesting of a rule. More are refused with `validation_failed`. */
+  ruleDepthMax: 5,
+  /** Tests of a rule. More are refused with `validation_failed`. */
+  ruleTestsMax: 30,
+  /** Characters of all patterns of a rule, since comparing takes their product with the text. More are refused with `validation_failed`. */
+  rulePatternCharsMax: 500,
+  /** Lookups of a declaration. More are refused with `validation_failed`. */
+  ruleLookupsMax: 5,
+  /** Values of a lookup for one user. With more, tests on it match no document. */
+  ruleLookupValuesMax: 500,
+  /** Steps of evaluating a rule on one document in the process, a few milliseconds. With more, the rule does not match. */
+  ruleStepsMax: 1_000_000,
+
+  // Schemas
+  /** Schemas of a workspace. A further one is refused with `quota_exceeded`. */
+  schemasMax: 500,
+  /** Bytes of a schema as JSON. A larger one is refused with `schema_invalid`. */
+  schemaBytesMax: 65_536,
+  /** Levels of nesting of a schema. A deeper one is refused with `schema_invalid`. */
+  schemaDepthMax: 32,
+  /** Subschemas of a schema. More are refused with `schema_invalid`. */
+  schemaNodesMax: 1_000,
+  /** Subschemas with the target of a reference counted once per reference. More are refused with `schema_invalid`. */
+  schemaNodesExpandedMax: 5_000,
+  /** Values of an `enum`. More are refused with `schema_invalid`. */
+  schemaEnumValuesMax: 500,
+  /** Steps of a validation on the main thread, about 3 ms. A longer one moves to a worker thread. */
+  validationStepsMax: 10_000,
+  /** Milliseconds of CPU time of a worker thread for one document. Then it is refused with `validation_too_costly`. */
+  validationMs: 200,
+  /** Documents that a change of a schema validates at a time. Further ones are validated next. */
+  validationBatchDocuments: 500,
+  /** Milliseconds of validating the existing documents. Then the change is refused with `query_timeout`. */
+  validationOfExistingMs: 60_000,
+  /** Documents written during that validation which are validated under a lock. While there are more, another round runs without it. */
+  validatedUnderLockMax: 200,
+
+  // Tables and indexes
+  /** Columns of a collection's table. Further properties have no column of their own. */
+  tableColumnsMax: 200,
+  /** Columns in the lifetime of a table, since PostgreSQL counts dropped ones. Then a change is refused with `state_conflict`. */
+  tableColumnsEverMax: 1_500,
+  /** Texts of statements that are cached for each table. The least recently used is dropped. */
+  statementTextsCachedMax: 100,
+  /** Tables of undeclared collections that a process caches. The least recently used is dropped. */
+  undeclaredTablesCachedMax: 500,
+  /** Indexes of a collection, unique ones included. More are refused. */
+  indexesMax: 16,
+  /** Fields of an index. More are refused with `validation_failed`. */
+  indexFieldsMax: 4,
+  /** Indexes that a worker builds at a time, each with a connection of its own. Further ones wait. */
+  indexBuildsMax: 4,
+  /** Milliseconds of building an index. Then the build fails. */
+  indexBuildMs: 86_400_000,
+  /** Milliseconds without a heartbeat of a build. Then another worker repeats it. */
+  indexHeartbeatMs: 30_000,
+
+  // Import and export
+  /** Lines that an import stores together. Further ones are stored next. */
+  importChunkLines: 500,
+  /** Bytes of lines that an import stores together. Further ones are stored next. */
+  importChunkBytes: 1_048_576,
+  /** Bytes of a line of an import. A line above `bodyBytesMax` fails alone; one above this ends the import. */
+  importLineBytesMax: 67_108_864,
+  /** Characters of the message about a line that failed. A longer one is cut. */
+  importMessageCharsMax: 500,
+  /** Documents of the first page that an export reads. Further pages depend on their size. */
+  exportFirstDocuments: 100,
+  /** Documents of a page that an export reads. Further ones are on the next page. */
+  exportDocumentsMax: 1_000,
+  /** Bytes of such a page, in which at least four of the largest documents fit. Further documents are on the next page. */
+  exportPageBytes: 1_048_576,
+  /** Characters that an export collects. Then they are sent. */
+  exportPieceChars: 65_536,
+} as const

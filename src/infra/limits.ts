@@ -1,0 +1,203 @@
+/** Limits of the drivers and of what all processes share: connections, caches, threads, payloads in Temporal. */
+
+export const INFRA_LIMITS = {
+  // PostgreSQL
+  /** Milliseconds of one statement, by the caller: of an anon key, of others. A slower one is cancelled: `query_timeout`. */
+  statementTimeoutMs: { anon: 5_000, service: 15_000 },
+  /** Connections of a pool of PostgreSQL or MongoDB. Further work waits for one. */
+  poolConnectionsMax: 20,
+  /** Connections of the pool that one tenant may hold. Its further work waits for one of these. */
+  poolConnectionsPerTenantMax: 10,
+  /** Milliseconds of waiting for a connection. Then the request is refused with `overloaded` or `dependency_unavailable`. */
+  poolWaitMs: 5_000,
+  /** Milliseconds by which an answer may be later than the time limit of its statements. Then the connection is closed. */
+  databaseLateMs: 2_000,
+  /** Milliseconds without traffic on a connection to PostgreSQL. Then the operating system checks it. */
+  databaseKeepAliveMs: 10_000,
+  /** Milliseconds of waiting for a lock, in a transaction of several round trips. Then the statement fails. */
+  lockWaitMs: 5_000,
+  /** Milliseconds between two statements of such a transaction. Then PostgreSQL ends it. */
+  transactionIdleMs: 15_000,
+  /** Group commit: concurrent small transactions with the same session settings become one, after the one that runs. */
+  transactionBatch: {
+    /** Transactions of one batch. When they are complete, the batch is sent at once. */
+    transactionsMax: 32,
+    /** Milliseconds for which a batch collects transactions. Then it is sent. */
+    waitMs: 20,
+    /** Milliseconds for which a batch waits for a lock. Then its transactions run one by one. */
+    lockTimeoutMs: 50,
+    /** Milliseconds for which transactions run one by one after a batch failed. Then they are batched again. */
+    cooldownMs: 1_000,
+    /** Kinds of batches that are remembered as failed. The least recently used is forgotten. */
+    failuresCachedMax: 10_000,
+  },
+  /** Statements that one connection has prepared. The oldest is closed. */
+  preparedStatementsMax: 300,
+  /** Bytes of the result of one round trip. More are refused with `output_too_large`. */
+  rowsBytesMax: 33_554_432,
+  /** Milliseconds for which building an index waits for older transactions. Then the attempt fails and is repeated. */
+  builderLockWaitMs: 60_000,
+  /** Milliseconds between two checks that the client of an index build is there. If it is not, the build is cancelled. */
+  builderCheckMs: 2_000,
+  /** Milliseconds for which a connection that holds a lock may be idle. Then PostgreSQL closes it. */
+  sessionIdleMs: 20_000,
+  /** Milliseconds between two uses of such a connection. Then it is used again, so that it stays open. */
+  sessionKeepAliveMs: 2_000,
+  /** Milliseconds until a leader's work is tried again after a failure, doubling between the two. Then it is tried again. */
+  leaderRetryMs: { min: 250, max: 2_000 },
+  /** Milliseconds between two attempts of a worker to become leader. Then it tries again. */
+  leaderElectionMs: 1_000,
+
+  // Retries, CPU time and threads
+  /** Changes of one thing that other writers overtake. */
+  contention: {
+    /** Milliseconds in which attempts may start. Then the request is refused with `overloaded`. */
+    attemptsMs: 10_000,
+    /** Attempts of one change. Then the request is refused with `overloaded`. */
+    attemptsMax: 100,
+    /** Milliseconds between two attempts, doubling between the two. Then the next attempt starts. */
+    pauseMs: { min: 2, max: 200 },
+  },
+  /** Milliseconds of CPU time for all documents of one request. More are refused with `validation_too_costly`. */
+  writeCpuBudgetMs: 2_000,
+  /** Milliseconds of CPU time without a pause. Then the work lets other requests run. */
+  yieldEveryMs: 10,
+  /** Worker threads of a process, for what would hold its event loop. */
+  threads: {
+    /** Threads of a process. Further tasks wait in a queue. */
+    threadsMax: 2,
+    /** Tasks of one tenant that wait. Further ones are refused with `overloaded`. */
+    tasksWaitingMax: 32,
+    /** Milliseconds for which a task waits. Then it is refused with `overloaded`. */
+    waitMs: 20_000,
+    /** Milliseconds between two measurements of a thread's CPU time. Then it is compared with the limit of its task. */
+    pollMs: 20,
+    /** Factor between a task's limit of CPU time and of elapsed time. A task that takes longer is ended. */
+    elapsedFactor: 10,
+    /** Milliseconds that the limit of elapsed time has in addition. A task that takes longer is ended. */
+    elapsedBaseMs: 5_000,
+    /** MiB of the heap of a thread. A task that needs more is ended. */
+    memoryMb: 256,
+    /** MiB of the stack of a thread. A task that needs more fails. */
+    stackMb: 4,
+  },
+
+  // Caches
+  /**
+   * Milliseconds for which a process uses what it has read of a credential: API key, account, client, revocation, state of the tenant.
+   * Then it reads again. With `streamCheckMs`, below the 5 s within which a revocation takes effect everywhere.
+   */
+  credentialCacheMs: 3_500,
+  /** Entries of each cache of credentials. The least recently used is dropped. */
+  credentialsCachedMax: 10_000,
+  /** Milliseconds for which a process uses settings that it has read. Then it reads again, within the same 5 s. */
+  settingsCacheMs: 3_500,
+  /** Bytes of the settings that a process caches. The least recently used are dropped. */
+  settingsCacheBytesMax: 67_108_864,
+  /** Keys for encrypting secrets that a process caches. The least recently used is derived again. */
+  sealingKeysCachedMax: 2_000,
+
+  // External issuers
+  /** Issuers in the setting. More stop the process at its start. Setting: `OIDC_ISSUERS`. */
+  externalIssuersMax: 100,
+  /** Bytes of the key set of an issuer. A larger one is not read, and its tokens are refused. */
+  jwksBytesMax: 262_144,
+
+  // Logs that are appended in batches
+  /** Milliseconds for which a row waits for others. Then they are stored together. */
+  appendDelayMs: 50,
+  /** Milliseconds after a failed append. Then it is tried again. */
+  appendRetryMs: 1_000,
+  /** Rows of one append. Further rows go with the next. */
+  appendRowsMax: 500,
+
+  // Event streams in Valkey
+  /** Events of a tenant's stream. Beyond them the oldest are dropped, and readers of these get a `gap`. */
+  eventsKeptPerTenantMax: 100_000,
+  /** Bytes of a tenant's stream, which each process that adds to it may exceed by 1/16. Then the oldest events are dropped. */
+  eventsKeptBytesMax: 134_217_728,
+  /** Parts of a stream's length: by one of them it may be too long. Then its oldest entries are dropped together. */
+  streamSlackParts: 50,
+  /** Topics of a stream whose newest dropped entry is remembered, about 200 kB. Beyond them, one entry stands for all topics. */
+  droppedTopicsMax: 2_000,
+  /** Entries of one read of a stream, at most 8 MiB together. Further ones are read next. */
+  eventsReadAtOnceMax: 32,
+
+  // Object store
+  /** Sockets of a process to the object store. Further requests wait for one. */
+  storeSocketsMax: 256,
+  /** Sockets of these that one tenant may use. Its further requests wait for one. */
+  storeSocketsPerTenantMax: 64,
+  /** Milliseconds of opening a connection to the object store. Then the request fails, and is tried once more. */
+  storeConnectMs: 2_000,
+  /** Milliseconds of a request that creates a bucket or an identity. Then it is sent once more. */
+  storeAnswerMs: 5_000,
+  /** Milliseconds without a byte on a connection to a store. Then the request fails. */
+  storeIdleMs: 60_000,
+  /** Storage identities that a process caches. The least recently used is dropped. */
+  storageIdentitiesCachedMax: 500,
+  /** Milliseconds for which a process uses a storage identity. Then it reads it again. */
+  storageIdentityCacheMs: 60_000,
+
+  // Outgoing requests
+  /** Milliseconds of an HTTP call of a flow whose task has no `timeout`. Then it fails with `upstream_timeout`. */
+  httpCallTimeoutMs: 30_000,
+  /** Bytes of the response of such a call, which in base64 are as large as an output may be. More fail with `output_too_large`. */
+  httpCallBytesMax: 3_145_728,
+  /** Connections that outgoing requests keep open. */
+  keptConnections: {
+    /** Milliseconds without a request, below the limit of common servers. Then the connection is closed. */
+    idleMs: 4_000,
+    /** Connections to one server that are kept. Further ones are closed after their request. */
+    perServerMax: 16,
+    /** Workspaces whose connections are kept. Those of the least recently used are closed. */
+    workspacesMax: 1_000,
+    /** Milliseconds for reading the rest of a response that is not needed. Then its connection is closed. */
+    discardMs: 200,
+  },
+
+  // Temporal
+  /** Starts of executions that go to a worker of the same machine at once with their request. */
+  eagerStart: {
+    /** Starts of one tenant at a time. Further ones take the usual way. */
+    perTenantMax: 8,
+    /** Starts at a time. Further ones take the usual way. */
+    startsMax: 64,
+    /** Milliseconds of one start. Then it takes the usual way. */
+    waitMs: 1_000,
+    /** Milliseconds after a start that was too slow. Then starts go to the worker again. */
+    pauseMs: 5_000,
+    /** Bytes of one start. More are refused, and the start takes the usual way. */
+    bytesMax: 4_194_304,
+  },
+  /** Milliseconds since the last poll of a task queue. Then its worker counts as gone. */
+  workerGoneMs: 75_000,
+  /** Milliseconds for which a process remembers the task queues without a worker. Then it asks Temporal again. */
+  idleQueuesCacheMs: 5_000,
+  /** Encrypted payloads of workflows and activities. */
+  payloads: {
+    /** Bytes up to which compression costs more than it saves. Larger payloads are compressed. */
+    plainBytesMax: 1_024,
+    /** Bytes of an encoded payload in a history. A larger one goes to the object store. */
+    inlineBytesMax: 131_072,
+    /** Bytes of payloads from the object store that a process caches. The least recently used are dropped. */
+    cacheBytesMax: 67_108_864,
+    /** Days for which a tenant's key encrypts. Then a new one does; older ones still decrypt. */
+    keyDays: 90,
+    /** Milliseconds for which a process uses keys, also after they were destroyed. Then it reads them again. */
+    keyCacheMs: 60_000,
+    /** Tenants whose keys a process caches. The least recently used are dropped. */
+    tenantsCachedMax: 5_000,
+    /** Milliseconds of one request to the object store. Then it is tried again. */
+    storeTimeoutMs: 4_000,
+    /** Milliseconds of trying again while a server is unavailable. Then the task fails, and Temporal repeats it. */
+    retryMs: { workflow: 6_000, activity: 15_000 },
+  },
+  /** OpenAPI documents that flows call, and that are sources of MCP tools. */
+  openApi: {
+    /** References from reference to reference (`$ref`). A part that has more is refused. */
+    refsMax: 20,
+    /** Characters of a reference. A part that has a longer one is refused. */
+    refCharsMax: 1_000,
+  },
+} as const
