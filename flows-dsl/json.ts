@@ -112,9 +112,9 @@ export function losesDigits(source: string): boolean {
 export function parseNumbersExactly(text: string): { readonly value: Json; readonly lossy?: string } {
   if (!/\d{16}/.test(text)) return { value: JSON.parse(text) }
   let lossy: string | undefined
-  const value = JSON.parse(text, (_key, one: unknown, given?: { readonly source?: string }) => {
-    if (typeof one === 'number' && given?.source !== undefined && losesDigits(given.source))
-      lossy ??= given.source
+  const value = JSON.parse(text, (_key, one: unknown, context?: { readonly source?: string }) => {
+    if (typeof one === 'number' && context?.source !== undefined && losesDigits(context.source))
+      lossy ??= context.source
     return one
   })
   return { value, ...(lossy !== undefined && { lossy }) }

@@ -54,7 +54,7 @@ export async function onFreePorts<T>(
 export class Ports {
   readonly #remembered: Readonly<Record<string, number>>
   readonly #any: boolean
-  readonly #taken = new Map<string, number>()
+  readonly #reserved = new Map<string, number>()
 
   constructor(options: { readonly remembered: Readonly<Record<string, number>>; readonly any: boolean }) {
     this.#remembered = options.remembered
@@ -71,8 +71,8 @@ export class Ports {
     preferred: number,
     usable: (port: number) => boolean = () => true,
   ): Promise<number> {
-    const before = this.#taken.get(name)
-    this.#taken.delete(name)
+    const before = this.#reserved.get(name)
+    this.#reserved.delete(name)
     if (before !== undefined && (await this.#claim(name, before))) return before
     for (let port = this.#remembered[name] ?? preferred; ; port += 1) {
       if (port > PORT_MAX) throw new Error(`No port from ${preferred} upwards is free for ${name}`)
@@ -86,10 +86,10 @@ export class Ports {
    * @returns undefined if none of them is free
    */
   async takeAny(name: string, candidates: readonly number[]): Promise<number | undefined> {
-    const before = this.#taken.get(name) ?? (this.#any ? undefined : this.#remembered[name])
+    const before = this.#reserved.get(name) ?? (this.#any ? undefined : this.#remembered[name])
     const first =
       before === undefined && this.#any ? randomInt(candidates.length) : candidates.indexOf(before ?? 0)
-    this.#taken.delete(name)
+    this.#reserved.delete(name)
     const at = Math.max(first, 0)
     for (const candidate of [...candidates.slice(at), ...candidates.slice(0, at)]) {
       if (await this.#claim(name, candidate)) return candidate
@@ -98,16 +98,16 @@ export class Ports {
   }
 
   /** Returns the allocated ports, to be remembered. */
-  taken(): Record<string, number> {
-    return { ...this.#remembered, ...Object.fromEntries(this.#taken) }
+  reserved(): Record<string, number> {
+    return { ...this.#remembered, ...Object.fromEntries(this.#reserved) }
   }
 
   async #claim(name: string, port: number): Promise<boolean> {
-    if ([...this.#taken.values()].includes(port)) return false
+    if ([...this.#reserved.values()].includes(port)) return false
     // Registered before the check, since servers start in parallel.
-    this.#taken.set(name, port)
+    this.#reserved.set(name, port)
     if (await isFree(port)) return true
-    this.#taken.delete(name)
+    this.#reserved.delete(name)
     return false
   }
 }

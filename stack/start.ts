@@ -122,7 +122,7 @@ async function startLocked(options: StackOptions, dir: string, release: () => Pr
   const reaper = supervisor.reaper()
   const ports = new Ports({ remembered: before.ports, any: options.anyPorts ?? options.ephemeral })
   const state = (running?: StackState['running']): StackState => ({
-    ports: ports.taken(),
+    ports: ports.reserved(),
     ...(reaper !== undefined && { reaper }),
     ...(running !== undefined && { running }),
   })
@@ -131,7 +131,7 @@ async function startLocked(options: StackOptions, dir: string, release: () => Pr
   const stop = async (): Promise<void> => {
     await supervisor.stop()
     for (const server of started) await server.dispose?.()
-    writeState(dir, { ports: ports.taken() })
+    writeState(dir, { ports: ports.reserved() })
   }
   const failed = new AbortController()
   const functions = findDeno(options.env, AbortSignal.any([failed.signal, ...givenSignal(options)]))

@@ -178,14 +178,14 @@ export class CompileContext extends DiagnosticList {
 
   /** The name of a variable that a task defines, without `$`. */
   variable(map: MapNode, key: string, fallback: string): string {
-    const given = valueAt(map, key)
-    const name = given && this.text(given, `\`${key}\``)
-    if (given === undefined || name === undefined) return fallback
+    const node = valueAt(map, key)
+    const name = node && this.text(node, `\`${key}\``)
+    if (node === undefined || name === undefined) return fallback
     if (RESERVED.includes(name)) {
-      this.report('value_invalid', given, `The variable $${name} already exists. Choose another name.`)
+      this.report('value_invalid', node, `The variable $${name} already exists. Choose another name.`)
     } else if (!new RegExp(VARIABLE).test(name)) {
       const hint = name.startsWith('$') ? 'Write it without the `$`.' : undefined
-      this.report('value_invalid', given, `\`${name}\` cannot be the name of a variable.`, hint)
+      this.report('value_invalid', node, `\`${name}\` cannot be the name of a variable.`, hint)
     } else return name
     return fallback
   }
@@ -208,10 +208,10 @@ export class CompileContext extends DiagnosticList {
 
   /** The boolean at a key, or the fallback. */
   boolean(map: MapNode, key: string, fallback: boolean): boolean | undefined {
-    const given = valueAt(map, key)
-    if (given === undefined) return fallback
-    if (given.kind === 'scalar' && typeof given.value === 'boolean') return given.value
-    return this.report('wrong_type', given, `\`${key}\` must be true or false.`)
+    const node = valueAt(map, key)
+    if (node === undefined) return fallback
+    if (node.kind === 'scalar' && typeof node.value === 'boolean') return node.value
+    return this.report('wrong_type', node, `\`${key}\` must be true or false.`)
   }
 
   /** One of several words, or the first of them if the key is not there. */
@@ -225,13 +225,11 @@ export class CompileContext extends DiagnosticList {
 
   /** One of several words, if the key is there. */
   optionalChoice<Word extends string>(map: MapNode, key: string, words: readonly Word[]): Word | undefined {
-    const given = valueAt(map, key)
-    const text = given && this.text(given, `\`${key}\``)
-    if (given === undefined || text === undefined) return undefined
+    const node = valueAt(map, key)
+    const text = node && this.text(node, `\`${key}\``)
+    if (node === undefined || text === undefined) return undefined
     const word = words.find((one) => one === text)
-    return (
-      word ?? this.reportUnknown('value_invalid', given, `\`${key}\` cannot be \`${text}\`.`, text, words)
-    )
+    return word ?? this.reportUnknown('value_invalid', node, `\`${key}\` cannot be \`${text}\`.`, text, words)
   }
 
   /** One of several words in any case, or an expression, if the key is there. */

@@ -69,6 +69,12 @@ const COLLECTIONS: readonly string[] = ['block-map', 'block-seq', 'flow-collecti
 /**
  * Compiles a definition (OWS DSL 1.0.0 to 1.0.3, YAML 1.2 core).
  * @returns the compiled flow with its warnings, or its diagnostics (the first 100 of either) in source order; never throws
+ * @example
+ * ```ts
+ * const source = 'document: { dsl: 1.0.3, namespace: default, name: empty, version: 1.0.0 }'
+ * const { ir, diagnostics } = compile(source, { catalogue: {} })
+ * if (ir === undefined) diagnostics.map(({ line, code }) => `${line}: ${code}`) // ['1: missing_key']
+ * ```
  */
 export function compile(source: string, options: CompileOptions): Compiled {
   const context = new CompileContext(options.catalogue)

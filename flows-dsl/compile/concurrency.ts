@@ -18,9 +18,9 @@ export function compileConcurrency(flow: MapNode, context: CompileContext): Conc
   if (map === undefined) return undefined
   const at = context.required(map, '`concurrency`', 'limit')
   const limit = at && context.integer(at, '`limit`', 1, CONCURRENCY_MAX)
-  const given = valueAt(map, 'key')
+  const node = valueAt(map, 'key')
   // The key is computed before the execution exists, from the input alone.
-  const key = given && context.onlyVariables(['input'], () => compileKey(given, context))
+  const key = node && context.onlyVariables(['input'], () => compileKey(node, context))
   const onLimit = context.choice(map, 'onLimit', ON_LIMIT)
   const holds = context.boolean(map, 'holdWhileWaiting', true)
   if (limit === undefined || onLimit === undefined || holds === undefined) return undefined
@@ -28,17 +28,17 @@ export function compileConcurrency(flow: MapNode, context: CompileContext): Conc
 }
 
 /** A key without an expression would be the same for all executions, as if there were none. */
-function compileKey(given: SourceNode, context: CompileContext): Template | undefined {
-  const key = context.template(given, ['input'])
+function compileKey(node: SourceNode, context: CompileContext): Template | undefined {
+  const key = context.template(node, ['input'])
   if (key === undefined || 'expression' in key) {
     context.withInput(context.flowInput, () =>
-      context.yields(given, '`key`', key, ['string', 'number', 'boolean']),
+      context.yields(node, '`key`', key, ['string', 'number', 'boolean']),
     )
     return key
   }
-  const text = given.kind === 'scalar' && typeof given.value === 'string' ? given.value : '.customer'
+  const text = node.kind === 'scalar' && typeof node.value === 'string' ? node.value : '.customer'
   const message = 'The `key` of `concurrency` must be an expression; a literal is the same in all executions.'
-  return context.report('value_invalid', given, message, `Write '\${ ${text} }', or remove the key.`)
+  return context.report('value_invalid', node, message, `Write '\${ ${text} }', or remove the key.`)
 }
 
 /**

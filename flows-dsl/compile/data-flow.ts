@@ -66,20 +66,20 @@ export function compileTimeout(
   scope: readonly string[],
   context: CompileContext,
 ): Duration | undefined {
-  const given = valueAt(map, 'timeout')
-  if (given?.kind !== 'scalar' || typeof given.value !== 'string')
-    return given && compileTimeoutPolicy(given, scope, context)
+  const node = valueAt(map, 'timeout')
+  if (node?.kind !== 'scalar' || typeof node.value !== 'string')
+    return node && compileTimeoutPolicy(node, scope, context)
   const compile = ({ value }: MapEntry) => compileTimeoutPolicy(value, scope, context)
-  return context.components.resolve('timeouts', given, compile, scope)
+  return context.components.resolve('timeouts', node, compile, scope)
 }
 
 /** `{after: duration}`. @param scope the variables that an expression may refer to */
 export function compileTimeoutPolicy(
-  given: SourceNode,
+  node: SourceNode,
   scope: readonly string[],
   context: CompileContext,
 ): Duration | undefined {
-  const map = context.map(given, 'A timeout', ['after'])
+  const map = context.map(node, 'A timeout', ['after'])
   if (map === undefined) return undefined
   const after = context.required(map, 'A timeout', 'after')
   return after && dynamicDuration(after, 'A timeout', 1, scope, context)

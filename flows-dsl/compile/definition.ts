@@ -115,8 +115,8 @@ function compileHandlers(flow: MapNode, context: CompileContext): Pick<FlowIR, '
 /** `limits.tasks`: how many tasks an execution may enter (an extension of ours). */
 function compileLimits(flow: MapNode, context: CompileContext): FlowIR['limits'] {
   const map = context.optionalMap(flow, 'limits', ['tasks'])
-  const given = map && context.required(map, '`limits`', 'tasks')
-  const tasks = given && context.integer(given, '`tasks`', 1, TASKS_MAX)
+  const node = map && context.required(map, '`limits`', 'tasks')
+  const tasks = node && context.integer(node, '`tasks`', 1, TASKS_MAX)
   return tasks === undefined ? undefined : { tasks }
 }
 

@@ -23,15 +23,15 @@ const ISO = /^P(?=.)(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+
 
 /** A duration from `minMs` to 365 days, in milliseconds. */
 export function durationIn(
-  given: SourceNode,
+  node: SourceNode,
   what: string,
   minMs: 0 | 1 | 1_000,
   context: CompileContext,
 ): number | undefined {
-  const durationMs = given.kind === 'map' ? compileParts(given, context) : compileIso(given, context)
+  const durationMs = node.kind === 'map' ? compileParts(node, context) : compileIso(node, context)
   if (durationMs === undefined || (durationMs >= minMs && durationMs <= DURATION_MS_MAX)) return durationMs
   const least = minMs === 0 ? '0' : durationText(minMs)
-  return context.report('duration_invalid', given, `${what} must be between ${least} and 365 days.`)
+  return context.report('duration_invalid', node, `${what} must be between ${least} and 365 days.`)
 }
 
 /**
@@ -39,22 +39,22 @@ export function durationIn(
  * @param scope the variables that expressions may refer to
  */
 export function dynamicDuration(
-  given: SourceNode,
+  node: SourceNode,
   what: string,
   minMs: 0 | 1,
   scope: readonly string[],
   context: CompileContext,
 ): Duration | undefined {
-  if (isExpression(given)) {
-    const duration = context.template(given, scope)
-    context.yields(given, what, duration, ['string', 'object'])
+  if (isExpression(node)) {
+    const duration = context.template(node, scope)
+    context.yields(node, what, duration, ['string', 'object'])
     return duration
   }
-  if (given.kind !== 'map' || !given.entries.some(({ value }) => isExpression(value)))
-    return durationIn(given, what, minMs, context)
-  context.keys(given, 'a duration', UNITS)
-  const isValid = checkCounts(given, context)
-  return isValid ? context.fields(given, scope) : undefined
+  if (node.kind !== 'map' || !node.entries.some(({ value }) => isExpression(value)))
+    return durationIn(node, what, minMs, context)
+  context.keys(node, 'a duration', UNITS)
+  const isValid = checkCounts(node, context)
+  return isValid ? context.fields(node, scope) : undefined
 }
 
 /** The dynamic duration at a key, if the key is there. */
@@ -86,9 +86,9 @@ export function durationOf(
   const value = evaluate(duration)
   const durationMs = millisecondsOf(value, minMs)
   if (durationMs !== undefined) return durationMs
-  const shown = clip(JSON.stringify(value), SHOWN_BYTES_MAX)
+  const excerpt = clip(JSON.stringify(value), SHOWN_BYTES_MAX)
   const least = minMs === 0 ? '0' : '1 millisecond'
-  const detail = `${what} yields ${shown}, which is not a duration from ${least} to 365 days, such as PT2S or {"seconds": 2}.`
+  const detail = `${what} yields ${excerpt}, which is not a duration from ${least} to 365 days, such as PT2S or {"seconds": 2}.`
   throw new FlowError(ERRORS.expression, detail)
 }
 
@@ -115,20 +115,20 @@ export function durationText(durationMs: number): string {
   return parts.length === 0 ? '0 seconds' : parts.join(' ')
 }
 
-function compileIso(given: SourceNode, context: CompileContext): number | undefined {
-  if (given.kind === 'scalar' && isCount(given.value)) {
-    const hint = `Write PT${given.value}S or {seconds: ${given.value}}.`
+function compileIso(node: SourceNode, context: CompileContext): number | undefined {
+  if (node.kind === 'scalar' && isCount(node.value)) {
+    const hint = `Write PT${node.value}S or {seconds: ${node.value}}.`
     return context.report(
       'wrong_type',
-      given,
-      `A duration must have a unit; it is the number ${given.value}.`,
+      node,
+      `A duration must have a unit; it is the number ${node.value}.`,
       hint,
     )
   }
-  const text = context.text(given, 'A duration')
+  const text = context.text(node, 'A duration')
   if (text === undefined) return undefined
   const hint = durationHint(text)
-  return parseIso(text) ?? context.report('duration_invalid', given, `\`${text}\` is not a duration.`, hint)
+  return parseIso(text) ?? context.report('duration_invalid', node, `\`${text}\` is not a duration.`, hint)
 }
 
 function durationHint(text: string): string {

@@ -78,14 +78,14 @@ function compileCatchUp(map: MapNode, context: CompileContext): number | undefin
 
 /** One expression, or a list of them. */
 function compileCron(map: MapNode, context: CompileContext): readonly string[] | undefined {
-  const given = valueAt(map, 'cron')
-  if (given === undefined) return undefined
-  const items = given.kind === 'list' ? given.items : [given]
+  const node = valueAt(map, 'cron')
+  if (node === undefined) return undefined
+  const items = node.kind === 'list' ? node.items : [node]
   if (items.length === 0) {
-    return context.report('wrong_type', given, '`cron` must be an expression, or a list of them.')
+    return context.report('wrong_type', node, '`cron` must be an expression, or a list of them.')
   }
   if (items.length > CRONS_MAX) {
-    return context.report('value_invalid', given, `\`cron\` has at most ${CRONS_MAX} expressions.`)
+    return context.report('value_invalid', node, `\`cron\` has at most ${CRONS_MAX} expressions.`)
   }
   const crons: string[] = []
   for (const item of items) {
@@ -99,11 +99,11 @@ function compileCron(map: MapNode, context: CompileContext): readonly string[] |
 }
 
 function checkApplies(map: MapNode, option: string, context: CompileContext): void {
-  const given = valueAt(map, option)
+  const node = valueAt(map, option)
   const triggers = CLOCK_OPTIONS[option] ?? []
-  if (given === undefined || triggers.some((one) => entryOf(map, one) !== undefined)) return
+  if (node === undefined || triggers.some((one) => entryOf(map, one) !== undefined)) return
   const names = triggers.map((one) => `\`${one}\``).join(', ')
-  context.report('value_invalid', given, `\`${option}\` has no effect without ${names}.`)
+  context.report('value_invalid', node, `\`${option}\` has no effect without ${names}.`)
 }
 
 function compileTimezone(map: MapNode, context: CompileContext): string | undefined {
@@ -117,13 +117,13 @@ function compileTimezone(map: MapNode, context: CompileContext): string | undefi
 }
 
 /** @returns the expression in capitals, with single spaces between its fields */
-function compileCronExpression(given: SourceNode, context: CompileContext): string | undefined {
-  const text = context.text(given, '`cron`')
+function compileCronExpression(node: SourceNode, context: CompileContext): string | undefined {
+  const text = context.text(node, '`cron`')
   if (text === undefined) return undefined
   const parsed = parseCron(text)
   if ('cron' in parsed) return parsed.cron
   for (const { message, hint, offset } of parsed.diagnostics) {
-    const at = offset === undefined ? given : (given as ScalarNode).locationOf(offset)
+    const at = offset === undefined ? node : (node as ScalarNode).locationOf(offset)
     context.report('cron_invalid', at, message, hint)
   }
   return undefined

@@ -111,7 +111,7 @@ function compileTarget(
 function compileTask(
   { key, at, value }: MapEntry,
   compiler: TaskCompiler,
-  given?: Shape,
+  inherited?: Shape,
 ): TaskNode | undefined {
   const { context } = compiler
   if (value.pointer.length > POINTER_CHARS_MAX) {
@@ -134,7 +134,7 @@ function compileTask(
     return { kind: 'do', ...shared, body: compileComponentCall(task, context, compileSingleTask) }
   }
   const { schema, from } = common?.input ?? {}
-  const input = from === undefined ? (shapeOfSchema(schema) ?? given) : undefined
+  const input = from === undefined ? (shapeOfSchema(schema) ?? inherited) : undefined
   return { kind: type.kind, ...shared, body: context.withInput(input, () => type.compile(task, compiler)) }
 }
 

@@ -36,18 +36,18 @@ const RESPOND_MS_MAX = 25_000
 
 /** Compiles `webhook`: one, or a list of them with different names. */
 export function compileWebhooks(schedule: MapNode, context: CompileContext): readonly Webhook[] | undefined {
-  const given = valueAt(schedule, 'webhook')
-  if (given === undefined) return undefined
-  const items = given.kind === 'list' ? given.items : [given]
+  const node = valueAt(schedule, 'webhook')
+  if (node === undefined) return undefined
+  const items = node.kind === 'list' ? node.items : [node]
   if (items.length === 0 || items.length > WEBHOOKS_MAX) {
-    return context.report('value_invalid', given, `\`webhook\` must have 1 to ${WEBHOOKS_MAX} webhooks.`)
+    return context.report('value_invalid', node, `\`webhook\` must have 1 to ${WEBHOOKS_MAX} webhooks.`)
   }
   const names = new Set<string>()
   return items.map((item) => compileWebhook(item, names, context)).filter((one) => one !== undefined)
 }
 
-function compileWebhook(given: SourceNode, names: Set<string>, context: CompileContext): Webhook | undefined {
-  const map = context.map(given, 'A webhook', WEBHOOK_KEYS)
+function compileWebhook(node: SourceNode, names: Set<string>, context: CompileContext): Webhook | undefined {
+  const map = context.map(node, 'A webhook', WEBHOOK_KEYS)
   if (map === undefined) return undefined
   const name = compileWebhookName(map, context)
   const headers = compileHeaders(map, context)
@@ -67,49 +67,49 @@ function compileWebhook(given: SourceNode, names: Set<string>, context: CompileC
 }
 
 function compileWebhookName(map: MapNode, context: CompileContext): string | undefined {
-  const given = valueAt(map, 'name')
-  if (given === undefined) return 'default'
-  const name = context.text(given, '`name`')
+  const node = valueAt(map, 'name')
+  if (node === undefined) return 'default'
+  const name = context.text(node, '`name`')
   if (name === undefined || new RegExp(WEBHOOK_NAME).test(name)) return name
   const hint = 'Write at most 63 lower-case letters, digits and inner hyphens.'
-  return context.report('value_invalid', given, '`name` cannot be the name of a webhook.', hint)
+  return context.report('value_invalid', node, '`name` cannot be the name of a webhook.', hint)
 }
 
 function compileHeaders(map: MapNode, context: CompileContext): readonly string[] | undefined {
-  const given = valueAt(map, 'headers')
-  if (given === undefined) return []
-  if (given.kind !== 'list') return context.report('wrong_type', given, '`headers` must be a list of names.')
-  if (given.items.length > WEBHOOK_HEADERS_MAX) {
+  const node = valueAt(map, 'headers')
+  if (node === undefined) return []
+  if (node.kind !== 'list') return context.report('wrong_type', node, '`headers` must be a list of names.')
+  if (node.items.length > WEBHOOK_HEADERS_MAX) {
     return context.report(
       'value_invalid',
-      given,
+      node,
       `\`headers\` must have at most ${WEBHOOK_HEADERS_MAX} names.`,
     )
   }
-  const names = given.items.map((item) => compileHeader(item, context))
+  const names = node.items.map((item) => compileHeader(item, context))
   return names.every((name) => name !== undefined) ? names : undefined
 }
 
-function compileHeader(given: SourceNode, context: CompileContext): string | undefined {
-  const name = context.text(given, 'A header')
+function compileHeader(node: SourceNode, context: CompileContext): string | undefined {
+  const name = context.text(node, 'A header')
   if (name === undefined) return undefined
   if (!new RegExp(WEBHOOK_HEADER).test(name)) {
     return context.report(
       'value_invalid',
-      given,
+      node,
       `\`${name}\` is not the name of a header.`,
       'Write lower-case letters.',
     )
   }
   if (!new RegExp(SECRET_HEADER).test(name)) return name
   const hint = 'Leave the header out: the input of an execution is stored, and must not contain credentials.'
-  return context.report('value_invalid', given, `The header \`${name}\` can contain a credential.`, hint)
+  return context.report('value_invalid', node, `The header \`${name}\` can contain a credential.`, hint)
 }
 
 /** A scheme by its name, or a signature that the definition describes. Absent for Standard Webhooks. */
 function compileVerify(map: MapNode, context: CompileContext): WebhookVerification | undefined {
-  const given = valueAt(map, 'verify')
-  if (given?.kind === 'map') return compileHmac(map, context)
+  const node = valueAt(map, 'verify')
+  if (node?.kind === 'map') return compileHmac(map, context)
   const scheme = context.optionalChoice(map, 'verify', WEBHOOK_SCHEMES)
   return scheme === undefined || scheme === 'standard' ? undefined : { scheme }
 }
@@ -129,8 +129,8 @@ function compileHmac(map: MapNode, context: CompileContext): WebhookVerification
 const HMAC_KEYS = ['header', 'algorithm', 'encoding', 'prefix'] as const
 
 function compileSignatureHeader(hmac: MapNode, context: CompileContext): string | undefined {
-  const given = context.required(hmac, '`hmac`', 'header')
-  return given && compilePattern(hmac, 'header', WEBHOOK_HEADER, context)
+  const node = context.required(hmac, '`hmac`', 'header')
+  return node && compilePattern(hmac, 'header', WEBHOOK_HEADER, context)
 }
 
 /** The text at a key, which matches the pattern. */
@@ -140,18 +140,18 @@ function compilePattern(
   pattern: string,
   context: CompileContext,
 ): string | undefined {
-  const given = valueAt(map, key)
-  const text = given && context.text(given, `\`${key}\``)
-  if (given === undefined || text === undefined || new RegExp(pattern).test(text)) return text
+  const node = valueAt(map, key)
+  const text = node && context.text(node, `\`${key}\``)
+  if (node === undefined || text === undefined || new RegExp(pattern).test(text)) return text
   const hint = pattern === WEBHOOK_HEADER ? 'Write the name of a header in lower-case letters.' : undefined
-  return context.report('value_invalid', given, `\`${key}\` cannot be \`${text}\`.`, hint)
+  return context.report('value_invalid', node, `\`${key}\` cannot be \`${text}\`.`, hint)
 }
 
 function compileInclude(map: MapNode, context: CompileContext): Webhook['include'] {
-  const given = valueAt(map, 'include')
-  if (given === undefined) return undefined
-  if (given.kind !== 'list') return context.report('wrong_type', given, '`include` must be a list.')
-  const words = given.items.map((item) => {
+  const node = valueAt(map, 'include')
+  if (node === undefined) return undefined
+  if (node.kind !== 'list') return context.report('wrong_type', node, '`include` must be a list.')
+  const words = node.items.map((item) => {
     const text = context.text(item, 'A member of `include`')
     const word = WEBHOOK_INCLUDES.find((one) => one === text)
     if (text === undefined || word !== undefined) return word
@@ -167,9 +167,9 @@ function compileChallenge(map: MapNode, context: CompileContext): string | undef
 
 /** `respond: output` or `response`, or with a time limit `{ with, within }`. */
 function compileRespond(map: MapNode, context: CompileContext): WebhookResponse | undefined {
-  const given = valueAt(map, 'respond')
-  if (given === undefined) return undefined
-  if (given.kind !== 'map') {
+  const node = valueAt(map, 'respond')
+  if (node === undefined) return undefined
+  if (node.kind !== 'map') {
     const word = context.optionalChoice(map, 'respond', WEBHOOK_RESPONSES)
     return word && { with: word, withinMs: RESPOND_MS_MAX }
   }

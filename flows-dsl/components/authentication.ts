@@ -21,11 +21,8 @@ export interface Authentication {
 }
 
 /** The key `authentication` of an endpoint: `{use: name}`, or a policy. */
-export function compileAuthentication(
-  given: SourceNode,
-  context: CompileContext,
-): Authentication | undefined {
-  const map = context.map(given, '`authentication`')
+export function compileAuthentication(node: SourceNode, context: CompileContext): Authentication | undefined {
+  const map = context.map(node, '`authentication`')
   const name = map && valueAt(map, 'use')
   if (map === undefined || name === undefined) return map && compilePolicy(map, context)
   context.keys(map, '`authentication`', ['use'])
@@ -35,8 +32,8 @@ export function compileAuthentication(
 }
 
 /** One scheme and its properties. */
-export function compilePolicy(given: SourceNode, context: CompileContext): Authentication | undefined {
-  const map = context.map(given, 'An authentication', SCHEMES, ['certificate'])
+export function compilePolicy(node: SourceNode, context: CompileContext): Authentication | undefined {
+  const map = context.map(node, 'An authentication', SCHEMES, ['certificate'])
   if (map === undefined) return undefined
   if (entryOf(map, 'certificate') !== undefined) return undefined
   const scheme = context.exclusiveKey(map, 'An authentication', SCHEMES)

@@ -43,11 +43,11 @@ export function compileComponentCall(
 }
 
 function compileArguments(task: MapNode, context: CompileContext): readonly TaskNode[] | undefined {
-  const given = valueAt(task, 'with')
-  if (given === undefined) return []
-  const map = context.map(given, '`with`')
+  const node = valueAt(task, 'with')
+  if (node === undefined) return []
+  const map = context.map(node, '`with`')
   const value = map && context.fields(map, SCOPES.task)
-  return value && [{ kind: 'set', name: 'with', pointer: given.pointer, body: { value } }]
+  return value && [{ kind: 'set', name: 'with', pointer: node.pointer, body: { value } }]
 }
 
 /** The function for calls by extensions: not extended itself, or it would never end. Pointers are unique per task, so it gets others. */

@@ -111,15 +111,15 @@ export function checkCases(ir: FlowIR, cases: Json): readonly CheckedCase[] {
 }
 
 /** Simulates a case and compares the result. @param fallback the name of a case without one */
-export function checkCase(ir: FlowIR, given: Json, fallback = 'case'): CheckedCase {
+export function checkCase(ir: FlowIR, source: Json, fallback = 'case'): CheckedCase {
   try {
-    const { name, expect, ...simulation } = caseIn(given)
+    const { name, expect, ...simulation } = caseIn(source)
     const simulated = simulate(ir, simulation)
     const errors = [...unknownNames(expect, new TaskIndex(ir).all()), ...unusedOf(simulated)]
     return { name, errors, differences: compare(expect, simulated), simulated }
   } catch (error) {
     if (!(error instanceof SimulationInvalid)) throw error
-    const name = isObject(given) && isText(given['name'] ?? null) ? String(given['name']) : fallback
+    const name = isObject(source) && isText(source['name'] ?? null) ? String(source['name']) : fallback
     return { name, errors: [{ at: error.pointer, message: error.message }], differences: [] }
   }
 }

@@ -201,15 +201,15 @@ function withoutFields(object: JsonObject, keys: readonly Json[], budget: Budget
 }
 
 function withoutItems(items: readonly Json[], keys: readonly Json[], budget: Budget): Json {
-  const gone = new Set<number>()
+  const deletedIndexes = new Set<number>()
   for (const key of keys) {
-    if (typeof key === 'number') gone.add(Math.trunc(key) + (key < 0 ? items.length : 0))
+    if (typeof key === 'number') deletedIndexes.add(Math.trunc(key) + (key < 0 ? items.length : 0))
     else if (isObject(key)) {
       const [from, to] = rangeOf(key, items.length)
       spend(budget, to - from)
-      for (let i = from; i < to; i++) gone.add(i)
+      for (let i = from; i < to; i++) deletedIndexes.add(i)
     } else throw jqError('Cannot delete %t element of array', key)
   }
   chargeItems(budget, items.length)
-  return items.filter((_, i) => !gone.has(i))
+  return items.filter((_, i) => !deletedIndexes.has(i))
 }

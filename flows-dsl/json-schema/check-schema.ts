@@ -17,13 +17,13 @@ interface SchemaContext {
  * Checks a schema (JSON Schema 2020-12); diagnostics go to `context`.
  * @returns the schema as data, or undefined if it has diagnostics
  */
-export function checkSchema(given: SourceNode, context: CompileContext): Json | undefined {
+export function checkSchema(node: SourceNode, context: CompileContext): Json | undefined {
   const before = context.diagnostics.length
-  const definitions = given.kind === 'map' ? valueAt(given, '$defs') : undefined
+  const definitions = node.kind === 'map' ? valueAt(node, '$defs') : undefined
   const schemaContext = { context, definitions: definitions?.kind === 'map' ? definitions : undefined }
-  schema(given, schemaContext)
+  schema(node, schemaContext)
   if (schemaContext.definitions !== undefined) checkCycles(schemaContext.definitions, context)
-  return context.diagnostics.length === before ? nodeToJson(given) : undefined
+  return context.diagnostics.length === before ? nodeToJson(node) : undefined
 }
 
 function schema(value: SourceNode, schemaContext: SchemaContext): void {

@@ -51,23 +51,23 @@ export class Approvals {
     if (state.ending !== undefined && this.#needsApproval) return ENDING
     const authors = state.changedBy
     if (by !== undefined) state.changedBy = [...new Set([...(authors ?? []), by, ...people])]
-    const given = [...(state.grantedApprovals ?? []), ...(state.reopenedApprovals ?? [])].map((one) =>
+    const reopened = [...(state.grantedApprovals ?? []), ...(state.reopenedApprovals ?? [])].map((one) =>
       this.#withoutAuthors(one),
     )
     const pending = this.#pending()
-    const refused = [...given, ...pending].find((one) => typeof one === 'string')
+    const refused = [...reopened, ...pending].find((one) => typeof one === 'string')
     if (typeof refused === 'string') {
       if (authors === undefined) delete state.changedBy
       else state.changedBy = authors
       return refused
     }
     for (const one of pending) if (typeof one !== 'string') this.#askAgain(one)
-    this.#reopenGranted(given.filter((one) => typeof one !== 'string'))
+    this.#reopenGranted(reopened.filter((one) => typeof one !== 'string'))
     return undefined
   }
 
   /** Decides a reopened approval. @returns why the decision is refused, if it is; undefined if none is open for the step */
-  decide(step: string, given: JsonObject): { readonly refused?: string } | undefined {
+  decide(step: string, message: JsonObject): { readonly refused?: string } | undefined {
     const { state, environment, evaluation } = this.#machine
     const approval = state.reopenedApprovals?.find(
       ({ pointer, iteration }) => `${pointer}#${iteration}` === step,
@@ -75,7 +75,7 @@ export class Approvals {
     if (approval === undefined || !this.isReopened) return undefined
     const body = this.#bodyOf(approval)
     const voting = { ...approval, quorum: body.quorum }
-    const decision = addDecision(body, voting, given, {
+    const decision = addDecision(body, voting, message, {
       excluded: this.#excludedFrom(body),
       nowMs: environment.nowMs(),
       validate: (schema, value, what) => evaluation.validate(schema, value, what),
@@ -138,34 +138,34 @@ export class Approvals {
     })
   }
 
-  #reopenGranted(given: readonly GrantedApproval[]): void {
-    if (given.length === 0) return
+  #reopenGranted(granted: readonly GrantedApproval[]): void {
+    if (granted.length === 0) return
     const { state, environment } = this.#machine
-    for (const one of given) {
+    for (const one of granted) {
       if (state.reopenedApprovals?.some((before) => before.path === one.path)) continue
       environment.record({ step: this.#machine.stepAt(one), phase: 'retried', at_ms: environment.nowMs() })
     }
     delete state.grantedApprovals
-    state.reopenedApprovals = given.map((one): ReopenedApproval => ({ ...one, decisions: [] }))
+    state.reopenedApprovals = granted.map((one): ReopenedApproval => ({ ...one, decisions: [] }))
   }
 
-  #grant(asked: ReopenedApproval): void {
+  #grant(reopened: ReopenedApproval): void {
     const { state, environment } = this.#machine
-    const { decisions, ...approval } = asked
-    state.reopenedApprovals = state.reopenedApprovals?.filter((one) => one !== asked) ?? []
+    const { decisions, ...approval } = reopened
+    state.reopenedApprovals = state.reopenedApprovals?.filter((one) => one !== reopened) ?? []
     state.grantedApprovals = [...(state.grantedApprovals ?? []), approval]
     const answer = { approved: true, decisions: decisions as unknown as Json }
     const what = { phase: 'completed', output: answer, answer, took: 'approved' } as const
-    environment.record({ step: this.#machine.stepAt(asked), at_ms: environment.nowMs(), ...what })
+    environment.record({ step: this.#machine.stepAt(reopened), at_ms: environment.nowMs(), ...what })
   }
 
-  #reject(asked: ReopenedApproval, by: string): void {
+  #reject(reopened: ReopenedApproval, by: string): void {
     const { state, environment } = this.#machine
     state.reopenedApprovals = []
     const detail = `The data were changed after the approval, and then the approval was rejected by ${by}.`
-    const error = new FlowError(REJECTED, detail, asked.pointer)
+    const error = new FlowError(REJECTED, detail, reopened.pointer)
     const what = { phase: 'faulted', error: error.toObject() } as const
-    environment.record({ step: this.#machine.stepAt(asked), at_ms: environment.nowMs(), ...what })
+    environment.record({ step: this.#machine.stepAt(reopened), at_ms: environment.nowMs(), ...what })
     this.#onRejected(error)
   }
 }

@@ -70,13 +70,13 @@ export class Children {
 
   #effectOf(task: TaskFrame, child: Exclude<Child, { list: string } | { task: unknown }>): Effect {
     if ('call' in child) {
-      const { call, arguments: given, local, timeoutMs } = child
+      const { call, arguments: args, local, timeoutMs } = child
       const finishes = this.#machine.nodes.at(task.pointer).compensate !== undefined
       const isConcurrent = Boolean(local) && this.#machine.frames.enclosingForks(task).length > 0
       return {
         do: 'call',
         function: call,
-        arguments: given,
+        arguments: args,
         ...(local !== undefined && { local }),
         ...(timeoutMs !== undefined && { timeoutMs }),
         ...(finishes && { finishes }),

@@ -85,12 +85,34 @@ const PAUSE_STEPS = STEPS_MAX
  * Runs a flow to its end.
  * @returns its output, or the error with `instance`
  * @throws errors of effects that are not FlowErrors
+ * @example
+ * ```ts
+ * const source = `
+ * document: { dsl: 1.0.3, namespace: default, name: greet, version: 1.0.0 }
+ * do:
+ *   - greet: { set: { text: '\${ "Hello " + .name }' } }
+ * `
+ * const { ir } = compile(source, { catalogue: {} })
+ * if (ir === undefined) throw new Error('The flow has errors.')
+ * const info = { id: 'run_1', started_at: '2026-01-01T00:00:00.000Z' }
+ * const result = await runFlow(ir, { name: 'Ada' }, effects, info)
+ * if (result.status === 'completed') result.output // { text: 'Hello Ada' }
+ * ```
  */
 export function runFlow(ir: FlowIR, input: Json, effects: Effects, info: ExecutionInfo): Promise<FlowResult> {
   return Driver.start(ir, input, effects, info).run() as Promise<FlowResult>
 }
 
-/** Carries out the machine's commands and passes it the results, one at a time. */
+/**
+ * Carries out the machine's commands and passes it the results, one at a time.
+ * @example
+ * ```ts
+ * async function runAll(ir: FlowIR, snapshot: Snapshot): Promise<FlowResult> {
+ *   const result = await Driver.resume(ir, snapshot, effects).run()
+ *   return result.status === 'continued' ? runAll(ir, result.snapshot) : result
+ * }
+ * ```
+ */
 export class Driver {
   readonly #effects: Effects
   readonly #machine: Machine

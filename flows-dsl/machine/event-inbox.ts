@@ -31,13 +31,13 @@ export class Inbox {
 
   /** Offers an event to every open task and buffers it for later ones. @param offer whether the task consumes it */
   offer(event: JsonObject, offer: (task: TaskFrame) => boolean): void {
-    const taken: Fork[][] = []
+    const consumers: Fork[][] = []
     for (const task of this.#frames.tasks()) {
       if (!this.#frames.isOpen(task)) continue
       const forks = this.#frames.enclosingForks(task)
-      if (offer(task)) taken.push(forks)
+      if (offer(task)) consumers.push(forks)
     }
-    this.#buffer({ event, size: JSON.stringify(event).length, consumedBy: taken })
+    this.#buffer({ event, size: JSON.stringify(event).length, consumedBy: consumers })
   }
 
   /** Offers buffered events to a task that begins to wait, the oldest first. @param take whether it consumes the event */
@@ -60,14 +60,14 @@ export class Inbox {
   }
 
   /** True if a later task may still consume the event: only one that runs concurrently with all that consumed it. */
-  #isAvailable({ consumedBy: taken }: BufferedEvent): boolean {
-    return taken.every((forks) => forks.some(({ task }) => this.#frames.get(task) !== undefined))
+  #isAvailable({ consumedBy: consumers }: BufferedEvent): boolean {
+    return consumers.every((forks) => forks.some(({ task }) => this.#frames.get(task) !== undefined))
   }
 }
 
 /** True if all tasks that consumed the event run concurrently with the one below `forks`. */
-function isFree({ consumedBy: taken }: BufferedEvent, forks: readonly Fork[]): boolean {
-  return taken.every((others) =>
+function isFree({ consumedBy: consumers }: BufferedEvent, forks: readonly Fork[]): boolean {
+  return consumers.every((others) =>
     others.some((other) => forks.some(({ task, branch }) => task === other.task && branch !== other.branch)),
   )
 }

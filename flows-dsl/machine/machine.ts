@@ -35,7 +35,17 @@ export function newState({ semantics }: FlowIR, input: Json, info: ExecutionInfo
   return { snapshot: 1, semantics, info, input, ...nothing }
 }
 
-/** One execution of a flow. Owns the state that it is given, and changes it in place. */
+/**
+ * One execution of a flow. Owns the state that it is given, and changes it in place. It awaits nothing: each method returns the
+ * commands that its host carries out, and takes the result of one as the next call.
+ * @example
+ * ```ts
+ * const machine = new Machine(ir, newState(ir, { name: 'Ada' }, info), environment)
+ * for (const command of machine.begin())
+ *   if ('begin' in command) machine.completeEffect({ id: command.id, output: 'the result of command.begin' })
+ * machine.result?.status // 'completed'
+ * ```
+ */
 export class Machine {
   readonly #context: MachineContext
   readonly #tasks: Tasks

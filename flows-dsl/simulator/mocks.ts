@@ -23,7 +23,7 @@ export class MockAnswers {
 
   /** @throws SimulationInvalid if an answer is none */
   constructor(mocks: Mocks) {
-    const answers = Object.entries(mocks).map(([key, given]) => [key, parseAnswers(given, key)] as const)
+    const answers = Object.entries(mocks).map(([key, answers]) => [key, parseAnswers(answers, key)] as const)
     this.#answers = new Map(answers)
   }
 
@@ -35,19 +35,19 @@ export class MockAnswers {
   /** The next answer for the first of these names that has any. */
   named(...names: readonly string[]): TimedAnswer | undefined {
     const key = names.find((one) => this.#answers.has(one))
-    const given = key === undefined ? undefined : this.#answers.get(key)
-    if (key === undefined || given === undefined) return undefined
+    const answers = key === undefined ? undefined : this.#answers.get(key)
+    if (key === undefined || answers === undefined) return undefined
     const index = this.used.get(key) ?? 0
-    const answer = 'result' in given ? given : given[index]
+    const answer = 'result' in answers ? answers : answers[index]
     if (answer !== undefined) this.used.set(key, index + 1)
     return answer
   }
 }
 
-function parseAnswers(given: Mocks[string], key: string): TimedAnswer | readonly TimedAnswer[] {
+function parseAnswers(answers: Mocks[string], key: string): TimedAnswer | readonly TimedAnswer[] {
   const at = pointerTo('/mocks', key)
-  if (!Array.isArray(given)) return parseAnswer(given as Answer, at)
-  return given.map((answer, index) => parseAnswer(answer as Answer, `${at}/${index}`))
+  if (!Array.isArray(answers)) return parseAnswer(answers as Answer, at)
+  return answers.map((answer, index) => parseAnswer(answer as Answer, `${at}/${index}`))
 }
 
 const ANSWER_KEYS = ['output', 'error', 'after']
@@ -71,11 +71,11 @@ export function parseDelay(duration: Json, at: string): number {
 }
 
 /** A standard error by its name (`{type: timeout}`), or any other error. Missing fields have the defaults of the type. */
-function errorOf(given: JsonObject, at: string): FlowError {
-  if (!isObject(given))
+function errorOf(error: JsonObject, at: string): FlowError {
+  if (!isObject(error))
     throw new SimulationInvalid(at, 'An error is {type, status?, title?, detail?, code?, response?}.')
-  checkKeys(given, at, ERROR_KEYS)
-  const { type, status, title, detail = '', code, response } = given
+  checkKeys(error, at, ERROR_KEYS)
+  const { type, status, title, detail = '', code, response } = error
   if (typeof type !== 'string') throw new SimulationInvalid(`${at}/type`, 'An error needs a type.')
   const known = standardError(type) ?? { type, status: 500, title: 'Error' }
   const kind = {
@@ -89,10 +89,10 @@ function errorOf(given: JsonObject, at: string): FlowError {
 }
 
 /** The response of a failed call: `{status?, headers?, content?}`. Names of headers are in lower case, as in executions. */
-function responseOf(given: Json, at: string): ErrorResponse {
-  if (!isObject(given)) throw new SimulationInvalid(at, 'A response is {status, headers?, content?}.')
-  checkKeys(given, at, RESPONSE_KEYS)
-  const { status = 500, headers = {}, content = null } = given
+function responseOf(response: Json, at: string): ErrorResponse {
+  if (!isObject(response)) throw new SimulationInvalid(at, 'A response is {status, headers?, content?}.')
+  checkKeys(response, at, RESPONSE_KEYS)
+  const { status = 500, headers = {}, content = null } = response
   if (typeof status !== 'number') throw new SimulationInvalid(`${at}/status`, 'A status is a number.')
   if (!isObject(headers)) throw new SimulationInvalid(`${at}/headers`, 'Headers are a mapping.')
   const entries = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)])

@@ -39,7 +39,14 @@ type ScheduledInput =
   | { readonly event: JsonObject }
   | { readonly decision: PlannedDecision }
 
-/** Runs a simulation to its end. @throws SimulationInvalid */
+/**
+ * Runs a simulation to its end: in virtual time, with the answers that it is given in place of calls.
+ * @throws SimulationInvalid
+ * @example
+ * ```ts
+ * const { status, output, trace } = simulate(ir, { input: { name: 'Ada' } })
+ * ```
+ */
 export function simulate(ir: FlowIR, simulation: Simulation): Simulated {
   return new SimulatedRun(ir, simulation).run()
 }
@@ -320,20 +327,20 @@ const cancelled = () =>
 /** The coverage of a flow. @param traces of one simulation, or of all cases of a flow */
 export function coverageOf(ir: FlowIR, ...traces: readonly (readonly TraceEntry[])[]): Coverage {
   const entered = new Set<string>()
-  const taken = new Set<string>()
+  const outcomesSeen = new Set<string>()
   for (const { pointer, phase, took, kind, error } of traces.flat()) {
-    if (phase === 'skipped') taken.add(`${pointer}: skipped`)
+    if (phase === 'skipped') outcomesSeen.add(`${pointer}: skipped`)
     else entered.add(pointer)
-    if (phase === 'started') taken.add(`${pointer}: entered`)
-    if (took !== undefined) taken.add(`${pointer}: ${took}`)
+    if (phase === 'started') outcomesSeen.add(`${pointer}: entered`)
+    if (took !== undefined) outcomesSeen.add(`${pointer}: ${took}`)
     // With `onReject: fault` a rejection is an error, and the step has taken nothing.
-    if (kind === 'approve' && error?.type === REJECTED.type) taken.add(`${pointer}: rejected`)
+    if (kind === 'approve' && error?.type === REJECTED.type) outcomesSeen.add(`${pointer}: rejected`)
   }
   const nodes = new TaskIndex(ir).all()
   const pointers = nodes.map(({ pointer }) => pointer)
   const outcomes = nodes.flatMap(outcomesOf)
   const missedTasks = pointers.filter((one) => !entered.has(one))
-  const missedWays = outcomes.filter((one) => !taken.has(one))
+  const missedWays = outcomes.filter((one) => !outcomesSeen.has(one))
   return {
     tasks: { entered: pointers.length - missedTasks.length, total: pointers.length, missed: missedTasks },
     ways: { taken: outcomes.length - missedWays.length, total: outcomes.length, missed: missedWays },

@@ -45,23 +45,23 @@ export function unknownTask(name: string, nodes: readonly TaskNode[]): string | 
  * @param used how many answers of each mock were given
  */
 export function unusedMocks(tasks: TaskIndex, mocks: Mocks, used: ReadonlyMap<string, number>): UnusedMock[] {
-  const unused = Object.entries(mocks).filter(([mock, given]) => (used.get(mock) ?? 0) < countOf(given))
+  const unused = Object.entries(mocks).filter(([mock, answers]) => (used.get(mock) ?? 0) < countOf(answers))
   if (unused.length === 0) return []
   const nodes = tasks.all()
   const names = answeredNames(nodes)
-  return unused.slice(0, UNUSED_MAX).map(([mock, given]) => {
+  return unused.slice(0, UNUSED_MAX).map(([mock, answers]) => {
     if (!names.has(mock)) return { mock, ...misfit(mock, nodes, [...names]) }
     const count = used.get(mock) ?? 0
     const reason =
-      count === 0 ? `\`${mock}\` was not used: no step has asked for it.` : surplus(mock, given, count)
+      count === 0 ? `\`${mock}\` was not used: no step has asked for it.` : surplus(mock, answers, count)
     return { mock, reason }
   })
 }
 
-const countOf = (given: Mocks[string]): number => (Array.isArray(given) ? given.length : 1)
+const countOf = (answers: Mocks[string]): number => (Array.isArray(answers) ? answers.length : 1)
 
-const surplus = (mock: string, given: Mocks[string], count: number): string =>
-  `\`${mock}\` has ${countOf(given)} answers, of which ${count === 1 ? '1 was' : `${count} were`} used.`
+const surplus = (mock: string, answers: Mocks[string], count: number): string =>
+  `\`${mock}\` has ${countOf(answers)} answers, of which ${count === 1 ? '1 was' : `${count} were`} used.`
 
 /** All names that a mock can have: of tasks that ask for something, their pointers, and what they ask. */
 function answeredNames(nodes: readonly TaskNode[]): ReadonlySet<string> {

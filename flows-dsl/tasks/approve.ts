@@ -164,8 +164,8 @@ function compileApprove(task: MapNode, context: CompileContext): ApproveBody | u
   const escalate = compileEscalation(map, context)
   const fourEyes = context.boolean(map, 'fourEyes', true)
   const onReject = context.choice(map, 'onReject', ON_REJECT)
-  const given = valueAt(map, 'title')
-  const title = given && context.textTemplate(given, '`title`')
+  const node = valueAt(map, 'title')
+  const title = node && context.textTemplate(node, '`title`')
   const form = compileForm(map, context)
   if (approvers === undefined || quorum === undefined || deadline === undefined) return undefined
   if (fourEyes === undefined || onReject === undefined) return undefined
@@ -174,8 +174,8 @@ function compileApprove(task: MapNode, context: CompileContext): ApproveBody | u
 }
 
 function compileForm(map: MapNode, context: CompileContext): ApproveBody['form'] {
-  const given = valueAt(map, 'form')
-  const schema = given && checkSchema(given, context)
+  const node = valueAt(map, 'form')
+  const schema = node && checkSchema(node, context)
   return schema === undefined ? undefined : { literal: schema }
 }
 
@@ -193,23 +193,23 @@ const compileApprovers = (map: MapNode, context: CompileContext) => compileNames
 
 /** A list of names, each of which may be an expression, or one expression that yields the list. */
 function compileNames(map: MapNode, key: 'approvers' | 'to', context: CompileContext): Template | undefined {
-  const given = context.required(map, key === 'to' ? '`escalate`' : '`approve`', key)
-  if (given === undefined) return undefined
-  if (given.kind !== 'list') {
-    if (context.text(given, `\`${key}\``) === undefined) return undefined
-    const yielded = context.filter(given, SCOPES.task)
+  const node = context.required(map, key === 'to' ? '`escalate`' : '`approve`', key)
+  if (node === undefined) return undefined
+  if (node.kind !== 'list') {
+    if (context.text(node, `\`${key}\``) === undefined) return undefined
+    const yielded = context.filter(node, SCOPES.task)
     if (yielded === undefined || !('expression' in yielded) || yielded.expression.op !== 'literal') {
-      context.yields(given, `\`${key}\``, yielded, ['array'])
+      context.yields(node, `\`${key}\``, yielded, ['array'])
       return yielded
     }
     const message = `\`${key}\` must be a list of names, or an expression that yields one.`
-    return context.report('value_invalid', given, message, `Write [ada], or .${key}.`)
+    return context.report('value_invalid', node, message, `Write [ada], or .${key}.`)
   }
-  if (given.items.length === 0) {
-    return context.report('value_invalid', given, `\`${key}\` must not be empty.`)
+  if (node.items.length === 0) {
+    return context.report('value_invalid', node, `\`${key}\` must not be empty.`)
   }
-  const isValid = given.items.map((item) => checkName(item, context)).every(Boolean)
-  return isValid ? context.template(given, SCOPES.task) : undefined
+  const isValid = node.items.map((item) => checkName(item, context)).every(Boolean)
+  return isValid ? context.template(node, SCOPES.task) : undefined
 }
 
 function checkName(item: SourceNode, context: CompileContext): boolean {
@@ -233,13 +233,13 @@ function compileQuorum(
   approvers: Template | undefined,
   context: CompileContext,
 ): number | undefined {
-  const given = valueAt(map, 'quorum')
-  const quorum = given === undefined ? 1 : context.integer(given, '`quorum`', 1, QUORUM_MAX)
+  const node = valueAt(map, 'quorum')
+  const quorum = node === undefined ? 1 : context.integer(node, '`quorum`', 1, QUORUM_MAX)
   const names = approvers !== undefined && 'literal' in approvers ? approvers.literal : undefined
   if (!Array.isArray(names) || quorum === undefined) return quorum
   const count = countApprovers(names.map(String))
   if (count >= quorum) return quorum
-  return context.report('value_invalid', given ?? map, `${quorum} must approve, and only ${count} may.`)
+  return context.report('value_invalid', node ?? map, `${quorum} must approve, and only ${count} may.`)
 }
 
 /** `onDeadline` has no effect without `deadline`, so that is reported. */
@@ -247,14 +247,14 @@ function compileDeadline(
   map: MapNode,
   context: CompileContext,
 ): Pick<ApproveBody, 'deadlineMs' | 'onDeadline'> | undefined {
-  const given = valueAt(map, 'deadline')
+  const node = valueAt(map, 'deadline')
   const policy = entryOf(map, 'onDeadline')
   const onDeadline = context.choice(map, 'onDeadline', ON_DEADLINE)
-  if (given === undefined && policy !== undefined) {
+  if (node === undefined && policy !== undefined) {
     return context.report('missing_key', policy.at, '`onDeadline` requires the key `deadline`.')
   }
-  if (onDeadline === undefined || given === undefined) return onDeadline && { onDeadline }
-  const deadlineMs = dynamicDuration(given, '`deadline`', 1, SCOPES.task, context)
+  if (onDeadline === undefined || node === undefined) return onDeadline && { onDeadline }
+  const deadlineMs = dynamicDuration(node, '`deadline`', 1, SCOPES.task, context)
   return deadlineMs === undefined ? undefined : { deadlineMs, onDeadline }
 }
 
@@ -278,11 +278,11 @@ function request(
   const approvers = [...new Set(names)].filter((name) => !excluded.has(name))
   const title = titleOf(body, task)
   const kept = { approvers, quorum, ...omitUndefined({ deadline }) }
-  const shown = { ...kept, ...title, ...(form !== undefined && { form: form.literal }) }
+  const details = { ...kept, ...title, ...(form !== undefined && { form: form.literal }) }
   return {
     taskState: { ...kept, decisions: [], ...(isEscalated && { isEscalated }) },
     details: {
-      ...shown,
+      ...details,
       data: task.input,
       ...(excluded.size > 0 && { excluded: [...excluded.keys()] }),
       ...omitUndefined({ remindMs }),
@@ -296,10 +296,10 @@ const excludedFrom = ({ fourEyes }: ApproveBody, { run }: TaskContext): Readonly
 
 function namesOf(names: Json, key: string): string[] {
   if (!Array.isArray(names) || !names.every((name) => typeof name === 'string' && name.trim() !== '')) {
-    const shown = clip(JSON.stringify(names), SHOWN_BYTES_MAX)
+    const excerpt = clip(JSON.stringify(names), SHOWN_BYTES_MAX)
     throw new FlowError(
       ERRORS.expression,
-      `\`${key}\` yields ${shown}, which is not a list of names, such as ["ada"].`,
+      `\`${key}\` yields ${excerpt}, which is not a list of names, such as ["ada"].`,
     )
   }
   return (names as string[]).map(normalizeApprover)
@@ -327,12 +327,12 @@ export interface DecisionRules {
 export function addDecision(
   { form }: ApproveBody,
   approval: Voting & { readonly decisions: Decision[] },
-  given: JsonObject,
+  message: JsonObject,
   { excluded, nowMs, validate }: DecisionRules,
 ): Decision | string {
-  const decision = decisionOf(given, approval, nowMs)
+  const decision = decisionOf(message, approval, nowMs)
   if (typeof decision === 'string') return decision
-  const refusal = refusalOf(approval, given, excluded) ?? formError(form, decision, validate)
+  const refusal = refusalOf(approval, message, excluded) ?? formError(form, decision, validate)
   if (refusal !== undefined) return refusal
   approval.decisions.push(decision)
   return decision
@@ -377,19 +377,19 @@ function decide(
 
 /** The decision in a message, or why it is invalid, in words for the sender. */
 export function decisionOf(
-  given: JsonObject,
+  message: JsonObject,
   approval: Pick<Approval, 'approvers'>,
   nowMs: number,
 ): Decision | string {
   const [by, approved, comment, form] = ['by', 'approved', 'comment', 'form'].map((key) =>
-    fieldOf(given, key),
+    fieldOf(message, key),
   )
   if (typeof by !== 'string' || by === '') return 'A decision needs `by`, the name of the approver.'
   if (typeof approved !== 'boolean') return 'A decision needs `approved`, true or false.'
   if (comment !== undefined && (typeof comment !== 'string' || comment.length > COMMENT_MAX))
     return `\`comment\` must be a string of at most ${COMMENT_MAX} characters.`
-  const as = approverOf(approval, given)
-  const madeBy = fieldOf(given, 'created_by')
+  const as = approverOf(approval, message)
+  const madeBy = fieldOf(message, 'created_by')
   return {
     by,
     ...(as !== undefined && as !== normalizeApprover(by) && { as }),

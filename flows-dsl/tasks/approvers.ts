@@ -59,9 +59,12 @@ export interface Voting {
  * The approver that a decision counts for.
  * @param given `by` is the subject that decides; `as` are its other names: its e-mail address, `role:…`, `group:…`
  */
-export function approverOf({ approvers }: Pick<Voting, 'approvers'>, given: JsonObject): string | undefined {
-  const by = normalizeApprover(String(fieldOf(given, 'by')))
-  const as = fieldOf(given, 'as')
+export function approverOf(
+  { approvers }: Pick<Voting, 'approvers'>,
+  message: JsonObject,
+): string | undefined {
+  const by = normalizeApprover(String(fieldOf(message, 'by')))
+  const as = fieldOf(message, 'as')
   const names = Array.isArray(as) ? as.map((name) => normalizeApprover(String(name))) : []
   // A subject is any text of its issuer's choice, so it cannot stand for a role or group.
   if (!isShared(by) && approvers.includes(by)) return by
@@ -71,13 +74,13 @@ export function approverOf({ approvers }: Pick<Voting, 'approvers'>, given: Json
 /** The reason why a subject may not decide now, for the sender; undefined if it may. */
 export function refusalOf(
   voting: Voting,
-  given: JsonObject,
+  message: JsonObject,
   excluded: ReadonlyMap<string, string>,
 ): string | undefined {
-  const by = String(fieldOf(given, 'by'))
+  const by = String(fieldOf(message, 'by'))
   const reason = excluded.get(by)
   if (reason !== undefined) return `\`${by}\` ${reason} and may not decide (fourEyes).`
-  if (approverOf(voting, given) === undefined) return `\`${by}\` is not an approver.`
+  if (approverOf(voting, message) === undefined) return `\`${by}\` is not an approver.`
   if (voting.decisions.some((decision) => decision.by === by)) return `\`${by}\` has decided already.`
   return undefined
 }

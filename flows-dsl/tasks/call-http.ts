@@ -62,8 +62,8 @@ export function compileOpenApi(task: MapNode, context: CompileContext): OpenApiB
   context.requiredText(args, '`with`', 'operationId')
   checkMapping(args, 'parameters', context)
   checkOptions(args, context)
-  const given = valueAt(args, 'authentication')
-  const authentication = given && compileAuthentication(given, context)
+  const node = valueAt(args, 'authentication')
+  const authentication = node && compileAuthentication(node, context)
   const template = fieldsExcept(args, ['document', 'authentication'], context)
   if (document === undefined || template === undefined) return undefined
   return { document, arguments: template, ...(authentication !== undefined && { authentication }) }
@@ -83,9 +83,9 @@ function compileEndpoint(
   what: string,
   context: CompileContext,
 ): HttpBody['endpoint'] | undefined {
-  const given = context.required(args, what, 'endpoint')
-  if (given?.kind === 'map') context.keys(given, '`endpoint`', ['uri', 'authentication'])
-  const uri = given?.kind === 'map' ? context.required(given, '`endpoint`', 'uri') : given
+  const node = context.required(args, what, 'endpoint')
+  if (node?.kind === 'map') context.keys(node, '`endpoint`', ['uri', 'authentication'])
+  const uri = node?.kind === 'map' ? context.required(node, '`endpoint`', 'uri') : node
   if (uri === undefined) return undefined
   if (isExpression(uri)) {
     const endpoint = context.template(uri, SCOPES.task)
@@ -103,8 +103,8 @@ function compileEndpoint(
 
 function compileEndpointAuthentication(args: MapNode, context: CompileContext): Authentication | undefined {
   const endpoint = valueAt(args, 'endpoint')
-  const given = endpoint?.kind === 'map' ? valueAt(endpoint, 'authentication') : undefined
-  return given && compileAuthentication(given, context)
+  const node = endpoint?.kind === 'map' ? valueAt(endpoint, 'authentication') : undefined
+  return node && compileAuthentication(node, context)
 }
 
 function fieldsExcept(
@@ -166,8 +166,8 @@ function checkErrorsAsData(args: MapNode, context: CompileContext): void {
  */
 export function requestOf(body: HttpBody, task: TaskContext): JsonObject {
   const endpoint = endpointOf(body.endpoint, task)
-  const given = task.evaluate(body.arguments, task.input)
-  const args = isObject(given) ? given : {}
+  const value = task.evaluate(body.arguments, task.input)
+  const args = isObject(value) ? value : {}
   return objectOf([
     ...Object.entries(args),
     ['endpoint', endpoint],
@@ -186,9 +186,9 @@ export function requestOf(body: HttpBody, task: TaskContext): JsonObject {
 export function openApiCallOf(body: OpenApiBody, task: TaskContext): JsonObject {
   const { document } = body
   const endpoint = endpointOf(document.endpoint, task)
-  const given = task.evaluate(body.arguments, task.input)
+  const value = task.evaluate(body.arguments, task.input)
   return {
-    ...(isObject(given) ? given : {}),
+    ...(isObject(value) ? value : {}),
     document: { endpoint, ...authenticationOf(document, task) },
     ...authenticationOf(body, task),
   }

@@ -22,19 +22,19 @@ export interface McpBody {
 }
 
 export function compileMcp(task: MapNode, context: CompileContext): McpBody | undefined {
-  const given = context.requiredMap(task, '`call: mcp`', 'with')
-  if (given === undefined) return undefined
-  const endpoint = ENDPOINT_KEYS.map((key) => entryOf(given, key)).find((entry) => entry !== undefined)
-  if (endpoint !== undefined && entryOf(given, 'server') === undefined) {
+  const withNode = context.requiredMap(task, '`call: mcp`', 'with')
+  if (withNode === undefined) return undefined
+  const endpoint = ENDPOINT_KEYS.map((key) => entryOf(withNode, key)).find((entry) => entry !== undefined)
+  if (endpoint !== undefined && entryOf(withNode, 'server') === undefined) {
     const message =
       '`call: mcp` of a server at an endpoint is part of the language, but not supported in this release.'
     const hint =
       'Name a server of the workspace: with: { server: desk, tool: notes_list, arguments: { limit: 5 } }.'
     return context.report('unsupported_call', endpoint.at, message, hint)
   }
-  context.keys(given, '`with`', KEYS)
-  const [server, tool] = [nameAt(given, 'server', context), nameAt(given, 'tool', context)]
-  const args = argumentsTemplate(given, context)
+  context.keys(withNode, '`with`', KEYS)
+  const [server, tool] = [nameAt(withNode, 'server', context), nameAt(withNode, 'tool', context)]
+  const args = argumentsTemplate(withNode, context)
   // Reports `metadata.tenon.local: true`: a tool may change something, and a local call may be made twice.
   compileInlineOption(task, false, context)
   if (server === undefined || tool === undefined || args === undefined) return undefined
@@ -47,15 +47,15 @@ export function compileMcp(task: MapNode, context: CompileContext): McpBody | un
 }
 
 /** A literal name: the tools that a flow may call are known before it runs. */
-function nameAt(given: MapNode, key: 'server' | 'tool', context: CompileContext): string | undefined {
-  const name = context.requiredText(given, '`with`', key)
+function nameAt(withNode: MapNode, key: 'server' | 'tool', context: CompileContext): string | undefined {
+  const name = context.requiredText(withNode, '`with`', key)
   if (name === undefined || new RegExp(MCP_NAME).test(name)) return name
   const message = `\`${key}\` must be a name: letters, digits, \`_\`, \`-\` and \`.\`, and no expression.`
-  return context.report('value_invalid', valueAt(given, key) ?? given, message)
+  return context.report('value_invalid', valueAt(withNode, key) ?? withNode, message)
 }
 
-function argumentsTemplate(given: MapNode, context: CompileContext): Template | undefined {
-  const value = valueAt(given, 'arguments')
+function argumentsTemplate(withNode: MapNode, context: CompileContext): Template | undefined {
+  const value = valueAt(withNode, 'arguments')
   if (value === undefined) return { literal: {} }
   const template = context.mapTemplate(value, '`arguments`')
   context.yields(value, '`arguments`', template, ['object'])
@@ -67,13 +67,13 @@ function argumentsTemplate(given: MapNode, context: CompileContext): Template | 
 }
 
 /** The tool that a compiled call names, and the names of its arguments; undefined if an expression yields them. */
-export function mcpCallOf({ arguments: given }: McpBody): {
+export function mcpCallOf({ arguments: template }: McpBody): {
   readonly server: string
   readonly tool: string
   readonly names: readonly string[] | undefined
 } {
-  const args = 'object' in given ? given.object.find(([key]) => key === 'arguments')?.[1] : undefined
-  const [server, tool] = ['server', 'tool'].map((key) => String(literalField(given, key)))
+  const args = 'object' in template ? template.object.find(([key]) => key === 'arguments')?.[1] : undefined
+  const [server, tool] = ['server', 'tool'].map((key) => String(literalField(template, key)))
   return { server: server ?? '', tool: tool ?? '', names: args && namesOf(args) }
 }
 

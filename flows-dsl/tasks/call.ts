@@ -86,11 +86,11 @@ export const call: TaskType<CallBody> = {
 }
 
 function compileCall(task: MapNode, context: CompileContext): CallBody | undefined {
-  const given = valueAt(task, 'call')
-  if (given?.kind !== 'scalar' || context.text(given, '`call`') === undefined) {
-    return given && context.report('wrong_type', given, '`call` must be a string.')
+  const node = valueAt(task, 'call')
+  if (node?.kind !== 'scalar' || context.text(node, '`call`') === undefined) {
+    return node && context.report('wrong_type', node, '`call` must be a string.')
   }
-  const name = resolveCatalogName(given, context)
+  const name = resolveCatalogName(node, context)
   if (name === undefined) return undefined
   context.functions.add(name)
   if (name === 'http') return compileHttp(task, context)
@@ -98,7 +98,7 @@ function compileCall(task: MapNode, context: CompileContext): CallBody | undefin
   if (name === MCP) return compileMcp(task, context)
   const known = fieldOf(context.catalogue, name)
   return known === undefined
-    ? reportFunction(task, name, given, context)
+    ? reportFunction(task, name, node, context)
     : compileFunction(task, name, known, context)
 }
 
@@ -128,8 +128,8 @@ interface Called {
 function compileCallback(task: MapNode, context: CompileContext): Required<WithCallback> | undefined {
   if (entryOf(task, 'awaitCallback') === undefined) return undefined
   const map = context.optionalMap(task, 'awaitCallback', ['timeout'])
-  const given = map && context.required(map, '`awaitCallback`', 'timeout')
-  const callbackMs = given && dynamicDuration(given, '`timeout`', 1, SCOPES.task, context)
+  const timeout = map && context.required(map, '`awaitCallback`', 'timeout')
+  const callbackMs = timeout && dynamicDuration(timeout, '`timeout`', 1, SCOPES.task, context)
   return callbackMs === undefined ? undefined : { callbackMs }
 }
 
@@ -216,11 +216,15 @@ function compileFunction(
   { required, optional, local, stores }: CatalogueFunction,
   context: CompileContext,
 ): FunctionBody | undefined {
-  const given = entryOf(task, 'with')
-  const args = given && context.map(given.value, '`with`')
-  if (given !== undefined && args === undefined) return undefined
+  const withEntry = entryOf(task, 'with')
+  const args = withEntry && context.map(withEntry.value, '`with`')
+  if (withEntry !== undefined && args === undefined) return undefined
   for (const missing of required.filter((key) => args === undefined || entryOf(args, key) === undefined)) {
-    context.report('missing_argument', given?.at ?? task, `\`${name}\` needs the argument \`${missing}\`.`)
+    context.report(
+      'missing_argument',
+      withEntry?.at ?? task,
+      `\`${name}\` needs the argument \`${missing}\`.`,
+    )
   }
   const known = [...required, ...optional]
   for (const { key, at } of args?.entries ?? []) {

@@ -25,8 +25,8 @@ export const emit: TaskType<EmitBody> = {
     requirePublish(entry.at, context)
     const map = context.map(entry.value, '`emit`', ['event'])
     const event = map && context.requiredMap(map, '`emit`', 'event', ['with'])
-    const given = event && context.requiredMap(event, '`event`', 'with', [...TEXTS, 'data'])
-    const template = given && compileEvent(given, context)
+    const node = event && context.requiredMap(event, '`event`', 'with', [...TEXTS, 'data'])
+    const template = node && compileEvent(node, context)
     if (template === undefined) return undefined
     const isInline = compileInlineOption(task, context.catalogue[PUBLISH]?.local === true, context)
     return { event: template, ...(isInline && { local: true }) }
@@ -56,13 +56,13 @@ function requirePublish(at: Location, context: CompileContext): void {
   context.report('unknown_function', at, `\`emit\` needs the function \`${PUBLISH}\`, which does not exist.`)
 }
 
-function compileEvent(given: MapNode, context: CompileContext): Template | undefined {
-  context.required(given, '`with`', 'type')
+function compileEvent(node: MapNode, context: CompileContext): Template | undefined {
+  context.required(node, '`with`', 'type')
   for (const key of TEXTS) {
-    if (context.optionalText(given, key) === '')
-      context.report('value_invalid', valueAt(given, key) ?? given, `\`${key}\` must not be empty.`)
+    if (context.optionalText(node, key) === '')
+      context.report('value_invalid', valueAt(node, key) ?? node, `\`${key}\` must not be empty.`)
   }
-  return context.fields(given, SCOPES.task)
+  return context.fields(node, SCOPES.task)
 }
 
 /**
@@ -71,9 +71,9 @@ function compileEvent(given: MapNode, context: CompileContext): Template | undef
  * @throws FlowError (expression) if an attribute is not a non-empty string
  */
 function eventOf(value: Json, { run, step, nowMs }: TaskContext): JsonObject {
-  const given = isObject(value) ? value : {}
+  const attributes = isObject(value) ? value : {}
   for (const key of TEXTS) {
-    const text = fieldOf(given, key)
+    const text = fieldOf(attributes, key)
     if (text === undefined || (typeof text === 'string' && text !== '')) continue
     throw new FlowError(ERRORS.expression, `\`${key}\` of an event must be a string that is not empty.`)
   }
@@ -83,6 +83,6 @@ function eventOf(value: Json, { run, step, nowMs }: TaskContext): JsonObject {
     ['id', `${run.id}${step.pointer}#${step.iteration}`],
     ['source', `/${namespace}/${name}/${version}`],
     ['time', new Date(nowMs()).toISOString()],
-    ...Object.entries(given),
+    ...Object.entries(attributes),
   ])
 }

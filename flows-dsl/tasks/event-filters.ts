@@ -200,6 +200,6 @@ export function expectedBy(
   { correlate }: EventFilter,
   { input, evaluate }: Pick<TaskContext, 'input' | 'evaluate'>,
 ): JsonObject {
-  const given = correlate.filter(({ expect }) => expect !== undefined)
-  return objectOf(given.map(({ name, expect = { literal: null } }) => [name, evaluate(expect, input)]))
+  const expecting = correlate.filter(({ expect }) => expect !== undefined)
+  return objectOf(expecting.map(({ name, expect = { literal: null } }) => [name, evaluate(expect, input)]))
 }

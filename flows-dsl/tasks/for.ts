@@ -121,14 +121,14 @@ function compilePolicy(
   context: CompileContext,
 ): Pick<ForBody, 'concurrency' | 'onError'> | undefined {
   const onError = context.choice(loop, 'onError', ON_ERROR)
-  const given = valueAt(loop, 'concurrency')
+  const node = valueAt(loop, 'concurrency')
   const policy = onError === 'continue' ? { onError } : {}
-  if (given === undefined) return policy
+  if (node === undefined) return policy
   const condition = entryOf(task, 'while')
   if (condition !== undefined) {
     context.report('value_invalid', condition.at, '`while` cannot be combined with `concurrency`.')
   }
-  const concurrency = context.integer(given, '`concurrency`', 1, ITERATIONS_MAX)
+  const concurrency = context.integer(node, '`concurrency`', 1, ITERATIONS_MAX)
   return concurrency === undefined ? undefined : { concurrency, ...policy }
 }
 

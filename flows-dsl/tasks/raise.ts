@@ -29,8 +29,8 @@ export const raise: TaskType<RaiseBody> = {
     return context.components.resolve('errors', source, ({ value }) => compileError(value, context))
   },
   start(body, task) {
-    const given = textOf(body.type, 'type', task) ?? ''
-    const type = (isShortType(given) ? standardError(given)?.type : undefined) ?? given
+    const typeText = textOf(body.type, 'type', task) ?? ''
+    const type = (isShortType(typeText) ? standardError(typeText)?.type : undefined) ?? typeText
     const title = textOf(body.title, 'title', task) ?? standardError(type)?.title ?? 'Error'
     const detail = textOf(body.detail, 'detail', task) ?? ''
     const instance = textOf(body.instance, 'instance', task)
@@ -43,8 +43,8 @@ export const raise: TaskType<RaiseBody> = {
 }
 
 /** Compiles an error in `raise` or under `use.errors`. */
-export function compileError(given: SourceNode, context: CompileContext): RaiseBody | undefined {
-  const error = context.map(given, '`error`', ['type', 'status', 'title', 'detail', 'instance'])
+export function compileError(node: SourceNode, context: CompileContext): RaiseBody | undefined {
+  const error = context.map(node, '`error`', ['type', 'status', 'title', 'detail', 'instance'])
   if (error === undefined) return undefined
   const uri = context.required(error, '`error`', 'type')
   const code = context.required(error, '`error`', 'status')

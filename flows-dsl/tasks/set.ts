@@ -12,8 +12,8 @@ export const set: TaskType<SetBody> = {
   kind: 'set',
   keys: ['set'],
   compile(task, { context }) {
-    const given = valueAt(task, 'set')
-    const value = given && context.mapTemplate(given, '`set`')
+    const node = valueAt(task, 'set')
+    const value = node && context.mapTemplate(node, '`set`')
     return value && { value }
   },
   start({ value }, { evaluate, input }) {

@@ -34,8 +34,8 @@ export const switch_: TaskType<SwitchBody> = {
   },
   start({ cases }, { test, input }) {
     const found = cases.find(({ when }) => when !== undefined && test(when, input))
-    const taken = found ?? cases.find(({ when }) => when === undefined)
-    return taken === undefined ? { done: input } : { done: input, next: taken.next, took: taken.name }
+    const chosen = found ?? cases.find(({ when }) => when === undefined)
+    return chosen === undefined ? { done: input } : { done: input, next: chosen.next, took: chosen.name }
   },
   summary({ cases }) {
     return `switch ${namesOf(cases)}`

@@ -171,19 +171,19 @@ function compileConditions(map: MapNode, context: CompileContext): Conditions {
 
 /** A policy, or the name of one under `use.retries`. @param variables those that only the error handling sees */
 function compileRetry(
-  given: SourceNode,
+  node: SourceNode,
   variables: readonly string[],
   context: CompileContext,
 ): Retry | undefined {
   const compile = ({ value }: Pick<MapEntry, 'value'>) =>
     context.withVariables(variables, () => compileRetryPolicy(value, context))
-  return given.kind === 'scalar' && typeof given.value === 'string'
-    ? context.components.resolve('retries', given, compile, variables)
-    : compile({ value: given })
+  return node.kind === 'scalar' && typeof node.value === 'string'
+    ? context.components.resolve('retries', node, compile, variables)
+    : compile({ value: node })
 }
 
-export function compileRetryPolicy(given: SourceNode, context: CompileContext): Retry | undefined {
-  const map = context.map(given, '`retry`', ['when', 'exceptWhen', 'delay', 'backoff', 'limit', 'jitter'])
+export function compileRetryPolicy(node: SourceNode, context: CompileContext): Retry | undefined {
+  const map = context.map(node, '`retry`', ['when', 'exceptWhen', 'delay', 'backoff', 'limit', 'jitter'])
   if (map === undefined) return undefined
   const jitter = compileJitter(map, context)
   return {

@@ -17,12 +17,12 @@ export const wait: TaskType<WaitBody> = {
   kind: 'wait',
   keys: ['wait'],
   compile(task, { context }) {
-    const given = valueAt(task, 'wait')
-    if (given?.kind === 'map' && entryOf(given, 'until') !== undefined) {
-      context.keys(given, '`wait` until a time', ['until'])
-      return compileUntil(valueAt(given, 'until') ?? given, context)
+    const node = valueAt(task, 'wait')
+    if (node?.kind === 'map' && entryOf(node, 'until') !== undefined) {
+      context.keys(node, '`wait` until a time', ['until'])
+      return compileUntil(valueAt(node, 'until') ?? node, context)
     }
-    const durationMs = given && dynamicDuration(given, 'A wait', 1, SCOPES.task, context)
+    const durationMs = node && dynamicDuration(node, 'A wait', 1, SCOPES.task, context)
     return durationMs === undefined ? undefined : { durationMs }
   },
   start(body, task) {
@@ -52,15 +52,15 @@ export const wait: TaskType<WaitBody> = {
   },
 }
 
-function compileUntil(given: SourceNode, context: CompileContext): WaitBody | undefined {
-  const until = context.textTemplate(given, '`until`')
+function compileUntil(node: SourceNode, context: CompileContext): WaitBody | undefined {
+  const until = context.textTemplate(node, '`until`')
   if (until === undefined || !('literal' in until) || parseTime(until.literal) !== undefined)
     return until && { until }
   const hint =
     'Write 2026-12-24T18:00:00Z, 2026-12-24T18:00:00+01:00, or an expression that yields such a text.'
   return context.report(
     'value_invalid',
-    given,
+    node,
     '`until` must be a date and time with an offset (RFC 3339).',
     hint,
   )
@@ -75,7 +75,7 @@ function parseTime(value: Json): number | undefined {
 function timeOf(value: Json): number {
   const ms = parseTime(value)
   if (ms !== undefined) return ms
-  const shown = clip(JSON.stringify(value), 100)
-  const detail = `\`wait.until\` yields ${shown}, which is not a date and time with an offset, such as 2026-12-24T18:00:00Z.`
+  const excerpt = clip(JSON.stringify(value), 100)
+  const detail = `\`wait.until\` yields ${excerpt}, which is not a date and time with an offset, such as 2026-12-24T18:00:00Z.`
   throw new FlowError(ERRORS.expression, detail)
 }

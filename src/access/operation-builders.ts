@@ -8,16 +8,60 @@ import { VISIBLE_PATTERN } from '../core/visible-text.ts'
 import { ACCESS_LIMITS } from './limits.ts'
 import type { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
 
-/** An operation on the structure of tenants, within the bounds of the caller's credential. */
+/**
+ * An operation on the structure of tenants, within the bounds of the caller's credential: its statements see the tenant or
+ * workspace of an admin, and everything of an operator.
+ * @example
+ * ```ts
+ * const renameWorkspace = adminOperation({
+ *   name: 'workspace.rename',
+ *   summary: 'Rename a workspace',
+ *   roles: ADMINS,
+ *   input: Input({ id: Ref('workspace'), name: Name }),
+ *   output: Type.Object({ id: Id('ws'), name: Name }),
+ *   http: { method: 'PATCH', path: '/v1/workspaces/{id}', body: '*' },
+ *   run: (scope, { id, name }) =>
+ *     findRow(scope, 'workspace', sql`update workspaces set name = ${name} where id = ${id} returning id, name`),
+ * })
+ * ```
+ */
 export const adminOperation = <I extends TObject, O extends TSchema>(spec: OperationSpec<AdminScope, I, O>) =>
   operation('admin', spec)
 
-/** An operation inside one workspace. Admins name it by the input field `ws`; keys carry it. */
+/**
+ * An operation inside one workspace. Admins name it by the input field `ws`; keys carry it.
+ * @example
+ * ```ts
+ * const listNotes = workspaceOperation({
+ *   name: 'note.list',
+ *   summary: 'List the notes of the workspace',
+ *   roles: ['service'],
+ *   input: Input(PageInput),
+ *   output: PageOf(Type.Object({ id: Type.String(), title: Name })),
+ *   http: { method: 'GET', path: '/v1/notes' },
+ *   run: (scope, input) => listPage<Note>(scope, input, sql`select id, title from notes`),
+ * })
+ * ```
+ */
 export const workspaceOperation = <I extends TObject, O extends TSchema>(
   spec: OperationSpec<WorkspaceScope, I, O>,
 ) => operation('workspace', spec)
 
-/** An operation on the caller itself, with any credential. */
+/**
+ * An operation on the caller itself, with any credential. Its scope knows the caller, and reads nothing.
+ * @example
+ * ```ts
+ * const getSubject = callerOperation({
+ *   name: 'subject.get',
+ *   summary: 'Read your subject',
+ *   roles: EVERYBODY,
+ *   input: Input({}),
+ *   output: Type.Object({ subject: Type.String() }),
+ *   http: { method: 'GET', path: '/v1/subject' },
+ *   run: async ({ principal }) => ({ subject: principal.subject }),
+ * })
+ * ```
+ */
 export const callerOperation = <I extends TObject, O extends TSchema>(
   spec: OperationSpec<CallerScope, I, O>,
 ) => operation('caller', spec)

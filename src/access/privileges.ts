@@ -1,5 +1,5 @@
 /**
- * Who may raise rights. `PRIVILEGES` lists every opener of a scope that has other rights than its caller, or of a service behind
+ * The consumers that may raise rights. `PRIVILEGES` lists every opener of a scope that has other rights than its caller, or of a service behind
  * scopes, each for one named consumer in one module. `privilege` hands it out: `docs/reference/policy.txt` prints the table.
  */
 
@@ -172,7 +172,7 @@ export const PRIVILEGES = {
     module: 'activities/flow/background-work',
     opener: 'ifActive',
     to: ADMIN,
-    reason: 'Starts executions for events, and asks whether a workspace is active.',
+    reason: 'Starts flows and functions for events, and asks whether a workspace is active.',
   },
   'background.tasks': {
     module: 'activities/flow/background-work',
@@ -238,12 +238,6 @@ export const PRIVILEGES = {
     from: ADMINS,
     to: ADMIN,
     reason: 'Gives queued runs the slots that an admin has added.',
-  },
-  'functions.events': {
-    module: 'activities/function/function-events',
-    opener: 'ifActive',
-    to: ADMIN,
-    reason: 'Starts a run for an event of its trigger.',
   },
   'functions.channels': {
     module: 'features/functions/channels',

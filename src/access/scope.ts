@@ -55,6 +55,15 @@ function sessionUser({ id, email, emailVerified, claims }: EndUser, { lookups = 
 /**
  * An actor, and statements with its rights. Features supply all other capabilities as functions of the scope:
  * `objectsOf(scope)`, `workflowsOf(scope)`, `encryptFor(scope, …)`.
+ * @example
+ * ```ts
+ * // One transaction with the rights of the actor; row-level security adds tenant and workspace.
+ * const id = scope.uuid()
+ * const [, [note] = []] = await scope.batch(
+ *   sql`insert into notes (id, title) values (${id}, ${'Milk'})`,
+ *   sql`select id, title from notes where id = ${id}`,
+ * )
+ * ```
  */
 export abstract class Scope extends Statements {
   readonly actor: Actor

@@ -4,13 +4,11 @@ import type { ErrorResponse } from '../../flows-dsl/errors.ts'
 import type {
   EventSubscriptionsInput,
   ExecutionUpdate,
-  FlowTriggerInput,
-  FunctionTriggerInput,
   PastEvents,
   RegistrationInput,
-  ScheduledRun,
+  ScheduledStart,
+  ScheduledStartInput,
   SlotGeneration,
-  Triggered,
 } from '../core/execution.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type {
@@ -77,11 +75,9 @@ export interface Activities {
   startSubflow(call: FunctionCall): Promise<Json>
   /** Opens a callback for a step and returns its id and URL. Each attempt voids the URL of the one before. */
   openCallback(call: FunctionCall): Promise<Json>
-  /** Creates the execution of a due schedule trigger, or returns the reason why none starts; idempotent. */
-  admitTrigger(input: FlowTriggerInput): Promise<Triggered>
-  /** Starts the run of a due schedule of a function, or returns the reason why none starts; idempotent. */
-  startScheduledRun(input: FunctionTriggerInput): Promise<ScheduledRun>
-  /** Synchronises the external state of the triggers of a flow or a function with their rows; idempotent. */
+  /** Starts the target of a due schedule, or returns the reason why it starts nothing; idempotent. */
+  startScheduled(input: ScheduledStartInput): Promise<ScheduledStart>
+  /** Synchronises the schedules of a flow or a function in Temporal with their rows; idempotent. */
   registerTriggers(input: RegistrationInput): Promise<void>
   /** Sends one HTTP request through the egress guard. */
   callHttp(call: FunctionCall): Promise<Json>

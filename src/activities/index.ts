@@ -1,10 +1,8 @@
 /** Implements all activities of the contract by operations in a scope of the calling workflow. */
 
 import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
-import type { WorkspaceScope } from '../access/scope.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
-import type { RegistrationInput } from '../core/execution.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import {
@@ -18,12 +16,9 @@ import { recordExecution } from '../features/flows/executions/record.ts'
 import { startSubflow } from '../features/flows/executions/start-execution.ts'
 import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
-import { admitSchedule } from '../features/flows/triggers/trigger-starts.ts'
-import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
 import { failRun, type RunFailure } from '../features/functions/runs/record-run.ts'
-import { startScheduledRun } from '../features/functions/triggers/trigger-starts.ts'
-import { syncSchedule } from '../features/functions/triggers/trigger-store.ts'
 import { reacquireSlot, yieldSlot } from '../features/runs/slots.ts'
+import { placeOf, syncSchedules } from '../features/runs/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import { inThread } from '../features/threads/run-in-thread.ts'
@@ -103,12 +98,12 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       rejectSecrets(request.arguments)
       return limitOutput(await startSubflow(await scopes.active(call, 'workspace_admin'), request.arguments))
     },
-    openCallback: async (call, { arguments: asked }) =>
-      openCallback(await scopes.active(call, 'workspace_admin'), call.workflowId, asked),
-    admitTrigger: async (call, input) => admitSchedule(await scopes.active(call, 'workspace_admin'), input),
-    startScheduledRun: async (call, input) =>
-      startScheduledRun(await scopes.trigger(call, input.trigger_id), input),
-    registerTriggers: (call, input) => register(record(call), input),
+    openCallback: async (call, { arguments: request }) =>
+      openCallback(await scopes.active(call, 'workspace_admin'), call.workflowId, request),
+    startScheduled: async (call, input) =>
+      platform.triggers.startScheduled(await scopes.trigger(call, input.trigger_id), input),
+    registerTriggers: (call, input) =>
+      syncSchedules(placeOf(record(call)), platform.triggers.targetOf(input.target), input),
     callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
     callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: openApiPlanner({ scopes, requests }),
@@ -171,6 +166,3 @@ function functionRuns(
     openActorScope: (actor) => scopes.openActorScope(call, actor),
   })
 }
-
-const register = (scope: WorkspaceScope, input: RegistrationInput): Promise<void> =>
-  'function_id' in input ? syncSchedule(scope, input.function_id) : syncTriggers(scope, input)

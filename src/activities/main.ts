@@ -11,16 +11,14 @@ import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { COLLECTION_LIMITS } from '../features/collections/limits.ts'
 import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
-import { triggerConsumers } from '../features/flows/triggers/trigger-consumers.ts'
 import { FUNCTION_LIMITS } from '../features/functions/limits.ts'
-import { functionTriggerConsumers } from '../features/functions/triggers/trigger-consumers.ts'
+import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
 import { ConfigError, parseConfig } from '../infra/config.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import { openEagerStartServer } from './eager-start-server.ts'
-import { createDelivery, createEventHandler, createTaskContexts } from './flow/background-work.ts'
+import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
-import { createFunctionEventHandler } from './function/function-events.ts'
 import { HttpRequests } from './http/http-requests.ts'
 import { createActivities } from './index.ts'
 import { sdkFields } from './sdk-log.ts'
@@ -120,12 +118,12 @@ async function main(): Promise<void> {
 
 /** Work of all workers together; each task runs on one of them. */
 function startBackgroundWork(platform: Platform, log: Log): void {
+  const { access, triggers } = platform
   platform.relay.start()
-  platform.taskRunner.start(createBackgroundTasks(platform.mailer), createTaskContexts(platform.access))
+  platform.taskRunner.start(createBackgroundTasks(platform.mailer), createTaskContexts(access))
   platform.streamConsumers.start([
-    triggerConsumers(createEventHandler(platform.access, log)),
-    subscriptionConsumers(createDelivery(platform.access)),
-    functionTriggerConsumers(createFunctionEventHandler(platform.access, log)),
+    eventTriggerConsumers({ starter: triggers, openScope: createTriggerScopes(access), log }),
+    subscriptionConsumers(createDelivery(access)),
   ])
 }
 

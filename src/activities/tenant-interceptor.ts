@@ -19,7 +19,7 @@ import {
   UNAUTHENTICATED,
   UNAUTHENTICATED_MESSAGE,
 } from '../core/work.ts'
-import { triggerSubject } from '../features/functions/triggers/trigger-starts.ts'
+import { triggerActor } from '../features/runs/triggers/trigger-starter.ts'
 import type { Log } from '../infra/log.ts'
 import { chainDepthOf } from '../workflows/chain-depth-interceptor.ts'
 import { failureOf } from './call-failure.ts'
@@ -161,10 +161,9 @@ export class Scopes {
     return openForCall(this.#access, workspaceOf(call), { ...actor, ...onBehalfOf }, call.ids)
   }
 
-  /** As {@link active}, for a run that the trigger of a function starts. @throws Suspended */
+  /** As {@link active}, for what a trigger starts. @throws Suspended */
   trigger(call: ActivityContext, triggerId: string): Promise<WorkspaceScope> {
-    const actor = { subject: triggerSubject(triggerId), role: 'workspace_admin' } as const
-    return openForCall(this.#access, workspaceOf(call), actor, call.ids)
+    return openForCall(this.#access, workspaceOf(call), triggerActor(triggerId), call.ids)
   }
 
   /**

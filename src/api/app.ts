@@ -225,9 +225,9 @@ function refuseOtherMethods(app: FastifyInstance): void {
 
 /** The client's id if it is short and harmless, since every log line has it; else a new one. */
 function requestId(request: { headers: Record<string, string | string[] | undefined> }): string {
-  const given = request.headers['x-request-id']
-  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) && !holdsSecret(given)
-    ? given
+  const requestId = request.headers['x-request-id']
+  return typeof requestId === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(requestId) && !holdsSecret(requestId)
+    ? requestId
     : typeId('req', randomIds.uuid())
 }
 

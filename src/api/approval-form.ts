@@ -33,8 +33,8 @@ export function formFields(schema: unknown, values: Fields): string {
     .join('')
 }
 
-const defaultOf = ({ default: given }: Property): string =>
-  given === undefined ? '' : typeof given === 'string' ? given : JSON.stringify(given)
+const defaultOf = ({ default: value }: Property): string =>
+  value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value)
 
 interface Field {
   readonly name: string

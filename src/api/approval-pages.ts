@@ -88,12 +88,12 @@ function about({ data, deadline_at: deadline, flow, reopened }: Approval, { name
 
 function dataList(data: unknown): string {
   if (data === null || data === undefined) return ''
-  if (!isObject(data)) return `<pre>${shown(data)}</pre>`
+  if (!isObject(data)) return `<pre>${displayText(data)}</pre>`
   const items = Object.entries(data).map(
-    ([name, value]) => `<dt>${escapeHtml(name)}</dt><dd><pre>${shown(value)}</pre></dd>`,
+    ([name, value]) => `<dt>${escapeHtml(name)}</dt><dd><pre>${displayText(value)}</pre></dd>`,
   )
   return `<dl>${items.join('')}</dl>`
 }
 
-const shown = (value: unknown) =>
+const displayText = (value: unknown) =>
   escapeHtml(typeof value === 'string' ? value : JSON.stringify(value, null, 2))

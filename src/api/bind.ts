@@ -235,8 +235,8 @@ function textField(operation: AnyOperation, request: FastifyRequest): Fields {
 }
 
 function unsupported(operation: AnyOperation): Problem {
-  const taken = [...jsonTypes(operation), ...Object.keys(operation.http.texts ?? {})].join(', ')
-  return new Problem('media_type_unsupported', { detail: `This route takes ${taken}.` })
+  const mediaTypes = [...jsonTypes(operation), ...Object.keys(operation.http.texts ?? {})].join(', ')
+  return new Problem('media_type_unsupported', { detail: `This route takes ${mediaTypes}.` })
 }
 
 /**

@@ -9,7 +9,7 @@ import type { Platform } from '../app/platform.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { Json } from '../core/work.ts'
 import { receiveCallback } from '../features/flows/executions/callbacks.ts'
-import { TRIGGER_LIMITS } from '../features/triggers/limits.ts'
+import { TRIGGER_LIMITS } from '../features/runs/triggers/limits.ts'
 
 const openForCallback = privilege('flows.callbacks')
 

@@ -1,7 +1,7 @@
 /**
- * Receives webhook deliveries: verifies the signature, then starts the flow. The sender needs no other credential, and no
+ * Receives webhook deliveries: verifies the signature, then starts the target. The sender needs no other credential, and no
  * scope is opened before the signature of the whole body is verified. An unknown address and a bad signature get the same
- * answer. A delivery that arrives again starts nothing: `claim` in `features/flows/triggers/trigger-starts.ts` deduplicates.
+ * answer. A delivery that arrives again starts nothing: `claimDelivery` in `features/runs/triggers/webhook-deliveries.ts`.
  */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -10,22 +10,23 @@ import { privilege } from '../access/privileges.ts'
 import type { Platform } from '../app/platform.ts'
 import { readChainDepth } from '../core/execution.ts'
 import { Problem } from '../core/problem.ts'
-import { startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
-import type { WebhookSpec } from '../features/flows/triggers/webhooks.ts'
-import { TRIGGER_LIMITS } from '../features/triggers/limits.ts'
+import { TRIGGER_LIMITS } from '../features/runs/triggers/limits.ts'
+import type { WebhookSpec } from '../features/runs/triggers/trigger.ts'
+import { triggerActor } from '../features/runs/triggers/trigger-starter.ts'
+import { webhookPath } from '../features/runs/triggers/webhooks.ts'
 import { publicUrl } from '../infra/config.ts'
 import { whenGone } from './body-streams.ts'
 import { API_LIMITS } from './limits.ts'
 
 const openForDelivery = privilege('flows.webhooks')
 
-const PATH = '/v1/flows/workspaces/:ws/triggers/:id'
+const PATH = webhookPath(':ws', ':id')
 
 type WebhookRequest = FastifyRequest<{ Params: { readonly ws: string; readonly id: string } }>
 
 export async function mountWebhooks(
   app: FastifyInstance,
-  { access, config, limiter, webhooks }: Platform,
+  { access, config, limiter, triggers, webhooks }: Platform,
 ): Promise<void> {
   /** Senders with a valid signature: failures of other clients at the same address do not block them. */
   const knownSenders = new LRUCache<string, true>({ max: API_LIMITS.webhookSendersKnownMax })
@@ -61,7 +62,7 @@ export async function mountWebhooks(
           limiter.authFailures(request.ip).record()
           throw new Problem('signature_invalid')
         }
-        const { ref, triggerId, signed, spec } = received
+        const { ref, triggerId, spec } = received
         const actor = { subject: triggerId, role: null, kind: 'webhook' } as const
         request.workspace = ref
         request.auditContext = { owner: ref, isVerified: true, actor, before: null, after: null }
@@ -70,13 +71,16 @@ export async function mountWebhooks(
         if (challenge !== undefined) return reply.headers(PLAIN).send(challenge)
         const chainDepth = readChainDepth(request.headers)
         const depth = chainDepth === undefined ? {} : { chainDepth }
-        const flowActor = { subject: triggerId, role: 'workspace_admin', ...depth } as const
-        const scope = await openForDelivery(access, ref, flowActor)
-        const started = await startByDelivery(scope, triggerId, signed, delivery, whenGone(reply))
+        const scope = await openForDelivery(access, ref, { ...triggerActor(triggerId), ...depth })
+        const started = await triggers.startByDelivery(scope, {
+          received,
+          delivery,
+          disconnected: whenGone(reply),
+        })
         reply.headers({ 'cache-control': 'private, no-store', 'x-stability': 'preview' })
-        const { response, ...result } = started
-        if (response === undefined) return reply.code(202).send(result)
-        reply.headers({ ...response.headers, ...UNTRUSTED, 'x-execution-id': result.execution_id })
+        const { response, runId: execution_id, deduplicated } = started
+        if (response === undefined) return reply.code(202).send({ execution_id, deduplicated })
+        reply.headers({ ...response.headers, ...UNTRUSTED, 'x-execution-id': execution_id })
         return reply.code(response.status).send(response.body)
       },
     })

@@ -15,8 +15,8 @@ import { SHARED_LIMITS } from '../features/limits.ts'
 import { MCP_LIMITS } from '../features/mcp-servers/limits.ts'
 import { OBJECT_LIMITS } from '../features/objects/limits.ts'
 import { RUN_LIMITS } from '../features/runs/limits.ts'
+import { TRIGGER_LIMITS } from '../features/runs/triggers/limits.ts'
 import { TENANT_LIMITS } from '../features/tenants/limits.ts'
-import { TRIGGER_LIMITS } from '../features/triggers/limits.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 
 /** A value, or limits of one thing. */
@@ -42,6 +42,6 @@ export const LIMITS: Readonly<Record<string, LimitGroup>> = {
   'features/mcp-servers/limits.ts': MCP_LIMITS,
   'features/objects/limits.ts': OBJECT_LIMITS,
   'features/runs/limits.ts': RUN_LIMITS,
+  'features/runs/triggers/limits.ts': TRIGGER_LIMITS,
   'features/tenants/limits.ts': TENANT_LIMITS,
-  'features/triggers/limits.ts': TRIGGER_LIMITS,
 }

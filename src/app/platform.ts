@@ -19,13 +19,15 @@ import { Meters } from '../features/analytics/meters.ts'
 import { TaskRunner } from '../features/background/task-runner.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
 import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
-import { WebhookVerifier } from '../features/flows/triggers/webhook-verifier.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
 import { CallQueue } from '../features/mcp-servers/calls/call-log.ts'
 import { ImageServers } from '../features/mcp-servers/images/image-servers.ts'
 import { RUN_KINDS } from '../features/run-kinds.ts'
+import { StreamConsumers } from '../features/runs/triggers/stream-consumer.ts'
+import { TriggerStarter } from '../features/runs/triggers/trigger-starter.ts'
+import { WebhookVerifier } from '../features/runs/triggers/webhook-verifier.ts'
 import { RUNS_CHANNEL, RunWatcher } from '../features/runs/watcher.ts'
-import { StreamConsumers } from '../features/triggers/stream-consumer.ts'
+import { TRIGGER_TARGETS } from '../features/trigger-targets.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
 import { Egress } from '../infra/http-client/egress.ts'
@@ -99,6 +101,7 @@ export function openPlatform(
     limiter,
     meters,
     audit,
+    triggers: new TriggerStarter(TRIGGER_TARGETS),
     webhooks: new WebhookVerifier(database, secrets),
     callbacks: new CallbackVerifier(database),
     functions,

@@ -15,9 +15,9 @@ export class ApiError extends Error {
     const { code, detail, title, hint, errors, error, request_id } = problem
     const summary = `${code ?? status}${placeOf(error)}: ${detail ?? title ?? 'no detail'}`
     // A hint to other members of the document, which are printed here.
-    const shown = String(hint ?? '').startsWith('See `') ? '' : hint
+    const nextStep = String(hint ?? '').startsWith('See `') ? '' : hint
     super(
-      [summary, ...errorLines(errors, summary), shown, request_id && `request ${request_id}`]
+      [summary, ...errorLines(errors, summary), nextStep, request_id && `request ${request_id}`]
         .filter(Boolean)
         .join('\n  '),
     )

@@ -155,13 +155,13 @@ interface SourceOptions extends WorkspaceOption {
 async function addSource(
   name: string,
   address: string,
-  { workspace, kind, document: file, baseUrl: base_url, headers: given, env: variables }: SourceOptions,
+  { workspace, kind, document: file, baseUrl: base_url, headers: headersText, env: variables }: SourceOptions,
 ): Promise<number> {
   const { client, base } = await sourcesClient(workspace)
   const place = kind === 'image' ? { image: address } : { url: address }
   const env = variables === undefined ? undefined : await jsonArgument(variables, 'The variables')
   const document = file === undefined ? undefined : await readCallerFile(file)
-  const headers = given === undefined ? undefined : await jsonArgument(given, 'The headers')
+  const headers = headersText === undefined ? undefined : await jsonArgument(headersText, 'The headers')
   return printJson(await client.post(base, { name, kind, ...place, document, base_url, headers, env }))
 }
 

@@ -44,7 +44,8 @@ async function list({ workspace, json }: WorkspaceOption & { json?: boolean }): 
   return 0
 }
 
-const show = async (given: string, options: WorkspaceOption) => printJson((await find(given, options)).user)
+const show = async (emailOrId: string, options: WorkspaceOption) =>
+  printJson((await find(emailOrId, options)).user)
 
 interface InviteOptions extends WorkspaceOption {
   readonly name?: string
@@ -63,29 +64,29 @@ async function invite(email: string, { workspace, name, claims }: InviteOptions)
   return printJson(await client.post('/v1/users', body))
 }
 
-const setDisabled = (disabled: boolean) => async (given: string, options: WorkspaceOption) => {
-  const { client, user } = await find(given, options)
+const setDisabled = (disabled: boolean) => async (emailOrId: string, options: WorkspaceOption) => {
+  const { client, user } = await find(emailOrId, options)
   return printJson(await client.call('PATCH', pathOf(user.id), { disabled }))
 }
 
-async function setClaims(given: string, claims: string, options: WorkspaceOption): Promise<number> {
+async function setClaims(emailOrId: string, claims: string, options: WorkspaceOption): Promise<number> {
   const value = await jsonArgument(claims, 'The claims')
-  const { client, user } = await find(given, options)
+  const { client, user } = await find(emailOrId, options)
   return printJson(await client.call('PATCH', pathOf(user.id), { claims: value }))
 }
 
-async function signOut(given: string, options: WorkspaceOption): Promise<number> {
-  const { client, user } = await find(given, options)
+async function signOut(emailOrId: string, options: WorkspaceOption): Promise<number> {
+  const { client, user } = await find(emailOrId, options)
   return printJson(await client.post(`${pathOf(user.id)}/sign-out`, {}))
 }
 
-async function resetFactors(given: string, options: WorkspaceOption): Promise<number> {
-  const { client, user } = await find(given, options)
+async function resetFactors(emailOrId: string, options: WorkspaceOption): Promise<number> {
+  const { client, user } = await find(emailOrId, options)
   return printJson(await client.post(`${pathOf(user.id)}/reset-factors`, {}))
 }
 
-async function remove(given: string, options: WorkspaceOption): Promise<number> {
-  const { client, user } = await find(given, options)
+async function remove(emailOrId: string, options: WorkspaceOption): Promise<number> {
+  const { client, user } = await find(emailOrId, options)
   return printJson(await client.call('DELETE', pathOf(user.id)))
 }
 

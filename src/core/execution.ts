@@ -356,31 +356,43 @@ export interface ExecutionEventUpdate {
   readonly error?: unknown
 }
 
-/** A due schedule trigger. */
-export interface FlowTriggerInput {
+/** What fires a trigger. Changes of documents are events, too. */
+export type TriggerKind = 'schedule' | 'webhook' | 'event'
+
+/** What a trigger starts, such as a flow or a function. */
+export interface TargetRef {
+  readonly kind: string
+  readonly id: string
+}
+
+/** A due schedule. */
+export interface ScheduledStartInput {
   readonly trigger_id: string
-  /** How long starting the execution is retried. */
+  readonly target: TargetRef
+  /** How long starting the run is retried. */
   readonly patience_ms: number
-  /** When it was due (RFC 3339), from Temporal. It may have waited for an earlier execution to end. */
+  /** When it was due (RFC 3339), from Temporal. It may have waited for an earlier run to end. */
   readonly due_at?: string
 }
 
-/** A due schedule of a function. */
-export interface FunctionTriggerInput extends FlowTriggerInput {
-  readonly function_id: string
+/** The run that a schedule has started, or the reason why it has started none. */
+export type ScheduledStart =
+  | {
+      readonly run_id: string
+      /** Of a run that the schedule waits for: its workflow is still to be started. */
+      readonly child?: ScheduledChild
+    }
+  | { readonly skipped: string }
+
+/** A run that the workflow of a schedule starts as its child and waits for, so that overlap policies apply to runs. */
+export type ScheduledChild = Subflow & {
+  /** The pause after its end, before the schedule may start the next. */
+  readonly pause_ms: number
 }
 
-/** The run that a schedule has started, or the reason why it has started none. */
-export type ScheduledRun = { readonly run_id: string } | { readonly skipped: string }
-
-/** The result of a trigger: an execution and the pause after its end, or the reason why none was started. */
-export type Triggered = (Subflow & { readonly after_ms: number }) | { readonly skipped: string }
-
-/** A flow or a function whose external trigger state is to be synchronised with its rows. */
-export type RegistrationInput = FlowRegistration | { readonly function_id: string }
-
-/** A flow, and its triggers before the change. */
-export interface FlowRegistration {
-  readonly flow_id: string
-  readonly before: readonly { readonly id: string; readonly kind: 'schedule' | 'webhook' | 'event' }[]
+/** A target whose schedules in Temporal are to be synchronised with its rows. */
+export interface RegistrationInput {
+  readonly target: TargetRef
+  /** The ids of its schedules before the change. */
+  readonly before: readonly string[]
 }

@@ -151,7 +151,26 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly run: (scope: Scope, input: Static<I>) => Promise<Static<O>>
 }
 
-/** Declares an operation. @throws TypeError if it has roles of both domains but reaches more than the caller */
+/**
+ * Declares an operation. Features use the builders of access/operation-builders.ts, which fix the type of the scope.
+ * @param reach the kind of scope that `run` gets
+ * @throws TypeError if it has roles of both domains but reaches more than the caller
+ * @example
+ * ```ts
+ * const getNote = operation('workspace', {
+ *   name: 'note.get',
+ *   summary: 'Read a note',
+ *   roles: ['service', 'user'],
+ *   input: Input({ id: Ref('note') }),
+ *   output: Type.Object({ id: Type.String(), title: Name }),
+ *   http: { method: 'GET', path: '/v1/notes/{id}' },
+ *   run: (scope: WorkspaceScope, { id }) =>
+ *     findRow<Note>(scope, 'note', sql`select id, title from notes where id = ${id}`),
+ * })
+ * const { id } = getNote.parse({ id: 'note_1' })
+ * getNote.requiredScope // 'notes:read'
+ * ```
+ */
 export function operation<Scope, I extends TObject, O extends TSchema>(
   reach: ScopeKind,
   spec: OperationSpec<Scope, I, O>,
@@ -237,9 +256,9 @@ const VALUES_SHOWN_MAX = 50
 /** `must be one of a, b` */
 function allowedText(values: readonly unknown[]): string {
   const texts = values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value)))
-  const shown = texts.slice(0, VALUES_SHOWN_MAX).join(', ')
+  const listed = texts.slice(0, VALUES_SHOWN_MAX).join(', ')
   const more = texts.length > VALUES_SHOWN_MAX ? ', …' : ''
-  return texts.length === 1 ? `must be ${shown}` : `must be one of ${shown}${more}`
+  return texts.length === 1 ? `must be ${listed}` : `must be one of ${listed}${more}`
 }
 
 /** All values of the enum that an error is about, even if its list of errors was cut; empty for other errors. */

@@ -4,7 +4,7 @@ import Type, { type Static, type TSchema } from 'typebox'
 import { CORE_LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
 
-/** Input fields of every list operation. */
+/** Input fields of every list operation: `Input({ ...PageInput, status: … })`. */
 export const PageInput = {
   page_size: Type.Optional(
     Type.Integer({
@@ -29,7 +29,7 @@ const PageInfo = {
   has_more: Type.Boolean(),
 }
 
-/** `{data, page: {size, next, has_more}}` (decisions §5). */
+/** `{data, page: {size, next, has_more}}`. */
 export function PageOf<T extends TSchema>(item: T) {
   return Type.Object({ data: Type.Array(item), page: Type.Object(PageInfo) })
 }
@@ -44,7 +44,17 @@ export function CountedPageOf<T extends TSchema>(item: T) {
 }
 export type CountedPage<T> = { data: T[]; page: Static<ReturnType<typeof CountedPageOf>>['page'] }
 
-/** The parameters of a list statement: the id to start after ('' for the first page), and one row more than requested. */
+/**
+ * The parameters of a list statement: the id to start after ('' for the first page), and one row more than requested.
+ * @throws Problem `cursor_invalid`
+ * @example
+ * ```ts
+ * const input: PageRequest = { page_size: 20 }
+ * const { after, limit } = pageBounds(input) // '', 21
+ * const rows = await scope.rows<Note>(sql`select id, title from notes where id > ${after} order by id limit ${limit}`)
+ * const { data, page } = pageFrom(input, rows)
+ * ```
+ */
 export function pageBounds(input: PageRequest): { after: string; limit: number } {
   const after = input.page_after === undefined ? '' : readCursor(input.page_after)
   return { after, limit: (input.page_size ?? CORE_LIMITS.pageItemsDefault) + 1 }
@@ -52,7 +62,13 @@ export function pageBounds(input: PageRequest): { after: string; limit: number }
 
 /**
  * Turns rows into a page: the extra row becomes `has_more` and `next`.
+ * @param rows at most one more than the page has items, as {@link pageBounds} asks for
  * @param cursorOf the sort key of a row, for the cursor. Default: its id
+ * @example
+ * ```ts
+ * const rows = [{ name: 'a' }, { name: 'b' }]
+ * pageFrom({ page_size: 1 }, rows, ({ name }) => name).page.has_more // true
+ * ```
  */
 export function pageFrom<T>(
   input: PageRequest,

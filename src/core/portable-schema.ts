@@ -101,12 +101,12 @@ class Writer {
     return this.#write(this.#root, { depth: 0, refs: [] }) as Schema
   }
 
-  #write(given: unknown, at: Place): unknown {
+  #write(source: unknown, at: Place): unknown {
     this.#nodes += 1
-    if (typeof given === 'boolean') return given ? { anyOf: this.#any } : { not: {} }
-    if (!isObject(given)) return given
-    if (this.#nodes > NODES_MAX || at.depth > DEPTH_MAX) return this.#cut(given)
-    const { schema, refs } = this.#resolved(given, at.refs)
+    if (typeof source === 'boolean') return source ? { anyOf: this.#any } : { not: {} }
+    if (!isObject(source)) return source
+    if (this.#nodes > NODES_MAX || at.depth > DEPTH_MAX) return this.#cut(source)
+    const { schema, refs } = this.#resolved(source, at.refs)
     const inside = { depth: at.depth + 1, refs }
     const node = this.#withoutNull(this.#withoutPatterns(schema))
     const keywords = Object.entries(node).filter(([keyword]) => !LEFT_OUT.has(keyword))
@@ -155,8 +155,8 @@ class Writer {
   }
 
   /** The schema with the target of its reference in it. A reference that leads to itself, or nowhere, is dropped. */
-  #resolved(given: Schema, above: readonly string[]): { schema: Schema; refs: readonly string[] } {
-    let schema = given
+  #resolved(source: Schema, above: readonly string[]): { schema: Schema; refs: readonly string[] } {
+    let schema = source
     let refs = above
     while (typeof schema['$ref'] === 'string') {
       const { $ref, ...others } = schema
@@ -205,12 +205,13 @@ class Writer {
     }
     if (isTyped || isKept) this.#widened += 1
     const choice = anyOf === undefined ? 'oneOf' : 'anyOf'
-    const given = anyOf ?? oneOf
-    if (!Array.isArray(given))
+    const alternatives = anyOf ?? oneOf
+    if (!Array.isArray(alternatives))
       return { ...schema, ...(anyOf !== undefined && { anyOf }), ...(oneOf !== undefined && { oneOf }) }
-    const some = given.filter((one) => !isNull(one))
+    const some = alternatives.filter((one) => !isNull(one))
     const both = anyOf !== undefined && oneOf !== undefined ? { oneOf } : {}
-    if (some.length === given.length || some.length === 0) return { ...schema, ...both, [choice]: given }
+    if (some.length === alternatives.length || some.length === 0)
+      return { ...schema, ...both, [choice]: alternatives }
     this.#widened += 1
     const [only] = some
     return some.length === 1 && isObject(only) && isDescription(schema)
@@ -291,8 +292,13 @@ function withChoice(whole: Schema, choice: readonly unknown[], isInput: boolean)
     ([name]) => name,
   )
   // An alternative that does not name a member may take any value of it: models need a schema, results must not be refused.
-  const shown = Object.entries(named).filter(([, some = []]) => isInput || some.length === parts.length)
-  const members = shown.map(([name, some = []]) => [name, anyOfThese(some.map(([, schema]) => schema))])
+  const visibleMembers = Object.entries(named).filter(
+    ([, some = []]) => isInput || some.length === parts.length,
+  )
+  const members = visibleMembers.map(([name, some = []]) => [
+    name,
+    anyOfThese(some.map(([, schema]) => schema)),
+  ])
   const requires = (part: Schema) => (part['required'] ?? []) as string[]
   const always = requires(parts[0] ?? {}).filter((name) =>
     parts.every((part) => requires(part).includes(name)),

@@ -27,6 +27,17 @@ interface ProblemOptions {
   readonly cause?: unknown
 }
 
+/**
+ * An error that callers may see (RFC 9457). The code decides status, title and help; the detail is about this case.
+ * @example
+ * ```ts
+ * throw new Problem('state_conflict', {
+ *   detail: 'The note is locked until 12:00.',
+ *   hint: 'Unlock it, or wait.',
+ *   members: { locked_until: '2026-01-01T12:00:00.000Z' },
+ * })
+ * ```
+ */
 export class Problem extends Error {
   readonly code: ProblemCode
   readonly detail: string | undefined
@@ -92,7 +103,14 @@ export class Problem extends Error {
   }
 }
 
-/** The same problem for a missing thing and for one that the caller may not know of. */
+/**
+ * The same problem for a missing thing and for one that the caller may not know of.
+ * @param what the noun, such as `flow version`
+ * @example
+ * ```ts
+ * throw notFound('flow version') // 404: 'There is no such flow version.'
+ * ```
+ */
 export function notFound(what: string): Problem {
   return new Problem('not_found', { detail: `There is no such ${what}.`, ...NOT_FOUND_HINTS[what] })
 }

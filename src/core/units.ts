@@ -22,7 +22,15 @@ export function durationMs(text: string): number {
   return Number(text.slice(0, -1)) * (UNIT_MS[text.slice(-1)] ?? 0)
 }
 
-/** @throws Problem `validation_failed` if the duration is out of bounds */
+/**
+ * @param text in the form of {@link Duration}
+ * @throws Problem `validation_failed` if the duration is out of bounds
+ * @example
+ * ```ts
+ * const field = { in: 'body', name: 'timeout', pointer: '/timeout' } as const
+ * boundedMs(field, '90s', { minMs: 1_000, maxMs: 900_000 }) // 90_000
+ * ```
+ */
 export function boundedMs(
   field: { readonly in: 'body' | 'query'; readonly name: string; readonly pointer: string },
   text: string,

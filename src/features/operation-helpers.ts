@@ -15,12 +15,33 @@ import { violated } from '../infra/postgres/errors.ts'
 import { type Sql, sql } from '../infra/postgres/sql.ts'
 import { SHARED_LIMITS } from './limits.ts'
 
-/** An operation on a workspace for its admins, and a preview. */
+/**
+ * An operation on a workspace for its admins, and a preview.
+ * @example
+ * ```ts
+ * const getNote = previewOperation({
+ *   name: 'note.get',
+ *   summary: 'Read a note',
+ *   input: Input({ ws: Ref('workspace'), id: Ref('note') }),
+ *   output: Type.Object({ id: Type.String(), title: Name }),
+ *   http: { method: 'GET', path: '/v1/workspaces/{ws}/notes/{id}' },
+ *   run: (scope, { id }) => findRow<Note>(scope, 'note', sql`select id, title from notes where id = ${id}`),
+ * })
+ * ```
+ */
 export const previewOperation = <I extends TObject, O extends TSchema>(
   spec: Omit<OperationSpec<WorkspaceScope, I, O>, 'roles' | 'stability'>,
 ) => workspaceOperation({ roles: ADMINS, stability: 'preview', ...spec })
 
-/** The HTTP binding of an operation that creates a record below `path`. @param key the output field of its id */
+/**
+ * The HTTP binding of an operation that creates a record below `path`: POST, 201, and a `Location`.
+ * @param key the output field of its id
+ * @example
+ * ```ts
+ * const http = creates('/v1/notes')
+ * http.location({ id: 'note_1' }) // '/v1/notes/note_1'
+ * ```
+ */
 export const creates = (path: string, key = 'id') => ({
   method: 'POST' as const,
   path,
@@ -29,7 +50,14 @@ export const creates = (path: string, key = 'id') => ({
   location: (output: object) => `${path}/${(output as Readonly<Record<string, unknown>>)[key]}`,
 })
 
-/** The only row of a statement. @throws Problem `not_found`, which names the noun, if there is none */
+/**
+ * The only row of a statement.
+ * @throws Problem `not_found`, which names the noun, if there is none
+ * @example
+ * ```ts
+ * const note = await findRow<Note>(scope, 'note', sql`select id, title from notes where id = ${'note_1'}`)
+ * ```
+ */
 export async function findRow<T extends object>(scope: Statements, noun: string, statement: Sql): Promise<T> {
   const row = await scope.row<T>(statement)
   if (row === undefined) throw notFound(noun)
@@ -40,6 +68,11 @@ export async function findRow<T extends object>(scope: Statements, noun: string,
  * One page of records, ordered by a text column.
  * @param records selects all records that match, in any order
  * @param key the unique column of the result by which the page is ordered
+ * @example
+ * ```ts
+ * const page = await listPage<Note>(scope, { page_size: 20 }, sql`select id, title from notes`)
+ * const next = { page_size: 20, page_after: page.page.next }
+ * ```
  */
 export async function listPage<T extends object>(
   scope: Statements,
@@ -53,7 +86,16 @@ export async function listPage<T extends object>(
   return pageFrom(input, await scope.rows<T>(statement), (row) => (row as Record<string, unknown>)[key])
 }
 
-/** For `catch`: turns the violation of a constraint into `conflict` with its detail, and rethrows all other errors. */
+/**
+ * For `catch`: turns the violation of a constraint into `conflict` with its detail, and rethrows all other errors.
+ * @param details by the name of the constraint
+ * @example
+ * ```ts
+ * await scope
+ *   .batch(sql`insert into notes (id, title) values (${scope.uuid()}, ${'Milk'})`)
+ *   .catch(conflictIf({ notes_title_key: 'There is a note with this title.' }))
+ * ```
+ */
 export const conflictIf = (details: Readonly<Record<string, string>>) => (error: unknown) => {
   const detail = details[violated(error) ?? '']
   throw detail === undefined ? error : new Problem('conflict', { detail })
@@ -64,6 +106,10 @@ export const conflictIf = (details: Readonly<Record<string, string>>) => (error:
  * @param pointer of the field (RFC 6901); its first step is the field's name
  * @param detail what is wrong with the field
  * @param summary the detail of the problem itself; by default the same
+ * @example
+ * ```ts
+ * throw bodyProblem('/limits/users', 'The quota is one of workspaces.')
+ * ```
  */
 export function bodyProblem(
   pointer: string,
@@ -75,13 +121,23 @@ export function bodyProblem(
   return new Problem(code, { detail: summary, errors: [{ in: 'body', name, pointer, detail }] })
 }
 
-/** A problem with one member of the body, which its detail names. */
+/**
+ * A problem with one member of the body, which its detail names.
+ * @example
+ * ```ts
+ * throw fieldProblem('title', 'is empty') // its detail: 'title: is empty'
+ * ```
+ */
 export const fieldProblem = (name: string, detail: string): Problem =>
   bodyProblem(`/${name}`, detail, `${name}: ${detail}`)
 
 /**
  * The chain depth of what something at this depth starts or calls.
  * @throws Problem `state_conflict` with the detail above `chainDepthMax`, or what starts itself would never end
+ * @example
+ * ```ts
+ * const chainDepth = nextChainDepth(scope.actor.chainDepth ?? 0, 'Too many executions have started one another.')
+ * ```
  */
 export function nextChainDepth(depth: number, detail: string): number {
   if (depth < SHARED_LIMITS.chainDepthMax) return depth + 1

@@ -252,10 +252,10 @@ export class ConfigError extends Error {
  * @throws ConfigError with every invalid variable
  */
 export function parseConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const given = Object.fromEntries(
+  const variables = Object.fromEntries(
     Object.keys(ConfigSchema.properties).flatMap((name) => (env[name] ? [[name, env[name]]] : [])),
   )
-  const value = Value.Convert(ConfigSchema, Value.Default(ConfigSchema, given))
+  const value = Value.Convert(ConfigSchema, Value.Default(ConfigSchema, variables))
   const faults = Object.entries(ConfigSchema.properties).flatMap(([name, schema]) =>
     fault(name, schema, value),
   )

@@ -108,13 +108,13 @@ function listOf(text: string): { list?: unknown[]; fault: string } {
 
 function entryFaults(entry: unknown): string[] {
   if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return [' must be an object.']
-  const given = new Map(Object.entries(entry))
-  const unknown = [...given.keys()].filter((name) => !Object.hasOwn(IssuerSchema.properties, name))
+  const fields = new Map(Object.entries(entry))
+  const unknown = [...fields.keys()].filter((name) => !Object.hasOwn(IssuerSchema.properties, name))
   const faults = Object.entries(IssuerSchema.properties).flatMap(([name, schema]) => {
     const { description = '' } = schema as { description?: string }
-    if (!given.has(name))
+    if (!fields.has(name))
       return IssuerSchema.required.includes(name as never) ? [`.${name} is missing. ${description}`] : []
-    return Value.Check(schema, given.get(name)) ? [] : [`.${name} is not valid. ${description}`]
+    return Value.Check(schema, fields.get(name)) ? [] : [`.${name} is not valid. ${description}`]
   })
   faults.push(...unknown.map((name) => `.${name} is not a setting of an issuer.`))
   return faults.length > 0 ? faults : contradictions(entry as Given)

@@ -5,20 +5,18 @@
 
 import { indexBuild } from './collection/index-build.ts'
 import { flowExecution } from './flow/flow-execution.ts'
-import { flowTrigger, registration } from './flow/flow-trigger.ts'
 import { functionRun } from './function/function-run.ts'
-import { functionTrigger } from './function/function-trigger.ts'
+import { registration, scheduledStart } from './scheduled-start.ts'
 import { provision } from './tenant/provision.ts'
 import { suspension } from './tenant/suspension.ts'
 
 const DEFINITIONS: Readonly<Record<string, (input: never) => Promise<unknown>>> = {
   flowExecution,
-  flowTrigger,
   functionRun,
-  functionTrigger,
   indexBuild,
   provision,
   registration,
+  scheduledStart,
   suspension,
 }
 

@@ -318,14 +318,12 @@ test('trigger role: reads triggers and secrets, updates offsets, nothing else', 
     "select tablename as name from pg_tables where schemaname = 'tenon'",
   )
   const visible = [
-    'trigger_offsets',
-    'flow_triggers',
+    'trigger_states',
+    'triggers',
     'webhook_secrets',
     'subscription_offsets',
     'event_subscriptions',
     'callbacks',
-    'function_triggers',
-    'function_trigger_states',
   ]
   for (const { name } of tables.filter((table) => !visible.includes(table.name)))
     await expect(as(`select from tenon."${name}"`)).rejects.toThrow(/permission denied/)
@@ -334,25 +332,29 @@ test('trigger role: reads triggers and secrets, updates offsets, nothing else', 
     await expect(as(`delete from tenon.${name}`)).rejects.toThrow(/permission denied/)
     await expect(as(`update tenon.${name} set tenant_id = ''`)).rejects.toThrow(/permission denied/)
   }
-  await expect(as("update tenon.trigger_offsets set correlation_state = '[]' where false")).resolves.toEqual(
+  await expect(as("update tenon.trigger_states set correlation_state = '[]' where false")).resolves.toEqual(
     [],
   )
-  await expect(as('update tenon.function_trigger_states set seen = 0 where false')).resolves.toEqual([])
-  await expect(as('update tenon.function_triggers set revision = 1')).rejects.toThrow(/permission denied/)
+  await expect(as('update tenon.triggers set revision = 1')).rejects.toThrow(/permission denied/)
   await expect(as("update tenon.webhook_secrets set sealed = ''")).rejects.toThrow(/permission denied/)
   // Which workspaces wait for events, and whose a callback is: neither filters, values nor executions.
   for (const column of ['filter', 'value', 'topic', 'execution_id', 'workflow_id'])
     await expect(as(`select ${column} from tenon.event_subscriptions`)).rejects.toThrow(/permission denied/)
   for (const column of ['execution_id', 'workflow_id', 'step', 'body_sha256'])
     await expect(as(`select ${column} from tenon.callbacks`)).rejects.toThrow(/permission denied/)
+  // An operator configures functions of all tenants, and reads no events of theirs.
+  const asOperator = (text: string) => sqlAsRole('tenon_operator', ['', ''], text)
+  await expect(asOperator('select seen from tenon.trigger_states limit 1')).resolves.toBeDefined()
+  await expect(asOperator('select correlation_state from tenon.trigger_states')).rejects.toThrow(
+    /permission denied/,
+  )
+  for (const databaseRole of ['tenon_anon', 'tenon_service', 'tenon_relay'])
+    for (const name of ['triggers', 'trigger_states'])
+      await expect(
+        sqlAsRole(databaseRole, [tenantId, workspaceId], `select from tenon.${name}`),
+      ).rejects.toThrow(/permission denied/)
   for (const databaseRole of ['tenon_anon', 'tenon_service', 'tenon_operator', 'tenon_relay'])
-    for (const name of [
-      'webhook_secrets',
-      'webhook_deliveries',
-      'trigger_offsets',
-      'event_subscriptions',
-      'callbacks',
-    ])
+    for (const name of ['webhook_secrets', 'webhook_deliveries', 'event_subscriptions', 'callbacks'])
       await expect(
         sqlAsRole(databaseRole, [tenantId, workspaceId], `select from tenon.${name}`),
       ).rejects.toThrow(/permission denied/)

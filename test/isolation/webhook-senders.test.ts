@@ -1,7 +1,7 @@
 /** Rate limits of webhook senders: few database round trips for unknown webhooks, one limit per address and webhook. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { sign } from '../../src/features/flows/triggers/standard-webhooks.ts'
+import { sign } from '../../src/features/runs/triggers/standard-webhooks.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
 import { type CountedApi, startCountedApi } from '../support/stack/counted-api.ts'
 

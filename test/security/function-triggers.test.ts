@@ -2,8 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Platform } from '../../src/app/platform.ts'
-import { startScheduledRun } from '../../src/features/functions/triggers/trigger-starts.ts'
-import { syncSchedule } from '../../src/features/functions/triggers/trigger-store.ts'
+import { placeOf, syncSchedules } from '../../src/features/runs/triggers/trigger-store.ts'
 import { sqlAsRole } from '../support/clients/sql-as-role.ts'
 import { emitAt } from '../support/fixtures/event-triggers.ts'
 import { workflowInputOf } from '../support/fixtures/function-runs.ts'
@@ -81,7 +80,9 @@ test('due schedule that names a function or a trigger of another workspace: star
     [ownTrigger, fn.id],
     [theirs, own.id],
   ]) {
-    const started = await startScheduledRun(scopeOf(platform, sibling), { ...due, trigger_id, function_id })
+    const target = { kind: 'function', id: function_id as string }
+    const firing = { ...due, trigger_id: trigger_id as string, target }
+    const started = await platform.triggers.startScheduled(scopeOf(platform, sibling), firing)
     expect(started).toMatchObject({ skipped: expect.any(String) })
   }
   expect([await runsOf(fn), await runsOf(own)]).toEqual([[], []])
@@ -89,16 +90,21 @@ test('due schedule that names a function or a trigger of another workspace: star
 
 test('registration that names a function of another workspace: leaves its schedule', async () => {
   const fn = await deployTriggered(mine, YEARLY)
-  for (const at of [sibling, other]) await syncSchedule(scopeOf(platform, at), fn.id)
-  expect(await isInTemporal(functionScheduleId(fn))).toBe(true)
+  const [{ id: before }] = await triggersOf(fn)
+  const target = { kind: 'function', id: fn.id }
+  for (const at of [sibling, other])
+    await syncSchedules(placeOf(scopeOf(platform, at)), platform.triggers.targetOf(target), {
+      ...{ target, before: [before] },
+    })
+  expect(await isInTemporal(await functionScheduleId(fn))).toBe(true)
 })
 
 test('admin of another tenant: neither reads nor changes triggers', async () => {
   const fn = await deployTriggered(mine, { ...YEARLY, ...onTopics('a') })
   const own = [other.tenantId, other.workspaceId]
-  for (const table of ['function_triggers', 'function_trigger_states']) {
-    const key = table === 'function_triggers' ? 'function_id' : 'workspace_id'
-    const id = table === 'function_triggers' ? fn.id : mine.workspaceId
+  for (const table of ['triggers', 'trigger_states']) {
+    const key = table === 'triggers' ? 'target_id' : 'workspace_id'
+    const id = table === 'triggers' ? fn.id : mine.workspaceId
     const at = `from tenon.${table} where ${key} = '${id}'`
     expect(await sqlAsRole('tenon_admin', own, `select * ${at}`)).toEqual([])
     expect(await sqlAsRole('tenon_admin', own, `delete ${at} returning 1`)).toEqual([])
@@ -128,7 +134,7 @@ test('hundreds of topics and triggers: one consumer, and no more than the config
   }))
   const fn = await deployTriggered(mine, { triggers })
   expect((await triggersOf(fn))[0].topics).toHaveLength(200)
-  const rows = await asSuperuser('select from tenon.function_triggers where function_id = $1', [fn.id])
+  const rows = await asSuperuser('select from tenon.triggers where target_id = $1', [fn.id])
   expect(rows).toHaveLength(1)
   expect((await configure(fn, { triggers: [...triggers, { topics: ['a'] }] })).status).toBe(400)
 })

@@ -5,7 +5,7 @@
  */
 
 import { beforeAll, expect, test } from 'vitest'
-import { sign } from '../../src/features/flows/triggers/standard-webhooks.ts'
+import { sign } from '../../src/features/runs/triggers/standard-webhooks.ts'
 import { addAccount, bearer } from '../support/clients/browser.ts'
 import {
   askToken,
@@ -253,7 +253,7 @@ const BEGIN: Readonly<Record<string, (next: Plan) => Promise<unknown>>> = {
   'schedule>fn': async (input) => {
     const name = unique('cron')
     const id = await deploy(name, FUNCTION, { schedule: { cron: '0 0 1 1 *', input } })
-    const schedule = functionScheduleId({ id, name, at: workspace })
+    const schedule = await functionScheduleId({ id, name, at: workspace })
     await withReadingClient((client) => client.schedule.getHandle(schedule).trigger())
   },
 }

@@ -204,14 +204,14 @@ function updated(
   owned: Owned,
 ): Json {
   let result = input
-  const gone: Json[][] = []
+  const deletedPaths: Json[][] = []
   for (const path of pathsOf(left, context, env, input)) {
     const before = getPath(result, path, context.budget)
     const after = right.inPlace
       ? right.inPlace(context, env, before, owned)
       : firstOf(right, context, env, shared(before, owned))
-    if (after === undefined) gone.push(path)
+    if (after === undefined) deletedPaths.push(path)
     else result = setPath(result, path, after, context.budget, owned)
   }
-  return deletePaths(result, gone, context.budget)
+  return deletePaths(result, deletedPaths, context.budget)
 }

@@ -6,7 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, FunctionTrigger } from '../../core/work.ts'
 import { callTrigger } from '../../features/functions/runs/run.ts'
 import type { CodeCaller } from '../../features/functions/sandbox/invocation.ts'
-import { TRIGGER_SUBJECT } from '../../features/functions/triggers/trigger-starts.ts'
+import { TRIGGER_SUBJECT } from '../../features/runs/triggers/trigger-starter.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 
 /**

@@ -70,14 +70,14 @@ export async function connectIdentity(signIn: UserSignIn, reply: FastifyReply): 
   const { issuer, prompt, request } = signIn
   const { ticket = '', password = '' } = formOf(request)
   const visit = visitOf(signIn)
-  const asked = await issuer.providerService.unconfirmed(visit, ticket)
-  if (asked === undefined) return show(reply, EXPIRED)
-  const credentials = { email: asked.user.email, password, network: visit.network }
+  const pending = await issuer.providerService.unconfirmed(visit, ticket)
+  if (pending === undefined) return show(reply, EXPIRED)
+  const credentials = { email: pending.user.email, password, network: visit.network }
   const user = await issuer.signIn.identifyUser(visit.by, credentials, visit.workspace, prompt.clientId)
   if (typeof user === 'string')
-    return show(reply, passwordStepPage(signIn, asked, ticket, LOGIN_ERRORS[user]))
-  const isSame = user.id === asked.user.id && user.generation === asked.user.generation
-  return isSame ? continueSignIn(signIn, user, asked.identity, reply) : show(reply, EXPIRED)
+    return show(reply, passwordStepPage(signIn, pending, ticket, LOGIN_ERRORS[user]))
+  const isSame = user.id === pending.user.id && user.generation === pending.user.generation
+  return isSame ? continueSignIn(signIn, user, pending.identity, reply) : show(reply, EXPIRED)
 }
 
 function passwordStepPage(

@@ -28,8 +28,8 @@ async function list(options: ListOptions): Promise<number> {
   const { flow, status, error, version, trigger, key, limit } = options
   const named = { error_type: error, correlation_key: key, 'page[size]': limit }
   const filters = { flow, status, version, trigger, ...named }
-  const given = Object.entries(filters).filter((pair): pair is [string, string] => pair[1] !== undefined)
-  const page = await client.get<Page<Execution>>(`${base}/executions?${new URLSearchParams(given)}`)
+  const query = Object.entries(filters).filter((pair): pair is [string, string] => pair[1] !== undefined)
+  const page = await client.get<Page<Execution>>(`${base}/executions?${new URLSearchParams(query)}`)
   if (options.json) return printJson(page)
   const { data: flows } = await client.get<Page<{ id: string; name: string }>>(
     `${base}/definitions?page[size]=200`,
@@ -107,8 +107,9 @@ function treeOf(steps: readonly Step[]): ExecutionTree {
   for (const { pointer, started_at, ended_at, status, error, ...step } of steps) {
     const update = { ...step, task: pointer, error: error ?? undefined }
     tree.apply({ ...update, status: 'running', at: started_at })
-    const shown = ended_at === null && error !== null ? 'held' : status
-    if (shown !== 'running') tree.apply({ ...update, status: shown, at: ended_at ?? started_at })
+    const displayedStatus = ended_at === null && error !== null ? 'held' : status
+    if (displayedStatus !== 'running')
+      tree.apply({ ...update, status: displayedStatus, at: ended_at ?? started_at })
   }
   return tree
 }

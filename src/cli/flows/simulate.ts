@@ -103,8 +103,8 @@ function printSimulated(
 async function readParts(options: Options): Promise<Simulation> {
   const parts = []
   for (const name of ['input', 'mocks', 'events', 'decisions'] as const) {
-    const given = options[name]
-    if (given !== undefined) parts.push([name, await jsonArgument(given, `--${name}`)])
+    const text = options[name]
+    if (text !== undefined) parts.push([name, await jsonArgument(text, `--${name}`)])
   }
   return Object.fromEntries(parts)
 }

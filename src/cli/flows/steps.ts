@@ -60,8 +60,8 @@ interface Filters {
 
 /** All steps of an execution that match. */
 export function stepsOf(client: ApiClient, base: string, id: string, filters: Filters = {}) {
-  const given = Object.entries(filters).filter((pair): pair is [string, string] => pair[1] !== undefined)
-  return client.list<ListedStep>(`${base}/executions/${id}/steps?${new URLSearchParams(given)}`)
+  const query = Object.entries(filters).filter((pair): pair is [string, string] => pair[1] !== undefined)
+  return client.list<ListedStep>(`${base}/executions/${id}/steps?${new URLSearchParams(query)}`)
 }
 
 /** Data of more steps would take too many requests. */

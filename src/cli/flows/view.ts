@@ -71,10 +71,10 @@ class LiveView implements View {
     // Lines that have scrolled off the screen cannot be redrawn.
     const height = Math.max(2, rows - 2)
     const [first = '', ...rest] = lines
-    const shown = lines.length <= height ? lines : [first, '…', ...rest.slice(2 - height)]
+    const visibleLines = lines.length <= height ? lines : [first, '…', ...rest.slice(2 - height)]
     const up = this.#drawn === 0 ? '' : `\u001b[${this.#drawn}A`
-    this.#output.write(`${up}\r\u001b[J${shown.join('\n')}\n`)
-    this.#drawn = shown.length
+    this.#output.write(`${up}\r\u001b[J${visibleLines.join('\n')}\n`)
+    this.#drawn = visibleLines.length
   }
 }
 

@@ -13,9 +13,13 @@ const OVERLAP_MS = 5_000
  * Prints the given runs, and all that are created after them, until the verb is interrupted.
  * @param shown the newest runs, oldest first
  */
-export async function followAll(client: ApiClient, path: string, shown: readonly Run[]): Promise<never> {
-  const later = new LaterRuns(client, path, shown)
-  for (let found = shown; ; found = await later.next()) {
+export async function followAll(
+  client: ApiClient,
+  path: string,
+  printedRuns: readonly Run[],
+): Promise<never> {
+  const later = new LaterRuns(client, path, printedRuns)
+  for (let found = printedRuns; ; found = await later.next()) {
     for (const run of found) {
       // The lines of a run that has ended take one request, and no stream, of which a client has few.
       if (run.ended_at !== null) await repeat(() => printRun(client, path, run)).catch(printError)

@@ -59,9 +59,9 @@ async function logs(name: string, { run, limit, follow, ...options }: LogsOption
     else await printRun(client, path, await client.get<Run>(`${path}/runs/${run}`))
     return 0
   }
-  const shown = (await newestRuns(client, path, limit)).toReversed()
-  if (follow) await followAll(client, path, shown)
-  for (const one of shown) await printRun(client, path, one)
+  const runs = (await newestRuns(client, path, limit)).toReversed()
+  if (follow) await followAll(client, path, runs)
+  for (const one of runs) await printRun(client, path, one)
   return 0
 }
 

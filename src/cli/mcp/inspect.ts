@@ -38,11 +38,11 @@ class Checks {
   /** @returns the value of the step; undefined if it has failed */
   async step<T>(
     name: string,
-    work: () => Promise<readonly [value: T, shown: string]>,
+    work: () => Promise<readonly [value: T, summary: string]>,
   ): Promise<T | undefined> {
     try {
-      const [value, shown] = await work()
-      printLine(`ok    ${name}: ${shown}`)
+      const [value, summary] = await work()
+      printLine(`ok    ${name}: ${summary}`)
       return value
     } catch (error) {
       this.failed = true

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { LIMITS, type LimitGroup } from '../../app/limits.ts'
 
 /** A value of a `limits.ts`, or several of the same kind, such as `{ min: 40, max: 160 }`. */
-export interface Limit {
+interface Limit {
   /** Path in its file, such as `inlineCalls.timeoutMs`. */
   readonly name: string
   readonly value: number | string | LimitGroup

@@ -14,6 +14,7 @@ import { diagnosticDocs } from '../../features/flows/analyze.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import { describeConfig } from '../../infra/config.ts'
 import { createProgram } from '../program.ts'
+import { examplesFile } from './docstring-examples.ts'
 import { limitsPage } from './limits-page.ts'
 import { policyText } from './policy-text.ts'
 
@@ -30,6 +31,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'flow-conformance.md': conformancePage(),
     'config.md': config(),
     'limits.md': limitsPage(),
+    'examples.ts': examplesFile(),
     'cli.md': commandLine(),
   }
 }

@@ -79,10 +79,10 @@ export async function runLocally({ bundle, input, config, client, log }: LocalRu
 }
 
 /** The configuration as a deployment of the function makes it. @throws Problem `validation_failed` */
-function wholeConfig(constants: FunctionConstants, given: unknown): FunctionConfig {
-  if (!isObject(given))
+function wholeConfig(constants: FunctionConstants, source: unknown): FunctionConfig {
+  if (!isObject(source))
     throw new Problem('validation_failed', { detail: 'The configuration must be an object.' })
-  const { id: _, ...change } = configureFunction.parse({ ...given, id: 'local' })
+  const { id: _, ...change } = configureFunction.parse({ ...source, id: 'local' })
   const config = { ...DEFAULTS, ...constants.config, ...change }
   checkWholeConfig(config)
   return config
@@ -183,23 +183,23 @@ async function callOperation(
   input: Readonly<Record<string, unknown>>,
 ): Promise<Json> {
   const left = new Map(Object.entries(input))
-  const taken = (name: string) => {
+  const takeField = (name: string) => {
     const value = left.get(name)
     left.delete(name)
     return value
   }
   const path = http.path.replaceAll(/\{(\w+)(\*?)\}/g, (_all, name: string, rest: string) => {
-    const text = String(taken(name))
+    const text = String(takeField(name))
     return rest === '' ? encodeURIComponent(text) : text.split('/').map(encodeURIComponent).join('/')
   })
   const headers: Record<string, string> = {}
   for (const [field, header] of Object.entries(http.headers ?? {})) {
-    const value = taken(field)
+    const value = takeField(field)
     if (value !== undefined) headers[header] = header === 'prefer' ? `wait=${value}` : String(value)
   }
   const query = new URLSearchParams()
   for (const field of http.body === '*' ? (http.query ?? []) : [...left.keys()])
-    if (field !== http.body && left.has(field)) query.set(parameterOf(field), String(taken(field)))
+    if (field !== http.body && left.has(field)) query.set(parameterOf(field), String(takeField(field)))
   const body = http.body === '*' ? Object.fromEntries(left) : http.body && left.get(http.body)
   const sent = { headers, ...bodyOf(http, body, headers) }
   return readContent(await client.send(http.method, `${path}${query.size > 0 ? `?${query}` : ''}`, sent))

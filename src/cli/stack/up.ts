@@ -99,8 +99,8 @@ const codeOf = (demo: Demo | undefined): number => (demo === undefined || demo.f
 
 /** The allowlist of the environment, and all ports of this machine by its loopback names. */
 function loopbackAllowed(): string {
-  const given = process.env['TENON_EGRESS_ALLOWLIST']
-  return [...(given ? [given] : []), 'localhost:*', '127.0.0.1:*', '[::1]:*'].join(',')
+  const allowlist = process.env['TENON_EGRESS_ALLOWLIST']
+  return [...(allowlist ? [allowlist] : []), 'localhost:*', '127.0.0.1:*', '[::1]:*'].join(',')
 }
 
 /**

@@ -64,20 +64,20 @@ export class Meters {
   }
 
   async #write(): Promise<void> {
-    const taken = this.#meters
-    if (taken.size === 0) return
+    const flushedMeters = this.#meters
+    if (flushedMeters.size === 0) return
     this.#meters = new Map()
     try {
-      await this.#system.rows(addAll([...taken.values()]))
+      await this.#system.rows(addAll([...flushedMeters.values()]))
     } catch (error) {
       this.#log.warn({ err: error }, 'meter write failed')
-      this.#restore(taken)
+      this.#restore(flushedMeters)
     }
   }
 
   /** While the database is unavailable, the oldest minutes are dropped, so that memory stays bounded. */
-  #restore(taken: Map<string, Meter>): void {
-    for (const [name, meter] of taken) {
+  #restore(flushedMeters: Map<string, Meter>): void {
+    for (const [name, meter] of flushedMeters) {
       const newer = this.#meters.get(name)
       if (newer === undefined) this.#meters.set(name, meter)
       else add(newer, meter)

@@ -60,8 +60,8 @@ const TenantInput = Type.Optional(
 )
 
 /** The chain of a request; by default that of the caller's tenant. The chain of another tenant reads as empty. */
-function chainOf(scope: AdminScope, asked: string | undefined): string {
-  return asked ?? scope.tenantId ?? PLATFORM_CHAIN
+function chainOf(scope: AdminScope, requestedChain: string | undefined): string {
+  return requestedChain ?? scope.tenantId ?? PLATFORM_CHAIN
 }
 
 interface Row {
@@ -142,11 +142,11 @@ export const verifyAudit = adminOperation({
 })
 
 /** @throws Problem `not_found` for the chain of another tenant, or of no tenant */
-async function requireChain(scope: AdminScope, asked: string | undefined): Promise<void> {
-  if (asked === undefined || asked === scope.tenantId) return
+async function requireChain(scope: AdminScope, requestedChain: string | undefined): Promise<void> {
+  if (requestedChain === undefined || requestedChain === scope.tenantId) return
   const isOperator = scope.tenantId === undefined
-  if (isOperator && asked === PLATFORM_CHAIN) return
+  if (isOperator && requestedChain === PLATFORM_CHAIN) return
   const found = await scope.row<{ id: string }>(sql`
-    select id from tenants where id = ${asked} union select tenant_id from audit_heads where tenant_id = ${asked}`)
+    select id from tenants where id = ${requestedChain} union select tenant_id from audit_heads where tenant_id = ${requestedChain}`)
   if (found === undefined) throw notFound('tenant')
 }

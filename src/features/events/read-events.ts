@@ -133,15 +133,15 @@ async function readPage(
 ): Promise<EventsPage> {
   const scans = await Promise.all(parts.map((part, index) => scan(events, part, ids[index] ?? '', request)))
   const all = scans.flatMap(({ found }) => found).sort(inOrder)
-  const taken = new Set(within(all, request))
+  const returnedEvents = new Set(within(all, request))
   return {
-    events: [...taken],
+    events: [...returnedEvents],
     ids: scans.map(({ found, last }, index) =>
-      found.every((entry) => taken.has(entry))
+      found.every((entry) => returnedEvents.has(entry))
         ? last
-        : (found.findLast((entry) => taken.has(entry))?.id ?? ids[index] ?? ''),
+        : (found.findLast((entry) => returnedEvents.has(entry))?.id ?? ids[index] ?? ''),
     ),
-    hasMore: taken.size < all.length || scans.some(({ isAtEnd }) => !isAtEnd),
+    hasMore: returnedEvents.size < all.length || scans.some(({ isAtEnd }) => !isAtEnd),
     hasGap: scans.some(({ hasGap }) => hasGap),
   }
 }

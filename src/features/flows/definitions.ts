@@ -11,10 +11,11 @@ import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { CATALOGUE } from '../data-operations.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import { changeTriggers, deleteTriggers, placeOf } from '../runs/triggers/trigger-store.ts'
 import { inThread, type Tasks } from '../threads/run-in-thread.ts'
 import { purgeFlows } from './executions/retention.ts'
 import { FLOW_LIMITS } from './limits.ts'
-import { changeTriggers, deleteTriggers } from './triggers/trigger-store.ts'
+import { declarationOf, FLOW } from './triggers/flow-triggers.ts'
 
 export const FLOWS = '/v1/flows/workspaces/{ws}'
 export const Ws = Ref('workspace')
@@ -188,10 +189,10 @@ export const deleteFlow = previewOperation({
   http: { method: 'DELETE', path: `${FLOWS}/definitions/{flow}` },
   run: async (scope, { flow }) => {
     const { id } = await findFlow(scope, flow)
-    const remove = () => scope.batch(...deleteStatements(id))
-    const [[locked] = [], [gone] = []] = await changeTriggers(scope, id, [], remove)
+    const remove = () => scope.batch(...deleteStatements(scope, id))
+    const [[locked] = [], [deleted] = []] = await changeTriggers(placeOf(scope), declarationOf(id), remove)
     if (locked === undefined) throw notFound('flow')
-    if (gone === undefined) {
+    if (deleted === undefined) {
       const detail = `Executions of the flow are still open (${locked['open']}): cancel them, or wait for their end.`
       throw new Problem('state_conflict', { detail })
     }
@@ -204,7 +205,7 @@ export const deleteFlow = previewOperation({
 })
 
 /** Marks a flow and its versions as deleted, unless it has open executions. A queued execution needs its version to start. */
-function deleteStatements(id: string): Sql[] {
+function deleteStatements(scope: WorkspaceScope, id: string): Sql[] {
   const open = sql`select from executions where flow_id = ${id} and ended_at is null`
   const isOpen = sql`exists (${open})`
   const deleted = sql`exists (select from flows where id = ${id} and deleted_at is not null)`
@@ -215,7 +216,7 @@ function deleteStatements(id: string): Sql[] {
     sql`update flows set deleted_at = now(), updated_at = now()
       where id = ${id} and deleted_at is null and not ${isOpen} returning id`,
     // Each statement has a snapshot of its own, so what follows asks whether the flow is deleted, not again what is open.
-    deleteTriggers(id),
+    deleteTriggers(scope, FLOW, id, deleted),
     sql`update flow_versions set deleted_at = now() where flow_id = ${id} and ${deleted}`,
     sql`delete from flow_aliases where flow_id = ${id} and ${deleted}`,
     sql`delete from flow_intervals where flow_id = ${id} and ${deleted}`,

@@ -6,16 +6,15 @@ import { Id, Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import { changeTriggers, declareTriggers, placeOf } from '../runs/triggers/trigger-store.ts'
+import { createSecrets } from '../runs/triggers/webhooks.ts'
 import { AliasName, AliasTarget, VersionNumber, Weighted, weightedOf } from '../version-aliases.ts'
 import { FLOWS, FlowRef, findFlow, flowInvalid, inFlowThread, Warnings, Ws } from './definitions.ts'
 import { setExpectedInterval } from './executions/expectations.ts'
 import { missingReferences } from './references.ts'
-import { offsetStatements } from './triggers/events.ts'
-import { changeTriggers, declaredTriggers, replaceTriggers } from './triggers/trigger-store.ts'
-import { createSecrets } from './triggers/webhooks.ts'
+import { declarationOf, declaredTriggers, FLOW, webhookName } from './triggers/flow-triggers.ts'
 
 const FlowVersion = Type.Object({
   flow_id: Type.String(),
@@ -66,8 +65,9 @@ export const publishFlow = previewOperation({
     const { secrets } = references
     const { diagnostics: missing, warnings: unpublished } = await missingReferences(scope, references)
     if (missing.length > 0) throw flowInvalid(missing)
-    const hooks = createSecrets(scope, id, ir)
-    const { before, after } = await offsetStatements(scope, id, ir)
+    const triggers = declarationOf(id, declaredTriggers(ir))
+    const place = placeOf(scope)
+    const secretsOfWebhooks = createSecrets(scope, { kind: FLOW.kind, id }, triggers.triggers)
     const statements = [
       sql`update flows set latest_version = ${latest_version + 1}, updated_at = now()
         where id = ${id} and deleted_at is null`,
@@ -80,33 +80,29 @@ export const publishFlow = previewOperation({
         ${ir.expect?.durationMs ?? null}::bigint, ${scope.actor.subject}
       from flows where id = ${id} and deleted_at is null
       returning ${COLUMNS}`,
-      ...before,
-      ...replaceTriggers(scope, id, latest_version + 1, ir),
-      ...after,
+      ...(await declareTriggers(place, triggers)),
       setExpectedInterval(id, ir.expect?.intervalMs),
-      hooks.statement,
+      secretsOfWebhooks.statement,
     ]
     const publish = async (inside: WorkspaceScope) => {
       const answers = await publishStatements(inside, statements)
       const [version] = answers[1] ?? []
       if (version === undefined) throw notFound('flow')
-      const webhooks = hooks.toResponse(answers.at(-1) ?? [])
+      const webhooks = secretsOfWebhooks
+        .toWebhooks(answers.at(-1) ?? [])
+        .map(({ id: webhookId, key, ...more }) => ({ id: webhookId, name: webhookName(key), ...more }))
       const published = { ...(version as unknown as FlowVersion), warnings: [...warnings, ...unpublished] }
       return { ...published, ...(webhooks.length > 0 && { webhooks }) }
     }
-    return changeTriggers(scope, id, declaredTriggers(ir), () => effectOnce(scope, publish))
+    return changeTriggers(place, triggers, () => effectOnce(scope, publish))
   },
 })
 
-/** Of two concurrent requests with the same latest version, the primary key accepts one. @throws Problem `conflict`, `not_found` */
+/** Of two concurrent requests with the same latest version, the primary key accepts one. @throws Problem `conflict` */
 const publishStatements = (scope: WorkspaceScope, statements: readonly Sql[]) =>
   scope
     .batch(...statements)
     .catch(conflictIf({ flow_versions_pkey: 'The flow was published by another request at the same time.' }))
-    .catch((error: unknown) => {
-      // The flow was deleted meanwhile, so that its triggers have no version.
-      throw violated(error) === undefined ? error : notFound('flow')
-    })
 
 export const listFlowVersions = previewOperation({
   name: 'flow_version.list',

@@ -13,7 +13,7 @@ import { SCOPES } from '../key-operations.ts'
 import type { ConfigChange, FunctionConfig } from './config.ts'
 import { egressFault } from './egress.ts'
 import { FUNCTION_LIMITS } from './limits.ts'
-import { type ConfigError, triggerErrors } from './triggers/declared.ts'
+import { type ConfigError, triggerErrors } from './triggers/function-triggers.ts'
 
 export const ConfigWarnings = Type.Optional(
   Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {

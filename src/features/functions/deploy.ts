@@ -19,7 +19,7 @@ import { FUNCTION_LIMITS } from './limits.ts'
 import { setSlotsAfterChange } from './runs/start-recorded.ts'
 import { type Compiled, compileFunction, type Diagnostic, type EntryPoint } from './sandbox/compile.ts'
 import { inlineMap, withoutInlineMap } from './source-map.ts'
-import { writeTriggers } from './triggers/trigger-store.ts'
+import { writeTriggers } from './triggers/write-triggers.ts'
 import { dropOldVersions } from './versions.ts'
 
 const { sourceBytesMax: sourceMax, sourceMap: mapBounds } = FUNCTION_LIMITS

@@ -16,7 +16,7 @@ import { FunctionRef, findFunction, findFunctionRow, functionMissing, functionNa
 import { FUNCTION_LIMITS } from './limits.ts'
 import { setSlotsAfterChange } from './runs/start-recorded.ts'
 import type { Maps } from './source-map.ts'
-import { writeTriggers } from './triggers/trigger-store.ts'
+import { removeTriggers, writeTriggers } from './triggers/write-triggers.ts'
 
 export const FunctionRecord = Type.Object({
   id: Id('fn'),
@@ -150,10 +150,8 @@ export const deleteFunction = adminOperation({
       sql`delete from functions f where ${functionNamed(id)} returning id`,
     ]
     await deleteRuns(scope, id)
-    // Its triggers, its aliases, and the runs that were started meanwhile are deleted with it.
-    const remove = () => scope.batch(...statements)
-    const target = { is: functionNamed(id) }
-    const removed = writeTriggers(scope, target, { schedule: null }, remove)
+    // Its aliases, and the runs that were started meanwhile, are deleted with it.
+    const removed = removeTriggers(scope, functionNamed(id), (more) => scope.batch(...statements, ...more))
     const [, [deleted] = []] = await removed.catch((error: unknown) => {
       if (violated(error) === undefined) throw error
       throw new Problem('conflict', { detail: 'A version of it was deployed at the same time.' })

@@ -71,8 +71,8 @@ export const SYSTEM_REASONS = {
     role: 'tenon_triggers',
     modules: [
       'features/flows/executions/callbacks',
-      'features/flows/triggers/webhook-verifier',
-      'features/triggers/stream-consumer',
+      'features/runs/triggers/webhook-verifier',
+      'features/runs/triggers/stream-consumer',
     ],
     reason: 'Finds the tenant of a trigger or callback, and stores offsets of streams.',
   },

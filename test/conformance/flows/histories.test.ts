@@ -223,14 +223,14 @@ test('scheduled starts: replay', async () => {
     (await executionsOf(workspace, 'tick'))[0]?.status === 'completed' ? true : undefined,
   )
   await publishScheduled(workspace, 'tick', '')
-  await replayEnded(workspace, { 'tick (schedule)': 'flow-trigger', registration: 'registration' })
+  await replayEnded(workspace, { 'tick (schedule)': 'scheduled-flow', registration: 'registration' })
 }, 60_000)
 
 test('scheduled start of a function: replays', async () => {
   const workspace = await createTestWorkspace()
   const fn = await deployTriggered(workspace, { schedule: { cron: '0 0 1 1 *' } })
-  await temporal.schedule.getHandle(functionScheduleId(fn)).trigger()
-  await replayEnded(workspace, { [`${fn.name} (schedule)`]: 'function-trigger' })
+  await temporal.schedule.getHandle(await functionScheduleId(fn)).trigger()
+  await replayEnded(workspace, { [`${fn.name} (schedule)`]: 'scheduled-function' })
 }, 60_000)
 
 test('index builds and a suspension: replay', async () => {

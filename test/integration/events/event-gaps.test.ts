@@ -61,7 +61,7 @@ const waitUntilConsumed = (
   eventually(async () => {
     const [[last] = []] = await redis.xrevrange(key, '+', '-', 'COUNT', 1)
     const [row] = await asSuperuser<{ consumed: string }>(
-      `select ${offset} as consumed from tenon.trigger_offsets where trigger_id = $1`,
+      `select ${offset} as consumed from tenon.trigger_states where trigger_id = $1`,
       [flow.triggerId],
     )
     return row?.consumed === last ? true : undefined

@@ -137,8 +137,7 @@ describe('flow version', () => {
     const id = await publishFlow(2)
     await sendAlias('PUT', '/live', { version: 1 }, id)
     const ref = [workspace.tenantId, workspace.workspaceId]
-    const deleteAndCount = `delete from tenon.flow_triggers where flow_id = '${id}';
-      delete from tenon.flows where id = '${id}';
+    const deleteAndCount = `delete from tenon.flows where id = '${id}';
       select (select count(*)::int from tenon.flow_versions where flow_id = '${id}') as versions,
         (select count(*)::int from tenon.flow_aliases where flow_id = '${id}') as aliases`
     expect(await sqlAsRole('tenon_admin', ref, deleteAndCount)).toEqual([{ versions: 0, aliases: 0 }])

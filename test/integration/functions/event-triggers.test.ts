@@ -2,14 +2,14 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { inAnyState } from '../../../src/access/openers.ts'
-import { createFunctionEventHandler } from '../../../src/activities/function/function-events.ts'
+import { createTriggerScopes } from '../../../src/activities/flow/background-work.ts'
 import type { Platform } from '../../../src/app/platform.ts'
 import { randomIds } from '../../../src/core/ids.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { publishEvent } from '../../../src/features/events/events-api.ts'
 import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
 import { SHARED_LIMITS } from '../../../src/features/limits.ts'
-import { openLog } from '../../../src/infra/log.ts'
+import { eventTriggerConsumers } from '../../../src/features/runs/triggers/event-consumers.ts'
 import { emitAt } from '../../support/fixtures/event-triggers.ts'
 import {
   completed,
@@ -83,7 +83,7 @@ test('topics: added ones hear from now on, removed ones start nothing, a deleted
   expect(await triggersOf(fn)).toEqual([])
   await configure(fn, onTopics(second))
   await call('DELETE', `/v1/functions/${fn.id}`, { as: workspace.operator })
-  const left = await asSuperuser('select from tenon.function_triggers where function_id = $1', [fn.id])
+  const left = await asSuperuser('select from tenon.triggers where target_id = $1', [fn.id])
   expect(left).toEqual([])
 })
 
@@ -125,8 +125,8 @@ test('event delivered twice: starts one run', async () => {
   await emit(topic, 1)
   await completed(fn, 1)
   await asSuperuser(
-    `with t as (update tenon.function_triggers set revision = revision + 1 where function_id = $1 returning id)
-     update tenon.function_trigger_states s set events_offset = '0-0' from t where s.trigger_id = t.id`,
+    `with t as (update tenon.triggers set revision = revision + 1 where target_id = $1 returning id)
+     update tenon.trigger_states s set events_offset = '0-0' from t where s.trigger_id = t.id`,
     [fn.id],
   )
   await emit(topic, 2)
@@ -174,19 +174,17 @@ test('suspended workspace: its events are dropped, not kept for later', async ()
   const fn = await deployTriggered(sibling, onTopics('never'))
   const [{ id: triggerId }] = await triggersOf(fn)
   expect((await suspendWorkspace(sibling, sibling.operator)).status).toBe(200)
-  const handle = createFunctionEventHandler(platform.access, openLog('silent', 'test'))
+  const openScope = createTriggerScopes(platform.access)
+  const services = { starter: platform.triggers, openScope, log: platform.log }
   const trigger = {
     ...{ ref: refOf(sibling), streams: ['events' as const], events_offset: '0-0', changes_offset: '0-0' },
-    ...{
-      triggerId,
-      functionId: fn.id,
-      revision: 1,
-      spec: { topics: ['never'], streams: ['events' as const] },
-    },
+    ...{ triggerId, target: { kind: 'function', id: fn.id }, revision: 1, correlations: [] },
+    spec: { topics: ['never'], streams: ['events' as const] },
   }
   const event = { id: randomIds.uuid(), source: 'x', type: 'never', data: {} }
   const entry = { id: '1-1', topic: 'never', source: 'x', text: JSON.stringify(event), frame: '' }
-  expect(await handle(trigger, [entry])).toMatchObject({ count: 1, seen: 1, started: 0, dropped: 1 })
+  const outcome = await eventTriggerConsumers(services).open(triggerId).handle(trigger, [entry], undefined)
+  expect(outcome).toMatchObject({ count: 1, state: { counts: { seen: 1, started: 0, dropped: 1 } } })
   expect(await runsOf(fn)).toEqual([])
 })
 

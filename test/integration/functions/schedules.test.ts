@@ -7,8 +7,7 @@ import { workflowsOf } from '../../../src/access/scope-services.ts'
 import type { Platform } from '../../../src/app/platform.ts'
 import type { TenantId } from '../../../src/core/tenant.ts'
 import { QUEUES } from '../../../src/core/work.ts'
-import { startScheduledRun } from '../../../src/features/functions/triggers/trigger-starts.ts'
-import { writeTriggers } from '../../../src/features/functions/triggers/trigger-store.ts'
+import { writeTriggers } from '../../../src/features/functions/triggers/write-triggers.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import {
   completed,
@@ -45,7 +44,10 @@ afterAll(async () => {
 
 /** Never due while the test runs. */
 const YEARLY = { schedule: { cron: '0 0 1 1 *' } }
-const isScheduled = (fn: TriggeredFunction) => isInTemporal(functionScheduleId(fn))
+/** A schedule of the function as Temporal says that it is due. */
+const due = (fn: TriggeredFunction, trigger_id: string, due_at: string) => ({
+  ...{ trigger_id, target: { kind: 'function', id: fn.id }, patience_ms: 60_000, due_at },
+})
 
 test('schedule: shows its next times in its time zone; a due time starts a run with its input', async () => {
   const schedule = { cron: ' 30 9  13 * fri', timezone: 'asia/kolkata', input: { n: 1 } }
@@ -59,7 +61,7 @@ test('schedule: shows its next times in its time zone; a due time starts a run w
     expect(date.getUTCDate() === 13 || date.getUTCDay() === weekday, time).toBe(true)
   }
   await withTemporal(async (client) => {
-    const handle = client.schedule.getHandle(functionScheduleId(fn))
+    const handle = client.schedule.getHandle(await functionScheduleId(fn))
     expect((await handle.describe()).policies).toMatchObject({ overlap: 'ALLOW_ALL', catchupWindow: 60_000 })
     await handle.trigger()
   })
@@ -75,9 +77,7 @@ test('due time whose start is repeated: one run; the next due time: another', as
   const fn = await deployTriggered(workspace, YEARLY)
   const [{ id: trigger_id }] = await triggersOf(fn)
   const start = (due_at: string) =>
-    startScheduledRun(scopeOf(platform, workspace), {
-      ...{ trigger_id, function_id: fn.id, patience_ms: 60_000, due_at },
-    })
+    platform.triggers.startScheduled(scopeOf(platform, workspace), due(fn, trigger_id, due_at))
   const [nine, ten] = ['2031-01-01T09:00:00.000Z', '2031-01-01T10:00:00.000Z'] as const
   const [first, second, third] = [await start(nine), await start(nine), await start(ten)]
   expect(second).toEqual(first)
@@ -89,18 +89,20 @@ test('due time whose start is repeated: one run; the next due time: another', as
 
 test('schedule changed, removed, or its function deleted: Temporal follows', async () => {
   const fn = await deployTriggered(workspace, {})
-  expect(await isScheduled(fn)).toBe(false)
   await configure(fn, { schedule: { cron: '0 9 * * *' } })
   const [daily] = await triggersOf(fn)
+  const first = await functionScheduleId(fn)
+  expect(await isInTemporal(first)).toBe(true)
   await configure(fn, { schedule: { cron: '0 17 * * *' } })
   const [later] = await triggersOf(fn)
   expect([later.id, later.next[0].includes('T17:00')]).toEqual([daily.id, true])
   await configure(fn, { schedule: null })
-  expect([await triggersOf(fn), await isScheduled(fn)]).toEqual([[], false])
+  expect([await triggersOf(fn), await isInTemporal(first)]).toEqual([[], false])
   await configure(fn, YEARLY)
-  expect(await isScheduled(fn)).toBe(true)
+  const second = await functionScheduleId(fn)
+  expect(await isInTemporal(second)).toBe(true)
   await call('DELETE', `/v1/functions/${fn.id}`, { as: workspace.operator })
-  expect(await isScheduled(fn)).toBe(false)
+  expect(await isInTemporal(second)).toBe(false)
 })
 
 test('next version of a function: keeps its schedule, or brings another', async () => {
@@ -126,7 +128,8 @@ test('crash after the transaction: a workflow waits that brings Temporal to the 
     throw new Error('killed')
   })
   await expect(write).rejects.toThrow('killed')
-  expect([(await triggersOf(fn)).length, await isScheduled(fn)]).toEqual([1, false])
+  const schedule = await functionScheduleId(fn)
+  expect(await isInTemporal(schedule)).toBe(false)
   await withTemporal(async (client) => {
     const query = `FlowId = '${fn.id}' and WorkflowType = 'registration'`
     await eventually(async () => {
@@ -136,7 +139,7 @@ test('crash after the transaction: a workflow waits that brings Temporal to the 
   })
   // The same without its delay of ten seconds.
   const scope = scopeOf(platform, workspace)
-  const input = { function_id: fn.id }
+  const input = { target: { kind: 'function', id: fn.id }, before: [] }
   const subject = {
     definition: 'registration',
     queue: QUEUES.provisioning,
@@ -144,7 +147,7 @@ test('crash after the transaction: a workflow waits that brings Temporal to the 
     uuid: scope.uuid(),
   }
   await workflowsOf(scope).start({ ...subject, input, summary: 'test' })
-  await eventually(async () => ((await isScheduled(fn)) ? true : undefined))
+  await eventually(async () => ((await isInTemporal(schedule)) ? true : undefined))
 })
 
 test('suspended workspace: starts nothing, and after the resumption nothing that was due before', async () => {
@@ -152,9 +155,9 @@ test('suspended workspace: starts nothing, and after the resumption nothing that
   const fn = await deployTriggered(sibling, YEARLY)
   const [{ id: trigger_id }] = await triggersOf(fn)
   await suspendWorkspace(sibling, sibling.operator)
-  const due_at = new Date().toISOString()
+  const late = due(fn, trigger_id, new Date().toISOString())
   const skipped = await withTemporal(async (client) => {
-    const handle = client.schedule.getHandle(functionScheduleId(fn))
+    const handle = client.schedule.getHandle(await functionScheduleId(fn))
     await handle.trigger()
     const workflowId = await eventually(
       async () => (await handle.describe()).info.recentActions[0]?.action.workflow.workflowId,
@@ -163,10 +166,11 @@ test('suspended workspace: starts nothing, and after the resumption nothing that
   })
   expect(skipped).toEqual({ skipped: expect.stringMatching(/suspended/) })
   await resumeWorkspace(sibling, sibling.operator)
-  const late = { trigger_id, function_id: fn.id, patience_ms: 60_000, due_at }
   const resumed = await eventually(async () => {
     const { body } = await call('GET', `/v1/workspaces/${sibling.workspaceId}`, { as: sibling.operator })
-    return body.state === 'active' ? startScheduledRun(scopeOf(platform, sibling), late) : undefined
+    return body.state === 'active'
+      ? platform.triggers.startScheduled(scopeOf(platform, sibling), late)
+      : undefined
   })
   expect(resumed).toEqual({ skipped: expect.stringMatching(/before the workspace was resumed/) })
   expect(await runsOf(fn)).toEqual([])
@@ -176,25 +180,28 @@ test('many schedules due at once, of which one is removed, one is of a suspended
   const [busy, sleeping] = [await createTestWorkspace(), await addTestWorkspace(workspace)]
   await limit(busy, { schedules: -1, functions: -1 })
   const fails = 'export default () => { throw new Error("no") }'
-  const [removed, failing, ...due] = await Promise.all([
+  const [removed, failing, ...others] = await Promise.all([
     deployTriggered(busy, YEARLY),
     deployTriggered(busy, YEARLY, fails),
     ...Array.from({ length: repeated(12, 97) }, () => deployTriggered(busy, YEARLY)),
   ])
   const suspended = await deployTriggered(sleeping, YEARLY)
   await suspendWorkspace(sleeping, sleeping.operator)
+  const [removedId = '', ...otherIds] = await Promise.all(
+    [removed, failing, suspended, ...others].map(functionScheduleId),
+  )
   await withTemporal(async (client) => {
-    const fire = (fn: TriggeredFunction) => client.schedule.getHandle(functionScheduleId(fn)).trigger()
+    const fire = (id: string) => client.schedule.getHandle(id).trigger()
     await Promise.all([
       configure(removed, { schedule: null }),
-      ...[failing, suspended, ...due].map(fire),
-      fire(removed).catch((error) => expect(error).toBeInstanceOf(ScheduleNotFoundError)),
+      ...otherIds.map(fire),
+      fire(removedId).catch((error) => expect(error).toBeInstanceOf(ScheduleNotFoundError)),
     ])
   })
   const statusesOf = async (fn: TriggeredFunction) => (await runsOf(fn)).map(({ status }) => status)
-  await Promise.all(due.map((fn) => completed(fn, 1)))
+  await Promise.all(others.map((fn) => completed(fn, 1)))
   await eventually(async () => ((await statusesOf(failing)).includes('failed') ? true : undefined))
-  expect(await Promise.all(due.map(statusesOf))).toEqual(due.map(() => ['completed']))
+  expect(await Promise.all(others.map(statusesOf))).toEqual(others.map(() => ['completed']))
   expect([await statusesOf(failing), await statusesOf(suspended)]).toEqual([['failed'], []])
   // It was due before or after its end.
   expect((await runsOf(removed)).length).toBeLessThanOrEqual(1)

@@ -41,7 +41,8 @@ beforeAll(async () => {
   await publishScheduled(workspace, 'tick', '')
   await buildIndex(workspace)
   const scheduled = await deployTriggered(workspace, { schedule: { cron: '0 0 1 1 *' } })
-  await withRawClient((client) => client.schedule.getHandle(functionScheduleId(scheduled)).trigger())
+  const scheduleId = await functionScheduleId(scheduled)
+  await withRawClient((client) => client.schedule.getHandle(scheduleId).trigger())
   // A suspension before that would keep the function from running.
   const path = `/v1/functions/${scheduled.id}/runs`
   await eventually(async () => (await call('GET', path, { as: workspace.operator })).body.data[0]?.ended_at)
@@ -129,7 +130,7 @@ test('every workflow, child workflow and activity: has the tenant as its fairnes
     events.some(({ startChildWorkflowExecutionInitiatedEventAttributes: child }) => child),
   )
   expect(new Set(children.map(({ definition }) => definition))).toEqual(
-    new Set(['flowExecution', 'flowTrigger']),
+    new Set(['flowExecution', 'scheduledStart']),
   )
 })
 
@@ -161,7 +162,6 @@ test('functions, provisioning, index builds: each uses a queue of its own', () =
   expect(queuesOf('registration')).toEqual(new Set([`registerTriggers ${provisioning}`]))
   expect(queuesOf('suspension')).toContain(`changeState ${provisioning}`)
   expect(queuesOf('indexBuild')).toEqual(new Set([`buildIndex ${indexes}`]))
-  expect(queuesOf('functionTrigger')).toEqual(new Set([`startScheduledRun ${flows}`]))
-  expect(queuesOf('flowTrigger')).toEqual(new Set([`admitTrigger ${flows}`]))
+  expect(queuesOf('scheduledStart')).toEqual(new Set([`startScheduled ${flows}`]))
   expect(new Set(Object.values(QUEUES)).size).toBe(5)
 })

@@ -85,7 +85,7 @@ describe('ports', () => {
     await new Promise((resolve) => server.close(resolve))
     const ports = new Ports({ remembered: { a: port }, any: false })
     expect(await ports.take('a', 1_024)).toBe(port)
-    expect(ports.taken()).toEqual({ a: port })
+    expect(ports.reserved()).toEqual({ a: port })
   })
 })
 
@@ -97,7 +97,7 @@ describe('ports, asked again', () => {
     const other = await listenOn(first)
     const second = await ports.take('a', 20_000)
     expect(second).not.toBe(first)
-    expect(ports.taken()).toEqual({ a: second })
+    expect(ports.reserved()).toEqual({ a: second })
     other.close()
   })
 })

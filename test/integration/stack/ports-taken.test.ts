@@ -78,7 +78,7 @@ async function startRaced(server: Server, names: readonly string[]): Promise<Rac
     })
     await supervisor.stop()
     await dispose?.()
-    return { info, occupied: ports.occupied, allocated: Object.values(ports.taken()), said }
+    return { info, occupied: ports.occupied, allocated: Object.values(ports.reserved()), said }
   } finally {
     await supervisor.stop()
     ports.close()

@@ -49,7 +49,7 @@ async function executionsAfterDelivery(flow: Published, at = workspace): Promise
   const offsetsOf = async (id: string) =>
     (
       await asSuperuser<{ events_offset: string }>(
-        'select events_offset from tenon.trigger_offsets where trigger_id = $1',
+        'select events_offset from tenon.trigger_states where trigger_id = $1',
         [id],
       )
     )[0]
@@ -180,11 +180,11 @@ test('offset update that waited for a lock: does not undo the offset set by a ne
   await others.connect()
   const waiting = () =>
     asSuperuser(
-      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%trigger_offsets%'",
+      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%trigger_states%'",
       [],
     )
   await others.query('begin')
-  const moved = "update tenon.trigger_offsets set changes_offset = '5-5' where trigger_id = $1"
+  const moved = "update tenon.trigger_states set changes_offset = '5-5' where trigger_id = $1"
   await others.query(moved, [flow.triggerId])
   await emit(topic, {})
   await eventually(async () => ((await waiting()).length > 0 ? true : undefined))
@@ -192,7 +192,7 @@ test('offset update that waited for a lock: does not undo the offset set by a ne
   await others.end()
   await eventually(async () => ((await waiting()).length === 0 ? true : undefined))
   expect(
-    await asSuperuser('select changes_offset from tenon.trigger_offsets where trigger_id = $1', [
+    await asSuperuser('select changes_offset from tenon.trigger_states where trigger_id = $1', [
       flow.triggerId,
     ]),
   ).toEqual([{ changes_offset: '5-5' }])
@@ -209,7 +209,7 @@ test('trigger removed by a new version or deleted: its events start nothing', as
   await emit(topic, {})
   expect(await executionsAfterDelivery(changed)).toEqual([])
   expect(
-    await asSuperuser('select 1 from tenon.trigger_offsets where trigger_id = $1', [deleted.triggerId]),
+    await asSuperuser('select 1 from tenon.trigger_states where trigger_id = $1', [deleted.triggerId]),
   ).toEqual([])
 })
 
@@ -234,7 +234,7 @@ test('event delivered twice: starts one execution', async () => {
   const flow = await publish(`{ one: { with: { type: ${topic} } } }`)
   await emit(topic, { n: 1 })
   const [run] = await ended(flow, 1)
-  await asSuperuser("update tenon.trigger_offsets set events_offset = '0-0' where trigger_id = $1", [
+  await asSuperuser("update tenon.trigger_states set events_offset = '0-0' where trigger_id = $1", [
     flow.triggerId,
   ])
   await publish(`{ one: { with: { type: ${topic} } } }`, { name: flow.name })

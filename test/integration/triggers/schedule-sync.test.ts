@@ -6,11 +6,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
 import { compileFlow } from '../../../src/features/flows/definitions.ts'
+import { declarationOf, declaredTriggers, FLOW } from '../../../src/features/flows/triggers/flow-triggers.ts'
 import {
   changeTriggers,
-  replaceTriggers,
-  syncTriggers,
-} from '../../../src/features/flows/triggers/trigger-store.ts'
+  declareTriggers,
+  placeOf,
+  syncSchedules,
+} from '../../../src/features/runs/triggers/trigger-store.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import {
   isScheduled,
@@ -49,11 +51,12 @@ test('crash after the transaction: removed schedules are deleted, new ones creat
   await publishScheduled(workspace, name, '{ cron: 0 1 1 1 * }')
   const old = await onlyScheduleOf(workspace, name)
   const scope = scopeOf(platform, workspace)
+  const declaration = declarationOf(old.flow_id, declaredTriggers(declaring('{ cron: 0 2 1 1 * }')))
   const change = async () => {
-    await scope.batch(...replaceTriggers(scope, old.flow_id, 1, declaring('{ cron: 0 2 1 1 * }')))
+    await scope.batch(...(await declareTriggers(placeOf(scope), declaration)))
     throw new Error('killed')
   }
-  await expect(changeTriggers(scope, old.flow_id, [], change)).rejects.toThrow('killed')
+  await expect(changeTriggers(placeOf(scope), declaration, change)).rejects.toThrow('killed')
   const made = await onlyScheduleOf(workspace, name)
   expect([made.key, made.id === old.id]).toEqual(['cron:0 2 1 1 *', false])
   expect([await isScheduled(workspace, old), await isScheduled(workspace, made)]).toEqual([true, false])
@@ -69,11 +72,11 @@ test('concurrent synchronisations: Temporal ends as the rows say', async () => {
   await publishScheduled(workspace, name, '{ cron: 0 1 1 1 * }')
   const shown = await onlyScheduleOf(workspace, name)
   const scope = scopeOf(platform, workspace)
-  const before = [{ id: shown.id, kind: 'schedule' as const }]
+  const registered = { target: { kind: 'flow', id: shown.flow_id }, before: [shown.id] }
   await Promise.all(
     Array.from({ length: 4 }, async (_, n) => {
-      await scope.batch(sql`update flow_triggers set note = ${`n${n}`} where id = ${shown.id}`)
-      await syncTriggers(scope, { flow_id: shown.flow_id, before })
+      await scope.batch(sql`update triggers set note = ${`n${n}`} where id = ${shown.id}`)
+      await syncSchedules(placeOf(scope), FLOW, registered)
     }),
   )
   const { note } = (await onlyScheduleOf(workspace, name)) as unknown as { note: string }
@@ -88,6 +91,8 @@ test("synchronisation naming another workspace's schedule: leaves it unchanged",
   await publishScheduled(workspace, name, '{ cron: 0 1 1 1 * }')
   const shown = await onlyScheduleOf(workspace, name)
   const other = scopeOf(platform, await createTestWorkspace())
-  await syncTriggers(other, { flow_id: shown.flow_id, before: [{ id: shown.id, kind: 'schedule' }] })
+  await syncSchedules(placeOf(other), FLOW, {
+    ...{ target: { kind: 'flow', id: shown.flow_id }, before: [shown.id] },
+  })
   expect(await isScheduled(workspace, shown)).toBe(true)
 })

@@ -123,7 +123,7 @@ test('start by Temporal: newest version, on behalf of its publisher', async () =
     })
     const { workflowId } = (await handle.describe()).info.recentActions[0]?.action.workflow ?? {}
     const trigger = client.workflow.getHandle(workflowId ?? '')
-    expect(await trigger.result()).toEqual({ execution_id: run.id })
+    expect(await trigger.result()).toEqual({ run_id: run.id })
     return (await trigger.describe()).typedSearchAttributes.getAll()
   })
   expect(recent).toEqual(expect.arrayContaining([expect.objectContaining({ value: workspace.tenantId })]))

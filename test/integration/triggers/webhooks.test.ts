@@ -2,7 +2,7 @@
 
 import { beforeAll, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
-import { makeSecret, sign } from '../../../src/features/flows/triggers/standard-webhooks.ts'
+import { makeSecret, sign } from '../../../src/features/runs/triggers/standard-webhooks.ts'
 import { publishScheduled } from '../../support/fixtures/schedules.ts'
 import {
   addTestWorkspace,
@@ -145,10 +145,7 @@ test('crash between delivery and start: the repeated delivery starts the recorde
   const first = await send(hook, { n: 1 }, { id: 'msg_crashed' })
   await ended(first.body.execution_id)
   const lost = typeId('run', randomIds.uuid())
-  await asSuperuser('update tenon.webhook_deliveries set execution_id = $1 where trigger_id = $2', [
-    lost,
-    hook.id,
-  ])
+  await asSuperuser('update tenon.webhook_deliveries set run_id = $1 where trigger_id = $2', [lost, hook.id])
   const again = await send(hook, { n: 1 }, { id: 'msg_crashed' })
   expect(again.body).toEqual({ execution_id: lost, deduplicated: true })
   expect((await ended(lost)).status).toBe('completed')
@@ -279,8 +276,8 @@ test('flow deleted: its webhooks are deleted', async () => {
     (await call('DELETE', `${workspace.flows}/definitions/${flow_id}`, { as: workspace.operator })).status,
   ).toBe(200)
   expect(statusAndCode(await send(hook, {}))).toEqual(INVALID)
-  for (const table of ['flow_triggers', 'webhook_secrets', 'webhook_deliveries']) {
-    const column = table === 'flow_triggers' ? 'id' : 'trigger_id'
+  for (const table of ['triggers', 'webhook_secrets', 'webhook_deliveries']) {
+    const column = table === 'triggers' ? 'id' : 'trigger_id'
     expect(await asSuperuser(`select 1 from tenon.${table} where ${column} = $1`, [hook.id])).toEqual([])
   }
 })

@@ -12,9 +12,8 @@ export async function workflowDefinitions(): Promise<string[]> {
 export function definitionOf(workflowId: string, type: string): string {
   const kind = /^(flow|fn)_/.exec(workflowId.split(':')[2] ?? '')?.[1]
   if (kind === undefined || type === 'registration') return type
-  const isScheduled = type.endsWith(' (schedule)')
-  if (kind === 'flow') return isScheduled ? 'flowTrigger' : 'flowExecution'
-  return isScheduled ? 'functionTrigger' : 'functionRun'
+  if (type.endsWith(' (schedule)')) return 'scheduledStart'
+  return kind === 'flow' ? 'flowExecution' : 'functionRun'
 }
 
 /** Every text in a Temporal message: strings unchanged, bytes decoded as text. */

@@ -6,7 +6,7 @@
 import { inject } from 'vitest'
 import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
 import { buildApp } from '../../../src/api/app.ts'
-import { openPlatform } from '../../../src/app/platform.ts'
+import { openPlatform, type Platform } from '../../../src/app/platform.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import { mountMcp } from '../../../src/mcp/mount.ts'
@@ -21,13 +21,16 @@ export interface Node {
 /**
  * Tokens of the first node are valid for it.
  * @param settings of its own; for clients it is the same server as the first
+ * @param replaced parts of its platform
  */
 export async function startInProcessNode(
   settings: Readonly<Record<string, string>> = {},
   first: Running = inject('tenon'),
+  replaced: Partial<Platform> = {},
 ): Promise<Node> {
   const config = parseConfig({ ...first.env, TENON_PUBLIC_URL: first.url, ...settings })
-  const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
+  const { platform: usual, parts } = openPlatform(config, openLog('silent', 'test'))
+  const platform = { ...usual, ...replaced }
   const authServices = openAuthServices(config, parts)
   const app = await buildApp(platform, authServices)
   mountMcp(app, platform, authServices)

@@ -3,7 +3,7 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { WebhookVerification } from '../../../flows-dsl/ir.ts'
-import { verifyDelivery } from '../../../src/features/flows/triggers/webhook-schemes.ts'
+import { verifyDelivery } from '../../../src/features/runs/triggers/webhook-schemes.ts'
 
 const URL_ = 'https://tenon.example.com/v1/flows/workspaces/ws/triggers/trg'
 const NOW = 1_800_000_000_000

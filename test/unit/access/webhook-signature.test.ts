@@ -11,7 +11,7 @@ import {
   makeSecret,
   sign,
   verify,
-} from '../../../src/features/flows/triggers/standard-webhooks.ts'
+} from '../../../src/features/runs/triggers/standard-webhooks.ts'
 
 /** Vectors from the libraries of the Standard Webhooks project. */
 const VECTOR = {

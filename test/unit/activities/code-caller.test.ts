@@ -6,7 +6,7 @@ import type { EndUser } from '../../../src/core/policy.ts'
 import { type WorkspaceRef, workflowId } from '../../../src/core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger } from '../../../src/core/work.ts'
 import { callerWithoutRights } from '../../../src/features/functions/runs/run.ts'
-import { triggerSubject } from '../../../src/features/functions/triggers/trigger-starts.ts'
+import { triggerActor } from '../../../src/features/runs/triggers/trigger-starter.ts'
 
 const ref = {
   tenantId: 'ten_01m8d7j9z4ey18tqh5stzxs4vt',
@@ -37,7 +37,7 @@ test('address that was not verified: missing', () => {
 })
 
 test.each(['schedule', 'event'] as const)('%s: the id of the trigger', (kind) => {
-  const caller = callerWithoutRights(triggerSubject('trg_1'), [])
+  const caller = callerWithoutRights(triggerActor('trg_1').subject, [])
   expect(shown(caller, { kind, id: 'trg_1' })).toEqual({ kind, id: 'trg_1' })
 })
 
@@ -75,7 +75,7 @@ test('function that another one has called for a user, with the rights of the us
 
 test('dead letter that is run again: the start of its first run', () => {
   const caller = {
-    ...callerWithoutRights(triggerSubject('trg_1'), []),
+    ...callerWithoutRights(triggerActor('trg_1').subject, []),
     via: { kind: 'event', id: 'trg_1' },
   } as const
   expect(shown(caller, { kind: 'redrive', id: 'run_1' })).toEqual({ kind: 'event', id: 'trg_1' })

@@ -24,7 +24,7 @@ function slowScope() {
       throw error
     },
   } as unknown as WorkspaceScope
-  attachInternals(scope, { services: { runChanges: { notify: () => {} } } } as unknown as ScopeInternals)
+  attachInternals(scope, { services: { runWatcher: { notify: () => {} } } } as unknown as ScopeInternals)
   return { scope, writes, began: began.promise }
 }
 

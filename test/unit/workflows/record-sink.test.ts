@@ -32,8 +32,8 @@ function sinkOf(...failures: readonly unknown[]) {
       return [[{ id: ID }]]
     },
   }
-  const executionWatcher = { notify: () => {} }
-  const access = new Access({ statements, executionWatcher } as unknown as PlatformServices)
+  const runWatcher = { notify: () => {} }
+  const access = new Access({ statements, runWatcher } as unknown as PlatformServices)
   const log = { error: ({ err }: { err: unknown }) => seen.errors.push(err) } as unknown as Log
   const { write } = recordSink(access, log, async () => undefined).sinks.records
   const run = ({ workflowId = WORKFLOW, output = null }: { workflowId?: string; output?: Json } = {}) => {

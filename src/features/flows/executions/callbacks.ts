@@ -13,7 +13,7 @@ import type { Json } from '../../../core/work.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
-import { TRIGGER_LIMITS } from '../../triggers/limits.ts'
+import { TRIGGER_LIMITS } from '../../runs/triggers/limits.ts'
 
 const TOKEN_BYTES = 32
 /** By it a token is found in texts, whatever encodes the URL around it: all its characters are unreserved (RFC 3986 §2.3). */

@@ -282,7 +282,8 @@ async function wasAccepted(
   updateId: string,
   refusal: unknown,
 ): Promise<boolean> {
-  if (!isRepeated(scope) || !(refusal instanceof Problem) || refusal.code !== 'state_conflict') return false
+  // Whatever the scope: a key decides in another role than that of its claim.
+  if (!(refusal instanceof Problem) || refusal.code !== 'state_conflict') return false
   const { workflow_id } = await findTarget(scope, id)
   const answer = (await workflowsOf(scope).updateAnswer(workflow_id, updateId)) as UpdateReply | undefined
   return answer !== undefined && answer.refused === undefined

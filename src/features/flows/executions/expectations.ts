@@ -78,8 +78,10 @@ const REPORT_MISSED = sql`
       greatest(d.last_started_at, (select e.started_at from executions e where e.flow_id = d.flow_id
         order by e.started_at desc, e.id desc limit 1)) as last_started_at,
       greatest(w.resumed_at, n.resumed_at,
-        (select max(t.resumed_at) from flow_triggers t where t.flow_id = d.flow_id)) as resumed_at,
-      (select coalesce(bool_and(t.paused), false) from flow_triggers t where t.flow_id = d.flow_id) as is_paused
+        (select max(t.resumed_at) from triggers t where t.workspace_id = w.id and t.target_kind = 'flow'
+          and t.target_id = d.flow_id)) as resumed_at,
+      (select coalesce(bool_and(t.paused), false) from triggers t
+        where t.workspace_id = w.id and t.target_kind = 'flow' and t.target_id = d.flow_id) as is_paused
     from due d join workspaces w on w.id = tenon.workspace() join tenants n on n.id = w.tenant_id
   ), judged as (
     select *, coalesce(greatest(last_started_at, resumed_at) + span <= now(), true) as is_late,

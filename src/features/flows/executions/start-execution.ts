@@ -112,12 +112,9 @@ function selectVersion(version: number | undefined, { alias, id }: ExecutionStar
     where a.flow_id = f.id and a.name = ${alias})`
 }
 
-/** True if an execution with that id exists and its workflow was started. */
-export async function hasStarted(scope: WorkspaceScope, id: string): Promise<boolean> {
-  const row = await scope.row(sql`select id from executions
-    where id = ${id} and status <> 'pending' and not ${WAS_REJECTED}`)
-  return row !== undefined
-}
+/** A condition: an execution with that id exists, and its workflow was started. */
+export const hasStarted = (id: string): Sql =>
+  sql`exists (select from executions where id = ${id} and status <> 'pending' and not ${WAS_REJECTED})`
 
 /** @throws Problem the reason why there is nothing to start */
 async function throwNotFound(

@@ -110,10 +110,10 @@ async function findSubscribers(
   after: string,
 ): Promise<Subscriber[]> {
   const keys = new Map(matched.flatMap((one) => one.keys).map((key) => [nameOf(key), key]))
-  const asked = [...keys].map(([name, { topic, definition, value }]) => ({ name, topic, definition, value }))
+  const wanted = [...keys].map(([name, { topic, definition, value }]) => ({ name, topic, definition, value }))
   return scope.rows<Subscriber & object>(sql`
     select k.name as key, s.execution_id, s.workflow_id
-    from jsonb_to_recordset(${JSON.stringify(asked)}::jsonb) as k (name text, topic text, definition text, value text)
+    from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) as k (name text, topic text, definition text, value text)
     cross join lateral (
       select execution_id, workflow_id from event_subscriptions s
       where s.topic = k.topic and s.definition = k.definition and s.value = k.value and s.active

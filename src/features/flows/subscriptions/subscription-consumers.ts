@@ -5,7 +5,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Entry, StreamGap } from '../../../infra/valkey/streams.ts'
 import { STREAMS } from '../../events/events.ts'
-import type { ConsumerKind, ConsumerState, Consumption } from '../../triggers/stream-consumer.ts'
+import type { ConsumerKind, ConsumerState, Consumption } from '../../runs/triggers/stream-consumer.ts'
 
 /**
  * Delivers entries of one of a workspace's streams.

@@ -5,7 +5,6 @@ import Type, { type Static } from 'typebox'
 import { OVERLAPS } from '../../../../flows-dsl/compile/schedule.ts'
 import { correlationValues } from '../../../../flows-dsl/event-correlation.ts'
 import type { JsonObject } from '../../../../flows-dsl/ir.ts'
-import { typesOf } from '../../../../flows-dsl/tasks/listen.ts'
 import { effectOnce } from '../../../access/effect-once.ts'
 import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
@@ -16,14 +15,15 @@ import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { ScheduleStatus } from '../../../infra/temporal/schedules.ts'
 import { findRow, listPage, previewOperation } from '../../operation-helpers.ts'
+import { acceptsTopic } from '../../runs/triggers/events.ts'
+import type { EventSpec } from '../../runs/triggers/trigger.ts'
+import { changeTriggers, placeOf, setPaused } from '../../runs/triggers/trigger-store.ts'
+import { rotateSecret, urlOf } from '../../runs/triggers/webhooks.ts'
 import { FLOWS, FlowRef, Ws } from '../definitions.ts'
 import { Execution, readExecution, STATUS } from '../executions/executions.ts'
 import { startFlow } from '../executions/start-execution.ts'
 import { FLOW_LIMITS } from '../limits.ts'
-import { acceptsType, type EventSpec } from './events.ts'
-import type { Trigger } from './trigger.ts'
-import { changeTriggers, TRIGGER_COLUMNS, TRIGGERS } from './trigger-store.ts'
-import { rotateSecret, urlOf } from './webhooks.ts'
+import { declarationOf, FLOW, TRIGGER_COLUMNS, TRIGGERS, type TriggerRow } from './flow-triggers.ts'
 
 const Ms = (description: string) => Type.Optional(Type.Integer({ minimum: 0, description }))
 
@@ -125,7 +125,7 @@ export const listSchedules = previewOperation({
   },
 })
 
-/** Reads a few schedules at once, so that a page of them is no burst; null stands for those that Temporal has not told in time. */
+/** Reads a few schedules at once, so that a page of them is no burst; null stands for those that Temporal did not return in time. */
 async function withNext(
   scope: WorkspaceScope,
   schedules: readonly Schedule[],
@@ -188,11 +188,8 @@ const setSchedulePaused = (paused: boolean, summary: string) =>
     http: { method: 'POST', path: `${FLOWS}/schedules/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
     run: async (scope, { id, note = null }) => {
       const { flow_id } = await findSchedule(scope, id)
-      const write = () =>
-        scope.batch(sql`update flow_triggers set paused = ${paused}, note = ${note}, updated_at = now(),
-            resumed_at = case when paused and not ${paused}::boolean then now() else resumed_at end
-          where id = ${id}`)
-      await changeTriggers(scope, flow_id, [], write)
+      const write = () => scope.batch(setPaused(scope, sql`id = ${id}`, paused, note))
+      await changeTriggers(placeOf(scope), declarationOf(flow_id), write)
       return findSchedule(scope, id)
     },
   })
@@ -253,17 +250,17 @@ const TriggerRecord = Type.Object({
 type TriggerRecord = Static<typeof TriggerRecord>
 
 /** A trigger with the counts of its events and their last gap. */
-interface TriggerRow extends Trigger {
+interface CountedTrigger extends TriggerRow {
   readonly seen: number
   readonly matched: number
   readonly gap_from: string | null
   readonly gap_to: string | null
 }
 
-const RECORDS = sql`select ${TRIGGER_COLUMNS}, w.seen, w.matched, w.gap_from, w.gap_to from ${TRIGGERS} left join trigger_offsets w
+const RECORDS = sql`select ${TRIGGER_COLUMNS}, w.seen, w.matched, w.gap_from, w.gap_to from ${TRIGGERS} left join trigger_states w
   on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id`
 
-function toTriggerRecord(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
+function toTriggerRecord(scope: WorkspaceScope, row: CountedTrigger): TriggerRecord {
   const { id, kind, key, flow_id, flow_name, version, paused, created_at, updated_at } = row
   const { seen, matched, gap_from, gap_to } = row
   const url = kind === 'webhook' ? { url: urlOf(scope, id) } : {}
@@ -292,7 +289,7 @@ export const listTriggers = previewOperation({
   output: PageOf(TriggerRecord),
   http: { method: 'GET', path: `${FLOWS}/triggers` },
   run: async (scope, input) => {
-    const { data, page } = await listPage<TriggerRow>(scope, input, RECORDS)
+    const { data, page } = await listPage<CountedTrigger>(scope, input, RECORDS)
     return { data: data.map((row) => toTriggerRecord(scope, row)), page }
   },
 })
@@ -334,13 +331,14 @@ const setTriggerPaused = (paused: boolean) =>
     http: { method: 'POST', path: `${FLOWS}/triggers/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
     run: async (scope, { id }) => {
       // Schedules are paused in Temporal.
-      const update = sql`update flow_triggers set paused = ${paused}, updated_at = now(),
-          resumed_at = case when ${paused}::boolean then resumed_at else now() end
-        where id = ${id} and kind <> 'schedule' and paused <> ${paused}`
+      const changed = sql`id = ${id} and target_kind = ${FLOW.kind} and kind <> 'schedule' and paused <> ${paused}`
       const record = sql`${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`
       return effectOnce(scope, async (inside) => {
-        await inside.batch(update)
-        return toTriggerRecord(inside, await findRow<TriggerRow>(inside, 'webhook or event trigger', record))
+        await inside.batch(setPaused(inside, changed, paused, null))
+        return toTriggerRecord(
+          inside,
+          await findRow<CountedTrigger>(inside, 'webhook or event trigger', record),
+        )
       })
     },
   })
@@ -375,9 +373,9 @@ export const testTrigger = previewOperation({
 })
 
 /** Correlations are not tested: they depend on other events. */
-function matchesOf({ on }: EventSpec, event: JsonObject): { matches: boolean; filters: boolean[] } {
-  const isMeant = acceptsType(typesOf({ to: on }), String(event['type']))
-  const filters = on.filters.map(
+function matchesOf(spec: EventSpec, event: JsonObject): { matches: boolean; filters: boolean[] } {
+  const isMeant = acceptsTopic(spec, String(event['type']))
+  const filters = (spec.on?.filters ?? []).map(
     (filter) => isMeant && correlationValues(filter, event, Date.now()) !== undefined,
   )
   return { matches: isMeant && (filters.length === 0 || filters.includes(true)), filters }

@@ -6,14 +6,8 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import type { ResponseRequest, WebhookReply } from '../../runs/triggers/trigger.ts'
 import { untilEnded } from '../executions/executions.ts'
-
-/** The response of a flow to the sender of a delivery. */
-export interface FlowResponse {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
-}
 
 /** Headers that a flow may set. Others would speak for the platform, such as `set-cookie`. */
 const HEADERS = /^(content-type|content-language|location|retry-after|link|x-[a-z0-9-]{1,60})$/
@@ -22,23 +16,19 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 
 /**
  * Starts the execution, waits for its end, and records on it whether the sender got its result.
- * @param gone aborts when the sender has closed the connection
  * @returns undefined if the execution has not ended in time, or the sender is gone: it continues
  * @throws Problem `execution_failed`
  */
 export async function awaitResponse(
   scope: WorkspaceScope,
-  id: string,
-  { with: kind, withinMs }: WebhookResponse,
-  start: () => Promise<unknown>,
-  gone: AbortSignal,
-): Promise<FlowResponse | undefined> {
-  await untilEnded(scope, id, start, withinMs, gone)
+  { runId: id, response: { with: kind, withinMs }, start, disconnected }: ResponseRequest,
+): Promise<WebhookReply | undefined> {
+  await untilEnded(scope, id, start, withinMs, disconnected)
   const row = await scope.row<{ status: string; output: Json; has_ended: boolean }>(sql`
     update executions set response = case when response = 'sent' then response
-        when ${gone.aborted}::boolean then 'sender_gone' when ended_at is null then 'timed_out' else 'sent' end
+        when ${disconnected.aborted}::boolean then 'sender_gone' when ended_at is null then 'timed_out' else 'sent' end
     where id = ${id} returning status, output, ended_at is not null as has_ended`)
-  if (row === undefined || !row.has_ended || gone.aborted) return undefined
+  if (row === undefined || !row.has_ended || disconnected.aborted) return undefined
   const response = row.status === 'completed' ? responseOf(kind, row.output) : undefined
   if (response !== undefined) return response
   const detail =
@@ -49,7 +39,7 @@ export async function awaitResponse(
 }
 
 /** @returns undefined if the output does not describe a response */
-function responseOf(kind: WebhookResponse['with'], output: Json): FlowResponse | undefined {
+function responseOf(kind: WebhookResponse['with'], output: Json): WebhookReply | undefined {
   if (kind === 'output')
     return { status: 200, headers: { 'content-type': JSON_TYPE }, body: JSON.stringify(output) }
   if (!isObject(output)) return undefined

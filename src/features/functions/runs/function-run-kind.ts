@@ -1,11 +1,13 @@
-/** Runs of functions as a kind of runs (features/runs/run-kind.ts). */
+/** Runs of functions as a kind of runs (features/runs/run-kind.ts), and how expired ones are removed. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { durationMs } from '../../../core/units.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import type { TaskContext } from '../../background/background-task.ts'
 import type { RunEnd, RunKind } from '../../runs/run-kind.ts'
+import type { Retention } from '../../tenants/workspace-settings.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
 import { FUNCTION_RUN, failRun } from './record-run.ts'
-import { removeExpired } from './retention.ts'
 import { startRecorded } from './start-recorded.ts'
 
 export const FUNCTION_RUNS: RunKind = {
@@ -40,4 +42,21 @@ const DETAILS: Readonly<Record<RunEnd, string>> = {
   terminated: 'Its workflow was terminated in Temporal, or ran too long.',
   lost: 'The workflow of the run does not exist in Temporal, or never started.',
   orphaned: 'What would have started it has ended.',
+}
+
+/**
+ * Removes one batch, with its lines. Dead letters are kept at least 30 days: they wait for a person.
+ * @returns true if more may have expired
+ */
+async function removeExpired({ scope }: TaskContext, retention: Retention): Promise<boolean> {
+  const { runsKept, deadLettersKept, runsMax } = FUNCTION_LIMITS.retention
+  const runsMs = durationMs(retention.function_runs ?? runsKept)
+  const lettersMs = Math.max(runsMs, durationMs(deadLettersKept))
+  const before = (ms: number) => sql`ended_at < ${new Date(Date.now() - ms)}`
+  const removed = await scope.rows(sql`
+    delete from function_runs where ctid = any(array(
+      select ctid from function_runs where ended_at is not null
+        and (not is_dead_letter and ${before(runsMs)} or is_dead_letter and ${before(lettersMs)})
+      limit ${runsMax})) returning id`)
+  return removed.length === runsMax
 }

@@ -44,6 +44,9 @@ create index on tenon.function_runs (tenant_id, workspace_id, function_id, id) w
 create index function_runs_due on tenon.function_runs (workspace_id, due_at) where ended_at is null;
 -- For retention: workspaces with ended runs, and the oldest of each.
 create index function_runs_ended on tenon.function_runs (workspace_id, is_dead_letter, ended_at) where ended_at is not null;
+-- Runs in flight that events have started, of which a trigger starts only so many.
+create index on tenon.function_runs (tenant_id, workspace_id, function_id)
+  where ended_at is null and trigger ->> 'kind' = 'event';
 call tenon.allow('tenon_operator', 'tenon.function_runs', 'all', 'select, delete');
 call tenon.allow('tenon_admin', 'tenon.function_runs', 'tenant', 'select, insert, update, delete');
 call tenon.allow('tenon_service', 'tenon.function_runs', 'workspace');

@@ -8,8 +8,9 @@ import { uuidOf } from '../../../core/ids.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import type { EventSpec } from '../../runs/triggers/trigger.ts'
 import { FunctionRef, findFunction } from '../function-ref.ts'
-import type { EventSpec } from './declared.ts'
+import { FUNCTION } from './function-triggers.ts'
 
 const STARTED = {
   id: Id('trg'),
@@ -68,9 +69,10 @@ export const listFunctionTriggers = adminOperation({
     const found = await findFunction(scope, id)
     const rows = await scope.rows<TriggerRow>(sql`
       select t.id, t.kind, t.spec, s.seen, s.dropped, s.started, s.last_run_id, s.last_run_at, s.gap_from, s.gap_to
-      from function_triggers t join function_trigger_states s
+      from triggers t join trigger_states s
         on s.tenant_id = t.tenant_id and s.workspace_id = t.workspace_id and s.trigger_id = t.id
-      where t.tenant_id = ${found.tenantId} and t.workspace_id = ${found.workspaceId} and t.function_id = ${found.id}
+      where t.tenant_id = ${found.tenantId} and t.workspace_id = ${found.workspaceId}
+        and t.target_kind = ${FUNCTION.kind} and t.target_id = ${found.id}
       order by t.kind desc`)
     return { data: await Promise.all(rows.map((row) => toRecord(scope, found, row))) }
   },
@@ -85,10 +87,10 @@ async function toRecord(
   if (kind === 'event') {
     const { seen, dropped, gap_from: from, gap_to: to } = row
     const gap = from !== null && to !== null && { gap: { from, to } }
-    return { ...common, kind, topics: [...(spec as EventSpec).topics], seen, dropped, ...gap }
+    return { ...common, kind, topics: [...((spec as EventSpec).topics ?? [])], seen, dropped, ...gap }
   }
   const { schedules } = tenantWorkflowsOf(scope, { tenantId, workspaceId })
   // Absent directly after it was configured.
-  const { next = [], missed = 0 } = (await schedules.status(functionId, uuidOf(functionId))) ?? {}
+  const { next = [], missed = 0 } = (await schedules.status(functionId, uuidOf(id))) ?? {}
   return { ...common, kind, next: next.map((time) => time.toISOString()), missed }
 }

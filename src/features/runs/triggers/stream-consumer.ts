@@ -1,11 +1,11 @@
 /** Consumes event streams from stored offsets: in order, at least once, by one process at a time. */
 
-import type { WorkspaceRef } from '../../core/tenant.ts'
-import type { Log } from '../../infra/log.ts'
-import type { Database } from '../../infra/postgres/database.ts'
-import { type Leadership, LeaderTask } from '../../infra/postgres/leader-task.ts'
-import type { SystemScope } from '../../infra/postgres/system-scope.ts'
-import { Backoff } from '../../infra/retry.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import type { Log } from '../../../infra/log.ts'
+import type { Database } from '../../../infra/postgres/database.ts'
+import { type Leadership, LeaderTask } from '../../../infra/postgres/leader-task.ts'
+import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import { Backoff } from '../../../infra/retry.ts'
 import {
   changesOf,
   type Entry,
@@ -15,8 +15,8 @@ import {
   type StreamGap,
   type StreamKey,
   type Streams,
-} from '../../infra/valkey/streams.ts'
-import type { StreamName } from '../events/events.ts'
+} from '../../../infra/valkey/streams.ts'
+import type { StreamName } from '../../events/events.ts'
 import { TRIGGER_LIMITS } from './limits.ts'
 
 const TASK = {

@@ -1,11 +1,11 @@
 /**
- * Verifies deliveries by the schemes of their senders: GitHub, Stripe, Slack, Shopify, Twilio, an HMAC that the flow
+ * Verifies deliveries by the schemes of their senders: GitHub, Stripe, Slack, Shopify, Twilio, an HMAC that the target
  * describes, or a token. Comparisons take the same time whichever secret matches, if any.
  */
 
 import { createHmac, hash, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { WebhookVerification } from '../../../../flows-dsl/ir.ts'
-import { TRIGGER_LIMITS } from '../../triggers/limits.ts'
+import { TRIGGER_LIMITS } from './limits.ts'
 import { type Delivery, isDeliveryId, type VerifiedHeaders, verify } from './standard-webhooks.ts'
 
 /** The result of a scheme if a secret matches; `sentMs` only if the signature covers a time. */
@@ -46,8 +46,8 @@ export function verifyDelivery(
 
 /** https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries */
 const github: Scheme = (delivery, secrets) => {
-  const given = headerOf(delivery, 'x-hub-signature-256')
-  const isValid = matches([given], secrets, (secret) => `sha256=${mac(secret, delivery.body)}`)
+  const signature = headerOf(delivery, 'x-hub-signature-256')
+  const isValid = matches([signature], secrets, (secret) => `sha256=${mac(secret, delivery.body)}`)
   // `x-github-delivery` is not signed: with another one, a replay would start a second execution.
   return isValid ? { id: digestOf(delivery.body) } : undefined
 }
@@ -58,23 +58,23 @@ const stripe: Scheme = (delivery, secrets) => {
   const valuesOf = (name: string) =>
     parts.flatMap((part) => (part.startsWith(`${name}=`) ? [part.slice(name.length + 1)] : []))
   const [time = ''] = valuesOf('t')
-  const given = valuesOf('v1').slice(0, SIGNATURES_MAX)
-  const isValid = matches(given, secrets, (secret) => mac(secret, `${time}.`, delivery.body))
+  const signatures = valuesOf('v1').slice(0, SIGNATURES_MAX)
+  const isValid = matches(signatures, secrets, (secret) => mac(secret, `${time}.`, delivery.body))
   return isValid ? timed(time, memberOf(delivery.body, 'id'), delivery) : undefined
 }
 
 /** https://docs.slack.dev/authentication/verifying-requests-from-slack */
 const slack: Scheme = (delivery, secrets) => {
   const time = headerOf(delivery, 'x-slack-request-timestamp')
-  const given = headerOf(delivery, 'x-slack-signature')
-  const isValid = matches([given], secrets, (secret) => `v0=${mac(secret, `v0:${time}:`, delivery.body)}`)
+  const signature = headerOf(delivery, 'x-slack-signature')
+  const isValid = matches([signature], secrets, (secret) => `v0=${mac(secret, `v0:${time}:`, delivery.body)}`)
   return isValid ? timed(time, memberOf(delivery.body, 'event_id'), delivery) : undefined
 }
 
 /** https://shopify.dev/docs/apps/build/webhooks/subscribe/https */
 const shopify: Scheme = (delivery, secrets) => {
-  const given = headerOf(delivery, 'x-shopify-hmac-sha256')
-  const isValid = matches([given], secrets, (secret) =>
+  const signature = headerOf(delivery, 'x-shopify-hmac-sha256')
+  const isValid = matches([signature], secrets, (secret) =>
     macOf('sha256', secret, delivery.body).toString('base64'),
   )
   return isValid ? { id: digestOf(delivery.body) } : undefined
@@ -82,13 +82,13 @@ const shopify: Scheme = (delivery, secrets) => {
 
 /** https://www.twilio.com/docs/usage/security#validating-requests */
 const twilio: Scheme = ({ headers, body, url }, secrets) => {
-  const given = headerOf({ headers }, 'x-twilio-signature')
+  const signature = headerOf({ headers }, 'x-twilio-signature')
   const isForm = headerOf({ headers }, 'content-type').startsWith('application/x-www-form-urlencoded')
   // The signature of another body covers its hash, which is in the URL.
   const hasBodyHash =
     isForm || body.length === 0 || isEqual(parameterOf(url, 'bodySHA256'), hash('sha256', body))
   const signed = url + (isForm ? twilioParameters(body) : '')
-  const isValid = matches([given], secrets, (secret) => macOf('sha1', secret, signed).toString('base64'))
+  const isValid = matches([signature], secrets, (secret) => macOf('sha1', secret, signed).toString('base64'))
   return isValid && hasBodyHash ? { id: digestOf(Buffer.from(signed)) } : undefined
 }
 
@@ -104,10 +104,10 @@ function twilioParameters(body: Buffer): string {
 const hmac: Scheme<Extract<WebhookVerification, { scheme: 'hmac' }>> = (delivery, secrets, verification) => {
   const { header, algorithm, encoding, prefix = '' } = verification
   const text = headerOf(delivery, header)
-  const given = encoding === 'hex' ? prefix + text.slice(prefix.length).toLowerCase() : text
+  const signature = encoding === 'hex' ? prefix + text.slice(prefix.length).toLowerCase() : text
   const isPrefixed = text.startsWith(prefix)
   const isValid = matches(
-    [given],
+    [signature],
     secrets,
     (secret) => prefix + macOf(algorithm, secret, delivery.body).toString(encoding),
   )
@@ -115,13 +115,13 @@ const hmac: Scheme<Extract<WebhookVerification, { scheme: 'hmac' }>> = (delivery
 }
 
 const bearer: Scheme = (delivery, secrets) => {
-  const given = headerOf(delivery, 'authorization')
-  return matches([given], secrets, (secret) => `Bearer ${secret}`) ? unsigned(delivery) : undefined
+  const credential = headerOf(delivery, 'authorization')
+  return matches([credential], secrets, (secret) => `Bearer ${secret}`) ? unsigned(delivery) : undefined
 }
 
 const url: Scheme = (delivery, secrets) => {
-  const given = parameterOf(delivery.url, TOKEN_PARAMETER)
-  return matches([given], secrets, (secret) => secret) ? unsigned(delivery) : undefined
+  const token = parameterOf(delivery.url, TOKEN_PARAMETER)
+  return matches([token], secrets, (secret) => secret) ? unsigned(delivery) : undefined
 }
 
 /** The query parameter with the secret of a webhook whose URL is secret. */
@@ -139,13 +139,13 @@ const SCHEMES: Readonly<Record<Exclude<WebhookVerification['scheme'], 'hmac'>, S
 
 const parameterOf = (address: string, name: string): string => new URL(address).searchParams.get(name) ?? ''
 
-/** Compares each given text with the expected one of each secret, without an early end. */
+/** Compares each received text with the expected one of each secret, without an early end. */
 function matches(
-  given: readonly string[],
+  received: readonly string[],
   secrets: readonly string[],
   expected: (secret: string) => string,
 ): boolean {
-  const results = secrets.map(expected).flatMap((wanted) => given.map((one) => isEqual(one, wanted)))
+  const results = secrets.map(expected).flatMap((wanted) => received.map((one) => isEqual(one, wanted)))
   return results.includes(true)
 }
 

@@ -2,10 +2,10 @@
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { Problem } from '../../../core/problem.ts'
-import { TRIGGER_LIMITS } from '../../triggers/limits.ts'
+import { TRIGGER_LIMITS } from './limits.ts'
 
-/** The encryption purpose of a webhook's secret. @param key of the trigger within its flow */
-export const webhookPurpose = (flowId: string, key: string): string => `webhook:${flowId}:${key}`
+/** The encryption purpose of a webhook's secret. @param key of the trigger within its target */
+export const webhookPurpose = (targetId: string, key: string): string => `webhook:${targetId}:${key}`
 
 /** A received delivery. */
 export interface Delivery {
@@ -75,9 +75,9 @@ export function verify(
   const signatures = headers['webhook-signature']
   if (typeof id !== 'string' || typeof time !== 'string' || typeof signatures !== 'string') return undefined
   if (!ID.test(id) || !TIME.test(time)) return undefined
-  const given = signatures.split(' ').slice(0, SIGNATURES_MAX).map(parseMac)
+  const received = signatures.split(' ').slice(0, SIGNATURES_MAX).map(parseMac)
   const wanted = secrets.map((secret) => computeMac(secret, id, time, body))
-  const matches = wanted.flatMap((mac) => given.map((one) => timingSafeEqual(mac, one)))
+  const matches = wanted.flatMap((mac) => received.map((one) => timingSafeEqual(mac, one)))
   const sentMs = Number(time) * 1_000
   const isFresh = Math.abs(nowMs - sentMs) <= TRIGGER_LIMITS.webhookToleranceMs
   return matches.includes(true) && isFresh ? { id, sentMs } : undefined

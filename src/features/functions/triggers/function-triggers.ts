@@ -1,16 +1,27 @@
-/** The triggers that a configuration declares: a schedule, and topics of events. */
+/** The triggers that the configuration of a function declares: a schedule, and topics of events. */
 
 import { parseCron } from '../../../../flows-dsl/compile/cron.ts'
 import { isTimezone } from '../../../../flows-dsl/compile/timezones.ts'
 import { checkJson } from '../../../core/json.ts'
 import { sentences } from '../../../core/sentences.ts'
-import { isChangeTopic, isWorkspaceTopic, matchesAny, type StreamName } from '../../events/events.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { isChangeTopic } from '../../events/events.ts'
 import { TOPIC_PATTERN } from '../../events/events-api.ts'
-import { cronTimingFault } from '../../triggers/schedule-timing.ts'
+import { streamsOf } from '../../runs/triggers/events.ts'
+import { CATCH_UP_MS, cronTimingFault } from '../../runs/triggers/schedule-timing.ts'
+import type { DeclaredTrigger, TargetKind } from '../../runs/triggers/trigger.ts'
+import type { Declaration } from '../../runs/triggers/trigger-store.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
 
-/** The spec of a schedule trigger, as it is configured. */
-export interface ScheduleSpec {
+/** Functions as targets of triggers. */
+export const FUNCTION: TargetKind = {
+  kind: 'function',
+  name: sql`(select f.name from functions f where f.tenant_id = t.tenant_id and f.workspace_id = t.workspace_id
+    and f.id = t.target_id)`,
+}
+
+/** A schedule as it is configured. */
+interface ConfiguredSchedule {
   readonly cron: string
   readonly timezone?: string
   readonly input?: unknown
@@ -18,16 +29,8 @@ export interface ScheduleSpec {
 
 /** The members of a configuration that are about triggers. Absent ones do not change. */
 export interface DeclaredTriggers {
-  readonly schedule?: ScheduleSpec | null
+  readonly schedule?: ConfiguredSchedule | null
   readonly triggers?: readonly { readonly topics: readonly string[] }[]
-}
-
-/** The spec of an event trigger. */
-export interface EventSpec {
-  /** Of all triggers of the configuration: an event starts one run, however many of them name its topic. */
-  readonly topics: readonly string[]
-  /** The streams whose events can match. */
-  readonly streams: readonly StreamName[]
 }
 
 const TOPIC = new RegExp(TOPIC_PATTERN)
@@ -50,7 +53,7 @@ export function triggerErrors({ schedule, triggers = [] }: DeclaredTriggers): Co
   return [...(schedule ? scheduleErrors(schedule) : []), ...topics]
 }
 
-function scheduleErrors({ cron, timezone, input }: ScheduleSpec): ConfigError[] {
+function scheduleErrors({ cron, timezone, input }: ConfiguredSchedule): ConfigError[] {
   checkJson('schedule.input', input ?? {}, FUNCTION_LIMITS.triggers.scheduleInputBytesMax)
   const parsed = parseCron(cron)
   const diagnostics = 'diagnostics' in parsed ? parsed.diagnostics : []
@@ -74,16 +77,32 @@ function topicErrors(topic: string, path: string): ConfigError[] {
   return [{ path, detail }]
 }
 
-/** @returns undefined if there are none */
-export function eventSpec(triggers: NonNullable<DeclaredTriggers['triggers']>): EventSpec | undefined {
-  const topics = [...new Set(triggers.flatMap((one) => one.topics))]
-  const changes = topics.filter(isWorkspaceTopic)
-  if (topics.length === 0) return undefined
-  const streams: StreamName[] = []
-  if (changes.length < topics.length) streams.push('events')
-  if (changes.length > 0) streams.push('changes')
-  return { topics, streams }
+/** The kinds of triggers that a change of the configuration is about, and those that it declares: at most one of each. */
+export function declaredTriggers({
+  schedule,
+  triggers,
+}: DeclaredTriggers): Pick<Declaration, 'kinds' | 'triggers'> {
+  return {
+    kinds: [
+      ...(schedule === undefined ? [] : (['schedule'] as const)),
+      ...(triggers === undefined ? [] : (['event'] as const)),
+    ],
+    triggers: [...(schedule ? [scheduleOf(schedule)] : []), ...eventsOf(triggers ?? [])],
+  }
 }
 
-/** True if the trigger starts runs for events of the topic. */
-export const matchesTrigger = ({ topics }: EventSpec, topic: string): boolean => matchesAny(topics, topic)
+/** A due run starts even if others go on: the function's `concurrency` bounds them. */
+function scheduleOf({ cron, ...more }: ConfiguredSchedule): DeclaredTrigger {
+  const parsed = parseCron(cron)
+  const line = 'cron' in parsed ? parsed.cron : cron
+  const spec = { ...more, cron: line, overlap: 'allow_all', catch_up_ms: CATCH_UP_MS } as const
+  return { kind: 'schedule', key: 'cron', spec }
+}
+
+/** One trigger for all topics: an event starts one run, however many of them name it. */
+function eventsOf(triggers: NonNullable<DeclaredTriggers['triggers']>): DeclaredTrigger[] {
+  const topics = [...new Set(triggers.flatMap((one) => one.topics))]
+  return topics.length === 0
+    ? []
+    : [{ kind: 'event', key: 'topics', spec: { topics, streams: streamsOf(topics) } }]
+}

@@ -1,7 +1,7 @@
 /** Cron expressions and time zones as Temporal takes them. */
 
-import { cronNumbers } from '../../../flows-dsl/compile/cron.ts'
-import type { Timing } from '../../infra/temporal/schedules.ts'
+import { cronNumbers } from '../../../../flows-dsl/compile/cron.ts'
+import type { Timing } from '../../../infra/temporal/schedules.ts'
 import { spelledZone, type ZoneClock, zoneClock } from './zone-clock.ts'
 
 /** By default, a start that is late by more than this is skipped. */
