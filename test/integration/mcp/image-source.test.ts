@@ -42,6 +42,8 @@ const engineCalls = (): EngineCall[] =>
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line))
+/** The engine removes a container after the call has been answered. */
+const UNTIL_REMOVED = { timeout: 30_000 }
 const runs = (image: string) => engineCalls().filter(({ args }) => args[0] === 'run' && args.includes(image))
 
 const sources = ({ workspaceId }: TestWorkspace) => `/v1/mcp/workspaces/${workspaceId}/sources`
@@ -132,7 +134,7 @@ test('T42: image: runs hardened for one call, gets its secrets by a file alone, 
   await vi.waitFor(() => {
     const removed = engineCalls().flatMap(({ args }) => (args[0] === 'rm' ? [args.at(-1)] : []))
     expect(removed).toEqual(expect.arrayContaining(containers.map(nameOf)))
-  })
+  }, UNTIL_REMOVED)
   expect(containers.filter(({ pid, file = '' }) => isAlive(pid) || existsSync(file))).toEqual([])
 })
 
