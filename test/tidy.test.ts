@@ -3,6 +3,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
+import { HINTS } from '../src/core/tool-annotations.ts'
 
 const FOLDERS = ['src', 'flows-dsl', 'stack', 'bench', 'test']
 
@@ -41,14 +42,9 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'compile/timezones.ts': 'alone reads the time zones of the process',
   'events/topic-rules.ts': 'rules are asked for by name (docs/internals/requests.md)',
   'guest/surface.ts': 'a part of the program in the process of a function',
-  'hosted/client-sessions.ts': 'sessions of clients, by their versions of the protocol',
-  'hosted/hosted-results.ts': 'the form of results in the protocol',
   'images/stdio-runtime.ts': 'the interface of container engines',
   'mcp/server-json.ts': 'a format of others',
   'objects/object-rules.ts': 'rules are asked for by name (docs/internals/requests.md)',
-  'protocol/list-pages.ts': 'the cursors of lists in the protocol',
-  'protocol/web-exchange.ts': 'converts between two standards of requests',
-  'remote/changed-fields.ts': 'a comparison of definitions',
   'rules/lookups.ts': 'the statements of lookups',
   'sandbox/fair-slots.ts': 'the yielding of slots, with a test of its own',
   'sandbox/reaper.ts': 'a program of its own in a shell',
@@ -111,6 +107,15 @@ test('texts: a sentence is put behind another text by `sentences`, which ends th
   const glued = /\$\{[\w.]*\b(message|detail)\} ([A-Z]|\$\{(hint|advice))/
   const those = product.filter(({ name, text }) => name.startsWith('src/') && glued.test(code(text)))
   expect(those.map(({ name }) => name)).toEqual([])
+})
+
+test('annotations of tools: one file of the product names the hints', () => {
+  // Of the rest of the product, `tenon mcp inspect` alone reads them: from a server that may be another one.
+  const names = product.filter(({ text }) => HINTS.some((hint) => code(text).includes(hint)))
+  expect(names.map(({ name }) => name).sort()).toEqual([
+    'src/cli/mcp/inspect.ts',
+    'src/core/tool-annotations.ts',
+  ])
 })
 
 test('tests: none is skipped or run alone', () => {

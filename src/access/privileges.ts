@@ -300,7 +300,7 @@ export const PRIVILEGES = {
     reason: 'Serves a client whose token names this server.',
   },
   'mcp.calls': {
-    module: 'features/mcp-servers/calls/run-tool',
+    module: 'features/mcp-servers/calls/call-tool',
     opener: 'inRole',
     from: ADMINS,
     to: SERVICE,
@@ -334,7 +334,7 @@ export const PRIVILEGES = {
     reason: 'Starts servers of images in the share of the workspace.',
   },
   'mcp.call_log': {
-    module: 'features/mcp-servers/calls/call-queue',
+    module: 'features/mcp-servers/calls/call-log',
     opener: 'service',
     service: 'callQueue',
     reason: 'Appends to the log of calls of the workspace.',

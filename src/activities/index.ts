@@ -21,6 +21,7 @@ import { reacquireSlot, yieldSlot } from '../features/runs/slots.ts'
 import { placeOf, syncSchedules } from '../features/runs/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
+import { inThread } from '../features/threads/run-in-thread.ts'
 import { untilCancelled } from './cancellation.ts'
 import type { Activities } from './contract.ts'
 import { callFunction } from './flow/call-function.ts'
@@ -35,7 +36,7 @@ import {
 import { CodeCache } from './function/code-cache.ts'
 import { type FunctionRunServices, runFunction, runFunctionInline } from './function/run-function.ts'
 import { type HttpRequests, ownerOf, rejectFinally } from './http/http-requests.ts'
-import { Documents } from './http/openapi-document.ts'
+import { type DocumentReader, Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
 import { redactingTokens, withDocumentSecrets } from './http/request-secrets.ts'
 import { limitOutput, withHeartbeat } from './limit-output.ts'
@@ -70,7 +71,6 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     return { admin: scopes.admin(call), within }
   }
   const functionServices = functionRuns(platform, scopes)
-  const documents = new Documents()
   return {
     changeState: async (call, input) => {
       const admin = scopes.admin(call)
@@ -106,18 +106,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       syncSchedules(placeOf(record(call)), platform.triggers.targetOf(input.target), input),
     callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
     callHttpInline: (call, request) => requests.sendInline(call, request),
-    planOpenApi: async (call, request) => {
-      const owner = ownerOf(call)
-      const clients = await requests.clientsFor(call, request, { timeoutMs: FLOW_LIMITS.openApi.timeoutMs })
-      const work = async (injected?: InjectedSecrets) => {
-        const { arguments: given } = request
-        if (injected === undefined) return planOpenApi(given, owner, documents, clients)
-        const redacting = redactingTokens(clients, injected.redactor)
-        return planOpenApi(withDocumentSecrets(given, injected.redactor), owner, documents, redacting)
-      }
-      const names = secretNamesOf(call, request)
-      return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))
-    },
+    planOpenApi: openApiPlanner({ scopes, requests }),
     runFunction: (call, input) => {
       const work = (injected?: InjectedSecrets) =>
         runFunction(functionServices(call), withSecretValues(input, injected), injected?.redactor)
@@ -138,6 +127,27 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       reacquireSlot(record(call), EXECUTION, { runId, generation, atOnce }),
     subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),
     recordExecution: (call, update) => recordExecution(record(call), update),
+  }
+}
+
+/** Plans calls of OpenAPI operations. The calls of a worker share the documents that it has read. */
+function openApiPlanner({ scopes, requests }: ActivityServices): Implementation['planOpenApi'] {
+  const documents = new Documents()
+  return async (call, request) => {
+    const admin = scopes.workspace(call, 'workspace_admin')
+    const reader: DocumentReader = {
+      workspace: ownerOf(call),
+      yamlInThread: (yaml, cpuMs) => inThread(admin, 'yamlToJson', yaml, cpuMs),
+    }
+    const clients = await requests.clientsFor(call, request, { timeoutMs: FLOW_LIMITS.openApi.timeoutMs })
+    const work = async (injected?: InjectedSecrets) => {
+      const { arguments: given } = request
+      if (injected === undefined) return planOpenApi(given, reader, documents, clients)
+      const redacting = redactingTokens(clients, injected.redactor)
+      return planOpenApi(withDocumentSecrets(given, injected.redactor), reader, documents, redacting)
+    }
+    const names = secretNamesOf(call, request)
+    return limitOutput(await withHeartbeat(withCallSecrets(admin, names, work).catch(rejectFinally)))
   }
 }
 

@@ -1,30 +1,6 @@
-/** Compares the tools of an MCP server scope between two versions, and describes the effect of a tool. */
+/** The scopes of tools of MCP servers, and the comparison of the tools of a scope with those that were consented to. */
 
-/** The hints of MCP about a tool (specification, "Tool Annotations"). */
-export interface Annotations {
-  readonly readOnlyHint: boolean
-  readonly destructiveHint: boolean
-  readonly idempotentHint: boolean
-  readonly openWorldHint: boolean
-}
-
-/** The hints of a tool that changes nothing, and reaches no system outside the platform. */
-export const READ_ONLY: Annotations = {
-  readOnlyHint: true,
-  destructiveHint: false,
-  idempotentHint: true,
-  openWorldHint: false,
-}
-
-/** Adds something; a repetition adds it again. */
-export const INSERTS: Annotations = {
-  readOnlyHint: false,
-  destructiveHint: false,
-  idempotentHint: false,
-  openWorldHint: false,
-}
-/** Replaces or deletes something; a repetition changes nothing more. */
-export const CHANGES: Annotations = { ...INSERTS, destructiveHint: true, idempotentHint: true }
+import { type Annotations, effectOf, isStronger } from './tool-annotations.ts'
 
 /** The part of a published tool that consent is given to. */
 export interface ScopedTool {
@@ -37,28 +13,6 @@ export interface ScopedTool {
   readonly annotations: Annotations
   /** The title of its group, if it has one. */
   readonly groupTitle?: string | null
-}
-
-/** Weakest first. */
-export const EFFECTS = ['reads', 'adds', 'changes'] as const
-export type Effect = (typeof EFFECTS)[number]
-
-const WORDS: Readonly<Record<Effect, string>> = {
-  reads: 'reads data',
-  adds: 'adds data',
-  changes: 'changes or deletes data',
-}
-
-/** A tool whose hints contradict each other counts as the stronger of the two. */
-export function effectOf({ readOnlyHint, destructiveHint }: Annotations): Effect {
-  if (destructiveHint) return 'changes'
-  return readOnlyHint ? 'reads' : 'adds'
-}
-
-/** @returns for example `changes or deletes data, and may reach other systems` */
-export function effectInWords(annotations: Annotations): string {
-  const words = WORDS[effectOf(annotations)]
-  return annotations.openWorldHint ? `${words}, and may reach other systems` : words
 }
 
 /** The full scope of a tool, `mcp:<slug>:<scope>`. The slug of a server never changes. */
@@ -85,10 +39,6 @@ export function umbrellasOf(slug: string, tools: readonly ScopedTool[]): Umbrell
 export const expandScopes = (scopes: Iterable<string>, umbrellas: Umbrellas): ReadonlySet<string> =>
   new Set([...scopes].flatMap((scope) => umbrellas.get(scope) ?? [scope]))
 
-const isStronger = (tool: ScopedTool, was: ScopedTool): boolean =>
-  EFFECTS.indexOf(effectOf(tool.annotations)) > EFFECTS.indexOf(effectOf(was.annotations)) ||
-  (tool.annotations.openWorldHint && !was.annotations.openWorldHint)
-
 /** The same tool under the same scope in another version, perhaps with another name or effect. */
 export const counterpartOf = <T extends ScopedTool>(tool: ScopedTool, tools: readonly T[]): T | undefined =>
   tools.find(({ scope, candidate }) => scope === tool.scope && candidate === tool.candidate)
@@ -99,5 +49,5 @@ export const counterpartOf = <T extends ScopedTool>(tool: ScopedTool, tools: rea
  */
 export function isCovered(tool: ScopedTool, consented: readonly ScopedTool[]): boolean {
   const was = counterpartOf(tool, consented)
-  return was !== undefined && !isStronger(tool, was)
+  return was !== undefined && !isStronger(tool.annotations, was.annotations)
 }

@@ -193,4 +193,11 @@ export const INFRA_LIMITS = {
     /** Milliseconds of trying again while a server is unavailable. Then the task fails, and Temporal repeats it. */
     retryMs: { workflow: 6_000, activity: 15_000 },
   },
+  /** OpenAPI documents that flows call, and that are sources of MCP tools. */
+  openApi: {
+    /** References from reference to reference (`$ref`). A part that has more is refused. */
+    refsMax: 20,
+    /** Characters of a reference. A part that has a longer one is refused. */
+    refCharsMax: 1_000,
+  },
 } as const

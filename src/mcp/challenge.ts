@@ -9,8 +9,8 @@ import { documentHostOf } from '../access/authentication/client-ids.ts'
 import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
 import { sentences } from '../core/sentences.ts'
 import { MCP_LIMITS } from '../features/mcp-servers/limits.ts'
-import { speaks } from './hosted/offered-tools.ts'
 import type { ToolResult } from './protocol/mcp-server.ts'
+import { speaks } from './protocol/transport.ts'
 
 /** The value of `WWW-Authenticate` (RFC 9728 §5.1). @param metadata URL of the metadata of the server */
 export function challengeOf(
@@ -24,8 +24,8 @@ export function challengeOf(
     scope: scopes.length > 0 ? scopes.join(' ') : undefined,
     error_description,
   })
-  const given = parameters.filter(([, value]) => value !== undefined)
-  return `Bearer ${given.map(([name, value]) => `${name}="${value}"`).join(', ')}`
+  const present = parameters.filter(([, value]) => value !== undefined)
+  return `Bearer ${present.map(([name, value]) => `${name}="${value}"`).join(', ')}`
 }
 
 /** The result of a call without the scope, for the model and for programs. */

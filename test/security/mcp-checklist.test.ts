@@ -136,7 +136,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'a state that was changed, or is of other arguments, another client or another tool, is refused (T36)',
   ],
   T37: [
-    'client that disconnects: the run goes on (T37)',
+    'client that disconnects: the execution goes on (T37)',
     'worker and API killed during calls of flows: each call is one execution, which the same token follows to its result (T37)',
   ],
   T38: [

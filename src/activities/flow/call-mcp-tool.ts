@@ -6,7 +6,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { typeId } from '../../core/ids.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
 import { callActiveVersion } from '../../features/mcp-servers/calls/call-active-version.ts'
-import type { CallResult } from '../../features/mcp-servers/calls/call-end.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/tool-result.ts'
 import { callFailure } from '../call-failure.ts'
 import type { FunctionCall } from '../contract.ts'
 

@@ -4,7 +4,7 @@ import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { headerOf, joinPairs, queryPairs, segmentOf } from '../../infra/http-client/parameter-styles.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import type { CallClients } from './authentication.ts'
-import type { Documents } from './openapi-document.ts'
+import type { DocumentReader, Documents } from './openapi-document.ts'
 import { type Body, type Operation, operationOf, type Parameter } from './openapi-operation.ts'
 import { FORM, MULTIPART, mediaTypeOf } from './request-body.ts'
 
@@ -21,28 +21,27 @@ export interface HttpRequest {
  * Reads the document and builds the request, without sending it. The workflow sends it by a second activity, since the method
  * decides whether the request may be retried.
  * @param call `{document: {endpoint, authentication?}, operationId, parameters?}`
- * @param workspace the workspace of the call
  * @throws ApplicationFailure (final) for an invalid document or invalid arguments. @throws Problem if the server of the
  *   document does not respond
  */
 export async function planOpenApi(
   call: Fields,
-  workspace: string,
+  reader: DocumentReader,
   documents: Documents,
   clients: CallClients,
 ): Promise<HttpRequest> {
-  const { document, url } = await documents.get(fieldsOf(call['document']), workspace, clients)
+  const { document, url } = await documents.get(fieldsOf(call['document']), reader, clients)
   const operation = operationOf(document, String(call['operationId']), url)
   return requestOf(operation, fieldsOf(call['parameters']))
 }
 
 /**
  * Builds the request of an operation.
- * @param given the parameters by name; null counts as absent
+ * @param args the parameters by name; null counts as absent
  * @throws ApplicationFailure (validation) for parameters that are missing, unknown, or cannot be sent
  */
-export function requestOf(operation: Operation, given: Fields): HttpRequest {
-  const values = new Map(Object.entries(given).filter(([, value]) => value !== null && value !== undefined))
+export function requestOf(operation: Operation, args: Fields): HttpRequest {
+  const values = new Map(Object.entries(args).filter(([, value]) => value !== null && value !== undefined))
   const { parameters, method } = operation
   checkNames(operation, values)
   const body = bodyValue(operation, values)
@@ -65,7 +64,7 @@ export function requestOf(operation: Operation, given: Fields): HttpRequest {
   return { method, endpoint: url.href, headers, ...(body !== undefined && { body }) }
 }
 
-type Given = readonly (readonly [Parameter, unknown])[]
+type Values = readonly (readonly [Parameter, unknown])[]
 
 /** Rejects missing and unknown parameters, by their names. */
 function checkNames({ parameters, body }: Operation, values: ReadonlyMap<string, unknown>): void {
@@ -73,7 +72,7 @@ function checkNames({ parameters, body }: Operation, values: ReadonlyMap<string,
     .filter(({ name, required }) => required && !values.has(name))
     .map(({ name }) => name)
   if (body !== undefined && !values.has(body.name))
-    missing.push(...body.needed.filter((name) => !values.has(name)))
+    missing.push(...body.requiredFields.filter((name) => !values.has(name)))
   if (missing.length > 0) {
     const list = missing.map((name) => `\`${name}\``).join(', ')
     throw callFailure('validation', `The operation needs parameters that are not given: ${list}.`)
@@ -98,8 +97,8 @@ function bodyValue(
   values: ReadonlyMap<string, unknown>,
 ): string | Fields | undefined {
   if (body === undefined) return undefined
-  const taken = new Set(parameters.map(({ name }) => name))
-  const others = [...values].filter(([name]) => !taken.has(name))
+  const parameterNames = new Set(parameters.map(({ name }) => name))
+  const others = [...values].filter(([name]) => !parameterNames.has(name))
   const [whole] = others.filter(([name]) => name === body.name || name === 'body')
   if (whole !== undefined && others.length > 1) {
     const detail = `\`${whole[0]}\` is the whole body, so no other parameter can be a part of it.`
@@ -113,8 +112,8 @@ function bodyValue(
 }
 
 /** Fills the path template. A value cannot leave its segment, and `.` and `..` are rejected, as they would lead to another path. */
-function pathOf({ path }: Operation, given: Given): string {
-  const byName = new Map(given.map((one) => [one[0].name, one]))
+function pathOf({ path }: Operation, values: Values): string {
+  const byName = new Map(values.map((one) => [one[0].name, one]))
   const filled = path.replaceAll(/\{([^{}]+)\}/g, (_whole, name: string) => {
     const [one, value] = byName.get(name) ?? []
     if (one === undefined)
@@ -133,8 +132,8 @@ function headerText({ name }: Parameter, text: string): string {
   throw callFailure('validation', `The parameter \`${name}\` has characters that headers must not have.`)
 }
 
-function cookiesOf(given: Given): readonly (readonly [string, string])[] {
-  const pairs = given.flatMap(([one, value]) => queryPairs(one, value))
+function cookiesOf(values: Values): readonly (readonly [string, string])[] {
+  const pairs = values.flatMap(([one, value]) => queryPairs(one, value))
   const text = joinPairs(pairs, '; ')
   return text === '' ? [] : [['cookie', text]]
 }

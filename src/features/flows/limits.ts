@@ -98,22 +98,14 @@ export const FLOW_LIMITS = {
     documentBytesMax: 8_388_608,
     /** Bytes of a document in YAML, whose parsing is far slower than JSON. A larger one fails the call. */
     yamlBytesMax: 2_097_152,
-    /** Milliseconds of parsing YAML. Then the call fails. */
-    yamlMs: 5_000,
-    /** Documents in YAML that a worker parses at a time. Further ones wait. */
-    yamlDocumentsMax: 2,
-    /** Milliseconds for which parsing waits. Then the call fails with `overloaded`. */
-    yamlWaitMs: 10_000,
+    /** Milliseconds of CPU time of parsing YAML in a worker thread. Then the call fails. */
+    yamlCpuMs: 5_000,
     /** Milliseconds of fetching a document. Then the call fails. */
     timeoutMs: 15_000,
     /** Milliseconds for which a worker uses a document. Then it fetches it again. */
     cacheMs: 300_000,
     /** Bytes of the documents that a worker caches. The least recently used is dropped. */
     cacheBytesMax: 16_777_216,
-    /** References from reference to reference (`$ref`). More fail the call. */
-    refsMax: 20,
-    /** Characters of a reference. A longer one fails the call. */
-    refCharsMax: 1_000,
   },
 
   // The record of an execution

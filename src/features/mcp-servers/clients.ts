@@ -88,8 +88,8 @@ async function rejectUnknownScopes(
   const offered = rows.map(({ name }) => name)
   const wrong = scopes.findIndex((name) => !offered.includes(name))
   if (wrong < 0) return
-  const shown = offered.slice(0, CORE_LIMITS.diagnosticsReturnedMax).join(', ')
-  const detail = `${scopes[wrong]} is not a scope of the server ${slug}, which offers ${shown}.`
+  const names = offered.slice(0, CORE_LIMITS.diagnosticsReturnedMax).join(', ')
+  const detail = `${scopes[wrong]} is not a scope of the server ${slug}, which offers ${names}.`
   throw bodyProblem(`/scopes/${wrong}`, detail)
 }
 

@@ -4,14 +4,8 @@ import { LRUCache } from 'lru-cache'
 import Type, { type Static } from 'typebox'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { canonical } from '../../core/json.ts'
-import {
-  counterpartOf,
-  type Effect,
-  effectInWords,
-  effectOf,
-  isCovered,
-  scopeOf,
-} from '../../core/tool-access.ts'
+import { counterpartOf, isCovered, scopeOf } from '../../core/tool-access.ts'
+import { type Effect, effectInWords, effectOf } from '../../core/tool-annotations.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import type { Group } from './curation/groups.ts'

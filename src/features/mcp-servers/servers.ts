@@ -9,7 +9,8 @@ import { trustedIssuersOf } from '../../access/scope-services.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
-import { sql } from '../../infra/postgres/sql.ts'
+import { type Annotations, ChosenAnnotations, EFFECT_HINTS, OPEN_WORLD } from '../../core/tool-annotations.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { RESULTS_MODES } from './calls/result-form.ts'
 import { ArgumentChoices } from './curation/curated-arguments.ts'
@@ -71,20 +72,7 @@ export const Choice = Type.Object(
         { additionalProperties: false, description: 'Limits on calls of the tool.' },
       ),
     ),
-    annotations: Type.Optional(
-      Type.Object(
-        {
-          readOnlyHint: Type.Optional(Type.Boolean()),
-          destructiveHint: Type.Optional(Type.Boolean()),
-          idempotentHint: Type.Optional(Type.Boolean()),
-          openWorldHint: Type.Optional(Type.Boolean()),
-        },
-        {
-          additionalProperties: false,
-          description: 'Annotations of the tool, which may only be stricter than those of the source.',
-        },
-      ),
-    ),
+    annotations: Type.Optional(ChosenAnnotations),
   },
   { additionalProperties: false },
 )
@@ -181,17 +169,18 @@ export const ShownServer = Type.Object({
 })
 export type ShownServer = Static<typeof ShownServer>
 
-/** The effects are those of `effectOf` (core/tool-access.ts). */
+const toolsWith = (hints: Partial<Annotations>): Sql =>
+  sql`count(*) filter (where tool -> 'annotations' @> ${hints}::jsonb)`
+
 export const SHOWN_COLUMNS = sql`${SERVER_COLUMNS},
   (select c.time from mcp_calls c where c.server_id = mcp_servers.id order by c.seq desc limit 1) as last_call_at,
   (select jsonb_build_object(
-      'reads', count(*) filter (where "readOnlyHint" and not "destructiveHint"),
-      'adds', count(*) filter (where not "readOnlyHint" and not "destructiveHint"),
-      'changes', count(*) filter (where "destructiveHint"),
-      'open_world', count(*) filter (where "openWorldHint"),
+      'reads', ${toolsWith(EFFECT_HINTS.reads)},
+      'adds', ${toolsWith(EFFECT_HINTS.adds)},
+      'changes', ${toolsWith(EFFECT_HINTS.changes)},
+      'open_world', ${toolsWith(OPEN_WORLD)},
       'clients', (select count(*) from mcp_clients c where c.server_id = mcp_servers.id))
-    from mcp_server_versions v, jsonb_array_elements(v.manifest -> 'tools') as tool, jsonb_to_record(tool -> 'annotations')
-      as hints ("readOnlyHint" boolean, "destructiveHint" boolean, "openWorldHint" boolean)
+    from mcp_server_versions v, jsonb_array_elements(v.manifest -> 'tools') as tool
     where v.server_id = mcp_servers.id and v.version = mcp_servers.active_version) as exposure`
 
 /** `{server}` in paths is an id or a slug. */

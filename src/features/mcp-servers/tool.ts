@@ -4,7 +4,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
-import type { Annotations } from '../../core/tool-access.ts'
+import type { Annotations } from '../../core/tool-annotations.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
 import type {
   CallClient,
@@ -176,12 +176,12 @@ export interface ToolOutput {
   readonly content?: readonly Content[]
   readonly requestedInput?: RequestedInput
   /** The execution that the output is of. */
-  readonly run?: RunState
+  readonly execution?: ExecutionState
 }
 
-export interface RunState {
+export interface ExecutionState {
   readonly id: string
-  /** That of the execution; the last three are final. */
+  /** The last three are final. */
   readonly status: 'pending' | 'running' | 'waiting' | 'suspended' | 'completed' | 'faulted' | 'cancelled'
   readonly startedAt: string
   readonly updatedAt: string

@@ -13,6 +13,7 @@ import { type Simulation, SimulationInvalid } from '../../../flows-dsl/simulator
 import { MCP, type McpBody, mcpCallOf } from '../../../flows-dsl/tasks/call-mcp.ts'
 import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { literalField } from '../../../flows-dsl/tasks/task.ts'
+import { InvalidDocument, type YamlText, yamlToJson } from '../../infra/openapi/document.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
 import { FLOW_LIMITS } from '../flows/limits.ts'
@@ -150,6 +151,16 @@ export const TASKS = {
     positions.map((position) => originOf(maps, position)),
 
   openApiTools: (source: OpenApiSource) => readOpenApi(source),
+
+  /** Of an OpenAPI document that a flow calls. */
+  yamlToJson: (yaml: YamlText): { json: string } | { invalid: string } => {
+    try {
+      return { json: yamlToJson(yaml) }
+    } catch (error) {
+      if (!(error instanceof InvalidDocument)) throw error
+      return { invalid: error.message }
+    }
+  },
 
   mcpTools: (source: McpSourceTools) => readMcpTools(source),
 

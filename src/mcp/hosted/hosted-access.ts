@@ -1,5 +1,9 @@
-/** Access of clients to a hosted server: verifies their tokens, and answers with challenges if a token or a scope is missing. */
+/**
+ * Access of clients to a hosted server: verifies their tokens, answers with challenges if a token or a scope is missing, and makes the state of an
+ * authenticated request.
+ */
 
+import type { ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ANONYMOUS } from '../../access/audit/entry.ts'
 import { AttemptThrottle } from '../../access/authentication/attempt-throttle.ts'
@@ -12,15 +16,14 @@ import type { AuthServices } from '../../app/auth-services.ts'
 import type { Platform } from '../../app/platform.ts'
 import { readChainDepth } from '../../core/execution.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import { scopeOf } from '../../core/tool-access.ts'
 import { recordCall } from '../../features/mcp-servers/calls/call-log.ts'
 import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
-import { bearerOf } from '../endpoint.ts'
-import { refuseForeignOrigin } from '../origins.ts'
+import { bearerOf, refuseForeignOrigin } from '../endpoint.ts'
 import type { ToolResult } from '../protocol/mcp-server.ts'
-import { callContext, type RequestState } from './request-state.ts'
 
 const openHosted = privilege('mcp.hosted')
 
@@ -29,6 +32,50 @@ interface PathParams {
   readonly ws: string
   readonly server: string
 }
+
+/** The tool that a message calls. */
+export interface CalledTool {
+  /** The name, not validated: it may be no string. */
+  readonly tool: unknown
+  readonly arguments: unknown
+  /** It is `tool_search`, or a `tool_call` that names no tool. */
+  readonly isSearch: boolean
+  /** The tool is called by `tool_call`. Its result is text, since the search shows no output schemas. */
+  readonly isWithinCall: boolean
+}
+
+export interface RequestState {
+  readonly server: PublishedServer
+  readonly client: McpPrincipal
+  readonly scope: WorkspaceScope
+  readonly startedMs: number
+  readonly response: ServerResponse
+  /** The full scope of the tool that is called, or the one that is missing. */
+  toolScope?: string | undefined
+  /** The tool that the message calls. */
+  called?: CalledTool | undefined
+  /** It has an entry in the call log of the server. */
+  recorded: boolean
+  /** Why the call was denied by a tool error. */
+  deniedCode?: ProblemCode
+}
+
+/** Members of an entry in the log of calls that describe the request. */
+export const callContext = (request: FastifyRequest, { id, version, versionHash }: PublishedServer) => ({
+  channel: 'wire' as const,
+  serverId: id,
+  version,
+  versionHash,
+  address: request.ip,
+  requestId: request.id,
+})
+
+/** Members of an entry in the log of calls that describe the authenticated caller. */
+export const callerOf = ({ client, toolScope }: RequestState) => ({
+  principal: client.subject,
+  clientId: client.clientId,
+  toolScope,
+})
 
 export class HostedAccess {
   readonly #platform: Platform

@@ -2,20 +2,19 @@
 
 import type { FastifyRequest } from 'fastify'
 import { scopeOf } from '../../core/tool-access.ts'
-import type { CallResult, ToolCall } from '../../features/mcp-servers/calls/call-end.ts'
+import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
 import { recordCall } from '../../features/mcp-servers/calls/call-log.ts'
 import { callTool } from '../../features/mcp-servers/calls/call-tool.ts'
 import { keptResultTool } from '../../features/mcp-servers/calls/kept-results.ts'
 import { AS_RESOURCE, formFor } from '../../features/mcp-servers/calls/result-form.ts'
-import { runSearchTool } from '../../features/mcp-servers/search/search-tools.ts'
-import { runTools } from '../../features/mcp-servers/tool-providers/runs.ts'
+import type { CallResult, ToolCall } from '../../features/mcp-servers/calls/tool-result.ts'
+import { executionTools } from '../../features/mcp-servers/tool-providers/executions.ts'
 import type { RequestEnd } from '../endpoint.ts'
-import type { McpServer, McpTasks, ToolResult } from '../protocol/mcp-server.ts'
+import type { InputRequired, McpServer, McpTasks, Task, ToolResult } from '../protocol/mcp-server.ts'
+import { callContext, callerOf, type RequestState } from './hosted-access.ts'
 import type { ToolReader } from './hosted-content.ts'
-import { responseOf, shownResult } from './hosted-results.ts'
-import { tasksOf } from './hosted-tasks.ts'
+import { taskOf, tasksOf } from './hosted-tasks.ts'
 import { readsStructuredContent, type ToolListing, visibleTools } from './offered-tools.ts'
-import { callContext, callerOf, type RequestState } from './request-state.ts'
 
 /** A request, with what its client is offered. */
 export interface HostedRequest {
@@ -26,15 +25,18 @@ export interface HostedRequest {
 
 /** Calls the tool that the message names. @param denied the result, if the client may not call the tool */
 export function messageCall(hosted: HostedRequest, denied: ToolResult | undefined): McpServer['call'] {
-  const { called } = hosted.state
+  const { state, offer } = hosted
   return async (_name, _args, client) => {
     if (denied !== undefined) return denied
-    const result = await callAsClient(hosted, {
-      tool: String(called?.tool),
-      arguments: called?.arguments,
+    const { tool, arguments: args, isSearch = false } = state.called ?? {}
+    const call = toolCall(hosted, {
+      tool: String(tool),
+      arguments: args,
       client,
+      ...(isSearch && { visibleTools: () => visibleTools(state.client, offer.sets) }),
     })
-    return result && responseOf(result, client)
+    const result = await callTool(state.scope, offer.version, call)
+    return result && toResponse(result, client)
   }
 }
 
@@ -47,12 +49,8 @@ export function resourceReader(hosted: HostedRequest): ToolReader {
     keptResultTool: (handle) => keptResultTool(scope, server.id, handle),
     call: (tool, args, via) => {
       state.toolScope = scopeOf(server.slug, tool)
-      return callAsClient(hosted, {
-        tool: tool.name,
-        arguments: args,
-        asResource: true,
-        ...(via && { via }),
-      })
+      const read = { tool: tool.name, arguments: args, asResource: true, ...(via && { via }) }
+      return callTool(scope, offer.version, toolCall(hosted, read))
     },
   }
 }
@@ -64,30 +62,40 @@ export function flowTasks(hosted: HostedRequest): McpTasks | undefined {
   const flows = version.manifest.tools.filter(({ binding }) => binding.source === 'flows')
   if (flows.length === 0) return undefined
   return tasksOf((verb, args) => {
-    const tools = runTools(state.scope, flows.filter(isGranted))
+    const tools = executionTools(state.scope, flows.filter(isGranted))
     const own = { ...version, manifest: { ...version.manifest, tools } }
-    return callAsClient(hosted, { tool: `run_${verb}`, arguments: args }, own)
-  }, shownResult)
+    return callTool(state.scope, own, toolCall(hosted, { tool: `execution_${verb}`, arguments: args }))
+  }, toToolResult)
 }
 
-async function callAsClient(
-  { request, state, offer }: HostedRequest,
-  call: Pick<ToolCall, 'tool' | 'arguments' | 'client' | 'asResource' | 'via'>,
-  version = offer.version,
-): Promise<CallResult | undefined> {
+/** A call by the client of a request, which is recorded by {@link callTool}. */
+function toolCall(
+  { request, state }: HostedRequest,
+  call: Pick<ToolCall, 'tool' | 'arguments' | 'client' | 'asResource' | 'via' | 'visibleTools'>,
+): ToolCall {
   state.recorded = true
-  const { isSearch = false, isWithinCall = false } = state.called ?? {}
-  const toolCall = {
+  const isStructured = readsStructuredContent(request) && state.called?.isWithinCall !== true
+  return {
     ...callContext(request, state.server),
     ...callerOf(state),
-    form: call.asResource
-      ? AS_RESOURCE
-      : formFor(state.server.results, readsStructuredContent(request) && !isWithinCall),
+    form: call.asResource ? AS_RESOURCE : formFor(state.server.results, isStructured),
     ...call,
   }
-  return isSearch
-    ? runSearchTool(state.scope, version, toolCall, () => visibleTools(state.client, offer.sets))
-    : callTool(state.scope, version, toolCall)
+}
+
+/** Converts the result of a call to the response for its client: a result, an input request, or a task. */
+function toResponse(result: CallResult, { takesTasks }: CallClient): ToolResult | InputRequired | Task {
+  const { inputRequired, execution } = result
+  if (inputRequired !== undefined) return { resultType: 'input_required', ...inputRequired }
+  return (takesTasks ? taskOf(execution) : undefined) ?? toToolResult(result)
+}
+
+function toToolResult({ content, structured_content, is_error }: CallResult): ToolResult {
+  return {
+    content,
+    ...(structured_content && { structuredContent: structured_content }),
+    isError: is_error,
+  }
 }
 
 /** Records refused messages, and calls that did not reach a tool; {@link callTool} records the others. */

@@ -3,8 +3,8 @@
 import { isObject } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
-import type { CallResult } from '../../features/mcp-servers/calls/call-end.ts'
-import { acceptedFields } from '../../features/mcp-servers/calls/elicitation.ts'
+import { acceptedFields } from '../../features/mcp-servers/calls/client-requests.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/tool-result.ts'
 import type { Manifest } from '../../features/mcp-servers/manifest.ts'
 import {
   completionsOf,
@@ -32,8 +32,8 @@ export function promptsOf({ prompts = {} }: Manifest): McpPrompts | undefined {
     get: async (name, args, client) => {
       const prompt = Object.hasOwn(prompts, name) ? prompts[name] : undefined
       if (prompt === undefined) return undefined
-      const given = { ...receivedArguments(prompt, client), ...args }
-      return requestArguments(prompt, given, client) ?? fillPrompt(prompt, given)
+      const values = { ...receivedArguments(prompt, client), ...args }
+      return requestArguments(prompt, values, client) ?? fillPrompt(prompt, values)
     },
   }
 }
@@ -44,11 +44,11 @@ const ARGUMENTS = 'arguments'
 /** Requests the arguments that are missing, if the client takes requests (MCP 2026-07-28). */
 function requestArguments(
   prompt: Prompt,
-  given: Readonly<Record<string, string>>,
+  values: Readonly<Record<string, string>>,
   { capabilities }: CallClient,
 ): InputRequired | undefined {
   const missing = (prompt.arguments ?? []).filter(
-    ({ name, required }) => required === true && !Object.hasOwn(given, name),
+    ({ name, required }) => required === true && !Object.hasOwn(values, name),
   )
   if (missing.length === 0 || !isObject(capabilities?.['elicitation'])) return undefined
   const properties = Object.fromEntries(

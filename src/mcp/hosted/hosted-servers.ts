@@ -3,19 +3,20 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../../app/auth-services.ts'
 import type { Platform } from '../../app/platform.ts'
+import { isObject } from '../../core/json.ts'
 import { scopeOf } from '../../core/tool-access.ts'
+import { argumentErrors, withoutNulls } from '../../features/mcp-servers/calls/check-values.ts'
+import { CALL_INPUT, TOOL_CALL, TOOL_SEARCH } from '../../features/mcp-servers/search/search-tool-list.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
 import { onClose } from '../../infra/response-close.ts'
 import { type Message, mountEndpoint } from '../endpoint.ts'
 import type { McpServer, McpSession, ToolResult } from '../protocol/mcp-server.ts'
-import { HostedAccess } from './hosted-access.ts'
+import { type CalledTool, HostedAccess, type RequestState } from './hosted-access.ts'
 import { flowTasks, type HostedRequest, messageCall, recordEnd, resourceReader } from './hosted-calls.ts'
 import { changesOf, checkSubscriptions, type Listening, ServerChanges } from './hosted-changes.ts'
 import { completionsFor, promptsOf, resourcesOf } from './hosted-content.ts'
 import { type HostedSessions, hasSession } from './hosted-sessions.ts'
 import { offeredTools, readToolListing } from './offered-tools.ts'
-import type { RequestState } from './request-state.ts'
-import { calledTool } from './tool-search.ts'
 
 const PATH = '/v1/mcp/workspaces/:ws/servers/:server/mcp'
 
@@ -77,20 +78,30 @@ class HostedServerHandler {
   ): McpServer {
     const { state, offer } = hosted
     const { manifest } = offer.version
+    const listening = () => this.#listening(hosted)
     return {
       name: manifest.name,
       version: String(state.server.version),
       ...(manifest.description !== '' && { instructions: manifest.description }),
       tools: () => offeredTools(state.client, offer.sets, offer.hasSearch),
-      prompts: promptsOf(manifest),
-      complete: completionsFor(manifest),
-      resources: resourcesOf(manifest, resourceReader(hosted)),
       call: messageCall(hosted, denied),
       tasks: flowTasks(hosted),
       hasSessions: true,
       session,
       takeResponse: (id, response) => this.#sessions.takeResponse(state, id, response),
-      changes: changesOf(this.#listening(hosted)),
+      // A call needs none of these.
+      get prompts() {
+        return promptsOf(manifest)
+      },
+      get complete() {
+        return completionsFor(manifest)
+      },
+      get resources() {
+        return resourcesOf(manifest, resourceReader(hosted))
+      },
+      get changes() {
+        return changesOf(listening())
+      },
     }
   }
 
@@ -136,4 +147,22 @@ function findCalledTool({ state, offer }: HostedRequest, message: Message): Tool
   const tool = offer.version.manifest.tools.find(({ name }) => name === called?.tool)
   if (tool !== undefined) state.toolScope = scopeOf(state.server.slug, tool)
   return tool
+}
+
+/**
+ * Finds the tool that a message calls. If a server has the search of tools on, `tool_call` stands for the tool that it names: the
+ * scope, the challenge, the rate, the quota and the entry in the log are those of this tool.
+ * @returns undefined if the message calls no tool
+ */
+function calledTool({ method, params }: Message, hasSearch: boolean): CalledTool | undefined {
+  if (method !== 'tools/call') return undefined
+  const { name: tool, arguments: args } = params ?? {}
+  const outer = { tool, arguments: args, isSearch: false, isWithinCall: false }
+  if (!hasSearch) return outer
+  if (tool === TOOL_SEARCH) return { ...outer, isSearch: true }
+  if (tool !== TOOL_CALL) return outer
+  const inner = withoutNulls(CALL_INPUT, args ?? {})
+  const isInvalid = argumentErrors({ name: TOOL_CALL, input_schema: CALL_INPUT }, inner) !== undefined
+  if (isInvalid || !isObject(inner)) return { ...outer, isSearch: true }
+  return { tool: inner['name'], arguments: inner['arguments'], isSearch: false, isWithinCall: true }
 }

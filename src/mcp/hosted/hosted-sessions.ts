@@ -1,10 +1,13 @@
 /**
- * Sessions of clients up to MCP 2025-11-25. The id of a session says which requests its client takes ({@link sessionId}); the log
- * level and the subscriptions, which change, are in Valkey. The stream of a session tells of changes. A cancellation goes the
+ * Sessions of clients up to MCP 2025-11-25. The id of a session is what the client said of itself at its beginning, encrypted for
+ * the workspace and bound to server, principal and client; the log level and the subscriptions, which change, are in Valkey. The stream of a session tells of changes. A cancellation goes the
  * way of a response: to the process that has the call.
  */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { decryptFor, encryptFor } from '../../access/scope-services.ts'
+import { isObject } from '../../core/json.ts'
 import { notFound } from '../../core/problem.ts'
 import { EVENT_LIMITS } from '../../features/events/limits.ts'
 import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
@@ -20,17 +23,16 @@ import {
 import { logsSteps } from '../protocol/serving.ts'
 import { isModern } from '../protocol/transport.ts'
 import type { ClientResponses } from './client-responses.ts'
-import { sessionCapabilities, sessionId } from './client-sessions.ts'
+import type { RequestState } from './hosted-access.ts'
 import { LISTS, type ServerChanges } from './hosted-changes.ts'
-import type { RequestState } from './request-state.ts'
 
 const SESSION = 'mcp-session-id'
 const LEVEL = 'level'
 const URI = 'uri:'
 
 /** The providers whose tools may send requests to their client, and those whose tools run flows. */
-const REQUESTING_INPUT: ReadonlySet<string> = new Set(['functions', 'flows', 'runs'])
-const RUNNING_FLOWS: ReadonlySet<string> = new Set(['flows', 'runs'])
+const REQUESTING_INPUT: ReadonlySet<string> = new Set(['functions', 'flows', 'executions'])
+const RUNNING_FLOWS: ReadonlySet<string> = new Set(['flows', 'executions'])
 
 interface SessionCall {
   /** The tool that the message calls. */
@@ -72,7 +74,8 @@ export class HostedSessions {
       this.#responses.deliver(cancelKey(key, Object(params).requestId), {})
     return {
       capabilities,
-      cancellable: (gone, make) => this.#cancellable(cancelKey(key, Object(request.body).id), gone, make),
+      cancellable: (disconnected, make) =>
+        this.#cancellable(cancelKey(key, Object(request.body).id), disconnected, make),
       begin: acquireStream,
       mayRequestInput: REQUESTING_INPUT.has(source) && Object.keys(capabilities).length > 0,
       logsSteps: RUNNING_FLOWS.has(source) && logsSteps((await this.#states.read(key))[LEVEL]),
@@ -86,14 +89,14 @@ export class HostedSessions {
 
   async #cancellable<T>(
     key: string,
-    gone: AbortSignal,
+    disconnected: AbortSignal,
     call: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const [cancelled, ended] = [new AbortController(), new AbortController()]
     void this.#responses.wait(key, ended.signal).then((notice) => {
       if (notice !== undefined) cancelled.abort()
     })
-    const made = await Promise.allSettled([call(AbortSignal.any([gone, cancelled.signal]))])
+    const made = await Promise.allSettled([call(AbortSignal.any([disconnected, cancelled.signal]))])
     ended.abort()
     const [outcome] = made
     if (cancelled.signal.aborted) throw new CallCancelled()
@@ -200,3 +203,47 @@ function notificationOf(change: McpChange): object {
     ? { jsonrpc, method: `notifications/${change}/list_changed` }
     : { jsonrpc, method: 'notifications/resources/updated', params: { uri: change.uri } }
 }
+
+/** The client at the other end of a session. */
+interface Owner {
+  readonly serverId: string
+  readonly principal: string
+  readonly clientId: string
+}
+
+const SESSION_PURPOSE = 'mcp-session'
+
+/** @param capabilities as in `initialize`, unverified */
+function sessionId(scope: WorkspaceScope, owner: Owner, capabilities: unknown): string {
+  const text = JSON.stringify([ownerText(owner), usedCapabilities(capabilities)])
+  return encryptFor(scope, SESSION_PURPOSE, Buffer.from(text)).toString('base64url')
+}
+
+/** The capabilities that a server uses, without what else a client says of them. */
+function usedCapabilities(capabilities: unknown): Record<string, object> {
+  const { elicitation, sampling, roots } = Object(capabilities) as Record<string, unknown>
+  const modes = ['form', 'url'].filter((mode) => isObject(elicitation) && isObject(elicitation[mode]))
+  return {
+    ...(isObject(elicitation) && { elicitation: Object.fromEntries(modes.map((mode) => [mode, {}])) }),
+    ...(isObject(sampling) && { sampling: {} }),
+    ...(isObject(roots) && { roots: {} }),
+  }
+}
+
+/** @returns the capabilities of the client; undefined if the id is not of a session of this client at this server */
+function sessionCapabilities(
+  scope: WorkspaceScope,
+  owner: Owner,
+  id: string,
+): Readonly<Record<string, object>> | undefined {
+  try {
+    const text = decryptFor(scope, SESSION_PURPOSE, Buffer.from(id, 'base64url')).toString()
+    const [bound, declared] = JSON.parse(text) as [string, Record<string, object>]
+    return bound === ownerText(owner) ? declared : undefined
+  } catch {
+    return undefined // Of another workspace, or no id of ours.
+  }
+}
+
+const ownerText = ({ serverId, principal, clientId }: Owner) =>
+  JSON.stringify([serverId, principal, clientId])

@@ -6,12 +6,15 @@ import { isCovered, scopeOf } from '../../core/tool-access.ts'
 import type { ResultsMode } from '../../features/mcp-servers/calls/result-form.ts'
 import { findPublished, type PublishedVersion } from '../../features/mcp-servers/manifest.ts'
 import { shownTool } from '../../features/mcp-servers/review/review.ts'
-import { searchToolsFor, usesSearch } from '../../features/mcp-servers/search/search-tool-list.ts'
-import type { VisibleTool } from '../../features/mcp-servers/search/search-tools.ts'
+import {
+  searchToolsFor,
+  usesSearch,
+  type VisibleTool,
+} from '../../features/mcp-servers/search/search-tool-list.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
 import type { McpTool } from '../protocol/mcp-server.ts'
-import { isModern } from '../protocol/transport.ts'
-import type { RequestState } from './request-state.ts'
+import { speaks } from '../protocol/transport.ts'
+import type { RequestState } from './hosted-access.ts'
 
 /** The tools of the active version, and of the version that was consented to. */
 export interface ToolSets {
@@ -78,17 +81,11 @@ const isGrantable = (tool: Tool, { server, grantable }: McpPrincipal) =>
   grantable === null || grantable.includes(scopeOf(server.slug, tool))
 
 function describeTool({ tool, missingScope }: VisibleTool, results: ResultsMode): McpTool {
-  const shown = shownTool(tool, results)
-  if (missingScope === undefined) return shown
+  const listed = shownTool(tool, results)
+  if (missingScope === undefined) return listed
   const needs = `Needs the scope ${missingScope}, which has not been granted yet: the first call asks for it.`
-  return { ...shown, description: `${shown.description} ${needs}` }
+  return { ...listed, description: `${listed.description} ${needs}` }
 }
 
 /** True for clients of 2025-06-18 and later. Earlier ones do not send their version with each request. */
 export const readsStructuredContent = (request: FastifyRequest) => speaks(request, '2025-06-18')
-
-/** True for clients of this version of the protocol and later ones. */
-export function speaks({ headers, body }: FastifyRequest, least: string): boolean {
-  const version = headers['mcp-protocol-version']
-  return isModern(body, version) || (typeof version === 'string' && version >= least)
-}

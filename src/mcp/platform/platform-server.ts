@@ -16,13 +16,12 @@ import { type Principal, roleFor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { maskSecrets } from '../../core/redact.ts'
 import { sentences } from '../../core/sentences.ts'
-import { withoutNulls } from '../../features/mcp-servers/calls/absent-arguments.ts'
+import { withoutNulls } from '../../features/mcp-servers/calls/check-values.ts'
 import { problemMembers, problemText } from '../../features/mcp-servers/calls/problem-text.ts'
 import { delimitUntrusted } from '../../features/mcp-servers/calls/untrusted-text.ts'
 import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
-import { bearerOf, type Message, mountEndpoint } from '../endpoint.ts'
-import { refuseForeignOrigin } from '../origins.ts'
+import { bearerOf, type Message, mountEndpoint, refuseForeignOrigin } from '../endpoint.ts'
 import type { McpResources, McpServer, ToolResult } from '../protocol/mcp-server.ts'
 import { loadPlatformResources } from './platform-resources.ts'
 import {
@@ -195,12 +194,12 @@ class PlatformServerHandler {
     const chainDepth = readChainDepth(headers)
     try {
       const input = inputOf(tool, args)
-      const given = {
+      const completed = {
         ...(withoutNulls(operation.input as unknown as Record<string, unknown>, input) as object),
         ...(requestIdField !== undefined && { [requestIdField]: requestId }),
         ...(chainDepthField !== undefined && depthGiven !== undefined && { [chainDepthField]: depthGiven }),
       }
-      const toolCall = { operation, args: given, principal, requestId, address, rateLimits, chainDepth }
+      const toolCall = { operation, args: completed, principal, requestId, address, rateLimits, chainDepth }
       return success(operation, await this.#run(toolCall))
     } catch (error) {
       const problem =
@@ -273,8 +272,8 @@ class PlatformServerHandler {
 
 /** @throws Problem `output_too_large` if the operation only reads; of another one, the effect has happened */
 function success(operation: AnyOperation, output: unknown): ToolResult {
-  const { value: shown } = maskSecrets(withoutSecrets(operation, output))
-  const text = typeof shown === 'string' ? shown : (JSON.stringify(shown) ?? 'null')
+  const { value: masked } = maskSecrets(withoutSecrets(operation, output))
+  const text = typeof masked === 'string' ? masked : (JSON.stringify(masked) ?? 'null')
   const bytes = Buffer.byteLength(text)
   if (bytes <= MCP_LIMITS.resultBytesDefault)
     return {

@@ -8,12 +8,10 @@ import { inDomain, isPublicRole, type Principal, roleFor } from '../../core/poli
 import { portableInput } from '../../core/portable-schema.ts'
 import type { Problem } from '../../core/problem.ts'
 import { REDACTED } from '../../core/redact.ts'
+import { annotationsOfOperation, type OperationEffect } from '../../core/tool-annotations.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import { bodyProblem } from '../../features/operation-helpers.ts'
 import type { McpTool } from '../protocol/mcp-server.ts'
-
-/** `runs`: a flow or a tool of others, which may change anything and reach other systems. */
-type WriteEffect = 'adds' | 'changes' | 'runs'
 
 /**
  * The operations that write and are tools. These are not:
@@ -23,7 +21,7 @@ type WriteEffect = 'adds' | 'changes' | 'runs'
  * - deletions, except of documents: an agent cannot undo them, and it builds without them
  * - commands that repair an execution (`execution.patch`, `skip_step`, …), objects, imports and batches: not asked for yet
  */
-const WRITES: Readonly<Record<string, WriteEffect>> = {
+const WRITES: Readonly<Record<string, OperationEffect>> = {
   'flow.create': 'adds',
   'flow.update': 'changes',
   'flow_version.create': 'changes',
@@ -107,7 +105,7 @@ function toolOf(operation: AnyOperation): PlatformTool {
     description: `${summary}.${scope === PLATFORM_SCOPES.read ? '' : ` Needs the scope ${scope}.`}`,
     // No output schema: clients check the result of an error against it as well.
     inputSchema: portableInput(withWorkspace({ ...input, properties, type: 'object' })),
-    annotations: annotationsOf(operation),
+    annotations: annotationsOfOperation(operation.reads ? 'reads' : (WRITES[name] ?? 'runs'), http.method),
   }
   return { operation, tool, scope, requestIdField, chainDepthField }
 }
@@ -160,17 +158,6 @@ export function inWordsOf(tool: PlatformTool, problem: Problem): Problem {
     ...(detail !== undefined && { detail: detail.replaceAll(/\bws(?=:)/g, WORKSPACE) }),
     errors: errors.map((error) => ({ ...error, name: named(error.name) })),
   })
-}
-
-function annotationsOf({ name, reads, http: { method } }: AnyOperation): Record<string, boolean> {
-  if (reads) return { readOnlyHint: true, openWorldHint: false }
-  const effect = WRITES[name]
-  return {
-    readOnlyHint: false,
-    destructiveHint: effect !== 'adds',
-    idempotentHint: method === 'PUT' || method === 'DELETE',
-    openWorldHint: effect === 'runs',
-  }
 }
 
 /** An output without secrets that are shown once: a model would keep the one of a new webhook in its conversation. */

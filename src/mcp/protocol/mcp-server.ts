@@ -1,5 +1,6 @@
 /** The interface of an MCP server that both SDKs serve: tools, resources, prompts, tasks. */
 
+import type { Annotations } from '../../core/tool-annotations.ts'
 import type { CallClient, InputRequests } from '../../features/mcp-servers/calls/call-client.ts'
 import type { Content } from '../../features/mcp-servers/calls/content.ts'
 
@@ -9,7 +10,7 @@ export interface McpTool {
   readonly description: string
   readonly inputSchema: Readonly<Record<string, unknown>>
   readonly outputSchema?: Readonly<Record<string, unknown>>
-  readonly annotations: Readonly<Record<string, boolean>>
+  readonly annotations: Partial<Annotations>
 }
 
 export interface ToolResult {
@@ -122,7 +123,10 @@ export interface McpSession {
    * Makes a call with a signal that aborts when the client cancels its request (`notifications/cancelled`) or has gone.
    * @throws CallCancelled in place of the result if the client has cancelled its request
    */
-  readonly cancellable: <T>(gone: AbortSignal, call: (signal: AbortSignal) => Promise<T>) => Promise<T>
+  readonly cancellable: <T>(
+    disconnected: AbortSignal,
+    call: (signal: AbortSignal) => Promise<T>,
+  ) => Promise<T>
   readonly setLogLevel: (level: string) => Promise<void>
   /** @returns false if the session has too many subscriptions */
   readonly subscribe: (uri: string) => Promise<boolean>

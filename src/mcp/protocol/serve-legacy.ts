@@ -1,6 +1,7 @@
 /** Serves the protocol versions up to 2025-11-25, by SDK 1.x. */
 
 import { randomUUID } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
 import { Server as LegacyServer } from '@modelcontextprotocol/sdk/server/index.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import {
@@ -38,14 +39,12 @@ import {
   asRpcError,
   completion,
   type Exchange,
-  endCancelled,
   NO_PROMPT,
   NO_RESOURCE,
   NO_TOOL,
   optionsOf,
   pageFor,
   reportsOf,
-  untilCancelled,
 } from './serving.ts'
 
 /** Later versions have no code of their own for it. */
@@ -80,8 +79,8 @@ export async function serveLegacy({ request, response, body }: Exchange, server:
         ...(mayRequestInput && capabilities && { capabilities }),
       }
       const send: Send = (message) => transport.send(message, { relatedRequestId: requestId })
-      const result = await untilCancelled(server, signal, (given) =>
-        callWithInput(server, { name, args, client: { ...client, signal: given }, send }),
+      const result = await untilCancelled(server, signal, (cancellable) =>
+        callWithInput(server, { name, args, client: { ...client, signal: cancellable }, send }),
       ).catch((error: unknown) => {
         // Before the SDK writes the error as a response.
         if (error instanceof CallCancelled) endCancelled(response.on('error', () => {}))
@@ -101,6 +100,20 @@ export async function serveLegacy({ request, response, body }: Exchange, server:
   await mcp.connect(transport as Parameters<typeof mcp.connect>[0])
   response.once('close', () => void mcp.close())
   await transport.handleRequest(request, response, body)
+}
+
+/** Makes a call whose client may cancel it, if it is of a session. */
+const untilCancelled = <T>(
+  { session }: McpServer,
+  disconnected: AbortSignal,
+  call: (signal: AbortSignal) => Promise<T>,
+): Promise<T> => (session === undefined ? call(disconnected) : session.cancellable(disconnected, call))
+
+/** Ends the exchange of a cancelled request: a stream without a response, or an empty answer. */
+function endCancelled(response: ServerResponse): void {
+  if (response.writableEnded) return
+  if (!response.headersSent) response.writeHead(202)
+  response.end()
 }
 
 /** The stream of a session tells of changes; a client without a session cannot be told. */
@@ -151,16 +164,16 @@ interface Call {
 
 /** Calls a tool, and again with the responses of the client as long as the tool requests input. */
 async function callWithInput(server: McpServer, { name, args, client, send }: Call) {
-  let given = client
+  let current = client
   for (let round = 0; round < MCP_LIMITS.roundsMax; round += 1) {
-    const result = await server.call(name, args, given).catch(asRpcError(McpError))
+    const result = await server.call(name, args, current).catch(asRpcError(McpError))
     if (result === undefined || !('inputRequests' in result)) return result
     if (round === 0) await server.session?.begin().catch(asRpcError(McpError))
     const inputResponses = await sendRequests(server, result.inputRequests, { client, send })
     // The client would not read the result, and the function has no response to continue with.
     if (client.signal?.aborted)
       throw new McpError(ErrorCode.ConnectionClosed, 'The client has disconnected or cancelled the call.')
-    given = { ...client, inputResponses, requestState: result.requestState }
+    current = { ...client, inputResponses, requestState: result.requestState }
   }
   throw new McpError(ErrorCode.InternalError, `The tool asked more than ${MCP_LIMITS.roundsMax} times.`)
 }

@@ -1,6 +1,8 @@
 /** Serves the protocol versions from 2026-07-28, by SDK 2.x. */
 
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import {
   type CallToolResult,
   CLIENT_CAPABILITIES_META_KEY,
@@ -19,6 +21,7 @@ import {
 import { isObject } from '../../core/json.ts'
 import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
 import { MISSING_CAPABILITY } from '../../features/mcp-servers/calls/client-requests.ts'
+import { onClose } from '../../infra/response-close.ts'
 import type { McpChange, McpChanges, McpPrompts, McpResources, McpServer, McpTasks } from './mcp-server.ts'
 import {
   asRpcError,
@@ -31,10 +34,14 @@ import {
   optionsOf,
   pageFor,
   reportsOf,
-  TASKS,
-  takesTasks,
 } from './serving.ts'
-import { webRequestOf, writeWebResponse } from './web-exchange.ts'
+
+/** The extension for calls that continue after their response. */
+const TASKS = 'io.modelcontextprotocol/tasks'
+
+/** True if the capabilities of a client (MCP 2026-07-28) name that extension. */
+const takesTasks = ({ extensions }: Readonly<Record<string, unknown>>): boolean =>
+  isObject(extensions) && isObject(extensions[TASKS])
 
 /** Lists and resources depend on the token of the client, so no cache may share them. */
 const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const }
@@ -50,6 +57,31 @@ export async function serveModern({ request, response, body }: Exchange, server:
   })
   const answer = await fetch(webRequestOf(request, response), { parsedBody: body })
   await writeWebResponse(answer, response)
+}
+
+/** A request without its body, which has been read. It is aborted if the client disconnects before the response has ended. */
+function webRequestOf({ headers }: IncomingMessage, response: ServerResponse): Request {
+  const disconnected = new AbortController()
+  onClose(response, () => {
+    if (!response.writableFinished) disconnected.abort()
+  })
+  const fields = Object.entries(headers).map(([name, value]): [string, string] => [name, String(value)])
+  // Nothing reads the address.
+  return new Request('http://localhost/', { method: 'POST', headers: fields, signal: disconnected.signal })
+}
+
+/** Writes a stream of events as it comes, and any other response in one piece. Returns when the client has it, or has disconnected. */
+async function writeWebResponse(answer: Response, response: ServerResponse): Promise<void> {
+  const headers = Object.fromEntries(answer.headers)
+  if (answer.body !== null && headers['content-type'] === 'text/event-stream') {
+    response.writeHead(answer.status, headers)
+    await pipeline(Readable.fromWeb(answer.body as Parameters<typeof Readable.fromWeb>[0]), response).catch(
+      () => {},
+    )
+    return
+  }
+  const text = await answer.text()
+  response.writeHead(answer.status, { ...headers, 'content-length': Buffer.byteLength(text) }).end(text)
 }
 
 function modernServer(server: McpServer): Server {

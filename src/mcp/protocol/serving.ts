@@ -1,7 +1,7 @@
-/** Options, texts and completions that the servers of both generations of the protocol share. */
+/** Options, texts, pages of lists and completions that the servers of both generations of the protocol share. */
 
+import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { isObject } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Progress } from '../../features/mcp-servers/calls/call-client.ts'
 import {
@@ -9,7 +9,7 @@ import {
   INVALID_PARAMS,
   RpcRefusal,
 } from '../../features/mcp-servers/calls/client-requests.ts'
-import { type Entry, type List, listPage } from './list-pages.ts'
+import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import type { McpCompletions, McpServer } from './mcp-server.ts'
 
 /** A POST whose body has been read. {@link serve} writes the whole response. */
@@ -18,13 +18,6 @@ export interface Exchange {
   readonly response: ServerResponse
   readonly body: unknown
 }
-
-/** The extension for calls that continue after their response. */
-export const TASKS = 'io.modelcontextprotocol/tasks'
-
-/** True if the capabilities of a client (MCP 2026-07-28) name that extension. */
-export const takesTasks = ({ extensions }: Readonly<Record<string, unknown>>): boolean =>
-  isObject(extensions) && isObject(extensions[TASKS])
 
 export const NO_TOOL = 'There is no such tool.'
 export const NO_PROMPT = 'There is no such prompt.'
@@ -47,42 +40,64 @@ export const optionsOf = ({ instructions, resources, prompts, complete }: McpSer
   ...(instructions && { instructions }),
 })
 
+/** The error class of an SDK. */
+type RpcErrorClass = new (code: number, message: string, data?: unknown) => Error
+
 /** Throws a refusal or a problem as an error of the protocol. @param RpcError the error class of the SDK */
 export const asRpcError =
-  (RpcError: new (code: number, message: string, data?: unknown) => Error) =>
+  (RpcError: RpcErrorClass) =>
   (error: unknown): never => {
     if (error instanceof RpcRefusal) throw new RpcError(error.code, error.message, error.data)
     if (!(error instanceof Problem)) throw error
     throw new RpcError(error.status < 500 ? INVALID_PARAMS : INTERNAL_ERROR, error.message)
   }
 
-/** {@link listPage} for handlers of an SDK. @param RpcError its error class */
+/** The lists of a server, by their member in the response. */
+type List = 'tools' | 'prompts' | 'resources' | 'resourceTemplates'
+
+/** An entry; its key in the list is one of these. */
+interface Entry {
+  readonly name: string
+  readonly uri?: string
+  readonly uriTemplate?: string
+}
+
+/** A page of a list as the response to a request for it. */
+type Page<L extends List, E> = { [list in L]: E[] } & { nextCursor?: string }
+
+/**
+ * Pages of lists (MCP, "Pagination"): the first one, or the one after a cursor. All tools are on the first one: some clients
+ * read no other. Clients return `nextCursor` for the next page. A cursor is good for the list that it came from: if an entry is
+ * added, removed or renamed, the client begins anew.
+ * @param RpcError the error class of the SDK: -32602 for a cursor that this list has not given
+ */
 export const pageFor =
-  (RpcError: Parameters<typeof asRpcError>[0]) =>
+  (RpcError: RpcErrorClass) =>
   <L extends List, E extends Entry>(
     list: L,
     entries: readonly E[],
-    params?: { readonly cursor?: string | undefined },
-  ) => {
-    try {
-      return listPage(list, entries, params?.cursor)
-    } catch (error) {
-      return asRpcError(RpcError)(error)
-    }
+    { cursor }: { readonly cursor?: string | undefined } = {},
+  ): Page<L, E> => {
+    const size = list === 'tools' ? entries.length : MCP_LIMITS.pageEntriesMax
+    const cursors = entries.length > size ? cursorsOf(list, entries, size) : []
+    // Cursors are compared and never parsed, so a forged one reaches no code.
+    const previous = cursor === undefined ? -1 : cursors.indexOf(cursor)
+    if (cursor !== undefined && previous < 0)
+      throw new RpcError(INVALID_PARAMS, 'cursor is not of this list as it is now. Begin without it.')
+    const start = (previous + 1) * size
+    const nextCursor = cursors[previous + 1]
+    const page = { [list]: entries.slice(start, start + size) } as { [list in L]: E[] }
+    return { ...page, ...(nextCursor !== undefined && { nextCursor }) }
   }
 
-/** Makes a call whose client may cancel it, if it is of a session. */
-export const untilCancelled = <T>(
-  { session }: McpServer,
-  gone: AbortSignal,
-  call: (signal: AbortSignal) => Promise<T>,
-): Promise<T> => (session === undefined ? call(gone) : session.cancellable(gone, call))
-
-/** Ends the exchange of a cancelled request: a stream without a response, or an empty answer. */
-export function endCancelled(response: ServerResponse): void {
-  if (response.writableEnded) return
-  if (!response.headersSent) response.writeHead(202)
-  response.end()
+/** One for each page but the first. */
+function cursorsOf(list: List, entries: readonly Entry[], size: number): string[] {
+  const keys = entries.map(({ uri, uriTemplate, name }) => uri ?? uriTemplate ?? name)
+  const digest = createHash('sha256')
+    .update(JSON.stringify([list, keys]))
+    .digest('base64url')
+  const count = Math.ceil(entries.length / size) - 1
+  return Array.from({ length: count }, (_, index) => `${digest}.${(index + 1) * size}`)
 }
 
 type Report =

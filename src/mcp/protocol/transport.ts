@@ -3,11 +3,11 @@
  * serves the versions up to 2025-11-25, SDK 2.x those from 2026-07-28, which have no handshake and no sessions.
  */
 
+import type { IncomingHttpHeaders } from 'node:http'
 import { PROTOCOL_VERSION_META_KEY } from '@modelcontextprotocol/server'
 import { isObject } from '../../core/json.ts'
 import { INVALID_PARAMS } from '../../features/mcp-servers/calls/client-requests.ts'
 import type { ClientResponse, McpServer } from './mcp-server.ts'
-import { answerPlainCall, plainCall } from './plain-call.ts'
 import { serveLegacy } from './serve-legacy.ts'
 import { serveModern } from './serve-modern.ts'
 import type { Exchange } from './serving.ts'
@@ -23,10 +23,28 @@ export function serve(exchange: Exchange, server: McpServer): Promise<void> {
   if (isResponse(exchange.body)) return takeAnswer(exchange, server)
   const fault = faultIn(exchange.body)
   if (fault !== undefined) return refuse(exchange, fault)
-  const call = plainCall(exchange, server)
-  if (call !== undefined) return answerPlainCall(exchange.response, server, call)
-  return isModern(exchange.body, header) ? serveModern(exchange, server) : serveLegacy(exchange, server)
+  const served = Object(exchange.body).method === 'tools/call' ? forCall(server) : server
+  return isModern(exchange.body, header) ? serveModern(exchange, served) : serveLegacy(exchange, served)
 }
+
+/** A server without what a call does not use: each request has a server of its own. */
+const forCall = ({
+  name,
+  version,
+  tools,
+  call,
+  tasks,
+  hasSessions = false,
+  session,
+}: McpServer): McpServer => ({
+  name,
+  version,
+  tools,
+  call,
+  tasks,
+  hasSessions,
+  session,
+})
 
 /** True for a JSON-RPC response: the answer of a client to a request of the server. */
 const isResponse = (body: unknown): body is { readonly id: unknown } & ClientResponse =>
@@ -68,4 +86,13 @@ export function isModern(body: unknown, header: string | string[] | undefined): 
   const params = (body as { params?: { _meta?: Record<string, unknown> } } | null)?.params
   if (params?._meta?.[PROTOCOL_VERSION_META_KEY] !== undefined) return true
   return typeof header === 'string' && /^\d{4}-\d\d-\d\d$/.test(header) && header >= FIRST_MODERN
+}
+
+/** True for clients of this version of the protocol and later ones. */
+export function speaks(
+  { headers, body }: { readonly headers: IncomingHttpHeaders; readonly body: unknown },
+  least: string,
+): boolean {
+  const version = headers['mcp-protocol-version']
+  return isModern(body, version) || (typeof version === 'string' && version >= least)
 }

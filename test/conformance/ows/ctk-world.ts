@@ -12,9 +12,10 @@ import type { CallClients } from '../../../src/activities/http/authentication.ts
 import { CallHttpClient } from '../../../src/activities/http/call-http-client.ts'
 import { callHttp } from '../../../src/activities/http/http-call.ts'
 import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
-import { Documents } from '../../../src/activities/http/openapi-document.ts'
+import { type DocumentReader, Documents } from '../../../src/activities/http/openapi-document.ts'
 import { planOpenApi } from '../../../src/activities/http/openapi-request.ts'
 import { Egress, type Inbound, type Outbound, type Sender } from '../../../src/infra/http-client/egress.ts'
+import { yamlToJson } from '../../../src/infra/openapi/document.ts'
 import { documentArguments, requestArguments } from '../../../src/workflows/flow/calls.ts'
 
 /** `host:port` of the local server, by host name. */
@@ -44,6 +45,12 @@ class OtherHosts extends Egress {
       bounds,
     )
   }
+}
+
+/** The documents of the kit are small, and its own. */
+const HERE: DocumentReader = {
+  workspace: 'here',
+  yamlInThread: async (yaml) => ({ value: { json: yamlToJson(yaml) }, cpuMs: 0 }),
 }
 
 export class World implements Effects {
@@ -102,7 +109,7 @@ export class World implements Effects {
     if (name === 'http') return callHttp(args, way)
     if (name === 'event.publish') return null
     if (name !== 'openapi') throw new Error(`${name} is nothing here.`)
-    const planned = await planOpenApi(documentArguments(args), 'here', this.#documents, way)
+    const planned = await planOpenApi(documentArguments(args), HERE, this.#documents, way)
     return callHttp(requestArguments({ ...planned } as JsonObject, args), way)
   }
 }

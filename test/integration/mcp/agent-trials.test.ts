@@ -274,12 +274,12 @@ const TASKS: readonly (readonly [task: string, steps: (use: Use) => Promise<void
   [
     'start a delivery, look after it, and cancel it',
     async (use) => {
-      const { run, status } = await use('deliver an order')
+      const { execution, status } = await use('deliver an order')
       expect(status).toBe('waiting')
-      expect(await use('state of a run', { run })).toMatchObject({ step: 'drive' })
-      await use('cancel a run', { run })
+      expect(await use('state of an execution', { execution })).toMatchObject({ step: 'drive' })
+      await use('cancel an execution', { execution })
       await eventually(async () =>
-        (await use('state of a run', { run })).status === 'cancelled' ? true : undefined,
+        (await use('state of an execution', { execution })).status === 'cancelled' ? true : undefined,
       )
     },
   ],

@@ -82,14 +82,14 @@ test('composite tool: a flow calls two tools of its server; the log has an entry
     status: 'completed',
     output: { id: order.id, customer: 'Ann', status: 'refunded' },
   })
-  const { run } = body.result.structuredContent
-  const { workflow_id } = await executions.read(run)
+  const { execution } = body.result.structuredContent
+  const { workflow_id } = await executions.read(execution)
   const [composite, refunded, found] = await callsOf(server)
   expect(composite).toMatchObject({ channel: 'wire', tool: 'run_refund-late', outcome: 'ok' })
   const byFlow = {
     channel: 'flow',
     principal: workflow_id,
-    request_id: run,
+    request_id: execution,
     outcome: 'ok',
     scope: null,
   }
@@ -194,16 +194,16 @@ test('tool over a flow: its output, or a handle that goes on; both executions ha
     name: 'inner',
   })
   await publish(server, { ...TOOLS, 'flows:inner:run': { enabled: true } })
-  const at = "{ run: '${ .run }' }"
+  const at = "{ execution: '${ .execution }' }"
   const flow = await executions.publish(
     [
       `  - direct: { ${tool('run_inner', '{}')}, output: { as: .structuredContent } }`,
-      `  - again: { ${tool('run_status', at)}, output: { as: .structuredContent } }\n`,
+      `  - again: { ${tool('execution_status', at)}, output: { as: .structuredContent } }\n`,
     ].join('\n'),
   )
   const { output, started_by } = await executions.ended(await executions.start(flow))
   expect(output).toMatchObject({ status: 'completed', output: { done: true } })
-  expect(await executions.read(output.run)).toMatchObject({ started_by, trigger: { kind: 'manual' } })
+  expect(await executions.read(output.execution)).toMatchObject({ started_by, trigger: { kind: 'manual' } })
 })
 
 test('flow that calls itself by a tool: ends at the bound of the chain', async () => {

@@ -111,9 +111,9 @@ test('slow flow: reported as waiting; failing flow: a tool error; neither shows 
     callTool(mcpServer.path, as, 'run_slow'),
     callTool(mcpServer.path, as, 'run_bad', { input: {} }),
   ])
-  const { run, status } = slow.body.result.structuredContent
+  const { execution: id, status } = slow.body.result.structuredContent
   expect([status, slow.body.result.isError]).toEqual(['waiting', false])
-  const execution = await ok(call('GET', `${workspace.flows}/executions/${run}`, { as: workspace.operator }))
+  const execution = await ok(call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator }))
   expect(['pending', 'running', 'waiting']).toContain(execution.status)
   expect(execution.started_by).toBe('tenon-operator')
   expect(bad.body.result).toMatchObject({ isError: true, structuredContent: { status: 'faulted' } })

@@ -42,6 +42,8 @@ const engineCalls = (): EngineCall[] =>
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line))
+/** The engine removes a container after the call has been answered. */
+const UNTIL_REMOVED = { timeout: 30_000 }
 const runs = (image: string) => engineCalls().filter(({ args }) => args[0] === 'run' && args.includes(image))
 
 const sources = ({ workspaceId }: TestWorkspace) => `/v1/mcp/workspaces/${workspaceId}/sources`
@@ -132,7 +134,7 @@ test('image: runs hardened for one call, gets its secrets by a file alone, and i
   await vi.waitFor(() => {
     const removed = engineCalls().flatMap(({ args }) => (args[0] === 'rm' ? [args.at(-1)] : []))
     expect(removed).toEqual(expect.arrayContaining(containers.map(nameOf)))
-  })
+  }, UNTIL_REMOVED)
   expect(containers.filter(({ pid, file = '' }) => isAlive(pid) || existsSync(file))).toEqual([])
 })
 
@@ -168,7 +170,8 @@ test('servers that flood, hang, end, forge or ask back: a clear error, and nothi
       expect(JSON.stringify(result)).not.toContain(KEY)
     }),
   )
-  await vi.waitFor(() => expect(runs(imageNamed('hostile')).filter(({ pid }) => isAlive(pid))).toEqual([]))
+  const alive = () => runs(imageNamed('hostile')).filter(({ pid }) => isAlive(pid))
+  await vi.waitFor(() => expect(alive()).toEqual([]), UNTIL_REMOVED)
 })
 
 test('names of tools of other servers: within the source, or left out (T43)', async () => {

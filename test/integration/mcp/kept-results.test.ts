@@ -168,7 +168,7 @@ do:
   const { data, handle, isError, text } = await use('run_report', {}, own, flows)
   expect([isError, data]).toEqual([
     false,
-    { ...MARKED, run: expect.stringMatching(/^run_/), status: 'completed' },
+    { ...MARKED, execution: expect.stringMatching(/^run_/), status: 'completed' },
   ])
   expect(text).toContain('This answer lacks output.')
   // This server does not have the tool that reads it.

@@ -3,8 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CallHttpClient } from '../../../src/activities/http/call-http-client.ts'
 import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
-import { Documents } from '../../../src/activities/http/openapi-document.ts'
+import { type DocumentReader, Documents } from '../../../src/activities/http/openapi-document.ts'
 import { Egress } from '../../../src/infra/http-client/egress.ts'
+import { ThreadPool } from '../../../src/infra/thread-pool.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
@@ -25,7 +26,11 @@ describe('OpenAPI documents', () => {
   beforeAll(async () => {
     fakeServers = await FakeServers.open({ '/doc': () => ({ text }), '/gone': () => ({ status: 410 }) })
   })
-  afterAll(() => fakeServers.close())
+  const threads = new ThreadPool()
+  afterAll(async () => {
+    threads.close()
+    await fakeServers.close()
+  })
 
   let nowMs = 1
   const documents = new Documents(() => nowMs)
@@ -41,7 +46,11 @@ describe('OpenAPI documents', () => {
       tokens: new Tokens(),
       workflowId: 'r',
     }
-    return documents.get({ endpoint: `${fakeServers.origin}${path}`, authentication }, workspace, services)
+    const reader: DocumentReader = {
+      workspace,
+      yamlInThread: (input, cpuMs) => threads.run('t', { name: 'yamlToJson', input, cpuMs }),
+    }
+    return documents.get({ endpoint: `${fakeServers.origin}${path}`, authentication }, reader, services)
   }
   const JSON_TEXT = '{"openapi":"3.0.3","paths":{}}'
 

@@ -302,13 +302,13 @@ describe('rejected', () => {
   })
 
   test.each([
-    ['a circle', { $ref: '#/components/a' }, 'circular'],
-    ['itself', { $ref: '#/components/self' }, 'circular'],
+    ['a circle', { $ref: '#/components/a' }, 'leads to itself'],
+    ['itself', { $ref: '#/components/self' }, 'leads to itself'],
     ['another file', { $ref: 'other.yaml#/a' }, 'leaves the document'],
     ['another server', { $ref: 'http://169.254.169.254/' }, 'leaves the document'],
-    ['nowhere', { $ref: '#/components/none' }, 'points to nothing'],
-    ['what objects inherit', { $ref: '#/constructor/prototype' }, 'points to nothing'],
-    ['half an escape', { $ref: '#/%E0%A4%A' }, 'points to nothing'],
+    ['nowhere', { $ref: '#/components/none' }, 'leads to nothing'],
+    ['what objects inherit', { $ref: '#/constructor/prototype' }, 'leads to nothing'],
+    ['half an escape', { $ref: '#/%E0%A4%A' }, 'leads to nothing'],
   ])('reference to %s', (_name, parameter, why) => {
     const components = {
       a: { $ref: '#/components/b' },

@@ -1,7 +1,7 @@
-/** Responses of clients are checked against forms of tenants on the thread of the API, so each check is bounded. */
+/** Responses of clients: checked against forms of tenants on the thread of the API, so each check is bounded; and their fields. */
 
 import { expect, test } from 'vitest'
-import { validResponses } from '../../../src/features/mcp-servers/calls/client-requests.ts'
+import { acceptedFields, validResponses } from '../../../src/features/mcp-servers/calls/client-requests.ts'
 import { threadMs } from '../../support/thread-time.ts'
 
 const NAMES = Array.from({ length: 10 }, (_, n) => `a${n}`)
@@ -34,3 +34,19 @@ test.each([
     expect(threadMs() - before).toBeLessThan(250)
   },
 )
+
+const content = { colour: 'red' }
+
+test.each([
+  [{ action: 'accept', content }, content],
+  [{ action: 'accept' }, undefined],
+  [{ action: 'accept', content: [content] }, undefined],
+  [{ action: 'decline', content }, undefined],
+  [{ action: 'cancel' }, undefined],
+  [{ action: ['accept'], content }, undefined],
+  [{ content }, undefined],
+  ['accept', undefined],
+  [null, undefined],
+])('result of an elicitation %j: only an accepted one has fields: %j', (response, fields) => {
+  expect(acceptedFields(response)).toEqual(fields)
+})

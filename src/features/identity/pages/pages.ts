@@ -5,14 +5,8 @@ import { documentHostOf } from '../../../access/authentication/client-ids.ts'
 import type { Problem } from '../../../core/problem.ts'
 import { PROBLEMS } from '../../../core/problem-catalogue.ts'
 import { mixesScripts } from '../../../core/scripts.ts'
-import {
-  EFFECTS,
-  type Effect,
-  effectInWords,
-  effectOf,
-  isUmbrella,
-  type ScopedTool,
-} from '../../../core/tool-access.ts'
+import { isUmbrella } from '../../../core/tool-access.ts'
+import { type Effect, effectInWords, effectOf, strengthOf } from '../../../core/tool-annotations.ts'
 import { destinationOf, staysOnDevice, webOriginOf } from '../clients/redirect-uris.ts'
 import type { ScopeAccess } from '../issuer/grants.ts'
 import type { Prompt } from '../issuer/sign-in.ts'
@@ -273,9 +267,6 @@ const EFFECT_HEADINGS: Readonly<Record<Effect, string>> = {
   adds: 'Tools that add',
   changes: 'Tools that change or delete',
 }
-
-const strengthOf = ({ annotations }: ScopedTool) =>
-  EFFECTS.indexOf(effectOf(annotations)) * 2 + Number(annotations.openWorldHint)
 
 export const NEW_PASSWORD = Object.entries({
   password: `Password, at least ${ISSUER_LIMITS.passwordCharsMin} characters`,

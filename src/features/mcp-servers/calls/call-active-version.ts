@@ -4,10 +4,10 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { findPublished } from '../manifest.ts'
 import { findServer } from '../servers.ts'
-import type { CallResult, ToolCall } from './call-end.ts'
 import { type CallContext, recordCall } from './call-log.ts'
 import { callTool } from './call-tool.ts'
 import { FOR_PROGRAMS, formFor } from './result-form.ts'
+import type { CallResult, ToolCall } from './tool-result.ts'
 
 interface WorkspaceCall extends CallContext, Pick<ToolCall, 'isRepeated'> {
   /** Id or slug. */
@@ -25,7 +25,7 @@ interface WorkspaceCall extends CallContext, Pick<ToolCall, 'isRepeated'> {
 export async function callActiveVersion(
   scope: WorkspaceScope,
   { server, ...called }: WorkspaceCall,
-): Promise<Omit<CallResult, 'inputRequired' | 'run'>> {
+): Promise<Omit<CallResult, 'inputRequired' | 'execution'>> {
   const { id, state, active_version } = await findServer(scope, server)
   const call = { ...called, serverId: id }
   if (state !== 'published' || active_version === null) {
@@ -39,6 +39,6 @@ export async function callActiveVersion(
   const form = call.channel === 'flow' ? FOR_PROGRAMS : formFor('both', true)
   const result = await callTool(scope, version, { ...call, form })
   if (result === undefined) throw notFound('tool')
-  const { inputRequired: _inputRequired, run: _run, ...shown } = result
-  return shown
+  const { inputRequired: _inputRequired, execution: _execution, ...answer } = result
+  return answer
 }

@@ -12,8 +12,7 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { SERVERS, Server, Ws } from '../servers.ts'
 import { callActiveVersion } from './call-active-version.ts'
-import { CHANNELS, OUTCOMES } from './call-log.ts'
-import { callQueueOf } from './call-queue.ts'
+import { CHANNELS, callQueueOf, OUTCOMES } from './call-log.ts'
 import { Content } from './content.ts'
 
 export const callServer = previewOperation({

@@ -4,6 +4,8 @@ import Format from 'typebox/format'
 import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { unescaped } from '../../../../flows-dsl/json.ts'
 import type { SchemaError } from '../../../../flows-dsl/json-schema/validate.ts'
+import { referenceName } from '../../../../flows-dsl/json-schema/vocabulary.ts'
+import { isObject } from '../../../core/json.ts'
 import { checkBudget, errorsWithin, TOO_COSTLY } from '../../schema-errors.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
 
@@ -62,3 +64,48 @@ const nameOf = (pointer: string) =>
     .map(unescaped)
     .reduce((path, name) => (/^[0-9]+$/.test(name) ? `${path}[${name}]` : `${path}${path && '.'}${name}`), '')
     .slice(0, 200)
+
+/**
+ * Leaves null out of arguments: models that have to fill in every argument send it for those that they leave open.
+ * @returns the arguments without each null of an optional member whose schema does not allow it
+ */
+export function withoutNulls(schema: JsonSchema, args: unknown): unknown {
+  return hasNull(args) ? without(schema, schema, args) : args
+}
+
+const hasNull = (value: unknown): boolean =>
+  value === null || (typeof value === 'object' && Object.values(value).some(hasNull))
+
+function without(root: JsonSchema, reference: unknown, value: unknown): unknown {
+  const schema = targetOf(root, reference)
+  if (Array.isArray(value)) return value.map((one) => without(root, schema['items'], one))
+  const { properties, required = [] } = schema
+  if (!isObject(value) || !isObject(properties)) return value
+  const isAbsent = ([name, member]: [string, unknown]) =>
+    member === null &&
+    Object.hasOwn(properties, name) &&
+    !(required as string[]).includes(name) &&
+    !allowsNull(root, properties[name])
+  const kept = Object.entries(value).filter((one) => !isAbsent(one))
+  return Object.fromEntries(
+    kept.map(([name, member]) => [
+      name,
+      Object.hasOwn(properties, name) ? without(root, properties[name], member) : member,
+    ]),
+  )
+}
+
+const CHAIN_MAX = 20
+
+/** The definition that a schema refers to; the schema itself without a reference. */
+function targetOf(root: JsonSchema, reference: unknown): JsonSchema {
+  let schema = reference
+  for (let n = 0; n < CHAIN_MAX && isObject(schema) && typeof schema['$ref'] === 'string'; n += 1)
+    schema = Object(root['$defs'])[referenceName(schema['$ref']) ?? '']
+  return isObject(schema) ? schema : {}
+}
+
+function allowsNull(root: JsonSchema, schema: unknown): boolean {
+  if (!isObject(schema)) return schema !== false
+  return errorsWithin({ ...schema, $defs: root['$defs'] ?? {} }, null, checkBudget()).length === 0
+}

@@ -22,7 +22,6 @@ import type {
   ReceivedInput,
   RequestedInput,
 } from './call-client.ts'
-import { readElicitResult } from './elicitation.ts'
 
 /** Requests to a client, with the sealed state that it returns. */
 export interface SealedInputRequests {
@@ -216,12 +215,12 @@ function completeResponses(requests: InputRequests, inputResponses: unknown): In
 
 /** The valid responses to the requests. All checks share one budget, since the forms come from tenants. */
 export function validResponses(requests: InputRequests, inputResponses: unknown): InputResponses {
-  const given = isObject(inputResponses) ? inputResponses : {}
+  const received = isObject(inputResponses) ? inputResponses : {}
   const budget = checkBudget()
   return Object.fromEntries(
     Object.entries(requests).flatMap(([name, request]) =>
-      Object.hasOwn(given, name) && isValidResponse(request, given[name], budget)
-        ? [[name, given[name]]]
+      Object.hasOwn(received, name) && isValidResponse(request, received[name], budget)
+        ? [[name, received[name]]]
         : [],
     ),
   )
@@ -252,4 +251,23 @@ function isValidResponse({ method, params }: InputRequest, response: unknown, bu
   const schema = params['requestedSchema']
   if (!isObject(schema)) return true
   return errorsWithin(schema as JsonSchema, result.content ?? {}, budget).length === 0
+}
+
+/** `content` is not validated, and may be missing; only an accepted elicitation has it. */
+type ElicitResult =
+  | { readonly action: 'accept'; readonly content: unknown }
+  | { readonly action: 'decline' | 'cancel' }
+
+/** The result of an elicitation (MCP, "Elicitation", `ElicitResult`). @returns undefined if a response of a client is none */
+function readElicitResult(response: unknown): ElicitResult | undefined {
+  if (!isObject(response)) return undefined
+  const { action, content } = response
+  if (action === 'accept') return { action, content }
+  return action === 'decline' || action === 'cancel' ? { action } : undefined
+}
+
+/** The fields of an accepted form; undefined if the user has not accepted it, or the response has no fields. */
+export function acceptedFields(response: unknown): Readonly<Record<string, unknown>> | undefined {
+  const result = readElicitResult(response)
+  return result?.action === 'accept' && isObject(result.content) ? result.content : undefined
 }

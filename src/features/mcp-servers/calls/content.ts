@@ -69,7 +69,7 @@ export function contentOf(output: unknown): Static<typeof ContentResult> | undef
 /** The media type of a `Content-Type`, without parameters; `application/octet-stream` if it has another form. */
 export function mimeTypeOf(contentType: string): string {
   const [type = ''] = contentType.toLowerCase().split(';')
-  const given = type.trim()
-  const isValid = given.length <= MIME_TYPE_CHARS_MAX && new RegExp(MIME_TYPE).test(given)
-  return isValid ? given : 'application/octet-stream'
+  const mimeType = type.trim()
+  const isValid = mimeType.length <= MIME_TYPE_CHARS_MAX && new RegExp(MIME_TYPE).test(mimeType)
+  return isValid ? mimeType : 'application/octet-stream'
 }

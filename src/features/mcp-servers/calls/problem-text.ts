@@ -16,8 +16,8 @@ export function problemText(problem: Problem): string {
     ...(Array.isArray(diagnostics) ? diagnostics.map(diagnosticLine) : []),
   ]
   const more = lines.length - ERRORS_SHOWN_MAX
-  const shown = more > 0 ? [...lines.slice(0, ERRORS_SHOWN_MAX), `and ${more} more`] : lines
-  return redactText([`${code}: ${message}`, ...(next === '' ? [] : [next]), ...shown].join('\n'))
+  const listed = more > 0 ? [...lines.slice(0, ERRORS_SHOWN_MAX), `and ${more} more`] : lines
+  return redactText([`${code}: ${message}`, ...(next === '' ? [] : [next]), ...listed].join('\n'))
 }
 
 /**

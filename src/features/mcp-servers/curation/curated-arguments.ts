@@ -66,9 +66,9 @@ export function curateArguments(
     defaults: valuesOf(hasDefault, 'default'),
     hidden: chosen.filter(([, choice]) => isHidden(choice)).map(([name]) => name),
   }
-  const shown = Object.entries(propertiesOf(input_schema)).filter(([name]) => !preset.hidden.includes(name))
+  const visible = Object.entries(propertiesOf(input_schema)).filter(([name]) => !preset.hidden.includes(name))
   const properties = Object.fromEntries(
-    shown.map(([name, schema]) => [name, narrowed(schema, choices[name])]),
+    visible.map(([name, schema]) => [name, narrowed(schema, choices[name])]),
   )
   const required = ((input_schema['required'] ?? []) as string[]).filter(
     (name) => Object.hasOwn(properties, name) && !Object.hasOwn(preset.defaults, name),
@@ -155,6 +155,6 @@ export function withPreset(
   args: Readonly<Record<string, unknown>>,
   { fixed, defaults, hidden }: Preset = { fixed: {}, defaults: {}, hidden: [] },
 ): Record<string, unknown> {
-  const given = Object.entries(args).filter(([name]) => !hidden.includes(name))
-  return { ...defaults, ...Object.fromEntries(given), ...fixed }
+  const chosen = Object.entries(args).filter(([name]) => !hidden.includes(name))
+  return { ...defaults, ...Object.fromEntries(chosen), ...fixed }
 }

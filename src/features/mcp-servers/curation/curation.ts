@@ -7,7 +7,7 @@ import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { shortPointer } from '../../../core/json.ts'
 import type { InputError } from '../../../core/problem.ts'
-import type { Annotations } from '../../../core/tool-access.ts'
+import { curatedAnnotations, type Hint, readsOnly, weakens } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { MCP_LIMITS } from '../limits.ts'
@@ -26,15 +26,15 @@ import {
 } from '../servers.ts'
 import { type Candidate, findHidden, rejectErrors, type Tool } from '../tool.ts'
 import { TOOL_NAME_PATTERN } from '../tool-name.ts'
+import { EXECUTION_TOOL_NAMES } from '../tool-providers/executions.ts'
 import { readCandidates } from '../tool-providers/index.ts'
-import { RUN_TOOL_NAMES } from '../tool-providers/runs.ts'
 import { argumentFaults, curateArguments, firstError } from './curated-arguments.ts'
 import { Groups, groupFaults, groupTools } from './groups.ts'
 
 const NAME = new RegExp(TOOL_NAME_PATTERN)
 /** Names that look as if the tool were the platform's, and those of the tools that servers have besides. */
 const RESERVED = /^(mcp|tenon|rpc|system)([_.-].*)?$/i
-const RESERVED_NAMES = new Set([...RUN_TOOL_NAMES, ...SEARCH_TOOL_NAMES])
+const RESERVED_NAMES = new Set([...EXECUTION_TOOL_NAMES, ...SEARCH_TOOL_NAMES])
 const isReserved = (name: string) => RESERVED.test(name) || RESERVED_NAMES.has(name.toLowerCase())
 
 const Schema = Type.Record(Type.String(), Type.Unknown(), {
@@ -67,7 +67,7 @@ export const listCandidates = previewOperation({
   run: async (scope, { server }) => {
     await findServer(scope, server)
     const candidates = await readCandidates(scope)
-    const data = candidates.map(({ binding: _binding, ...shown }) => shown)
+    const data = candidates.map(({ binding: _binding, ...view }) => view)
     return { data: data as unknown as Static<typeof CandidateView>[] }
   },
 })
@@ -121,12 +121,12 @@ async function candidatesFor(scope: WorkspaceScope, choices: Choices): Promise<C
 
 /** Keys the choices by candidate: a choice may also name a candidate by its tool name, if that is unambiguous. */
 function byCandidate(choices: Choices, candidates: readonly Candidate[]): Choices {
-  const keyOf = (given: string): string => {
-    const named = candidates.filter(({ candidate, name }) => candidate === given || name === given)
+  const keyOf = (key: string): string => {
+    const named = candidates.filter(({ candidate, name }) => candidate === key || name === key)
     const [only] = named.length === 1 ? named : []
-    return only === undefined || Object.hasOwn(choices, only.candidate) ? given : only.candidate
+    return only === undefined || Object.hasOwn(choices, only.candidate) ? key : only.candidate
   }
-  return Object.fromEntries(Object.entries(choices).map(([given, choice]) => [keyOf(given), choice]))
+  return Object.fromEntries(Object.entries(choices).map(([key, choice]) => [keyOf(key), choice]))
 }
 
 /**
@@ -168,7 +168,11 @@ const exampleFaults = (key: string, { examples = [] }: Choice, { input_schema }:
 function toolOf(candidate: Candidate, choice: Choice): Tool {
   const { risk, claimed_annotations: _claimed, ...rest } = candidate
   const name = choice.name ?? candidate.name
-  const annotations = annotationsOf(candidate, choice)
+  const annotations = curatedAnnotations(
+    candidate.annotations,
+    candidate.claimed_annotations,
+    choice.annotations,
+  )
   const { input_schema, preset } = curateArguments(candidate, choice.arguments ?? {})
   const { examples, limits } = choice
   return {
@@ -181,15 +185,9 @@ function toolOf(candidate: Candidate, choice: Choice): Tool {
     description: choice.description ?? candidate.description,
     annotations,
     scope: choice.scope ?? name,
-    reads: risk === 'read' || annotations.readOnlyHint,
+    reads: risk === 'read' || readsOnly(annotations),
     ...(choice.pinned && { pinned: true }),
   }
-}
-
-/** A tool that only reads destroys nothing: an admin who trusts its server in the one need not repeat the other. */
-function annotationsOf({ annotations, claimed_annotations }: Candidate, choice: Choice): Annotations {
-  const isTrusted = claimed_annotations?.readOnlyHint === true && choice.annotations?.readOnlyHint === true
-  return { ...annotations, ...(isTrusted && { destructiveHint: false }), ...choice.annotations }
 }
 
 function choiceFaults(
@@ -216,23 +214,12 @@ function choiceFaults(
       findHidden(description ?? '', at(key, `/arguments/${shortPointer(argument)}/description`)),
     ),
     ...Object.entries(choice.annotations ?? {}).map(([hint, value]) =>
-      weakens(candidate.claimed_annotations ?? candidate.annotations, hint as keyof Annotations, value)
+      weakens(candidate.claimed_annotations ?? candidate.annotations, hint as Hint, value)
         ? fault(key, `/annotations/${hint}`, `would make the tool look safer than it is (${!value})`)
         : undefined,
     ),
   ]
 }
-
-/** The value of each hint with which clients trust a tool less. */
-const STRICT: Annotations = {
-  readOnlyHint: false,
-  destructiveHint: true,
-  idempotentHint: false,
-  openWorldHint: true,
-}
-
-const weakens = (derived: Annotations, hint: keyof Annotations, value: boolean) =>
-  value !== derived[hint] && value !== STRICT[hint]
 
 /** Rejects names that differ in case alone, which some clients confuse. */
 function collisions(tools: readonly Tool[]): InputError[] {
@@ -249,7 +236,7 @@ const FLOW_TOOLS_OFF =
 function notACandidate(key: string, candidates: readonly Candidate[]): string {
   const known = candidates.flatMap(({ candidate, name }) => [candidate, name])
   const isOff =
-    /^(flows|runs):/.test(key) && !known.some((id) => id.startsWith(key.slice(0, key.indexOf(':') + 1)))
+    /^(flows|executions):/.test(key) && !known.some((id) => id.startsWith(key.slice(0, key.indexOf(':') + 1)))
   const hints = isOff
     ? [FLOW_TOOLS_OFF]
     : [didYouMean(key, known), '`tenon mcp candidates <server>` lists all.']

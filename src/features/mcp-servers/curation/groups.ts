@@ -45,7 +45,7 @@ export function groupTools(groups: Groups, tools: readonly Tool[]): Tool[] {
 /** @param tools of the draft */
 export function groupFaults(groups: Groups, tools: readonly Tool[]): (InputError | undefined)[] {
   const names = groups.map(({ name }) => name.toLowerCase())
-  const taken = new Set<Tool>()
+  const grouped = new Set<Tool>()
   return groups.flatMap(({ name, title, description, tools: members }, index) => {
     const at = `/groups/${index}`
     return [
@@ -58,8 +58,8 @@ export function groupFaults(groups: Groups, tools: readonly Tool[]): (InputError
         const tool = tools.find((one) => one.name === member || one.candidate === member)
         if (tool === undefined)
           return fault(`${at}/tools/${place}`, 'is not an enabled tool of this curation')
-        if (taken.has(tool)) return fault(`${at}/tools/${place}`, 'is in a group already')
-        taken.add(tool)
+        if (grouped.has(tool)) return fault(`${at}/tools/${place}`, 'is in a group already')
+        grouped.add(tool)
         return undefined
       }),
     ]

@@ -32,7 +32,7 @@ type Ended = (end: ProcessEnd) => Problem
 export class StdioProcess implements RunningServer {
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
   readonly #listener: ServerListener
-  readonly #gone: Promise<void>
+  readonly #exited: Promise<void>
   readonly #lines = new Lines()
   #errors = Buffer.alloc(0)
   #isStopped = false
@@ -69,7 +69,7 @@ export class StdioProcess implements RunningServer {
       if (!this.#isStopped) this.#end(ended({ code, errors: this.#errors.toString() }))
     })
     // Not `close`: a process that has left the group may keep the output open.
-    this.#gone = new Promise((done) => {
+    this.#exited = new Promise((done) => {
       this.#child.once('error', () => done())
       this.#child.once('exit', () => done())
     })
@@ -83,14 +83,14 @@ export class StdioProcess implements RunningServer {
     this.#isStopped = true
     killGroup(this.#child.pid)
     for (const stream of [this.#child.stdin, this.#child.stdout, this.#child.stderr]) stream.destroy()
-    return this.#gone
+    return this.#exited
   }
 
   #take(chunk: Buffer): void {
     if (this.#isStopped) return
-    const taken = this.#lines.take(chunk)
-    if (typeof taken === 'string') this.#end(tooMuch(taken))
-    else for (const line of taken) if (!this.#isStopped) this.#listener.onMessage(line)
+    const received = this.#lines.take(chunk)
+    if (typeof received === 'string') this.#end(tooMuch(received))
+    else for (const line of received) if (!this.#isStopped) this.#listener.onMessage(line)
   }
 
   #end(problem: Problem): void {

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { canonical } from '../../../core/json.ts'
-import type { Annotations } from '../../../core/tool-access.ts'
+import type { Annotations } from '../../../core/tool-annotations.ts'
 import { MCP_LIMITS } from '../limits.ts'
 import { digest, type JsonSchema } from '../tool-name.ts'
 
@@ -97,12 +97,12 @@ export function driftOf(
   if (before.hash === hash) return undefined
   const old = new Map(before.hashes.map((one) => [one.key, one.hash]))
   const now = new Map(hashes.map((one) => [one.key, one.hash]))
-  const shown = (keys: Iterable<string>, isNamed: (key: string) => boolean) =>
+  const listed = (keys: Iterable<string>, isNamed: (key: string) => boolean) =>
     [...keys].filter(isNamed).slice(0, MCP_LIMITS.sources.notesMax)
   return {
     hash,
-    added: shown(now.keys(), (key) => !old.has(key)),
-    removed: shown(old.keys(), (key) => !now.has(key)),
-    changed: shown(now.keys(), (key) => old.has(key) && old.get(key) !== now.get(key)),
+    added: listed(now.keys(), (key) => !old.has(key)),
+    removed: listed(old.keys(), (key) => !now.has(key)),
+    changed: listed(now.keys(), (key) => old.has(key) && old.get(key) !== now.get(key)),
   }
 }

@@ -2,13 +2,13 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { cached, invalidate } from '../../../access/scope-cache.ts'
+import { canonical } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import { redactText } from '../../../core/redact.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
+import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { MCP_LIMITS } from '../limits.ts'
-import { changedFields } from './changed-fields.ts'
-import { driftOf, type PinnedDefinitions } from './definitions.ts'
+import { type Definition, type Drift, driftOf, type PinnedDefinitions } from './definitions.ts'
 import type { PinnedSource } from './source-kind.ts'
 
 /** @param source its id or name @throws Problem `not_found` */
@@ -43,11 +43,11 @@ export async function requireRoom(scope: WorkspaceScope, id: string, bytes: numb
   const { sourcesMax: most, workspaceBytesMax: bytesMax } = MCP_LIMITS.sources
   const others = await scope.row<{ sources: number; bytes: number }>(sql`
     select count(*)::integer as sources, coalesce(sum(bytes), 0)::integer as bytes from mcp_sources where id <> ${id}`)
-  const { sources = 0, bytes: taken = 0 } = others ?? {}
-  if (sources < most && taken + bytes <= bytesMax) return
+  const { sources = 0, bytes: used = 0 } = others ?? {}
+  if (sources < most && used + bytes <= bytesMax) return
   const detail =
     sources < most
-      ? `The definitions of all sources of a workspace have at most ${bytesMax} bytes; these would make it ${taken + bytes}.`
+      ? `The definitions of all sources of a workspace have at most ${bytesMax} bytes; these would make it ${used + bytes}.`
       : `A workspace has at most ${most} sources.`
   throw new Problem('state_conflict', { detail, hint: 'Delete a source that no server uses.' })
 }
@@ -93,3 +93,32 @@ export async function storeFailure(
 
 const isFaultOfSource = ({ code }: Problem): boolean =>
   code.startsWith('upstream_') || code === 'egress_refused'
+
+/** The members of each changed definition that differ from the pinned ones of the source. @param id of the source */
+async function changedFields(
+  scope: WorkspaceScope,
+  id: string,
+  { changed }: Pick<Drift, 'changed'>,
+  { json }: PinnedDefinitions,
+): Promise<Drift['changed_fields']> {
+  if (changed.length === 0) return {}
+  const rows = await scope.rows<{ definition: Definition }>(sql`
+    select d as definition from mcp_sources, jsonb_array_elements(definitions) as d
+    where id = ${id} and d ->> 'key' = any(${textArray(changed)}::text[])`)
+  const before = new Map(rows.map(({ definition }) => [definition.key, definition]))
+  const now = (JSON.parse(json) as Definition[]).filter(({ key }) => before.has(key))
+  return Object.fromEntries(now.map((one) => [one.key, differing(before.get(one.key), one)]))
+}
+
+/** Names of members, those of `call` among them: a kind stores there what it has no member for. */
+function differing(before: Definition | undefined, now: Definition): string[] {
+  const { call: was, hash: _was, ...old } = before ?? ({} as Partial<Definition>)
+  const { call, hash: _hash, ...rest } = now
+  return [...new Set([...namesOfChanges(old, rest), ...namesOfChanges(was ?? {}, call)])].sort()
+}
+
+function namesOfChanges(before: object, now: object): string[] {
+  const [old, rest] = [before as Record<string, unknown>, now as Record<string, unknown>]
+  const names = new Set([...Object.keys(old), ...Object.keys(rest)])
+  return [...names].filter((name) => canonical(old[name]) !== canonical(rest[name]))
+}

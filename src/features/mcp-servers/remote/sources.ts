@@ -173,10 +173,10 @@ export const getSource = previewOperation({
   input: Input({ ws: Ws, source: Source }),
   output: McpSource,
   http: { method: 'GET', path: `${SOURCES}/{source}` },
-  run: async (scope, { source }) => shown(scope, (await findSource(scope, source)).id),
+  run: async (scope, { source }) => readShown(scope, (await findSource(scope, source)).id),
 })
 
-const shown = (scope: WorkspaceScope, id: string) =>
+const readShown = (scope: WorkspaceScope, id: string) =>
   findRow<McpSource>(scope, 'source', sql`select ${COLUMNS} from mcp_sources where id = ${id}`)
 
 export const refreshSource = previewOperation({
@@ -206,7 +206,7 @@ export const refreshSource = previewOperation({
       .read(scope, found, document)
       .catch((error: unknown) => storeFailure(scope, found, error))
     if (read !== undefined) await storeRead(scope, found, read, accept)
-    return shown(scope, found.id)
+    return readShown(scope, found.id)
   },
 })
 
@@ -223,12 +223,12 @@ export const deleteSource = previewOperation({
       on v.tenant_id = s.tenant_id and v.workspace_id = s.workspace_id and v.server_id = s.id
         and v.version = s.active_version
       where v.manifest @> ${tool}::jsonb`
-    const [used = [], [gone] = []] = await scope.batch(
+    const [used = [], [deletedRow] = []] = await scope.batch(
       sql`${users} order by s.slug limit ${MCP_LIMITS.sources.notesMax}`,
       sql`delete from mcp_sources where id = ${id} and not exists (${users}) returning id`,
     )
     forgetSource(scope, id)
-    if (gone !== undefined) return { id, deleted: true as const }
+    if (deletedRow !== undefined) return { id, deleted: true as const }
     const servers = used.map(({ slug }) => String(slug)).join(', ')
     throw new Problem('state_conflict', {
       detail: `Tools of the source ${name} are in the active version of: ${servers}.`,

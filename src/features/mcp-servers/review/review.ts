@@ -16,8 +16,8 @@ import { compare, Diff, findPublished, lastPublishedTools, type Manifest } from 
 import { type SearchMode, searchToolsFor, usesSearch } from '../search/search-tool-list.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from '../servers.ts'
 import { estimatedTokens, rejectErrors, type Tool } from '../tool.ts'
+import { executionTools } from '../tool-providers/executions.ts'
 import { readCandidates } from '../tool-providers/index.ts'
-import { runTools } from '../tool-providers/runs.ts'
 import type { LintFinding } from './lint.ts'
 import { type ReviewInput, reviewTools, type ToolReview } from './review-tools.ts'
 
@@ -63,7 +63,7 @@ export async function readDraft(scope: WorkspaceScope, server: McpServer): Promi
   const candidates = await readCandidates(scope, Object.keys(curation.tools))
   const chosen = draftTools(curation, candidates)
   if (chosen.length === 0) throw NOTHING_CHOSEN
-  const tools = [...chosen, ...runTools(scope, chosen)].sort((a, b) => (a.name < b.name ? -1 : 1))
+  const tools = [...chosen, ...executionTools(scope, chosen)].sort((a, b) => (a.name < b.name ? -1 : 1))
   const { prompts, resources } = curation
   const groups = groupsOf(curation.groups)
   const manifest = JSON.parse(canonical({ name, description, tools, groups, prompts, resources })) as Manifest
@@ -154,14 +154,14 @@ export const previewServer = previewOperation({
   run: async (scope, { server }) => {
     const found = await findServer(scope, server)
     const { manifest, ...review } = await readDraft(scope, found)
-    const shown = (tool: Tool) => shownTool(tool, found.results)
+    const describe = (tool: Tool) => shownTool(tool, found.results)
     const pinned = manifest.tools.filter((tool) => tool.pinned)
-    const withSearch = sized([...pinned.map(shown), ...searchToolsFor(manifest.tools)])
+    const withSearch = sized([...pinned.map(describe), ...searchToolsFor(manifest.tools)])
     const membersOf = (group: string) =>
       manifest.tools.flatMap((tool) => (tool.group === group ? [tool.name] : []))
     return {
       instructions: manifest.description,
-      ...sized(manifest.tools.map(shown)),
+      ...sized(manifest.tools.map(describe)),
       with_search: { active: usesSearch(found.search as SearchMode, manifest.tools), ...withSearch },
       groups: (manifest.groups ?? []).map((group) => ({ ...group, tools: membersOf(group.name) })),
       ...review,

@@ -1,6 +1,6 @@
 /** The tools that stand for all others where a server has many: `tool_search` finds tools, `tool_call` calls them. */
 
-import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
+import { READS, strictestOf } from '../../../core/tool-annotations.ts'
 import { MCP_LIMITS } from '../limits.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
 
@@ -9,6 +9,13 @@ export const TOOL_CALL = 'tool_call'
 
 /** Names that no other tool takes. */
 export const SEARCH_TOOL_NAMES: readonly string[] = [TOOL_SEARCH, TOOL_CALL]
+
+/** A tool that the client is shown, in full or by search. */
+export interface VisibleTool {
+  readonly tool: Tool
+  /** The full scope that it needs and the token lacks. */
+  readonly missingScope?: string | undefined
+}
 
 /** A server setting. `auto`: on if the active version has more than {@link MCP_LIMITS.toolsListedMax} tools. */
 export type SearchMode = 'auto' | 'on' | 'off'
@@ -61,7 +68,7 @@ export const searchToolsFor = (tools: readonly Tool[]) => [
     description:
       'Finds tools of this server by what they do; most of them are not in this list. Returns names, descriptions and input schemas, best match first. Search before you say that something cannot be done.',
     inputSchema: SEARCH_INPUT,
-    annotations: { ...READ_ONLY },
+    annotations: READS,
   },
   {
     name: TOOL_CALL,
@@ -69,13 +76,6 @@ export const searchToolsFor = (tools: readonly Tool[]) => [
     description:
       'Calls a tool that tool_search has found. It is the same as calling the tool itself, with the same rights and limits.',
     inputSchema: CALL_INPUT,
-    annotations: { ...weakest(tools.map(({ annotations }) => annotations)) },
+    annotations: strictestOf(tools.map(({ annotations }) => annotations)),
   },
 ]
-
-const weakest = (all: readonly Annotations[]): Annotations => ({
-  readOnlyHint: all.every(({ readOnlyHint }) => readOnlyHint),
-  destructiveHint: all.some(({ destructiveHint }) => destructiveHint),
-  idempotentHint: all.every(({ idempotentHint }) => idempotentHint),
-  openWorldHint: all.some(({ openWorldHint }) => openWorldHint),
-})

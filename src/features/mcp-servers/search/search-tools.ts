@@ -1,43 +1,24 @@
-/** Runs `tool_search`, and answers calls of `tool_call` that name no tool. Both are recorded as calls are. */
+/** The search of tools: `tool_search`, and the answer to a `tool_call` that names no tool. */
 
-import type { WorkspaceScope } from '../../../access/scope.ts'
 import { portableInput } from '../../../core/portable-schema.ts'
-import { withoutNulls } from '../calls/absent-arguments.ts'
-import { type CallEnd, type CallResult, endOf, type ToolCall, toolError } from '../calls/call-end.ts'
-import { recordedCall, withinLimits } from '../calls/call-tool.ts'
-import { argumentErrors } from '../calls/check-values.ts'
+import { argumentErrors, withoutNulls } from '../calls/check-values.ts'
+import { type CallEnd, endOf, type ToolCall, toolError } from '../calls/tool-result.ts'
 import { MCP_LIMITS } from '../limits.ts'
 import type { PublishedVersion } from '../manifest.ts'
-import type { JsonSchema, Tool } from '../tool.ts'
-import { CALL_INPUT, SEARCH_INPUT, TOOL_SEARCH } from './search-tool-list.ts'
+import type { JsonSchema } from '../tool.ts'
+import { CALL_INPUT, SEARCH_INPUT, TOOL_SEARCH, type VisibleTool } from './search-tool-list.ts'
 import { rankTools } from './tool-index.ts'
 
-/** A tool that the client is shown, in full or by search. */
-export interface VisibleTool {
-  readonly tool: Tool
-  /** The full scope that it needs and the token lacks. */
-  readonly missingScope?: string | undefined
-}
-
-/**
- * @param call of `tool_search`, or of `tool_call` without the name of a tool
- * @param visible the tools that the client may be shown
- */
-export function runSearchTool(
-  scope: WorkspaceScope,
+/** Answers a call of `tool_search`, or of a `tool_call` that names no tool, by the tools that its client may be shown. */
+export function searchTools(
   version: PublishedVersion,
-  call: ToolCall,
-  visible: () => readonly VisibleTool[],
-): Promise<CallResult | undefined> {
-  return recordedCall(scope, version, call, () =>
-    withinLimits(scope, call, {}, async () => {
-      const schema = call.tool === TOOL_SEARCH ? SEARCH_INPUT : CALL_INPUT
-      const args = withoutNulls(schema, call.arguments ?? {})
-      const invalid = argumentErrors({ name: call.tool, input_schema: schema }, args)
-      if (invalid !== undefined) return toolError('validation_failed', invalid)
-      return { ...search(version, args as SearchInput, visible()), changesNothing: true }
-    }),
-  )
+  { tool, arguments: received, visibleTools = () => [] }: ToolCall,
+): CallEnd {
+  const schema = tool === TOOL_SEARCH ? SEARCH_INPUT : CALL_INPUT
+  const args = withoutNulls(schema, received ?? {})
+  const invalid = argumentErrors({ name: tool, input_schema: schema }, args)
+  if (invalid !== undefined) return toolError('validation_failed', invalid)
+  return search(version, args as SearchInput, visibleTools())
 }
 
 interface SearchInput {
@@ -60,13 +41,13 @@ function search(
   { query, limit = MCP_LIMITS.searchHitsDefault }: SearchInput,
   visible: readonly VisibleTool[],
 ): CallEnd {
-  const shown = new Map(visible.map((one) => [one.tool.name, one]))
-  const found = rankTools(version, query).flatMap(({ name }) => shown.get(name) ?? [])
+  const byName = new Map(visible.map((one) => [one.tool.name, one]))
+  const found = rankTools(version, query).flatMap(({ name }) => byName.get(name) ?? [])
   if (found.length === 0)
     return endWithJson({
       tools: [],
       hint: 'No tool matches. Search with other words, or by one of these names.',
-      names: [...shown.keys()],
+      names: [...byName.keys()],
     })
   const tools = withinBudget(found.slice(0, limit).map(hitOf))
   return endWithJson({ tools, more: Math.max(0, found.length - limit) })

@@ -7,7 +7,7 @@ import type { ByteReply } from '../../../core/bytes.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { Problem } from '../../../core/problem.ts'
-import { type Annotations, CHANGES, READ_ONLY } from '../../../core/tool-access.ts'
+import { type Annotations, CHANGES, READS, readsOnly } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { OBJECT_LIMITS } from '../../objects/limits.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from '../../objects/objects.ts'
@@ -141,8 +141,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
       properties: { key: TEXT, size: SIZE, etag: TEXT, last_modified: TEXT },
       required: ['key', 'size'],
     }),
-    annotations: READ_ONLY,
-    input: ({ prefix, limit, cursor }) => given({ prefix, page_size: limit, page_after: cursor }),
+    annotations: READS,
+    input: ({ prefix, limit, cursor }) => definedMembers({ prefix, page_size: limit, page_after: cursor }),
   },
   get: {
     operation: readObject,
@@ -161,8 +161,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
       },
       ['key'],
     ),
-    annotations: READ_ONLY,
-    input: ({ key, offset }, tool) => given({ key, offset, bytes_max: budgetOf(tool) }),
+    annotations: READS,
+    input: ({ key, offset }, tool) => definedMembers({ key, offset, bytes_max: budgetOf(tool) }),
   },
   put: {
     operation: putObject,
@@ -204,7 +204,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
     },
     annotations: CHANGES,
     input: ({ key, text, base64, content_type, only_new, if_etag }) =>
-      given({
+      definedMembers({
         key,
         content: bytesOf(text, base64),
         content_type,
@@ -227,7 +227,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
   },
 }
 
-const given = (input: Args): Args =>
+const definedMembers = (input: Args): Args =>
   Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
 
 /** @throws Problem `validation_failed` unless there is one of both, and the base64 is canonical (RFC 4648 §4) */
@@ -297,7 +297,7 @@ function candidate(bucket: string, verb: string, how: Verb): Candidate {
     ...(output && { output_schema: output }),
     annotations,
     scope: name,
-    risk: annotations.readOnlyHint ? 'read' : 'write',
+    risk: readsOnly(annotations) ? 'read' : 'write',
     binding: { source: 'buckets', operation: operation.name, fixed: { bucket } },
   }
 }

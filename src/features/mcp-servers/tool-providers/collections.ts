@@ -4,7 +4,7 @@ import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
-import { type Annotations, CHANGES, INSERTS, READ_ONLY } from '../../../core/tool-access.ts'
+import { type Annotations, CHANGES, INSERTS, READS, readsOnly } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
   createDocument,
@@ -49,7 +49,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
       `Pages through the documents of ${name} whose fields equal the given ones. For other conditions use ${name}_query.`,
     input: listArguments,
     output: pageResult,
-    annotations: READ_ONLY,
+    annotations: READS,
   },
   query: {
     operation: queryDocuments,
@@ -58,7 +58,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
       `Pages through the documents of ${name} that meet conditions, such as less than, contains, one of.`,
     input: queryArguments,
     output: pageResult,
-    annotations: READ_ONLY,
+    annotations: READS,
   },
   get: {
     operation: getDocument,
@@ -66,7 +66,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
     about: (name) => `Returns one document of ${name} by its id.`,
     input: getArguments,
     output: (fields) => documentResult(fields, true),
-    annotations: READ_ONLY,
+    annotations: READS,
   },
   create: {
     operation: createDocument,
@@ -174,7 +174,7 @@ function candidate(collection: string, verb: string, declared: Declared | undefi
     output_schema: how.output(declared?.fields),
     annotations,
     scope: name,
-    risk: annotations.readOnlyHint ? 'read' : 'write',
+    risk: readsOnly(annotations) ? 'read' : 'write',
     binding: {
       source: 'collections',
       operation: operation.name,

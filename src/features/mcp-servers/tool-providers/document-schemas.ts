@@ -63,8 +63,8 @@ function comparableFields(properties: Schemas, prefix: string, depth: number): [
 
 /** The only type besides `null`; that of the values of an `enum` without a type. */
 export function typeOf({ type, enum: values }: JsonSchema): string | undefined {
-  const given = type ?? (Array.isArray(values) ? values.map((value) => typeof value) : [])
-  const [only, ...more] = new Set([given].flat().filter((name) => name !== 'null'))
+  const declared = type ?? (Array.isArray(values) ? values.map((value) => typeof value) : [])
+  const [only, ...more] = new Set([declared].flat().filter((name) => name !== 'null'))
   return typeof only === 'string' && more.length === 0 ? only : undefined
 }
 

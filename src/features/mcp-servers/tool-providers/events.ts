@@ -5,7 +5,7 @@ import { Input, workspaceOperation } from '../../../access/operation-builders.ts
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import { READ_ONLY } from '../../../core/tool-access.ts'
+import { INSERTS, READS } from '../../../core/tool-annotations.ts'
 import type { CloudEvent } from '../../events/events.ts'
 import { CURSOR, eventsIn } from '../../events/events.ts'
 import { publishEvent, TOPIC_PATTERN } from '../../events/events-api.ts'
@@ -177,12 +177,7 @@ const PUBLISH: Candidate = {
     properties: { id: { type: 'string' }, topic: { type: 'string' }, time: { type: 'string' } },
     required: ['id', 'topic', 'time'],
   },
-  annotations: {
-    readOnlyHint: false,
-    destructiveHint: false,
-    idempotentHint: false,
-    openWorldHint: false,
-  },
+  annotations: INSERTS,
   scope: 'event_publish',
   risk: 'write',
   binding: { source: 'events', operation: publishEvent.name, fixed: {} },
@@ -195,7 +190,7 @@ const READ: Candidate = {
   description: `Reads events of some topics, oldest first, after a cursor. If there are none, waits up to \`wait_seconds\` for the next ones. To follow a topic, call it again with \`page.next\` as \`cursor\`.`,
   input_schema: argumentsOf(readEventPage, { bytes_max: 0 }),
   output_schema: EVENTS,
-  annotations: READ_ONLY,
+  annotations: READS,
   scope: 'event_read',
   risk: 'read',
   binding: { source: 'events', operation: readEventPage.name, fixed: {} },

@@ -7,14 +7,14 @@ import { ownLinks } from '../../flows/approvals/own-links.ts'
 import type { Execution } from '../../flows/executions/executions.ts'
 import { followExecution } from '../../flows/executions/follow.ts'
 import type { InputRequest, InputResponses, RequestedInput, WaitOptions } from '../calls/call-client.ts'
-import { acceptedFields } from '../calls/elicitation.ts'
-import type { JsonSchema, RunState, ToolOutput } from '../tool.ts'
+import { acceptedFields } from '../calls/client-requests.ts'
+import type { ExecutionState, JsonSchema, ToolOutput } from '../tool.ts'
 
 /** The schema of results of all tools that concern an execution. */
-export const RUN_RESULT: JsonSchema = {
+export const EXECUTION_RESULT: JsonSchema = {
   type: 'object',
   properties: {
-    run: { type: 'string', description: 'Id of the execution, for the tools run_….' },
+    execution: { type: 'string', description: 'Id of the execution, for the tools execution_….' },
     status: {
       type: 'string',
       enum: ['pending', 'running', 'waiting', 'suspended', 'completed', 'faulted', 'cancelled'],
@@ -28,7 +28,8 @@ export const RUN_RESULT: JsonSchema = {
     step: { type: 'string', description: 'Name of the step that runs.' },
     approvals: {
       type: 'array',
-      description: 'Decisions that the execution waits for. You may decide those with `yours` by run_answer.',
+      description:
+        'Decisions that the execution waits for. You may decide those with `yours` by execution_answer.',
       items: {
         type: 'object',
         properties: {
@@ -37,14 +38,17 @@ export const RUN_RESULT: JsonSchema = {
           approvers: { type: 'array', items: { type: 'string' } },
           yours: { type: 'boolean' },
           link: { type: 'string', description: 'Page where your user decides.' },
-          form: { description: 'JSON Schema of `form` in run_answer.', type: ['object', 'boolean', 'null'] },
+          form: {
+            description: 'JSON Schema of `form` in execution_answer.',
+            type: ['object', 'boolean', 'null'],
+          },
         },
       },
     },
     output: { description: 'Output of a completed execution.' },
     error: { description: 'Error of a faulted execution.' },
   },
-  required: ['run', 'status'],
+  required: ['execution', 'status'],
 }
 
 /** The state of an execution, for its starter. Workflow ids and other steps are for admins. */
@@ -52,10 +56,10 @@ export function executionOutput(execution: Execution & { readonly cancelling?: t
   const { id, status, output, error, started_by, approvals = [], cancelling } = execution
   const requestedInput = requestedDecisions(execution)
   const inputRequests = requestedInput?.requests
-  const run = { ...stateOf(execution), ...(inputRequests && { inputRequests }) }
+  const state = { ...stateOf(execution), ...(inputRequests && { inputRequests }) }
   if (execution.ended_at !== null) {
     const result = status === 'completed' ? { output } : { error }
-    return { output: { run: id, status, ...result }, failed: status === 'faulted', run }
+    return { output: { execution: id, status, ...result }, failed: status === 'faulted', execution: state }
   }
   const step = openStep(execution)
   const shownApprovals = approvals.map((approval) => ({
@@ -66,14 +70,14 @@ export function executionOutput(execution: Execution & { readonly cancelling?: t
     form: approval.form,
     ...linkIn(approval),
   }))
-  const shown = {
-    run: id,
+  const waiting = {
+    execution: id,
     status,
     ...(cancelling && { cancelling }),
     ...(step !== undefined && { step }),
     ...(shownApprovals.length > 0 && { approvals: shownApprovals }),
   }
-  return { output: shown, failed: false, run, ...(requestedInput && { requestedInput }) }
+  return { output: waiting, failed: false, execution: state, ...(requestedInput && { requestedInput }) }
 }
 
 /** An approval, with a link for the user of its client. */
@@ -83,7 +87,7 @@ const linkIn = ({ link }: ApprovalWithLink) => (link === undefined ? {} : { link
 
 const openStep = ({ steps = [] }: Execution) => steps.findLast(({ ended_at }) => ended_at === null)?.name
 
-function stateOf({ id, status, started_at, ended_at, steps = [] }: Execution): RunState {
+function stateOf({ id, status, started_at, ended_at, steps = [] }: Execution): ExecutionState {
   const last = steps.at(-1)
   return {
     id,
@@ -98,10 +102,10 @@ function requestedDecisions({ id, started_by, approvals = [] }: Execution): Requ
   const own = approvals.filter((approval) => isAddressedTo(started_by, approval))
   if (own.length === 0) return undefined
   const requests = Object.fromEntries(own.map((approval) => [approval.id, decisionRequest(approval)]))
-  return { requests, state: { run: id }, isOptional: true }
+  return { requests, state: { execution: id }, isOptional: true }
 }
 
-/** Elicitation takes flat objects of simple values, so another form is left to `run_answer`. */
+/** Elicitation takes flat objects of simple values, so another form is left to `execution_answer`. */
 function decisionRequest({ title, step, flow, form }: Approval): InputRequest {
   const { properties = {}, required = [] } = (isObject(form) ? form : {}) as FlatForm
   const isFlat = Object.values(properties).every((field) => SIMPLE.has(String(Object(field)['type'])))

@@ -2,13 +2,14 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
+import { STRICTEST } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { startExecution } from '../../flows/executions/executions.ts'
 import { hasFeature, requireFeature } from '../../tenants/workspace-settings.ts'
 import { MCP_LIMITS } from '../limits.ts'
 import { type Candidate, type JsonSchema, type ToolProvider, toolName } from '../tool.ts'
-import { awaitExecution, executionOutput, RUN_RESULT } from './execution-outcome.ts'
-import { resumeExecution } from './runs.ts'
+import { awaitExecution, EXECUTION_RESULT, executionOutput } from './execution-outcome.ts'
+import { resumeExecution } from './executions.ts'
 
 interface FlowRow {
   readonly id: string
@@ -53,7 +54,7 @@ function candidate(scope: WorkspaceScope, flow: FlowRow): Candidate {
   const isFlat = isObject(flow.input) && isObject(flow.input['properties'])
   const waiting =
     `Waits up to ${MCP_LIMITS.executionWaitSeconds} s for the output. If \`status\` is \`running\` or \`waiting\` then, ` +
-    'ask run_status later with the returned `run`.'
+    'ask execution_status later with the returned `execution`.'
   const summary = flow.summary ?? `Runs the flow ${flow.name}.`
   return {
     candidate: `flows:${flow.name}:run`,
@@ -61,8 +62,8 @@ function candidate(scope: WorkspaceScope, flow: FlowRow): Candidate {
     title: flow.title ?? `Run the flow ${flow.name}`,
     description: `${summary.slice(0, MCP_LIMITS.descriptionCharsMax - waiting.length - 1)} ${waiting}`,
     input_schema: isFlat ? { ...(flow.input as JsonSchema), type: 'object' } : ANY_INPUT,
-    output_schema: RUN_RESULT,
-    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
+    output_schema: EXECUTION_RESULT,
+    annotations: STRICTEST,
     scope: name,
     risk: 'write',
     binding: {

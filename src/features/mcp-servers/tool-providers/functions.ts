@@ -1,7 +1,7 @@
 /** Tools over functions: one calls a fixed version of each. The exports `tool`, `input` and `output` of the module describe it. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
+import { READS, STRICTEST } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { FunctionConstants } from '../../functions/exported-constants.ts'
 import { invokeVersion } from '../../functions/invoke.ts'
@@ -78,13 +78,6 @@ const contextOf = (client: Arguments['client'], responses?: InputResponses, stat
   },
 })
 
-const CHANGES: Annotations = {
-  readOnlyHint: false,
-  destructiveHint: true,
-  idempotentHint: false,
-  openWorldHint: true,
-}
-
 function candidate({ id, name: called, version, ...constants }: FunctionRow): Candidate {
   const fixed = { id, version }
   const name = toolName(`call_${called}`)
@@ -98,7 +91,7 @@ function candidate({ id, name: called, version, ...constants }: FunctionRow): Ca
     input_schema: input_schema ?? ARGUMENTS,
     // The output of an MCP tool is an object.
     ...(output_schema?.['type'] === 'object' && { output_schema }),
-    annotations: read_only ? READ_ONLY : CHANGES,
+    annotations: read_only ? READS : STRICTEST,
     scope: name,
     risk: read_only ? 'read' : 'write',
     binding: {

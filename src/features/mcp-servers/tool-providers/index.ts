@@ -5,18 +5,18 @@ import type { Candidate, ToolProvider } from '../tool.ts'
 import { buckets } from './buckets.ts'
 import { collections } from './collections.ts'
 import { events } from './events.ts'
+import { executions } from './executions.ts'
 import { flows } from './flows.ts'
 import { functions } from './functions.ts'
 import { remote } from './remote.ts'
 import { results } from './results.ts'
-import { runs } from './runs.ts'
 
 export const TOOL_PROVIDERS: readonly ToolProvider[] = [
   collections,
   buckets,
   functions,
   flows,
-  runs,
+  executions,
   events,
   results,
   remote,

@@ -4,6 +4,7 @@ import Type from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
+import { readsOnly } from '../../../core/tool-annotations.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import type { Progress } from '../calls/call-client.ts'
@@ -134,7 +135,7 @@ const isChosen = (chosen: readonly string[] | undefined): Sql =>
 
 function candidate(scope: WorkspaceScope, { id, name: source, kind, definition }: Row): Candidate {
   const { key, hash, call, name, annotations, ...texts } = definition
-  const reads = annotations.readOnlyHint
+  const reads = readsOnly(annotations)
   return {
     candidate: `${kind}:${source}:${key}`,
     name,

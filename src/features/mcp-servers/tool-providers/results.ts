@@ -3,7 +3,7 @@
 import Type from 'typebox'
 import { Input, workspaceOperation } from '../../../access/operation-builders.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import { READ_ONLY } from '../../../core/tool-access.ts'
+import { READS } from '../../../core/tool-annotations.ts'
 import { type BytePage, contentOfPage, pageLength, pageOf } from '../calls/byte-page.ts'
 import { readKeptResult, resultUri } from '../calls/kept-results.ts'
 import { MCP_LIMITS } from '../limits.ts'
@@ -81,7 +81,7 @@ const CANDIDATE = {
   description:
     'Reads the next part of a result that was too large to return. The tool that made it gave its handle, and it is kept for an hour.',
   input_schema: argumentsOf(readResult, { server: '', bytes_max: 0 }),
-  annotations: READ_ONLY,
+  annotations: READS,
   binding: { source: 'results', operation: readResult.name, fixed: {} },
 }
 

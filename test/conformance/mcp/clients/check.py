@@ -85,12 +85,12 @@ async def use_desk():
             await check_step_up(client, user)
             await check_refresh(client, user, storage, auth)
             await check_content(client)
-            await check_run(client)
+            await check_execution(client)
 
 
 async def check_tools(client):
     names = [tool.name for tool in (await client.list_tools()).tools]
-    for name in ("orders_list", "orders_create", "call_quote", "run_deliver", "run_status"):
+    for name in ("orders_list", "orders_create", "call_quote", "run_deliver", "execution_status"):
         assert name in names, (name, names)
     assert "A1" in await text_of(client, "orders_list", {})
     assert json.loads(await text_of(client, "call_quote", {"cents": 1})) == {"price": 501}
@@ -125,15 +125,15 @@ async def check_content(client):
     assert "Remind Ann." in prompt.model_dump_json(), prompt
 
 
-async def check_run(client):
+async def check_execution(client):
     started = json.loads(await text_of(client, "run_deliver", {}))
     assert started["status"] != "completed", started
-    run = {"run": started["run"]}
+    execution = {"execution": started["execution"]}
     for _ in range(100):
-        if json.loads(await text_of(client, "run_status", run))["status"] == "completed":
+        if json.loads(await text_of(client, "execution_status", execution))["status"] == "completed":
             break
         await asyncio.sleep(0.2)
-    assert '"delivered": true' in await text_of(client, "run_result", run)
+    assert '"delivered": true' in await text_of(client, "execution_result", execution)
 
 
 async def use_platform():

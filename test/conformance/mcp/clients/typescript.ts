@@ -50,7 +50,7 @@ async function drive(world: World, connect: Connect, identity: (typeof IDENTITIE
   await checkStepUp(agent, use)
   await checkRefresh(agent, use)
   await checkContent(session.client, world)
-  await checkRun(use)
+  await checkExecution(use)
   await session.client.close()
   const second = newAgent()
   const platform = await connect(world.platform, { authProvider: second })
@@ -89,7 +89,7 @@ function user({ client, finish }: Connected<Client>, agent: Agent, serverUrl: st
 async function checkTools(client: Client, use: Use): Promise<void> {
   const { tools } = await client.listTools()
   const names = tools.map(({ name }) => name)
-  for (const name of ['orders_list', 'orders_create', 'call_quote', 'run_deliver', 'run_status'])
+  for (const name of ['orders_list', 'orders_create', 'call_quote', 'run_deliver', 'execution_status'])
     ok(names.includes(name), `${name} is not listed: ${names}`)
   const { data } = (await use('orders_list')).structuredContent as { data: { number: string }[] }
   ok(data.some(({ number }) => number === 'A1'))
@@ -133,16 +133,16 @@ async function checkContent(client: Client, { orderUri }: World): Promise<void> 
   ok(JSON.stringify(messages).includes('Remind Ann.'))
 }
 
-async function checkRun(use: Use): Promise<void> {
+async function checkExecution(use: Use): Promise<void> {
   const started = (await use('run_deliver')).structuredContent ?? {}
-  const { run } = started
-  ok(typeof run === 'string' && started['status'] !== 'completed', JSON.stringify(started))
+  const { execution } = started
+  ok(typeof execution === 'string' && started['status'] !== 'completed', JSON.stringify(started))
   for (let polls = 0; ; polls++) {
-    const { structuredContent } = await use('run_status', { run })
+    const { structuredContent } = await use('execution_status', { execution })
     if (structuredContent?.['status'] === 'completed') break
     ok(polls < 100, JSON.stringify(structuredContent))
     await new Promise((done) => setTimeout(done, 200))
   }
-  const result = await use('run_result', { run })
+  const result = await use('execution_result', { execution })
   ok(JSON.stringify(result.structuredContent).includes('"delivered":true'), JSON.stringify(result))
 }

@@ -129,8 +129,8 @@ function send(
     ? [{ ...headers, ...modernHeaders(method) }, MODERN_META]
     : [legacyHeaders(version, sessionId), {}]
   const _meta = { ...meta, ...(onProgress && { progressToken: PROGRESS_TOKEN }) }
-  const given = Object.keys(_meta).length === 0 ? params : { ...params, _meta }
-  return request(post, own, method, given, onProgress)
+  const withMeta = Object.keys(_meta).length === 0 ? params : { ...params, _meta }
+  return request(post, own, method, withMeta, onProgress)
 }
 
 const modernHeaders = (method: string) => ({ 'mcp-protocol-version': MODERN, 'mcp-method': method })

@@ -2,7 +2,7 @@
 
 import { canonical, exceedsDepth, isObject } from '../../../../core/json.ts'
 import { CORE_LIMITS } from '../../../../core/limits.ts'
-import type { Annotations } from '../../../../core/tool-access.ts'
+import { claimedAnnotations, STRICTEST } from '../../../../core/tool-annotations.ts'
 import { MCP_LIMITS } from '../../limits.ts'
 import { digest, type JsonSchema, toolName } from '../../tool-name.ts'
 import { type Definition, type PinnedDefinitions, pinned, type Skipped } from '../definitions.ts'
@@ -21,14 +21,6 @@ const MEMBERS = {
 
 /** Hexadecimal digits of the digest of one member, which tells what has changed. The hash tells that something has. */
 const DIGITS = 16
-
-/** With them a tool is trusted least: nothing that its server says makes it look safer before an admin has decided so. */
-const STRICT: Annotations = {
-  readOnlyHint: false,
-  destructiveHint: true,
-  idempotentHint: false,
-  openWorldHint: true,
-}
 
 /** The name of a source, and what its server has listed. */
 export interface McpSourceTools {
@@ -109,8 +101,9 @@ function toDefinition(source: string, tool: Listed): Definition & { readonly has
     description: shortText(tool.description, MCP_LIMITS.descriptionCharsMax) ?? `Calls ${name} at ${source}.`,
     input_schema: usableSchema(inputSchema) ?? {},
     ...(output_schema && { output_schema }),
-    annotations: STRICT,
-    claimed_annotations: claimsOf(annotations),
+    // Nothing that its server says makes a tool look safer before an admin has decided so.
+    annotations: STRICTEST,
+    claimed_annotations: claimedAnnotations(annotations),
     call: {
       ...Object.fromEntries(members.map(([field, json]) => [field, digest(json).slice(0, DIGITS)])),
       ...(headers.length > 0 && { headers }),
@@ -125,17 +118,6 @@ function shortText(value: unknown, max: number): string | undefined {
   if (typeof value !== 'string' || value.trim() === '') return undefined
   // Without half a surrogate pair at the end.
   return value.length <= max ? value : `${value.slice(0, max - 1).replace(/[\ud800-\udbff]$/, '')}…`
-}
-
-/** Hints that the upstream server declares for its tool, with the defaults of the protocol. An admin may adopt them. */
-function claimsOf(annotations: JsonSchema): Annotations {
-  const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = annotations
-  return {
-    readOnlyHint: readOnlyHint === true,
-    destructiveHint: destructiveHint !== false && readOnlyHint !== true,
-    idempotentHint: idempotentHint === true,
-    openWorldHint: openWorldHint !== false,
-  }
 }
 
 /** The tool as its server sent it, so that no change is lost by what this platform leaves out. */

@@ -39,13 +39,13 @@ function contentOutput(content: readonly unknown[], failed: boolean): ToolOutput
 
 /** As many items as a result may have, and in the place of what is no content a text that says so. */
 function contentItems(content: readonly unknown[]): unknown[] {
-  const shown = content.slice(0, content.length > ITEMS_MAX ? ITEMS_MAX - 1 : ITEMS_MAX).map((item) => {
+  const passed = content.slice(0, content.length > ITEMS_MAX ? ITEMS_MAX - 1 : ITEMS_MAX).map((item) => {
     const block = toContent(item)
     if (contentOf({ content: [block] }) !== undefined) return block
     return text(`(content of the type ${typeOf(item)} is not passed on)`)
   })
-  const more = content.length - shown.length
-  return more === 0 ? shown : [...shown, text(`(${more} more parts are not passed on)`)]
+  const more = content.length - passed.length
+  return more === 0 ? passed : [...passed, text(`(${more} more parts are not passed on)`)]
 }
 
 const ITEMS_MAX = 50

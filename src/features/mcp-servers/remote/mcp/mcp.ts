@@ -101,12 +101,12 @@ export const shownProblem =
   (error: unknown): never => {
     if (!(error instanceof Problem)) throw error
     const { code, message, hint, adminHint, members, cause } = error
-    const shown = JSON.parse(redact(JSON.stringify(members))) as Record<string, unknown>
+    const redacted = JSON.parse(redact(JSON.stringify(members))) as Record<string, unknown>
     throw new Problem(code, {
       detail: redact(message),
       ...(hint && { hint }),
       ...(adminHint && { adminHint }),
-      members: shown,
+      members: redacted,
       cause,
     })
   }

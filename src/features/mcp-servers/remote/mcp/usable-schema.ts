@@ -13,6 +13,7 @@ import {
   TYPES,
 } from '../../../../../flows-dsl/json-schema/vocabulary.ts'
 import { escapePointer, isObject } from '../../../../core/json.ts'
+import { COLLECTION_LIMITS } from '../../../collections/limits.ts'
 import { prepare } from '../../../collections/schemas/schema-language.ts'
 import { MCP_LIMITS } from '../../limits.ts'
 import type { JsonSchema } from '../../tool-name.ts'
@@ -26,13 +27,13 @@ const UNSUPPORTED = [...LATER_KEYWORDS, 'additionalItems', 'dependencies', '$rec
  * An open schema stays open: its server may take members that it does not describe.
  * @returns undefined if it is no schema of an object, or too large
  */
-export function usableSchema(given: unknown): JsonSchema | undefined {
-  if (!isObject(given)) return undefined
-  const { type = isObject(given['properties']) ? 'object' : undefined } = given
+export function usableSchema(original: unknown): JsonSchema | undefined {
+  if (!isObject(original)) return undefined
+  const { type = isObject(original['properties']) ? 'object' : undefined } = original
   if (type !== 'object') return undefined
-  const definitions = { ...asObject(given['definitions']), ...asObject(given['$defs']) }
+  const definitions = { ...asObject(original['definitions']), ...asObject(original['$defs']) }
   const reducer = new Reducer(definitions)
-  const { schema } = reducer.reduce({ ...given, type }, '', 0)
+  const { schema } = reducer.reduce({ ...original, type }, '', 0)
   const $defs = reducer.definitions()
   const root = { ...Object(schema), ...(Object.keys($defs).length > 0 && { $defs }) } as JsonSchema
   return reducer.nodes > MCP_LIMITS.upstream.schemaNodesMax || expandsTooMuch(root) ? undefined : root
@@ -58,40 +59,40 @@ interface Reduced {
 
 class Reducer {
   nodes = 0
-  readonly #given: JsonSchema
+  readonly #definitions: JsonSchema
   readonly #dropped: ReadonlySet<string>
 
   /** @param given the definitions that references lead to */
-  constructor(given: JsonSchema) {
-    this.#given = given
-    this.#dropped = closingReferences(given)
+  constructor(original: JsonSchema) {
+    this.#definitions = original
+    this.#dropped = closingReferences(original)
   }
 
   definitions(): Record<string, unknown> {
     return Object.fromEntries(
-      Object.entries(this.#given).map(([name, schema]) => [name, this.reduce(schema, name, 1).schema]),
+      Object.entries(this.#definitions).map(([name, schema]) => [name, this.reduce(schema, name, 1).schema]),
     )
   }
 
   /** @param within the definition that it is in; empty for the root */
-  reduce(given: unknown, within: string, depth: number): Reduced {
+  reduce(original: unknown, within: string, depth: number): Reduced {
     this.nodes += 1
     // Clients of MCP refuse a whole list of tools that has a schema `true` or `false`.
-    if (given === false) return { schema: { not: {} }, isExact: true }
-    if (given === true) return { schema: {}, isExact: true }
+    if (original === false) return { schema: { not: {} }, isExact: true }
+    if (original === true) return { schema: {}, isExact: true }
     const isTooMuch =
-      depth > MCP_LIMITS.upstream.schemaDepthMax || this.nodes > MCP_LIMITS.upstream.schemaNodesMax
-    if (!isObject(given) || isTooMuch) return { schema: {}, isExact: false }
+      depth > COLLECTION_LIMITS.schemaDepthMax || this.nodes > MCP_LIMITS.upstream.schemaNodesMax
+    if (!isObject(original) || isTooMuch) return { schema: {}, isExact: false }
     const usable: Record<string, unknown> = {}
     let isExact = true
-    for (const [keyword, value] of Object.entries(withNull(given))) {
+    for (const [keyword, value] of Object.entries(withNull(original))) {
       if (LEFT_OUT.includes(keyword)) continue
       if (!Object.hasOwn(KEYWORDS, keyword) && !UNSUPPORTED.includes(keyword)) continue
       const one = this.#keyword(keyword, value, { within, depth })
       if (one === undefined || !one.isExact) isExact = false
       if (one !== undefined) usable[one.keyword ?? keyword] ??= one.schema
     }
-    return { schema: withoutDependents(usable, given), isExact }
+    return { schema: withoutDependents(usable, original), isExact }
   }
 
   /** @returns undefined if the keyword is left out */
@@ -126,7 +127,7 @@ class Reducer {
 
   #reference(value: unknown, within: string): Reduced | undefined {
     const name = targetOf(value)
-    if (name === undefined || !Object.hasOwn(this.#given, name)) return undefined
+    if (name === undefined || !Object.hasOwn(this.#definitions, name)) return undefined
     if (this.#dropped.has(edge(within, name))) return undefined
     return exactly(`#/$defs/${escapePointer(name)}`)
   }
@@ -145,20 +146,20 @@ function byName(parts: readonly (readonly [name: string, one: Reduced])[]): Redu
 }
 
 /** `nullable` of OpenAPI 3.0, which generators of MCP servers use, in the words of JSON Schema. */
-function withNull(given: JsonSchema): JsonSchema {
-  const { nullable, type, enum: values } = given
-  if (nullable !== true || type === undefined) return given
+function withNull(original: JsonSchema): JsonSchema {
+  const { nullable, type, enum: values } = original
+  if (nullable !== true || type === undefined) return original
   return {
-    ...given,
+    ...original,
     type: [...new Set([type, 'null'].flat())],
     ...(Array.isArray(values) && { enum: [...new Set([...values, null])] }),
   }
 }
 
 /** Leaves out keywords that count on another one which was left out, and would refuse more without it. */
-function withoutDependents(usable: Record<string, unknown>, given: JsonSchema): Record<string, unknown> {
+function withoutDependents(usable: Record<string, unknown>, original: JsonSchema): Record<string, unknown> {
   for (const [keyword, dependents] of Object.entries(DEPENDENTS)) {
-    if (!Object.hasOwn(given, keyword) || Object.hasOwn(usable, keyword)) continue
+    if (!Object.hasOwn(original, keyword) || Object.hasOwn(usable, keyword)) continue
     for (const dependent of dependents) delete usable[dependent]
   }
   return usable

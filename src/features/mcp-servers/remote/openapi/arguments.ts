@@ -1,11 +1,17 @@
 /** The arguments of an operation: its parameters and the members of its body as one flat list, each name once. */
 
+import { type Fields, InvalidDocument } from '../../../../infra/openapi/document.ts'
+import {
+  bodyOf,
+  type DocumentOperation,
+  type DocumentParameter,
+  parametersOf,
+} from '../../../../infra/openapi/operations.ts'
 import { MCP_LIMITS } from '../../limits.ts'
 import type { JsonSchema } from '../../tool-name.ts'
 import { isHeaderName, isReservedHeader } from '../header-names.ts'
-import { type Add, type Body, bodyOf } from './body.ts'
-import { DocumentFault, described, type Fields, fieldsOf, listOf, resolve, textOf } from './document.ts'
-import type { SchemaReader } from './schemas.ts'
+import { type Add, addBody, type Body } from './body.ts'
+import { described, type SchemaReader, textOf } from './schemas.ts'
 
 /** A parameter of a request (OpenAPI "Parameter Object"). */
 export interface Parameter {
@@ -27,12 +33,6 @@ export interface Arguments {
   readonly body?: Body
 }
 
-interface Operation {
-  readonly path: string
-  readonly item: Fields
-  readonly operation: Fields
-}
-
 interface Argument {
   readonly name: string
   readonly schema: JsonSchema
@@ -40,27 +40,27 @@ interface Argument {
 }
 
 /**
- * @param at the operation, and its path item, whose parameters it has, too
  * @param headers names of headers that the source sets
- * @throws DocumentFault if a request of the operation cannot be made
+ * @throws InvalidDocument if a request of the operation cannot be made
  */
 export function argumentsOf(
   document: Fields,
-  at: Operation,
+  operation: DocumentOperation,
   reader: SchemaReader,
   headers: readonly string[],
 ): Arguments {
   const names = new ArgumentNames()
   const known: Argument[] = []
-  const add = (given: string, suffix: string, schema: JsonSchema, required: boolean): string => {
-    const name = names.take(given, suffix)
+  const add = (text: string, suffix: string, schema: JsonSchema, required: boolean): string => {
+    const name = names.add(text, suffix)
     known.push({ name, schema, required })
     return name
   }
-  const parameters = parametersOf(document, at, headers)
-    .filter((one) => one['in'] !== 'header' || isFree(String(one['name']), headers))
-    .map((given) => parameterOf(document, given, reader, add))
-  const body = bodyOf(document, at.operation, reader, add)
+  const parameters = sentParameters(document, operation, headers)
+    .filter(({ location, name }) => location !== 'header' || isFree(name, headers))
+    .map((one) => addParameter(one, reader, add))
+  const documentBody = bodyOf(document, operation)
+  const body = documentBody && addBody(document, documentBody, reader, add)
   const schema = {
     type: 'object',
     properties: Object.fromEntries(known.map((one) => [one.name, one.schema])),
@@ -75,74 +75,73 @@ const isFree = (name: string, headers: readonly string[]) =>
 
 /** Gives each argument a name of its own, and always the same in the same order. */
 class ArgumentNames {
-  readonly #taken = new Set<string>()
+  readonly #used = new Set<string>()
 
   /** @param suffix tells apart parameters of one name: `id`, `id_query` */
-  take(given: string, suffix: string): string {
-    const clean = given.replaceAll(/[^A-Za-z0-9_.-]/g, '_').replace(/^__proto__$/, 'proto')
+  add(text: string, suffix: string): string {
+    const clean = text.replaceAll(/[^A-Za-z0-9_.-]/g, '_').replace(/^__proto__$/, 'proto')
     const name = clean.slice(0, MCP_LIMITS.toolNameCharsMax - 12) || suffix
     const candidates = [name, `${name}_${suffix}`]
-    let free = candidates.find((one) => !this.#taken.has(one))
+    let free = candidates.find((one) => !this.#used.has(one))
     for (let n = 2; free === undefined; n += 1) {
       const numbered = `${name}_${suffix}_${n}`
-      if (!this.#taken.has(numbered)) free = numbered
+      if (!this.#used.has(numbered)) free = numbered
     }
-    this.#taken.add(free)
+    this.#used.add(free)
     return free
   }
 }
 
 const PARAMETERS_MAX = 100
-const PLACES = ['path', 'query', 'header']
+const PLACES = ['path', 'query', 'header'] as const
+
+/** A parameter that is sent: no cookie is. */
+type SentParameter = DocumentParameter & { readonly location: Parameter['in'] }
 
 /**
- * Parameters in the order path, query, header; those of the operation replace those of the path item. No cookie is sent.
+ * Parameters in the order path, query, header, with those that only the path template names.
  * @param headers names of headers that the source sets
- * @throws DocumentFault if there are too many, or a cookie is required that the source does not set
+ * @throws InvalidDocument if there are too many, or a cookie is required that the source does not set
  */
-function parametersOf(
+function sentParameters(
   document: Fields,
-  { path, item, operation }: Operation,
+  operation: DocumentOperation,
   headers: readonly string[],
-): readonly Fields[] {
-  const byKey = new Map<string, Fields>()
-  for (const given of [...listOf(item['parameters']), ...listOf(operation['parameters'])]) {
-    const { value } = resolve(document, given)
-    const { in: place, name, required } = value
-    if (place === 'cookie' && required === true && !headers.includes('cookie'))
-      throw new DocumentFault(
-        `It needs the cookie ${String(name).slice(0, 100)}: set it in \`headers\` of the source.`,
-      )
-    if (PLACES.includes(String(place)) && typeof name === 'string') byKey.set(`${place} ${name}`, value)
-  }
-  const inTemplate = [...path.matchAll(/\{([^{}]+)\}/g)].map(([, name]) => textOf(name) ?? '')
-  for (const name of inTemplate)
-    if (!byKey.has(`path ${name}`))
-      byKey.set(`path ${name}`, { in: 'path', name, schema: { type: 'string' } })
-  const needed = [...byKey.values()].filter(
-    (one) => one['in'] !== 'path' || inTemplate.includes(String(one['name'])),
+): readonly SentParameter[] {
+  const declared = parametersOf(document, operation)
+  const cookie = declared.find(({ location, required }) => location === 'cookie' && required)
+  if (cookie !== undefined && !headers.includes('cookie'))
+    throw new InvalidDocument(
+      `It needs the cookie ${cookie.name.slice(0, 100)}: set it in \`headers\` of the source.`,
+    )
+  const inTemplate = [...operation.path.matchAll(/\{([^{}]+)\}/g)].map(([, name]) => textOf(name) ?? '')
+  const inPath = declared.filter(({ location }) => location === 'path').map(({ name }) => name)
+  const undeclared = inTemplate.filter(
+    (name, index) => !inPath.includes(name) && inTemplate.indexOf(name) === index,
   )
-  if (needed.length <= PARAMETERS_MAX)
-    return PLACES.flatMap((place) => needed.filter((one) => one['in'] === place))
-  throw new DocumentFault(`It has more than ${PARAMETERS_MAX} parameters.`)
+  const needed = [...declared, ...undeclared.map(pathParameter)].filter(
+    ({ location, name }) => location !== 'path' || inTemplate.includes(name),
+  )
+  const sent = PLACES.flatMap((place) => needed.filter((one): one is SentParameter => one.location === place))
+  if (sent.length <= PARAMETERS_MAX) return sent
+  throw new InvalidDocument(`It has more than ${PARAMETERS_MAX} parameters.`)
 }
 
-const STYLES = ['simple', 'label', 'matrix', 'form', 'spaceDelimited', 'pipeDelimited', 'deepObject']
+const pathParameter = (name: string): DocumentParameter => ({
+  name,
+  location: 'path',
+  required: true,
+  style: 'simple',
+  explode: false,
+  reserved: false,
+  json: false,
+  schema: { type: 'string' },
+  description: undefined,
+})
 
-function parameterOf(document: Fields, given: Fields, reader: SchemaReader, add: Add): Parameter {
-  const place = String(given['in']) as Parameter['in']
-  const [name, content] = [textOf(given['name']) ?? '', Object.values(fieldsOf(given['content']))]
-  const schema = reader.read(
-    content.length > 0 ? resolve(document, content[0]).value['schema'] : given['schema'],
-  )
-  const style = STYLES.find((one) => one === given['style']) ?? (place === 'query' ? 'form' : 'simple')
-  return {
-    argument: add(name, place, described(schema, given), place === 'path' || given['required'] === true),
-    name,
-    in: place,
-    style,
-    explode: typeof given['explode'] === 'boolean' ? given['explode'] : style === 'form',
-    reserved: given['allowReserved'] === true,
-    json: content.length > 0,
-  }
+function addParameter(parameter: SentParameter, reader: SchemaReader, add: Add): Parameter {
+  const { location, required, style, explode, reserved, json, schema, description } = parameter
+  const name = textOf(parameter.name) ?? ''
+  const argument = add(name, location, described(reader.read(schema), description), required)
+  return { argument, name, in: location, style, explode, reserved, json }
 }

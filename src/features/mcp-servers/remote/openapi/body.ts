@@ -1,8 +1,15 @@
 /** The body of a request as arguments: JSON, a form, files in base64, or text. */
 
+import {
+  type Fields,
+  fieldsOf,
+  InvalidDocument,
+  listOf,
+  resolve,
+} from '../../../../infra/openapi/document.ts'
+import { type DocumentBody, FORM, MULTIPART } from '../../../../infra/openapi/operations.ts'
 import type { JsonSchema } from '../../tool-name.ts'
-import { DocumentFault, described, type Fields, fieldsOf, listOf, resolve } from './document.ts'
-import type { SchemaReader } from './schemas.ts'
+import { described, type SchemaReader } from './schemas.ts'
 
 /** The body of a request: its members are arguments, or it is one argument as a whole. */
 export interface Body {
@@ -23,9 +30,6 @@ export interface BodyMember {
 /** Adds an argument. @returns its name, which no other has */
 export type Add = (name: string, suffix: string, schema: JsonSchema, required: boolean) => string
 
-export const FORM = 'application/x-www-form-urlencoded'
-export const MULTIPART = 'multipart/form-data'
-
 const JSON_MEDIA = /^application\/([\w.+-]+\+)?json\s*(;|$)/i
 /** Sent as the argument says it. */
 export const TEXT_MEDIA = /^(text\/(?!xml)|application\/(yaml|x-yaml|sql|graphql|javascript|x-ndjson)\b)/i
@@ -43,27 +47,23 @@ const ACCEPTED: readonly ((type: string) => boolean)[] = [
 ]
 
 /**
- * An optional body counts as a required one does: without it, a tool would send something else than its description says.
- * @throws DocumentFault for a body of types that cannot be made of arguments alone
+ * Adds the arguments of a body. An optional body counts as a required one does: without it, a tool would send something else than its
+ * description says.
+ * @throws InvalidDocument for a body of types that cannot be made of arguments alone
  */
-export function bodyOf(
+export function addBody(
   document: Fields,
-  operation: Fields,
+  { types, required: isNeeded, description, schemaOf }: DocumentBody,
   reader: SchemaReader,
   add: Add,
 ): Body | undefined {
-  if (operation['requestBody'] === undefined) return undefined
-  const { value: given } = resolve(document, operation['requestBody'])
-  const content = fieldsOf(given['content'])
-  const types = Object.keys(content)
-  const isNeeded = given['required'] === true
   if (types.length === 0 && !isNeeded) return undefined
   const accepted = ACCEPTED.flatMap((isOfKind) => types.filter(isOfKind))[0]
   if (accepted === undefined)
-    throw new DocumentFault(`It takes a body as ${types.join(', ').slice(0, 200) || 'nothing'} alone.`)
+    throw new InvalidDocument(`It takes a body as ${types.join(', ').slice(0, 200) || 'nothing'} alone.`)
   const media = mediaOf(accepted)
-  const raw = fieldsOf(content[accepted])['schema'] ?? resolve(document, content[accepted]).value['schema']
-  const whole = (schema: JsonSchema) => add('body', 'body', described(schema, given), isNeeded)
+  const raw = schemaOf(accepted)
+  const whole = (schema: JsonSchema) => add('body', 'body', described(schema, description), isNeeded)
   if (TEXT_MEDIA.test(media)) return { media, argument: whole({ type: 'string' }) }
   if (!JSON_MEDIA.test(media) && media !== FORM && media !== MULTIPART)
     return { media, argument: whole(BASE64), isBinary: true }
@@ -72,7 +72,7 @@ export function bodyOf(
   const members = Object.entries(fieldsOf(properties))
   if (type !== 'object' || members.length === 0 || anyOf !== undefined) {
     if (media === MULTIPART)
-      throw new DocumentFault('It takes a form whose fields the document does not list.')
+      throw new InvalidDocument('It takes a form whose fields the document does not list.')
     return { media, argument: whole(schema) }
   }
   const isRequired = (name: string) => isNeeded && listOf(required).includes(name)
@@ -105,11 +105,11 @@ function filesOf(document: Fields, schema: unknown): Map<string, JsonSchema> {
   const { value } = resolve(document, schema)
   const parts = [value, ...listOf(value['allOf']).map((part) => resolve(document, part).value)]
   const found = new Map<string, JsonSchema>()
-  for (const [name, given] of parts.flatMap(({ properties }) => Object.entries(fieldsOf(properties)))) {
-    const { value: member } = resolve(document, given)
-    if (isFile(member)) found.set(name, described(FILE, member))
+  for (const [name, reference] of parts.flatMap(({ properties }) => Object.entries(fieldsOf(properties)))) {
+    const { value: member } = resolve(document, reference)
+    if (isFile(member)) found.set(name, described(FILE, member['description']))
     else if (isFile(resolve(document, member['items']).value))
-      found.set(name, described({ type: 'array', items: FILE }, member))
+      found.set(name, described({ type: 'array', items: FILE }, member['description']))
   }
   return found
 }

@@ -125,8 +125,8 @@ function outputOf(inbound: Inbound, url: URL, { redact }: SourceHeaders): ToolOu
   if (isFailure(status)) {
     const moved = status >= 300 && status < 400 ? ` Redirects to other servers are not followed.` : ''
     const excerpt = isJson(inbound) || isText(inbound) ? redact(decodeText(inbound)) : ''
-    const shown = excerpt.slice(0, MCP_LIMITS.sources.errorCharsMax).toWellFormed()
-    return { output: [`${answered}.${moved}`, shown].filter(Boolean).join('\n'), failed: true }
+    const beginning = excerpt.slice(0, MCP_LIMITS.sources.errorCharsMax).toWellFormed()
+    return { output: [`${answered}.${moved}`, beginning].filter(Boolean).join('\n'), failed: true }
   }
   if (body.length === 0) return { output: `${answered}, without content.`, failed: false }
   if (!isJson(inbound) && !isText(inbound))

@@ -4,13 +4,28 @@
  */
 
 import { CORE_LIMITS } from '../../../../core/limits.ts'
-import type { Annotations } from '../../../../core/tool-access.ts'
+import { annotationsOfMethod } from '../../../../core/tool-annotations.ts'
+import {
+  type Fields,
+  fieldsOf,
+  InvalidDocument,
+  isJsonText,
+  OPENAPI_3,
+  parseJsonText,
+  requireVersion,
+  yamlToJson,
+} from '../../../../infra/openapi/document.ts'
+import {
+  type DocumentOperation,
+  operationsIn,
+  responseSchemaOf,
+  serverOf,
+} from '../../../../infra/openapi/operations.ts'
 import { MCP_LIMITS } from '../../limits.ts'
 import { digest, type JsonSchema, toolName } from '../../tool-name.ts'
 import { type Definition, type PinnedDefinitions, pinned, type Skipped } from '../definitions.ts'
 import { type Arguments, argumentsOf } from './arguments.ts'
-import { DocumentFault, type Fields, fieldsOf, listOf, parseDocument, resolve, textOf } from './document.ts'
-import { type SchemaBounds, SchemaReader } from './schemas.ts'
+import { type SchemaBounds, SchemaReader, textOf } from './schemas.ts'
 
 /** A document, and what the source says about it. */
 export interface OpenApiSource {
@@ -45,27 +60,27 @@ export function readOpenApi(source: OpenApiSource): { pinned: PinnedDefinitions 
   try {
     return { pinned: read(source) }
   } catch (error) {
-    if (error instanceof DocumentFault || error instanceof RangeError) return { fault: error.message }
+    if (error instanceof InvalidDocument || error instanceof RangeError) return { fault: error.message }
     throw error
   }
 }
 
 function read(source: OpenApiSource): PinnedDefinitions {
-  const document = parseDocument(source.text)
-  const server = serverOf(document, source)
-  const operations = operationsOf(document)
+  const document = requireVersion(parseText(source.text), OPENAPI_3)
+  const server = requireServer(document, source)
+  const operations = requireOperations(document)
   for (const bounds of BOUNDS) {
     const read = definitionsOf({ document, source, server, bounds, patterns: new Map() }, operations)
     if (read === undefined) continue
     if (read.definitions.length > 0) return pinned(read.definitions, read.skipped)
     const [first] = read.skipped
-    throw new DocumentFault(
+    throw new InvalidDocument(
       first === undefined
         ? 'The document has no operation.'
         : `No operation of the document can be a tool. ${first.part}: ${first.reason}`,
     )
   }
-  throw new DocumentFault(
+  throw new InvalidDocument(
     `Its definitions of tools have more than ${MCP_LIMITS.sources.definitionsBytesMax} bytes together.`,
   )
 }
@@ -78,33 +93,25 @@ interface Reading {
   readonly patterns: Map<string, boolean>
 }
 
-interface Operation {
-  readonly path: string
-  readonly method: string
-  readonly item: Fields
-  readonly operation: Fields
-}
+const parseText = (text: string): unknown =>
+  isJsonText(text)
+    ? parseJsonText(text)
+    : JSON.parse(yamlToJson({ text, charsMax: 2 * MCP_LIMITS.sources.documentBytesMax }))
 
-/** Without OPTIONS and TRACE, which are about the server. */
-const METHODS = ['get', 'head', 'post', 'put', 'patch', 'delete']
-
-/** @throws DocumentFault if there are too many */
-function operationsOf(document: Fields): Operation[] {
-  const found: Operation[] = []
-  for (const [path, given] of Object.entries(fieldsOf(document['paths']))) {
-    const item = resolve(document, given).value
-    for (const method of METHODS) {
-      if (!Object.hasOwn(item, method)) continue
-      found.push({ path, method, item, operation: fieldsOf(item[method]) })
-      if (found.length > MCP_LIMITS.sources.definitionsMax)
-        throw new DocumentFault(`The document has more than ${MCP_LIMITS.sources.definitionsMax} operations.`)
-    }
+/** Without OPTIONS, which is about the server. @throws InvalidDocument if there are too many */
+function requireOperations(document: Fields): DocumentOperation[] {
+  const found: DocumentOperation[] = []
+  for (const operation of operationsIn(document)) {
+    if (operation.method === 'options') continue
+    found.push(operation)
+    if (found.length > MCP_LIMITS.sources.definitionsMax)
+      throw new InvalidDocument(`The document has more than ${MCP_LIMITS.sources.definitionsMax} operations.`)
   }
   return found
 }
 
 /** @returns undefined if the definitions are too large together */
-function definitionsOf(reading: Reading, operations: readonly Operation[]) {
+function definitionsOf(reading: Reading, operations: readonly DocumentOperation[]) {
   const names = new Names()
   const definitions: Definition[] = []
   const skipped: Skipped[] = []
@@ -124,22 +131,22 @@ function definitionsOf(reading: Reading, operations: readonly Operation[]) {
 
 /** Keys and names of tools, each once; names also without regard to case. */
 class Names {
-  readonly #taken = new Set<string>()
+  readonly #used = new Set<string>()
 
   /** @param texts the first that is free */
   key(texts: readonly string[]): string {
-    return this.#take('key', texts, (text) => text)
+    return this.#use('key', texts, (text) => text)
   }
 
   name(text: string): string {
     const name = toolName(text)
-    return this.#take('name', [name, toolName(`${name}_${shortHash(text)}`)], (one) => one.toLowerCase())
+    return this.#use('name', [name, toolName(`${name}_${shortHash(text)}`)], (one) => one.toLowerCase())
   }
 
-  #take(kind: string, texts: readonly string[], fold: (text: string) => string): string {
-    const free = texts.find((text) => !this.#taken.has(`${kind} ${fold(text)}`))
-    if (free === undefined) throw new DocumentFault(`It has the same identity as another operation.`)
-    this.#taken.add(`${kind} ${fold(free)}`)
+  #use(kind: string, texts: readonly string[], fold: (text: string) => string): string {
+    const free = texts.find((text) => !this.#used.has(`${kind} ${fold(text)}`))
+    if (free === undefined) throw new InvalidDocument(`It has the same identity as another operation.`)
+    this.#used.add(`${kind} ${fold(free)}`)
     return free
   }
 }
@@ -148,27 +155,27 @@ const shortHash = (text: string) => digest(text).slice(0, 8)
 
 const KEY_CHARS_MAX = 200
 
-function definitionOf(reading: Reading, one: Operation, names: Names): Definition | Skipped {
-  const { path, method, operation } = one
+function definitionOf(reading: Reading, operation: DocumentOperation, names: Names): Definition | Skipped {
+  const { path, method, fields } = operation
   const place = `${method.toUpperCase()} ${textOf(path)}`
   try {
-    if (!path.startsWith('/')) throw new DocumentFault('Its path does not begin with a slash.')
-    refuseOwnServers(reading, one)
+    if (!path.startsWith('/')) throw new InvalidDocument('Its path does not begin with a slash.')
+    refuseOwnServers(reading, operation)
     const { document, source, server, bounds, patterns } = reading
     const reader = new SchemaReader(document, bounds, 'readOnly', patterns)
-    const { schema, ...request } = argumentsOf(document, one, reader, source.headers)
+    const { schema, ...request } = argumentsOf(document, operation, reader, source.headers)
     const output_schema = resultOf(reading, operation)
-    const id = textOf(operation['operationId'])?.trim().slice(0, KEY_CHARS_MAX)
+    const id = textOf(operation.id)?.trim().slice(0, KEY_CHARS_MAX)
     const hashed = `${place.slice(0, KEY_CHARS_MAX - 9)} ${shortHash(place)}`
     const key = names.key([...(id ? [id] : []), place.length > KEY_CHARS_MAX ? hashed : place])
     const name = names.name(id || `${method}${path.replaceAll(/[{}]/g, '').replaceAll('/', '_')}`)
     return {
       key,
       name,
-      ...textsOf(operation, name, place),
+      ...textsOf(fields, name, place),
       input_schema: schema,
       ...(output_schema && { output_schema }),
-      annotations: annotationsOf(method),
+      annotations: annotationsOfMethod(method),
       call: {
         server: server.href,
         method: method.toUpperCase(),
@@ -177,7 +184,7 @@ function definitionOf(reading: Reading, one: Operation, names: Names): Definitio
       } as Definition['call'],
     }
   } catch (error) {
-    if (!(error instanceof DocumentFault)) throw error
+    if (!(error instanceof InvalidDocument)) throw error
     return { part: place.slice(0, KEY_CHARS_MAX), reason: error.message }
   }
 }
@@ -197,33 +204,18 @@ function textsOf({ summary, description }: Fields, name: string, place: string) 
 
 const oneLine = (text: string) => text.replaceAll(/\s+/g, ' ').trim()
 
-/** A document does not say what a POST does, so it may change anything, as MCP presumes of a tool without hints. */
-function annotationsOf(method: string): Annotations {
-  const reads = method === 'get' || method === 'head'
-  return {
-    readOnlyHint: reads,
-    destructiveHint: !reads,
-    idempotentHint: reads || method === 'put' || method === 'delete',
-    openWorldHint: true,
-  }
-}
-
 /**
  * The schema of the only successful response, if it is an object and small. It has types alone: other keywords become stricter
  * or wider without notice.
  */
-function resultOf({ document, patterns }: Reading, operation: Fields): JsonSchema | undefined {
-  const successful = Object.entries(fieldsOf(operation['responses'])).filter(([status]) => /^2/.test(status))
-  if (successful.length !== 1) return undefined
+function resultOf({ document, patterns }: Reading, operation: DocumentOperation): JsonSchema | undefined {
   try {
-    const content = Object.entries(fieldsOf(resolve(document, successful[0]?.[1]).value['content']))
-    const [media] = content.filter(([type]) => /[/+]json\s*(;|$)/i.test(type))
     const reader = new SchemaReader(document, RESULT_BOUNDS, 'writeOnly', patterns)
-    const schema = reader.read(resolve(document, media?.[1]).value['schema'])
+    const schema = reader.read(responseSchemaOf(document, operation))
     if (schema['type'] !== 'object' || schema['anyOf'] !== undefined || reader.hasCuts) return undefined
     return typesOnly(schema)
   } catch (error) {
-    if (error instanceof DocumentFault) return undefined
+    if (error instanceof InvalidDocument) return undefined
     throw error
   }
 }
@@ -240,38 +232,31 @@ function typesOnly({ type, description, properties, items }: JsonSchema): JsonSc
   }
 }
 
-/** @throws DocumentFault if it is no HTTP URL, or credentials of the source would go to another origin than the document's */
-function serverOf(document: Fields, { url, base_url, headers }: OpenApiSource): URL {
+/** @throws InvalidDocument if it is no HTTP URL, or credentials of the source would go to another origin than the document's */
+function requireServer(document: Fields, { url, base_url, headers }: OpenApiSource): URL {
   if (base_url !== null) return new URL(base_url)
   const server = firstServer(document, url) ?? new URL('/', url)
   if (!/^https?:$/.test(server.protocol) || server.username !== '' || server.password !== '')
-    throw new DocumentFault('Its first server is no http or https URL without credentials: set `base_url`.')
+    throw new InvalidDocument('Its first server is no http or https URL without credentials: set `base_url`.')
   if (headers.length === 0 || server.origin === new URL(url).origin) return server
-  throw new DocumentFault(
+  throw new InvalidDocument(
     `Its server ${server.origin} is another one than that of \`url\`, and would get the headers of the source: confirm it by \`base_url\`.`,
   )
 }
 
-/** The first of `servers`, with the defaults of its variables. */
-function firstServer({ servers }: Fields, url: string): URL | undefined {
-  const { url: template, variables } = fieldsOf(listOf(servers)[0])
-  if (typeof template !== 'string') return undefined
-  const text = template.replaceAll(/\{([^{}]+)\}/g, (whole, name: string) => {
-    const value = Object.hasOwn(fieldsOf(variables), name)
-      ? fieldsOf(fieldsOf(variables)[name])['default']
-      : undefined
-    return typeof value === 'string' ? value : whole
-  })
-  if (URL.canParse(text, url)) return new URL(text, url)
-  throw new DocumentFault('Its first server is no URL: set `base_url`.')
+function firstServer(fields: Fields, url: string): URL | undefined {
+  const text = serverOf(fields)
+  if (text === undefined || URL.canParse(text, url))
+    return text === undefined ? undefined : new URL(text, url)
+  throw new InvalidDocument('Its first server is no URL: set `base_url`.')
 }
 
-/** @throws DocumentFault for an operation with a server of its own, unless the source names the server of all */
-function refuseOwnServers({ source, server }: Reading, { item, operation }: Operation): void {
+/** @throws InvalidDocument for an operation with a server of its own, unless the source names the server of all */
+function refuseOwnServers({ source, server }: Reading, { item, fields }: DocumentOperation): void {
   if (source.base_url !== null) return
-  const own = firstServer(operation, source.url) ?? firstServer(item, source.url)
+  const own = firstServer(fields, source.url) ?? firstServer(item, source.url)
   if (own === undefined || own.href === server.href) return
-  throw new DocumentFault(
+  throw new InvalidDocument(
     `It has a server of its own, ${own.origin}: set \`base_url\`, or register it as another source.`,
   )
 }

@@ -8,10 +8,11 @@ import {
   queryPairs,
   segmentOf,
 } from '../../../../infra/http-client/parameter-styles.ts'
+import { FORM, MULTIPART } from '../../../../infra/openapi/operations.ts'
 import { bodyProblem } from '../../../operation-helpers.ts'
 import { USER_AGENT } from '../header-names.ts'
 import type { Parameter } from './arguments.ts'
-import { type Body, type BodyMember, FORM, MULTIPART, TEXT_MEDIA } from './body.ts'
+import { type Body, type BodyMember, TEXT_MEDIA } from './body.ts'
 import type { OpenApiCall } from './read-tools.ts'
 
 type Arguments = Readonly<Record<string, unknown>>
@@ -37,31 +38,31 @@ export function requestOf(
   args: Arguments,
   own: Readonly<Record<string, string>>,
 ): Request {
-  const given = (place: Parameter['in']) =>
+  const sentIn = (place: Parameter['in']) =>
     call.parameters
-      .filter((one) => one.in === place && isGiven(args, one.argument))
+      .filter((one) => one.in === place && isPresent(args, one.argument))
       .map((one) => ({ parameter: one, value: sentValue(one, args[one.argument]) }))
   const url = new URL(call.server)
-  url.pathname = `${url.pathname.replace(/\/$/, '')}${pathOf(call.path, given('path'))}`
-  url.search = queryOf(call.parameters, given('query'))
+  url.pathname = `${url.pathname.replace(/\/$/, '')}${pathOf(call.path, sentIn('path'))}`
+  url.search = queryOf(call.parameters, sentIn('query'))
   url.hash = ''
   const body = call.body && bodyOf(call.body, args)
   const headers = {
     accept: 'application/json, text/*;q=0.8, */*;q=0.5',
     'user-agent': USER_AGENT,
-    ...Object.fromEntries(given('header').map(({ parameter, value }) => headerPair(parameter, value))),
+    ...Object.fromEntries(sentIn('header').map(({ parameter, value }) => headerPair(parameter, value))),
     ...(body !== undefined && { 'content-type': call.body?.media ?? '' }),
     ...own,
   }
   return { method: call.method, url, headers, ...(body !== undefined && { body }) }
 }
 
-interface Given {
+interface SentValue {
   readonly parameter: Parameter
   readonly value: unknown
 }
 
-const isGiven = (args: Arguments, name: string) => Object.hasOwn(args, name) && args[name] !== undefined
+const isPresent = (args: Arguments, name: string) => Object.hasOwn(args, name) && args[name] !== undefined
 
 const sentValue = ({ json }: Parameter, value: unknown) => (json ? JSON.stringify(value) : value)
 
@@ -69,8 +70,8 @@ const sentValue = ({ json }: Parameter, value: unknown) => (json ? JSON.stringif
  * Fills the path template. Values are percent-encoded; a value that servers could read as a step to another path, even after
  * decoding it, is refused.
  */
-function pathOf(template: string, given: readonly Given[]): string {
-  const byName = new Map(given.map((one) => [one.parameter.name, one]))
+function pathOf(template: string, values: readonly SentValue[]): string {
+  const byName = new Map(values.map((one) => [one.parameter.name, one]))
   const filled = template.replaceAll(/\{([^{}]+)\}/g, (_whole, name: string) => {
     const one = byName.get(name)
     if (one === undefined) throw refused(name, 'is required.')
@@ -79,7 +80,7 @@ function pathOf(template: string, given: readonly Given[]): string {
     return text
   })
   if (!filled.split('/').some(isStep)) return filled
-  throw refused(given[0]?.parameter.argument ?? '', 'must not be `.` or `..`.')
+  throw refused(values[0]?.parameter.argument ?? '', 'must not be `.` or `..`.')
 }
 
 const isStep = (segment: string) => /^(?:\.|%2e){1,2}$/i.test(segment)
@@ -101,15 +102,15 @@ function refuseSteps(argument: string, text: string): void {
 }
 
 /** Members of an object may become parameters of their own; none replaces a parameter that is declared. */
-function queryOf(parameters: readonly Parameter[], given: readonly Given[]): string {
+function queryOf(parameters: readonly Parameter[], values: readonly SentValue[]): string {
   const declared = new Map(parameters.filter((one) => one.in === 'query').map((one) => [one.name, one]))
-  const pairs = given.flatMap(({ parameter, value }) => {
+  const pairs = values.flatMap(({ parameter, value }) => {
     if (value === null) return []
     const own = queryPairs(parameter, value)
     const names = own.map(([name]) => decodeURIComponent(name))
-    const taken = names.find((name) => (declared.get(name) ?? parameter) !== parameter)
-    if (taken !== undefined)
-      throw refused(parameter.argument, `must not have a member that is sent as ${taken}.`)
+    const replaced = names.find((name) => (declared.get(name) ?? parameter) !== parameter)
+    if (replaced !== undefined)
+      throw refused(parameter.argument, `must not have a member that is sent as ${replaced}.`)
     return own
   })
   return joinPairs(pairs, '&')
@@ -127,15 +128,15 @@ function headerPair(parameter: Parameter, value: unknown): readonly [string, str
 /** @returns undefined if no argument of the body is given */
 function bodyOf({ media, members, argument, isBinary }: Body, args: Arguments): Request['body'] {
   if (argument !== undefined) {
-    if (!isGiven(args, argument)) return undefined
+    if (!isPresent(args, argument)) return undefined
     const value = args[argument]
     if (isBinary) return bytesOf(argument, value)
     return typeof value === 'string' && TEXT_MEDIA.test(media) ? value : serialized(media, value)
   }
-  const given = (members ?? []).filter((one) => isGiven(args, one.argument))
-  if (given.length === 0) return undefined
-  if (media === MULTIPART) return formOf(given, args)
-  return serialized(media, Object.fromEntries(given.map((one) => [one.name, args[one.argument]])))
+  const present = (members ?? []).filter((one) => isPresent(args, one.argument))
+  if (present.length === 0) return undefined
+  if (media === MULTIPART) return formOf(present, args)
+  return serialized(media, Object.fromEntries(present.map((one) => [one.name, args[one.argument]])))
 }
 
 function serialized(media: string, value: unknown): string {

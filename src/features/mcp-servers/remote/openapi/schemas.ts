@@ -4,11 +4,12 @@
  * less: the server of the source checks again.
  */
 
+import { storableText } from '../../../../../flows-dsl/json.ts'
 import { patternError } from '../../../../../flows-dsl/json-schema/pattern.ts'
 import { TYPES } from '../../../../../flows-dsl/json-schema/vocabulary.ts'
 import { isObject } from '../../../../core/json.ts'
+import { type Fields, fieldsOf, listOf, resolve } from '../../../../infra/openapi/document.ts'
 import type { JsonSchema } from '../../tool-name.ts'
-import { type Fields, fieldsOf, listOf, resolve, textOf } from './document.ts'
 
 /** Bounds of one schema. */
 export interface SchemaBounds {
@@ -57,14 +58,14 @@ export class SchemaReader {
     return this.#cuts > 0
   }
 
-  /** @throws DocumentFault for an invalid `$ref` */
+  /** @throws InvalidDocument for an invalid `$ref` */
   read(schema: unknown): JsonSchema {
     return this.#schema(schema, { depth: 0, refs: [] })
   }
 
-  #schema(given: unknown, { depth, refs }: Place): JsonSchema {
+  #schema(reference: unknown, { depth, refs }: Place): JsonSchema {
     this.#nodes += 1
-    const { value, refs: followed } = resolve(this.#document, given)
+    const { value, refs: followed } = resolve(this.#document, reference)
     const [again] = followed.filter((ref) => refs.includes(ref))
     if (again !== undefined) return this.#cut(value, `Another ${again.split('/').at(-1)?.slice(0, 100)}.`)
     const isTooMuch = depth >= this.#bounds.depth || this.#nodes > this.#bounds.nodes
@@ -123,27 +124,27 @@ export class SchemaReader {
 
   /** The members of all parts of a value, in one schema; of too many, the required ones first. */
   #object(parts: readonly Fields[], at: Place): JsonSchema {
-    const given = new Map(parts.flatMap(({ properties }) => Object.entries(fieldsOf(properties))))
+    const members = new Map(parts.flatMap(({ properties }) => Object.entries(fieldsOf(properties))))
     const isShown = ([, schema]: [string, unknown]) =>
       resolve(this.#document, schema).value[this.#omitted] !== true
     const needed = new Set(parts.flatMap((part) => listOf(part['required'])))
-    const shown = [...given].filter(isShown)
+    const kept = [...members].filter(isShown)
     const most = Math.min(PROPERTIES_MAX, Math.max(0, this.#bounds.nodes - this.#nodes))
-    const isCut = shown.length > most
+    const isCut = kept.length > most
     if (isCut) {
       this.#cuts += 1
-      shown.sort(([a], [b]) => Number(needed.has(b)) - Number(needed.has(a)))
+      kept.sort(([a], [b]) => Number(needed.has(b)) - Number(needed.has(a)))
     }
     const properties = Object.fromEntries(
-      shown.slice(0, most).map(([name, schema]) => [textOf(name) ?? '', this.#schema(schema, at)]),
+      kept.slice(0, most).map(([name, schema]) => [textOf(name) ?? '', this.#schema(schema, at)]),
     )
     const required = [...needed].filter((name) => Object.hasOwn(properties, String(name)))
     const others = parts.length === 1 ? parts[0]?.['additionalProperties'] : undefined
     return {
-      ...(given.size > 0 && { properties }),
+      ...(members.size > 0 && { properties }),
       ...(required.length > 0 && { required }),
       ...(others === false && !isCut && { additionalProperties: false }),
-      ...(isObject(others) && given.size === 0 && { additionalProperties: this.#schema(others, at) }),
+      ...(isObject(others) && members.size === 0 && { additionalProperties: this.#schema(others, at) }),
     }
   }
 
@@ -164,16 +165,16 @@ export class SchemaReader {
 
   /** `oneOf` becomes `anyOf`, since more than one schema may fit after parts were dropped. */
   #alternatives({ oneOf, anyOf }: Fields, at: Place): JsonSchema {
-    const given = [...listOf(oneOf), ...(oneOf === undefined ? listOf(anyOf) : [])]
-    if (given.length === 0 || given.length > VALUES_MAX) return {}
-    return { anyOf: given.map((schema) => this.#schema(schema, at)) }
+    const options = [...listOf(oneOf), ...(oneOf === undefined ? listOf(anyOf) : [])]
+    if (options.length === 0 || options.length > VALUES_MAX) return {}
+    return { anyOf: options.map((schema) => this.#schema(schema, at)) }
   }
 }
 
 /** `type` of 3.1, or of 3.0 with `nullable`; `object` for a schema with members alone. */
 function typesOf(value: Fields): string | string[] | undefined {
-  const given = [value['type']].flat().filter((type) => TYPES.includes(String(type))) as string[]
-  const known = given.length > 0 ? given : isObject(value['properties']) ? ['object'] : []
+  const declared = [value['type']].flat().filter((type) => TYPES.includes(String(type))) as string[]
+  const known = declared.length > 0 ? declared : isObject(value['properties']) ? ['object'] : []
   const types = known.length > 0 && value['nullable'] === true ? [...new Set([...known, 'null'])] : known
   return types.length > 1 ? types : types[0]
 }
@@ -193,10 +194,10 @@ const isShortText = (value: unknown) =>
 
 /** `enum`, or `const` of 3.1; undefined if they are too many, or not scalars alone. */
 function valuesOf({ enum: many, const: one, nullable }: Fields): unknown[] | undefined {
-  const given = one === undefined ? many : [one]
-  if (!Array.isArray(given) || given.length === 0 || given.length > VALUES_MAX) return undefined
-  if (!given.every(isScalar)) return undefined
-  return [...new Set(nullable === true ? [...given, null] : given)]
+  const values = one === undefined ? many : [one]
+  if (!Array.isArray(values) || values.length === 0 || values.length > VALUES_MAX) return undefined
+  if (!values.every(isScalar)) return undefined
+  return [...new Set(nullable === true ? [...values, null] : values)]
 }
 
 const defaultOf = ({ default: value }: Fields): JsonSchema =>
@@ -209,8 +210,18 @@ const picked = (value: Fields, names: readonly string[], isValid: (one: unknown)
 const exclusiveBounds = (value: Fields): JsonSchema =>
   Object.fromEntries(
     (['Minimum', 'Maximum'] as const).flatMap((bound) => {
-      const given = value[`exclusive${bound}`]
-      const limit = given === true ? value[bound.toLowerCase()] : given
+      const exclusive = value[`exclusive${bound}`]
+      const limit = exclusive === true ? value[bound.toLowerCase()] : exclusive
       return Number.isFinite(limit) ? [[`exclusive${bound}`, limit]] : []
     }),
   )
+
+/** A description beside a schema says more than the one within it. */
+export function described(schema: JsonSchema, description: unknown): JsonSchema {
+  const text = textOf(description)?.trim().slice(0, DESCRIPTION_CHARS_MAX).toWellFormed() ?? ''
+  return text === '' ? schema : { ...schema, description: text }
+}
+
+/** A text as PostgreSQL stores it in JSON: without NUL and halves of surrogate pairs. */
+export const textOf = (value: unknown): string | undefined =>
+  typeof value === 'string' ? storableText(value) : undefined

@@ -42,7 +42,9 @@ async function publishServer(): Promise<void> {
 async function signIn(): Promise<Caller> {
   const { url } = own.started.running
   const { client_id, client_secret } = await call('POST', `${servers}/desk/clients`, { name: 'agent' })
-  const scope = ['run_nap', 'run_status', 'run_result'].map((tool) => `mcp:desk:${tool}`).join(' ')
+  const scope = ['run_nap', 'execution_status', 'execution_result']
+    .map((tool) => `mcp:desk:${tool}`)
+    .join(' ')
   const response = await fetch(`${url}/auth/token`, {
     method: 'POST',
     headers: { authorization: `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString('base64')}` },
@@ -63,8 +65,8 @@ const ask = async (method: string, params: Record<string, unknown>, sending: obj
   (await modernRpc(path, agent, method, params, { at: own.started.running, ...sending })).message
 
 /** The structured content of a tool over executions. */
-const read = async (tool: string, run: string) =>
-  (await ask('tools/call', { name: tool, arguments: { run } }))['result'].structuredContent
+const read = async (tool: string, execution: string) =>
+  (await ask('tools/call', { name: tool, arguments: { execution } }))['result'].structuredContent
 
 const executions = async () =>
   (await call('GET', `${own.workspace.flows}/executions?flow=nap`)).data as { id: string }[]
@@ -87,19 +89,22 @@ test('worker and API killed during calls of flows: each call is one execution, w
   for (const name of ['worker', 'api']) kill(name)
   await broken
 
-  const known = await eventually(() => read('run_status', taskId).catch(() => undefined), 60_000)
-  expect(known).toMatchObject({ run: taskId })
+  const known = await eventually(() => read('execution_status', taskId).catch(() => undefined), 60_000)
+  expect(known).toMatchObject({ execution: taskId })
   const ended = await eventually(async () => {
     const { result } = await ask('tasks/get', { taskId }, AS_TASKS)
     return result.status === 'completed' ? result : undefined
   }, 60_000)
   const output = (who: string) => ({ status: 'completed', output: { slept: who } })
-  expect(ended).toMatchObject({ taskId, result: { structuredContent: { run: taskId, ...output('task') } } })
-  expect(await read('run_result', taskId)).toEqual(ended.result.structuredContent)
-  expect(await read('run_result', second.id)).toMatchObject({ run: second.id, ...output('cut') })
+  expect(ended).toMatchObject({
+    taskId,
+    result: { structuredContent: { execution: taskId, ...output('task') } },
+  })
+  expect(await read('execution_result', taskId)).toEqual(ended.result.structuredContent)
+  expect(await read('execution_result', second.id)).toMatchObject({ execution: second.id, ...output('cut') })
   expect((await ask('tasks/get', { taskId: second.id }, AS_TASKS))['result']).toMatchObject({
     taskId: second.id,
-    result: { structuredContent: { run: second.id } },
+    result: { structuredContent: { execution: second.id } },
   })
   expect((await executions()).map(({ id }) => id).sort()).toEqual([taskId, second.id].sort())
 }, 120_000)

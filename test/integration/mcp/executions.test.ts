@@ -37,7 +37,7 @@ interface Agent {
 
 /** The flows are not over by then. */
 const SOON = { limits: { wait_seconds: 2 } }
-const RUN_TOOLS = ['run_answer', 'run_cancel', 'run_result', 'run_status']
+const EXECUTION_TOOLS = ['execution_answer', 'execution_cancel', 'execution_result', 'execution_status']
 
 let workspace: TestWorkspace
 let server: PublishedMcpServer
@@ -59,7 +59,7 @@ async function tokenOf(client: Pick<Agent, 'id' | 'secret'>, tools: readonly str
 async function createAgent(name: string): Promise<Agent> {
   const made = await ok(call('POST', `${server.base}/clients`, { as: workspace.operator, body: { name } }))
   const client = { id: made.client_id, secret: made.client_secret }
-  return { ...client, as: await tokenOf(client, ['run_refund', 'run_sleep', ...RUN_TOOLS]) }
+  return { ...client, as: await tokenOf(client, ['run_refund', 'run_sleep', ...EXECUTION_TOOLS]) }
 }
 
 const use = async (tool: string, args: unknown, as = agent.as) => {
@@ -96,10 +96,10 @@ do:
   other = await createAgent('other')
 })
 
-test('tool over a flow: summary and input of the definition, and the tools over runs', async () => {
+test('tool over a flow: summary and input of the definition, and the tools over executions', async () => {
   const { body } = await rpc(server.path, agent.as, 'tools/list')
   const tools = body.result.tools as { name: string; description: string; inputSchema: object }[]
-  expect(tools.map(({ name }) => name)).toEqual([...RUN_TOOLS, 'run_refund', 'run_sleep'].sort())
+  expect(tools.map(({ name }) => name)).toEqual([...EXECUTION_TOOLS, 'run_refund', 'run_sleep'].sort())
   const refund = tools.find(({ name }) => name === 'run_refund')
   expect(refund?.description).toMatch(/^Refunds an order\. /)
   expect(refund?.inputSchema).toMatchObject({
@@ -114,39 +114,39 @@ test('short flow: its output at once; wrong input: an error that names the field
   expect(data).toMatchObject({
     status: 'completed',
     output: { refunded: 5 },
-    run: expect.stringMatching(/^run_/),
+    execution: expect.stringMatching(/^run_/),
   })
-  expect((await use('run_status', { run: data.run })).data).toEqual(data)
+  expect((await use('execution_status', { execution: data.execution })).data).toEqual(data)
   const { text, isError } = await use('run_refund', { order: 'A1' })
   expect([isError, text]).toEqual([true, expect.stringContaining('- cents is required')])
 })
 
 test('long flow: a handle, which another client cannot use; cancelled by its starter (T35)', async () => {
   const started = await use('run_sleep', {})
-  const { run } = started.data
+  const { execution } = started.data
   expect(started.data).toMatchObject({ status: 'waiting', step: 'nap' })
-  for (const tool of RUN_TOOLS) {
-    const args = { run, ...(tool === 'run_answer' && { approval: 'apr_x', approved: true }) }
+  for (const tool of EXECUTION_TOOLS) {
+    const args = { execution, ...(tool === 'execution_answer' && { approval: 'apr_x', approved: true }) }
     const [foreign, none] = await Promise.all([
       use(tool, args, other.as),
-      use(tool, { ...args, run: 'run_00000000000000000000000000' }, other.as),
+      use(tool, { ...args, execution: 'run_00000000000000000000000000' }, other.as),
     ])
     expect([foreign.isError, foreign.text]).toEqual([
       true,
-      expect.stringMatching(/^not_found: There is no such run\.$/m),
+      expect.stringMatching(/^not_found: There is no such execution\.$/m),
     ])
     expect(none.text).toBe(foreign.text)
   }
-  expect((await use('run_status', { run })).data).toMatchObject({ status: 'waiting' })
-  await use('run_cancel', { run })
+  expect((await use('execution_status', { execution })).data).toMatchObject({ status: 'waiting' })
+  await use('execution_cancel', { execution })
   const ended = await eventually(async () => {
-    const { data } = await use('run_status', { run })
+    const { data } = await use('execution_status', { execution })
     return data.status === 'cancelled' ? data : undefined
   })
-  expect(ended.run).toBe(run)
+  expect(ended.execution).toBe(execution)
 }, 60_000)
 
-test('client that disconnects: the run goes on (T37)', async () => {
+test('client that disconnects: the execution goes on (T37)', async () => {
   const disconnect = new AbortController()
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'run_sleep', arguments: {} } }
   const headers = { ...RPC, ...agent.as, 'content-type': 'application/json' }
@@ -168,8 +168,11 @@ test('client that disconnects: the run goes on (T37)', async () => {
   })
   disconnect.abort()
   await expect(sent).rejects.toThrow('aborted')
-  expect((await use('run_status', { run: id })).data).toMatchObject({ status: 'waiting', step: 'nap' })
-  await use('run_cancel', { run: id })
+  expect((await use('execution_status', { execution: id })).data).toMatchObject({
+    status: 'waiting',
+    step: 'nap',
+  })
+  await use('execution_cancel', { execution: id })
 }, 60_000)
 
 test('approval that names the client: decided by it; one that names others: refused', async () => {
@@ -187,26 +190,30 @@ do:
     'flows:mine:run': { enabled: true, ...SOON },
     'flows:theirs:run': { enabled: true, ...SOON },
   })
-  const as = await tokenOf(agent, ['run_mine', 'run_theirs', ...RUN_TOOLS])
+  const as = await tokenOf(agent, ['run_mine', 'run_theirs', ...EXECUTION_TOOLS])
   const [mine, theirs] = await Promise.all(['run_mine', 'run_theirs'].map((tool) => use(tool, {}, as)))
   const [own] = mine?.data.approvals ?? []
   expect(own).toMatchObject({ title: 'Pay?', approvers: [agent.id], yours: true })
   const [foreign] = theirs?.data.approvals ?? []
   expect(foreign).toMatchObject({ approvers: ['boss@example.test'], yours: false })
   const refused = await use(
-    'run_answer',
-    { run: theirs?.data.run, approval: foreign.approval, approved: true },
+    'execution_answer',
+    { execution: theirs?.data.execution, approval: foreign.approval, approved: true },
     as,
   )
   expect(refused.text).toMatch(/^forbidden: Only boss@example\.test can decide.*\nAsk one of them/s)
   const crossed = await use(
-    'run_answer',
-    { run: mine?.data.run, approval: foreign.approval, approved: true },
+    'execution_answer',
+    { execution: mine?.data.execution, approval: foreign.approval, approved: true },
     as,
   )
-  expect(crossed.text).toMatch(/^not_found: There is no such open approval of this run\.$/m)
-  await use('run_answer', { run: mine?.data.run, approval: own.approval, approved: true }, as)
-  const { data } = await use('run_result', { run: mine?.data.run }, as)
+  expect(crossed.text).toMatch(/^not_found: There is no such open approval of this execution\.$/m)
+  await use(
+    'execution_answer',
+    { execution: mine?.data.execution, approval: own.approval, approved: true },
+    as,
+  )
+  const { data } = await use('execution_result', { execution: mine?.data.execution }, as)
   expect(data).toMatchObject({ status: 'completed', output: { paid: true } })
 }, 90_000)
 
@@ -218,7 +225,10 @@ do:
   - ask: { approve: { title: 'Pay?', approvers: ['${person.email}'], fourEyes: false } }
 `)
   await publish(server, { 'flows:user:run': { enabled: true } })
-  const access = { resource: server.url, scope: scopesOf(server, 'run_user', 'run_answer', 'run_result') }
+  const access = {
+    resource: server.url,
+    scope: scopesOf(server, 'run_user', 'execution_answer', 'execution_result'),
+  }
   const { body } = await tokensOf(await addClient(operator), person, access)
   const as = bearer(body['access_token'])
   const elapsedMs = stopwatch()
@@ -229,14 +239,18 @@ do:
   expect(approval).toMatchObject({ approvers: [person.email], yours: false })
   const page = await fetch(approval.link)
   expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('password')])
-  const { text } = await use('run_answer', { run: data.run, approval: approval.approval, approved: true }, as)
+  const { text } = await use(
+    'execution_answer',
+    { execution: data.execution, approval: approval.approval, approved: true },
+    as,
+  )
   expect(text).toMatch(/^forbidden: /)
   const browser = new Browser('nowhere:')
   const signIn = { action: 'sign_in', password: person.password }
   const form = await browser.submit(await browser.open(approval.link), signIn)
   expect((await browser.submit(form, { action: 'approve' })).html).toContain(`Approved by ${person.email}`)
   const ended = await eventually(async () => {
-    const result = await use('run_result', { run: data.run }, as)
+    const result = await use('execution_result', { execution: data.execution }, as)
     return result.data?.status === 'completed' ? result.data : undefined
   })
   expect(ended.output.decisions).toMatchObject([{ by: person.id, as: person.email }])

@@ -8,7 +8,7 @@ import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
+import { type Annotations, CHANGES, READS, readsOnly } from '../../../core/tool-annotations.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { decide } from '../../flows/approvals/approvals.ts'
 import { cancelExecution } from '../../flows/executions/commands.ts'
@@ -21,9 +21,9 @@ import { argumentsOf, type Tool, type ToolProvider } from '../tool.ts'
 import {
   awaitExecution,
   decisionsOf,
+  EXECUTION_RESULT,
   executionOutput,
   isAddressedTo,
-  RUN_RESULT,
 } from './execution-outcome.ts'
 
 /**
@@ -31,69 +31,79 @@ import {
  * A tool over a flow has `flow` fixed, a tool over executions `flows`.
  */
 export function resumeExecution({ binding }: Tool, { received }: { readonly received: ReceivedInput }) {
-  const { run } = received.state as { run: string }
+  const { execution } = received.state as { execution: string }
   const { ws, flow, flows = [flow] } = binding.fixed
-  return { operation: runDecide, input: { ws, flows, run, decisions: decisionsOf(received.responses) } }
+  const decisions = decisionsOf(received.responses)
+  return { operation: decideApprovals, input: { ws, flows, execution, decisions } }
 }
 
-const Run = Type.String({
-  minLength: 1,
-  maxLength: 100,
-  description: 'Id of the run: `run` in the result of the tool that started it.',
-})
 /** `ws` and `flows` are fixed by the version. */
-const OwnRun = { ws: Type.String(), flows: Type.Array(Type.String()), run: Run }
+const OwnExecution = {
+  ws: Type.String(),
+  flows: Type.Array(Type.String()),
+  execution: Type.String({
+    minLength: 1,
+    maxLength: 100,
+    description: 'Id of the execution: `execution` in the result of the tool that started it.',
+  }),
+}
 /** No route: only tools run these operations. */
-const http = { method: 'POST', path: '/v1/mcp/runs/{run}', body: '*' } as const
+const http = { method: 'POST', path: '/v1/mcp/executions/{execution}', body: '*' } as const
 
-interface OwnRun {
-  readonly run: string
+interface OwnExecution {
+  readonly execution: string
   readonly flows: readonly string[]
 }
 
 /** @throws Problem `not_found`, the same for an execution of another principal, server or tenant and for none */
-async function requireOwn(scope: WorkspaceScope, { run, flows }: OwnRun): Promise<void> {
+async function requireOwn(scope: WorkspaceScope, { execution, flows }: OwnExecution): Promise<void> {
   const { subject, onBehalfOf } = scope.actor
   const own = await scope.row(sql`select id from executions
-    where id = ${run} and started_by = ${onBehalfOf ?? subject} and flow_id = any(${textArray(flows)}::text[])`)
-  if (own === undefined) throw notFound('run')
+    where id = ${execution} and started_by = ${onBehalfOf ?? subject} and flow_id = any(${textArray(flows)}::text[])`)
+  if (own === undefined) throw unknownExecution()
 }
 
-const runGet = previewOperation({
-  name: 'mcp_run.get',
-  summary: 'Read the state of a run',
+const unknownExecution = () =>
+  new Problem('not_found', {
+    detail: 'There is no such execution.',
+    hint: 'Use `execution` of the result of a tool of this server.',
+  })
+
+const getOwnExecution = previewOperation({
+  name: 'mcp_execution.get',
+  summary: 'Read the state of an execution',
   reads: true,
-  input: Input(OwnRun),
+  input: Input(OwnExecution),
   output: Execution,
   http,
   run: async (scope, input) => {
     await requireOwn(scope, input)
-    return readExecution(scope, input.run)
+    return readExecution(scope, input.execution)
   },
 })
 
-const runCancel = previewOperation({
-  name: 'mcp_run.cancel',
-  summary: 'Cancel a run',
-  input: Input(OwnRun),
+const cancelOwnExecution = previewOperation({
+  name: 'mcp_execution.cancel',
+  summary: 'Cancel an execution',
+  input: Input(OwnExecution),
   output: Type.Object({ ...Execution.properties, cancelling: Type.Optional(Type.Literal(true)) }),
   http,
   run: async (scope, input) => {
     await requireOwn(scope, input)
-    const execution = await cancelExecution.run(scope, { ws: input.ws, id: input.run })
+    const execution = await cancelExecution.run(scope, { ws: input.ws, id: input.execution })
     return { ...execution, ...(execution.ended_at === null && { cancelling: true as const }) }
   },
 })
 
-const runAnswer = previewOperation({
-  name: 'mcp_run.answer',
+const answerApproval = previewOperation({
+  name: 'mcp_execution.answer',
   summary: 'Decide an approval that names the caller',
   input: Input({
-    ...OwnRun,
+    ...OwnExecution,
     approval: Type.String({
       minLength: 1,
       maxLength: 100,
-      description: 'Id of the approval, from `approvals` of run_status.',
+      description: 'Id of the approval, from `approvals` of execution_status.',
     }),
     approved: Type.Boolean(),
     form: Type.Optional(
@@ -107,29 +117,29 @@ const runAnswer = previewOperation({
   http,
   run: async (scope, { approval, approved, form, comment, ...input }) => {
     await requireOwn(scope, input)
-    const { approvals = [] } = await readExecution(scope, input.run)
+    const { approvals = [] } = await readExecution(scope, input.execution)
     const open = approvals.find(({ id }) => id === approval)
-    if (open === undefined) throw notFound('open approval of this run')
+    if (open === undefined) throw notFound('open approval of this execution')
     const { subject } = scope.actor
     if (!isAddressedTo(subject, open)) {
       const detail = `Only ${open.approvers.join(', ')} can decide this approval, not this client.`
       throw new Problem('forbidden', {
         detail,
-        hint: 'Ask one of them to decide, then call run_status again.',
+        hint: 'Ask one of them to decide, then call execution_status again.',
       })
     }
     const verdict = { approved, ...(form && { form }), ...(comment !== undefined && { comment }) }
     await decide(scope, open.id, { by: subject, as: [] }, verdict)
-    return readExecution(scope, input.run)
+    return readExecution(scope, input.execution)
   },
 })
 
 /** Decides by the responses to an elicitation. Decisions on approvals that are no longer open have no effect. */
-const runDecide = previewOperation({
-  name: 'mcp_run.decide',
+const decideApprovals = previewOperation({
+  name: 'mcp_execution.decide',
   summary: 'Decide approvals that name the caller',
   input: Input({
-    ...OwnRun,
+    ...OwnExecution,
     decisions: Type.Array(
       Type.Object({
         approval: Type.String(),
@@ -142,20 +152,18 @@ const runDecide = previewOperation({
   http,
   run: async (scope, { decisions, ...input }) => {
     await requireOwn(scope, input)
-    const { approvals = [] } = await readExecution(scope, input.run)
+    const { approvals = [] } = await readExecution(scope, input.execution)
     const { subject } = scope.actor
     for (const { approval, ...verdict } of decisions) {
       const open = approvals.find(({ id }) => id === approval)
       if (open !== undefined && isAddressedTo(subject, open))
         await decide(scope, open.id, { by: subject, as: [] }, verdict)
     }
-    return readExecution(scope, input.run)
+    return readExecution(scope, input.execution)
   },
 })
 
-const CHANGES: Annotations = { ...READ_ONLY, readOnlyHint: false, destructiveHint: true }
-
-interface RunTool {
+interface ExecutionTool {
   readonly verb: string
   readonly title: string
   readonly operation: AnyOperation
@@ -164,42 +172,42 @@ interface RunTool {
   readonly wait_seconds?: number
 }
 
-const TOOLS: readonly RunTool[] = [
+const TOOLS: readonly ExecutionTool[] = [
   {
     verb: 'status',
-    operation: runGet,
-    title: 'State of a run',
+    operation: getOwnExecution,
+    title: 'State of an execution',
     description:
-      'Returns the progress of a run and what it waits for, or its output or error if it has ended. Does not wait.',
-    annotations: READ_ONLY,
+      'Returns the progress of an execution and what it waits for, or its output or error if it has ended. Does not wait.',
+    annotations: READS,
   },
   {
     verb: 'result',
-    operation: runGet,
+    operation: getOwnExecution,
     wait_seconds: MCP_LIMITS.executionWaitSeconds,
-    title: 'Result of a run',
-    description: `Waits up to ${MCP_LIMITS.executionWaitSeconds} s for the end of a run, and returns its output or error.`,
-    annotations: READ_ONLY,
+    title: 'Result of an execution',
+    description: `Waits up to ${MCP_LIMITS.executionWaitSeconds} s for the end of an execution, and returns its output or error.`,
+    annotations: READS,
   },
   {
     verb: 'cancel',
-    operation: runCancel,
-    title: 'Cancel a run',
+    operation: cancelOwnExecution,
+    title: 'Cancel an execution',
     description:
-      'Cancels a run. Completed steps that have a compensation are undone. If `cancelling` is true, this has not finished: call run_result.',
+      'Cancels an execution. Completed steps that have a compensation are undone. If `cancelling` is true, this has not finished: call execution_result.',
     annotations: CHANGES,
   },
   {
     verb: 'answer',
-    operation: runAnswer,
-    title: 'Decide an approval of a run',
-    description: 'Decides an approval that a run waits for, if `yours` says that it is for you.',
+    operation: answerApproval,
+    title: 'Decide an approval of an execution',
+    description: 'Decides an approval that an execution waits for, if `yours` says that it is for you.',
     annotations: CHANGES,
   },
 ]
 
-export const runs: ToolProvider = {
-  name: 'runs',
+export const executions: ToolProvider = {
+  name: 'executions',
   operations: TOOLS.map(({ operation }) => operation),
   // They come with tools over flows.
   candidates: async () => [],
@@ -210,10 +218,10 @@ export const runs: ToolProvider = {
 }
 
 /** Names that no other tool takes. */
-export const RUN_TOOL_NAMES = TOOLS.map(({ verb }) => `run_${verb}`)
+export const EXECUTION_TOOL_NAMES = TOOLS.map(({ verb }) => `execution_${verb}`)
 
 /** The tools over executions that come with the tools over flows of a version. */
-export function runTools(scope: WorkspaceScope, tools: readonly Tool[]): Tool[] {
+export function executionTools(scope: WorkspaceScope, tools: readonly Tool[]): Tool[] {
   const flows = tools.flatMap(({ binding }) =>
     binding.source === 'flows' ? [String(binding.fixed['flow'])] : [],
   )
@@ -221,16 +229,21 @@ export function runTools(scope: WorkspaceScope, tools: readonly Tool[]): Tool[] 
   const fixed = { ws: scope.ref.workspaceId, flows: [...new Set(flows)].sort() }
   const isPinned = tools.some(({ binding, pinned }) => binding.source === 'flows' && pinned)
   return TOOLS.map(({ verb, operation, title, description, annotations, wait_seconds }) => ({
-    candidate: `runs:server:${verb}`,
-    name: `run_${verb}`,
+    candidate: `executions:server:${verb}`,
+    name: `execution_${verb}`,
     title,
     description,
     input_schema: argumentsOf(operation, fixed),
-    output_schema: RUN_RESULT,
+    output_schema: EXECUTION_RESULT,
     annotations,
-    scope: `run_${verb}`,
-    reads: annotations.readOnlyHint,
+    scope: `execution_${verb}`,
+    reads: readsOnly(annotations),
     ...(isPinned && { pinned: true }),
-    binding: { source: 'runs', operation: operation.name, fixed, ...(wait_seconds && { wait_seconds }) },
+    binding: {
+      source: 'executions',
+      operation: operation.name,
+      fixed,
+      ...(wait_seconds && { wait_seconds }),
+    },
   }))
 }
