@@ -27,3 +27,11 @@ export async function effectOnce<S extends AdminScope | WorkspaceScope, T>(
     return output
   })
 }
+
+/** The same for an effect of several statements, which are always one transaction. */
+export function transactionOnce<T>(
+  scope: AdminScope,
+  effect: (inside: AdminScope) => Promise<T>,
+): Promise<T> {
+  return scope.completion === undefined ? scope.transaction(effect) : effectOnce(scope, effect)
+}

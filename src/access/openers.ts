@@ -4,9 +4,10 @@ import { type IdSource, randomIds } from '../core/ids.ts'
 import type { Actor, Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
+import type { Statements } from '../infra/postgres/database.ts'
 import type { Access } from './access.ts'
 import { internalsOf, servicesOf } from './internals.ts'
-import { AdminScope, WorkspaceScope } from './scope.ts'
+import { AdminScope, TableScope, WorkspaceScope } from './scope.ts'
 import { refuseUnlessActive } from './tenant-states.ts'
 
 /**
@@ -30,6 +31,17 @@ export const asSubject = (scope: WorkspaceScope, role: Role): WorkspaceScope =>
 export function withLookups(scope: WorkspaceScope, lookups: NonNullable<Actor['lookups']>): WorkspaceScope {
   const { services, ids } = internalsOf(scope)
   return new WorkspaceScope({ ...scope.actor, lookups }, scope.ref, services, ids, scope.completion)
+}
+
+/**
+ * The tables of declared collections of a workspace that an admin reaches, as the role that owns them: to create, alter and drop
+ * them, and to see none of their rows.
+ * @param transaction the scope of the transaction that changes the declaration
+ * @throws Problem `not_found` for any other workspace
+ */
+export function tables(transaction: AdminScope, ref: WorkspaceRef): Statements {
+  if (!transaction.reaches(ref)) throw new Problem('not_found')
+  return new TableScope(internalsOf(transaction).services, ref)
 }
 
 /** A workspace that an admin reaches. @throws Problem `not_found` for any other */

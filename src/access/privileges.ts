@@ -17,7 +17,16 @@ import {
 import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
 import type { Access } from './access.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
-import { asSubject, ifActive, inAnyState, inRole, inWorkspace, ofTenant, withLookups } from './openers.ts'
+import {
+  asSubject,
+  ifActive,
+  inAnyState,
+  inRole,
+  inWorkspace,
+  ofTenant,
+  tables,
+  withLookups,
+} from './openers.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
 type Lookups = NonNullable<Actor['lookups']>
@@ -63,13 +72,20 @@ interface Entry extends Row {
   readonly to: readonly Role[]
 }
 
+/** Acts as the owner of the tables of collections (`tenon_tables`), which sees none of their rows. */
+interface TableAccess extends Row {
+  readonly opener: 'tables'
+  /** The roles of the scopes that it takes. */
+  readonly from: readonly Role[]
+}
+
 /** Hands out a service that knows no rights, and of all of them only this one. */
 interface ServiceAccess extends Row {
   readonly opener: 'service'
   readonly service: keyof PlatformServices
 }
 
-export type Privilege = Raise | Entry | ServiceAccess
+export type Privilege = Raise | Entry | TableAccess | ServiceAccess
 
 const ADMIN = ['workspace_admin'] as const satisfies readonly Role[]
 const SERVICE = ['service'] as const satisfies readonly Role[]
@@ -104,6 +120,19 @@ export const PRIVILEGES = {
     from: ADMINS,
     to: SERVICE,
     reason: 'Checks stored documents against a new schema; returns ids and violations.',
+  },
+  'collections.tables': {
+    module: 'features/collections/schemas/declared-tables',
+    opener: 'tables',
+    from: ADMINS,
+    reason: 'Creates, alters and drops the table of a declaration in the transaction that changes its row.',
+  },
+  'collections.emptiness': {
+    module: 'features/collections/schemas/declared-tables',
+    opener: 'inWorkspace',
+    from: ADMINS,
+    to: SERVICE,
+    reason: 'Asks whether a collection has any document in PostgreSQL, before it is declared or deleted.',
   },
   'collections.occupied': {
     module: 'features/collections/mongo/documents',
@@ -317,7 +346,9 @@ export type Granted<C extends Consumer> =
     ? Openers<R>[O]
     : RowOf<C> extends { readonly service: infer S extends keyof PlatformServices }
       ? (scope: Scope) => PlatformServices[S]
-      : never
+      : RowOf<C> extends TableAccess
+        ? typeof tables
+        : never
 
 const granted = new Set<Consumer>()
 
@@ -335,7 +366,7 @@ export function privilege<C extends Consumer>(consumer: C): Granted<C> {
 function grant(
   consumer: Consumer,
   row: Privilege,
-): Openers<Role>[keyof Openers<Role>] | ((scope: Scope) => unknown) {
+): Openers<Role>[keyof Openers<Role>] | typeof tables | ((scope: Scope) => unknown) {
   switch (row.opener) {
     case 'service':
       return (scope: Scope) => internalsOf(scope).services[row.service]
@@ -345,16 +376,28 @@ function grant(
       return inAnyState
     case 'ofTenant':
       return ofTenant
-    default:
+    case 'tables':
+      return (scope: AdminScope, ref: WorkspaceRef) => tables(checkRole(consumer, row, scope), ref)
+    case 'inRole':
+    case 'asSubject':
+    case 'inWorkspace':
+    case 'withLookups':
       return raise(consumer, row)
   }
 }
 
-function raise(consumer: Consumer, { opener, from, to: [role] }: Raise) {
-  const checked = <S extends Scope>(scope: S): S => {
-    if (from.includes(scope.actor.role)) return scope
-    throw new TypeError(`${consumer} must not raise the rights of the role ${scope.actor.role}`)
-  }
+/** @throws TypeError unless the row names the role of the scope */
+function checkRole<S extends Scope>(consumer: Consumer, { from }: Raise | TableAccess, scope: S): S {
+  if (from.includes(scope.actor.role)) return scope
+  throw new TypeError(`${consumer} must not raise the rights of the role ${scope.actor.role}`)
+}
+
+function raise(consumer: Consumer, row: Raise) {
+  const {
+    opener,
+    to: [role],
+  } = row
+  const checked = <S extends Scope>(scope: S): S => checkRole(consumer, row, scope)
   switch (opener) {
     case 'inRole':
       return (scope: WorkspaceScope) => inRole(checked(scope), role)

@@ -4,7 +4,7 @@ import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
 import { type Actor, causesOf, type EndUser, isPublicRole, type Principal } from '../core/policy.ts'
 import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
-import { Statements } from '../infra/postgres/database.ts'
+import { type StatementExecutor, Statements } from '../infra/postgres/database.ts'
 import type { Sql } from '../infra/postgres/sql.ts'
 import type { BatchGroup, Row, SessionContext } from '../infra/postgres/statement-batch.ts'
 import type { Audit } from './audit/audit.ts'
@@ -207,5 +207,24 @@ export class WorkspaceScope extends Scope {
     return services.database.transaction(this.ref.tenantId, (statements) =>
       work(new WorkspaceScope(this.actor, this.ref, { ...services, statements }, ids)),
     )
+  }
+}
+
+/** The tables of one workspace's declared collections, as the role that owns them (`postgres/collection-table.ts` of collections). */
+export class TableScope extends Statements {
+  readonly #statements: StatementExecutor
+  readonly #context: SessionContext
+
+  constructor({ statements }: Pick<PlatformServices, 'statements'>, { tenantId, workspaceId }: WorkspaceRef) {
+    super()
+    this.#statements = statements
+    this.#context = {
+      ...{ role: 'tenon_tables', tenant: tenantId, workspace: workspaceId },
+      statementTimeoutMs: INFRA_LIMITS.statementTimeoutMs.service,
+    }
+  }
+
+  override batch(...statements: Sql[]): Promise<Row[][]> {
+    return this.#statements.batch(this.#context, statements)
   }
 }

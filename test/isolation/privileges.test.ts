@@ -90,15 +90,20 @@ async function freshPrivileges(): Promise<<C extends Consumer>(consumer: C) => G
   return (await import(path)).privilege
 }
 
-/** The role that an opener gives to a scope of a role; undefined if it refuses. */
-function raised(row: Privilege, opener: (scope: never, ref: never) => unknown, role: Role): Role | undefined {
-  const isAdmin = row.opener === 'inWorkspace'
+/** The role that an opener gives to a scope of a role, or that it acts as the owner of tables; undefined if it refuses. */
+function raised(
+  row: Privilege,
+  opener: (scope: never, ref: never) => unknown,
+  role: Role,
+): Role | 'tables' | undefined {
+  const isAdmin = row.opener === 'inWorkspace' || row.opener === 'tables'
   const actor = { subject: 'sub', role }
   const scope = isAdmin
     ? AdminScope.open(actor, REF, services, randomIds)
     : new WorkspaceScope(actor, REF, services, randomIds)
   try {
-    return (opener(scope as never, (isAdmin ? REF : {}) as never) as WorkspaceScope).actor.role
+    const opened = opener(scope as never, (isAdmin ? REF : {}) as never)
+    return opened instanceof WorkspaceScope ? opened.actor.role : 'tables'
   } catch (error) {
     expect(error).toBeInstanceOf(TypeError)
     return undefined
@@ -112,7 +117,11 @@ test('privilege: a scope of any role: raised to the role of the row from those i
     const opener = privilege(consumer as Consumer) as (scope: never, ref: never) => unknown
     const seen = EVERYBODY.map((role) => [consumer, role, raised(row, opener, role)])
     expect(seen).toEqual(
-      EVERYBODY.map((role) => [consumer, role, row.from.includes(role) ? row.to[0] : undefined]),
+      EVERYBODY.map((role) => [
+        consumer,
+        role,
+        row.from.includes(role) ? ('to' in row ? row.to[0] : 'tables') : undefined,
+      ]),
     )
   }
 })
@@ -128,7 +137,7 @@ test('privilege: an unknown consumer, or an actor of a role that the row does no
     // @ts-expect-error no row
     privilege('flows.everything')
     // @ts-expect-error a callback acts as an admin of its workspace only
-    privilege('flows.callbacks')(access, REF, { subject: 'sub', role: 'operator' })
+    void privilege('flows.callbacks')(access, REF, { subject: 'sub', role: 'operator' })
   }
   expect(misuse).toBeTypeOf('function')
 })

@@ -4,7 +4,15 @@ import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
 import { DERIVED, deriveSecret } from '../../src/infra/crypto/secrets.ts'
 import { createTable, sqlAsRole } from '../support/clients/sql-as-role.ts'
-import { addTestWorkspace, asSuperuser, call, createTestWorkspace } from '../support/fixtures/tenants.ts'
+import {
+  addTestWorkspace,
+  asSuperuser,
+  call,
+  connectSuperuser,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../support/fixtures/tenants.ts'
 import { openCollectionsToAnon } from '../support/stack/workspace-settings.ts'
 
 test('every table: forces row-level security and has a policy', async () => {
@@ -82,60 +90,75 @@ test('table of another workspace: no role reads, writes or drops it', async () =
     ).rejects.toThrow(/permission denied/)
 })
 
-test('collection declared and written undeclared at the same time: one waits, then fails with its code', async () => {
-  const { tenantId, workspaceId } = await createTestWorkspace()
-  const open = async (databaseRole: string) => {
-    const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
-    await client.connect()
-    await client.query('begin')
-    await client.query(
-      "select set_config('role', $1, true), set_config('tenon.tenant', $2, true), set_config('tenon.workspace', $3, true)",
-      [databaseRole, tenantId, workspaceId],
+/** A session of a role, whose transaction the caller ends. */
+async function openTransaction(role: string, { tenantId, workspaceId }: TestWorkspace): Promise<Client> {
+  const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
+  await client.connect()
+  await client.query('begin')
+  await client.query(
+    "select set_config('role', $1, true), set_config('tenon.tenant', $2, true), set_config('tenon.workspace', $3, true)",
+    [role, tenantId, workspaceId],
+  )
+  return client
+}
+
+const WRITE_UNDECLARED =
+  "insert into tenon.documents (collection, id, data) values ('z', gen_random_uuid(), '{}')"
+const declare = ({ operator: as, workspaceId }: TestWorkspace) => {
+  const body = { workspace_id: workspaceId, collection: 'z', store: 'relational', schema: {} }
+  return call('POST', '/v1/schemas', { as, body })
+}
+/** Resolves when a session waits for the advisory lock that one of our functions names. */
+const waitsFor = (
+  lock: 'collection_lock' | 'quota_lock',
+  { tenantId, workspaceId }: TestWorkspace,
+  name: string,
+) =>
+  eventually(async () => {
+    const waiting = await asSuperuser(
+      `select from pg_locks where locktype = 'advisory' and not granted
+        and (classid::bigint << 32) | objid::bigint = tenon.${lock}($1, $2, $3)`,
+      [tenantId, workspaceId, name],
     )
-    return client
-  }
-  const write = "insert into tenon.documents (collection, id, data) values ('z', gen_random_uuid(), '{}')"
-  const declare = `insert into tenon.schemas (id, collection, store, schema, mode)
-    values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzx', 'z', 'relational', '{}', 'off');
-    select tenon.create_collection_table('${tenantId}', '${workspaceId}', 'sch_01k5zzzzzzzzzzzzzzzzzzzzzx', '{}')`
-  for (const [first, second, code] of [
-    [write, declare, 'TN001'],
-    [declare, write, 'TN002'],
-  ] as const) {
-    const clients = await Promise.all(
-      [first, second].map((text) => open(text === write ? 'tenon_service' : 'tenon_admin')),
-    )
-    const [one, other] = clients as [Client, Client]
-    await one.query(first)
-    const waiting = other.query(second).then(
-      () => 'done',
-      (error: { code: string }) => error.code,
-    )
-    const early = await Promise.race([waiting, new Promise((late) => setTimeout(() => late('waits'), 300))])
-    await one.query('commit')
-    expect([early, await waiting]).toEqual(['waits', code])
-    await Promise.all(clients.map((client) => client.end()))
-    await asSuperuser("delete from tenon.documents where collection = 'z' and workspace_id = $1", [
-      workspaceId,
-    ])
-  }
+    return waiting.length > 0 ? true : undefined
+  })
+
+test('collection declared while an undeclared document is written: waits, then is refused', async () => {
+  const workspace = await createTestWorkspace()
+  const writer = await openTransaction('tenon_service', workspace)
+  await writer.query(WRITE_UNDECLARED)
+  const declared = declare(workspace)
+  await waitsFor('collection_lock', workspace, 'z')
+  await writer.query('commit')
+  await writer.end()
+  const { status, body } = await declared
+  expect([status, body.code]).toEqual([409, 'state_conflict'])
 })
 
-test('declaration: leaves the session settings of its transaction unchanged', async () => {
-  const { tenantId, workspaceId } = await createTestWorkspace()
-  const insert = `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode)
-    values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzy', '${tenantId}', '${workspaceId}', 'y', 'relational', '{}', 'off');
-    select tenon.create_collection_table('${tenantId}', '${workspaceId}', 'sch_01k5zzzzzzzzzzzzzzzzzzzzzy', '{}')`
-  const settings =
-    "select current_setting('tenon.tenant') || ':' || current_setting('tenon.workspace') as ref"
-  expect(await sqlAsRole('tenon_operator', ['', ''], `${insert}; ${settings}`)).toEqual([{ ref: ':' }])
-  expect(await sqlAsRole('tenon_admin', [tenantId], `${insert}; ${settings}`)).toEqual([
-    { ref: `${tenantId}:` },
-  ])
+test('document written undeclared while its collection is declared: waits, then is refused', async () => {
+  const workspace = await createTestWorkspace()
+  const { tenantId, workspaceId } = workspace
+  // The declaration holds the lock of its collection when it waits for that of a quota.
+  const quota = await connectSuperuser(inject('tenon'))
+  await quota.query("select pg_advisory_lock(tenon.quota_lock($1, $2, 'documents'))", [tenantId, workspaceId])
+  const declared = declare(workspace)
+  await waitsFor('quota_lock', workspace, 'documents')
+  const writer = await openTransaction('tenon_service', workspace)
+  const written = writer.query(WRITE_UNDECLARED).then(
+    () => 'done',
+    (error: { code: string }) => error.code,
+  )
+  await waitsFor('collection_lock', workspace, 'z')
+  await quota.end()
+  expect((await declared).status).toBe(201)
+  expect(await written).toBe('TN002')
+  await writer.end()
 })
 
-test("index builder role: powerless until it sets the owner role, which the API's login role cannot", async () => {
+test('owner of the tables of collections: the index builder may act as it; it sees no row and owns nothing else', async () => {
   const { databaseUrl, masterKey, env } = inject('tenon')
+  const workspace = await createTestWorkspace()
+  const { id } = await createTable(workspace)
   const url = new URL(databaseUrl)
   url.username = 'tenon_builder'
   url.password = deriveSecret(masterKey, DERIVED.builderPassword)
@@ -143,19 +166,42 @@ test("index builder role: powerless until it sets the owner role, which the API'
   await builder.connect()
   try {
     await expect(builder.query('select from tenon.documents')).rejects.toThrow(/permission denied/)
-    for (const databaseRole of ['tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_app'])
+    for (const databaseRole of ['tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_app', 'tenon_owner'])
       await expect(builder.query(`set role ${databaseRole}`)).rejects.toThrow(/permission denied/)
-    await builder.query('set role tenon_owner')
-    // The owner is subject to row-level security too, and this session has no tenant.
-    expect((await builder.query('select from tenon.schemas')).rows).toEqual([])
+    await builder.query('set role tenon_tables')
+    // The owner is subject to row-level security too.
+    expect((await builder.query(`select id from tenon_data."${id}"`)).rows).toEqual([])
   } finally {
     await builder.end()
   }
-  await expect(sqlAsRole('tenon_owner', ['', ''], 'select 1')).rejects.toThrow(/permission denied/)
   expect(env).not.toHaveProperty('DATABASE_BUILDER_URL')
+  await expect(sqlAsRole('tenon_owner', ['', ''], 'select 1')).rejects.toThrow(/permission denied/)
+  const own = [workspace.tenantId, workspace.workspaceId]
+  expect(await sqlAsRole('tenon_tables', own, `select id from tenon_data."${id}"`)).toEqual([])
+  for (const text of [
+    `update tenon_data."${id}" set c1 = 2 returning id`,
+    `delete from tenon_data."${id}" returning id`,
+  ])
+    expect(await sqlAsRole('tenon_tables', own, text)).toEqual([])
+  await expect(
+    sqlAsRole('tenon_tables', own, `insert into tenon_data."${id}" (id) values (gen_random_uuid())`),
+  ).rejects.toThrow(/row-level security/)
+  // Of the platform it reads what a declaration needs, in the workspace of the session alone.
+  const readable = await asSuperuser<{ relname: string }>(`
+    select c.relname from pg_class c where c.relnamespace = 'tenon'::regnamespace and c.relkind = 'r'
+      and has_any_column_privilege('tenon_tables', c.oid, 'select, insert, update') order by 1`)
+  expect(readable.map(({ relname }) => relname)).toEqual(['quota_sources', 'quotas', 'schemas'])
+  const other = await createTestWorkspace()
+  for (const ref of [
+    [other.tenantId, other.workspaceId],
+    [workspace.tenantId, other.workspaceId],
+    ['', ''],
+  ])
+    for (const text of ['tenon.schemas', 'tenon.quota_sources'])
+      expect(await sqlAsRole('tenon_tables', ref, `select from ${text}`)).toEqual([])
 })
 
-test('database roles: none is superuser, bypasses row-level security or inherits; the table owner cannot log in', async () => {
+test('database roles: none is superuser, bypasses row-level security or inherits; the owners cannot log in', async () => {
   const roles = await asSuperuser(`
     select rolname, rolsuper, rolbypassrls, rolcanlogin from pg_roles where rolname like 'tenon%' order by 1`)
   expect(roles.map((role) => Object.values(role))).toEqual([
@@ -170,13 +216,17 @@ test('database roles: none is superuser, bypasses row-level security or inherits
     ['tenon_reconciler', false, false, false],
     ['tenon_relay', false, false, false],
     ['tenon_service', false, false, false],
+    ['tenon_tables', false, false, false],
     ['tenon_triggers', false, false, false],
     ['tenon_user', false, false, false],
   ])
   const owners = await asSuperuser(`
-    select distinct r.rolname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      join pg_roles r on r.oid = c.relowner where n.nspname like 'tenon%'`)
-  expect(owners).toEqual([{ rolname: 'tenon_owner' }])
+    select distinct n.nspname, r.rolname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      join pg_roles r on r.oid = c.relowner where n.nspname like 'tenon%' order by 1`)
+  expect(owners.map((owner) => Object.values(owner))).toEqual([
+    ['tenon', 'tenon_owner'],
+    ['tenon_data', 'tenon_tables'],
+  ])
 })
 
 test('login role: sees nothing by itself; each role sees its own tenant only', async () => {

@@ -28,16 +28,13 @@ test('security definer functions: callable by the listed roles, with a fixed sea
     { name: 'append_audit', roles: ['tenon_operator'] },
     { name: 'append_mcp_calls', roles: ['tenon_admin'] },
     { name: 'causes_with', roles: ['tenon_admin'] },
-    { name: 'change_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'consume_quota', roles: inside },
-    { name: 'create_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'creator_of', roles: ['tenon_admin'] },
     { name: 'decision_refusal', roles: ['tenon_admin'] },
     {
       name: 'delete_expired_replies',
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service', 'tenon_user'],
     },
-    { name: 'drop_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'enable_counting', roles: ['tenon_operator'] },
     { name: 'is_limited', roles: writers },
     { name: 'limited', roles: inside },
@@ -46,6 +43,7 @@ test('security definer functions: callable by the listed roles, with a fixed sea
     { name: 'reconcile_object', roles: writers },
     { name: 'register_objects', roles: ['tenon_service'] },
     { name: 'reserve_bytes', roles: writers },
+    { name: 'total_bytes', roles: ['tenon_tables'] },
     { name: 'versions_in_tools', roles: ['tenon_admin', 'tenon_operator'] },
   ])
   // Any role may create temporary objects; none is found before ours.
@@ -76,9 +74,6 @@ test('tables that a security definer function reads: seen in all workspaces of t
   // These count, log or change for one workspace: that of the session, or the one that they act for meanwhile.
   expect(narrow).toEqual([
     { name: 'append_mcp_calls', tables: ['mcp_call_heads: workspace'] },
-    { name: 'change_collection_table', tables: ['schemas: workspace'] },
-    { name: 'create_collection_table', tables: ['documents: workspace', 'schemas: workspace'] },
-    { name: 'drop_collection_table', tables: ['schemas: workspace'] },
     { name: 'quota_tools', tables: ['mcp_server_versions: workspace', 'mcp_servers: workspace'] },
     { name: 'reconcile_object', tables: ['stored_objects: workspace'] },
     { name: 'reserve_bytes', tables: ['stored_objects: workspace'] },
@@ -86,7 +81,7 @@ test('tables that a security definer function reads: seen in all workspaces of t
   ])
 })
 
-test('login role: may set ten roles and no other', async () => {
+test('login role: may set eleven roles and no other', async () => {
   const roles = await asSuperuser(`
     select rolname from pg_roles where rolname <> 'tenon_app' and pg_has_role('tenon_app', oid, 'set') order by 1`)
   const databaseRoles = [
@@ -98,6 +93,7 @@ test('login role: may set ten roles and no other', async () => {
     'tenon_reconciler',
     'tenon_relay',
     'tenon_service',
+    'tenon_tables',
     'tenon_triggers',
     'tenon_user',
   ]

@@ -12,7 +12,8 @@ the operation, unless its domain is any.
 const PRIVILEGES_HEAD = `Code that acts with other rights than those of its caller (src/access/privileges.ts). Each row is for one module.
 inRole, asSubject: the same workspace in the role TO. withLookups: with values that rules look up. inWorkspace: a workspace
 that an admin reaches. ifActive, inAnyState, ofTenant: work without a credential, in an active workspace, in any, or in a
-tenant. service: one service behind a scope, which has no rights. FROM: the roles whose scopes may be raised.
+tenant. tables: the tables of declared collections in a workspace that an admin reaches, as their owner, which sees none of their rows.
+service: one service behind a scope, which has no rights. FROM: the roles whose scopes may be raised.
 `
 
 const SYSTEM_HEAD = `What the platform does before a tenant is known (src/infra/postgres/system-scope.ts): each reason with its database role.
@@ -45,7 +46,7 @@ function scopesOf({ requiredScope = '-', conditionalScope }: AnyOperation): stri
 function privilegeTable(): string {
   const rows = Object.entries<Privilege>(PRIVILEGES).map(([consumer, row]) => {
     const from = 'from' in row ? row.from.join(',') : '-'
-    const to = 'to' in row ? row.to.join(',') : row.service
+    const to = 'to' in row ? row.to.join(',') : row.opener === 'tables' ? 'tenon_tables' : row.service
     return [consumer, row.opener, from, to, row.module, row.reason]
   })
   return table([22, 11, 57, 23, 50, 0], ['CONSUMER', 'OPENER', 'FROM', 'TO', 'MODULE', 'REASON'], rows)

@@ -8,10 +8,11 @@ import { CORE_LIMITS } from '../../core/limits.ts'
 import { DATA_ROLES } from '../../core/policy.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
+import type { WantedChange } from './check-changes.ts'
 import { CollectionName, Fields } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
-import type { DocumentCommand } from './plan.ts'
-import { type WriteResult, write, writeAll } from './write.ts'
+import type { Written } from './store.ts'
+import { write, writeAll } from './write.ts'
 
 const FieldName = Type.String({
   minLength: 1,
@@ -123,18 +124,18 @@ async function runAll(
 ): Promise<Static<typeof Results>> {
   checkMembers(ops)
   if (!atomic) return runOneByOne(scope, ops)
-  const requests = ops.map((op) => ({ collection: op.collection, command: commandOf(op) }))
-  const outputOf = (written: readonly WriteResult[]) => ({
+  const wanted = ops.map((op) => toWanted(scope, op))
+  const outputOf = (written: readonly Written[]) => ({
     committed: true,
     results: written.map((result, index) => resultOf(ops[index], result)),
   })
   const { completion } = scope
   const once = completion && {
-    keep: (written: readonly WriteResult[]) => completion.keep(outputOf(written)),
+    keep: (written: readonly Written[]) => completion.keep(outputOf(written)),
     effect: completion.marked(0),
   }
-  const written = await writeAll(scope, requests, { once }).catch((error: unknown) => {
-    // A single command has no `op_index` yet.
+  const written = await writeAll(scope, wanted, { once }).catch((error: unknown) => {
+    // A single change has no `op_index` yet.
     throw error instanceof Problem && ops.length === 1 ? error.with({ op_index: 0 }) : error
   })
   return outputOf(written)
@@ -152,19 +153,18 @@ async function runOneByOne(
   const budget = new CpuBudget()
   const { completion } = scope
   for (const [index, op] of ops.entries()) {
+    // Also for an operation that is done, so that those after it have the same ids at every attempt.
+    const wanted = toWanted(scope, op)
     const done = completion?.parts[index] as Static<typeof Result> | undefined
     if (done !== undefined) {
-      // Each operation has the same ids at every attempt.
-      if (op.op === 'create' || op.op === 'upsert') scope.uuid()
       results.push(done)
       continue
     }
     const once = completion && {
-      keep: ([written]: readonly WriteResult[]) =>
-        completion.keepPart(index, written && resultOf(op, written)),
+      keep: ([written]: readonly Written[]) => completion.keepPart(index, written && resultOf(op, written)),
       effect: completion.marked(index),
     }
-    const result = await write(scope, op.collection, commandOf(op), { budget, once }).then(
+    const result = await write(scope, wanted, { budget, once }).then(
       (written) => resultOf(op, written),
       (error) => errorResult(op, error),
     )
@@ -173,7 +173,7 @@ async function runOneByOne(
   return { committed: results.every(({ error }) => error === undefined), results }
 }
 
-function resultOf(op: Op | undefined, { id, version, created }: WriteResult): Static<typeof Result> {
+function resultOf(op: Op | undefined, { id, version, created }: Written): Static<typeof Result> {
   return { status: created ? 201 : 200, ...(op?.ref !== undefined && { ref: op.ref }), id, version }
 }
 
@@ -251,35 +251,28 @@ const memberError = (index: number, name: string, detail: string): InputError =>
 })
 
 /** The required members are present: {@link checkMembers}. */
-function commandOf({
-  op,
-  id = '',
-  data = {},
-  unset = [],
-  if_version,
-  on = [],
-  field = '',
-  by = 1,
-}: Op): DocumentCommand {
-  const at = {
+function toWanted(
+  scope: WorkspaceScope,
+  { collection, op, id = '', data = {}, unset = [], if_version, on = [], field = '', by = 1 }: OpAnywhere,
+): WantedChange {
+  if (op === 'create') return { op, collection, id: scope.uuid(), data }
+  if (op === 'upsert') return { op, collection, id: scope.uuid(), on, data }
+  const existing = {
+    collection,
     id: isUuid(id) ? id : NO_DOCUMENT,
     ifVersions: if_version === undefined ? undefined : [if_version],
   }
   switch (op) {
-    case 'create':
-      return { op, data }
-    case 'upsert':
-      return { op, on, data }
     case 'update':
-      return { op, ...at, data, unset }
+      return { op, ...existing, data, unset }
     case 'patch':
-      return { op: 'merge', ...at, data }
+      return { op: 'merge', ...existing, data }
     case 'replace':
-      return { op, ...at, data }
+      return { op, ...existing, data }
     case 'increment':
-      return { op, ...at, field, by }
+      return { op, ...existing, field, by }
     case 'delete':
-      return { op, ...at }
+      return { op, ...existing }
   }
 }
 

@@ -11,20 +11,20 @@ import { CountedPageOf, PageInput, PageOf, pageBounds, pageFrom } from '../../co
 import { DATA_ROLES } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import type { WantedChange } from './check-changes.ts'
 import { CollectionName, Document, Fields, SelectedDocument, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { documentsOf } from './mongo/documents.ts'
 import { readDocumentPage } from './page.ts'
-import type { DocumentCommand } from './plan.ts'
 import { readBodyFilter } from './query/body.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
 import { project, readOrder, readSelection, readSort, readUnset } from './query/order-and-selection.ts'
 import { readFilters } from './query/url.ts'
 import { withCollection } from './resolve-store.ts'
 import { IndexState, Mode, Store } from './schemas/api-types.ts'
-import { documentNotFound, etagOf } from './store.ts'
+import { documentNotFound, etagOf, type Written } from './store.ts'
 import { checkSelected } from './typed-query.ts'
-import { type WriteResult, write } from './write.ts'
+import { write } from './write.ts'
 
 const etag = (document: { _version: number }) => etagOf(document._version)
 
@@ -35,19 +35,19 @@ function documentId(id: string): string {
 }
 
 /** The document after a change. */
-function resultDocument({ stored }: WriteResult): Document {
+function resultDocument({ stored }: Written): Document {
   if (stored === undefined) throw new TypeError('a write must return the document')
   return toDocument(stored)
 }
 
 /** Makes one change. @returns the document after it, which the claim of the request keeps */
-async function change(scope: WorkspaceScope, name: string, command: DocumentCommand): Promise<Document> {
+async function change(scope: WorkspaceScope, wanted: WantedChange): Promise<Document> {
   const { completion } = scope
   const once = completion && {
-    keep: ([result]: readonly WriteResult[]) => completion.keep(result && resultDocument(result)),
+    keep: ([written]: readonly Written[]) => completion.keep(written && resultDocument(written)),
     effect: completion.marked(0),
   }
-  return resultDocument(await write(scope, name, command, { once }))
+  return resultDocument(await write(scope, wanted, { once }))
 }
 
 /**
@@ -88,7 +88,8 @@ export const createDocument = workspaceOperation({
     location: ({ id }, { name }) => `/v1/collections/${name}/documents/${id}`,
     etag,
   },
-  run: (scope, { name, document }) => change(scope, name, { op: 'create', data: document }),
+  run: (scope, { name, document }) =>
+    change(scope, { op: 'create', collection: name, id: scope.uuid(), data: document }),
 })
 
 /** A tuple, expressed with keywords that every dialect of JSON Schema has. */
@@ -137,9 +138,9 @@ export const getDocument = workspaceOperation({
   run: async (scope, { name, id, select }) => {
     const selection = readSelection(select, 'query')
     const selected = selection === undefined ? [] : [...selection.keys()]
-    const [stored] = await withCollection(scope, name, ['read'], ({ store, collection }, inside) => {
+    const [stored] = await withCollection(scope, name, ['read'], (collection, inside) => {
       checkSelected(selected, collection.declared)
-      return store.read(inside, [{ collection, id: documentId(id) }])
+      return collection.store.read(inside, [{ collection, id: documentId(id) }])
     })
     if (stored === undefined) throw documentNotFound()
     return { document: project(toDocument(stored), selection), version: stored.version }
@@ -250,15 +251,15 @@ export const updateDocument = workspaceOperation({
   },
   run: async (scope, { name, id, document, replace, unset, ...when }) => {
     const { data, version } = fieldsFor(id, document)
-    const at = { id: documentId(id), ifVersions: versionsFor(when, version) }
-    const gone = readUnset(unset)
+    const on = { collection: name, id: documentId(id), ifVersions: versionsFor(when, version) }
+    const removed = readUnset(unset)
     if (replace !== true)
-      return resultDocument(await write(scope, name, { op: 'update', ...at, data, unset: gone }))
-    if (gone.length > 0)
+      return resultDocument(await write(scope, { op: 'update', ...on, data, unset: removed }))
+    if (removed.length > 0)
       throw new Problem('validation_failed', {
         detail: '`unset` cannot be combined with a full replacement.',
       })
-    return resultDocument(await write(scope, name, { op: 'replace', ...at, data }))
+    return resultDocument(await write(scope, { op: 'replace', ...on, data }))
   },
 })
 
@@ -279,8 +280,8 @@ export const patchDocument = workspaceOperation({
   },
   run: async (scope, { name, id, document, ...when }) => {
     const { data, version } = fieldsFor(id, document)
-    const at = { id: documentId(id), ifVersions: versionsFor(when, version) }
-    return change(scope, name, { op: 'merge', ...at, data })
+    const on = { collection: name, id: documentId(id), ifVersions: versionsFor(when, version) }
+    return change(scope, { op: 'merge', ...on, data })
   },
 })
 
@@ -296,7 +297,8 @@ export const deleteDocument = workspaceOperation({
     headers: CONDITION_HEADERS,
   },
   run: async (scope, { name, id, ...when }) => {
-    await write(scope, name, { op: 'delete', id: documentId(id), ifVersions: versionsOf(when) })
+    const on = { collection: name, id: documentId(id), ifVersions: versionsOf(when) }
+    await write(scope, { op: 'delete', ...on })
     return { id, deleted: true as const }
   },
 })

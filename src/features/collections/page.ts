@@ -41,10 +41,12 @@ export async function readDocumentPage(
     ...(selection !== undefined && { selected: [...selection.keys()] }),
     ...(count !== undefined && { count }),
   }
-  const { rows, total } = await withCollection(scope, name, ['read'], ({ store, collection }, inside) =>
-    store.list(inside, collection, applyDeclaration(query, collection.declared)).catch((error: unknown) => {
-      throw withIndexHint(error, query, collection.declared)
-    }),
+  const { rows, total } = await withCollection(scope, name, ['read'], (collection, inside) =>
+    collection.store
+      .list(inside, collection, applyDeclaration(query, collection.declared))
+      .catch((error: unknown) => {
+        throw withIndexHint(error, query, collection.declared)
+      }),
   )
   const documents = rows.slice(0, size)
   const last = documents.at(-1)

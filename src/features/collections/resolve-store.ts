@@ -1,4 +1,4 @@
-/** Resolves a collection to its store and declaration, and authorizes the caller. */
+/** Resolves the name of a collection to its declaration, its store and what the caller may do, and authorizes the caller. */
 
 import { ANON_CACHE_KEY, anonSettings } from '../../access/anon-settings.ts'
 import { privilege } from '../../access/privileges.ts'
@@ -10,26 +10,21 @@ import { refusal } from '../../infra/postgres/errors.ts'
 import { documentsOf } from './mongo/documents.ts'
 import { mongoRules, mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
-import type { Right } from './rules/access.ts'
+import type { Permissions, Right } from './rules/access.ts'
 import { lookUp } from './rules/lookups.ts'
 import { ALL_RIGHTS, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
-import { cacheKey, findDeclaration } from './schemas/declaration-cache.ts'
+import { cacheKey, type Declaration, findDeclaration } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
 
 const asService = privilege('collections.rules')
 const withLookups = privilege('collections.lookups')
-
-export interface CollectionLocation {
-  readonly store: Store
-  readonly collection: Collection
-}
 
 /** Runs work in one collection, for which the caller needs the rights. @throws Problem `forbidden` */
 export function withCollection<T>(
   scope: WorkspaceScope,
   name: string,
   rights: readonly Right[],
-  work: (location: CollectionLocation, inside: WorkspaceScope) => Promise<T>,
+  work: (collection: Collection, inside: WorkspaceScope) => Promise<T>,
 ): Promise<T> {
   return withCollections(scope, new Map([[name, rights]]), (at, inside) => work(at(name), inside))
 }
@@ -44,13 +39,13 @@ export function withCollection<T>(
 export async function withCollections<T>(
   scope: WorkspaceScope,
   rightsByName: ReadonlyMap<string, readonly Right[]>,
-  work: (at: (name: string) => CollectionLocation, inside: WorkspaceScope) => Promise<T>,
+  work: (at: (name: string) => Collection, inside: WorkspaceScope) => Promise<T>,
 ): Promise<T> {
   let cause: unknown
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     try {
       const inside = await resolveLookups(scope, [...rightsByName.keys()])
-      return await work(await resolveLocations(inside, rightsByName), inside)
+      return await work(await resolveAll(inside, rightsByName), inside)
     } catch (error) {
       const isOutOfDate = error instanceof StaleDeclarationError || OUT_OF_DATE.has(refusal(error))
       if (!isOutOfDate) throw error
@@ -86,35 +81,27 @@ export async function resolveLookups(
 export async function lookupsFor(service: WorkspaceScope, name: string, user: EndUser) {
   const declared = await findDeclaration(service, name)
   if (declared === undefined || Object.keys(declared.rules.lookups).length === 0) return {}
-  return lookUp(service, declared, { user, locate: (other) => resolveLocation(service, other) })
+  return lookUp(service, declared, { user, locate: (other) => resolveCollection(service, other) })
 }
 
-async function resolveLocations(
+async function resolveAll(
   scope: WorkspaceScope,
   rightsByName: ReadonlyMap<string, readonly Right[]>,
-): Promise<(name: string) => CollectionLocation> {
-  const locations = new Map<string, CollectionLocation>()
+): Promise<(name: string) => Collection> {
+  const collections = new Map<string, Collection>()
   for (const [name, rights] of rightsByName) {
-    const location = await resolveLocation(scope, name)
-    requireRights(scope, location.collection, rights)
-    locations.set(name, location)
+    const collection = await resolveCollection(scope, name)
+    requireRights(scope, collection, rights)
+    collections.set(name, collection)
   }
   return (name) => {
-    const location = locations.get(name)
-    if (location === undefined) throw new TypeError(`${name} was not requested`)
-    return location
+    const collection = collections.get(name)
+    if (collection === undefined) throw new TypeError(`${name} was not requested`)
+    return collection
   }
 }
 
-async function resolveLocation(scope: WorkspaceScope, name: string): Promise<CollectionLocation> {
-  const collection = await resolveCollection(scope, name)
-  const { declared, permissions } = collection
-  const documents = documentsOf(scope)
-  const inMongo = declared?.store !== 'relational' && documents !== undefined
-  return { store: inMongo ? mongoStore(documents.under(mongoRules(permissions))) : postgresStore, collection }
-}
-
-/** A place as a service key sees it, to learn whether rules hide something from the caller. Nothing of it may be returned to them. */
+/** A collection as a service key sees it, to learn whether rules hide something from the caller. Nothing of it may be returned to them. */
 export const withoutRules = (scope: WorkspaceScope, collection: Collection) => ({
   service: asService(scope),
   collection: { ...collection, permissions: ALL_RIGHTS },
@@ -127,9 +114,15 @@ export async function resolveCollection(
   actor: Pick<Actor, 'role' | 'user' | 'lookups'> = scope.actor,
 ): Promise<Collection> {
   const [declared, settings] = await Promise.all([findDeclaration(scope, name), anonSettings(scope)])
+  const permissions = permissionsOf(actor, declared, settings)
   return {
-    ...{ name, permissions: permissionsOf(actor, declared, settings) },
-    readers: readersOf(declared, settings),
+    ...{ name, permissions, readers: readersOf(declared, settings) },
+    store: storeFor(scope, declared, permissions),
     ...(declared !== undefined && { declared }),
   }
+}
+
+function storeFor(scope: WorkspaceScope, declared: Declaration | undefined, permissions: Permissions): Store {
+  const documents = declared?.store === 'relational' ? undefined : documentsOf(scope)
+  return documents === undefined ? postgresStore : mongoStore(documents.under(mongoRules(permissions)))
 }

@@ -1,4 +1,4 @@
-/** The port of document stores: collections, queries, changes, outcomes, and the problems that outcomes become. */
+/** The port of document stores: collections, queries, changes, what is stored after them, and the problems of those refused. */
 
 import type { MarkedEffect } from '../../access/completion.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -13,12 +13,13 @@ import type { Permissions, Readers } from './rules/access.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import type { Violation } from './schemas/evaluate-schema.ts'
 
-/** The state of a collection before any of its documents is read. */
+/** A collection before any of its documents is read: where they are, and what the caller may do with them. */
 export interface Collection {
   readonly name: string
+  /** One store for all collections that a transaction may change. */
+  readonly store: Store
   /** Undefined if the collection is not declared. */
   readonly declared?: Declaration
-  /** What the caller may do in it. */
   readonly permissions: Permissions
   readonly readers: Readers
 }
@@ -58,36 +59,80 @@ export interface Query {
 
 export type Count = 'exact' | 'estimated'
 
-/** One change of one document. `ifVersions`: the versions that it may have; by default any. */
-export type Change =
-  /** Repeating an id changes nothing and returns the existing document, since activities are retried. */
-  | {
-      readonly verb: 'create'
-      readonly id: string
-      readonly content: Content
-      /** Only in imports by service keys. By default the user who acts; none for a key. */
-      readonly owner?: string
-    }
-  /** Sets and unsets the named fields. Without any, it changes nothing and makes no version. */
-  | {
-      readonly verb: 'update'
-      readonly id: string
-      readonly content: Content
-      readonly unset: readonly string[]
-      readonly ifVersions?: readonly number[]
-    }
-  | {
-      readonly verb: 'replace'
-      readonly id: string
-      readonly content: Content
-      readonly ifVersions?: readonly number[]
-    }
-  | { readonly verb: 'delete'; readonly id: string; readonly ifVersions?: readonly number[] }
+/** The document of a checked change, and how its fields differ from the schema of a collection in mode `warn`. */
+interface OnDocument {
+  readonly collection: Collection
+  readonly id: string
+  readonly warnings: readonly Violation[]
+}
 
-export type Create = Extract<Change, { verb: 'create' }>
+/** `ifVersions`: the versions that the document may have; by default any. */
+interface OnExisting extends OnDocument {
+  readonly ifVersions?: readonly number[]
+}
+
+/** Repeating an id changes nothing and returns the existing document, since activities are retried. */
+export interface Create extends OnDocument {
+  readonly verb: 'create'
+  readonly content: Content
+  /** Only in imports by service keys. By default the user who acts; none for a key. */
+  readonly owner?: string
+}
+
+/** Sets and unsets the named fields. Without any, it changes nothing and makes no version. */
+interface Update extends OnExisting {
+  readonly verb: 'update'
+  readonly content: Content
+  readonly unset: readonly string[]
+}
+
+interface Replace extends OnExisting {
+  readonly verb: 'replace'
+  readonly content: Content
+}
+
+interface Delete extends OnExisting {
+  readonly verb: 'delete'
+}
+
+/** The second form of a write: one change of one document, checked against schema, rules and bounds (`check-changes.ts`). */
+export type CheckedChange = Create | Update | Replace | Delete
+
+/** The third form of a write: what is stored after a change. */
+export interface Written {
+  readonly id: string
+  readonly created: boolean
+  /** The version of the document now, or when it was deleted. */
+  readonly version: number
+  /** The document after a single change other than `delete`. Several documents could exceed the size of a reply. */
+  readonly stored?: Stored
+}
+
+/** Shows a change that was made, with its warnings. */
+export function toWritten({ id, verb, warnings }: CheckedChange, version: number, stored?: Stored): Written {
+  const written = { id, created: verb === 'create', version }
+  if (stored === undefined) return written
+  return { ...written, stored: warnings.length === 0 ? stored : { ...stored, warnings } }
+}
+
+/** Why a change cannot be made. */
+type Reason =
+  | { readonly missing: true }
+  /** The document exists at another version, or would become too large. */
+  | { readonly current: number; readonly bytes: number }
+  /** Another document has the same values in these unique fields. */
+  | { readonly duplicated: readonly string[] }
+
+/** The first change that cannot be made, by its index: so none is made. */
+export type Refusal = Reason & { readonly index: number }
+
+export const isRefusal = (result: object): result is Refusal => 'index' in result
 
 /** The document that a change creates, as far as it is known before. */
-export function createdBy({ user }: Pick<Actor, 'user'>, { id, content, owner }: Create): Stored {
+export function createdBy(
+  { user }: Pick<Actor, 'user'>,
+  { id, content, owner }: Pick<Create, 'id' | 'content' | 'owner'>,
+): Stored {
   const now = new Date().toISOString()
   const system = { version: 1, created_at: now, updated_at: now, owner: owner ?? user?.id ?? null }
   return { id, fields: content.fields, ...system }
@@ -108,44 +153,29 @@ export function valueAt(stored: Stored, path: Path): unknown {
   return system === undefined ? valueBelow(stored.fields, path) : system(stored)
 }
 
-/** The location of a document. */
-export interface DocumentLocation {
-  readonly collection: Collection
-  readonly id: string
-}
-export interface Write {
-  readonly collection: Collection
-  readonly change: Change
-}
-
-export interface Made {
-  readonly version: number
-  /** The document after a single change. Several documents could exceed the size of a reply. */
-  readonly stored?: Stored
-}
-
 /** Ties changes to the idempotency claim of their request: see `Completion`. */
-export interface Once<T = Outcome> {
+export interface Once {
   /** A statement that ends the claim, if all changes were made. */
-  readonly keep: (made: readonly T[]) => Sql
+  readonly keep: (written: readonly Written[]) => Sql
   /** For a store whose changes share no transaction with that statement. */
   readonly effect: MarkedEffect
 }
 
-/** The outcome of a change. `current`: the document exists at another version, or would become too large. */
-export type Outcome =
-  | Made
-  | { readonly missing: true }
-  | { readonly current: number; readonly bytes: number }
-  /** Another document has the same values in these unique fields. */
-  | { readonly taken: readonly string[] }
-
-/** A store of documents. It takes tenant and workspace from the scope alone. */
+/**
+ * A store of documents. It takes tenant and workspace from the scope alone, and its permissions from each collection.
+ * @example
+ * const { store } = collection
+ * const [document] = await store.read(scope, [{ collection, id }])
+ * const { rows } = await store.list(scope, collection, { filter: ALL, order: BY_ID, limit: 50 })
+ */
 export interface Store {
   /** One transaction changes documents of one kind of store. */
   readonly kind: 'postgresql' | 'mongodb'
-  /** In the order of the locations; undefined for a missing document. */
-  read(scope: WorkspaceScope, locations: readonly DocumentLocation[]): Promise<(Stored | undefined)[]>
+  /** In the order of the documents; undefined for a missing one. */
+  read(
+    scope: WorkspaceScope,
+    documents: readonly Pick<OnDocument, 'collection' | 'id'>[],
+  ): Promise<(Stored | undefined)[]>
   list(
     scope: WorkspaceScope,
     collection: Collection,
@@ -156,12 +186,20 @@ export interface Store {
     total?: number
   }>
   /**
-   * Makes all changes or none. If one cannot be made, its outcome has the reason, and the others are undefined.
+   * Makes all changes or none.
    * @param once ends the claim of the request, in PostgreSQL in the same transaction
+   * @returns what is stored after each change, or the first change that cannot be made
    * @throws Problem `idempotency_in_flight` if another attempt has taken the claim over
    * @throws Problem `atomic_not_supported` if there are several and the store has no transactions
+   * @example
+   * const result = await store.write(scope, [{ verb: 'delete', collection, id, warnings: [] }])
+   * if (isRefusal(result)) throw problemOf(result)
    */
-  write(scope: WorkspaceScope, writes: readonly Write[], once?: Once): Promise<(Outcome | undefined)[]>
+  write(
+    scope: WorkspaceScope,
+    changes: readonly CheckedChange[],
+    once?: Once,
+  ): Promise<readonly Written[] | Refusal>
   /**
    * Finds the change that an earlier attempt of the request has made but not kept; undefined if it has made none. A store
    * whose changes share a transaction with the claim has no such function.
@@ -170,9 +208,9 @@ export interface Store {
    */
   findMade?(
     scope: WorkspaceScope,
-    location: DocumentLocation & Pick<Change, 'verb'>,
+    change: Pick<CheckedChange, 'collection' | 'id' | 'verb'>,
     effect: MarkedEffect,
-  ): Promise<Made | undefined>
+  ): Promise<Pick<Written, 'version' | 'stored'> | undefined>
   /**
    * Adds many new documents. Documents whose id exists stay as they are, and none is read back. PostgreSQL stores all or
    * none; MongoDB may store some before it fails.
@@ -182,7 +220,7 @@ export interface Store {
     scope: WorkspaceScope,
     collection: Collection,
     creates: readonly Create[],
-  ): Promise<{ readonly made: number } | Extract<Outcome, { taken: readonly string[] }>>
+  ): Promise<{ readonly made: number } | Extract<Reason, { duplicated: readonly string[] }>>
 }
 
 export const etagOf = (version: number): string => `"v${version}"`
@@ -195,20 +233,19 @@ export function versionMismatch(version: number): Problem {
   return new Problem('precondition_failed', { detail, headers: { etag: etagOf(version) } })
 }
 
-/** @returns undefined if the change was made */
-export function problemOf(outcome: Outcome): Problem | undefined {
-  if ('missing' in outcome) return documentNotFound()
-  if ('taken' in outcome) return taken(outcome.taken)
-  if (!('current' in outcome)) return undefined
-  if (outcome.bytes <= COLLECTION_LIMITS.documentBytesMax) return versionMismatch(outcome.current)
-  const detail = `The document would have ${outcome.bytes} bytes; at most ${COLLECTION_LIMITS.documentBytesMax} are stored.`
+export function problemOf(reason: Reason): Problem {
+  if ('missing' in reason) return documentNotFound()
+  if ('duplicated' in reason) return duplicate(reason.duplicated)
+  const { current, bytes } = reason
+  if (bytes <= COLLECTION_LIMITS.documentBytesMax) return versionMismatch(current)
+  const detail = `The document would have ${bytes} bytes; at most ${COLLECTION_LIMITS.documentBytesMax} are stored.`
   return new Problem('body_too_large', {
     detail,
     members: { limit_bytes: COLLECTION_LIMITS.documentBytesMax },
   })
 }
 
-function taken(fields: readonly string[]): Problem {
+function duplicate(fields: readonly string[]): Problem {
   const names = fields.join(', ')
   return new Problem('unique_violation', {
     detail: `Another document has the same ${names}.`,

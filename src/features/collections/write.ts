@@ -1,6 +1,6 @@
 /**
- * Writes documents: plans all changes (`plan.ts`, which also validates them), writes all or none, and plans again if
- * another writer came first.
+ * Writes documents: checks the changes that a caller wants (`check-changes.ts`), lets the store make all or none, and checks
+ * again if another writer came first.
  */
 
 import { requireHeld } from '../../access/completion.ts'
@@ -10,20 +10,10 @@ import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
-import { refusal } from '../../infra/postgres/errors.ts'
+import { refusal as refusalOf } from '../../infra/postgres/errors.ts'
 import { retryContended } from '../../infra/retry.ts'
+import { checkAll, isBlindWrite, RIGHTS, type WantedChange, withOpIndex } from './check-changes.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
-import {
-  type DocumentCommand,
-  isBlindWrite,
-  planAll,
-  planIndependent,
-  planSequential,
-  RIGHTS,
-  type ValidatedChange,
-  type WriteTask,
-  withOpIndex,
-} from './plan.ts'
 import { BY_ID, type Filter, type Test } from './query/filter.ts'
 import { withCollections, withoutRules } from './resolve-store.ts'
 import type { Right } from './rules/access.ts'
@@ -31,204 +21,179 @@ import { admits } from './rules/permissions.ts'
 import type { Index } from './schemas/api-types.ts'
 import { type Format, sortKey } from './schemas/canonical-text.ts'
 import {
+  type CheckedChange,
   type Collection,
+  isRefusal,
   type Once,
-  type Outcome,
   problemOf,
+  type Refusal,
   type Store,
   type Stored,
   versionMismatch,
+  type Written,
 } from './store.ts'
-
-/** A command, and the collection that it is for. */
-export interface WriteRequest {
-  readonly collection: string
-  readonly command: DocumentCommand
-}
 
 interface WriteOptions {
   /** The CPU budget of a request that does more than this write. */
   readonly budget?: CpuBudget
   /** Of a request with an idempotency key. */
-  readonly once?: Once<WriteResult> | undefined
-}
-
-/** The result of a command. */
-export interface WriteResult {
-  readonly id: string
-  readonly created: boolean
-  /** The version of the document now, or when it was deleted. */
-  readonly version: number
-  /** The document after a single command other than `delete`. */
-  readonly stored?: Stored
+  readonly once?: Once | undefined
 }
 
 /**
- * Executes all commands or none, in one round trip if no document has to be read first.
- * @throws Problem of the first command that fails; if there are several, `op_index` is its index
+ * Makes all changes or none, in one round trip if no document has to be read first.
+ * @throws Problem of the first change that fails; if there are several, `op_index` is its index
  */
 export function writeAll(
   scope: WorkspaceScope,
-  requests: readonly WriteRequest[],
-  { budget = new CpuBudget(), once }: WriteOptions = {},
-): Promise<WriteResult[]> {
-  // The ids are the same in every attempt, also of an activity.
-  const ids = requests.map(({ command }) =>
-    command.op === 'create' || command.op === 'upsert' ? scope.uuid() : '',
-  )
+  wanted: readonly WantedChange[],
+  { budget = wanted.length > 1 ? new CpuBudget() : undefined, once }: WriteOptions = {},
+): Promise<readonly Written[]> {
   const rights = new Map<string, readonly Right[]>()
-  for (const { collection, command } of requests)
-    rights.set(collection, [...(rights.get(collection) ?? []), ...RIGHTS[command.op]])
-  return withCollections(scope, rights, async (at, inside) => {
-    const tasks = requests.map(({ collection, command }, index) => ({
-      ...at(collection),
-      command,
-      id: ids[index] ?? '',
-    }))
-    const { attemptsMax, ...bounds } = INFRA_LIMITS.contention
-    const attemptsOfBatch = Math.max(2, Math.floor(COLLECTION_LIMITS.batchAttemptsMax / tasks.length))
-    return retryContended(
+  for (const { collection, op } of wanted)
+    rights.set(collection, [...(rights.get(collection) ?? []), ...RIGHTS[op]])
+  const { attemptsMax, ...bounds } = INFRA_LIMITS.contention
+  const attemptsOfBatch = Math.max(2, Math.floor(COLLECTION_LIMITS.batchAttemptsMax / wanted.length))
+  return withCollections(scope, rights, (at, inside) =>
+    retryContended(
       'Too many writers change this document at once.',
-      () => attemptAll(inside, tasks, { budget, once }),
+      () => attemptAll(inside, { wanted, at, budget, once }),
       { ...bounds, attemptsMax: Math.min(attemptsMax, attemptsOfBatch) },
-    )
-  })
+    ),
+  )
 }
 
-/** Executes one command. */
+/**
+ * Makes one change.
+ * @example
+ * const change = { op: 'create', collection: 'todos', id: scope.uuid(), data: { title: 'Call' } } as const
+ * const { id, version } = await write(scope, change)
+ */
 export async function write(
   scope: WorkspaceScope,
-  collection: string,
-  command: DocumentCommand,
+  wanted: WantedChange,
   options?: WriteOptions,
-): Promise<WriteResult> {
-  const [result] = await writeAll(scope, [{ collection, command }], options)
-  if (result === undefined) throw new TypeError('a command must have one outcome')
-  return result
+): Promise<Written> {
+  const [written] = await writeAll(scope, [wanted], options)
+  if (written === undefined) throw new TypeError('a change that was made must have a result')
+  return written
 }
 
-/** @returns undefined if another writer came first and all is to be planned again */
+interface Attempt {
+  readonly wanted: readonly WantedChange[]
+  readonly at: (collection: string) => Collection
+  readonly budget: CpuBudget | undefined
+  readonly once: Once | undefined
+}
+
+/** @returns undefined if another writer came first and all is to be checked again */
 async function attemptAll(
   scope: WorkspaceScope,
-  tasks: readonly WriteTask[],
-  { budget, once }: WriteOptions & { readonly budget: CpuBudget },
-): Promise<WriteResult[] | undefined> {
-  const earlier = await madeEarlier(scope, tasks, once)
+  { wanted, at, budget, once }: Attempt,
+): Promise<readonly Written[] | undefined> {
+  const earlier = await madeEarlier(scope, { wanted, at, once })
   if (earlier !== undefined) return earlier
-  const isBlind = tasks.every(({ collection, command }) => isBlindWrite(collection, command))
-  const plan = isBlind ? planIndependent : planSequential(scope, await readCurrent(scope, tasks))
-  const planned = await planAll(scope, tasks, plan, budget)
-  const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
-  const resultsOf = (made: readonly (Outcome | undefined)[]) =>
-    planned.map((plan, index) => resultOf(plan, made[index]))
-  const outcomes = await storeOf(tasks)
-    .write(scope, writes, once && { ...once, keep: (made) => once.keep(resultsOf(made)) })
-    .catch(undefinedOnDeadlock)
-  if (outcomes === undefined) return undefined
-  const failed = outcomes.findIndex((outcome) => outcome !== undefined && problemOf(outcome) !== undefined)
-  const rejected = outcomes[failed]
-  if (rejected === undefined) return resultsOf(outcomes)
-  const task = taskAt(tasks, failed)
-  if (!isBlind && (await isTransient(scope, task, rejected))) return undefined
-  throw withOpIndex(await problemNow(scope, task, planned[failed], rejected), failed, tasks)
+  const isBlind = wanted.every((change) => isBlindWrite(at(change.collection), change))
+  const currents = isBlind ? undefined : await readCurrent(scope, wanted, at)
+  const changes = await checkAll(scope, wanted, { at, currents, budget })
+  const result = await storeOf(wanted, at).write(scope, changes, once).catch(undefinedOnDeadlock)
+  if (result === undefined || !isRefusal(result)) return result
+  const [refused, change] = [wanted[result.index], changes[result.index]]
+  if (refused === undefined || change === undefined) throw new TypeError('a refused change must exist')
+  if (!isBlind && (await isTransient(scope, at(refused.collection), { wanted: refused, refusal: result })))
+    return undefined
+  throw withOpIndex(await problemNow(scope, change, result), result.index, wanted)
 }
 
 /** The result of what an earlier attempt of the request has made in a store that shares no transaction with its claim. */
 async function madeEarlier(
   scope: WorkspaceScope,
-  [task, ...others]: readonly WriteTask[],
-  once: Once<WriteResult> | undefined,
-): Promise<WriteResult[] | undefined> {
-  if (once === undefined || task === undefined || others.length > 0) return undefined
-  const { store, collection, command } = task
-  const { op } = command
-  const id = 'id' in command ? command.id : task.id
+  { wanted: [change, ...others], at, once }: Omit<Attempt, 'budget'>,
+): Promise<readonly Written[] | undefined> {
+  if (once === undefined || change === undefined || others.length > 0) return undefined
+  const { op, id } = change
+  const collection = at(change.collection)
   const verb = op === 'create' || op === 'delete' ? op : 'update'
-  const made = await store.findMade?.(scope, { collection, id, verb }, once.effect)
+  const made = await collection.store.findMade?.(scope, { collection, id, verb }, once.effect)
   if (made === undefined) return undefined
   const results = [{ id, created: op === 'create', ...made }]
   requireHeld(await scope.rows(once.keep(results)))
   return results
 }
 
-/** After a deadlock of two batches, the one that PostgreSQL has cancelled is planned again. */
+/** After a deadlock of two batches, the one that PostgreSQL has cancelled is checked again. */
 function undefinedOnDeadlock(error: unknown): undefined {
-  if (refusal(error) !== 'deadlock') throw error
+  if (refusalOf(error) !== 'deadlock') throw error
 }
 
-/** True if the command may succeed when it is planned again on the current document. */
-async function isTransient(scope: WorkspaceScope, task: WriteTask, rejected: Outcome): Promise<boolean> {
-  const { command } = task
-  if (!('taken' in rejected)) return command.op !== 'create' && !isTooLarge(rejected)
-  if (command.op !== 'upsert' || !rejected.taken.every((field) => command.on.includes(field))) return false
-  return !(await isHeldOutOfSight(scope, task))
+/** True if the change may succeed when it is checked again on the current document. */
+async function isTransient(
+  scope: WorkspaceScope,
+  collection: Collection,
+  { wanted, refusal }: { readonly wanted: WantedChange; readonly refusal: Refusal },
+): Promise<boolean> {
+  if (!('duplicated' in refusal)) return wanted.op !== 'create' && !isTooLarge(refusal)
+  if (wanted.op !== 'upsert' || !refusal.duplicated.every((field) => wanted.on.includes(field))) return false
+  return !(await isHeldOutOfSight(scope, collection, wanted))
 }
 
 /** True if a document that the caller may not read has the key of an upsert: the caller can neither update nor create it. */
-async function isHeldOutOfSight(scope: WorkspaceScope, task: WriteTask): Promise<boolean> {
+async function isHeldOutOfSight(
+  scope: WorkspaceScope,
+  collection: Collection,
+  wanted: WantedChange,
+): Promise<boolean> {
   if (!isPublicRole(scope.actor.role)) return false
-  const { service, collection } = withoutRules(scope, task.collection)
-  const holder = await findByKey(service, { ...task, collection })
-  return holder !== undefined && !admits(task.collection.permissions.read, holder)
+  const { service, collection: unrestricted } = withoutRules(scope, collection)
+  const holder = await findByKey(service, unrestricted, wanted)
+  return holder !== undefined && !admits(collection.permissions.read, holder)
 }
 
-const isTooLarge = (outcome: Outcome) =>
-  'current' in outcome && outcome.bytes > COLLECTION_LIMITS.documentBytesMax
+const isTooLarge = (refusal: Refusal) =>
+  'current' in refusal && refusal.bytes > COLLECTION_LIMITS.documentBytesMax
 
-function taskAt(tasks: readonly WriteTask[], index: number): WriteTask {
-  const task = tasks[index]
-  if (task === undefined) throw new TypeError('the task does not exist')
-  return task
-}
-
-/** The store of all tasks, since a transaction cannot span stores. */
-function storeOf(tasks: readonly WriteTask[]): Store {
-  const { store } = taskAt(tasks, 0)
-  if (tasks.every((task) => task.store.kind === store.kind)) return store
+/** The store of all changes, since a transaction cannot span stores. */
+function storeOf(wanted: readonly WantedChange[], at: Attempt['at']): Store {
+  const [store, ...others] = wanted.map(({ collection }) => at(collection).store)
+  if (store === undefined) throw new TypeError('a write must have a change')
+  if (others.every(({ kind }) => kind === store.kind)) return store
   throw new Problem('atomic_not_supported', { detail: 'The collections are in different stores.' })
 }
 
-function resultOf({ change, warnings }: ValidatedChange, outcome: Outcome | undefined): WriteResult {
-  if (outcome === undefined || !('version' in outcome)) throw new TypeError('a change must have an outcome')
-  const { version, stored } = outcome
-  const result = { id: change.id, created: change.verb === 'create', version }
-  if (stored === undefined) return result
-  return { ...result, stored: warnings.length === 0 ? stored : { ...stored, warnings } }
-}
-
-/** Reads the current document of each task; undefined for a new one. */
+/** Reads the current document of each change; undefined for a new one. */
 async function readCurrent(
   scope: WorkspaceScope,
-  tasks: readonly WriteTask[],
+  wanted: readonly WantedChange[],
+  at: Attempt['at'],
 ): Promise<(Stored | undefined)[]> {
-  const locations = tasks.flatMap(({ collection, command }) =>
-    'id' in command ? [{ collection, id: command.id }] : [],
-  )
-  const documents = locations.length === 0 ? [] : await storeOf(tasks).read(scope, locations)
+  const places = wanted
+    .filter((change) => !mayCreate(change))
+    .map(({ collection, id }) => ({ collection: at(collection), id }))
+  const documents = places.length === 0 ? [] : await storeOf(wanted, at).read(scope, places)
   return Promise.all(
-    tasks.map(async (task, index) => {
-      if ('id' in task.command) return documents.shift()
-      return findByKey(scope, task).catch((error: unknown) => {
-        throw withOpIndex(error, index, tasks)
+    wanted.map(async (change, index) => {
+      if (!mayCreate(change)) return documents.shift()
+      return findByKey(scope, at(change.collection), change).catch((error: unknown) => {
+        throw withOpIndex(error, index, wanted)
       })
     }),
   )
 }
 
+const mayCreate = ({ op }: WantedChange) => op === 'create' || op === 'upsert'
+
 /** Finds the existing document of an upsert. */
 async function findByKey(
   scope: WorkspaceScope,
-  { store, collection, command }: WriteTask,
+  collection: Collection,
+  wanted: WantedChange,
 ): Promise<Stored | undefined> {
-  if (command.op !== 'upsert') return undefined
-  const of = uniqueKeyOf(collection, command.on, command.data).map(([name, value]) =>
+  if (wanted.op !== 'upsert') return undefined
+  const of = uniqueKeyOf(collection, wanted.on, wanted.data).map(([name, value]) =>
     equalTo(name, value, collection.declared?.formats.get(name)),
   )
-  const { rows } = await store.list(scope, collection, {
-    filter: { kind: 'all', of },
-    order: BY_ID,
-    limit: 1,
-  })
+  const query = { filter: { kind: 'all', of }, order: BY_ID, limit: 1 } as const
+  const { rows } = await collection.store.list(scope, collection, query)
   return rows[0]
 }
 
@@ -256,11 +221,10 @@ function uniqueKeyOf({ name, declared }: Collection, on: readonly string[], data
 /** After a version mismatch, reports the version of now rather than the one that was read. */
 async function problemNow(
   scope: WorkspaceScope,
-  { store, collection }: WriteTask,
-  planned: ValidatedChange | undefined,
-  rejected: Outcome,
+  { collection, id }: CheckedChange,
+  refusal: Refusal,
 ): Promise<unknown> {
-  if (!('current' in rejected) || isTooLarge(rejected)) return problemOf(rejected)
-  const [now] = await store.read(scope, [{ collection, id: planned?.change.id ?? '' }])
+  if (!('current' in refusal) || isTooLarge(refusal)) return problemOf(refusal)
+  const [now] = await collection.store.read(scope, [{ collection, id }])
   return now === undefined ? problemOf({ missing: true }) : versionMismatch(now.version)
 }

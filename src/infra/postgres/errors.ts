@@ -126,10 +126,7 @@ export function changeRefused(
 }
 
 /** Refusals of our own functions, and a table that was dropped with its declaration. */
-const RAISED: Readonly<
-  Record<string, 'has_documents' | 'is_declared' | 'no_table' | 'no_column' | 'deadlock'>
-> = {
-  TN001: 'has_documents',
+const RAISED: Readonly<Record<string, 'is_declared' | 'no_table' | 'no_column' | 'deadlock'>> = {
   TN002: 'is_declared',
   '42P01': 'no_table',
   '42703': 'no_column',

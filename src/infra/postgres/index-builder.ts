@@ -5,6 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { TOO_LONG, tooLongForIndex } from './errors.ts'
+import type { Sql } from './sql.ts'
 
 /** A declared index: the schema, and its name there. */
 export interface DeclaredIndex {
@@ -21,24 +22,16 @@ export class Builder {
   }
 
   /**
-   * Builds an index concurrently, after it has dropped what a crash may have left of it. The database makes the statement
-   * from the current declaration.
+   * Builds an index concurrently, after it has dropped what a crash may have left of it.
+   * @param statement `create index concurrently …`
    * @returns `false` if two documents have equal values in the fields of a unique index
-   * @throws Problem `not_found` if it is not declared any more, `value_invalid` if a text is too long for an index,
-   *   `dependency_unavailable` otherwise: try again
+   * @throws Problem `value_invalid` if a text is too long for an index, `dependency_unavailable` otherwise: try again
    */
-  async build(ref: WorkspaceRef, place: DeclaredIndex): Promise<boolean> {
+  async build(ref: WorkspaceRef, place: DeclaredIndex, statement: Sql): Promise<boolean> {
     return this.#session(ref, place, async (client) => {
-      const { rows } = await client.query(
-        `select tenon.index_statement(s, i, true) as text from tenon.schemas s, jsonb_array_elements(s.indexes) i
-         where s.id = $1 and i ->> 'name' = $2`,
-        [place.schemaId, place.name],
-      )
-      if (rows[0] === undefined)
-        throw new Problem('not_found', { detail: 'This index is no longer declared.' })
       await clear(client, place)
       try {
-        await client.query(String(rows[0].text))
+        await client.query(statement.text)
         return true
       } catch (error) {
         await clear(client, place)
@@ -54,7 +47,7 @@ export class Builder {
     await this.#session(ref, place, (client) => clear(client, place))
   }
 
-  /** One session at a time for each schema, in one workspace: row-level security applies to the owner, too. */
+  /** One session at a time for each schema. */
   async #session<T>(
     ref: WorkspaceRef,
     { schemaId }: DeclaredIndex,
@@ -85,7 +78,7 @@ const UNIQUE_VIOLATION = '23505'
 /** Settings of the session. The server cancels statements of a disconnected client. */
 function optionsOf({ tenantId, workspaceId }: WorkspaceRef): string {
   const settings = {
-    role: 'tenon_owner',
+    role: 'tenon_tables',
     'tenon.tenant': tenantId,
     'tenon.workspace': workspaceId,
     lock_timeout: INFRA_LIMITS.builderLockWaitMs,

@@ -46,7 +46,7 @@ export interface Migrated {
   readonly applied: readonly string[]
   /** URL of the same database for the login role `tenon_app`. */
   readonly appUrl: string
-  /** The same for `tenon_builder`, which may act as the owner. Only the worker uses it. */
+  /** The same for `tenon_builder`, which may act as the owner of the tables of collections. Only the worker uses it. */
   readonly builderUrl: string
 }
 
@@ -110,7 +110,7 @@ async function ensureLogins(client: Client, passwords: Passwords): Promise<void>
   const database = client.escapeIdentifier(String(rows[0]?.name))
   await client.query(`grant create, connect on database ${database} to tenon_owner`)
   await client.query('revoke all on schema public from public')
-  await client.query('grant tenon_owner to current_user, tenon_builder')
+  await client.query('grant tenon_owner to current_user')
 }
 
 async function applyAll(client: Client): Promise<string[]> {

@@ -5,7 +5,7 @@ declare
   role text;
 begin
   foreach role in array array['tenon_anon', 'tenon_user', 'tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_issuer',
-      'tenon_relay', 'tenon_triggers', 'tenon_reconciler', 'tenon_payload_keys'] loop
+      'tenon_relay', 'tenon_triggers', 'tenon_reconciler', 'tenon_payload_keys', 'tenon_tables'] loop
     if not exists (select from pg_roles where rolname = role) then
       execute format('create role %I nologin nosuperuser nobypassrls noinherit', role);
     end if;
@@ -15,10 +15,14 @@ end $$;
 
 create schema tenon;
 grant usage on schema tenon to tenon_app, tenon_anon, tenon_user, tenon_service, tenon_admin, tenon_operator, tenon_issuer,
-  tenon_relay, tenon_triggers, tenon_reconciler, tenon_payload_keys;
+  tenon_relay, tenon_triggers, tenon_reconciler, tenon_payload_keys, tenon_tables;
 -- The tables of declared collections.
 create schema tenon_data;
-grant usage on schema tenon_data to tenon_anon, tenon_user, tenon_service;
+grant usage on schema tenon_data to tenon_anon, tenon_user, tenon_service, tenon_tables;
+-- The owner of these tables: it creates, alters and drops them, and sees none of their rows. tenon_builder builds their indexes.
+grant tenon_tables to tenon_builder;
+-- Quotas switch triggers of these tables.
+grant tenon_tables to tenon_owner with inherit true;
 
 -- The two settings that every policy reads; transaction-local, so they end with the batch that set them.
 create function tenon.tenant() returns text stable parallel safe language sql

@@ -1,5 +1,7 @@
 /** SQL as a value: text with numbered parameters, and their values. No text of a user ever becomes SQL. */
 
+import { escapeLiteral } from 'pg'
+
 export type SqlValue = string | number | boolean | null | undefined | Date | object
 
 const TEXTS = new WeakMap<readonly string[], string>()
@@ -12,7 +14,7 @@ class Shared {
   }
 }
 
-/** Merges several statements of a kind into one, whose rows have the key of their item as `given_id`. */
+/** Merges several statements of a kind into one, whose rows have the key of their item as `item_id`. */
 export interface StatementKind<Item = unknown> {
   readonly merge: (items: readonly Item[]) => Sql
 }
@@ -76,16 +78,42 @@ export class Sql {
     )
   }
 
-  /** A quoted name. @throws TypeError if it is not of the form of names that the platform generates */
+  /**
+   * A quoted name.
+   * @throws TypeError if it is not of the form of names that the platform generates
+   * @example
+   * sql`select from tenon_data.${Sql.identifier(relation)}` // select from tenon_data."sch_…"
+   */
   static identifier(name: string): Sql {
     if (!/^[a-z][a-z0-9_]{0,62}$/.test(name))
       throw new TypeError('the name is not an identifier of the platform')
     return new Sql([`"${name}"`], [])
   }
 
-  /** A value with one parameter number, however often it is interpolated. */
+  /**
+   * A value with one parameter number, however often it is interpolated.
+   * @example
+   * const day = Sql.shared(date)
+   * sql`select from executions where started_at >= ${day} and ended_at < ${day}` // … >= $1 and … < $1
+   */
   static shared(value: SqlValue): Sql {
     return new Sql(['', ''], [new Shared(value)])
+  }
+
+  /**
+   * The statement with its values as quoted literals, for definitions, which take no parameters.
+   * @example
+   * sql`create policy open on notes using (state = ${'open'})`.withLiterals().text // … using (state = 'open')
+   */
+  withLiterals(): Sql {
+    const literals = this.#values.map((value) => {
+      const text = encode(value instanceof Shared ? value.value : value)
+      return text === null ? 'null' : escapeLiteral(text)
+    })
+    return new Sql(
+      [this.#parts.map((part, index) => (index === 0 ? part : `${literals[index - 1]}${part}`)).join('')],
+      [],
+    )
   }
 
   /** `select … where id = $1` */
@@ -120,12 +148,21 @@ export class Sql {
   }
 }
 
-/** `` sql`select name from tenants where id = ${id}` ``; a nested Sql is spliced in. */
+/**
+ * A statement, or a piece of one: values become parameters, a nested `Sql` is spliced in.
+ * @example
+ * const own = sql`tenant_id = ${tenantId}`
+ * const rows = await scope.rows<{ name: string }>(sql`select name from workspaces where ${own} limit ${10}`)
+ */
 export function sql(parts: TemplateStringsArray, ...values: (SqlValue | Sql)[]): Sql {
   return Sql.of(parts, values)
 }
 
-/** Texts as the value of an array (PostgreSQL manual, "Arrays", input syntax). */
+/**
+ * Texts as the value of an array (PostgreSQL manual, "Arrays", input syntax).
+ * @example
+ * sql`select from documents where id = any(${textArray(ids)}::uuid[])`
+ */
 export const textArray = (texts: readonly string[]): string => `{${texts.map(inQuotes).join()}}`
 
 /** Escapes quotes and backslashes with backslashes; JSON does the same, and faster, for texts without other escapes. */
@@ -135,7 +172,11 @@ const inQuotes = (text: string): string =>
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those that JSON escapes
 const ESCAPED = /[\0-\x1f\p{Surrogate}]/u
 
-/** `a, b, c` */
+/**
+ * Pieces with commas between them.
+ * @example
+ * commas(['c1', 'c2'].map((name) => Sql.identifier(name))) // "c1", "c2"
+ */
 export function commas(parts: readonly Sql[]): Sql {
   return Sql.joined(parts, ', ')
 }

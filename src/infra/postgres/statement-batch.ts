@@ -17,6 +17,7 @@ export type DatabaseRole =
   | 'tenon_anon'
   | 'tenon_user'
   | 'tenon_service'
+  | 'tenon_tables'
   | 'tenon_admin'
   | 'tenon_operator'
   | 'tenon_relay'

@@ -160,7 +160,7 @@ export function coalesce(all: readonly Sql[]): Coalesced {
     split: (rows) =>
       origins.map(({ at, key }) => {
         const found = rows[at] ?? []
-        return bundles[at]?.length === 1 ? found : found.filter((row) => row['given_id'] === key)
+        return bundles[at]?.length === 1 ? found : found.filter((row) => row['item_id'] === key)
       }),
   }
 }

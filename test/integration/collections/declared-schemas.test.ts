@@ -1,6 +1,6 @@
 /** Declared collections: valid schemas, validation of documents, access. */
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import {
   addTestWorkspace,
   asSuperuser,
@@ -11,6 +11,7 @@ import {
   tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { startCountedApi } from '../../support/stack/counted-api.ts'
 import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
@@ -194,18 +195,14 @@ describe('declaring', () => {
     // This node caches that the collection is undeclared …
     expect((await call('GET', at(collection), { as: workspace.service })).body.data).toEqual([])
     // … and another node declares it.
-    const id = `sch_01k5zzzzzzzzzzzzzzzzzzzz${collection.slice(-2).replaceAll(/[^0-9]/g, '0')}`
-    await asSuperuser(
-      `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns)
-       values ($1, $2, $3, $4, 'relational', $5, 'enforce', '[{"property":"n","column":"c1","type":"bigint"}]')`,
-      [id, workspace.tenantId, workspace.workspaceId, collection, { properties: { n: { type: 'integer' } } }],
-    )
-    const asOperator = (action: string, rules = '') =>
-      asSuperuser(
-        `select set_config('role', 'tenon_operator', true), tenon.${action}_collection_table($1, $2, $3${rules})`,
-        [workspace.tenantId, workspace.workspaceId, id],
-      )
-    await asOperator('create', `, '{}'`)
+    const node = await startCountedApi()
+    onTestFinished(() => node.close())
+    const headers = workspace.operator
+    const schema = { properties: { n: { type: 'integer' } } }
+    const payload = { workspace_id: workspace.workspaceId, collection, store: 'relational', schema }
+    const declared = await node.app.inject({ method: 'POST', url: '/v1/schemas', headers, payload })
+    expect(declared.statusCode).toBe(201)
+    const { id } = declared.json()
     expect((await create(collection, { n: 1 })).status).toBe(201)
     expect((await create(collection, { n: 'x' })).body.code).toBe('schema_violation')
     const [row] = await asSuperuser<{ c1: string }>(`select c1 from tenon_data."${id}"`)
@@ -214,7 +211,8 @@ describe('declaring', () => {
     // In reverse: the table is dropped, and this node has to forget the declaration.
     const [{ body }] = [await call('GET', at(collection), { as: workspace.service })]
     await call('DELETE', at(collection, body.data[0].id), { as: workspace.service })
-    await asOperator('drop')
+    const dropped = await node.app.inject({ method: 'DELETE', url: `/v1/schemas/${id}`, headers })
+    expect(dropped.statusCode).toBe(200)
     expect((await create(collection, { n: 2 })).status).toBe(201)
   })
 

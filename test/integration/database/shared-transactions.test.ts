@@ -4,8 +4,10 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { tableOf } from '../../../src/features/collections/postgres/table.ts'
+import { postgresStore } from '../../../src/features/collections/postgres/store.ts'
 import { changeStatement } from '../../../src/features/collections/postgres/write-statements.ts'
+import { ALL_RIGHTS } from '../../../src/features/collections/rules/permissions.ts'
+import type { Collection } from '../../../src/features/collections/store.ts'
 import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import { coalesce } from '../../../src/infra/postgres/transaction-batcher.ts'
@@ -183,6 +185,8 @@ const problemMembers = (answer: Answer | undefined) => {
   return { ...(instance && { instance }), ...(request_id && { request_id }) }
 }
 
+const FIELDS = { fields: { n: 1 }, text: '{"n":1}' }
+
 test('group commit: many documents in the collection: coalesced reads use the index', async () => {
   const workspace = await createTestWorkspace()
   await asSuperuser(
@@ -191,16 +195,13 @@ test('group commit: many documents in the collection: coalesced reads use the in
     [workspace.tenantId, workspace.workspaceId],
   )
   await asSuperuser('analyze tenon.documents')
-  const table = tableOf({ name: 'plenty' })
-  const purpose = {
-    collection: 'plenty',
+  const collection: Collection = {
+    ...{ name: 'plenty', store: postgresStore, permissions: ALL_RIGHTS },
     readers: { anon: true, user: false },
-    keepsDeleted: false,
-    oneOfMany: false,
   }
-  const content = { fields: { n: 1 }, text: '{"n":1}' }
+  const update = { verb: 'update' as const, collection, unset: [], warnings: [], content: FIELDS }
   const changes = Array.from({ length: 3 }, () =>
-    changeStatement(table, purpose, { verb: 'update', id: randomUUID(), content, unset: [] } as never),
+    changeStatement({ collection, oneOfMany: false }, { ...update, id: randomUUID() }),
   )
   const { statements } = coalesce(changes)
   expect(statements).toHaveLength(1)
@@ -211,7 +212,7 @@ test('group commit: many documents in the collection: coalesced reads use the in
   await platform.close()
   const plan = JSON.stringify(row?.['QUERY PLAN'])
   expect(plan).not.toContain('Seq Scan')
-  expect(plan).toMatch(/"Index Cond":"[^"]*\bid = items_1\.given_id/)
+  expect(plan).toMatch(/"Index Cond":"[^"]*\bid = items_1\.item_id/)
 })
 
 test('group commit: one request violates a unique index: only that one is refused, the others are stored once', async () => {

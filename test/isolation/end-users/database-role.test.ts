@@ -267,30 +267,24 @@ const CALLABLE = [
     'canonical',
     'chain_hashes',
     'collection_lock',
-    'column_type',
     'consume_quota',
   ],
   ...['delete_expired_replies', 'is_limited', 'limited', 'lock_object', 'quota_lock', 'reconcile_object'],
   ...['refuse_change', 'reserve_bytes', 'role_rank', 'tenant', 'workspace'],
 ]
 
-test('functions that create tables and policies – called by the role – are refused', async () => {
+test('functions and procedures of tables and quotas – called by the role – are refused', async () => {
   const [tenant, workspace] = refOf(ours)
-  const id = table.replace(/.*"(.*)"/, '$1')
-  const declared = `(select s from tenon.schemas s where s.id = '${id}')`
+  const counted = `'${table}'::regclass`
   for (const text of [
-    `tenon.create_collection_table('${tenant}', '${workspace}', '${id}', '{}')`,
-    `tenon.change_collection_table('${tenant}', '${workspace}', '${id}', '{}', 'off', '[]', '[]', '{}', '{}')`,
-    `tenon.drop_collection_table('${tenant}', '${workspace}', '${id}')`,
-    `tenon.create_table(${declared}, '{}')`,
-    `tenon.alter_table(${declared}, ${declared}, '{}')`,
-    `tenon.set_policies(${declared}, '{"user": {"read": true}}')`,
-    `tenon.drop_policies(${declared})`,
-    `tenon.policy_condition(${declared}, 'user', 'read', 'true')`,
-    `tenon.act_for_workspace('${tenant}', '${workspace}')`,
-    `tenon.act_for_administered('${tenant}', '${workspace}')`,
+    `call tenon.allow('tenon_user', ${counted}, 'all', 'select')`,
+    `call tenon.switch_counting(${counted}, 'documents', 'disable')`,
+    `call tenon.add_row_quota('documents', ${counted})`,
+    `call tenon.add_byte_quota(${counted})`,
+    `select tenon.total_bytes('${tenant}', '${workspace}', ${counted})`,
+    `select tenon.act_for_workspace('${tenant}', '${workspace}')`,
   ])
-    await expect(asUser(`select ${text}`), text).rejects.toThrow(/permission denied for function/)
+    await expect(asUser(text), text).rejects.toThrow(/permission denied for (function|procedure)/)
 })
 
 test('policies and tables – created, changed or dropped by the role – are refused', async () => {

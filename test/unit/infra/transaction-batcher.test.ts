@@ -145,7 +145,7 @@ test('statements of one kind: are combined unless two concern the same row, and 
   ]
   const { statements, split } = coalesce(all)
   expect(statements.map(textOf)).toEqual(['all of a+b+c', 'alone', 'others x+y', 'all of a+b'])
-  const rows = (...keys: string[]) => keys.map((given_id) => ({ given_id }))
+  const rows = (...keys: string[]) => keys.map((item_id) => ({ item_id }))
   // The second `a` returns no row: it existed already.
   const dealt = split([rows('c', 'a', 'b'), [{ n: 1 }], rows('y', 'x'), rows('b')])
   expect(dealt).toEqual([rows('a'), [{ n: 1 }], rows('b'), rows('x'), [], rows('c'), rows('b'), rows('y')])

@@ -9,7 +9,15 @@ import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Permissions } from '../rules/access.ts'
 import { compilePermission } from '../rules/permissions.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import { type Change, type Made, type Outcome, problemOf, type Store, type Stored } from '../store.ts'
+import {
+  type CheckedChange,
+  isRefusal,
+  type Refusal,
+  type Store,
+  type Stored,
+  toWritten,
+  type Written,
+} from '../store.ts'
 import { compileFilter, compileQuery } from './compile.ts'
 import { FORM, fromStored, keysOf, toStored } from './storage-format.ts'
 
@@ -45,26 +53,26 @@ export function mongoStore(documents: DocumentsHandle): Store {
       return { rows: found.map(toRow), ...(total !== undefined && { total }) }
     },
 
-    write: async (scope, writes, once) => {
-      const [only, ...more] = writes
+    write: async (scope, changes, once) => {
+      const [only, ...more] = changes
       if (only === undefined) return []
       if (more.length > 0)
         throw new Problem('atomic_not_supported', {
           detail: 'Documents outside PostgreSQL can only be changed one by one.',
         })
       const target = { documents, name: only.collection.name, effect: once && heldBy(scope, once.effect) }
-      const outcome = await change(target, only.change)
-      if (once !== undefined && problemOf(outcome) === undefined)
-        requireHeld(await scope.rows(once.keep([outcome])))
-      return [outcome]
+      const result = await make(target, only)
+      if (isRefusal(result)) return result
+      if (once !== undefined) requireHeld(await scope.rows(once.keep([result])))
+      return [result]
     },
 
     findMade: async (_scope, { collection: { name }, id, verb }, effect) => {
       if (effect.begunAt === undefined) return undefined
       const version = versionMade(await documents.withoutRules.get(name, id), verb, effect)
       if (version === undefined || verb === 'delete') return version === undefined ? undefined : { version }
-      const shown = await documents.get(name, id)
-      return shown && { version, stored: toRow(shown) }
+      const found = await documents.get(name, id)
+      return found && { version, stored: toRow(found) }
     },
 
     add: async (_scope, { name }, creates) => {
@@ -94,28 +102,27 @@ const heldBy = (scope: WorkspaceScope, effect: MarkedEffect): HeldEffect => ({
   begin: async (version) => requireHeld(await scope.rows(effect.begin(version))),
 })
 
-async function change(target: Target, command: Change): Promise<Outcome> {
-  if (command.verb !== 'create') return changeExisting(target, command)
+async function make(target: Target, change: CheckedChange): Promise<Written | Refusal> {
+  if (change.verb !== 'create') return changeExisting(target, change)
   const { documents, name, effect } = target
   await effect?.begin(0)
-  return written(await documents.insert(name, toDocument(command.id, command.content.fields)))
+  return written(change, await documents.insert(name, toDocument(change.id, change.content.fields)))
 }
 
+type ChangeOfExisting = Exclude<CheckedChange, { verb: 'create' }>
+
 /** Reads, changes and writes the document, and repeats that if another writer came first. */
-async function changeExisting(
-  target: Target,
-  command: Exclude<Change, { verb: 'create' }>,
-): Promise<Outcome> {
+async function changeExisting(target: Target, change: ChangeOfExisting): Promise<Written | Refusal> {
   const { documents, name, effect } = target
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const found = await documents.get(name, command.id)
+    const found = await documents.get(name, change.id)
     // An earlier attempt may have been delayed until now.
-    const version = effect && versionMade(found, command.verb, effect)
-    if (version !== undefined) return { version, ...(found !== undefined && { stored: toRow(found) }) }
-    if (found === undefined) return { missing: true }
-    if (command.ifVersions?.includes(found.v) === false) return { current: found.v, bytes: 0 }
-    const outcome = await tryChange(target, found, command)
-    if (outcome !== undefined) return outcome
+    const version = effect && versionMade(found, change.verb, effect)
+    if (version !== undefined) return toWritten(change, version, found && toRow(found))
+    if (found === undefined) return { index: 0, missing: true }
+    if (change.ifVersions?.includes(found.v) === false) return { index: 0, current: found.v, bytes: 0 }
+    const result = await tryChange(target, found, change)
+    if (result !== undefined) return result
   }
   throw new Problem('overloaded', { detail: 'Too many requests change the same document at once.' })
 }
@@ -124,23 +131,23 @@ async function changeExisting(
 async function tryChange(
   { documents, name, effect }: Target,
   found: MongoDocument,
-  command: Exclude<Change, { verb: 'create' }>,
-): Promise<Outcome | undefined> {
+  change: ChangeOfExisting,
+): Promise<Written | Refusal | undefined> {
   const { id, v } = found
-  if (command.verb === 'delete') {
+  if (change.verb === 'delete') {
     await effect?.begin(v)
-    return (await documents.delete(name, id, v)) ? { version: v } : undefined
+    return (await documents.delete(name, id, v)) ? toWritten(change, v) : undefined
   }
-  const fields = changed(fromStored(found.d), command)
-  if (fields === undefined) return written(found)
+  const fields = changed(fromStored(found.d), change)
+  if (fields === undefined) return written(change, found)
   const bytes = Buffer.byteLength(JSON.stringify(fields))
-  if (bytes > COLLECTION_LIMITS.documentBytesMax) return { current: v, bytes }
+  if (bytes > COLLECTION_LIMITS.documentBytesMax) return { index: 0, current: v, bytes }
   const next = toDocument(id, fields, v + 1, found.created_at)
   const { owner } = found
-  const shown: MongoDocument = owner === undefined ? next : { ...next, owner }
+  const owned: MongoDocument = owner === undefined ? next : { ...next, owner }
   await effect?.begin(v)
   const marked = effect === undefined ? next : { ...next, marks: marksAfter(found, effect) }
-  return (await documents.replace(name, v, marked)) ? written(shown) : undefined
+  return (await documents.replace(name, v, marked)) ? written(change, owned) : undefined
 }
 
 const marksAfter = ({ marks = [], v }: MongoDocument, { mark }: HeldEffect) => [
@@ -155,7 +162,7 @@ const marksAfter = ({ marks = [], v }: MongoDocument, { mark }: HeldEffect) => [
  */
 function versionMade(
   found: MongoDocument | undefined,
-  verb: Change['verb'],
+  verb: CheckedChange['verb'],
   { mark, begunAt }: Pick<MarkedEffect, 'mark' | 'begunAt'>,
 ): number | undefined {
   if (begunAt === undefined) return undefined
@@ -171,15 +178,15 @@ function versionMade(
   throw new Problem('idempotency_outcome_unknown', { detail })
 }
 
-/** @returns undefined if the command leaves the document as it is */
+/** @returns undefined if the change leaves the document as it is */
 function changed(
   fields: Fields,
-  command: Extract<Change, { verb: 'update' | 'replace' }>,
+  change: Extract<CheckedChange, { verb: 'update' | 'replace' }>,
 ): Fields | undefined {
   const next =
-    command.verb === 'replace'
-      ? command.content.fields
-      : updatedFields(fields, command.content.fields, command.unset)
+    change.verb === 'replace'
+      ? change.content.fields
+      : updatedFields(fields, change.content.fields, change.unset)
   return isSame(next, fields) ? undefined : next
 }
 
@@ -193,7 +200,8 @@ function toDocument(
   return { id, d: toStored(fields), k: keysOf(fields), f: FORM, v, created_at, updated_at }
 }
 
-const written = (document: MongoDocument): Made => ({ version: document.v, stored: toRow(document) })
+const written = (change: CheckedChange, document: MongoDocument): Written =>
+  toWritten(change, document.v, toRow(document))
 
 function toRow({ id, d, v, created_at, updated_at, owner }: MongoDocument): Stored {
   return {

@@ -12,10 +12,10 @@ import { decodeUtf8 } from '../../../core/utf8.ts'
 import { hiddenIn } from '../../../core/visible-text.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
+import { checkCreate } from '../check-changes.ts'
 import type { Fields } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import { planBlind, requireCreatable, validatePlanned } from '../plan.ts'
-import { type CollectionLocation, withCollection } from '../resolve-store.ts'
+import { withCollection } from '../resolve-store.ts'
 import type { Right } from '../rules/access.ts'
 import { requireAdmitted } from '../rules/permissions.ts'
 import { type Collection, type Create, createdBy, problemOf } from '../store.ts'
@@ -123,7 +123,7 @@ class Import {
       this.#scope,
       this.#options.collection,
       RIGHTS,
-      ({ store, collection }, inside) => this.#attempt({ store, collection, inside }, entries),
+      (collection, inside) => this.#attempt(inside, collection, entries),
     )
     const line = entries.at(-1)?.line ?? 0
     if (!('rejected' in attempt)) return this.#record(line, attempt)
@@ -137,16 +137,17 @@ class Import {
     await this.#store(entries.slice(half))
   }
 
-  /** Plans anew each time, since the declaration may have changed. */
+  /** Checks anew each time, since the declaration may have changed. */
   async #attempt(
-    { store, collection, inside }: CollectionLocation & { readonly inside: WorkspaceScope },
+    inside: WorkspaceScope,
+    collection: Collection,
     entries: readonly Entry[],
   ): Promise<Attempt> {
-    const { creates, failures } = await this.#plan(collection, entries)
+    const { creates, failures } = await this.#check(collection, entries)
     if (creates.length === 0) return { created: 0, existing: 0, failures }
     try {
-      const added = await store.add(inside, collection, creates)
-      if (!('made' in added)) return { rejected: problemOf(added) ?? new Problem('conflict') }
+      const added = await collection.store.add(inside, collection, creates)
+      if (!('made' in added)) return { rejected: problemOf(added) }
       return { created: added.made, existing: creates.length - added.made, failures }
     } catch (error) {
       if (error instanceof Problem && CAUSED_BY_ONE_LINE.has(error.code)) return { rejected: error }
@@ -154,8 +155,8 @@ class Import {
     }
   }
 
-  /** Plans the entries, up to the first failure if that ends the import. */
-  async #plan(
+  /** Checks the entries, up to the first failure if that ends the import. */
+  async #check(
     collection: Collection,
     entries: readonly Entry[],
   ): Promise<{ creates: Create[]; failures: Failure[] }> {
@@ -170,12 +171,9 @@ class Import {
         // Which ids exist is not for callers who may not read every document.
         if (isNamed && collection.permissions.read !== true) throw idRefused()
         const kept = keptOwner(this.#scope.actor, collection, owner)
-        const plan = budget.run(() => planBlind(collection, { op: 'create', data }, id))
-        const { change } = await validatePlanned(this.#scope, plan, budget)
-        if (change.verb !== 'create') continue
-        requireCreatable(this.#scope, collection, change)
-        requireAdmitted(this.#scope, collection, 'read', createdBy(this.#scope.actor, change))
-        creates.push(kept === undefined ? change : { ...change, owner: kept })
+        const create = await checkCreate(this.#scope, collection, { id, data, budget })
+        requireAdmitted(this.#scope, collection, 'read', createdBy(this.#scope.actor, create))
+        creates.push(kept === undefined ? create : { ...create, owner: kept })
       } catch (error) {
         if (!(error instanceof Problem)) throw error
         failures.push({ line, problem: error })

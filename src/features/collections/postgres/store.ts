@@ -8,52 +8,50 @@ import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
 import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import { hasReadFilter } from '../rules/access.ts'
 import { admits, compilePermission } from '../rules/permissions.ts'
 import {
+  type CheckedChange,
   type Collection,
+  type Create,
   createdBy,
-  type DocumentLocation,
-  type Outcome,
-  problemOf,
+  isRefusal,
+  type Once,
   type Query,
+  type Refusal,
   type Store,
-  type Write,
+  toWritten,
+  type Written,
 } from '../store.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
-import {
-  blindCreateStatement,
-  changeStatement,
-  createStatement,
-  type StatementPurpose,
-} from './write-statements.ts'
+import { blindCreateStatement, changeStatement, createStatement } from './write-statements.ts'
 
 type Rows = readonly Readonly<Record<string, unknown>>[]
 
-/** A statement for some of the writes, and a function from its rows to their outcomes. */
-interface Step {
-  readonly writes: readonly Write[]
-  readonly statement: Sql
-  readonly outcomes: (rows: Rows) => (Outcome | undefined)[]
+/** A statement that makes some of the changes. */
+interface Statement {
+  readonly changes: readonly CheckedChange[]
+  readonly sql: Sql
+  /** What its rows say of each change; undefined for a create whose id exists. */
+  readonly read: (rows: Rows) => readonly (Written | undefined)[] | Refusal
 }
 
 export const postgresStore: Store = {
   kind: 'postgresql',
 
-  read: async (scope, places) => {
-    const statements = places.map(({ collection, id }) => {
+  read: async (scope, documents) => {
+    const statements = documents.map(({ collection, id }) => {
       const table = tableOf(collection)
       return sql`select ${table.row} from ${table.name} where ${table.own} and id = ${id} and ${readRule(collection)}`
     })
-    const found = await (places.length === 1
+    const found = await (documents.length === 1
       ? scope.batchShared('reading', ...statements)
       : scope.batch(...statements))
     await checkDeclarations(
       scope,
-      places.filter((_, index) => found[index]?.[0] === undefined),
+      documents.filter((_, index) => found[index]?.[0] === undefined),
     )
-    return places.map(({ collection }, index) => {
+    return documents.map(({ collection }, index) => {
       const row = found[index]?.[0]
       return row && toStored(tableOf(collection), row as unknown as TableRow)
     })
@@ -66,24 +64,24 @@ export const postgresStore: Store = {
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
-  write: async (scope, writes, once) => {
-    const outcomes = await tryAll(scope, writes, once?.keep)
-    await checkDeclarations(
-      scope,
-      writes.filter((_, index) => 'missing' in (outcomes[index] ?? {})),
-    )
-    return outcomes
+  write: async (scope, changes, once) => {
+    const result = await makeAll(scope, changes, once?.keep)
+    if (isRefusal(result) && 'missing' in result)
+      await checkDeclarations(
+        scope,
+        changes.filter((_, index) => index === result.index),
+      )
+    return result
   },
 
   add: async (scope, collection, creates) => {
     try {
-      const purpose = purposeOf(collection, true)
-      const made = await scope.rows(createStatement(tableOf(collection), purpose, creates))
+      const made = await scope.rows(createStatement({ collection, oneOfMany: true }, creates))
       return { made: made.length }
     } catch (error) {
-      const outcome = takenOf(error, collection)
-      if (outcome === undefined) throw error
-      return outcome
+      const duplicated = duplicatedFields(error, collection)
+      if (duplicated === undefined) throw error
+      return { duplicated }
     }
   },
 }
@@ -94,62 +92,63 @@ const readRule = (collection: Collection): Sql =>
     compileFilter(filter, tableOf(collection).resolve),
   )
 
-/** Makes all changes or none; if one is rejected, its outcome has the reason, and the others are undefined. */
-async function tryAll(
+/** Makes all changes or none. @param keep ends the claim of the request in the same transaction */
+async function makeAll(
   scope: WorkspaceScope,
-  writes: readonly Write[],
-  keep: ((outcomes: readonly Outcome[]) => Sql) | undefined,
-): Promise<(Outcome | undefined)[]> {
-  const steps = await buildSteps(scope, writes)
-  const locks = locksOf(scope, writes)
-  const run = async (inside: WorkspaceScope) => {
-    const statements = [...locks, ...steps.map((step) => step.statement)]
-    const all = await (writes.length === 1
-      ? inside.batchShared('writing', ...statements)
-      : inside.batch(...statements))
-    const found = all.slice(locks.length)
-    const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))
-    return withExisting(inside, writes, outcomes)
-  }
+  changes: readonly CheckedChange[],
+  keep: Once['keep'] | undefined,
+): Promise<readonly Written[] | Refusal> {
+  const statements = await buildStatements(scope, changes)
+  const locks = locksOf(scope, changes)
+  const run = (inside: WorkspaceScope) => runStatements(inside, locks, statements)
   try {
     return await (keep === undefined ? run(scope) : runAndKeep(scope, run, keep))
   } catch (error) {
-    if (error instanceof NotMadeError) return [...error.outcomes]
-    const failed = failedStatement(error)
     if (error instanceof Problem && error.code === 'query_timeout') throw changeTimedOut(error)
+    const failed = failedStatement(error)
     if (failed !== undefined && failed < locks.length) throw error
     const at = (failed ?? locks.length) - locks.length
-    const outcome = outcomeOfError(scope, error, steps[at], writes.length === 1)
-    const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
-    // If several writes share one statement, the error does not tell which one failed.
-    const named = writes.length > 1 && steps[at]?.writes.length === 1 && failed !== undefined
-    if (outcome === undefined)
-      throw error instanceof Problem && named ? error.with({ op_index: before }) : error
-    return writes.map((_, index) => (index === before ? outcome : undefined))
+    const index = statements.slice(0, at).reduce((sum, statement) => sum + statement.changes.length, 0)
+    const result = resultOfError(scope, error, {
+      statement: statements[at],
+      index,
+      isAlone: changes.length === 1,
+    })
+    if (result !== undefined) return result
+    // If several changes share one statement, the error does not tell which one failed.
+    const isNamed = changes.length > 1 && statements[at]?.changes.length === 1 && failed !== undefined
+    throw error instanceof Problem && isNamed ? error.with({ op_index: index }) : error
   }
 }
 
-/** Some change was not made, so the transaction that would keep the output is rolled back. */
-class NotMadeError extends Error {
-  readonly outcomes: readonly Outcome[]
-
-  constructor(outcomes: readonly Outcome[]) {
-    super('not made')
-    this.outcomes = outcomes
+/** A single change shares its transaction with those of other requests. */
+async function runStatements(
+  scope: WorkspaceScope,
+  locks: readonly Sql[],
+  statements: readonly Statement[],
+): Promise<readonly Written[] | Refusal> {
+  const texts = [...locks, ...statements.map((statement) => statement.sql)]
+  const changes = statements.flatMap((statement) => statement.changes)
+  const all = await (changes.length === 1 ? scope.batchShared('writing', ...texts) : scope.batch(...texts))
+  const results: (Written | undefined)[] = []
+  for (const [index, { read }] of statements.entries()) {
+    const result = read(all[locks.length + index] ?? [])
+    if (isRefusal(result)) return result
+    results.push(...result)
   }
+  return withExisting(scope, changes, results)
 }
 
-/** Makes the changes and keeps their results in one transaction, which is rolled back if a change was not made. */
+/** Makes the changes and keeps their results in one transaction. One change that is refused alone has changed nothing. */
 function runAndKeep(
   scope: WorkspaceScope,
-  run: (inside: WorkspaceScope) => Promise<Outcome[]>,
-  keep: (outcomes: readonly Outcome[]) => Sql,
-): Promise<Outcome[]> {
+  run: (inside: WorkspaceScope) => Promise<readonly Written[] | Refusal>,
+  keep: Once['keep'],
+): Promise<readonly Written[] | Refusal> {
   return scope.transaction(async (inside) => {
-    const outcomes = await run(inside)
-    if (outcomes.some((outcome) => problemOf(outcome) !== undefined)) throw new NotMadeError(outcomes)
-    requireHeld(await inside.rows(keep(outcomes)))
-    return outcomes
+    const result = await run(inside)
+    if (!isRefusal(result)) requireHeld(await inside.rows(keep(result)))
+    return result
   })
 }
 
@@ -160,17 +159,17 @@ const changeTimedOut = (cause: Problem): Problem =>
 /**
  * Locks several documents before any is changed, always in the same order, so that concurrent writers cannot deadlock.
  */
-function locksOf({ actor }: WorkspaceScope, writes: readonly Write[]): Sql[] {
-  const wanted = new Map<string, { collection: Write['collection']; ids: Set<string> }>()
-  for (const { collection, change } of writes) {
-    if (change.verb === 'create') continue
-    const known = wanted.get(collection.name) ?? { collection, ids: new Set() }
-    wanted.set(collection.name, { collection, ids: known.ids.add(change.id) })
+function locksOf({ actor }: WorkspaceScope, changes: readonly CheckedChange[]): Sql[] {
+  const idsByName = new Map<string, { collection: Collection; ids: Set<string> }>()
+  for (const { verb, collection, id } of changes) {
+    if (verb === 'create') continue
+    const known = idsByName.get(collection.name) ?? { collection, ids: new Set() }
+    idsByName.set(collection.name, { collection, ids: known.ids.add(id) })
   }
-  const count = [...wanted.values()].reduce((sum, { ids }) => sum + ids.size, 0)
+  const count = [...idsByName.values()].reduce((sum, { ids }) => sum + ids.size, 0)
   // A lock takes the right to update, which others that delete may lack.
   if (count < 2 || isPublicRole(actor.role)) return []
-  return [...wanted.entries()]
+  return [...idsByName.entries()]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, { collection, ids }]) => {
       const { name, own } = tableOf(collection)
@@ -178,119 +177,124 @@ function locksOf({ actor }: WorkspaceScope, writes: readonly Write[]): Sql[] {
     })
 }
 
-function outcomeOfError(
+/** What the error of a statement says of its first change; undefined if it says nothing of it. */
+function resultOfError(
   { actor }: WorkspaceScope,
   error: unknown,
-  step: Step | undefined,
-  alone: boolean,
-): Outcome | undefined {
+  { statement, index, isAlone }: { statement: Statement | undefined; index: number; isAlone: boolean },
+): readonly Written[] | Refusal | undefined {
   const refused = changeRefused(error)
-  if (refused !== undefined) return outcomeOf(refused.current)
-  const { collection, change } = step?.writes[0] ?? {}
-  // For several writes it stays an error, since the outcome of the others is unknown.
-  if (alone && change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
-    return { version: 1, stored: createdBy(actor, change) }
-  return collection && takenOf(error, collection)
+  if (refused !== undefined) return refusalOf(index, refused.current)
+  const change = statement?.changes[0]
+  if (change === undefined) return undefined
+  // For several changes it stays an error, since the results of the others are unknown.
+  if (isAlone && change.verb === 'create' && violated(error)?.endsWith('_pkey'))
+    return [toWritten(change, 1, createdBy(actor, change))]
+  const duplicated = duplicatedFields(error, change.collection)
+  return duplicated && { index, duplicated }
 }
 
-function takenOf(error: unknown, { declared }: Write['collection']) {
+function duplicatedFields(error: unknown, { declared }: Collection): readonly string[] | undefined {
   const constraint = violated(error)
-  const index = declared?.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
-  return index && { taken: index.fields }
+  return declared?.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)?.fields
 }
 
 /**
- * Consecutive creates in the same collection become one statement, unless one alone could be rejected. Building statements
+ * Consecutive creates in the same collection become one statement, unless one alone could be refused. Building statements
  * yields to other requests: a wide update takes up to a millisecond, and a batch may have hundreds.
  */
-async function buildSteps(scope: WorkspaceScope, writes: readonly Write[]): Promise<Step[]> {
-  const runs: Write[][] = []
-  for (const write of writes) {
-    const run = runs.at(-1)
-    if (run !== undefined && !isBlind(scope, write) && alike(run[0], write)) run.push(write)
-    else runs.push([write])
+async function buildStatements(
+  scope: WorkspaceScope,
+  changes: readonly CheckedChange[],
+): Promise<Statement[]> {
+  const [first, ...others] = changes
+  if (first !== undefined && others.length === 0) return [statementOf(scope, [first], false)]
+  const groups: CheckedChange[][] = []
+  for (const change of changes) {
+    const group = groups.at(-1)
+    if (group !== undefined && !isBlind(scope, change) && isSimilar(group[0], change)) group.push(change)
+    else groups.push([change])
   }
   const budget = new CpuBudget()
-  const steps: Step[] = []
-  for (const run of runs) {
-    steps.push(budget.run(() => stepOf(scope, run, writes.length > 1)))
+  const statements: Statement[] = []
+  for (const group of groups) {
+    statements.push(budget.run(() => statementOf(scope, group, true)))
     const rest = budget.yield()
     if (rest !== undefined) await rest
   }
-  return steps
+  return statements
 }
 
 /** True if the caller may not read the document that it creates. Each such change is a statement of its own that returns nothing. */
-const isBlind = ({ actor }: WorkspaceScope, { collection, change }: Write): boolean =>
-  change.verb === 'create' && !admits(collection.permissions.read, createdBy(actor, change))
+const isBlind = ({ actor }: WorkspaceScope, change: CheckedChange): change is Create =>
+  change.verb === 'create' && !admits(change.collection.permissions.read, createdBy(actor, change))
 
-const alike = (a: Write | undefined, b: Write) =>
-  a?.change.verb === 'create' &&
-  b.change.verb === 'create' &&
+const isSimilar = (a: CheckedChange | undefined, b: CheckedChange) =>
+  a?.verb === 'create' &&
+  b.verb === 'create' &&
   a.collection === b.collection &&
   a.collection.declared?.indexes.some(({ unique }) => unique) !== true
 
-function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: boolean): Step {
-  const [first] = writes
-  if (first === undefined) throw new TypeError('a step must have a write')
-  const { collection, change } = first
-  const table = tableOf(collection)
-  const purpose = purposeOf(collection, oneOfMany)
-  if (change.verb !== 'create') {
-    const outcomes = ([row]: Rows) => [rowOutcome(collection, row)]
-    return { writes, statement: changeStatement(table, purpose, change), outcomes }
-  }
-  if (isBlind(scope, first)) {
-    const statement = blindCreateStatement(table, purpose, change)
-    return { writes, statement, outcomes: () => [{ version: 1, stored: createdBy(scope.actor, change) }] }
-  }
-  const creates = writes.flatMap((write) => (write.change.verb === 'create' ? [write.change] : []))
-  const outcomes = (rows: Rows) => {
-    const byId = new Map(rows.map((row) => [row['id'], row]))
-    return creates.map(({ id }) => (byId.has(id) ? rowOutcome(collection, byId.get(id)) : undefined))
-  }
-  return { writes, statement: createStatement(table, purpose, creates), outcomes }
-}
-
-const purposeOf = (
-  { name, readers, declared }: Write['collection'],
+function statementOf(
+  scope: WorkspaceScope,
+  changes: readonly CheckedChange[],
   oneOfMany: boolean,
-): StatementPurpose => ({
-  ...{ collection: name, oneOfMany, readers },
-  keepsDeleted: declared !== undefined && hasReadFilter(declared.rules),
-})
+): Statement {
+  const [first] = changes
+  if (first === undefined) throw new TypeError('a statement must have a change')
+  const target = { collection: first.collection, oneOfMany }
+  if (first.verb !== 'create')
+    return { changes, sql: changeStatement(target, first), read: ([row]) => readChange(first, row) }
+  if (isBlind(scope, first)) {
+    const written = toWritten(first, 1, createdBy(scope.actor, first))
+    return { changes, sql: blindCreateStatement(target, first), read: () => [written] }
+  }
+  const creates = changes.filter((change) => change.verb === 'create')
+  const read = (rows: Rows) => {
+    const byId = new Map(rows.map((row) => [row['id'], row]))
+    return creates.map((create) => {
+      const row = byId.get(create.id)
+      return row && writtenOf(create, row)
+    })
+  }
+  return { changes, sql: createStatement(target, creates), read }
+}
 
 /** Reads back the documents that an earlier attempt of the same request created. */
 async function withExisting(
   scope: WorkspaceScope,
-  writes: readonly Write[],
-  outcomes: (Outcome | undefined)[],
-): Promise<Outcome[]> {
-  const places = writes.flatMap(({ collection, change }, index): DocumentLocation[] =>
-    outcomes[index] === undefined ? [{ collection, id: change.id }] : [],
-  )
-  const found = places.length === 0 ? [] : await postgresStore.read(scope, places)
-  return outcomes.map((outcome) => {
-    if (outcome !== undefined) return outcome
+  changes: readonly CheckedChange[],
+  results: readonly (Written | undefined)[],
+): Promise<readonly Written[]> {
+  const existing = changes.filter((_, index) => results[index] === undefined)
+  const found = existing.length === 0 ? [] : await postgresStore.read(scope, existing)
+  return changes.map((change, index) => {
+    const result = results[index]
+    if (result !== undefined) return result
     const stored = found.shift()
     if (stored === undefined) throw new Problem('overloaded', { detail: 'The document is being deleted.' })
-    return { version: stored.version, stored }
+    return toWritten(change, stored.version, stored)
   })
 }
 
-function rowOutcome(collection: Write['collection'], row: Rows[number] | undefined): Outcome {
-  const id = row?.['id']
-  if (typeof id !== 'string' || row === undefined) return outcomeOf(row?.['current'] as Current)
-  const version = Number(row['version'])
-  if (!('extra' in row)) return { version }
-  return { version, stored: toStored(tableOf(collection), row as unknown as TableRow) }
+/** A row without an id reports why a change, which is the only one, was not made. */
+function readChange(change: CheckedChange, row: Rows[number] | undefined): readonly [Written] | Refusal {
+  if (row === undefined || typeof row['id'] !== 'string')
+    return refusalOf(0, row?.['current'] as CurrentDocument)
+  return [writtenOf(change, row)]
 }
 
-type Current = { readonly version: number; readonly bytes: number } | null | undefined
+function writtenOf(change: CheckedChange, row: Rows[number]): Written {
+  const version = Number(row['version'])
+  if (!('extra' in row)) return toWritten(change, version)
+  return toWritten(change, version, toStored(tableOf(change.collection), row as unknown as TableRow))
+}
 
-function outcomeOf(current: Current): Outcome {
-  if (current === null || current === undefined) return { missing: true }
-  return { current: current.version, bytes: current.bytes }
+type CurrentDocument = { readonly version: number; readonly bytes: number } | null | undefined
+
+function refusalOf(index: number, current: CurrentDocument): Refusal {
+  if (current === null || current === undefined) return { index, missing: true }
+  return { index, current: current.version, bytes: current.bytes }
 }
 
 async function listRows(
@@ -323,18 +327,18 @@ function pageStatement(
   { order, after, limit }: Pick<Query, 'order' | 'after' | 'limit'>,
 ): Sql {
   const end = sql`order by ${compileOrder(order, resolve)} limit ${limit}`
-  const range = (condition: Sql, shown = row) =>
-    sql`select ${shown} from ${name} where ${where} and ${condition} ${end}`
+  const range = (condition: Sql, selected = row) =>
+    sql`select ${selected} from ${name} where ${where} and ${condition} ${end}`
   const ranges = after === undefined ? [sql`true`] : compileAfter(order, after, resolve)
   const [first = sql`false`, ...others] = ranges
   if (others.length === 0) return range(first)
   // Keys without a column have no index, and cannot be ordered by outside the table.
   if (columns.length === 0 || order.some((key) => isComputed(resolve(key.path, key.as))))
     return range(sql`(${others.reduce((all, other) => sql`${all} or ${other}`, first)})`)
-  const shown = commas([row, ...compared])
+  const selected = commas([row, ...compared])
   const all = others.reduce(
-    (union, other) => sql`${union} union all (${range(other, shown)})`,
-    sql`(${range(first, shown)})`,
+    (union, other) => sql`${union} union all (${range(other, selected)})`,
+    sql`(${range(first, selected)})`,
   )
   return sql`select * from (${all}) as found ${end}`
 }
@@ -366,7 +370,7 @@ export class StaleDeclarationError extends Error {}
  */
 async function checkDeclarations(
   scope: WorkspaceScope,
-  used: readonly Pick<Write, 'collection'>[],
+  used: readonly { readonly collection: Collection }[],
 ): Promise<void> {
   const collections = used.map(({ collection }) => collection)
   const names = collections.filter(({ declared }) => declared === undefined).map(({ name }) => name)

@@ -3,81 +3,107 @@
 import { LRUCache } from 'lru-cache'
 import { commas, Sql, type StatementKind, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import type { Readers } from '../rules/access.ts'
-import type { Change, Create } from '../store.ts'
+import { hasReadFilter } from '../rules/access.ts'
+import type { CheckedChange, Collection, Create } from '../store.ts'
 import { CASTS } from './compile.ts'
-import { split, type Table, type TableColumn } from './table.ts'
+import { split, type Table, type TableColumn, tableOf } from './table.ts'
 
-type Verb = 'created' | 'updated' | 'deleted'
+/** What a statement changes, and whether alone. */
+interface Target {
+  readonly collection: Collection
+  /**
+   * One of several changes that are made together or not at all: a change that fails ends the transaction (TN003) instead
+   * of being reported as a row, and no documents are returned, since they could exceed the size of a reply.
+   */
+  readonly oneOfMany: boolean
+}
+
+/** The values of one document that a statement uses. */
+interface Values {
+  readonly id: string
+  /** Values by column. */
+  readonly typed?: Readonly<Record<string, unknown>>
+  /** JSON of the fields without a column. */
+  readonly rest?: string
+  /** The document as JSON. */
+  readonly text?: string
+  /** The names of the fields that are set and unset, as an array. */
+  readonly names?: string
+  /** The versions that the caller accepts, as JSON; null for any. */
+  readonly versions?: string | null
+  readonly owner?: string
+}
 
 /** The columns that a statement returns. */
-const returned = ({ oneOfMany }: StatementPurpose): Sql =>
+const returned = ({ oneOfMany }: Target): Sql =>
   oneOfMany ? sql`written.id, written.version` : sql`written.*`
 
 /** Inserts and returns new rows; skips rows whose id exists, which `withExisting` in store.ts reads afterwards. */
-export function createStatement(table: Table, purpose: StatementPurpose, creates: readonly Create[]): Sql {
+export function createStatement(target: Target, creates: readonly Create[]): Sql {
   const [only, ...more] = creates
-  const { oneOfMany } = purpose
+  const table = tableOf(target.collection)
   const namesOwners = creates.some(({ owner }) => owner !== undefined)
   if (only !== undefined && more.length === 0 && !namesOwners) {
-    const row = newRow(table, purpose, only)
-    const single = insertOne(table, row)
-    return oneOfMany ? single : withKind(single, row, statementKind(table, 'create', insertBatch(table)))
+    const values = newValues(table, only)
+    const single = insertOne(target, values)
+    return target.oneOfMany
+      ? single
+      : withKind(single, { target, values, shape: 'create', merge: insertBatch })
   }
   const rows = creates.map(({ id, content, owner }) => {
     const { typed, rest } = split(table, content.fields)
-    return rowJson({ purpose, id, typed, rest: JSON.stringify(rest), ...(owner !== undefined && { owner }) })
+    return rowJson({ id, typed, rest: JSON.stringify(rest), ...(owner !== undefined && { owner }) })
   })
-  const params = { purpose, rows: `[${rows.join()}]` }
-  return insertItems(table, params, eventsOf(documentOf(table)), namesOwners)
+  return insertItems(target, `[${rows.join()}]`, { events: eventsOf(documentOf(table)), namesOwners })
 }
 
-/** PostgreSQL returns ids in lower case. */
-const withKind = (single: Sql, item: StatementParams, kind: StatementKind<StatementParams>): Sql =>
-  single.as({ kind: kind as StatementKind, key: (item.id ?? '').toLowerCase(), item })
-
-function insertOne(table: Table, params: StatementParams): Sql {
-  const source = ownValues(params)
+function insertOne(target: Target, values: Values): Sql {
+  const table = tableOf(target.collection)
+  const source = ownValues(values)
   const written = sql`${insertInto(table, sql`values (${rowOf(table, source)})`)} ${skipExisting(table)}`
   const event = sql`select id, version, owner, ${source.text} as document, null::json as deleted from written`
-  return sql`with written as (${written}), event as (${outboxRow(params, 'created', event)})
-    select ${returned(params.purpose)} from written`
+  return sql`with written as (${written}), event as (${outboxRow(target, 'created', event)})
+    select ${returned(target)} from written`
 }
 
 /** Inserts the rows of several callers; each event has the text that its caller sent. */
-const insertBatch = (table: Table) => (params: StatementParams) =>
-  insertItems(
-    table,
-    params,
-    sql`select id, version, owner, ${BATCH_PARAMS.text} as document, null::json as deleted
-      from written join items on given_id = id`,
-  )
+const insertBatch = (target: Target, rows: string): Sql =>
+  insertItems(target, rows, {
+    events: sql`select id, version, owner, ${BATCH_VALUES.text} as document, null::json as deleted
+      from written join items on item_id = id`,
+    namesOwners: false,
+  })
 
-function insertItems(table: Table, params: StatementParams, events: Sql, namesOwners = false): Sql {
-  const values = rowOf(table, BATCH_PARAMS)
+function insertItems(
+  target: Target,
+  rows: string,
+  { events, namesOwners }: { readonly events: Sql; readonly namesOwners: boolean },
+): Sql {
+  const table = tableOf(target.collection)
+  const values = rowOf(table, BATCH_VALUES)
   const insert = namesOwners
-    ? insertOwned(table, sql`select ${values}, given_owner from items`)
+    ? insertOwned(table, sql`select ${values}, item_owner from items`)
     : insertInto(table, sql`select ${values} from items`)
   const written = sql`${insert} ${skipExisting(table)}`
-  return sql`with ${itemsOf(params)}, written as (${written}), event as (${outboxRow(params, 'created', events)})
-    select ${returned(params.purpose)}, id as given_id from written`
+  return sql`with ${itemsOf(rows)}, written as (${written}), event as (${outboxRow(target, 'created', events)})
+    select ${returned(target)}, id as item_id from written`
 }
 
 const skipExisting = (table: Table): Sql => sql`on conflict (${table.key}) do nothing returning ${table.row}`
 
 /** For callers that may not read what they create: returns nothing, and fails if the id exists. */
-export function blindCreateStatement(table: Table, purpose: StatementPurpose, create: Create): Sql {
-  const params = newRow(table, purpose, create)
-  const source = ownValues(params)
+export function blindCreateStatement(target: Target, create: Create): Sql {
+  const table = tableOf(target.collection)
+  const source = ownValues(newValues(table, create))
   const event = sql`select ${source.id} as id, 1 as version, tenon.caller() ->> 'id' as owner, ${source.text} as document,
     null::json as deleted`
-  return sql`with event as (${outboxRow(params, 'created', event)})
+  return sql`with event as (${outboxRow(target, 'created', event)})
     ${insertInto(table, sql`values (${rowOf(table, source)})`)}`
 }
 
-function newRow(table: Table, purpose: StatementPurpose, { id, content }: Create): StatementParams {
+function newValues(table: Table, { id, content }: Create): Values {
   const { typed, rest } = split(table, content.fields)
-  return { purpose, id, typed, rest: JSON.stringify(rest), text: content.text }
+  return { id, typed, rest: JSON.stringify(rest), text: content.text }
 }
 
 const insertInto = (table: Table, rows: Sql): Sql =>
@@ -97,31 +123,23 @@ const rowOf = (table: Table, { id, rest, value }: Source): Sql =>
  * Changes an existing row. If it cannot be changed, the returned row has no id, and `current` is its version and size;
  * null if there is no such row.
  */
-export function changeStatement(
-  table: Table,
-  purpose: StatementPurpose,
-  change: Exclude<Change, Create>,
-): Sql {
+export function changeStatement(target: Target, change: Exclude<CheckedChange, Create>): Sql {
   const { verb, id, ifVersions } = change
-  const { oneOfMany } = purpose
+  const table = tableOf(target.collection)
   const versions = ifVersions === undefined ? null : JSON.stringify(ifVersions)
-  const unwritten = { purpose, id, versions }
-  if (verb === 'delete') return deleteOne(table, unwritten)
+  if (verb === 'delete') return deleteOne(target, { id, versions })
   const { typed, rest } = split(table, change.content.fields)
-  if (verb === 'replace') {
-    const written = { purpose, id, versions, typed, rest: JSON.stringify(rest) }
-    return updateOne(table, written, setAll(table))
-  }
+  if (verb === 'replace')
+    return updateOne(target, { id, versions, typed, rest: JSON.stringify(rest) }, setAll(table))
   const named = new Set([...Object.keys(change.content.fields), ...change.unset])
-  if (named.size === 0) return readOne(table, unwritten)
+  if (named.size === 0) return readOne(target, { id, versions })
   const columns = table.columns.filter(({ property }) => named.has(property))
-  const shape = columns.map(({ column }) => column).join(' ')
   const sets = setNamed(table, columns)
-  const row = { purpose, id, versions, typed, rest: JSON.stringify(rest), names: textArray([...named]) }
-  const single = updateOne(table, row, sets)
-  return oneOfMany
-    ? single
-    : withKind(single, row, statementKind(table, `update ${shape}`, updateBatch(table, sets)))
+  const values = { id, versions, typed, rest: JSON.stringify(rest), names: textArray([...named]) }
+  const single = updateOne(target, values, sets)
+  if (target.oneOfMany) return single
+  const shape = `update ${columns.map(({ column }) => column).join(' ')}`
+  return withKind(single, { target, values, shape, merge: updateBatch(sets) })
 }
 
 const isRow = (table: Table, { id }: Source): Sql => sql`${table.own} and id = ${id}`
@@ -130,46 +148,51 @@ const isRow = (table: Table, { id }: Source): Sql => sql`${table.own} and id = $
 const atVersions = ({ versions }: Source): Sql =>
   sql`(${versions} is null or ${versions} @> to_jsonb(version))`
 
-function deleteOne(table: Table, params: StatementParams): Sql {
-  const source = ownValues(params)
+function deleteOne(target: Target, values: Values): Sql {
+  const { declared } = target.collection
+  const table = tableOf(target.collection)
+  const source = ownValues(values)
   const here = isRow(table, source)
-  const { keepsDeleted } = params.purpose
+  // Rules decide who may know of a deleted document.
+  const keepsDeleted = declared !== undefined && hasReadFilter(declared.rules)
   const row = keepsDeleted ? table.row : sql`id, version, owner`
   const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning ${row}`
   const deleted = keepsDeleted ? documentOf(table) : sql`null::json`
   const event = outboxRow(
-    params,
+    target,
     'deleted',
     sql`select id, version, owner, null::json as document, ${deleted} as deleted from written`,
   )
-  return reported(params, currentOf(table, here), written, event)
+  return reported(target, currentOf(table, here), written, event)
 }
 
 /**
  * Reads the row without changing it, so it writes nothing to the outbox. Locked as by an update, so that the row still is at
  * its version when the other changes of the transaction are committed.
  */
-function readOne(table: Table, params: StatementParams): Sql {
-  const source = ownValues(params)
+function readOne(target: Target, values: Values): Sql {
+  const table = tableOf(target.collection)
+  const source = ownValues(values)
   const here = isRow(table, source)
   const written = sql`select ${table.row} from ${table.name} where ${here} and ${atVersions(source)} for no key update`
-  return reported(params, currentOf(table, here), written)
+  return reported(target, currentOf(table, here), written)
 }
 
-function updateOne(table: Table, params: StatementParams, makeSets: MakeSets): Sql {
-  const source = ownValues(params)
+function updateOne(target: Target, values: Values, makeSets: MakeSets): Sql {
+  const table = tableOf(target.collection)
+  const source = ownValues(values)
   const { written, current } = updateOf(table, source, makeSets(source), sql``)
-  const event = outboxRow(params, 'updated', changesOf(table))
-  return reported(params, current, written, event)
+  return reported(target, current, written, outboxRow(target, 'updated', changesOf(table)))
 }
 
 /** Updates the rows of several callers; returns for each the row, or its current version and size. */
-const updateBatch = (table: Table, makeSets: MakeSets) => (params: StatementParams) => {
-  const { written, current } = updateOf(table, BATCH_PARAMS, makeSets(BATCH_PARAMS), sql`from items`)
-  const event = outboxRow(params, 'updated', changesOf(table))
-  return sql`with ${itemsOf(params)}, written as (${written}), event as (${event})
-    select given_id, written.*, case when written.id is null then ${current} end as current
-    from items left join written on written.id = given_id`
+const updateBatch = (makeSets: MakeSets) => (target: Target, rows: string) => {
+  const table = tableOf(target.collection)
+  const { written, current } = updateOf(table, BATCH_VALUES, makeSets(BATCH_VALUES), sql`from items`)
+  const event = outboxRow(target, 'updated', changesOf(table))
+  return sql`with ${itemsOf(rows)}, written as (${written}), event as (${event})
+    select item_id, written.*, case when written.id is null then ${current} end as current
+    from items left join written on written.id = item_id`
 }
 
 /** A row that gets the values that it has keeps its version, and its lock makes other writers see that. */
@@ -194,11 +217,11 @@ const currentOf = (table: Table, here: Sql, bytes = sql`0`): Sql =>
   sql`(select jsonb_build_object('version', version, 'bytes', ${bytes}) from ${table.name} where ${here})`
 
 /** @param event the outbox row; undefined if nothing is changed */
-function reported({ purpose }: StatementParams, current: Sql, written: Sql, event?: Sql): Sql {
+function reported(target: Target, current: Sql, written: Sql, event?: Sql): Sql {
   const outbox = event === undefined ? sql`` : sql`, event as (${event})`
-  const result = purpose.oneOfMany ? sql`tenon.refuse_change(${current})` : current
+  const result = target.oneOfMany ? sql`tenon.refuse_change(${current})` : current
   return sql`with written as (${written})${outbox}
-    select ${returned(purpose)}, case when written.id is null then ${result} end as current
+    select ${returned(target)}, case when written.id is null then ${result} end as current
     from (select 1) one left join written on true`
 }
 
@@ -212,11 +235,15 @@ const eventsOf = (document: Sql): Sql =>
 const changesOf = (table: Table): Sql => sql`${eventsOf(documentOf(table))} where changed`
 
 /** Inserts a row of the outbox for each row that was written. */
-const outboxRow = ({ purpose }: StatementParams, verb: Verb, events: Sql): Sql =>
+const outboxRow = (
+  { collection: { name, readers } }: Target,
+  verb: 'created' | 'updated' | 'deleted',
+  events: Sql,
+): Sql =>
   sql`insert into tenon.outbox
       (collection, verb, document_id, version, document, deleted, owner, bytes, anon_reads, user_reads)
-    select ${purpose.collection}, ${verb}, id, version, document, deleted, owner,
-      coalesce(octet_length(coalesce(document, deleted)::text), 0), ${purpose.readers.anon}, ${purpose.readers.user}
+    select ${name}, ${verb}, id, version, document, deleted, owner,
+      coalesce(octet_length(coalesce(document, deleted)::text), 0), ${readers.anon}, ${readers.user}
     from (${events}) as written_event`
 
 interface Sets {
@@ -251,66 +278,44 @@ const setAll =
     return { values: [...values, [table.rest, rest]], bytes: sql`0` }
   }
 
-/** The context of a statement besides its table. */
-export interface StatementPurpose {
-  readonly collection: string
-  /** The roles that receive the change events of the collection. */
-  readonly readers: Readers
-  /** True if the event of a deletion has the document, since rules decide who may know of it. */
-  readonly keepsDeleted: boolean
-  /**
-   * One of several changes that are made together or not at all: a change that fails ends the transaction (TN003) instead
-   * of being reported as a row, and no documents are returned, since they could exceed the size of a reply.
-   */
-  readonly oneOfMany: boolean
+/** One statement of those that are built alike, and how several become one. */
+interface Mergeable {
+  readonly target: Target
+  readonly values: Values
+  /** Statements on a table are alike if their shape is the same text. */
+  readonly shape: string
+  /** @param rows the values of all, as the parameter of {@link itemsOf} */
+  readonly merge: (target: Target, rows: string) => Sql
 }
 
-/** The parameters of one statement, as far as it uses them. */
-interface StatementParams {
-  readonly purpose: StatementPurpose
-  readonly id?: string
-  /** Values by column. */
-  readonly typed?: Readonly<Record<string, unknown>>
-  /** JSON of the fields without a column. */
-  readonly rest?: string
-  /** The document as JSON. */
-  readonly text?: string
-  /** The names of the fields that are set and unset, as an array. */
-  readonly names?: string
-  /** The versions that the caller accepts, as JSON; null for any. */
-  readonly versions?: string | null
-  readonly owner?: string
-  /** Parameters of several statements, as JSON: the rows of {@link itemsOf}. */
-  readonly rows?: string
-}
+/** Lets a statement be merged with those of other requests. PostgreSQL returns ids in lower case. */
+const withKind = (single: Sql, item: Mergeable): Sql =>
+  single.as({ kind: kindOf(item) as StatementKind, key: item.values.id.toLowerCase(), item })
 
-/** Kinds by table, then by shape: statements are coalesced if their kind is the same value. */
-const KINDS = new WeakMap<Table, LRUCache<string, StatementKind<StatementParams>>>()
+/** Kinds by table, then by shape: statements are merged if their kind is the same value. */
+const KINDS = new WeakMap<Table, LRUCache<string, StatementKind<Mergeable>>>()
 
-/** The kind of all statements of a shape; `build` makes one statement of several, which reads them from {@link itemsOf}. */
-function statementKind(
-  table: Table,
-  shape: string,
-  build: (params: StatementParams) => Sql,
-): StatementKind<StatementParams> {
+function kindOf({ target, shape, merge }: Mergeable): StatementKind<Mergeable> {
+  const table = tableOf(target.collection)
   const kinds =
     KINDS.get(table) ??
-    new LRUCache<string, StatementKind<StatementParams>>({ max: COLLECTION_LIMITS.statementTextsCachedMax })
+    new LRUCache<string, StatementKind<Mergeable>>({ max: COLLECTION_LIMITS.statementTextsCachedMax })
   KINDS.set(table, kinds)
   const known = kinds.get(shape)
   if (known !== undefined) return known
-  const merge: StatementKind<StatementParams>['merge'] = (items) => {
-    const [first] = items
-    if (first === undefined) throw new TypeError('a merged statement must have parts')
-    return build({ purpose: first.purpose, rows: `[${items.map(rowJson).join()}]` })
+  const kind: StatementKind<Mergeable> = {
+    merge: (items) => {
+      const [first] = items
+      if (first === undefined) throw new TypeError('a merged statement must have parts')
+      return merge(first.target, `[${items.map(({ values }) => rowJson(values)).join()}]`)
+    },
   }
-  const kind = { merge }
   kinds.set(shape, kind)
   return kind
 }
 
 /** `rest` and `versions` are JSON already. */
-const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions, owner }: StatementParams): string =>
+const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions, owner }: Values): string =>
   `${JSON.stringify({ id, typed, text, names, owner }).slice(0, -1)},"rest":${rest},"versions":${versions ?? 'null'}}`
 
 /** The SQL expressions that give a statement the values of a document. */
@@ -323,36 +328,36 @@ interface Source {
   readonly value: (column: TableColumn) => Sql
 }
 
-/** From the parameters of one statement; those used in several places are sent once. */
-function ownValues(params: StatementParams): Source {
+/** As parameters of one statement; those used in several places are sent once. */
+function ownValues(values: Values): Source {
   return {
-    id: sql`${Sql.shared(params.id)}::uuid`,
-    versions: sql`${Sql.shared(params.versions)}::jsonb`,
-    rest: sql`${Sql.shared(params.rest)}::jsonb`,
-    names: sql`${Sql.shared(params.names)}::text[]`,
-    text: sql`${params.text}::json`,
-    value: (column) => columnValue(column, params),
+    id: sql`${Sql.shared(values.id)}::uuid`,
+    versions: sql`${Sql.shared(values.versions)}::jsonb`,
+    rest: sql`${Sql.shared(values.rest)}::jsonb`,
+    names: sql`${Sql.shared(values.names)}::text[]`,
+    text: sql`${values.text}::json`,
+    value: (column) => columnValue(column, values),
   }
 }
 
 /** From the rows of {@link itemsOf}. */
-const BATCH_PARAMS: Source = {
-  id: sql`given_id`,
-  versions: sql`given_versions`,
-  rest: sql`given_rest`,
-  names: sql`given_names`,
-  text: sql`given_text::json`,
-  value: (column) => fromJson(sql`given_typed`, column),
+const BATCH_VALUES: Source = {
+  id: sql`item_id`,
+  versions: sql`item_versions`,
+  rest: sql`item_rest`,
+  names: sql`item_names`,
+  text: sql`item_text::json`,
+  value: (column) => fromJson(sql`item_typed`, column),
 }
 
 /**
  * Several documents in one value, so that the text of the statement does not grow with them. The subquery hides their
  * number from the planner, which would make a plan for each number.
  */
-const itemsOf = ({ rows }: StatementParams): Sql => sql`items as (
-  select (v ->> 'id')::uuid as given_id, nullif(v -> 'versions', 'null') as given_versions, v -> 'typed' as given_typed,
-    v -> 'rest' as given_rest, (v ->> 'names')::text[] as given_names, v ->> 'text' as given_text,
-    v ->> 'owner' as given_owner
+const itemsOf = (rows: string): Sql => sql`items as (
+  select (v ->> 'id')::uuid as item_id, nullif(v -> 'versions', 'null') as item_versions, v -> 'typed' as item_typed,
+    v -> 'rest' as item_rest, (v ->> 'names')::text[] as item_names, v ->> 'text' as item_text,
+    v ->> 'owner' as item_owner
   from jsonb_array_elements((select ${rows}::jsonb)) v)`
 
 /** The value of a column in a jsonb that has the column's own name as key. */
@@ -360,7 +365,7 @@ function fromJson(base: Sql, { column, type }: TableColumn): Sql {
   return type === 'jsonb' ? sql`${base} -> ${column}::text` : sql`(${base} ->> ${column}::text)${CASTS[type]}`
 }
 
-function columnValue({ column, type }: TableColumn, { typed }: StatementParams): Sql {
+function columnValue({ column, type }: TableColumn, { typed }: Values): Sql {
   const value = typed?.[column] ?? null
   const sent = value === null || type !== 'jsonb' ? (value as string | null) : JSON.stringify(value)
   return sql`${Sql.shared(sent)}${CASTS[type]}`

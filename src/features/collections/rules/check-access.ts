@@ -1,4 +1,4 @@
-/** Checks the rules of a declaration, and compiles them to the policies of its table. */
+/** Checks the rules of a declaration. */
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
@@ -18,7 +18,6 @@ import {
   variablesOf,
   wholeLookupsOf,
 } from './rule-language.ts'
-import { type PolicyCondition, policyCondition, transitionCondition } from './rule-policy.ts'
 
 /**
  * Checks that the fields of the rules and the lookups that they use exist, and that types match.
@@ -236,25 +235,4 @@ function equalFieldsOf(filter: Filter): string[] {
   if ('of' in filter) return filter.of.flatMap(equalFieldsOf)
   const isEqual = filter.kind === 'test' && !filter.not && filter.test.op === 'in'
   return isEqual && filter.path.length === 1 ? [filter.path[0]] : []
-}
-
-/** A condition, and of an update rule with `$old` the one that its trigger checks. */
-type Compiled = PolicyCondition & { readonly transition?: PolicyCondition | undefined }
-
-/** The conditions of the policies of a table: `{user: {read: {template, literals}, …}, anon: {…}}`; `true` and `false` as they are. */
-export function policyConditions(
-  declared: Declaration,
-): Readonly<Record<RoleName, Readonly<Partial<Record<Right, boolean | Compiled>>>>> {
-  const compiled = (rule: Rule): Compiled => ({
-    ...policyCondition(rule, declared),
-    transition: transitionCondition(rule, declared),
-  })
-  const conditionsOf = (role: RoleName) =>
-    Object.fromEntries(
-      Object.entries(declared.rules[role]).map(([right, rule]) => [
-        right,
-        typeof rule === 'boolean' ? rule : compiled(rule),
-      ]),
-    )
-  return { anon: conditionsOf('anon'), user: conditionsOf('user') }
 }

@@ -128,15 +128,15 @@ async function resolveActor(scope: WorkspaceScope, name: string, as: Static<type
 function created(actor: RuleActor, document: Record<string, unknown> | undefined): Stored {
   if (document === undefined)
     throw new Problem('validation_failed', { detail: 'For create, send the document that would be created.' })
-  return createdBy(actor, { verb: 'create', id: '', content: checkFields(document) })
+  return createdBy(actor, { id: '', content: checkFields(document) })
 }
 
 /** @throws Problem `validation_failed` without an id, `not_found` */
 async function documentAt(scope: WorkspaceScope, name: string, id: string | undefined): Promise<Stored> {
   if (id === undefined) throw new Problem('validation_failed', { detail: 'Send the id of the document.' })
   if (!isUuid(id)) throw documentNotFound()
-  const [stored] = await withCollection(scope, name, ['read'], ({ store, collection }) =>
-    store.read(scope, [{ collection, id }]),
+  const [stored] = await withCollection(scope, name, ['read'], (collection) =>
+    collection.store.read(scope, [{ collection, id }]),
   )
   if (stored === undefined) throw documentNotFound()
   return stored
@@ -177,10 +177,10 @@ function explainRule(right: Right, question: Question): Explanation {
   if (typeof rule === 'boolean') return { ...answer(decided, by), rule, tests: [] }
   // As an update is checked: first the document as it is, then its result.
   const admitsBefore = admits(question.permissions[right], stored)
-  const shown = right === 'update' && admitsBefore ? question.result : undefined
+  const result = right === 'update' && admitsBefore ? question.result : undefined
   const { user, lookups } = actor
-  const caller = { user, lookups, now: new Date(), ...(shown !== undefined && { old: stored }) }
-  const tests = testsOf(rule, { caller, declared, stored: shown ?? stored })
+  const caller = { user, lookups, now: new Date(), ...(result !== undefined && { old: stored }) }
+  const tests = testsOf(rule, { caller, declared, stored: result ?? stored })
   return { ...answer(decided, by), rule: source, tests }
 }
 
@@ -233,7 +233,7 @@ function testsOf(rule: Rule, on: TestedOn): Explanation['tests'] {
 const RESULT_UNKNOWN =
   'It compares the result of the update with the document before, and no result was sent.'
 
-/** Lookups are told which list was too long. */
+/** Names the lookup whose list was too long, if there is one. */
 function truncationOf(rule: Rule, { caller: { lookups } }: TestedOn): string | undefined {
   const cut = wholeLookupsOf(rule).find((name) => lookups?.[name]?.isTruncated === true)
   if (cut === undefined) return undefined

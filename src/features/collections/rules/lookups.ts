@@ -5,12 +5,11 @@ import type { Actor, EndUser, LookupResult } from '../../../core/policy.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { BY_ID } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import { type Collection, type Store, valueAt } from '../store.ts'
+import { type Collection, valueAt } from '../store.ts'
 import type { Lookup } from './access.ts'
 import { bindRule } from './bind-rule.ts'
 
-/** Finds a collection and its store. */
-type Locate = (name: string) => Promise<{ readonly store: Store; readonly collection: Collection }>
+type Locate = (name: string) => Promise<Collection>
 
 /**
  * @param service scope with the rights of a service key, since users need not be able to read what is looked up
@@ -33,13 +32,17 @@ async function readValues(
   service: WorkspaceScope,
   { field, rule }: Lookup,
   user: EndUser,
-  { store, collection }: Awaited<ReturnType<Locate>>,
+  collection: Collection,
 ): Promise<LookupResult> {
   const { declared } = collection
   if (declared === undefined) return { values: [], isTruncated: true }
   const filter = bindRule(rule, { user, now: new Date() }, declared)
   const limit = COLLECTION_LIMITS.ruleLookupValuesMax
-  const { rows } = await store.list(service, collection, { filter, order: BY_ID, limit: limit + 1 })
+  const { rows } = await collection.store.list(service, collection, {
+    filter,
+    order: BY_ID,
+    limit: limit + 1,
+  })
   const found = rows
     .slice(0, limit)
     .flatMap((row) => valueAt(row, field))

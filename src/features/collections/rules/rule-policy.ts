@@ -1,16 +1,17 @@
 /**
- * Compiles rules to conditions of row-level security policies, and of the trigger that compares a row with the one before. Each
- * condition is a template without any text of a user, and the literals for its numbered places; tenon.set_policies
- * (collection-tables.sql) quotes these.
+ * Compiles rules to conditions of row-level security policies, and of the trigger that compares a row with the one before. What a
+ * user wrote is a value of the condition, never part of its text; `postgres/table-policies.ts` makes it a quoted literal.
  */
 
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { type Column, compileFilter } from '../postgres/compile.ts'
 import { tableOf } from '../postgres/table.ts'
+import type { RowConditions } from '../postgres/table-policies.ts'
 import type { Comparison, Filter } from '../query/filter.ts'
 import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { typed } from '../typed-query.ts'
+import type { RoleName } from './access.ts'
 import {
   literalOf,
   type Rule,
@@ -22,25 +23,32 @@ import {
   wholeLookupsOf,
 } from './rule-language.ts'
 
-/** `template`: for PostgreSQL's `format`, with `%1$L` for the first of the literals. */
-export interface PolicyCondition {
-  readonly template: string
-  readonly literals: readonly (string | null)[]
-}
-
 /** The condition of a row alone: a policy sees one state of it, so comparisons with the row before admit every row. */
-export const policyCondition = (rule: Rule, declared: Declaration): PolicyCondition =>
-  conditionOf(compileRule(rule, { declared, seesOld: false }))
+const policyCondition = (rule: Rule, declared: Declaration): Sql =>
+  compileRule(rule, { declared, seesOld: false })
 
 /** The condition of an updated row beside `before`, a row of the same table; undefined if the rule compares with no such row. */
-export function transitionCondition(rule: Rule, declared: Declaration): PolicyCondition | undefined {
+function transitionCondition(rule: Rule, declared: Declaration): Sql | undefined {
   if (!variablesOf(rule).some(([kind]) => kind === 'old')) return undefined
-  return conditionOf(compileRule(rule, { declared, seesOld: true }))
+  return compileRule(rule, { declared, seesOld: true })
 }
 
-function conditionOf({ text, values }: Sql): PolicyCondition {
-  const template = text.replaceAll('%', '%%').replaceAll(/\$([0-9]+)/g, '%$1$$L')
-  return { template, literals: values }
+/** The conditions under which anon keys and users may access rows of the declaration's table. */
+export function rowConditions(declared: Declaration): RowConditions {
+  const conditionsOf = (role: RoleName): RowConditions[RoleName] =>
+    Object.fromEntries(
+      Object.entries(declared.rules[role]).map(([right, rule]) => [
+        right,
+        typeof rule === 'boolean'
+          ? rule
+          : { condition: policyCondition(rule, declared), transition: transitionCondition(rule, declared) },
+      ]),
+    )
+  const isSilent = Object.keys(declared.access).length === 0
+  return {
+    anon: isSilent ? { read: 'anon_setting' } : conditionsOf('anon'),
+    user: conditionsOf('user'),
+  }
 }
 
 interface Target {

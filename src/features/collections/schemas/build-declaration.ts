@@ -5,17 +5,17 @@ import { type InputError, Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { checkFields } from '../document.ts'
-import { evaluateInThread } from '../enforce-schema.ts'
+import type { RowConditions } from '../postgres/table-policies.ts'
 import type { Access } from '../rules/access.ts'
 import {
   checkAccess,
   type DeclarationWarning,
   openRules,
-  policyConditions,
   rulesOfWholeLookups,
   rulesWithoutTests,
   unservedRules,
 } from '../rules/check-access.ts'
+import { rowConditions } from '../rules/rule-policy.ts'
 import {
   checkIndexes,
   type Index,
@@ -34,6 +34,7 @@ import {
   withDefaults,
 } from './columns.ts'
 import { DECLARATION, type Declaration, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
+import { evaluateInThread } from './evaluate-in-thread.ts'
 import { evaluateDocument, isPending } from './evaluate-schema.ts'
 import { checkSchema, type Prepared, prepare, type SchemaObject } from './schema-language.ts'
 
@@ -56,8 +57,7 @@ export interface BuiltDeclaration {
   readonly prepared: Prepared
   readonly columns: readonly TableColumn[]
   readonly indexes: readonly Index[]
-  /** For tenon.set_policies (collection-tables.sql). */
-  readonly policies: ReturnType<typeof policyConditions>
+  readonly conditions: RowConditions
   readonly warnings: readonly DeclarationWarning[]
 }
 
@@ -92,7 +92,7 @@ export async function buildDeclaration(
   const isOpen = await isOpenToAnon(scope, request.workspaceId)
   return {
     ...{ schema, prepared, columns, indexes },
-    policies: policyConditions(declared),
+    conditions: rowConditions(declared),
     warnings: [
       ...rulesWithoutTests(declared),
       ...unservedRules(declared),

@@ -4,24 +4,27 @@ import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { hasDocumentStore } from '../../../access/scope-services.ts'
+import { canonical } from '../../../core/json.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { refusal } from '../../../infra/postgres/errors.ts'
-import { Sql, sql } from '../../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem, findRow } from '../../operation-helpers.ts'
-import { evaluateInThread } from '../enforce-schema.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { documentsOf } from '../mongo/documents.ts'
 import { mongoStore } from '../mongo/store.ts'
+import { definitionOf, tableName } from '../postgres/collection-table.ts'
 import { postgresStore } from '../postgres/store.ts'
 import { ALL, BY_ID, type Filter } from '../query/filter.ts'
 import { ALL_RIGHTS } from '../rules/permissions.ts'
 import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
 import { type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
-import { cacheKey, DECLARATION, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
+import { cacheKey, DECLARATION, toDeclaration } from './declaration-cache.ts'
+import { changeDeclaredTable, type DeclaredRow } from './declared-tables.ts'
+import { evaluateInThread } from './evaluate-in-thread.ts'
 import { evaluateDocument, isPending, type Violation } from './evaluate-schema.ts'
 import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './index-build.ts'
 import { isCompatible } from './is-compatible.ts'
@@ -34,11 +37,6 @@ type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore' | 'w
 
 /** Members that never change. They may be named, so that the file that declares a collection can also change it. */
 type Immutable = { readonly [Name in 'collection' | 'store' | 'workspace_id']?: string | undefined }
-
-interface Row extends DeclarationRow, Pick<Schema, 'tenant_id' | 'workspace_id' | 'revision'> {
-  readonly last_column: number
-  readonly last_index: number
-}
 
 interface Changed {
   readonly schema: Schema
@@ -84,7 +82,7 @@ export async function changeSchema(
 /** @returns undefined if the declaration was changed concurrently */
 async function tryChange(
   scope: AdminScope,
-  row: Row,
+  row: DeclaredRow,
   { mode, access }: DeclarationRequest,
   built: BuiltDeclaration,
 ): Promise<Changed | undefined> {
@@ -101,16 +99,13 @@ async function tryChange(
       )
       if (locked === undefined) return undefined
       if (mark !== undefined) await validateConcurrent(openDocuments(transaction, ref), scan, mark)
-      await transaction.row(sql`
-        select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(built.schema)}::jsonb,
-          ${mode}, ${JSON.stringify(built.columns)}::jsonb, ${JSON.stringify(built.indexes)}::jsonb,
-          ${JSON.stringify(access)}::jsonb, ${JSON.stringify(built.policies)}::jsonb)
-        from schemas where id = ${row.id}`)
+      if (isChanged(row, { mode, access }, built))
+        await changeDeclaredTable(transaction, row, { ...built, mode, access })
       const schema = await transaction.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${row.id}`)
       if (schema === undefined) return undefined
-      const shown = withWarnings(schema, built)
-      if (buildingOf(schema).length === 0) return { schema: shown }
-      return { schema: shown, building: await recordBuilding(transaction, ref, schema) }
+      const warned = withWarnings(schema, built)
+      if (buildingOf(schema).length === 0) return { schema: warned }
+      return { schema: warned, building: await recordBuilding(transaction, ref, schema) }
     }, ref.tenantId)
   } catch (error) {
     // A concurrent change has renamed the table.
@@ -119,12 +114,27 @@ async function tryChange(
   }
 }
 
+/** False if the request declares what is declared already. */
+function isChanged(
+  row: DeclaredRow,
+  { mode, access }: Pick<DeclarationRequest, 'mode' | 'access'>,
+  { schema, columns, indexes }: BuiltDeclaration,
+): boolean {
+  const after = { schema, mode, access, columns, indexes: indexes.map(definitionOf) }
+  const { schema: schemaBefore, mode: modeBefore, access: accessBefore, columns: columnsBefore } = row
+  const before = {
+    ...{ schema: schemaBefore, mode: modeBefore, access: accessBefore, columns: columnsBefore },
+    indexes: row.indexes.map(definitionOf),
+  }
+  return canonical(before) !== canonical(after)
+}
+
 /** The declaration as the response to a change shows it. */
 export const withWarnings = (schema: Schema, { warnings }: BuiltDeclaration): Schema =>
   warnings.length === 0 ? schema : { ...schema, warnings: [...warnings] }
 
 /** False if the old schema was enforced and the new one accepts every document that the old one accepts. */
-function needsValidation(row: Row, built: BuiltDeclaration, mode: string): boolean {
+function needsValidation(row: DeclaredRow, built: BuiltDeclaration, mode: string): boolean {
   if (mode !== 'enforce') return false
   return row.mode !== 'enforce' || !isCompatible(prepare(row.schema).schema, built.prepared.schema)
 }
@@ -155,14 +165,14 @@ async function validateConcurrent(
 }
 
 const read = (scope: AdminScope, id: string) =>
-  findRow<Row>(
+  findRow<DeclaredRow>(
     scope,
     'schema',
     sql`select ${DECLARATION}, tenant_id, workspace_id, revision, last_column, last_index
       from schemas where id = ${id}`,
   )
 
-function checkImmutable(row: Row, named: Immutable): void {
+function checkImmutable(row: DeclaredRow, named: Immutable): void {
   for (const name of ['collection', 'store', 'workspace_id'] as const) {
     if (named[name] === undefined || named[name] === row[name]) continue
     const detail = `is ${row[name]} for good`
@@ -170,7 +180,7 @@ function checkImmutable(row: Row, named: Immutable): void {
   }
 }
 
-function checkRevision({ revision }: Row, known: number | undefined): void {
+function checkRevision({ revision }: DeclaredRow, known: number | undefined): void {
   if (known === undefined || known === revision) return
   throw new Problem('conflict', {
     detail: `The declaration is at revision ${revision}, not ${known}.`,
@@ -178,7 +188,7 @@ function checkRevision({ revision }: Row, known: number | undefined): void {
   })
 }
 
-async function refuseWhileBuilding(scope: AdminScope, row: Row): Promise<void> {
+async function refuseWhileBuilding(scope: AdminScope, row: DeclaredRow): Promise<void> {
   const building = buildingOf(row)
   if (building.length === 0) return
   const names = building.map(({ name }) => name)
@@ -197,7 +207,7 @@ interface InvalidDocument {
 }
 
 class ExistingDocumentsScan {
-  readonly #collection: Collection
+  readonly #collection: Omit<Collection, 'store'>
   readonly #table: Sql
   readonly #isDocumentStore: boolean
   readonly #schema: Prepared
@@ -207,11 +217,11 @@ class ExistingDocumentsScan {
   #examined = 0
 
   /** @param row the declaration under which the documents are stored */
-  constructor(row: Row, schema: Prepared) {
+  constructor(row: DeclaredRow, schema: Prepared) {
     const declared = toDeclaration(row)
     const readers = { anon: false, user: false }
     this.#collection = { name: row.collection, declared, permissions: ALL_RIGHTS, readers }
-    this.#table = sql`tenon_data.${Sql.identifier(row.relation)}`
+    this.#table = tableName(row)
     this.#isDocumentStore = row.store === 'document'
     this.#schema = schema
   }
@@ -265,7 +275,7 @@ class ExistingDocumentsScan {
     do {
       const after = last === undefined ? {} : { after: [last] }
       const query = { filter, order: BY_ID, limit, ...after }
-      const { rows } = await store.list(scope, this.#collection, query)
+      const { rows } = await store.list(scope, { ...this.#collection, store }, query)
       for (const document of rows) await this.#validate(scope, document)
       last = rows.length < limit ? undefined : rows.at(-1)?.id
     } while (last !== undefined && this.#invalid.length < CORE_LIMITS.diagnosticsReturnedMax)

@@ -1,6 +1,6 @@
 /**
  * Evaluates a prepared schema on a document or, as a fast path, on the members that a change sets. Takes linear time and
- * a bounded number of steps. `enforce-schema.ts` applies the mode of the collection to the result.
+ * a bounded number of steps. `check-changes.ts` applies the mode of the collection to the result.
  */
 
 import Format from 'typebox/format'

@@ -8,6 +8,7 @@ import { type IndexBuildInput, QUEUES, type WorkFailure } from '../../../core/wo
 import type { Builder } from '../../../infra/postgres/index-builder.ts'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
 import { JOB_COLUMNS, type Job } from '../../tenants/jobs.ts'
+import { createIndexOnline } from '../postgres/collection-table.ts'
 import { COLUMNS, type Index, type Schema } from './api-types.ts'
 
 /** A job that is yet to be started. */
@@ -86,7 +87,8 @@ export interface IndexBuildContext {
 
 /**
  * Builds one index and records it; idempotent.
- * @throws Problem `unique_violation` with some documents of equal values; as {@link Builder.build} does
+ * @throws Problem `unique_violation` with some documents of equal values; `not_found` if the index is not declared any more; as
+ *   {@link Builder.build} does
  */
 export async function buildIndex(
   { admin, workspace, builder }: IndexBuildContext,
@@ -95,7 +97,12 @@ export async function buildIndex(
 ): Promise<void> {
   await recordStep(admin, input, name, { state: 'running' })
   if (builder === undefined) throw withoutBuilder()
-  const built = await builder.build(workspace.ref, { schemaId: input.schema_id, name })
+  const declared = await admin.row<{ id: string; relation: string; index: Index }>(sql`
+    select id, relation, i as index from schemas, jsonb_array_elements(indexes) i
+    where id = ${input.schema_id} and i->>'name' = ${name}`)
+  if (declared === undefined) throw new Problem('not_found', { detail: 'This index is no longer declared.' })
+  const statement = createIndexOnline(declared, declared.index)
+  const built = await builder.build(workspace.ref, { schemaId: input.schema_id, name }, statement)
   if (!built) throw await duplicates(workspace, input.schema_id, name)
   await recordStep(admin, input, name, { state: 'succeeded' })
 }

@@ -126,11 +126,11 @@ function memberFits(from: SchemaObject, name: string, schema: Schema): boolean {
 /** True if every member that `to` does not name fits its `additionalProperties`. */
 function othersFit(from: SchemaObject, to: SchemaObject): boolean {
   const others = part(to, 'additionalProperties')
-  const gone = (keyword: string) =>
+  const removed = (keyword: string) =>
     Object.entries(parts(from, keyword)).filter(([name]) => !Object.hasOwn(parts(to, keyword), name))
   const fits = ([, schema]: readonly [string, Schema]) => isCompatible(schema, others)
   return (
     isCompatible(part(from, 'additionalProperties'), others) &&
-    [...gone('properties'), ...gone('patternProperties')].every(fits)
+    [...removed('properties'), ...removed('patternProperties')].every(fits)
   )
 }

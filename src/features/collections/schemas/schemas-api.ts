@@ -1,16 +1,16 @@
 /** Operations on schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
 
 import Type from 'typebox'
-import { effectOnce } from '../../../access/effect-once.ts'
+import { transactionOnce } from '../../../access/effect-once.ts'
 import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { hasDocumentStore } from '../../../access/scope-services.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
-import { notFound, Problem } from '../../../core/problem.ts'
+import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
-import { refusal, violated } from '../../../infra/postgres/errors.ts'
+import { violated } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow, listPage } from '../../operation-helpers.ts'
 import { Job } from '../../tenants/jobs.ts'
@@ -22,6 +22,7 @@ import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-typ
 import { buildDeclaration } from './build-declaration.ts'
 import { changeSchema, withWarnings } from './change-schema.ts'
 import { cacheKey } from './declaration-cache.ts'
+import { createDeclaredTable, dropDeclaredTable } from './declared-tables.ts'
 import { readOutcome, startBuilding } from './index-build.ts'
 
 export const createSchema = adminOperation({
@@ -50,7 +51,7 @@ export const createSchema = adminOperation({
       ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
       ...{ workspaceId: input.workspace_id, collection: input.collection },
     })
-    const { schema, columns, indexes, policies } = built
+    const { schema, columns, indexes } = built
     await checkUnoccupied(scope, input)
     const id = scope.newId('sch')
     const insert = sql`
@@ -61,15 +62,13 @@ export const createSchema = adminOperation({
         from workspaces w where w.id = ${input.workspace_id} and ${ACTIVE}
           and (select count(*) from schemas s where s.workspace_id = w.id) < ${COLLECTION_LIMITS.schemasMax}
         returning ${COLUMNS}`
-    const createTable = sql`
-      select tenon.create_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(policies)}::jsonb)
-      from schemas where id = ${id}`
-    const created = await effectOnce(scope, async (inside) => {
-      const [[row] = []] = await inside.batch(insert, createTable).catch((error: unknown) => {
+    const created = await transactionOnce(scope, async (inside) => {
+      const row = await inside.row<Schema>(insert).catch((error: unknown) => {
         throw creationProblem(error, input.collection)
       })
       if (row === undefined) throw await notCreated(inside, input.workspace_id)
-      return withWarnings(row as Schema, built)
+      if (!(await createDeclaredTable(inside, row, built))) throw occupied(input.collection)
+      return withWarnings(row, built)
     })
     invalidate(scope, refOf(created), cacheKey(created.collection))
     return created
@@ -77,9 +76,8 @@ export const createSchema = adminOperation({
 })
 
 function creationProblem(error: unknown, collection: string): unknown {
-  if (violated(error) !== undefined)
-    return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
-  return refusal(error) === 'has_documents' ? occupied(collection) : error
+  if (violated(error) === undefined) return error
+  return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
 }
 
 const occupied = (collection: string) =>
@@ -88,7 +86,7 @@ const occupied = (collection: string) =>
     hint: 'Declare another name, or delete the documents first.',
   })
 
-/** Rejects a collection with documents in MongoDB; `create_collection_table` checks PostgreSQL alone. */
+/** Rejects a collection with documents in MongoDB; {@link createDeclaredTable} checks PostgreSQL alone. */
 async function checkUnoccupied(
   scope: AdminScope,
   { workspace_id, collection }: { workspace_id: string; collection: string },
@@ -144,13 +142,8 @@ export const deleteSchema = adminOperation({
   run: async (scope, { id }) => {
     const schema = await findSchema(scope, id)
     if (await hasDocuments(scope, refOf(schema), schema.collection)) throw notEmpty()
-    const deleted = await scope
-      .row<{ dropped: boolean }>(sql`
-        select tenon.drop_collection_table(tenant_id, workspace_id, id) as dropped from schemas where id = ${id}`)
-      .catch((error: unknown) => {
-        throw refusal(error) === 'has_documents' ? notEmpty() : error
-      })
-    if (deleted?.dropped !== true) throw notFound('schema')
+    const isDropped = await scope.transaction((inside) => dropDeclaredTable(inside, id), schema.tenant_id)
+    if (!isDropped) throw notEmpty()
     invalidate(scope, refOf(schema), cacheKey(schema.collection))
     return { id, deleted: true as const }
   },

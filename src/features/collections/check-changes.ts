@@ -1,0 +1,379 @@
+/**
+ * Checks the changes that callers want: applies defaults, merges patches, enforces schema and rules. A checked change says what
+ * a store has to do.
+ */
+
+import { mergePatch } from '../../../flows-dsl/json.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { Problem } from '../../core/problem.ts'
+import type { CpuBudget } from '../../infra/cpu-budget.ts'
+import { checkFields, type Fields, isSame, updatedFields } from './document.ts'
+import type { Right } from './rules/access.ts'
+import { requireAdmitted, updateOf } from './rules/permissions.ts'
+import { sortKey } from './schemas/canonical-text.ts'
+import { withDefaults } from './schemas/columns.ts'
+import type { Declaration } from './schemas/declaration-cache.ts'
+import { evaluateInThread } from './schemas/evaluate-in-thread.ts'
+import {
+  evaluateChange,
+  evaluateDocument,
+  isPending,
+  type Validation,
+  type Violation,
+} from './schemas/evaluate-schema.ts'
+import {
+  type CheckedChange,
+  type Collection,
+  type Create,
+  createdBy,
+  documentNotFound,
+  type Stored,
+  versionMismatch,
+} from './store.ts'
+
+interface OnOne {
+  readonly id: string
+  /** Versions that the caller accepts; by default any. */
+  readonly ifVersions?: readonly number[] | undefined
+}
+
+type Update = { readonly op: 'update'; readonly data: Fields; readonly unset: readonly string[] } & OnOne
+
+/**
+ * The first form of a write: the change that a caller wants in the collection of that name. A document that it creates gets the
+ * `id`, from `scope.uuid()`: the same at every attempt, also of an activity.
+ */
+export type WantedChange = { readonly collection: string } & (
+  | { readonly op: 'create'; readonly id: string; readonly data: Fields }
+  /** Updates the document with these values in the unique fields `on`, or creates one. */
+  | { readonly op: 'upsert'; readonly id: string; readonly on: readonly string[]; readonly data: Fields }
+  | Update
+  /** RFC 7396. */
+  | ({ readonly op: 'merge'; readonly data: Fields } & OnOne)
+  | ({ readonly op: 'replace'; readonly data: Fields } & OnOne)
+  | ({ readonly op: 'increment'; readonly field: string; readonly by: number } & OnOne)
+  | ({ readonly op: 'delete' } & OnOne)
+)
+
+/** The rights that a change needs. All but a create also need to read, since the reply shows the document. */
+export const RIGHTS: Readonly<Record<WantedChange['op'], readonly Right[]>> = {
+  create: ['create'],
+  upsert: ['read', 'create', 'update'],
+  update: ['read', 'update'],
+  merge: ['read', 'update'],
+  replace: ['read', 'update'],
+  increment: ['read', 'update'],
+  delete: ['read', 'delete'],
+}
+
+/** A document as it is, or as earlier changes of the same transaction leave it. */
+type Current = Omit<Stored, 'warnings'>
+
+/** The warnings of a schema; or a validation that takes too many steps for this thread. */
+interface Validated {
+  readonly warnings: readonly Violation[]
+  readonly pending?: Validation
+}
+
+/** A change that is checked but for a pending validation. */
+type Draft = CheckedChange & Validated
+
+/**
+ * Checks changes in order, each on the state that the ones before it leave, and yields to other requests in between.
+ * @param currents the current document of each change; undefined if all are checked without ({@link isBlindWrite})
+ * @param budget of a request with several changes
+ * @throws Problem of the first change that is refused, with its index as `op_index` if there are several
+ */
+export async function checkAll(
+  scope: WorkspaceScope,
+  wanted: readonly WantedChange[],
+  {
+    at,
+    currents,
+    budget,
+  }: {
+    readonly at: (collection: string) => Collection
+    readonly currents: readonly (Current | undefined)[] | undefined
+    readonly budget: CpuBudget | undefined
+  },
+): Promise<CheckedChange[]> {
+  const states: States = new Map()
+  const checked: CheckedChange[] = []
+  const checkOne = (change: WantedChange, index: number) =>
+    currents === undefined
+      ? checkBlind(at(change.collection), change)
+      : checkNext(scope, states, { collection: at(change.collection), change, read: currents[index] })
+  try {
+    for (const [index, change] of wanted.entries()) {
+      const draft = budget === undefined ? checkOne(change, index) : budget.run(() => checkOne(change, index))
+      checked.push(await validateDraft(scope, draft, budget))
+      await budget?.yield()
+    }
+  } catch (error) {
+    throw withOpIndex(error, checked.length, wanted)
+  }
+  return checked
+}
+
+/** Adds the index of the refused change if there are several. */
+export function withOpIndex(error: unknown, index: number, wanted: readonly WantedChange[]): unknown {
+  if (!(error instanceof Problem) || wanted.length === 1) return error
+  return error.with({ op_index: index })
+}
+
+/** Checks a new document. @throws Problem if it is not valid, or the caller may not create it */
+export async function checkCreate(
+  scope: WorkspaceScope,
+  collection: Collection,
+  { id, data, budget }: { readonly id: string; readonly data: Fields; readonly budget: CpuBudget },
+): Promise<Create> {
+  const draft = budget.run(() => creation(collection, id, data))
+  const create = await validateDraft(scope, draft, budget)
+  requireAdmitted(scope, collection, 'create', createdBy(scope.actor, create))
+  return create
+}
+
+/** The fast path: true if the change can be checked without reading the document. */
+export function isBlindWrite(collection: Collection, change: WantedChange): boolean {
+  if (RIGHTS[change.op].some((right) => collection.permissions[right] !== true)) return false
+  if (change.op === 'update')
+    return (
+      canValidatePartially(collection) && (change.unset.length === 0 || collection.declared === undefined)
+    )
+  return change.op === 'create' || change.op === 'replace' || change.op === 'delete'
+}
+
+/** True if the fields that are set can be validated without the others. */
+const canValidatePartially = ({ declared }: Collection): boolean =>
+  declared === undefined || declared.mode === 'off' || declared.schema.separable
+
+/** Checks a change without its document. */
+function checkBlind(collection: Collection, change: WantedChange): Draft {
+  if (change.op === 'create') return creation(collection, change.id, change.data)
+  if (change.op !== 'update' && change.op !== 'replace' && change.op !== 'delete')
+    throw new TypeError(`${change.op} is not checked without its document`)
+  const { id, ifVersions } = change
+  const on = { collection, id, ...(ifVersions !== undefined && { ifVersions }) }
+  if (change.op === 'delete') return { verb: 'delete', ...on, warnings: [] }
+  if (change.op === 'replace') return replacement(on, applyDefaults(collection, change.data))
+  const content = checkFields(change.data)
+  const validated = validate(collection, content.fields, evaluateChange)
+  return { verb: 'update', ...on, content, unset: change.unset, ...validated }
+}
+
+/** Checks a change on the state that earlier ones leave, applies the caller's rules, and notes the state after it. */
+function checkNext(
+  scope: WorkspaceScope,
+  states: States,
+  {
+    collection,
+    change,
+    read,
+  }: {
+    readonly collection: Collection
+    readonly change: WantedChange
+    readonly read: Current | undefined
+  },
+): Draft {
+  const current = latestState(states, collection, { change, read })
+  const draft = checkOnCurrent(collection, change, current)
+  const next = stateAfter(scope, draft, current)
+  requirePermitted(scope, draft, { current, next })
+  states.set(stateKey(collection, draft.id), { collection, current: next })
+  return draft
+}
+
+/**
+ * Checks a change on the current document. Validates the resulting document, which is written only if the version is
+ * unchanged.
+ * @throws Problem if there is no document, it has another version, or the result is not valid
+ */
+function checkOnCurrent(collection: Collection, change: WantedChange, current: Current | undefined): Draft {
+  if (change.op === 'create') return creation(collection, change.id, change.data)
+  if (current === undefined) {
+    if (change.op !== 'upsert') throw documentNotFound()
+    return creation(collection, change.id, change.data)
+  }
+  const { id, version } = current
+  if ('ifVersions' in change && change.ifVersions !== undefined && !change.ifVersions.includes(version))
+    throw versionMismatch(version)
+  const on = { collection, id, ifVersions: [version] }
+  switch (change.op) {
+    case 'delete':
+      return { verb: 'delete', ...on, warnings: [] }
+    case 'replace':
+      return replacedOn(on, current, applyDefaults(collection, change.data))
+    case 'merge':
+      return merged(on, current, change.data)
+    case 'update':
+      return partialUpdate(on, current, change)
+    case 'upsert':
+      return partialUpdate(on, current, { data: change.data })
+    case 'increment': {
+      const data = { [change.field]: incremented(current.fields, change.field, change.by) }
+      return partialUpdate(on, current, { data })
+    }
+  }
+}
+
+/** An existing document. */
+type On = Pick<Extract<CheckedChange, { verb: 'update' }>, 'collection' | 'id' | 'ifVersions'>
+
+function creation(collection: Collection, id: string, data: Fields): Create & Validated {
+  const content = checkFields(applyDefaults(collection, data))
+  return { verb: 'create', collection, id, content, ...validate(collection, content.fields) }
+}
+
+function replacement(on: On, fields: Fields): Draft {
+  const content = checkFields(fields)
+  return { verb: 'replace', ...on, content, ...validate(on.collection, content.fields) }
+}
+
+function merged(on: On, current: Current, patch: Fields): Draft {
+  // The patch has the same bounds as its result.
+  const fields = mergePatch(current.fields, checkFields(patch).fields) as Fields
+  return replacedOn(on, current, fields)
+}
+
+function replacedOn(on: On, current: Current, fields: Fields): Draft {
+  const replaced = replacement(on, fields)
+  if (!isSame(fields, current.fields)) return replaced
+  const { warnings, pending } = replaced
+  return { verb: 'update', ...on, ...NOTHING, warnings, ...(pending !== undefined && { pending }) }
+}
+
+/** The same document makes no version and no event: a trigger that writes back would start itself again. */
+const NOTHING = { content: { fields: {}, text: '{}' }, unset: [] }
+
+function partialUpdate(
+  on: On,
+  current: Current,
+  { data = {}, unset = [] }: Partial<Pick<Update, 'data' | 'unset'>>,
+): Draft {
+  const content = checkFields(data)
+  const fields = updatedFields(current.fields, content.fields, unset)
+  const validated = validate(on.collection, checkFields(fields).fields)
+  if (isSame(fields, current.fields)) return { verb: 'update', ...on, ...NOTHING, ...validated }
+  return { verb: 'update', ...on, content, unset, ...validated }
+}
+
+/** Adds defaults in any mode, since a default is no constraint. */
+function applyDefaults({ declared }: Collection, fields: Fields): Fields {
+  return declared === undefined ? fields : withDefaults(declared.defaults, fields)
+}
+
+function incremented(fields: Fields, field: string, by: number): number {
+  const now = Object.hasOwn(fields, field) ? fields[field] : 0
+  if (typeof now === 'number') return exactSum(now, by)
+  throw new Problem('state_conflict', { detail: `The field ${field.slice(0, 100)} is not a number.` })
+}
+
+/** @throws Problem `number_unsafe` if integers have a sum that would lose digits: a counter would stand still */
+function exactSum(now: number, by: number): number {
+  const sum = now + by
+  const isLost = Number.isSafeInteger(now) && Number.isSafeInteger(by) && !Number.isSafeInteger(sum)
+  if (!isLost && Number.isFinite(sum)) return sum
+  throw new Problem('number_unsafe', { detail: `The sum of ${now} and ${by} is beyond 2^53.` })
+}
+
+/**
+ * Validates a whole document, or with `evaluateChange` the fields that a change sets ({@link canValidatePartially}).
+ * @throws Problem `schema_violation` if the schema is enforced
+ */
+function validate({ declared }: Collection, fields: Fields, evaluate = evaluateDocument): Validated {
+  if (declared === undefined || declared.mode === 'off') return { warnings: [] }
+  const result = evaluate(declared.schema, fields)
+  if (isPending(result)) return { warnings: [], pending: result }
+  return { warnings: enforce(declared.mode, result) }
+}
+
+/** Completes a pending validation in a worker thread. @throws Problem as {@link validate} and {@link evaluateInThread} do */
+async function validateDraft<D extends Draft>(
+  scope: WorkspaceScope,
+  draft: D,
+  budget: CpuBudget | undefined,
+): Promise<D> {
+  const { pending } = draft
+  if (pending === undefined) return draft
+  const mode = draft.collection.declared?.mode ?? 'off'
+  return { ...draft, warnings: enforce(mode, await evaluateInThread(scope, pending, budget)) }
+}
+
+function enforce(mode: Declaration['mode'], violations: readonly Violation[]): readonly Violation[] {
+  if (mode !== 'enforce' || violations.length === 0) return violations
+  const detail = violations
+    .map(({ pointer, detail: text }) => `${pointer || 'the document'} ${text}`)
+    .join('; ')
+  throw new Problem('schema_violation', { detail, errors: violations })
+}
+
+/**
+ * Applies the rules to a change: the create rule to the new document, the update and delete rules to the present one, and the
+ * update rule to the result as well. The result of an update must stay readable: PostgreSQL refuses to return a row that its
+ * read policy hides.
+ * @throws Problem `forbidden`
+ */
+function requirePermitted(
+  scope: WorkspaceScope,
+  change: CheckedChange,
+  { current, next }: { readonly current: Current | undefined; readonly next: Current | undefined },
+): void {
+  const { collection } = change
+  if (change.verb === 'create') {
+    requireAdmitted(scope, collection, 'create', createdBy(scope.actor, change))
+    return
+  }
+  const right = change.verb === 'delete' ? 'delete' : 'update'
+  if (current !== undefined) requireAdmitted(scope, collection, right, current)
+  if (next === undefined) return
+  const permissions =
+    current === undefined ? collection.permissions : updateOf(scope.actor, collection, current)
+  requireAdmitted(scope, { ...collection, permissions }, 'update', next)
+  requireAdmitted(scope, collection, 'read', next)
+}
+
+/** Documents as earlier changes of the transaction leave them; `current` is undefined if they delete it. */
+type States = Map<string, { readonly collection: Collection; readonly current: Current | undefined }>
+
+const stateKey = (collection: Collection, id: string) => `${collection.name}/${id}`
+
+function latestState(
+  states: States,
+  collection: Collection,
+  { change, read }: { readonly change: WantedChange; readonly read: Current | undefined },
+): Current | undefined {
+  if (change.op === 'create') return undefined
+  if (change.op === 'upsert' && read === undefined) return createdEarlier(states, collection, change)
+  const id = change.op === 'upsert' ? (read?.id ?? '') : change.id
+  const state = states.get(stateKey(collection, id))
+  return state === undefined ? read : state.current
+}
+
+/** The document that an earlier change of the same transaction creates with the key of an upsert. */
+function createdEarlier(
+  states: States,
+  { name, declared }: Collection,
+  { on, data }: Extract<WantedChange, { op: 'upsert' }>,
+): Current | undefined {
+  const key = (fields: Fields | undefined, field: string) =>
+    sortKey(declared?.formats.get(field), fields?.[field])
+  return [...states.values()].find(
+    ({ collection, current }) =>
+      collection.name === name && on.every((field) => key(current?.fields, field) === key(data, field)),
+  )?.current
+}
+
+function stateAfter(
+  { actor }: WorkspaceScope,
+  change: CheckedChange,
+  current: Current | undefined,
+): Current | undefined {
+  if (change.verb === 'delete') return undefined
+  if (change.verb === 'create' || current === undefined) return createdBy(actor, change)
+  const { content } = change
+  const version = current.version + 1
+  if (change.verb === 'replace') return { ...current, fields: content.fields, version }
+  const isUnchanged = Object.keys(content.fields).length + change.unset.length === 0
+  if (isUnchanged) return current
+  return { ...current, fields: updatedFields(current.fields, content.fields, change.unset), version }
+}

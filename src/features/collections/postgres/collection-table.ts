@@ -1,0 +1,283 @@
+/**
+ * Creates, changes and drops the tables of declared collections, in the transaction that inserts, changes or deletes the row of
+ * `tenon.schemas`, as the role that owns these tables. No text of a user becomes an identifier: tables are named after the id of
+ * the declaration, columns and indexes are numbered, and the values in rules are quoted literals.
+ *
+ * `tenon.require_isolation` (collection-tables.sql) refuses to commit a declaration unless its table has forced row-level security,
+ * policies of its workspace alone, and the constraint that binds its rows to the workspace.
+ */
+
+import { canonical } from '../../../core/json.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import type { Statements } from '../../../infra/postgres/database.ts'
+import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
+import type { Index } from '../schemas/api-types.ts'
+import type { TableColumn } from '../schemas/columns.ts'
+import { dropPolicies, type RowConditions, setPolicies } from './table-policies.ts'
+
+/** The part of a declaration that its table depends on. */
+export interface TableDeclaration {
+  readonly id: string
+  /** The name of the table in `tenon_data`. */
+  readonly relation: string
+  readonly columns: readonly TableColumn[]
+  readonly indexes: readonly Index[]
+}
+
+export const tableName = ({ relation }: Pick<TableDeclaration, 'relation'>): Sql =>
+  sql`tenon_data.${Sql.identifier(relation)}`
+
+/** The table as an argument of a procedure. */
+const regclass = ({ relation }: TableDeclaration): Sql => sql`${`tenon_data.${relation}`}::text::regclass`
+
+/**
+ * Creates the table of a declaration that the transaction has inserted.
+ * @param tables the scope of `openTables` in the workspace
+ * @example
+ * await createCollectionTable(tables, ref, { id, relation: id, columns, indexes, conditions })
+ */
+export async function createCollectionTable(
+  tables: Statements,
+  { tenantId, workspaceId }: WorkspaceRef,
+  declared: TableDeclaration & { readonly conditions: RowConditions },
+): Promise<void> {
+  const uncounted = await unlimitedQuotas(tables)
+  const table = regclass(declared)
+  await tables.batch(
+    createTable(declared, { tenantId, workspaceId }),
+    sql`call tenon.allow('tenon_service', ${table}, 'workspace', 'select, insert, update, delete')`,
+    sql`call tenon.allow('tenon_owner', ${table}, 'workspace', 'select')`,
+    ...setPolicies(tableName(declared), declared),
+    ...declared.indexes.map((index) => createIndex(declared, index)),
+    sql`call tenon.add_byte_quota(${table}, ${tenantId}, ${workspaceId})`,
+    sql`call tenon.add_row_quota('documents', ${table}, null, ${tenantId}, ${workspaceId})`,
+    ...uncounted.map((quota) => sql`call tenon.switch_counting(${table}, ${quota}, 'disable')`),
+  )
+}
+
+/** The check constraint binds the table to its workspace even for roles without policies. */
+function createTable(declared: TableDeclaration, { tenantId, workspaceId }: WorkspaceRef): Sql {
+  const columns = [
+    sql`tenant_id text not null default tenon.tenant()`,
+    sql`workspace_id text not null default tenon.workspace()`,
+    sql`id uuid not null`,
+    ...declared.columns.map(columnDefinition),
+    sql`extra jsonb not null default '{}'`,
+    sql`version bigint not null default 1`,
+    sql`created_at timestamptz(3) not null default now()`,
+    sql`updated_at timestamptz(3) not null default now()`,
+    // Only imports by service keys name it; users and anon keys have no right to.
+    sql`owner text collate "C" default tenon.caller() ->> 'id'`,
+    sql`check (tenant_id = ${tenantId} and workspace_id = ${workspaceId})`,
+    sql`primary key (id)`,
+  ]
+  return sql`create table ${tableName(declared)} (${commas(columns)})`.withLiterals()
+}
+
+/** Types with leakproof comparisons, which PostgreSQL may evaluate before the conditions of policies; jsonb has no index. */
+const TYPES: Readonly<Record<TableColumn['type'], Sql>> = {
+  text: sql`text collate "C"`,
+  bigint: sql`bigint`,
+  'double precision': sql`double precision`,
+  boolean: sql`boolean`,
+  jsonb: sql`jsonb`,
+}
+
+/** A column of canonical texts is generated from the column of the texts; it serves filters, orders and indexes. */
+function columnDefinition({ column, type, canonical: generated }: TableColumn): Sql {
+  const definition = sql`${Sql.identifier(column)} ${TYPES[type]}`
+  if (generated === undefined) return definition
+  const { format, of } = generated
+  return sql`${definition} generated always as (tenon.canonical(${format}, ${Sql.identifier(of)})) stored`
+}
+
+/**
+ * The table belongs to one workspace, so its indexes do not begin with tenant and workspace. An index that is not unique ends with
+ * the id, so that pages have a total order.
+ */
+function createIndex(declared: TableDeclaration, index: Index): Sql {
+  const kind = index.unique ? sql`unique index` : sql`index`
+  return sql`create ${kind} ${indexOn(declared, index)}`
+}
+
+/** The statement that builds an index of a table in use, outside of a transaction. */
+export function createIndexOnline(
+  declared: Omit<TableDeclaration, 'columns' | 'indexes'>,
+  index: Index,
+): Sql {
+  const kind = index.unique ? sql`unique index` : sql`index`
+  return sql`create ${kind} concurrently if not exists ${indexOn(declared, index)}`
+}
+
+function indexOn(
+  declared: Omit<TableDeclaration, 'columns' | 'indexes'>,
+  { name, columns, unique }: Index,
+): Sql {
+  const keys = [...columns.map((column) => Sql.identifier(column)), ...(unique ? [] : [sql`id`])]
+  return sql`${indexName(declared, name)} on ${tableName(declared)} (${commas(keys)})`
+}
+
+const indexName = ({ id }: Pick<TableDeclaration, 'id'>, name: string): Sql => Sql.identifier(`${id}_${name}`)
+
+/**
+ * Alters a table to the columns, indexes and policies of a new declaration, moves values between columns and `extra`, and
+ * renames it, so that writers with the former declaration find no table.
+ * @param before the declaration as it is, whose row the transaction has locked
+ * @returns the new indexes: `ready` if the collection has no documents, else `building`
+ */
+export async function changeCollectionTable(
+  tables: Statements,
+  before: TableDeclaration,
+  after: TableDeclaration & { readonly conditions: RowConditions },
+): Promise<Index[]> {
+  const name = tableName(before)
+  // Row-level security applies to the owner too. The table is locked, so no other transaction sees it without.
+  const [, , [filled] = []] = await tables.batch(
+    sql`lock table ${name} in access exclusive mode`,
+    sql`alter table ${name} no force row level security`,
+    sql`select from ${name} limit 1`,
+  )
+  const isFilled = filled !== undefined
+  const indexes = after.indexes.map((index) => ({
+    ...index,
+    ...(isNew(before, index) && { state: isFilled ? ('building' as const) : ('ready' as const) }),
+  }))
+  const created = isFilled ? [] : after.indexes.filter((index) => isNew(before, index))
+  const at = { ...after, relation: before.relation }
+  await countingBytes(tables, before, after, () =>
+    tables.batch(
+      ...dropPolicies(name),
+      ...before.indexes
+        .filter((index) => isNew(after, index))
+        .map((index) => sql`drop index if exists tenon_data.${indexName(before, index.name)}`),
+      ...changeColumns(name, before.columns, after.columns),
+      ...created.map((index) => createIndex(at, index)),
+      ...setPolicies(name, after),
+      sql`alter table ${name} force row level security`,
+    ),
+  )
+  await tables.batch(sql`alter table ${name} rename to ${Sql.identifier(after.relation)}`)
+  return indexes
+}
+
+/** True if the declaration has no such index; the state of its build does not matter. */
+const isNew = ({ indexes }: Pick<TableDeclaration, 'indexes'>, index: Index): boolean =>
+  !indexes.some((other) => definitionOf(other) === definitionOf(index))
+
+/** The declared part of an index, as text. */
+export const definitionOf = ({ state: _state, reason: _reason, ...index }: Index): string => canonical(index)
+
+/** A generated column is dropped before its source, and added after it. */
+function changeColumns(name: Sql, before: readonly TableColumn[], after: readonly TableColumn[]): Sql[] {
+  const added = after.filter((column) => !includes(before, column))
+  const dropped = before.filter((column) => !includes(after, column))
+  const isGenerated = ({ canonical: generated }: TableColumn) => generated !== undefined
+  const drop = (column: TableColumn) => sql`alter table ${name} drop column ${Sql.identifier(column.column)}`
+  const add = (column: TableColumn) =>
+    sql`alter table ${name} add column ${columnDefinition(column)}`.withLiterals()
+  return [
+    ...dropped.filter(isGenerated).map(drop),
+    ...dropped
+      .filter((column) => !isGenerated(column))
+      .flatMap((column) => [moveToRest(name, column), drop(column)]),
+    ...added
+      .filter((column) => !isGenerated(column))
+      .flatMap((column) => [add(column), moveToColumn(name, column)]),
+    ...added.filter(isGenerated).map(add),
+  ]
+}
+
+const includes = (columns: readonly TableColumn[], column: TableColumn): boolean =>
+  columns.some((other) => canonical(other) === canonical(column))
+
+/** Moves the values of a column that is dropped back into `extra`. */
+function moveToRest(name: Sql, { property, column }: TableColumn): Sql {
+  const value = Sql.identifier(column)
+  return sql`update ${name} set extra = extra || jsonb_build_object(${property}::text, to_jsonb(${value}))
+    where ${value} is not null`
+}
+
+/** Moves the values of a property from `extra` to its column if they have its type; null stays. */
+function moveToColumn(name: Sql, { property, column, type }: TableColumn): Sql {
+  const value = sql`extra -> ${property}::text`
+  const { converted, fits } = conversion(type, property, value)
+  return sql`update ${name} set ${Sql.identifier(column)} = ${converted}, extra = extra - ${property}::text where ${fits}`
+}
+
+/** How a value of `extra` becomes one of the column type, and whether it is one. */
+function conversion(type: TableColumn['type'], property: string, value: Sql): { converted: Sql; fits: Sql } {
+  const kind = sql`jsonb_typeof(${value})`
+  switch (type) {
+    case 'text':
+      return { converted: sql`extra ->> ${property}::text`, fits: sql`${kind} = 'string'` }
+    case 'boolean':
+      return { converted: sql`(${value})::boolean`, fits: sql`${kind} = 'boolean'` }
+    case 'double precision':
+      return { converted: sql`(${value})::double precision`, fits: sql`${kind} = 'number'` }
+    case 'bigint': {
+      const number = sql`(${value})::numeric`
+      return {
+        converted: sql`${number}::bigint`,
+        fits: sql`case ${kind} when 'number' then ${number} = trunc(${number}) and abs(${number}) <= 9007199254740991
+          else false end`,
+      }
+    }
+    case 'jsonb':
+      return { converted: value, fits: sql`${kind} <> 'null'` }
+  }
+}
+
+/**
+ * Counts the bytes of the table before and after its columns change, since that changes the size of documents without writing
+ * them. Documents stay even if they now exceed the quota.
+ */
+async function countingBytes(
+  tables: Statements,
+  before: TableDeclaration,
+  after: TableDeclaration,
+  alter: () => Promise<unknown>,
+): Promise<void> {
+  const isUncounted =
+    canonical(before.columns) === canonical(after.columns) ||
+    (await unlimitedQuotas(tables)).includes('document_bytes')
+  if (isUncounted) {
+    await alter()
+    return
+  }
+  const table = regclass(before)
+  const bytes = sql`tenon.total_bytes(tenon.tenant(), tenon.workspace(), ${table})`
+  const [, [counted] = []] = await tables.batch(
+    sql`call tenon.switch_counting(${table}, 'document_bytes', 'disable')`,
+    sql`select ${bytes} as bytes`,
+  )
+  await alter()
+  await tables.batch(
+    sql`update quotas set used = used + ${bytes} - ${Number(counted?.['bytes'])} where name = 'document_bytes'`,
+    sql`call tenon.switch_counting(${table}, 'document_bytes', 'enable')`,
+  )
+}
+
+const DOCUMENT_QUOTAS = ['document_bytes', 'documents']
+
+/**
+ * The quotas of documents that the workspace has not, so that no trigger need count them. A transaction that sets one waits for
+ * this one, and then sees the table.
+ */
+async function unlimitedQuotas(tables: Statements): Promise<string[]> {
+  const locks = DOCUMENT_QUOTAS.map(
+    (name) =>
+      sql`select pg_advisory_xact_lock_shared(tenon.quota_lock(tenon.tenant(), tenon.workspace(), ${name}))`,
+  )
+  const rows = await tables.batch(...locks, sql`select name from quotas`)
+  const limited = rows.at(-1)?.map(({ name }) => name)
+  return DOCUMENT_QUOTAS.filter((name) => !limited?.includes(name))
+}
+
+/** Drops the table of a declaration, which the caller has locked, and deletes the row. */
+export async function dropCollectionTable(tables: Statements, declared: TableDeclaration): Promise<void> {
+  await tables.batch(
+    sql`delete from quota_sources where relation = ${regclass(declared)}`,
+    sql`drop table ${tableName(declared)}`,
+    sql`delete from schemas where id = ${declared.id}`,
+  )
+}

@@ -1,0 +1,103 @@
+/** Changes the row of a declaration together with its table, in the transaction of the caller. */
+
+import { privilege } from '../../../access/privileges.ts'
+import type { AdminScope } from '../../../access/scope.ts'
+import { notFound } from '../../../core/problem.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import {
+  changeCollectionTable,
+  createCollectionTable,
+  dropCollectionTable,
+  tableName,
+} from '../postgres/collection-table.ts'
+import { refOf, type Schema } from './api-types.ts'
+import type { BuiltDeclaration } from './build-declaration.ts'
+import { highestNumber } from './columns.ts'
+import { DECLARATION, type DeclarationRow } from './declaration-cache.ts'
+
+const openTables = privilege('collections.tables')
+const openDocuments = privilege('collections.emptiness')
+
+/** The row of a declaration that is changed. */
+export interface DeclaredRow extends DeclarationRow, Pick<Schema, 'tenant_id' | 'workspace_id' | 'revision'> {
+  readonly last_column: number
+  readonly last_index: number
+}
+
+/** Excludes writers of undeclared documents, who find the declaration afterwards (`tenon.refuse_declared`). */
+const lockCollection = ({
+  tenant_id,
+  workspace_id,
+  collection,
+}: Pick<Schema, 'tenant_id' | 'workspace_id' | 'collection'>): Sql =>
+  sql`select pg_advisory_xact_lock(tenon.collection_lock(${tenant_id}, ${workspace_id}, ${collection}))`
+
+/**
+ * Creates the table of a declaration whose row the transaction has inserted.
+ * @returns false if the collection has documents that were written undeclared
+ */
+export async function createDeclaredTable(
+  transaction: AdminScope,
+  schema: Schema,
+  { columns, indexes, conditions }: BuiltDeclaration,
+): Promise<boolean> {
+  const ref = refOf(schema)
+  const [, documents = []] = await openDocuments(transaction, ref).batch(
+    lockCollection(schema),
+    sql`select from documents where collection = ${schema.collection} limit 1`,
+  )
+  if (documents.length > 0) return false
+  const table = { id: schema.id, relation: schema.id, columns, indexes, conditions }
+  await createCollectionTable(openTables(transaction, ref), ref, table)
+  return true
+}
+
+/** Changes table and row, which the transaction has locked. The revision in the name tells writers that their declaration is old. */
+export async function changeDeclaredTable(
+  transaction: AdminScope,
+  row: DeclaredRow,
+  {
+    schema,
+    mode,
+    access,
+    columns,
+    indexes,
+    conditions,
+  }: BuiltDeclaration & Pick<DeclaredRow, 'mode' | 'access'>,
+): Promise<void> {
+  const revision = row.revision + 1
+  const tables = openTables(transaction, refOf(row))
+  const after = { id: row.id, relation: `${row.id}_${revision}`, columns, indexes, conditions }
+  const indexesAfter = await changeCollectionTable(tables, row, after)
+  const lastColumn = highestNumber(
+    row.last_column,
+    [...row.columns, ...columns].map(({ column }) => column),
+  )
+  const lastIndex = highestNumber(
+    row.last_index,
+    [...row.indexes, ...indexes].map(({ name }) => name),
+  )
+  await tables.batch(sql`
+    update schemas set schema = ${JSON.stringify(schema)}::jsonb, mode = ${mode}, columns = ${JSON.stringify(columns)}::jsonb,
+        access = ${JSON.stringify(access)}::jsonb, indexes = ${JSON.stringify(indexesAfter)}::jsonb, revision = ${revision},
+        updated_at = now(), last_column = ${lastColumn}, last_index = ${lastIndex}
+      where id = ${row.id}`)
+}
+
+/**
+ * Deletes a declaration with its table.
+ * @returns false if the collection has documents
+ * @throws Problem `not_found` if another request has deleted it meanwhile
+ */
+export async function dropDeclaredTable(transaction: AdminScope, id: string): Promise<boolean> {
+  const row = await transaction.row<DeclaredRow>(
+    sql`select ${DECLARATION}, tenant_id, workspace_id from schemas where id = ${id} for update`,
+  )
+  if (row === undefined) throw notFound('schema')
+  const tables = openTables(transaction, refOf(row))
+  await tables.batch(lockCollection(row), sql`lock table ${tableName(row)} in access exclusive mode`)
+  const documents = openDocuments(transaction, refOf(row))
+  if ((await documents.row(sql`select from ${tableName(row)} limit 1`)) !== undefined) return false
+  await dropCollectionTable(tables, row)
+  return true
+}
