@@ -76,7 +76,7 @@ const LOOKS_MAX = 40_000
  * skipped on that day, and one that it repeats has the second of the two times.
  * @param text in capitals, with single spaces
  */
-export function cronTiming(
+function cronTiming(
   text: string,
   timezone: string | undefined,
 ): Pick<Timing, 'crons' | 'intervals' | 'skip' | 'timezone'> {
