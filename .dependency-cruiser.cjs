@@ -13,10 +13,11 @@ const INTERFACES = [
   'analytics/time-series',
   // Features own their background tasks.
   'background/background-task',
-  'collections/(documents-api|rules/change-events|schemas/(evaluate-schema|is-compatible|schema-language))',
+  'collections/(documents-api|rules/(change-events|text-rules)|schemas/(evaluate-schema|is-compatible|schema-language))',
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-constants|functions|invoke|source-map)',
+  'identity/users/(auth-settings|workspace-auth)',
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
@@ -24,7 +25,7 @@ const INTERFACES = [
   'runs/(run-kind|slots|watcher)',
   // Flows and functions are targets of triggers.
   'runs/triggers/(events|limits|schedules|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
-  'tenants/(jobs|tenants|workspace-settings)',
+  'tenants/(jobs|public-access|tenants|workspace-settings)',
   'threads/run-in-thread',
 ]
 

@@ -39,12 +39,13 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
     'what is throttled in the audit log is asked for by name (docs/contributing/reading.md)',
   'cli/flows/junit.ts': 'a format of others',
   'compile/timezones.ts': 'alone reads the time zones of the process',
+  'events/topic-rules.ts': 'rules are asked for by name (docs/internals/requests.md)',
   'guest/surface.ts': 'a part of the program in the process of a function',
   'hosted/client-sessions.ts': 'sessions of clients, by their versions of the protocol',
   'hosted/hosted-results.ts': 'the form of results in the protocol',
   'images/stdio-runtime.ts': 'the interface of container engines',
-  'issuer/signatures.ts': 'RFC 7515',
   'mcp/server-json.ts': 'a format of others',
+  'objects/object-rules.ts': 'rules are asked for by name (docs/internals/requests.md)',
   'protocol/list-pages.ts': 'the cursors of lists in the protocol',
   'protocol/web-exchange.ts': 'converts between two standards of requests',
   'remote/changed-fields.ts': 'a comparison of definitions',
@@ -117,6 +118,22 @@ test('tests: none bounds the time of the clock, which grows with the load of the
   )
   // Instead: test/support/stopwatch.ts, the CPU time (test/support/thread-time.ts), or the awaited condition.
   expect(those.map(({ name }) => name).toSorted()).toEqual(CALENDAR)
+})
+
+test('tests: a title begins with its subject; a number of the MCP checklist stands at its end', () => {
+  const coded = /['"`]T\d+(, T\d+)*: /
+  const those = all.filter(({ name, text }) => name.startsWith('test/') && name !== TIDY && coded.test(text))
+  expect(those.map(({ name }) => name)).toEqual([])
+})
+
+test('texts: cite no document from outside the repository', async () => {
+  const cited = /interface\.md|\b(interface|decisions|data-plane|mcp) §|\bissues? \d|\bfindings? \d/i
+  const guides = (await readdir('docs', { recursive: true })).filter((name) => name.endsWith('.md'))
+  const texts = await Promise.all(
+    guides.map(async (name) => ({ name, text: await readFile(`docs/${name}`, 'utf8') })),
+  )
+  const those = [...all, ...texts].filter(({ name, text }) => name !== TIDY && cited.test(text))
+  expect(those.map(({ name }) => name)).toEqual([])
 })
 
 test('test files share a process: none replaces its modules or settings', () => {

@@ -40,9 +40,9 @@ export class Access {
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
     if (role === undefined) return new CallerScope(principal, rateLimits)
-    const { subject, clientId, groups, user, scopes } = principal
+    const { subject, clientId, groups, user, scopes, kind, roles } = principal
     const actor: Actor = {
-      ...{ subject, role },
+      ...{ subject, role, credential: { kind, roles } },
       ...(clientId !== undefined && { clientId }),
       ...(groups !== undefined && { groups }),
       ...(user !== undefined && { user }),

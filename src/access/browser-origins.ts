@@ -76,8 +76,8 @@ export function requireOrigin(principal: Principal, origin: string | undefined, 
   if (principal.key?.kind === 'service') throw new Problem('service_key_in_browser')
   const { origins } = principal
   if (origins === undefined || allows(origins, origin)) return
-  const shown = JSON.stringify(origin.slice(0, 300))
+  const named = JSON.stringify(origin.slice(0, 300))
   throw new Problem('origin_refused', {
-    detail: `Pages of ${shown} may not use credentials of this workspace: its setting cors.origins does not list them.`,
+    detail: `Pages of ${named} may not use credentials of this workspace: its setting cors.origins does not list them.`,
   })
 }

@@ -18,11 +18,8 @@ import type { Streams } from '../infra/valkey/streams.ts'
 import type { Audit } from './audit/audit.ts'
 import type { KeyRow } from './authentication/authenticator.ts'
 import type { PublishedServer } from './authentication/mcp-server-registry.ts'
+import type { SigningKeys } from './authentication/signing-keys.ts'
 import type { SubjectStatus } from './authentication/subject-status.ts'
-import type { IssuerState } from './issuer/issuer-state.ts'
-import type { OAuthClients } from './issuer/oauth-clients-store.ts'
-import type { SigningKeys } from './issuer/signing-keys.ts'
-import type { UserMails } from './issuer/users/user-mails.ts'
 import type { Limiter } from './rate-limit/limiter.ts'
 import type { TenantStates } from './tenant-states.ts'
 
@@ -48,10 +45,7 @@ export interface PlatformServices {
   readonly publishedServers: TtlCache<PublishedServer | undefined>
   readonly tenantStates: TenantStates
   readonly signingKeys: SigningKeys
-  readonly oauthClients: OAuthClients
   readonly subjectStatus: SubjectStatus
-  readonly issuerState: IssuerState
-  readonly userMails: UserMails
   /** External issuers that the configuration trusts. */
   readonly trustedIssuers: readonly TrustedIssuer[]
   /** Base URL for clients. */

@@ -29,6 +29,12 @@ export const ACCESS_LIMITS = {
   // Authentication
   /** Milliseconds by which the recorded time of a key's last use may be late. Then a use is recorded. */
   keyUseLagMs: 60_000,
+  /** Seconds of an access token of a machine client. Then the client asks for another. */
+  tokenSeconds: 3_600,
+  /** Milliseconds between two reads of the signing keys because of an unknown one. Until then, its tokens are refused. */
+  signingKeysReloadMs: 1_000,
+  /** Characters of the URL of a document that describes a client. A longer one is no client id. */
+  clientIdUrlCharsMax: 200,
   /** Elements of a list in a user's claims that rules on objects and topics compare with. Later ones count for nothing. */
   ruleClaimValuesMax: 100,
   /** Attempts to sign in that fail within `attemptsWindowMs`. */

@@ -160,6 +160,13 @@ export const PRIVILEGES = {
     service: 'objectClients',
     reason: 'Opens a client under the storage identity of the workspace.',
   },
+  'identity.admin': {
+    module: 'features/identity/identity-services',
+    opener: 'service',
+    service: 'identityAdmin',
+    reason:
+      'Invites people, mails links, forgets cached subjects and clients, rotates signing keys, and encrypts secrets of providers.',
+  },
   'events.streams': {
     module: 'features/events/events',
     opener: 'service',

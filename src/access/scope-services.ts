@@ -1,6 +1,5 @@
 /** Services that a scope carries: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
 
-import { hash, randomBytes } from 'node:crypto'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
@@ -10,9 +9,6 @@ import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
 import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
-import { signStatement } from './issuer/signatures.ts'
-import { ProviderSettings } from './issuer/users/identity-provider-settings.ts'
-import { newLinkToken } from './issuer/users/user-links.ts'
 import type { McpToolCall } from './rate-limit/limiter.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
@@ -43,33 +39,6 @@ export function hasDocumentStore(scope: AdminScope): boolean {
   return servicesOf(scope).documents !== undefined
 }
 
-const INVITATION_BYTES = 32
-
-/** The embedded issuer, for administration. */
-export function issuerAdminOf(scope: AdminScope) {
-  const { publicUrl, subjectStatus, oauthClients, signingKeys, userMails } = servicesOf(scope)
-  return {
-    /** Creates an invitation. @returns the page where the password is set, and the digest to store */
-    invite: (): { url: string; digest: Buffer } => {
-      const token = randomBytes(INVITATION_BYTES).toString('base64url')
-      return { url: `${publicUrl}/auth/invitation?token=${token}`, digest: hash('sha256', token, 'buffer') }
-    },
-    /** Mails a link to set a password. Only if {@link canSendMail}. */
-    mailLink: (to: string, url: string): void => userMails.accountLink(to, url),
-    /** The page where account holders change their own password. */
-    passwordUrl: `${publicUrl}/auth/password`,
-    /** Drops cached state of an account or a user that was signed out, on this node. */
-    forgetSubject: (id: string): void => subjectStatus.forget(id),
-    /** Drops a cached client that was deleted or has another secret, on this node. */
-    forgetClient: (id: string): void => oauthClients.forget(id),
-    /** @returns the `kid` of the new signing key. @throws Problem `forbidden` unless the actor is an operator */
-    rotateKeys: async (id: string, revoke: boolean): Promise<string> => {
-      if (scope.actor.role !== 'operator') throw new Problem('forbidden')
-      return signingKeys.rotate(id, revoke)
-    },
-  }
-}
-
 /** The external issuers (`iss`) whose tokens may name the tenant of the scope. */
 export const trustedIssuersOf = (scope: WorkspaceScope): string[] =>
   servicesOf(scope)
@@ -79,29 +48,6 @@ export const trustedIssuersOf = (scope: WorkspaceScope): string[] =>
 /** False if an account, user or client of the platform was deleted or disabled. Other issuers are not asked. */
 export const isSubjectActive = (scope: WorkspaceScope, subject: string): Promise<boolean> =>
   servicesOf(scope).subjectStatus.isActive(subject)
-
-/** Checks, encrypts and shows the identity providers of workspaces. */
-export function providerSettingsOf(scope: AdminScope): ProviderSettings {
-  const { secrets, publicUrl } = servicesOf(scope)
-  return new ProviderSettings(secrets, publicUrl)
-}
-
-/** True if mails are sent, or stored in a folder. */
-export const canSendMail = (scope: AdminScope): boolean => servicesOf(scope).userMails.isConfigured
-
-/** A new invitation of a user: the page where the password is set, the digest to store, and the mail. */
-export function userInvitationOf(scope: AdminScope) {
-  const { userMails } = servicesOf(scope)
-  const { token, digest } = newLinkToken()
-  return {
-    url: userMails.linkTo(token),
-    digest,
-    /** Does nothing if no mail can be sent. @param brandName the name of the application, as users know it */
-    send: (to: string, brandName: string): void => {
-      if (userMails.isConfigured) userMails.invitation({ to, brandName }, token)
-    },
-  }
-}
 
 /** Payloads of Temporal, decrypted. */
 export function payloadsOf(scope: AdminScope): PayloadReader {
@@ -144,7 +90,7 @@ export function signManifest(
   const { signingKeys, publicUrl } = servicesOf(scope)
   const iss = `${publicUrl}/auth`
   const { workspaceId: workspace_id } = scope.ref
-  return signStatement(signingKeys, MANIFEST_SIGNATURE, { iss, workspace_id, ...claims })
+  return signingKeys.sign(MANIFEST_SIGNATURE, { iss, workspace_id, ...claims })
 }
 
 /** Encrypts for this workspace and this purpose only. */

@@ -10,9 +10,9 @@ import Fastify, {
   type HTTPMethods,
   LogController,
 } from 'fastify'
-import type { AuthServices } from '../access/authentication/auth-services.ts'
 import { RejectedCaller } from '../access/authentication/authenticator.ts'
 import { countHeader, gatewayReader } from '../access/authentication/credentials.ts'
+import type { AuthServices } from '../app/auth-services.ts'
 import type { Check, Platform } from '../app/platform.ts'
 import { randomIds, typeId } from '../core/ids.ts'
 import { parseJson } from '../core/json.ts'

@@ -1,7 +1,7 @@
 /** The form of an approval in HTML: a field for each property of its JSON Schema, and the values that it sends. */
 
-import { escapeHtml } from '../access/issuer/pages.ts'
 import { isObject } from '../core/json.ts'
+import { escapeHtml } from '../features/identity/pages/pages.ts'
 
 type Fields = Readonly<Record<string, string>>
 

@@ -1,5 +1,7 @@
 /** The pages of an approval: plain HTML without scripts, which work on a phone and with a screen reader. */
 
+import { isObject } from '../core/json.ts'
+import type { Approval } from '../features/flows/approvals/approval-shape.ts'
 import {
   errorText,
   escapeHtml,
@@ -7,10 +9,8 @@ import {
   type Page,
   passwordField,
   renderPage,
-} from '../access/issuer/pages.ts'
-import type { Brand } from '../access/issuer/users/users-store.ts'
-import { isObject } from '../core/json.ts'
-import type { Approval } from '../features/flows/approvals/approval-shape.ts'
+} from '../features/identity/pages/pages.ts'
+import type { Brand } from '../features/identity/users/users-store.ts'
 import { formFields } from './approval-form.ts'
 
 export interface Viewer {

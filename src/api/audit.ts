@@ -3,7 +3,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Audit } from '../access/audit/audit.ts'
 import { auditsAsync } from '../access/audit/audited-run.ts'
-import { type AuditActor, type AuditEvent, type AuditOwner, digestOf } from '../access/audit/entry.ts'
+import {
+  ANONYMOUS,
+  type AuditActor,
+  type AuditEvent,
+  type AuditOwner,
+  digestOf,
+} from '../access/audit/entry.ts'
 import type { RejectedKey } from '../access/authentication/authenticator.ts'
 import { WorkspaceScope } from '../access/scope.ts'
 import type { AnyOperation } from '../core/operation.ts'
@@ -234,7 +240,7 @@ function ownerOf(principal: Principal | undefined, context: AuditContext | undef
 }
 
 function actorOf(operation: Audited, principal: Principal | undefined): AuditActor {
-  if (principal === undefined) return { subject: null, role: null, kind: 'nobody' }
+  if (principal === undefined) return ANONYMOUS
   const { kind, subject, roles } = principal
   const role = roleFor(principal, operation.roles ?? []) ?? roles[0] ?? null
   return { subject, role, kind }

@@ -1,6 +1,6 @@
 /** The API process: opens the platform and listens; on SIGTERM or SIGINT it closes both. */
 
-import { openAuthServices } from '../access/authentication/auth-services.ts'
+import { openAuthServices } from '../app/auth-services.ts'
 import { openPlatform } from '../app/platform.ts'
 import { ConfigError, parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'

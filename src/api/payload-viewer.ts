@@ -1,15 +1,12 @@
 /** The page at which an admin lets the Temporal UI in this browser read payloads, with a token of their own. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import {
-  type AuthServices,
-  PAYLOAD_SESSION_PATH,
-  type PayloadSession,
-} from '../access/authentication/auth-services.ts'
-import { payloadsPage, payloadsReadablePage } from '../access/issuer/pages.ts'
+import { PAYLOAD_SESSION_PATH, type PayloadSession } from '../access/authentication/payload-session.ts'
+import type { AuthServices } from '../app/auth-services.ts'
 import type { Platform } from '../app/platform.ts'
 import { Problem } from '../core/problem.ts'
 import { decodePayloads } from '../features/flows/codec-api.ts'
+import { payloadsPage, payloadsReadablePage } from '../features/identity/pages/pages.ts'
 import { publicUrl } from '../infra/config.ts'
 import { formOf, readForms, rejectCrossSite, show } from './issuer/forms.ts'
 

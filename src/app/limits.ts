@@ -1,16 +1,16 @@
 /** The list of all limits, by the file that defines them: docs/reference/limits.md and test/contract/limits.test.ts come from it. */
 
-import { ISSUER_LIMITS } from '../access/issuer/limits.ts'
 import { ACCESS_LIMITS } from '../access/limits.ts'
 import { API_LIMITS } from '../api/limits.ts'
 import { CORE_LIMITS } from '../core/limits.ts'
 import { ANALYTICS_LIMITS } from '../features/analytics/limits.ts'
-import { API_KEY_LIMITS } from '../features/api-keys/limits.ts'
 import { BACKGROUND_LIMITS } from '../features/background/limits.ts'
 import { COLLECTION_LIMITS } from '../features/collections/limits.ts'
 import { EVENT_LIMITS } from '../features/events/limits.ts'
 import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { FUNCTION_LIMITS } from '../features/functions/limits.ts'
+import { API_KEY_LIMITS } from '../features/identity/keys/limits.ts'
+import { ISSUER_LIMITS } from '../features/identity/limits.ts'
 import { SHARED_LIMITS } from '../features/limits.ts'
 import { MCP_LIMITS } from '../features/mcp-servers/limits.ts'
 import { OBJECT_LIMITS } from '../features/objects/limits.ts'
@@ -29,11 +29,11 @@ export const LIMITS: Readonly<Record<string, LimitGroup>> = {
   'core/limits.ts': CORE_LIMITS,
   'infra/limits.ts': INFRA_LIMITS,
   'access/limits.ts': ACCESS_LIMITS,
-  'access/issuer/limits.ts': ISSUER_LIMITS,
+  'features/identity/limits.ts': ISSUER_LIMITS,
   'api/limits.ts': API_LIMITS,
   'features/limits.ts': SHARED_LIMITS,
   'features/analytics/limits.ts': ANALYTICS_LIMITS,
-  'features/api-keys/limits.ts': API_KEY_LIMITS,
+  'features/identity/keys/limits.ts': API_KEY_LIMITS,
   'features/background/limits.ts': BACKGROUND_LIMITS,
   'features/collections/limits.ts': COLLECTION_LIMITS,
   'features/events/limits.ts': EVENT_LIMITS,

@@ -4,15 +4,10 @@ import { Access } from '../access/access.ts'
 import { Audit } from '../access/audit/audit.ts'
 import type { KeyRow } from '../access/authentication/authenticator.ts'
 import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
+import { SigningKeys } from '../access/authentication/signing-keys.ts'
 import { SubjectStatus } from '../access/authentication/subject-status.ts'
 import { Idempotency } from '../access/idempotency.ts'
 import type { PlatformServices } from '../access/internals.ts'
-import { AccountsStore } from '../access/issuer/accounts-store.ts'
-import { IssuerState } from '../access/issuer/issuer-state.ts'
-import { OAuthClients } from '../access/issuer/oauth-clients-store.ts'
-import { SigningKeys } from '../access/issuer/signing-keys.ts'
-import { UserMails } from '../access/issuer/users/user-mails.ts'
-import { UsersStore } from '../access/issuer/users/users-store.ts'
 import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
 import { Meters } from '../features/analytics/meters.ts'
@@ -20,6 +15,12 @@ import { TaskRunner } from '../features/background/task-runner.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
 import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
+import { AccountsStore } from '../features/identity/accounts/accounts-store.ts'
+import { OAuthClients } from '../features/identity/clients/oauth-clients-store.ts'
+import { IssuerState } from '../features/identity/issuer/issuer-state.ts'
+import { UserMails } from '../features/identity/pages/user-mails.ts'
+import { ProviderSettings } from '../features/identity/users/identity-provider-settings.ts'
+import { UsersStore } from '../features/identity/users/users-store.ts'
 import { CallQueue } from '../features/mcp-servers/calls/call-queue.ts'
 import { ImageServers } from '../features/mcp-servers/images/image-servers.ts'
 import { RUN_KINDS } from '../features/run-kinds.ts'
@@ -151,6 +152,14 @@ function openServices(
   const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
+  const signingKeys = new SigningKeys(database, secrets)
+  const subjectStatus = new SubjectStatus({
+    accounts: new AccountsStore(database),
+    users: new UsersStore(database),
+    clients: oauthClients,
+    revocations: issuerState,
+  })
+  const userMails = new UserMails(mailer, log, publicUrl(config))
   const parts = {
     database,
     statements: database,
@@ -169,14 +178,14 @@ function openServices(
     keys: new TtlCache<KeyRow>(),
     publishedServers: new TtlCache<PublishedServer | undefined>(),
     tenantStates: new TenantStates(database),
-    signingKeys: new SigningKeys(database, secrets),
+    signingKeys,
     oauthClients,
-    subjectStatus: new SubjectStatus(
-      { accounts: new AccountsStore(database), users: new UsersStore(database) },
-      oauthClients,
-      issuerState,
-    ),
-    userMails: new UserMails(mailer, log, publicUrl(config)),
+    subjectStatus,
+    userMails,
+    identityAdmin: {
+      ...{ publicUrl: publicUrl(config), subjectStatus, oauthClients, signingKeys, userMails },
+      providers: new ProviderSettings(secrets, publicUrl(config)),
+    },
     issuerState,
     trustedIssuers: config.OIDC_ISSUERS,
     publicUrl: publicUrl(config),

@@ -77,7 +77,7 @@ export interface HttpBinding<Output> {
   readonly replyBody?: string
   /** Output fields that become response headers, each with the name of the header. */
   readonly replyHeaders?: Readonly<Record<string, string>>
-  /** Accepts an anon key in the query, for browsers that cannot set headers (interface.md §5). */
+  /** Accepts an anon key in the query, for browsers that cannot set headers on an event stream. */
   readonly keyInQuery?: boolean
   /** Default: 200. */
   readonly status?: (output: Output) => number
@@ -310,7 +310,7 @@ export function placeOf<O>(field: string, http: HttpBinding<O>): InputError['in'
   return 'query'
 }
 
-/** Query parameters with another name than their field (interface.md §4). */
+/** Query parameters with another name than their field, such as `page[size]`. */
 export const QUERY_NAMES: Readonly<Record<string, string>> = {
   page_size: 'page[size]',
   page_after: 'page[after]',

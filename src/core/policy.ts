@@ -68,6 +68,12 @@ export function userValue(user: EndUser, [name, claim]: UserVariable): unknown {
   return Object.hasOwn(user.claims, claim) ? (user.claims[claim] ?? undefined) : undefined
 }
 
+/** The end user behind an actor in the role `user`. */
+export function requireUser({ user }: Pick<Actor, 'user'>): EndUser {
+  if (user === undefined) throw new TypeError('the role user needs a user')
+  return user
+}
+
 /** The verified identity behind a credential. Only `src/access/authentication` creates one. */
 export interface Principal {
   /** The kind of credential. */
@@ -146,6 +152,8 @@ export interface Actor {
   readonly credentialRole?: Role
   /** As of its principal. */
   readonly groups?: readonly string[]
+  /** Of the request that it makes; absent in code of functions, and in work that outlives its request. */
+  readonly credential?: Pick<Principal, 'kind' | 'roles'>
   /** Set for the role `user`. */
   readonly user?: EndUser
   /** As of its principal. */
@@ -160,6 +168,21 @@ export interface Actor {
   readonly onBehalfOfUser?: EndUser
   /** For code of a function: the other subjects behind its run, such as the publisher of the event that started it. */
   readonly causes?: readonly string[]
+}
+
+/**
+ * The kind of callers that an actor in a public role is one of, as the subject of a refusal: others than keys have the role `anon`,
+ * too, since it is that of each token with a workspace and no other role on data.
+ */
+export function callersOf({ role, credential, onBehalfOf }: Actor): string {
+  const holders = role === 'user' ? 'Users' : 'Anon keys'
+  if (onBehalfOf !== undefined) return `Functions with the rights of ${holders.toLowerCase()}`
+  if (role === 'user' || credential === undefined || credential.kind === 'api_key') return holders
+  if (credential.kind === 'gateway') return 'Callers of a gateway with the role anon'
+  const isAdmin = credential.roles.some((one) => domainOf(one) === 'structural_admin')
+  return isAdmin
+    ? 'Admins, who have the rights of anon keys on data,'
+    : 'Tokens without a role on data, which have the rights of anon keys,'
 }
 
 /** An actor with one of these roles. */

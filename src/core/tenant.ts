@@ -21,7 +21,7 @@ function workflowPrefix(ref: TenantRef): string {
   return `${ref.tenantId}:${ref.workspaceId}:`
 }
 
-/** The four-part id of interface.md §2; `subject` is a flow, a function or the name of tenant work. */
+/** `tenant:workspace:subject:run`, the id of a workflow; `subject` is a flow, a function or the name of tenant work. */
 export function workflowId(ref: TenantRef, subject: string, runUuid: string): string {
   return `${workflowPrefix(ref)}${subject}:${runUuid}`
 }

@@ -1,7 +1,6 @@
 /** OPERATIONS: the list of all operations; those on data are in data-operations.ts. */
 
 import type { AnyOperation } from '../core/operation.ts'
-import * as apiKeys from './api-keys/operations.ts'
 import { listAudit, verifyAudit } from './audit/audit-api.ts'
 import { explainAccess } from './collections/rules/explain-access.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
@@ -19,9 +18,11 @@ import * as secrets from './flows/secrets.ts'
 import * as triggers from './flows/triggers/triggers-api.ts'
 import * as versions from './flows/versions.ts'
 import { FUNCTION_OPERATIONS } from './functions/index.ts'
-import * as accounts from './identity/accounts.ts'
+import * as accounts from './identity/accounts/accounts-api.ts'
+import * as oauth from './identity/clients/clients-api.ts'
+import * as apiKeys from './identity/keys/keys-api.ts'
 import { getMe } from './identity/me.ts'
-import * as oauth from './identity/oauth-clients.ts'
+import * as users from './identity/users/users-api.ts'
 import { KEY_OPERATIONS } from './key-operations.ts'
 import { MCP_OPERATIONS } from './mcp-servers/index.ts'
 import { getLimits, getQuotas, setQuotas } from './quotas/quotas-api.ts'
@@ -29,7 +30,6 @@ import { getOperation, listOperations } from './tenants/jobs.ts'
 import * as suspension from './tenants/suspension.ts'
 import * as tenants from './tenants/tenants.ts'
 import { configureServices, getServices } from './tenants/workspace-settings.ts'
-import * as users from './users/users-api.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
   getMe,

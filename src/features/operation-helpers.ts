@@ -3,8 +3,7 @@
 import { hash } from 'node:crypto'
 import type { TObject, TSchema } from 'typebox'
 import { workspaceOperation } from '../access/operation-builders.ts'
-import type { AdminScope, WorkspaceScope } from '../access/scope.ts'
-import { canSendMail } from '../access/scope-services.ts'
+import type { WorkspaceScope } from '../access/scope.ts'
 import type { OperationSpec } from '../core/operation.ts'
 import { type Page, type PageRequest, pageBounds, pageFrom } from '../core/page.ts'
 import { ADMINS } from '../core/policy.ts'
@@ -149,12 +148,3 @@ export const LIST_DIGEST_CHARS = 22
 /** The digest of the list that a cursor belongs to, by all that distinguishes it from others. */
 export const listDigest = (...of: readonly unknown[]): string =>
   hash('sha256', JSON.stringify(of), 'base64url').slice(0, LIST_DIGEST_CHARS)
-
-/** For links that are only mailed. @throws Problem `state_conflict` if the platform sends no mails */
-export function requireMail(scope: AdminScope): void {
-  if (canSendMail(scope)) return
-  throw new Problem('state_conflict', {
-    detail:
-      'No mail can be sent, because SMTP_URL is not set. Leave `mail` out to get the link in the response.',
-  })
-}

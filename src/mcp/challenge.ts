@@ -5,8 +5,8 @@
 
 import type { FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
+import { documentHostOf } from '../access/authentication/client-ids.ts'
 import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
-import { documentHostOf } from '../access/issuer/client-ids.ts'
 import { sentences } from '../core/sentences.ts'
 import { MCP_LIMITS } from '../features/mcp-servers/limits.ts'
 import { speaks } from './hosted/offered-tools.ts'

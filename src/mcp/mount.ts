@@ -1,8 +1,8 @@
 /** Mounts the MCP endpoints: hosted servers, the platform's server, and the documents that describe them to clients. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AuthServices } from '../access/authentication/auth-services.ts'
 import { PLATFORM_MCP_PATH, PLATFORM_SCOPES } from '../access/authentication/platform-resource.ts'
+import type { AuthServices } from '../app/auth-services.ts'
 import type { Platform } from '../app/platform.ts'
 import { notFound } from '../core/problem.ts'
 import { MCP_LIMITS } from '../features/mcp-servers/limits.ts'

@@ -77,7 +77,7 @@ const isProse = ({ text }: Text) =>
 
 const ISSUER = /pages?\.ts$|mails\.ts$|service\.ts$|password-slots\.ts$/
 const pages = [
-  ...(await sourceTexts('src/access/issuer', ISSUER)),
+  ...(await sourceTexts('src/features/identity', ISSUER)),
   ...(await sourceTexts('src/api/issuer', /\.ts$/)),
   ...(await sourceTexts('src/api', /^approval-(pages|routes|form)\.ts$/)),
   ...(await sourceTexts('src/features/flows/approvals', /^mail-approvers\.ts$/)),

@@ -100,9 +100,14 @@ test.each(SETTINGS)(
   'changes of all collections: anon.collections %s: an anon key hears, live and replayed, what it may read',
   async (collections) => {
     const ws = await workspaceWith(collections)
-    const shown = { workspace_id: ws.workspaceId, collection: 'zz_shown', store: 'relational', schema: {} }
+    const declaration = {
+      workspace_id: ws.workspaceId,
+      collection: 'zz_shown',
+      store: 'relational',
+      schema: {},
+    }
     const access = { anon: { read: true } }
-    await call('POST', '/v1/schemas', { as: ws.operator, body: { ...shown, access } })
+    await call('POST', '/v1/schemas', { as: ws.operator, body: { ...declaration, access } })
     const live = await subscribeToEvents(ws.anon, 'topic=collections.*')
     await fill(ws, 'relational', inject('tenon'))
     await call('POST', '/v1/collections/zz_shown/documents', { as: ws.service, body: {} })

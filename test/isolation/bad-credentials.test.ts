@@ -160,6 +160,7 @@ describe('access token', () => {
       { audience: null },
       { issuer: 'https://evil.test/auth' },
       { issuer: `${issuer}/auth/` },
+      { issuer: `${issuer}/auth.evil.test` },
       { issuer: '' },
       { typ: 'JWT' },
       { typ: 'id+jwt' },

@@ -1,4 +1,4 @@
-/** A simple model of the rules for credentials (interface.md §5, decisions §3), independent of the product code. */
+/** A simple model of the rules for credentials (docs/identity.md), independent of the product code. */
 
 export const ROUTES = ['data', 'admin', 'me', 'events', 'mcp'] as const
 export type Route = (typeof ROUTES)[number]

@@ -53,7 +53,10 @@ test('openers and internals of scopes: imported by the folder access alone, and 
     'access/privileges',
   ])
   const importers = modulesWith(/from '[^']*\/internals\.ts'|import\([^)]*\/internals\.ts/)
-  expect(importers.filter((module) => !module.startsWith('access/'))).toEqual(['app/platform'])
+  expect(importers.filter((module) => !module.startsWith('access/'))).toEqual([
+    'app/auth-services',
+    'app/platform',
+  ])
 })
 
 test('scopes: constructed in the files that open them', () => {

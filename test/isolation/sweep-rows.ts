@@ -17,7 +17,7 @@ type Foreign =
   | 'own_thing'
   /** Refused by role. */
   | 'refused'
-  /** The object store refuses the workspace's identity (interface.md §5). */
+  /** The object store, not the API, refuses other workspaces: each has a storage identity of its own. */
   | 'denied'
 
 export interface Row {

@@ -110,7 +110,7 @@ function ids(): string[] {
   ]
 }
 
-test('T39: tables of the sweep: list every operation once and nothing else', () => {
+test('tables of the sweep: list every operation once and nothing else (T39)', () => {
   const names = OPERATIONS.map(({ name }) => name).sort()
   expect(Object.keys(ROWS).sort()).toEqual(names)
   expect([...USER_ROWS].sort()).toEqual(names)

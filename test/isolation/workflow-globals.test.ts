@@ -49,12 +49,12 @@ test('workflow modules: hold no mutable state but caches of compiled code', asyn
 test('stack trace query of a workflow: refused, no stacks of promises are kept', async (context) => {
   if (process.env['TENON_SDK_PATCHES'] === 'off')
     context.skip('without its patches the SDK keeps a stack for each promise')
-  const runs = new Executions(await createTestWorkspace())
-  const id = await runs.start(await runs.publish('  - rest: { wait: { hours: 1 } }\n'))
-  const { workflow_id } = await runs.until(id, ({ status }) => status === 'waiting')
+  const executions = new Executions(await createTestWorkspace())
+  const id = await executions.start(await executions.publish('  - rest: { wait: { hours: 1 } }\n'))
+  const { workflow_id } = await executions.until(id, ({ status }) => status === 'waiting')
   const stackTrace = withReadingClient((client) =>
     client.workflow.getHandle(workflow_id).query('__stack_trace'),
   )
   await expect(stackTrace).rejects.toThrow('IllegalStateError')
-  await runs.send(id, 'cancel')
+  await executions.send(id, 'cancel')
 })

@@ -14,12 +14,12 @@ const LONG_MS = 12_000
 const RUNS = 60
 
 let own: OwnPlatform
-let runs: Executions
+let executions: Executions
 let flow: string
 beforeAll(async () => {
   own = await sharedPlatform()
-  runs = new Executions(own.workspace, own.started.running)
-  flow = await runs.publish(
+  executions = new Executions(own.workspace, own.started.running)
+  flow = await executions.publish(
     `  - breath: { wait: { seconds: 2 } }
   - first: { ${createEntry('one')} }
   - second: { set: { n: 2 } }
@@ -32,8 +32,8 @@ afterAll(() => own?.end())
 /** Expects every step and every event once, in order. */
 async function expectComplete(id: string): Promise<void> {
   const run = await eventually(async () => {
-    const shown = await runs.read(id)
-    return shown.ended_at === null ? undefined : shown
+    const record = await executions.read(id)
+    return record.ended_at === null ? undefined : record
   }, 90_000)
   expect(run).toMatchObject({ status: 'completed', error: null, output: { n: 2 } })
   const steps = run.steps.map(({ name, status }: { name: string; status: string }) => `${name} ${status}`)
@@ -52,7 +52,7 @@ async function expectComplete(id: string): Promise<void> {
 }
 
 test('writes blocked for longer than a workflow task, many executions: all end with complete records', async () => {
-  const ids = await Promise.all(Array.from({ length: RUNS }, () => runs.start(flow)))
+  const ids = await Promise.all(Array.from({ length: RUNS }, () => executions.start(flow)))
   const gate = await TableBarrier.at(own, 'tenon.execution_steps')
   try {
     await delay(LONG_MS)
@@ -61,12 +61,12 @@ test('writes blocked for longer than a workflow task, many executions: all end w
     await gate.open()
   }
   for (const id of ids) await expectComplete(id)
-  expect(await runs.ledger('ledger')).toEqual(Array.from({ length: RUNS }, () => 'one'))
+  expect(await executions.ledger('ledger')).toEqual(Array.from({ length: RUNS }, () => 'one'))
 }, 180_000)
 
 test('worker killed while writes are blocked: the record is complete', async () => {
-  const id = await runs.start(flow)
-  await runs.shown(id, 'waiting')
+  const id = await executions.start(flow)
+  await executions.shown(id, 'waiting')
   const gate = await TableBarrier.at(own, 'tenon.execution_steps')
   try {
     const before = await eventually(async () => {

@@ -197,23 +197,23 @@ async function expectOnce(runs: readonly number[]): Promise<void> {
 const numbers = (from: number, count: number) => Array.from({ length: count }, (_, n) => from + n)
 
 test('Temporal killed during executions and starts: none is lost, each effect happens once', async () => {
-  const runs = numbers(1_000, repeated(30, 60))
+  const inputs = numbers(1_000, repeated(30, 60))
   const before = started.stack.supervisor.pid('temporal')
-  await runAll(runs, async () => {
+  await runAll(inputs, async () => {
     // Running executions continue; starts during the outage are refused and repeated.
     await eventually(async () => ((await ledger()).size >= 8 ? true : undefined), 60_000)
     expect((await progress()).open).toBeGreaterThan(0)
     kill('temporal')
   })
   expect(started.stack.supervisor.pid('temporal')).not.toBe(before)
-  await expectOnce(runs)
+  await expectOnce(inputs)
 }, 300_000)
 
 test('workers killed and connections cut: every execution ends, each effect happens once', async () => {
   await own.forgetCrashes()
-  const runs = numbers(0, RUNS)
+  const inputs = numbers(0, RUNS)
   const { ended: before } = await progress()
-  await runAll(runs, async () => {
+  await runAll(inputs, async () => {
     // Four times at most: after five crashes within a minute the supervisor gives up.
     for (const [index, ended] of STRIKES.entries()) {
       expect(await openAfter(before + ended), `after ${ended}`).toBeGreaterThan(0)
@@ -221,6 +221,6 @@ test('workers killed and connections cut: every execution ends, each effect happ
       else kill('worker')
     }
   })
-  await expectOnce(runs)
+  await expectOnce(inputs)
   expect((await ledger()).size).toBe(RUNS + before)
 }, 480_000)

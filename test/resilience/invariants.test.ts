@@ -24,10 +24,10 @@ afterAll(() => database?.end())
 /** A workspace with an execution that waits, one that has ended, and one that queues behind the first of its flow. */
 async function populated() {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
-  const flow = await runs.publish(WAITS)
-  const waiting = await runs.shown(await runs.start(flow), 'waiting')
-  const ended = await runs.ended(await runs.start(await runs.publish(QUICK)))
+  const executions = new Executions(workspace)
+  const flow = await executions.publish(WAITS)
+  const waiting = await executions.shown(await executions.start(flow), 'waiting')
+  const ended = await executions.ended(await executions.start(await executions.publish(QUICK)))
   return { workspace, waiting, ended }
 }
 

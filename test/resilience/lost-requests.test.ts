@@ -10,7 +10,7 @@ import { withRawClient } from '../support/stack/temporal.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 let own: OwnPlatform
-let runs: Executions
+let executions: Executions
 let origin: string
 let fakeServer: Server
 /** Idempotency keys of the requests to each path, in order. */
@@ -20,7 +20,7 @@ const unanswered = new Map<string, ServerResponse>()
 
 beforeAll(async () => {
   own = await sharedPlatform()
-  runs = new Executions(own.workspace, own.started.running)
+  executions = new Executions(own.workspace, own.started.running)
   const [port = 0] = own.started.running.echoPorts
   origin = `http://127.0.0.1:${port}`
   fakeServer = createServer(({ url = '', headers }, response) => {
@@ -43,7 +43,7 @@ const PATHS = ['/post', '/repeated', '/get', '/once', '/tool-get', '/tool-post']
 const start = async (path: string, method: string, more = '') => {
   const options = `{ method: ${method}, endpoint: '${origin}${path}'${more} }`
   const task = `{ call: http, with: ${options}, timeout: { after: PT10M } }`
-  return runs.start(await runs.publish(`  - ask: ${task}\n`))
+  return executions.start(await executions.publish(`  - ask: ${task}\n`))
 }
 
 /** Calls `GET /tool-get` and `POST /tool-post` as tools of a server, in an execution each. */
@@ -61,7 +61,9 @@ async function startTools(): Promise<readonly string[]> {
   await send('PUT', 'servers/lost/curation', { tools })
   await send('POST', 'servers/lost/publish', {})
   const startTool = async (tool: string) =>
-    runs.start(await runs.publish(`  - ask: { call: mcp, with: { server: lost, tool: ${tool} } }\n`))
+    executions.start(
+      await executions.publish(`  - ask: { call: mcp, with: { server: lost, tool: ${tool} } }\n`),
+    )
   return Promise.all(methods.map(startTool))
 }
 
@@ -80,7 +82,7 @@ test('worker that stalls for longer than a lost one is noticed: the answer to a 
     30_000,
   )
   const pid = own.started.stack.supervisor.pid('worker') ?? 0
-  const { workflow_id } = await runs.read(got)
+  const { workflow_id } = await executions.read(got)
   process.kill(pid, 'SIGSTOP')
   try {
     // The other request is repeated: its worker counts as lost.
@@ -126,6 +128,6 @@ test('worker killed during requests: POST is reported as unknown, GET and at_lea
 /** The execution after its end; the platform may be slow while a worker starts. */
 const endOf = (id: string) =>
   eventually(async () => {
-    const run = await runs.read(id)
+    const run = await executions.read(id)
     return run.ended_at === null ? undefined : run
   }, 120_000)

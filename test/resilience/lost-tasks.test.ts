@@ -36,7 +36,7 @@ afterAll(async () => {
 
 test('lost workflow task repeated with calls ending in another order: each document is created once', async () => {
   const { started, workspace } = own
-  const runs = new Executions(workspace, started.running)
+  const executions = new Executions(workspace, started.running)
   const at = `http://127.0.0.1:${started.running.echoPorts[0]}`
   const [long, hold] = gates
   if (long === undefined || hold === undefined) throw new Error('no gates')
@@ -45,7 +45,7 @@ test('lost workflow task repeated with calls ending in another order: each docum
     `${name}: { call: collection.list, with: { name: ${collection} } }`
   const put = (name: string, text: string) =>
     `${name}: { call: collection.create, with: { name: made, document: { at: ${text} } } }`
-  const name = await runs.publish(`  - first:
+  const name = await executions.publish(`  - first:
       for: { each: n, in: '\${ [range(3)] }', concurrency: 3 }
       do:
         - ${read('gate', 'long')}
@@ -60,7 +60,7 @@ test('lost workflow task repeated with calls ending in another order: each docum
         - ${put('three', '\'${ "third \\($n)" }\'')}
   - ${read('held', 'hold')}
 `)
-  const id = await runs.start(name)
+  const id = await executions.start(name)
   await eventually(async () => (await long.waiting()).length || undefined, 60_000)
   await new Promise((done) => setTimeout(done, LONG_MS))
   await long.open()
@@ -72,8 +72,8 @@ test('lost workflow task repeated with calls ending in another order: each docum
   await eventually(async () => (await hold.waiting()).find((pid) => !before.includes(pid)), 60_000)
   await hold.open()
   const run = await eventually(async () => {
-    const shown = await runs.read(id)
-    return shown.ended_at === null ? undefined : shown
+    const record = await executions.read(id)
+    return record.ended_at === null ? undefined : record
   }, 30_000)
   expect(run.error).toBeNull()
   const { body } = await call('GET', '/v1/collections/made/documents?page[size]=50', {
@@ -87,17 +87,17 @@ test('lost workflow task repeated with calls ending in another order: each docum
 
 test('lost workflow task of an execution that yields its slot: each document is created once', async () => {
   const { started, workspace } = own
-  const runs = new Executions(workspace, started.running)
+  const executions = new Executions(workspace, started.running)
   const [, , late] = gates
   if (late === undefined) throw new Error('no gate')
   const put = (name: string) =>
     `  - ${name}: { call: collection.create, with: { name: once, document: { at: ${name} } } }\n`
   const source = `  - breath: { wait: { milliseconds: 300 } }\n${['a', 'b', 'c', 'd'].map(put).join('')}`
   const held = '  - held: { call: collection.list, with: { name: late } }\n'
-  const name = await runs.publish(source + held, {
+  const name = await executions.publish(source + held, {
     more: 'concurrency: { limit: 5, holdWhileWaiting: false }\n',
   })
-  const id = await runs.start(name)
+  const id = await executions.start(name)
   const before = await eventually(async () => {
     const pids = await late.waiting()
     return pids.length > 0 ? pids : undefined
@@ -105,7 +105,10 @@ test('lost workflow task of an execution that yields its slot: each document is 
   process.kill(started.stack.supervisor.pid('worker') ?? 0, 'SIGKILL')
   await eventually(async () => (await late.waiting()).find((pid) => !before.includes(pid)), 60_000)
   await late.open()
-  await eventually(async () => ((await runs.read(id)).status === 'completed' ? true : undefined), 30_000)
+  await eventually(
+    async () => ((await executions.read(id)).status === 'completed' ? true : undefined),
+    30_000,
+  )
   const path = '/v1/collections/once/documents?page[size]=50'
   const { body } = await call('GET', path, { as: workspace.service, at: started.running })
   expect(body.data.map(({ at }: { at: string }) => at).toSorted()).toEqual(['a', 'b', 'c', 'd'])
@@ -113,12 +116,12 @@ test('lost workflow task of an execution that yields its slot: each document is 
 
 test("inline request that hangs on the platform's side: repeated as an activity, the execution completes", async () => {
   const { started } = own
-  const runs = new Executions(await createTestWorkspace(started.running), started.running)
+  const executions = new Executions(await createTestWorkspace(started.running), started.running)
   const at = `http://127.0.0.1:${started.running.echoPorts[0]}`
-  const name = await runs.publish(
+  const name = await executions.publish(
     `  - breath: { wait: { milliseconds: 500 } }\n  - get: { call: http, with: { method: GET, endpoint: '${at}/soon' } }\n`,
   )
-  const id = await runs.start(name)
+  const id = await executions.start(name)
   // The egress allowlist of a workspace is read before its first request.
   const gate = await TableBarrier.at(own, 'tenon.services')
   try {
@@ -127,5 +130,5 @@ test("inline request that hangs on the platform's side: repeated as an activity,
   } finally {
     await gate.open()
   }
-  expect(await runs.ended(id)).toMatchObject({ status: 'completed', output: { ok: true } })
+  expect(await executions.ended(id)).toMatchObject({ status: 'completed', output: { ok: true } })
 }, 60_000)

@@ -75,7 +75,7 @@ function kill(name: string): void {
   process.kill(pid, 'SIGKILL')
 }
 
-test('T37: worker and API killed during calls of flows: each call is one execution, which the same token follows to its result', async () => {
+test('worker and API killed during calls of flows: each call is one execution, which the same token follows to its result (T37)', async () => {
   const start = (who: string) => ({ name: 'run_nap', arguments: { who } })
   const { taskId } = (await ask('tools/call', start('task'), AS_TASKS))['result']
   const [task, ...none] = await executions()

@@ -26,7 +26,7 @@ const TOLERANCE_SECONDS = 30
 let own: OwnPlatform
 let started: Started
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let server: Server
 let requestCount = 0
 let echo: string
@@ -34,7 +34,7 @@ beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
   workspace = own.workspace
-  runs = new Executions(workspace, started.running)
+  executions = new Executions(workspace, started.running)
   server = createServer((_request, response) => {
     requestCount += 1
     response.setHeader('content-type', 'application/json').end('{"heard":true}')
@@ -74,70 +74,72 @@ async function replaceWorker(): Promise<void> {
 
 test('paused execution whose worker is killed: stays paused, continues with all events after resume', async () => {
   const ledger = unique('c')
-  const id = await runs.start(await runs.publish(`${LISTEN}\n  - a: { ${createEntry('a', ledger)} }`))
-  await runs.shown(id, 'waiting')
-  expect((await runs.send(id, 'pause', { reason: 'Wait.' })).status).toBe(200)
-  await runs.send(id, 'signal', goSignal)
+  const id = await executions.start(
+    await executions.publish(`${LISTEN}\n  - a: { ${createEntry('a', ledger)} }`),
+  )
+  await executions.shown(id, 'waiting')
+  expect((await executions.send(id, 'pause', { reason: 'Wait.' })).status).toBe(200)
+  await executions.send(id, 'signal', goSignal)
   killWorker()
   // Only the new worker can accept the patch; it has replayed the whole history by then.
-  const patched = await runs.until(id, () => started.stack.supervisor.pid('worker') !== undefined)
+  const patched = await executions.until(id, () => started.stack.supervisor.pid('worker') !== undefined)
   expect(patched).toMatchObject({ status: 'suspended', suspended_because: 'paused', pause_reason: 'Wait.' })
-  const patchData = async () => (await runs.send(id, 'patch-data', { context: { x: 1 } })).status
+  const patchData = async () => (await executions.send(id, 'patch-data', { context: { x: 1 } })).status
   let status = await patchData()
   for (let attempt = 0; status === 503 && attempt < 20; attempt++) status = await patchData()
   expect(status).toBe(200)
-  expect(await runs.ledger(ledger)).toEqual([])
-  await runs.send(id, 'resume')
-  expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
-  expect(await runs.ledger(ledger)).toEqual(['a'])
+  expect(await executions.ledger(ledger)).toEqual([])
+  await executions.send(id, 'resume')
+  expect(await executions.ended(id)).toMatchObject({ status: 'completed' })
+  expect(await executions.ledger(ledger)).toEqual(['a'])
 }, 120_000)
 
 test('execution that received the maximum number of signals: further ones get 409, other commands still work', async () => {
-  const id = await runs.start(await runs.publish(LISTEN))
-  await runs.shown(id, 'waiting')
+  const id = await executions.start(await executions.publish(LISTEN))
+  await executions.shown(id, 'waiting')
   const noise = { event: { type: 'noise' } }
   for (let sent = 0; sent < SIGNALS_MAX; sent++)
-    expect((await runs.send(id, 'signal', noise)).status).toBe(202)
-  expect(await runs.send(id, 'signal', goSignal)).toMatchObject({
+    expect((await executions.send(id, 'signal', noise)).status).toBe(202)
+  expect(await executions.send(id, 'signal', goSignal)).toMatchObject({
     status: 409,
     body: { code: 'state_conflict', detail: expect.stringContaining('as many events') },
   })
   // Commands with a response are updates, not signals.
-  expect(await runs.send(id, 'pause')).toMatchObject({ status: 200 })
-  await runs.send(id, 'resume')
-  await runs.send(id, 'cancel')
-  expect(await runs.ended(id)).toMatchObject({ status: 'cancelled' })
+  expect(await executions.send(id, 'pause')).toMatchObject({ status: 200 })
+  await executions.send(id, 'resume')
+  await executions.send(id, 'cancel')
+  expect(await executions.ended(id)).toMatchObject({ status: 'cancelled' })
 }, 120_000)
 
 test('execution that received the maximum number of commands: further ones get 409, it can be cancelled', async () => {
-  const id = await runs.start(await runs.publish(LISTEN))
-  await runs.shown(id, 'waiting')
-  const send = (n: number) => runs.send(id, n % 2 === 0 ? 'pause' : 'resume')
+  const id = await executions.start(await executions.publish(LISTEN))
+  await executions.shown(id, 'waiting')
+  const send = (n: number) => executions.send(id, n % 2 === 0 ? 'pause' : 'resume')
   for (let sent = 0; sent < UPDATES_MAX; sent++) expect((await send(sent)).status).toBe(200)
   expect(await send(UPDATES_MAX)).toMatchObject({
     status: 409,
     body: { code: 'state_conflict', detail: expect.stringContaining('as many commands') },
   })
-  await runs.send(id, 'cancel')
-  expect(await runs.ended(id)).toMatchObject({ status: 'cancelled' })
+  await executions.send(id, 'cancel')
+  expect(await executions.ended(id)).toMatchObject({ status: 'cancelled' })
 }, 120_000)
 
 test('new version published: running and queued executions keep theirs, new ones use the new version', async () => {
   const more = 'concurrency: { limit: 1 }\n'
-  const name = await runs.publish(`${LISTEN}\n  - said: { set: { said: first } }`, { more })
-  const before = await runs.start(name)
-  const queued = await runs.start(name)
-  await runs.shown(before, 'waiting')
+  const name = await executions.publish(`${LISTEN}\n  - said: { set: { said: first } }`, { more })
+  const before = await executions.start(name)
+  const queued = await executions.start(name)
+  await executions.shown(before, 'waiting')
   const set = (step: string) => `  - ${step}: { set: { said: ${step} } }`
-  await runs.publish([set('early'), LISTEN, set('said'), set('late')].join('\n'), { name })
+  await executions.publish([set('early'), LISTEN, set('said'), set('late')].join('\n'), { name })
   await replaceWorker()
-  const after = await runs.start(name)
-  expect((await runs.read(queued)).status).toBe('pending')
+  const after = await executions.start(name)
+  expect((await executions.read(queued)).status).toBe('pending')
   for (const id of [before, queued, after]) {
-    await runs.shown(id, 'waiting')
-    expect((await runs.send(id, 'signal', goSignal)).status).toBe(202)
+    await executions.shown(id, 'waiting')
+    expect((await executions.send(id, 'signal', goSignal)).status).toBe(202)
   }
-  const ends = await Promise.all([before, queued, after].map((id) => runs.ended(id)))
+  const ends = await Promise.all([before, queued, after].map((id) => executions.ended(id)))
   const first = ['completed', 1, { said: 'first' }, ['heard', 'said']]
   const second = ['completed', 2, { said: 'late' }, ['early', 'heard', 'said', 'late']]
   const names = ({ steps }: { steps: { name: string }[] }) => steps.map((step) => step.name)
@@ -146,13 +148,13 @@ test('new version published: running and queued executions keep theirs, new ones
 
 test('approval link of a sub-flow of a sub-flow, after a new version and a restart of API and worker: the execution goes on in its version, takes one decision and repeats no step', async () => {
   const [title, ledger, email] = [unique('Pay'), unique('c'), `${unique('ext')}@example.test`]
-  const name = await runs.publish(`  - a: { ${createEntry('a', ledger)} }
+  const name = await executions.publish(`  - a: { ${createEntry('a', ledger)} }
   - board: { approve: { title: ${title}, approvers: ['${email}'] } }
   - b: { ${createEntry('b', ledger)} }`)
-  const middle = await runs.publish(running(name))
-  const top = await runs.start(await runs.publish(running(middle)))
+  const middle = await executions.publish(running(name))
+  const top = await executions.start(await executions.publish(running(middle)))
   const { link } = await mailTo(email, title, started.running)
-  await runs.publish(`  - other: { ${createEntry('other', ledger)} }`, { name })
+  await executions.publish(`  - other: { ${createEntry('other', ledger)} }`, { name })
   await started.stack.supervisor.restart('api')
   await replaceWorker()
   const browser = new Browser('nowhere:')
@@ -162,12 +164,12 @@ test('approval link of a sub-flow of a sub-flow, after a new version and a resta
     await browser.submit(page, { action: 'reject' }),
   ]
   expect(answers.map(({ status }) => status)).toEqual([200, 409])
-  expect((await runs.ended(top)).status).toBe('completed')
+  expect((await executions.ended(top)).status).toBe('completed')
   for (const flow of [middle, name]) {
     const { data } = await ok(call('GET', `${workspace.flows}/definitions/${flow}/executions`))
     expect(data).toEqual([expect.objectContaining({ status: 'completed', version: 1 })])
   }
-  expect(await runs.ledger(ledger)).toEqual(['a', 'b'])
+  expect(await executions.ledger(ledger)).toEqual(['a', 'b'])
   expect((await browser.open(link)).html).toContain('Approved by')
 }, 90_000)
 
@@ -200,16 +202,16 @@ test('starting credential deleted and payload key rotated: waiting executions he
   - got: { call: http, with: { method: post, endpoint: '${echo}' } }
   - note: { ${createEntry('a', ledger)} }
   - both: { set: { had: '\${ $workflow.input }' } }`
-  const flow = await runs.publish(rest)
+  const flow = await executions.publish(rest)
   const topic = unique('t')
-  const triggered = await runs.publish(rest, {
+  const triggered = await executions.publish(rest, {
     more: `schedule: { on: { one: { with: { type: ${topic} } } } }\n`,
   })
   const client = await createMachineClient()
   const [brief, lasting] = await Promise.all([client.token(6), client.token(3_600)])
   const ids = [
-    await runs.start(flow, { input: { x: 1 } }, brief),
-    await runs.start(flow, { input: { x: 2 } }, lasting),
+    await executions.start(flow, { input: { x: 1 } }, brief),
+    await executions.start(flow, { input: { x: 2 } }, lasting),
   ]
   const event = await call('POST', '/v1/events/publish', { topic, data: 1 }, workspace.service)
   expect(event.status).toBe(202)
@@ -218,7 +220,7 @@ test('starting credential deleted and payload key rotated: waiting executions he
     return body.data[0]?.id as string | undefined
   })
   const all = [...ids, third]
-  const waiting = await Promise.all(all.map((id) => runs.shown(id, 'waiting')))
+  const waiting = await Promise.all(all.map((id) => executions.shown(id, 'waiting')))
   expect(waiting.slice(0, 2).map(({ started_by }) => started_by)).toEqual([client.id, client.id])
 
   await ok(call('DELETE', `/v1/oauth-clients/${client.id}`))
@@ -234,8 +236,8 @@ test('starting credential deleted and payload key rotated: waiting executions he
   )
   await replaceWorker()
 
-  for (const id of all) expect((await runs.send(id, 'signal', goSignal)).status).toBe(202)
-  const done = await Promise.all(all.map((id) => runs.ended(id)))
+  for (const id of all) expect((await executions.send(id, 'signal', goSignal)).status).toBe(202)
+  const done = await Promise.all(all.map((id) => executions.ended(id)))
   expect(done.map(({ status, error, output }) => [status, error, output])).toEqual(
     waiting.map(({ input }) => ['completed', null, { had: input }]),
   )

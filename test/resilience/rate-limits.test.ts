@@ -127,8 +127,8 @@ test('Valkey hangs: each process applies limits of its own', async () => {
 }, 60_000)
 
 test('Prefer: wait while Valkey hangs: answered when the execution ends', async () => {
-  const runs = new Executions(workspace, started.running)
-  const name = await runs.publish('  - breath: { wait: { seconds: 1 } }\n')
+  const executions = new Executions(workspace, started.running)
+  const name = await executions.publish('  - breath: { wait: { seconds: 1 } }\n')
   const path = `${workspace.flows}/definitions/${name}/executions`
   const headers = { prefer: 'wait=20' }
   const elapsedMs = stopwatch()

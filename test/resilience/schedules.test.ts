@@ -113,8 +113,8 @@ test('Temporal stalls: missed starts are made up for as far back as `catchUp` al
   expect(near.taken - begun.taken).toBeGreaterThanOrEqual(8)
   expect(near.missed).toBeLessThanOrEqual(seconds - 8)
   await eventually(async () => {
-    const runs = await executionsOf(workspace, 'near', started.running)
-    const ended = runs.filter(({ status }: { status: string }) => status === 'completed')
+    const executions = await executionsOf(workspace, 'near', started.running)
+    const ended = executions.filter(({ status }: { status: string }) => status === 'completed')
     return ended.length >= near.taken ? true : undefined
   }, 60_000)
   // Paused only now, as pausing drops starts that are about to begin.

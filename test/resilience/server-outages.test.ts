@@ -74,7 +74,7 @@ test('worker killed during a wait of hello.yaml: the execution completes, each e
 
 test('worker killed repeatedly during twenty executions: twenty documents, no more', async () => {
   const path = `${workspace.flows}/definitions/hello/executions`
-  const runs = await Promise.all(
+  const replies = await Promise.all(
     Array.from({ length: 20 }, (_, n) =>
       call('POST', path, { as: workspace.operator, body: { input: { name: `N${n}` } } }),
     ),
@@ -83,7 +83,7 @@ test('worker killed repeatedly during twenty executions: twenty documents, no mo
     await new Promise((done) => setTimeout(done, 900))
     if (started.stack.supervisor.pid('worker') !== undefined) kill9('worker')
   }
-  for (const { body } of runs) {
+  for (const { body } of replies) {
     const ended = await eventually(async () => {
       const reply = await call('GET', `${workspace.flows}/executions/${body.id}`, { as: workspace.operator })
       return reply.body.ended_at === null ? undefined : reply.body
@@ -127,10 +127,10 @@ const COMMANDS = OPERATIONS.filter(
 
 /** Starts an execution that waits. */
 async function startWaiting(of: TestWorkspace) {
-  const runs = new Executions(of, started.running)
-  const flow = await runs.publish('  - heard: { listen: { to: { one: { with: { type: x } } } } }')
-  const id = await runs.start(flow)
-  return { flow, ...(await runs.shown(id, 'waiting')) }
+  const executions = new Executions(of, started.running)
+  const flow = await executions.publish('  - heard: { listen: { to: { one: { with: { type: x } } } } }')
+  const id = await executions.start(flow)
+  return { flow, ...(await executions.shown(id, 'waiting')) }
 }
 
 test('Temporal hangs, commands to executions of other workspaces: 404 without asking it; own ones can be read and watched', async () => {
@@ -171,9 +171,9 @@ test('Temporal hangs, commands to executions of other workspaces: 404 without as
   })
   // The executions exist: each accepts signals in its own workspace.
   for (const [nth, { id }] of theirs.entries()) {
-    const runs = new Executions(others[nth] as TestWorkspace, at)
-    expect((await runs.send(id, 'signal', { event: { type: 'x' } })).status).toBe(202)
-    await runs.shown(id, 'completed')
+    const executions = new Executions(others[nth] as TestWorkspace, at)
+    expect((await executions.send(id, 'signal', { event: { type: 'x' } })).status).toBe(202)
+    await executions.shown(id, 'completed')
   }
 }, 90_000)
 

@@ -41,7 +41,7 @@ test('worker killed during suspend and during resume: each of ten executions has
   await call('POST', `${workspace.flows}/definitions`, { as, body: { source: SOURCE } })
   await call('POST', `${workspace.flows}/definitions/busy/versions`, { as, body: {} })
   const all = Array.from({ length: 20 }, (_, n) => n)
-  const runs = await Promise.all(
+  const executions = await Promise.all(
     all.slice(0, 10).map(async (n) => {
       const body = { input: { all, name: `run${n}` } }
       return (await call('POST', `${workspace.flows}/definitions/busy/executions`, { as, body })).body
@@ -50,7 +50,9 @@ test('worker killed during suspend and during resume: each of ten executions has
   )
   const statuses = () =>
     Promise.all(
-      runs.map(async (id) => (await call('GET', `${workspace.flows}/executions/${id}`, { as })).body.status),
+      executions.map(
+        async (id) => (await call('GET', `${workspace.flows}/executions/${id}`, { as })).body.status,
+      ),
     )
   const untilAllAre = (status: string, ms: number) =>
     eventually(async () => ((await statuses()).every((each) => each === status) ? true : undefined), ms)

@@ -6,10 +6,10 @@ import { asSuperuser, call as callAt, eventually } from '../support/fixtures/ten
 import { type SharedPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 
 let own: SharedPlatform
-let runs: Executions
+let executions: Executions
 beforeAll(async () => {
   own = await sharedPlatform()
-  runs = new Executions(own.workspace, own.started.running)
+  executions = new Executions(own.workspace, own.started.running)
 }, 120_000)
 afterAll(() => own?.end())
 
@@ -22,7 +22,7 @@ const call = (path: string, body: object = {}) =>
 const start = (flow: string) => call(`/definitions/${flow}/executions`)
 const ended = (id: string) =>
   eventually(async () => {
-    const run = await runs.read(id)
+    const run = await executions.read(id)
     return run.ended_at === null ? undefined : run
   }, 60_000)
 const stateOfSlot = async (id: string) =>
@@ -36,14 +36,14 @@ const stateOfSlot = async (id: string) =>
 
 test('Temporal hangs: a start is pending and runs once afterwards, with its slot; a rerun gets 503', async () => {
   const [free, limited, repeated] = await Promise.all([
-    runs.publish(`  - did: { ${createEntry('free', 'unconfirmed')} }`),
-    runs.publish(`  - did: { ${createEntry('limited', 'unconfirmed')} }`, {
+    executions.publish(`  - did: { ${createEntry('free', 'unconfirmed')} }`),
+    executions.publish(`  - did: { ${createEntry('limited', 'unconfirmed')} }`, {
       more: 'concurrency: { limit: 1 }\n',
     }),
-    runs.publish('  - did: { set: { n: 1 } }'),
+    executions.publish('  - did: { set: { n: 1 } }'),
   ])
-  const done = await runs.start(repeated)
-  await runs.ended(done)
+  const done = await executions.start(repeated)
+  await executions.ended(done)
   const ids: string[] = []
   await whileStopped(own.started, 'temporal', async () => {
     const [first, second, rerun] = await Promise.all([
@@ -55,22 +55,22 @@ test('Temporal hangs: a start is pending and runs once afterwards, with its slot
       expect({ status, body }).toMatchObject({ status: 201, body: { status: 'pending', error: null } })
     expect(rerun).toMatchObject({ status: 503, body: { code: 'dependency_unavailable' } })
     const [repetition = ''] = /run_\w+/.exec(rerun.body.detail) ?? []
-    expect(await runs.read(repetition)).toMatchObject({ status: 'pending', rerun_of: done })
+    expect(await executions.read(repetition)).toMatchObject({ status: 'pending', rerun_of: done })
     expect(await stateOfSlot(second.body.id)).toBe('admitted')
     ids.push(first.body.id, second.body.id, repetition)
   })
   const [first, second, rerun] = await Promise.all(ids.map(ended))
   for (const run of [first, second]) expect(run).toMatchObject({ status: 'completed', error: null })
   expect(rerun.ended_at).not.toBeNull()
-  expect((await runs.ledger('unconfirmed')).toSorted()).toEqual(['free', 'limited'])
+  expect((await executions.ledger('unconfirmed')).toSorted()).toEqual(['free', 'limited'])
 }, 120_000)
 
 test('Temporal hangs at a start with cancel_running: it is queued, and follows the running one afterwards', async () => {
-  const flow = await runs.publish('  - rest: { listen: { to: { one: { with: { type: go } } } } }', {
+  const flow = await executions.publish('  - rest: { listen: { to: { one: { with: { type: go } } } } }', {
     more: 'concurrency: { limit: 1, onLimit: cancel_running }\n',
   })
-  const running = await runs.start(flow)
-  await runs.shown(running, 'waiting')
+  const running = await executions.start(flow)
+  await executions.shown(running, 'waiting')
   let next = ''
   await whileStopped(own.started, 'temporal', async () => {
     const { status, body } = await start(flow)
@@ -81,8 +81,8 @@ test('Temporal hangs at a start with cancel_running: it is queued, and follows t
     next = body.id
   })
   expect(await ended(running)).toMatchObject({ status: 'cancelled' })
-  await runs.shown(next, 'waiting')
-  await runs.send(next, 'cancel')
+  await executions.shown(next, 'waiting')
+  await executions.send(next, 'cancel')
 }, 120_000)
 
 test('Temporal hangs at a call of a function tool: the error says that the function may run, and names the run', async () => {

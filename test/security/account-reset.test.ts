@@ -26,7 +26,7 @@ import {
 } from '../support/fixtures/tenants.ts'
 
 let testWorkspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let clientId: string
 let mallory: TestAccount
 let malloryToken: Caller
@@ -35,7 +35,7 @@ let trentToken: Caller
 
 beforeAll(async () => {
   testWorkspace = await createTestWorkspace()
-  runs = new Executions(testWorkspace)
+  executions = new Executions(testWorkspace)
   clientId = await addClient(testWorkspace.operator)
   mallory = await createAdmin()
   malloryToken = await tokenFor(mallory)
@@ -210,7 +210,7 @@ describe('account holder', () => {
 
 describe('approval requested before its approver was reset', () => {
   const publishApproval = (...approvers: TestAccount[]) =>
-    runs.publish(
+    executions.publish(
       `  - board: { approve: { approvers: [${approvers.map(({ id }) => id).join(', ')}] } }\n  - paid: { set: { paid: true } }`,
     )
 
@@ -225,10 +225,10 @@ describe('approval requested before its approver was reset', () => {
     const bob = await createAdmin()
     const flow = await publishApproval(bob)
     // Trent may reset bob, and started the execution.
-    const id = await runs.start(flow, {}, trentToken)
-    await runs.shown(id, 'waiting')
+    const id = await executions.start(flow, {}, trentToken)
+    await executions.shown(id, 'waiting')
     const token = await resetAccount(bob, trentToken)
-    const approve = () => runs.send(id, 'approve', { approved: true }, token)
+    const approve = () => executions.send(id, 'approve', { approved: true }, token)
     const suspended = {
       status: 409,
       body: { code: 'state_conflict', hint: expect.stringContaining(`/v1/accounts/${bob.id}/confirm`) },
@@ -238,10 +238,10 @@ describe('approval requested before its approver was reset', () => {
     expect((await sendCommand('confirm', bob, token)).status).toBe(403)
     expect((await sendCommand('confirm', bob, trentToken)).status).toBe(200)
     expect(await approve()).toMatchObject(suspended)
-    expect((await runs.read(id)).status).toBe('waiting')
+    expect((await executions.read(id)).status).toBe('waiting')
     expect((await sendCommand('confirm', bob, testWorkspace.operator)).status).toBe(200)
     expect((await approve()).status).toBe(200)
-    expect(await runs.ended(id)).toMatchObject({ status: 'completed', output: { paid: true } })
+    expect(await executions.ended(id)).toMatchObject({ status: 'completed', output: { paid: true } })
     expect(await entriesOf(bob)).toEqual(
       expect.arrayContaining([expect.objectContaining({ operation: 'account.confirm' })]),
     )
@@ -252,23 +252,23 @@ describe('approval requested before its approver was reset', () => {
     const flow = await publishApproval(bob)
     await resetAccount(bob, trentToken)
     expect((await sendCommand('confirm', bob, testWorkspace.operator)).status).toBe(200)
-    const before = await runs.start(flow, {}, malloryToken)
-    await runs.shown(before, 'waiting')
+    const before = await executions.start(flow, {}, malloryToken)
+    await executions.shown(before, 'waiting')
     const token = await resetAccount(bob, trentToken)
-    expect((await runs.send(before, 'approve', { approved: true }, token)).status).toBe(409)
-    const after = await runs.start(flow, {}, malloryToken)
-    await runs.shown(after, 'waiting')
-    expect((await runs.send(after, 'approve', { approved: true }, token)).status).toBe(200)
-    await runs.send(before, 'cancel')
-    await runs.ended(before)
+    expect((await executions.send(before, 'approve', { approved: true }, token)).status).toBe(409)
+    const after = await executions.start(flow, {}, malloryToken)
+    await executions.shown(after, 'waiting')
+    expect((await executions.send(after, 'approve', { approved: true }, token)).status).toBe(200)
+    await executions.send(before, 'cancel')
+    await executions.ended(before)
   })
 
   test('decided by another approver: accepted', async () => {
     const [bob, carol] = [await createAdmin(), await createAdmin()]
-    const id = await runs.start(await publishApproval(bob, carol), {}, malloryToken)
-    await runs.shown(id, 'waiting')
+    const id = await executions.start(await publishApproval(bob, carol), {}, malloryToken)
+    await executions.shown(id, 'waiting')
     await resetAccount(bob, trentToken)
-    expect((await runs.send(id, 'approve', { approved: true }, await tokenFor(carol))).status).toBe(200)
-    await runs.ended(id)
+    expect((await executions.send(id, 'approve', { approved: true }, await tokenFor(carol))).status).toBe(200)
+    await executions.ended(id)
   })
 })

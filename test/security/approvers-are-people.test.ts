@@ -27,7 +27,7 @@ import {
 } from '../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let admins: Admins
 let place: { tenant_id: string; workspace_id: string }
 /** The attacker, and an admin who has nothing to do with it. */
@@ -36,15 +36,16 @@ let carol: Person
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   admins = new Admins(workspace)
   place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   mallory = await person(addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: place.tenant_id }))
   carol = await person(addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: place.tenant_id }))
 })
 
-const person: Admins['person'] = (...given) => admins.person(...given)
-const admin: Admins['made'] = (...given) => admins.made(...given)
+const approve = (run: string, as: Caller) => executions.send(run, 'approve', { approved: true }, as)
+const person: Admins['person'] = (...args) => admins.person(...args)
+const admin: Admins['made'] = (...args) => admins.made(...args)
 const machine = (as: Caller) => admins.machine(as)
 const newKey = (as: Caller) => admins.newKey(as)
 const key = async (as: Caller): Promise<Caller> => ({ apikey: (await newKey(as)).key })
@@ -226,7 +227,7 @@ const WAYS: Readonly<Record<string, Way>> = {
   'the maker of the key that started the execution which published the event': {
     event: {
       make: async (type) => {
-        const flow = await tell(runs, type)
+        const flow = await tell(executions, type)
         await post(await key(mallory.as), `/v1/flows/${flow}/executions`)
       },
     },
@@ -235,7 +236,7 @@ const WAYS: Readonly<Record<string, Way>> = {
   'the maker of a deleted client of an MCP server that started the execution which published the event': {
     event: {
       make: async (type) => {
-        const flow = await tell(runs, type)
+        const flow = await tell(executions, type)
         const experimental = { workspace_id: place.workspace_id, experimental: ['mcp.flow_tools'] }
         await post(workspace.operator, '/v1/services/configure', experimental)
         const server = await publishMcpServer(workspace, unique('s'), {
@@ -277,15 +278,15 @@ const WAYS: Readonly<Record<string, Way>> = {
 
 /** Every route by which somebody could end the wait of the approval `apr` in a run. */
 const ROUTES = [
-  (id: string, as: Caller) => runs.send(id, 'approve', { approved: true }, as),
+  approve,
   (_id: string, as: Caller, apr: string) =>
     call('POST', `/v1/approvals/${apr}/decide`, { as, body: { approved: true } }),
   (_id: string, as: Caller, apr: string) =>
     call('POST', `${workspace.flows}/approvals/${apr}/decide`, { as, body: { approved: true } }),
-  (id: string, as: Caller) => runs.send(id, 'skip-step', { output: { approved: true } }, as),
+  (id: string, as: Caller) => executions.send(id, 'skip-step', { output: { approved: true } }, as),
   (id: string, as: Caller) =>
-    runs.send(id, 'skip-step', { step: '/do/0/board#1', output: { approved: true } }, as),
-  (id: string, as: Caller) => runs.send(id, 'patch-data', { context: { approved: true } }, as),
+    executions.send(id, 'skip-step', { step: '/do/0/board#1', output: { approved: true } }, as),
+  (id: string, as: Caller) => executions.send(id, 'patch-data', { context: { approved: true } }, as),
 ] as const
 
 interface Asked {
@@ -299,26 +300,26 @@ const board = (title: string, approvers: string) =>
 
 async function ask(as: Caller, approvers = APPROVERS): Promise<Asked> {
   const title = unique('Pay')
-  const flow = await runs.publish(board(title, approvers))
-  const run =
-    'apikey' in as ? (await post(as, `/v1/flows/${flow}/executions`)).id : await runs.start(flow, {}, as)
-  return asked(run, title)
+  const flow = await executions.publish(board(title, approvers))
+  const byKey = async () => (await post(as, `/v1/flows/${flow}/executions`)).id
+  const run = await ('apikey' in as ? byKey() : executions.start(flow, {}, as))
+  return approvalRequested(run, title)
 }
 
 async function askByEvent({ type = unique('paid'), make }: NonNullable<Way['event']>): Promise<Asked> {
   const title = unique('Pay')
   const more = `schedule: { on: { one: { with: { type: ${type} } } } }\n`
-  const flow = await runs.publish(board(title, APPROVERS), { more })
+  const flow = await executions.publish(board(title, APPROVERS), { more })
   await make(type)
   const run = await eventually(async () => {
     const { flows, operator: as } = workspace
     return (await ok(call('GET', `${flows}/definitions/${flow}/executions`, { as }))).data[0]?.id
   })
-  return asked(run, title)
+  return approvalRequested(run, title)
 }
 
-async function asked(run: string, title: string): Promise<Asked> {
-  const { approvals } = await runs.until(
+async function approvalRequested(run: string, title: string): Promise<Asked> {
+  const { approvals } = await executions.until(
     run,
     (one) => one.status === 'waiting' && one.approvals?.length === 1,
   )
@@ -326,7 +327,7 @@ async function asked(run: string, title: string): Promise<Asked> {
 }
 
 async function expectUndecided(run: string): Promise<void> {
-  const { status, approvals } = await runs.read(run)
+  const { status, approvals } = await executions.read(run)
   expect([status, approvals[0].decisions]).toEqual(['waiting', []])
 }
 
@@ -341,7 +342,7 @@ describe('four eyes', () => {
       // Keys have a part of the routes.
       expect([403, 404, 409], `route ${n}: ${status} ${JSON.stringify(body)}`).toContain(status)
     }
-    await runs.send(run, 'signal', { event: { type: 'approved', source: '/x', id: unique('e') } }, as)
+    await executions.send(run, 'signal', { event: { type: 'approved', source: '/x', id: unique('e') } }, as)
     await expectUndecided(run)
     expect(
       (await call('GET', '/v1/approvals?mine=true&page[size]=200', { as })).body.data?.map?.(
@@ -349,8 +350,8 @@ describe('four eyes', () => {
       ) ?? [],
     ).not.toContain(apr)
     // Somebody who has nothing to do with it decides, which is on record with who made the account.
-    expect((await runs.send(run, 'approve', { approved: true }, carol.as)).status).toBe(200)
-    const { output } = await runs.ended(run)
+    expect((await approve(run, carol.as)).status).toBe(200)
+    const { output } = await executions.ended(run)
     expect(output.decisions).toMatchObject([{ by: carol.id, created_by: 'tenon-operator' }])
   })
 
@@ -361,37 +362,38 @@ describe('four eyes', () => {
       'tenant_admin',
     )
     const { run } = await ask(mallory.as)
-    const approve = () => runs.send(run, 'approve', { approved: true }, own.as)
     for (const by of [mallory, puppet]) {
       await post(by.as, `/v1/accounts/${own.id}/confirm`)
-      expect((await approve()).status).toBe(409)
+      expect((await approve(run, own.as)).status).toBe(409)
     }
     await post(carol.as, `/v1/accounts/${own.id}/confirm`)
-    expect((await approve()).status).toBe(200)
-    await runs.ended(run)
+    expect((await approve(run, own.as)).status).toBe(200)
+    await executions.ended(run)
   })
 
   test('one person with two credentials: counts once for the quorum', async () => {
-    const flow = await runs.publish(`  - board: { approve: { approvers: ${APPROVERS}, quorum: 2 } }`)
-    const run = await runs.start(flow, {}, mallory.as)
-    await runs.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
-    expect((await runs.send(run, 'approve', { approved: true }, carol.as)).status).toBe(200)
-    const again = await runs.send(run, 'approve', { approved: true }, await tokenFor(await machine(carol.as)))
+    const flow = await executions.publish(`  - board: { approve: { approvers: ${APPROVERS}, quorum: 2 } }`)
+    const run = await executions.start(flow, {}, mallory.as)
+    await executions.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
+    expect((await approve(run, carol.as)).status).toBe(200)
+    const again = await approve(run, await tokenFor(await machine(carol.as)))
     expect([again.status, again.body.detail]).toEqual([409, expect.stringContaining('has decided already')])
-    await runs.send(run, 'cancel')
+    await executions.send(run, 'cancel')
   })
 
   test.each(['maker first', 'account first'])(
     'quorum of two, by the maker of an account and that account, %s: counts once, until another admin has confirmed it before',
     async (order) => {
       const own = await admin(carol.as)
-      const ask = async (asked: Person[]) => {
-        const flow = await runs.publish(`  - board: { approve: { approvers: ${APPROVERS}, quorum: 2 } }`)
-        const run = await runs.start(flow, {}, mallory.as)
-        await runs.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
+      const ask = async (people: Person[]) => {
+        const flow = await executions.publish(
+          `  - board: { approve: { approvers: ${APPROVERS}, quorum: 2 } }`,
+        )
+        const run = await executions.start(flow, {}, mallory.as)
+        await executions.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
         const replies = []
-        for (const { as } of asked) replies.push(await runs.send(run, 'approve', { approved: true }, as))
-        await runs.send(run, 'cancel')
+        for (const { as } of people) replies.push(await approve(run, as))
+        await executions.send(run, 'cancel')
         return replies.map(({ status, body }) => [status, body.detail])
       }
       const both = order === 'maker first' ? [carol, own] : [own, carol]
@@ -414,23 +416,23 @@ describe('four eyes', () => {
     await setPassword((await mailTo(email, 'Set the password')).link)
     const own = await person(Promise.resolve({ id, email }), 'workspace_admin')
     const { run } = await ask(own.as)
-    expect((await runs.send(run, 'approve', { approved: true }, mallory.as)).status).toBe(200)
-    await runs.ended(run)
+    expect((await approve(run, mallory.as)).status).toBe(200)
+    await executions.ended(run)
   })
 
   test('data patched with a key or client: its maker may not decide', async () => {
-    const flow = await runs.publish(`  - board: { approve: { approvers: ${APPROVERS} } }`)
-    const run = await runs.start(flow, {}, workspace.operator)
-    await runs.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
-    await ok(runs.send(run, 'pause'))
+    const flow = await executions.publish(`  - board: { approve: { approvers: ${APPROVERS} } }`)
+    const run = await executions.start(flow, {}, workspace.operator)
+    await executions.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
+    const patch = { context: { sum: 1 } }
+    await ok(executions.send(run, 'pause'))
     expect(
-      (await runs.send(run, 'patch-data', { context: { sum: 1 } }, await tokenFor(await machine(mallory.as))))
-        .status,
+      (await executions.send(run, 'patch-data', patch, await tokenFor(await machine(mallory.as)))).status,
     ).toBe(200)
-    await ok(runs.send(run, 'resume'))
-    const refused = await runs.send(run, 'approve', { approved: true }, mallory.as)
+    await ok(executions.send(run, 'resume'))
+    const refused = await approve(run, mallory.as)
     expect([refused.status, refused.body.code]).toEqual([409, 'state_conflict'])
-    await runs.send(run, 'cancel')
+    await executions.send(run, 'cancel')
   })
 })
 
@@ -446,7 +448,7 @@ describe('address of an approver', () => {
     const browser = new Browser('nowhere:')
     const done = await browser.submit(await browser.open(link), { action: 'approve' })
     expect(done.status).toBe(200)
-    expect((await runs.ended(run)).output.decisions).toMatchObject([{ by: email, approved: true }])
+    expect((await executions.ended(run)).output.decisions).toMatchObject([{ by: email, approved: true }])
     expect((await browser.submit(await browser.open(link), { action: 'reject' })).status).not.toBe(200)
   })
 
@@ -467,8 +469,8 @@ describe('address of an approver', () => {
     expect((await read()).email_verified_at).not.toBeNull()
     const { run } = await ask(mallory.as, `['${email}']`)
     const as = await tokenOf({ sub: invited.id, roles: ['workspace_admin'], ...place })
-    expect((await runs.send(run, 'approve', { approved: true }, as)).status).toBe(200)
-    await runs.ended(run)
+    expect((await approve(run, as)).status).toBe(200)
+    await executions.ended(run)
     await post(mallory.as, `/v1/accounts/${invited.id}/reset`)
     expect((await read()).email_verified_at).toBeNull()
   })
@@ -481,9 +483,9 @@ describe('address of an approver', () => {
     await mailTo(carol.email, title)
     expect(await mailsTo(own.email, title)).toEqual([])
     await post(carol.as, `/v1/accounts/${next.id}/confirm`)
-    expect((await runs.send(run, 'approve', { approved: true }, next.as)).status).toBe(409)
-    await ok(runs.send(run, 'approve', { approved: true }, carol.as))
-    await runs.ended(run)
+    expect((await approve(run, next.as)).status).toBe(409)
+    await ok(approve(run, carol.as))
+    await executions.ended(run)
   })
 
   test('address of the starter itself, not verified: its mailbox may not decide', async () => {
@@ -491,7 +493,7 @@ describe('address of an approver', () => {
     const { run, title } = await ask(own.as, `['${own.email}', '${carol.id}']`)
     await mailTo(carol.email, title)
     expect(await mailsTo(own.email, title)).toEqual([])
-    await ok(runs.send(run, 'approve', { approved: true }, carol.as))
-    await runs.ended(run)
+    await ok(approve(run, carol.as))
+    await executions.ended(run)
   })
 })

@@ -143,7 +143,7 @@ describe('sign-in', () => {
       outcome: 'denied',
       status: 401,
       code: 'password_wrong',
-      actor: { kind: 'nobody', subject: null },
+      actor: { kind: 'anonymous', subject: null },
       detail: { client_id: clientId },
     })
     expect(detailOf(known)).toEqual({ client_id: clientId, account_id: target.id })
@@ -180,7 +180,7 @@ describe('client', () => {
     expect(await ofPlatform('oauth_client.register', named)).toMatchObject({
       outcome: 'done',
       status: 201,
-      actor: { kind: 'nobody' },
+      actor: { kind: 'anonymous' },
       detail: { client_name: body.client_name },
     })
   })

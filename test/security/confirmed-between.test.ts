@@ -22,7 +22,7 @@ import {
 import { withReadingClient } from '../support/stack/temporal.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let admins: Admins
 let mallory: Person
 let carol: Person
@@ -33,7 +33,7 @@ const person = () =>
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   admins = new Admins(workspace)
   ;[mallory, carol, bob] = await Promise.all([person(), person(), person()])
 })
@@ -65,22 +65,22 @@ type Way = (account: Caller) => Promise<() => Promise<string>>
 const WAYS: Readonly<Record<string, Way>> = {
   'makes a key, which starts the execution': async (account) => {
     const { key: apikey } = await admins.newKey(account)
-    const flow = await runs.publish(BOARD)
+    const flow = await executions.publish(BOARD)
     return async () => (await post({ apikey }, `/v1/flows/${flow}/executions`)).id
   },
   'makes a client, which makes the key that starts the execution': async (account) => {
     const client = await admins.machine(account)
-    const flow = await runs.publish(BOARD)
+    const flow = await executions.publish(BOARD)
     return async () => {
       const { key: apikey } = await admins.newKey(await tokenFor(client))
       return (await post({ apikey }, `/v1/flows/${flow}/executions`)).id
     }
   },
   'starts an execution, which another admin reruns': async (account) => {
-    const flow = await runs.publish(BOARD)
-    const first = await runs.start(flow, {}, account)
-    await ok(runs.send(first, 'cancel'))
-    await runs.ended(first)
+    const flow = await executions.publish(BOARD)
+    const first = await executions.start(flow, {}, account)
+    await ok(executions.send(first, 'cancel'))
+    await executions.ended(first)
     return async () => {
       await post(bob.as, `${workspace.flows}/executions/${first}/rerun`)
       return waiting(flow)
@@ -89,21 +89,23 @@ const WAYS: Readonly<Record<string, Way>> = {
   'starts an execution, whose event waits for another one': async (account) => {
     const [first, second] = [unique('first'), unique('second')]
     const more = `schedule: { on: { all: [{ with: { type: ${first} } }, { with: { type: ${second} } }] } }\n`
-    const flow = await runs.publish(BOARD, { more })
-    const tell = await runs.publish(`  - tell: { emit: { event: { with: { type: ${first}, data: {} } } } }`)
-    await runs.ended(await runs.start(tell, {}, account))
+    const flow = await executions.publish(BOARD, { more })
+    const tell = await executions.publish(
+      `  - tell: { emit: { event: { with: { type: ${first}, data: {} } } } }`,
+    )
+    await executions.ended(await executions.start(tell, {}, account))
     return async () => {
       await post(workspace.service, '/v1/events/publish', { topic: second, data: {} })
       return waiting(flow)
     }
   },
   'starts an execution that lasts, and whose end starts another': async (account) => {
-    const first = await runs.publish(BOARD)
+    const first = await executions.publish(BOARD)
     const on = `schedule: { on: { one: { with: { type: platform.execution.cancelled, data: '\${ .flow.name == "${first}" }' } } } }\n`
-    const flow = await runs.publish(BOARD, { more: on })
-    const run = await runs.start(first, {}, account)
+    const flow = await executions.publish(BOARD, { more: on })
+    const run = await executions.start(first, {}, account)
     return async () => {
-      await ok(runs.send(run, 'cancel'))
+      await ok(executions.send(run, 'cancel'))
       return waiting(flow)
     }
   },
@@ -117,7 +119,7 @@ const WAYS: Readonly<Record<string, Way>> = {
     }
   },
   'deploys a function, which an event starts': async (account) => {
-    const flow = await runs.publish(BOARD)
+    const flow = await executions.publish(BOARD)
     const topic = unique('topic')
     await deploy(account, starting(flow), { ...SCOPES, triggers: [{ topics: [topic] }] })
     return async () => {
@@ -126,7 +128,7 @@ const WAYS: Readonly<Record<string, Way>> = {
     }
   },
   'starts an execution, whose run of a function fails and is run again': async (account) => {
-    const flow = await runs.publish(BOARD)
+    const flow = await executions.publish(BOARD)
     const name = unique('fn')
     const id = await deploy(bob.as, "export default () => { throw new Error('not yet') }", SCOPES, name)
     const caller = await deploy(
@@ -134,10 +136,10 @@ const WAYS: Readonly<Record<string, Way>> = {
       `export default (_given, { tenon }) => tenon.functions.invoke('${name}', {}, { respond_async: true })`,
       { scopes: ['functions:write'] },
     )
-    const calling = await runs.publish(
+    const calling = await executions.publish(
       `  - go: { call: function.invoke, with: { id: ${caller}, input: {} } }`,
     )
-    await runs.ended(await runs.start(calling, {}, account))
+    await executions.ended(await executions.start(calling, {}, account))
     const letter = await eventually(async () => {
       const [found] = await asSuperuser<{ id: string }>(
         'select id from tenon.function_runs where function_id = $1 and is_dead_letter',
@@ -160,19 +162,19 @@ test.each(Object.keys(WAYS))(
     const start = await (WAYS[name] as Way)(account.as)
     await post(carol.as, `/v1/accounts/${account.id}/confirm`)
     const run = await start()
-    await runs.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
-    const refused = await runs.send(run, 'approve', { approved: true }, mallory.as)
+    await executions.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
+    const refused = await executions.send(run, 'approve', { approved: true }, mallory.as)
     expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('(fourEyes)')])
-    await ok(runs.send(run, 'approve', { approved: true }, carol.as))
+    await ok(executions.send(run, 'approve', { approved: true }, carol.as))
   },
 )
 
 test('an account that was confirmed before it does anything: its maker decides', async () => {
   const account = await admins.made(mallory.as)
   await post(carol.as, `/v1/accounts/${account.id}/confirm`)
-  const flow = await runs.publish(BOARD)
+  const flow = await executions.publish(BOARD)
   const { key: apikey } = await admins.newKey(account.as)
   const run = (await post({ apikey }, `/v1/flows/${flow}/executions`)).id
-  await runs.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
-  await ok(runs.send(run, 'approve', { approved: true }, mallory.as))
+  await executions.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
+  await ok(executions.send(run, 'approve', { approved: true }, mallory.as))
 })

@@ -71,7 +71,7 @@ describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
     expect((await put(path, 'after')).status).toBeLessThan(300)
   }
 
-  /** The requests of finding 1 to objects, buckets and S3 keys. */
+  /** Requests that a neighbour on the machine sends to objects, buckets and S3 keys. */
   function attacks(): { method: string; path: string }[] {
     const path = `/buckets/${bucket}/private/plan.txt`
     const identity = `/etc/iam/identities/tenon-${workspace.workspaceId}.json`
@@ -270,7 +270,7 @@ test.runIf(canFindListeners)('PostgreSQL and Valkey over HTTP: no response', asy
   }
 })
 
-/** The start request of finding 2: an execution of the attacker's flow under the tenant's name. */
+/** A forged start request: an execution of the attacker's flow under the tenant's name. */
 function startOf(ref: object): object {
   const base64 = (text: string): string => Buffer.from(text).toString('base64')
   const payload = (value: unknown): object => ({

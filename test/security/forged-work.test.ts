@@ -1,4 +1,4 @@
-/** Work that reaches a worker through Temporal but was not created by the platform has no effect (finding 2). */
+/** Work that reaches a worker through Temporal but was not created by the platform has no effect. */
 
 import { createServer } from 'node:http'
 import type { Payload } from '@temporalio/common'
@@ -18,12 +18,12 @@ import { withRawClient } from '../support/stack/temporal.ts'
 
 let workspace: TestWorkspace
 let other: TestWorkspace
-let runs: Executions
+let executions: Executions
 let platform: Platform
 let sealed: Seal
 beforeAll(async () => {
   ;[workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   platform = openInProcessPlatform()
   sealed = sealBy(platform)
 })
@@ -113,9 +113,9 @@ test('activity sealed by the platform: runs operations of the catalogue only', a
     slug: 'made',
   }
   const workflowId = workflowIdIn(workspace)
-  const calling = async (name: string, given: object) => ({
+  const calling = async (name: string, args: object) => ({
     ...{ activity: 'callFunction', queue: QUEUES.calls },
-    input: [await sealed(workflowId, 'activity:callFunction', { function: name, arguments: given })],
+    input: [await sealed(workflowId, 'activity:callFunction', { function: name, arguments: args })],
   })
   const document = { name: 'honest', document: { written: true } }
   const tasks = await Promise.all([
@@ -172,15 +172,15 @@ test('workflow id that names no tenant: fails', async () => {
 })
 
 test('signal or update forged or copied from another execution: refused; genuine ones work', async () => {
-  const flow = await runs.publish(
+  const flow = await executions.publish(
     '  - heard: { listen: { to: { one: { with: { type: told } } } } }\n  - keep: { set: { got: "${ .[0] }" } }\n'.replaceAll(
       '"',
       "'",
     ),
   )
-  const [id, other] = [await runs.start(flow), await runs.start(flow)]
-  const waiting = await runs.shown(id, 'waiting')
-  await runs.shown(other, 'waiting')
+  const [id, other] = [await executions.start(flow), await executions.start(flow)]
+  const waiting = await executions.shown(id, 'waiting')
+  await executions.shown(other, 'waiting')
   const forged = await forgeries(waiting.workflow_id, 'signal:event', { type: 'told', data: 'forged' })
   const pause = await forgeries(waiting.workflow_id, 'update:pause', { paused: true, reason: 'forged' })
   await withRawClient(async ({ workflowService: service }) => {
@@ -200,10 +200,10 @@ test('signal or update forged or copied from another execution: refused; genuine
     )
     expect(outcomes).toEqual(pause.map(() => UNAUTHENTICATED))
   })
-  expect(await runs.read(id)).toMatchObject({ status: 'waiting' })
-  expect((await runs.send(id, 'signal', { event: { type: 'told', data: 'honest' } })).status).toBe(202)
-  expect(JSON.stringify((await runs.ended(id)).output)).toContain('honest')
-  await runs.send(other, 'cancel')
+  expect(await executions.read(id)).toMatchObject({ status: 'waiting' })
+  expect((await executions.send(id, 'signal', { event: { type: 'told', data: 'honest' } })).status).toBe(202)
+  expect(JSON.stringify((await executions.ended(id)).output)).toContain('honest')
+  await executions.send(other, 'cancel')
 })
 
 test('activity result from elsewhere than the worker: not accepted', async () => {
@@ -211,11 +211,11 @@ test('activity result from elsewhere than the worker: not accepted', async () =>
   const held = createServer(() => {})
   await new Promise<void>((done) => held.listen(port, '127.0.0.1', done))
   try {
-    const flow = await runs.publish(
+    const flow = await executions.publish(
       `  - long: { call: http, with: { method: post, endpoint: 'http://127.0.0.1:${port}/', body: {} } }\n`,
     )
-    const id = await runs.start(flow)
-    const { workflow_id: workflowId } = await runs.read(id)
+    const id = await executions.start(flow)
+    const { workflow_id: workflowId } = await executions.read(id)
     await withRawClient(async ({ workflow, workflowService: service }) => {
       const handle = workflow.getHandle(workflowId)
       const activityId = await eventually(async () => {
@@ -234,7 +234,7 @@ test('activity result from elsewhere than the worker: not accepted', async () =>
       })
       await handle.terminate()
     })
-    const run = await runs.read(id)
+    const run = await executions.read(id)
     expect([run.status, JSON.stringify(run)]).toEqual(['running', expect.not.stringContaining('forged')])
   } finally {
     held.closeAllConnections()

@@ -148,7 +148,7 @@ describe('what is deployed', () => {
   })
 
   test('source maps that lead outside: no path of a machine, no host and nothing invisible is shown', async () => {
-    const shown = async (name: string) => {
+    const errorOf = async (name: string) => {
       const source_map = JSON.stringify({
         version: 3,
         sources: [name, '../../../etc/passwd'],
@@ -168,7 +168,7 @@ describe('what is deployed', () => {
       'a\u202e.ts': 'unknown',
     }
     for (const [name, file] of Object.entries(names))
-      expect([name.slice(-40), await shown(name)]).toEqual([name.slice(-40), file])
+      expect([name.slice(-40), await errorOf(name)]).toEqual([name.slice(-40), file])
   })
 
   test('configurations that are code, or too much: refused with a place, and no function is there', async () => {

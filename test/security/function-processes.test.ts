@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => functions.close())
 
 type Given = Parameters<typeof testInvocation>[1]
-const run = (code: string, given?: Given) => functions.run(testInvocation(code, given))
+const run = (code: string, members?: Given) => functions.run(testInvocation(code, members))
 const never = testHost({ call: () => new Promise(() => {}) })
 
 describe('state of a process', () => {
@@ -70,9 +70,9 @@ describe('state of a process', () => {
       export default async ({ again: isAgain }) => {
         if (!isAgain) { ${left}; return 'left' }
         again.resolve(); await sleep(30); return 'unharmed' }`
-    const given = { key: `ten_m:ws:${name}:1`, timeoutMs: 3_000 }
-    await run(source, given)
-    const next = await run(source, { ...given, input: { again: true } })
+    const invocation = { key: `ten_m:ws:${name}:1`, timeoutMs: 3_000 }
+    await run(source, invocation)
+    const next = await run(source, { ...invocation, input: { again: true } })
     expect(next).toMatchObject({ result: 'unharmed', usage: { cold: false } })
   })
 
@@ -116,10 +116,10 @@ describe('state of a process', () => {
       'function_timeout',
     ],
     ['an open call', 'c.tenon.flows.get("x"); return 1', { host: never }, undefined],
-  ])('%s: ends the process', async (name, body, given, code) => {
+  ])('%s: ends the process', async (name, body, members, code) => {
     const key = `ten_e:ws:${name}:1`
     const source = `export default async (input, c) => { if (input.again) return 'again'; ${body} }`
-    const ended = run(source, { key, ...given })
+    const ended = run(source, { key, ...members })
     if (code === undefined) await ended
     else await expect(ended).rejects.toMatchObject({ code, members: { usage: { cold: true } } })
     expect(await run(source, { key, input: { again: true } })).toMatchObject({
@@ -130,9 +130,9 @@ describe('state of a process', () => {
 
   test('error that is thrown and nothing more: the process is used again', async () => {
     const source = 'export default () => { throw new Error("no") }'
-    const given = { key: 'ten_k:ws:fn:1' }
-    await expect(run(source, given)).rejects.toMatchObject({ members: { usage: { cold: true } } })
-    await expect(run(source, given)).rejects.toMatchObject({ members: { usage: { cold: false } } })
+    const invocation = { key: 'ten_k:ws:fn:1' }
+    await expect(run(source, invocation)).rejects.toMatchObject({ members: { usage: { cold: true } } })
+    await expect(run(source, invocation)).rejects.toMatchObject({ members: { usage: { cold: false } } })
   })
 })
 
@@ -150,15 +150,15 @@ describe('calls after the end', () => {
     const source = `${head}
       let kept
       const again = Promise.withResolvers()
-      const told = Promise.withResolvers()
+      const reported = Promise.withResolvers()
       export default async (input, c) => {
-        if (kept) { again.resolve(); return told.promise }
+        if (kept) { again.resolve(); return reported.promise }
         kept = c
-        again.promise.then(() => ${late}).then(() => told.resolve('made'), ({ code }) => told.resolve(code))
+        again.promise.then(() => ${late}).then(() => reported.resolve('made'), ({ code }) => reported.resolve(code))
       }`
-    const given = { key: `ten_l:ws:${name}:1`, host }
-    await run(source, given)
-    expect(await run(source, given)).toMatchObject({ result: 'run_ended', usage: { cold: false } })
+    const invocation = { key: `ten_l:ws:${name}:1`, host }
+    await run(source, invocation)
+    expect(await run(source, invocation)).toMatchObject({ result: 'run_ended', usage: { cold: false } })
     expect(made).toEqual([])
   })
 })
@@ -315,11 +315,11 @@ describe('HTTP', () => {
       },
       ...http,
     }
-    const given: Partial<Invocation> = {
+    const invocation: Partial<Invocation> = {
       ...{ kind: 'fetch', input: { method: 'POST', url: 'https://a.test/x', headers: [['x-a', '1']] } },
       host: testHost({ http: exchange }),
     }
-    return { outcome: await run(`export const fetch = ${code}`, given), heads, body }
+    return { outcome: await run(`export const fetch = ${code}`, invocation), heads, body }
   }
 
   test('bodies stream in both directions', async () => {

@@ -184,8 +184,8 @@ test('rerun of an execution, and a schedule that is triggered: count the depth o
   const cron = await publishScheduled(workspace, name, "{ cron: '0 0 1 1 *' }")
   expect(cron.status, JSON.stringify(cron.body)).toBe(201)
   const [schedule] = await schedulesOf(workspace, name)
-  const runs = new Executions(workspace)
-  const ended = await runs.ended(await runs.start(name))
+  const executions = new Executions(workspace)
+  const ended = await executions.ended(await executions.start(name))
   for (const path of [`/executions/${ended.id}/rerun`, `/schedules/${schedule?.id}/trigger`]) {
     const at = (depth: number) =>
       call('POST', `${workspace.flows}${path}`, { as: workspace.operator, body: {}, headers: deep(depth) })

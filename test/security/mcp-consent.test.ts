@@ -221,7 +221,7 @@ describe('approval of a version', () => {
 })
 
 describe('consent', () => {
-  test('T14: scope widened afterwards: its tokens and refreshed tokens do not reach the new tool', async () => {
+  test('scope widened afterwards: its tokens and refreshed tokens do not reach the new tool (T14)', async () => {
     const mcpServer = await publishMcpServer(workspace, 'bound', LIST)
     await alwaysChallenge(mcpServer)
     const before = (await tokensOf(clientId, person, accessTo(mcpServer, 'notes_list'))).body
@@ -293,7 +293,7 @@ describe('consent', () => {
     await expectRefused(bearer(body['access_token']), mcpServer, 'notes_get', 'notes_list')
   })
 
-  test('T14: another server at the same URL: tokens are not refreshed for it, and its consent page is shown', async () => {
+  test('another server at the same URL: tokens are not refreshed for it, and its consent page is shown (T14)', async () => {
     const first = await publishMcpServer(workspace, 'reborn', LIST)
     const browser = new Browser(WEB)
     const access = accessTo(first, 'notes_list')

@@ -191,13 +191,13 @@ test.each([
     'a prototype',
     '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"__proto__":{"a":1}}}}',
   ],
-])('T10: message of %s: refused', async (_what, body) => {
+])('message of %s: refused (T10)', async (_what, body) => {
   const versions = [{}, { 'mcp-protocol-version': MODERN, 'mcp-method': 'tools/call' }]
   const replies = await expectAnswers(() => Promise.all(versions.map((headers) => post(body, headers))))
   expect(replies.map(({ status }) => status)).toEqual([400, 400])
 })
 
-describe('T10: resources/read', () => {
+describe('resources/read (T10)', () => {
   const uris = (): Record<string, string> => ({
     ...Object.fromEntries(Object.entries(TEXTS).map(([what, value]) => [what, `guide://${value}`])),
     'long key': `tenon-object://${bucket}/${'k'.repeat(4_096)}`,
@@ -231,7 +231,7 @@ describe('T10: resources/read', () => {
 })
 
 test.each(Object.entries(TEXTS))(
-  'T10: completion/complete and prompts/get with %s: answered',
+  'completion/complete and prompts/get with %s: answered (T10)',
   async (_what, value) => {
     const ref = { type: 'ref/prompt', name: 'remind' }
     const requests: [string, Params][] = [
@@ -247,7 +247,7 @@ test.each(Object.entries(TEXTS))(
   },
 )
 
-test('T10: prompt with many members, or none that is declared: refused in short', async () => {
+test('prompt with many members, or none that is declared: refused in short (T10)', async () => {
   const args = Object.fromEntries(Array.from({ length: 15_000 }, (_, n) => [`m${n}`, 'x']))
   const replies = await expectAnswers(inEachForm('prompts/get', { name: 'remind', arguments: args }))
   for (const reply of replies) {
@@ -260,7 +260,7 @@ test('T10: prompt with many members, or none that is declared: refused in short'
 const nested = (depth: number) => JSON.parse(`${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`)
 const members = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`m${n}`, n]))
 
-describe('T10: tools/call', () => {
+describe('tools/call (T10)', () => {
   test.each<[string, string, Params, RegExp]>([
     ['pattern that backtracks', 'codes_create', { code: `${'a'.repeat(60)}!` }, /code /],
     ['pattern on a long text', 'codes_create', { code: `${'a'.repeat(100_000)}!` }, /code |too many steps/],
@@ -316,7 +316,7 @@ describe('T10: tools/call', () => {
   })
 })
 
-test('T10: message of many members, in one object or in many: refused before it is converted', async () => {
+test('message of many members, in one object or in many: refused before it is converted (T10)', async () => {
   const many = Array.from({ length: 40 }, () => members(1_000))
   for (const document of [members(60_000), many]) {
     const replies = await expectAnswers(
@@ -331,7 +331,7 @@ test('T10: message of many members, in one object or in many: refused before it 
   }
 })
 
-test('T10: log of these calls: entries are short, and the chain holds', async () => {
+test('log of these calls: entries are short, and the chain holds (T10)', async () => {
   const entries = await callsOf(server)
   expect(entries.length).toBeGreaterThan(100)
   for (const entry of entries) expect(JSON.stringify(entry).length).toBeLessThan(3_000)

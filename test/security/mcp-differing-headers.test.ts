@@ -74,7 +74,7 @@ test.each<[string, Readonly<Record<string, string | undefined>>]>([
   ['an older version', { 'mcp-protocol-version': '2025-11-25' }],
   ['an unknown version', { 'mcp-protocol-version': '2027-01-01' }],
   ['no version', { 'mcp-protocol-version': undefined }],
-])('T5: header of %s: refused in both forms, recorded, not run', async (_what, headers) => {
+])('header of %s: refused in both forms, recorded, not run (T5)', async (_what, headers) => {
   // The second form is answered by the SDK in any case.
   for (const meta of [{}, { progressToken: 1 }]) {
     const { status, body } = await remove(all, headers, meta)
@@ -89,7 +89,7 @@ test.each<[string, Readonly<Record<string, string | undefined>>]>([
   await expectKept()
 })
 
-test('T5: token that only reads, header of a tool that reads over a body that deletes: the scope of the body counts', async () => {
+test('token that only reads, header of a tool that reads over a body that deletes: the scope of the body counts (T5)', async () => {
   for (const meta of [{}, { progressToken: 1 }]) {
     const { status, body } = await remove(reader, { 'mcp-name': 'notes_list' }, meta)
     expect([status, body.code]).toEqual([403, 'insufficient_scope'])

@@ -52,7 +52,7 @@ test('MCP endpoint under its public or a loopback name with its port: answers', 
   }
 })
 
-test('T1: MCP endpoint under any other Host: 403, with and without a token', async () => {
+test('MCP endpoint under any other Host: 403, with and without a token (T1)', async () => {
   const { port } = new URL(inject('tenon').url)
   const names = [
     'evil.example',
@@ -76,7 +76,7 @@ test('T1: MCP endpoint under any other Host: 403, with and without a token', asy
   }
 })
 
-test('T1: page of an allowed origin: preflight answered, replies readable; of another one: neither', async () => {
+test('page of an allowed origin: preflight answered, replies readable; of another one: neither (T1)', async () => {
   const { url } = inject('tenon')
   const preflight = {
     'access-control-request-method': 'POST',

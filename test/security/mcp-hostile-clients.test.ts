@@ -53,7 +53,7 @@ describe('what functions ask', () => {
     )
   })
 
-  test('T34: forms that hide the field for a secret, and modes that are none, are not sent', async () => {
+  test('forms that hide the field for a secret, and modes that are none, are not sent (T34)', async () => {
     const secret = { properties: { password: { type: 'string' } } }
     for (const params of [
       form({ type: 'object', properties: { login: { type: 'object', ...secret } } }),
@@ -75,17 +75,17 @@ describe('clients up to 2025-11-25 that do not answer', () => {
       clientInfo: { name: 'a', version: '1' },
     })
     const session = { ...RPC, 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
-    const gone = new AbortController()
+    const disconnect = new AbortController()
     const params = { name: TOOL, arguments: { input: elicit(form(field)) } }
     const response = await fetch(server.url, {
       method: 'POST',
       headers: { ...agent, ...session, 'content-type': 'application/json' },
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
-      signal: gone.signal,
+      signal: disconnect.signal,
     })
     const messages: Message[] = []
     readMessages(response, (message) => messages.push(message)).catch(() => {})
-    return { first: await eventually(async () => messages[0]), leave: () => gone.abort() }
+    return { first: await eventually(async () => messages[0]), leave: () => disconnect.abort() }
   }
   const calls = async () => (await callsOf(server, `&tool=${TOOL}&outcome=ok`)).length
 

@@ -19,7 +19,7 @@ const deploy = (workspace: TestWorkspace, returns: string) =>
     }),
   )
 
-test('T24: function tool, function redeployed: the old version runs until the next publication', async () => {
+test('function tool, function redeployed: the old version runs until the next publication (T24)', async () => {
   const workspace = await createTestWorkspace()
   await deploy(workspace, 'first')
   const mcpServer = await publishMcpServer(workspace, 'pinned', TOOLS)
@@ -42,7 +42,7 @@ test('T24: function tool, function redeployed: the old version runs until the ne
   expect(await run()).toBe('first')
 })
 
-test('T38: function tool called with a version: argument refused', async () => {
+test('function tool called with a version: argument refused (T38)', async () => {
   const workspace = await createTestWorkspace()
   await deploy(workspace, 'first')
   await deploy(workspace, 'second')
@@ -66,20 +66,23 @@ test('function tool, function deleted: answers not_found', async () => {
   expect([result.isError, result.content[0].text]).toEqual([true, expect.stringContaining('not_found')])
 })
 
-test('T24: flow tool, flow published again: the old version runs on every path until the next publication', async () => {
+test('flow tool, flow published again: the old version runs on every path until the next publication (T24)', async () => {
   const workspace = await createTestWorkspace()
   const as = workspace.operator
   const experimental = { workspace_id: workspace.workspaceId, experimental: ['mcp.flow_tools'] }
   await ok(call('POST', '/v1/services/configure', { as, body: experimental }))
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const publishPrice = (said: string) =>
-    runs.publish(`  - a: { set: { said: ${said} } }\n`, { name: 'price' })
+    executions.publish(`  - a: { set: { said: ${said} } }\n`, { name: 'price' })
   await publishPrice('first')
   const tools = { 'flows:price:run': { enabled: true } }
   const mcpServer = await publishMcpServer(workspace, 'pinned', tools)
-  await runs.publish('  - ask: { call: mcp, with: { server: pinned, tool: run_price, arguments: {} } }\n', {
-    name: 'caller',
-  })
+  await executions.publish(
+    '  - ask: { call: mcp, with: { server: pinned, tool: run_price, arguments: {} } }\n',
+    {
+      name: 'caller',
+    },
+  )
   const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'run_price'))
   const onWire = async () =>
     (await callTool(mcpServer.path, token, 'run_price')).body.result.structuredContent.output.said
@@ -88,14 +91,14 @@ test('T24: flow tool, flow published again: the old version runs on every path u
     return (await ok(call('POST', `${mcpServer.base}/call`, { as, body }))).structured_content.output.said
   }
   const inFlow = async () =>
-    (await runs.ended(await runs.start('caller'))).output.structuredContent.output.said
+    (await executions.ended(await executions.start('caller'))).output.structuredContent.output.said
   const onEachPath = () => Promise.all([onWire(), byRest(), inFlow()])
   const thrice = (said: string) => [said, said, said]
 
   expect(await onEachPath()).toEqual(thrice('first'))
   await publishPrice('second')
   // The output of the flow for a direct caller.
-  expect((await runs.ended(await runs.start('price'))).output).toEqual({ said: 'second' })
+  expect((await executions.ended(await executions.start('price'))).output).toEqual({ said: 'second' })
   expect(await onEachPath()).toEqual(thrice('first'))
 
   const { state, diff } = await publish(mcpServer, tools)

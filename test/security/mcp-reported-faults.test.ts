@@ -118,9 +118,9 @@ test('withheld tool: unknown by every way, and each attempt is recorded', async 
     'collections:notes:delete': { enabled: true },
     ...TOOLS,
   })
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   for (const tool of ['notes_delete', 'notes_create'])
-    await runs.publish(
+    await executions.publish(
       `  - a: { call: mcp, with: { server: withheld, tool: ${tool}, arguments: ${tool === 'notes_delete' ? '{ id: x }' : '{ document: { a: 1 } }'} } }\n`,
       { name: tool.replace('_', '-') },
     )
@@ -152,7 +152,7 @@ test('withheld tool: unknown by every way, and each attempt is recorded', async 
     expect(entries.filter(({ outcome }) => outcome !== 'ok').length, name).toBeGreaterThanOrEqual(4)
   }
   for (const flow of ['notes-delete', 'notes-create'])
-    expect(await runs.ended(await runs.start(flow)), flow).toMatchObject({ status: 'faulted' })
+    expect(await executions.ended(await executions.start(flow)), flow).toMatchObject({ status: 'faulted' })
   const { tools } = JSON.parse(
     (await callTool(made.path, all, 'tool_search', { query: 'delete notes' })).body.result.content[0].text,
   )

@@ -176,7 +176,7 @@ const FOREIGN = [
 describe.each(CELLS)('%s, %s', (method, version) => {
   const { params = () => ({}), shows } = METHODS[method] as Method
 
-  test('T15, T39: any token of another server, tenant or audience: 401, and nothing of the server', async () => {
+  test('any token of another server, tenant or audience: 401, and nothing of the server (T15, T39)', async () => {
     for (const what of FOREIGN) {
       const { status, ...answer } = await send(method, params(), tokens[what] as Caller, version)
       expect([what, status]).toEqual([what, 401])
@@ -187,7 +187,7 @@ describe.each(CELLS)('%s, %s', (method, version) => {
     }
   })
 
-  test('T15, T39: own token: data', async () => {
+  test('own token: data (T15, T39)', async () => {
     for (const what of ['own, before its end', 'own']) {
       if (method.startsWith('tasks/') && what !== 'own') continue
       const as = await sessionOf(tokens[what] as Caller, method)
@@ -207,7 +207,7 @@ async function sessionOf(as: Caller, method: string): Promise<Caller> {
   return { ...as, 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
 }
 
-test('T15, T39: what was refused is recorded as denied, and has run nothing', async () => {
+test('what was refused is recorded as denied, and has run nothing (T15, T39)', async () => {
   const entries = await callsOf(server)
   const denied = entries.filter(({ outcome }) => outcome === 'denied')
   expect(denied.length).toBeGreaterThan(50)

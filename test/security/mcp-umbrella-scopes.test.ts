@@ -100,7 +100,7 @@ const umbrella = ({ slug }: PublishedMcpServer, ...kinds: string[]) =>
   kinds.map((kind) => `mcp:${slug}/${kind}`).join(' ')
 
 /** What a server tells a client without a token: the challenge, and the scopes in it and in the metadata. */
-async function told(server: PublishedMcpServer) {
+async function challengeOf(server: PublishedMcpServer) {
   const { status, headers } = await rpc(server.path, {}, 'tools/list')
   const challenge = headers.get('www-authenticate') ?? ''
   const metadata = await ok(call('GET', `/.well-known/oauth-protected-resource${server.path}`))
@@ -155,7 +155,7 @@ describe.each([
   ])(
     'tools that %s: challenge, URL and token below 2 kB; the page has each tool, the token reaches these alone',
     async (methods, kinds) => {
-      const first = await told(server)
+      const first = await challengeOf(server)
       expect([first.status, first.scope, first.supported]).toEqual([
         401,
         umbrella(server, 'read'),
@@ -201,7 +201,7 @@ test('many tools and another issuer, which knows no umbrella: challenge and meta
   const server = await publishWide(`${SLUG.slice(0, -2)}-x`)
   const values = [server.id, 'https://login.example']
   await asSuperuser('update tenon.mcp_servers set authorization_server = $2 where id = $1', values)
-  const { status, challenge, supported } = await told(server)
+  const { status, challenge, supported } = await challengeOf(server)
   expect([status, challenge.includes('scope='), supported]).toEqual([401, false, undefined])
 })
 
@@ -222,12 +222,12 @@ describe('tools after the consent', () => {
       call('PATCH', server.base, { as: workspace.operator, body: { search: 'off', challenge: 'http' } }),
     )
     const browser = new Browser(REDIRECT)
-    const given = await (await signInFor(server, umbrella(server, 'read'), browser)).allow()
+    const consent = await (await signInFor(server, umbrella(server, 'read'), browser)).allow()
     const before = [first, ...others].sort()
-    expect((await granted(server, given.as)).sort()).toEqual(before)
+    expect((await granted(server, consent.as)).sort()).toEqual(before)
     await publish(server, choose(first, second, third, ...others, write))
-    const { body } = await refresh(clientId, given.refresh)
-    for (const as of [given.as, bearer(body['access_token'])]) {
+    const { body } = await refresh(clientId, consent.refresh)
+    for (const as of [consent.as, bearer(body['access_token'])]) {
       expect((await granted(server, as)).sort()).toEqual(before)
       for (const name of [second, third, write]) {
         const { status, headers } = await callTool(server.path, as, name ?? '', {})

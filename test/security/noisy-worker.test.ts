@@ -38,9 +38,9 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(async () => {
   // The next test file would share the worker with them.
-  const runs = new Executions(loud, own.started.running)
-  for (const id of loops) await runs.send(id, 'cancel')
-  for (const id of loops) await runs.ended(id)
+  const executions = new Executions(loud, own.started.running)
+  for (const id of loops) await executions.send(id, 'cancel')
+  for (const id of loops) await executions.ended(id)
   await own?.end()
 }, 60_000)
 
@@ -65,15 +65,15 @@ test("six loops of costly expressions: another tenant's execution takes less tha
     context.skip(
       'Tenants share the workflow thread by a patch of the SDK, which is off (sdk-patches/index.ts).',
     )
-  const runs = new Executions(loud, own.started.running)
-  const heavy = await runs.publish(HEAVY)
+  const executions = new Executions(loud, own.started.running)
+  const heavy = await executions.publish(HEAVY)
   const light = await new Executions(quiet, own.started.running).publish('  - one: { set: { a: 1 } }')
   // The first executions of a worker wait for code compilation.
   await latencies(light)
   const idle = median(await latencies(light))
-  loops = await Promise.all(Array.from({ length: LOOPS }, () => runs.start(heavy)))
+  loops = await Promise.all(Array.from({ length: LOOPS }, () => executions.start(heavy)))
   const loaded = median(await latencies(light))
   // They are slower than alone, but not stopped.
-  for (const id of loops) await runs.until(id, ({ steps }) => steps.length > STEPS_MIN)
+  for (const id of loops) await executions.until(id, ({ steps }) => steps.length > STEPS_MIN)
   expect(loaded, `alone: ${idle} ms`).toBeLessThan(Math.max(TIMES_MAX * idle, FLOOR_MS))
 }, 180_000)

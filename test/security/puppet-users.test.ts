@@ -284,13 +284,13 @@ test.concurrent.each(Object.keys(WAYS))(
   'execution of a user %s: she decides only if she could not be the user',
   async (name) => {
     const { user, afterwards, decides } = WAYS[name] as Way
-    const runs = new Executions(workspace)
+    const executions = new Executions(workspace)
     const one = await user()
     const run = await startAs(await signIn(one))
     await afterwards?.(one)
-    const { status, body } = await runs.send(run, 'approve', { approved: true }, mallory.as)
+    const { status, body } = await executions.send(run, 'approve', { approved: true }, mallory.as)
     if (decides) return expect(status, JSON.stringify(body)).toBe(200)
     expect([status, body.detail]).toEqual([409, expect.stringContaining('(fourEyes)')])
-    await ok(runs.send(run, 'approve', { approved: true }, carol.as))
+    await ok(executions.send(run, 'approve', { approved: true }, carol.as))
   },
 )

@@ -47,8 +47,8 @@ const CASES: readonly Case[] = [
   { name: 'event stream', path: '/v1/events/subscribe?topic=a', as: service },
 ]
 
-test.each(CASES)('$name: has nosniff and a resource policy, no HSTS over http', async (asked) => {
-  const { method = 'GET', path, as, body } = asked
+test.each(CASES)('$name: has nosniff and a resource policy, no HSTS over http', async (request) => {
+  const { method = 'GET', path, as, body } = request
   const { headers } = await call(method, path, { ...(as && { as: as(workspace) }), body })
   expect(headers.get('x-content-type-options')).toBe('nosniff')
   expect(headers.get('cross-origin-resource-policy')).toBe('same-site')

@@ -26,8 +26,8 @@ const calls = (text: string): readonly [string, object][] => [
   ['object.put', { bucket, key: 'kept', content: text }],
   ['object.put', { bucket, key: text, content: 1 }],
 ]
-const task = (name: string, given: object, more = {}) =>
-  `  - keep: ${JSON.stringify({ call: name, with: given, ...more })}`
+const task = (name: string, args: object, more = {}) =>
+  `  - keep: ${JSON.stringify({ call: name, with: args, ...more })}`
 
 /** Expects only what the test itself stored. */
 async function expectNothingStored(): Promise<void> {
@@ -40,11 +40,11 @@ describe('definition that passes a secret to a storing call', () => {
   test.each([0, 1, 2, 3, 4])(
     'call %i: validation names the location, publication is refused',
     async (nth) => {
-      const [name, given] = calls('${ "Bearer " + $secrets.token }')[nth] ?? ['', {}]
+      const [name, args] = calls('${ "Bearer " + $secrets.token }')[nth] ?? ['', {}]
       const source = `document: { dsl: '1.0.3', namespace: test, name: stores-${nth}, version: '1.0.0' }
 use: { secrets: [token] }
 do:
-${task(name, given)}
+${task(name, args)}
 `
       const { body } = await call('POST', `${workspace.flows}/validate`, {
         as: workspace.operator,
@@ -80,9 +80,9 @@ ${task(name, given)}
 
 describe('execution that reaches a storing call with a secret', () => {
   test.each([0, 1, 2, 3, 4])('call %i: faults with a configuration error, stores nothing', async (nth) => {
-    const [name, given] = calls('${ .text }')[nth] ?? ['', {}]
+    const [name, args] = calls('${ .text }')[nth] ?? ['', {}]
     const made = '  - make: { set: { text: \'${ "x" + $secrets.token + "y" }\' } }'
-    const flow = await publishFlow(workspace, ['token'], `${made}\n${task(name, given)}`)
+    const flow = await publishFlow(workspace, ['token'], `${made}\n${task(name, args)}`)
     const body = await runFlow(workspace, flow)
     expect(body, JSON.stringify(body)).toMatchObject({
       status: 'faulted',

@@ -95,7 +95,7 @@ describe.concurrent('access token of an account', () => {
     await expectRefused(body['access_token'])
   }, 20_000)
 
-  test('T17: refresh token of its family presented again after its grace: ends', async () => {
+  test('refresh token of its family presented again after its grace: ends (T17)', async () => {
     const { body: first } = await tokensOf(clientId, person)
     const { body: second } = await refresh(clientId, first['refresh_token'])
     await expectAccepted(second['access_token'])

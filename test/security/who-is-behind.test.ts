@@ -210,14 +210,14 @@ beforeAll(async () => {
   key = { apikey: (await admins.newKey(starter.as)).key }
   failing = await deploy('failing', "export default () => { throw new Error('not yet') }")
   await deploy('hop', FUNCTION, { triggers: [{ topics: ['hop.fn', 'collections.tofn.created'] }] })
-  const runs = new Executions(asPublisher)
-  await runs.publish(TASKS.join('\n'), { name: 'hop', more: ON })
+  const executions = new Executions(asPublisher)
+  await executions.publish(TASKS.join('\n'), { name: 'hop', more: ON })
   server = await publishMcpServer(workspace, 'hops', {
     'flows:hop:run': { enabled: true },
     'functions:hop:invoke': { enabled: true },
   })
   tools = await toolCaller()
-  await runs.publish([...TASKS, ...TOOL_TASKS].join('\n'), { name: 'hop', more: ON })
+  await executions.publish([...TASKS, ...TOOL_TASKS].join('\n'), { name: 'hop', more: ON })
   const run =
     "[{ hop: { run: { workflow: { namespace: n, name: hop, version: latest, input: '${ .body }' } } } }]"
   webhook = (await publishScheduled(asPublisher, 'hook', '{ webhook: {} }', run)).body.webhooks[0]

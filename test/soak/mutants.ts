@@ -74,7 +74,7 @@ const MUTANTS: readonly Mutant[] = [
     file: 'src/access/audit/audit.sql',
     from: "encode(prev_hash, 'hex') ||",
     to: "repeat('0', 64) ||",
-    test: 'test/integration/public-api/identity/audit-log.test.ts',
+    test: 'test/integration/audit/audit-log.test.ts',
   },
   {
     name: 'quota: one row more than the limit is accepted',
@@ -88,7 +88,7 @@ const MUTANTS: readonly Mutant[] = [
     file: 'src/features/collections/postgres/compile.ts',
     from: 'replaceAll(/[\\\\%_]/g',
     to: 'replaceAll(/[\\\\%]/g',
-    test: 'test/integration/public-api/collections/filter-grammar.test.ts',
+    test: 'test/integration/collections/filter-grammar.test.ts',
   },
 ]
 

@@ -19,7 +19,7 @@ type ActorKind =
   | 'run'
   | 'person'
   | 'client'
-  | 'nobody'
+  | 'anonymous'
   | 'platform'
 
 export interface AuditActor {
@@ -28,6 +28,9 @@ export interface AuditActor {
   readonly role: Role | 'user' | null
   readonly kind: ActorKind
 }
+
+/** The actor of a request that was not authenticated. */
+export const ANONYMOUS: AuditActor = { subject: null, role: null, kind: 'anonymous' }
 
 /** The tenant whose chain an entry is in, and the workspace whose admins see it. */
 export interface AuditOwner {

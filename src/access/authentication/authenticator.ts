@@ -17,9 +17,9 @@ import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import type { TtlCache } from '../../infra/ttl-cache.ts'
 import { ORIGINS_COLUMN } from '../browser-origins.ts'
-import type { Claims } from '../issuer/embedded-issuer.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
 import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
+import type { Claims, TokenIssuer } from './claims.ts'
 import { type Credential, type GatewayIdentity, identityOf, keyHash, keyKind } from './credentials.ts'
 
 /** A cached key, with the states of its tenant and workspace. */
@@ -283,9 +283,3 @@ function keyRoles(roles: readonly string[], bounds: Bounds): KeyKind[] {
 const CHALLENGE = { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } }
 
 const invalidKey = () => new Problem('api_key_invalid', CHALLENGE)
-
-/** Verifies the tokens of one issuer. */
-export interface TokenIssuer {
-  /** @throws a jose error, or a Problem */
-  verify(token: string): Promise<Claims>
-}

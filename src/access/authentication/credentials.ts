@@ -113,9 +113,10 @@ export function gatewayReader(
 ): (request: IncomingMessage) => GatewayIdentity | undefined {
   const expected = secret === undefined ? undefined : digest(secret)
   return (request) => {
-    const { [SECRET]: given, ...identity } = extractHeaders(request)
-    if (expected === undefined || given === undefined || Object.keys(identity).length === 0) return undefined
-    return timingSafeEqual(digest(given), expected) ? identity : undefined
+    const { [SECRET]: secretHeader, ...identity } = extractHeaders(request)
+    if (expected === undefined || secretHeader === undefined || Object.keys(identity).length === 0)
+      return undefined
+    return timingSafeEqual(digest(secretHeader), expected) ? identity : undefined
   }
 }
 

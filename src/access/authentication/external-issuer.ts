@@ -9,10 +9,10 @@ import { isTenantId, isWorkspaceId } from '../../core/tenant.ts'
 import { type Egress, hostAndPort } from '../../infra/http-client/egress.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { TrustedIssuer } from '../../infra/trusted-issuers.ts'
-import type { Claims, HostedClaims } from '../issuer/embedded-issuer.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
+import type { Claims, HostedClaims, HostedTokenIssuer, TokenIssuer } from './claims.ts'
 
-export class ExternalIssuer {
+export class ExternalIssuer implements TokenIssuer, HostedTokenIssuer {
   readonly #settings: TrustedIssuer
   readonly #keys: JwksCache
 

@@ -3,10 +3,11 @@
 import { decodeJwt, errors } from 'jose'
 import type { Principal } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Claims, EmbeddedIssuer } from '../issuer/embedded-issuer.ts'
 import type { Authenticator } from './authenticator.ts'
+import type { Claims } from './claims.ts'
 import { PLATFORM_MCP_PATH, PLATFORM_SCOPES, platformResource } from './platform-resource.ts'
 import type { SubjectStatus } from './subject-status.ts'
+import type { TokenVerifier } from './token-verifier.ts'
 
 /** A verified caller of the platform's server. */
 export interface PlatformClient {
@@ -19,7 +20,7 @@ export interface PlatformClient {
 }
 
 interface Services {
-  readonly identity: () => Promise<EmbeddedIssuer>
+  readonly tokens: TokenVerifier
   readonly auth: Authenticator
   readonly subjectStatus: SubjectStatus
 }
@@ -63,9 +64,8 @@ export class PlatformClients {
   }
 
   async #verify(token: string): Promise<Claims> {
-    const { identity, subjectStatus } = this.#services
-    const issuer = await identity()
-    const claims = await issuer.verifyPlatform(token, this.resource).catch((cause: unknown) => {
+    const { tokens, subjectStatus } = this.#services
+    const claims = await tokens.verifyPlatform(token, this.resource).catch((cause: unknown) => {
       if (!(cause instanceof errors.JOSEError)) throw cause
       throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', { cause })
     })

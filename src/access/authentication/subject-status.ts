@@ -1,59 +1,52 @@
 /**
- * Checks per request that the subject and client of a token are still active, also for hosted MCP servers. Revocations of tokens and
- * grants are read by issuer-state.ts. All results are cached for `INFRA_LIMITS.credentialCacheMs`.
+ * Checks per request that the subject and client of a token are still active, and that neither the token nor its grant was
+ * revoked. All results are cached for `INFRA_LIMITS.credentialCacheMs`.
  */
 
-import { decodeJwt, errors } from 'jose'
 import { idPattern } from '../../core/ids.ts'
-import { Problem } from '../../core/problem.ts'
-import { expandScopes, isUmbrella } from '../../core/tool-access.ts'
-import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
-import { type AccountsStore, generationId } from '../issuer/accounts-store.ts'
-import { isClientId } from '../issuer/client-ids.ts'
-import type { EmbeddedIssuer, HostedClaims } from '../issuer/embedded-issuer.ts'
-import type { IssuedToken, IssuerState } from '../issuer/issuer-state.ts'
-import type { OAuthClients } from '../issuer/oauth-clients-store.ts'
-import type { UsersStore } from '../issuer/users/users-store.ts'
-import type { ExternalIssuer } from './external-issuer.ts'
-import type { McpServerRegistry, PublishedServer } from './mcp-server-registry.ts'
+import { generationId, type IssuedToken, type SubjectClaims } from './claims.ts'
+import { isClientId } from './client-ids.ts'
 
 const ACCOUNT_ID = new RegExp(idPattern('acct'))
 const USER_ID = new RegExp(idPattern('usr'))
 
-/** The claims of a verified token that identify it and its subject. */
-interface SubjectToken extends IssuedToken {
-  readonly sub: string
-  readonly clientId?: string | undefined
-  readonly credential?: string | undefined
+/** Subjects that sign in: accounts, or users of workspaces. */
+interface Subjects {
+  /** The generation of a subject that is neither disabled nor deleted. */
+  findGeneration(id: string): Promise<number | undefined>
 }
 
-/** The stores of subjects that sign in. */
-interface People {
-  readonly accounts: AccountsStore
-  readonly users: UsersStore
+/** What the stores of identity (features/identity) tell about tokens; the composition root hands them over. */
+export interface TokenSubjects {
+  readonly accounts: Subjects
+  readonly users: Subjects
+  readonly clients: {
+    /** @param secretId the secret that the token was issued for; absent for a client of people */
+    exists(id: string, secretId?: string): Promise<boolean>
+  }
+  readonly revocations: {
+    /** True if neither the token nor its grant was revoked. */
+    isNotRevoked(token: IssuedToken): Promise<boolean>
+  }
 }
 
 export class SubjectStatus {
-  readonly #people: People
-  readonly #clients: OAuthClients
-  readonly #state: IssuerState
+  readonly #subjects: TokenSubjects
   /** Ids of generations by account or user; null if there is none. */
   readonly #known = new TtlCache<string | null>()
 
-  constructor(people: People, clients: OAuthClients, state: IssuerState) {
-    this.#people = people
-    this.#clients = clients
-    this.#state = state
+  constructor(subjects: TokenSubjects) {
+    this.#subjects = subjects
   }
 
   /** True if neither the token nor its grant was revoked. */
   isNotRevoked(token: IssuedToken): Promise<boolean> {
-    return this.#state.isNotRevoked(token)
+    return this.#subjects.revocations.isNotRevoked(token)
   }
 
   /** True if a token for the REST API is still valid: it ends with its grant, its subject and its client. */
-  async isTokenActive(token: SubjectToken): Promise<boolean> {
+  async isTokenActive(token: SubjectClaims): Promise<boolean> {
     const { sub, clientId = sub, credential } = token
     const checks = [this.isNotRevoked(token), this.isActive(sub, credential)]
     if (clientId !== sub) checks.push(this.isActive(clientId))
@@ -65,8 +58,8 @@ export class SubjectStatus {
    * @param credential the machine's secret that it was issued for, or the generation of the account or user
    */
   async isActive(subject: string, credential?: string): Promise<boolean> {
-    if (isClientId(subject)) return this.#clients.exists(subject, credential)
-    const store = USER_ID.test(subject) ? this.#people.users : this.#people.accounts
+    if (isClientId(subject)) return this.#subjects.clients.exists(subject, credential)
+    const store = USER_ID.test(subject) ? this.#subjects.users : this.#subjects.accounts
     if (!USER_ID.test(subject) && !ACCOUNT_ID.test(subject)) return true
     const generation = await this.#known.load(subject, async () => {
       const current = await store.findGeneration(subject)
@@ -85,124 +78,4 @@ export class SubjectStatus {
     if (!isClientId(clientId) || !ACCOUNT_ID.test(subject)) return false
     return (await this.isActive(clientId)) && this.isActive(subject, credential)
   }
-}
-
-/** A verified caller of one server; created here only. */
-export interface McpPrincipal {
-  readonly subject: string
-  readonly clientId: string
-  /** The id of its token. */
-  readonly tokenId: string
-  readonly grantId: string | undefined
-  /** A person stands behind the client, and may give it further scopes. */
-  readonly isPerson: boolean
-  readonly server: PublishedServer
-  /** Of tools; those that an umbrella of the token stood for when it was granted are among them. */
-  readonly scopes: ReadonlySet<string>
-  /** As the token names them. */
-  readonly namedScopes: ReadonlySet<string>
-  /** The scopes that the client may request; null: all of the server. */
-  readonly grantable: readonly string[] | null
-  /** The version whose tools the scopes were granted for; later additions are not granted. */
-  readonly consentedVersion: number
-}
-
-export class McpClients {
-  readonly #mcpServers: McpServerRegistry
-  readonly #identity: () => Promise<EmbeddedIssuer>
-  readonly #externalIssuers: ReadonlyMap<string, ExternalIssuer>
-  readonly #subjects: SubjectStatus
-
-  /** @param externalIssuers by the `iss` of their tokens */
-  constructor(
-    mcpServers: McpServerRegistry,
-    identity: () => Promise<EmbeddedIssuer>,
-    externalIssuers: ReadonlyMap<string, ExternalIssuer>,
-    subjects: SubjectStatus,
-  ) {
-    this.#mcpServers = mcpServers
-    this.#identity = identity
-    this.#externalIssuers = externalIssuers
-    this.#subjects = subjects
-  }
-
-  /**
-   * Verifies a token for exactly this resource, without the database.
-   * @param resource the server's URL in the caller's spelling
-   * @throws Problem `token_invalid` or `token_expired`, also for a token of another resource; `dependency_unavailable` if
-   *   the keys of an external issuer are unknown
-   */
-  async verify(token: string, resource: string): Promise<HostedClaims> {
-    const external = this.#externalIssuers.size > 0 ? this.#externalIssuers.get(issuerIn(token)) : undefined
-    const issuer = external ?? (await this.#identity())
-    return issuer.verifyHosted(token, resource).catch((cause: unknown) => {
-      if (cause instanceof Problem) throw cause
-      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', { cause })
-    })
-  }
-
-  /** @throws Problem `token_invalid` for another workspace, another server, another issuer, a deleted client */
-  async admit(claims: HostedClaims, server: PublishedServer): Promise<McpPrincipal> {
-    if (claims.authorizationServer !== server.authorizationServer) throw new Problem('token_invalid')
-    return claims.authorizationServer === null
-      ? this.#admitEmbedded(claims, server)
-      : admitExternal(claims, server)
-  }
-
-  async #admitEmbedded(claims: HostedClaims, server: PublishedServer): Promise<McpPrincipal> {
-    const { tenantId, workspaceId } = server.ref
-    const { version, sub: subject, clientId, isPerson, scopes: namedScopes, tokenId = '', grantId } = claims
-    const same =
-      claims.tenantId === tenantId && claims.workspaceId === workspaceId && claims.serverId === server.id
-    if (!same || typeof version !== 'number' || !(await this.#isActive(claims, server)))
-      throw new Problem('token_invalid')
-    const grantable = (await this.#mcpServers.client(clientId))?.scopes ?? null
-    const scopes = await this.#expand(namedScopes, server, { version, grantable })
-    const token = { subject, clientId, tokenId, grantId, isPerson, scopes, namedScopes }
-    return { ...token, server, grantable, consentedVersion: version }
-  }
-
-  /** Umbrellas stand for what they stood for in the version that was consented to, within what an admin has given the client. */
-  async #expand(
-    named: ReadonlySet<string>,
-    server: PublishedServer,
-    { version, grantable }: { readonly version: number; readonly grantable: readonly string[] | null },
-  ): Promise<ReadonlySet<string>> {
-    if (![...named].some(isUmbrella)) return named
-    const all = expandScopes(named, await this.#mcpServers.umbrellas(server, version))
-    return grantable === null ? all : new Set([...all].filter((scope) => grantable.includes(scope)))
-  }
-
-  /** A deleted client or account ends the token within `INFRA_LIMITS.credentialCacheMs`. */
-  async #isActive(claims: HostedClaims, server: PublishedServer): Promise<boolean> {
-    const { sub, clientId, credential } = claims
-    if (!(await this.#subjects.isNotRevoked(claims))) return false
-    if (clientId === OPERATOR_CLIENT) return true
-    if (sub !== clientId && (await this.#subjects.isPersonActive(clientId, sub, credential))) return true
-    return (await this.#mcpServers.client(clientId))?.serverId === server.id
-  }
-}
-
-/** The `iss` of a token that is not verified yet; empty if it has none. */
-function issuerIn(token: string): string {
-  try {
-    return decodeJwt(token).iss ?? ''
-  } catch (cause) {
-    if (cause instanceof errors.JOSEError) return ''
-    throw cause
-  }
-}
-
-/**
- * An issuer may serve several tenants, so its token names the tenant of the server, and its workspace or none. It names no
- * version: the issuer has asked for consent to its scopes as they are.
- * @throws Problem `token_invalid`
- */
-function admitExternal(claims: HostedClaims, server: PublishedServer): McpPrincipal {
-  const { sub: subject, clientId, isPerson, scopes, tokenId = '', grantId, workspaceId } = claims
-  const { tenantId, workspaceId: own } = server.ref
-  if (claims.tenantId !== tenantId || (workspaceId !== undefined && workspaceId !== own))
-    throw new Problem('token_invalid')
-  const token = { subject, clientId, tokenId, grantId, isPerson, scopes, namedScopes: scopes }
-  return { ...token, server, grantable: null, consentedVersion: server.version }
 }

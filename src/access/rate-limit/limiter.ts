@@ -8,7 +8,7 @@ import type { TenantId } from '../../core/tenant.ts'
 import { parseRate, type Rate } from '../../core/units.ts'
 import type { Config } from '../../infra/config.ts'
 import type { AuthFailureLimiter } from '../authentication/authenticator.ts'
-import type { McpPrincipal } from '../authentication/subject-status.ts'
+import type { McpPrincipal } from '../authentication/mcp-clients.ts'
 import {
   type BucketCharge,
   decide,

@@ -1,16 +1,16 @@
 /** Second factor, passkeys and identities at providers on the page of a user's own account. */
 
-import type { Page } from '../../access/issuer/pages.ts'
 import {
   CODE_ERRORS,
   codePage,
   recoveryCodesPage,
   totpSetupPage,
-} from '../../access/issuer/users/factor-pages.ts'
-import { passkeySetupPage } from '../../access/issuer/users/passkey-pages.ts'
-import { accountSignInPage } from '../../access/issuer/users/user-pages.ts'
-import { isUserName } from '../../access/issuer/users/user-service.ts'
-import type { UserAccount } from '../../access/issuer/users/users-store.ts'
+} from '../../features/identity/pages/factor-pages.ts'
+import type { Page } from '../../features/identity/pages/pages.ts'
+import { passkeySetupPage } from '../../features/identity/pages/passkey-pages.ts'
+import { accountSignInPage } from '../../features/identity/pages/user-pages.ts'
+import { isUserName } from '../../features/identity/users/user-service.ts'
+import type { UserAccount } from '../../features/identity/users/users-store.ts'
 import { confirmPassword, showAccount, type Visit } from './account-visit.ts'
 import { type Form, requesterOf } from './forms.ts'
 

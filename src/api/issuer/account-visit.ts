@@ -1,15 +1,15 @@
 /** A visit of the page of a user's own account: its workspace, session and password. */
 
 import type { FastifyRequest } from 'fastify'
-import type { AuthServices } from '../../access/authentication/auth-services.ts'
-import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
-import { LOGIN_ERRORS, type Page } from '../../access/issuer/pages.ts'
-import { totpSection } from '../../access/issuer/users/factor-pages.ts'
-import { identitySections } from '../../access/issuer/users/identity-pages.ts'
-import { passkeySections } from '../../access/issuer/users/passkey-pages.ts'
-import { accountPage, type Message, type Refusal } from '../../access/issuer/users/user-pages.ts'
-import type { UserAccount, UserWorkspace } from '../../access/issuer/users/users-store.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import type { AuthServices } from '../../app/auth-services.ts'
+import type { EmbeddedIssuer } from '../../features/identity/issuer/embedded-issuer.ts'
+import { totpSection } from '../../features/identity/pages/factor-pages.ts'
+import { identitySections } from '../../features/identity/pages/identity-pages.ts'
+import { LOGIN_ERRORS, type Page } from '../../features/identity/pages/pages.ts'
+import { passkeySections } from '../../features/identity/pages/passkey-pages.ts'
+import { accountPage, type Message, type Refusal } from '../../features/identity/pages/user-pages.ts'
+import type { UserAccount, UserWorkspace } from '../../features/identity/users/users-store.ts'
 import { requesterOf } from './forms.ts'
 
 /** A request at the page, for the users of one workspace. */

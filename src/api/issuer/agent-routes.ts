@@ -1,13 +1,13 @@
 /** Serves the page where account holders review the clients that act for them, and take access back. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import { AGENTS_PAGE, type HolderSession } from '../../access/authentication/holder-session.ts'
-import type { Account } from '../../access/issuer/accounts-store.ts'
-import { agentsPage, agentsSignInPage } from '../../access/issuer/agent-pages.ts'
-import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
-import type { Page } from '../../access/issuer/pages.ts'
-import type { Message } from '../../access/issuer/users/user-pages.ts'
+import type { AuthServices } from '../../app/auth-services.ts'
+import type { Account } from '../../features/identity/accounts/accounts-store.ts'
+import type { EmbeddedIssuer } from '../../features/identity/issuer/embedded-issuer.ts'
+import { agentsPage, agentsSignInPage } from '../../features/identity/pages/agent-pages.ts'
+import type { Page } from '../../features/identity/pages/pages.ts'
+import type { Message } from '../../features/identity/pages/user-pages.ts'
 import { credentialsIn, formOf, rejectCrossSite, requesterOf, show } from './forms.ts'
 
 interface Visit {

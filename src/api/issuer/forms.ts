@@ -1,15 +1,15 @@
 /** Reads the forms of the platform's pages, and sends the pages. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Requester } from '../../access/issuer/audit-events.ts'
-import { ISSUER_LIMITS } from '../../access/issuer/limits.ts'
-import { type Page, plainPage } from '../../access/issuer/pages.ts'
-import { hasValidLength } from '../../access/issuer/passwords.ts'
-import type { Credentials } from '../../access/issuer/sign-in.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import { Problem } from '../../core/problem.ts'
 import { redactText } from '../../core/redact.ts'
 import { escapesUtf8 } from '../../core/utf8.ts'
+import { hasValidLength } from '../../features/identity/accounts/passwords.ts'
+import type { Requester } from '../../features/identity/issuer/audit-events.ts'
+import type { Credentials } from '../../features/identity/issuer/sign-in.ts'
+import { ISSUER_LIMITS } from '../../features/identity/limits.ts'
+import { type Page, plainPage } from '../../features/identity/pages/pages.ts'
 import { parseText } from '../body-text.ts'
 
 export const requesterOf = ({ ip, id }: FastifyRequest): Requester => ({ address: ip, requestId: id })

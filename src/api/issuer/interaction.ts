@@ -1,9 +1,9 @@
 /** Identifies the authorization that is under way in a browser. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { plainPage } from '../../access/issuer/pages.ts'
-import type { InteractionRequest } from '../../access/issuer/sign-in.ts'
 import { Problem } from '../../core/problem.ts'
+import type { InteractionRequest } from '../../features/identity/issuer/sign-in.ts'
+import { plainPage } from '../../features/identity/pages/pages.ts'
 import { requesterOf } from './forms.ts'
 
 export const EXPIRED = plainPage(

@@ -1,8 +1,10 @@
 /** Mounts the embedded issuer: the routes of the OAuth provider, and the pages for sign-in, invitations and passwords. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AuthServices } from '../../access/authentication/auth-services.ts'
-import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
+import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import type { AuthServices } from '../../app/auth-services.ts'
+import { Problem } from '../../core/problem.ts'
+import type { EmbeddedIssuer } from '../../features/identity/issuer/embedded-issuer.ts'
 import {
   consentPage,
   invitationPage,
@@ -11,9 +13,7 @@ import {
   type Page,
   passwordPage,
   plainPage,
-} from '../../access/issuer/pages.ts'
-import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
-import { Problem } from '../../core/problem.ts'
+} from '../../features/identity/pages/pages.ts'
 import { API_LIMITS } from '../limits.ts'
 import { toReply } from '../problems.ts'
 import { mountAgentsPage } from './agent-routes.ts'

@@ -1,13 +1,13 @@
 /** Sends the browser of a user to an identity provider, and takes the answer with which it comes back. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AuthServices } from '../../access/authentication/auth-services.ts'
-import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
-import { formTargetOf, LOGIN_ERRORS, type Page } from '../../access/issuer/pages.ts'
-import { confirmByMailPage, connectIdentityPage } from '../../access/issuer/users/identity-pages.ts'
-import type { Identified } from '../../access/issuer/users/provider-service.ts'
-import type { Refusal } from '../../access/issuer/users/user-pages.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import type { AuthServices } from '../../app/auth-services.ts'
+import type { EmbeddedIssuer } from '../../features/identity/issuer/embedded-issuer.ts'
+import { confirmByMailPage, connectIdentityPage } from '../../features/identity/pages/identity-pages.ts'
+import { formTargetOf, LOGIN_ERRORS, type Page } from '../../features/identity/pages/pages.ts'
+import type { Refusal } from '../../features/identity/pages/user-pages.ts'
+import type { Identified } from '../../features/identity/users/provider-service.ts'
 import { formOf, show } from './forms.ts'
 import { EXPIRED, interactionOf, interactionPath, undefinedIfExpired } from './interaction.ts'
 import { continueSignIn, isUserPrompt, signInPage, type UserSignIn } from './user-sign-in.ts'
@@ -62,7 +62,7 @@ async function end(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyRepl
   if ('text' in result) return show(reply, signInPage(issuer, prompt, path, result))
   if (!('ask' in result)) return continueSignIn(signIn, result.user, result.identity, reply)
   if (result.ask === 'mail') return show(reply, confirmByMailPage(prompt.workspace, result.provider, path))
-  return show(reply, passwordStepPage(signIn, result.asked, result.ticket))
+  return show(reply, passwordStepPage(signIn, result.identified, result.ticket))
 }
 
 /** Takes the password of the user whose address the identity has. The identity is connected when all steps are passed. */

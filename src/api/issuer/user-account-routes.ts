@@ -1,11 +1,11 @@
 /** Serves the page where a user of a workspace changes password and address, signs out everywhere, or deletes the account. */
 
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { type Page, plainPage } from '../../access/issuer/pages.ts'
-import { accountSignInPage, type Refusal, userNoticePage } from '../../access/issuer/users/user-pages.ts'
-import { isUserEmail } from '../../access/issuer/users/user-service.ts'
-import type { UserAccount, UserWorkspace } from '../../access/issuer/users/users-store.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import { type Page, plainPage } from '../../features/identity/pages/pages.ts'
+import { accountSignInPage, type Refusal, userNoticePage } from '../../features/identity/pages/user-pages.ts'
+import { isUserEmail } from '../../features/identity/users/user-service.ts'
+import type { UserAccount, UserWorkspace } from '../../features/identity/users/users-store.ts'
 import { actOnFactors, askCode, checkCode } from './account-factors.ts'
 import {
   type Acted,

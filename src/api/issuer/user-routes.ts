@@ -1,12 +1,13 @@
 /** Serves the pages for users of workspaces: sign-in, sign-up, links of mails, and the user's own account. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import { USER_ACCOUNT_PAGE } from '../../access/authentication/holder-session.ts'
-import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
-import { LOGIN_ERRORS, type Page, plainPage } from '../../access/issuer/pages.ts'
-import { webOriginOf } from '../../access/issuer/redirect-uris.ts'
-import { USER_LINK_PAGE } from '../../access/issuer/users/user-mails.ts'
+import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import type { AuthServices } from '../../app/auth-services.ts'
+import { webOriginOf } from '../../features/identity/clients/redirect-uris.ts'
+import type { EmbeddedIssuer } from '../../features/identity/issuer/embedded-issuer.ts'
+import { LOGIN_ERRORS, type Page, plainPage } from '../../features/identity/pages/pages.ts'
+import { USER_LINK_PAGE } from '../../features/identity/pages/user-mails.ts'
 import {
   checkMailPage,
   continuePage,
@@ -17,9 +18,8 @@ import {
   USER_LIMIT,
   type UserPrompt,
   userNoticePage,
-} from '../../access/issuer/users/user-pages.ts'
-import { isUserEmail, isUserName, type MailOutcome } from '../../access/issuer/users/user-service.ts'
-import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+} from '../../features/identity/pages/user-pages.ts'
+import { isUserEmail, isUserName, type MailOutcome } from '../../features/identity/users/user-service.ts'
 import { formOf, passwordError, rejectCrossSite, requesterOf, show, tokenOf } from './forms.ts'
 import { EXPIRED, interactionOf, interactionPath, undefinedIfExpired } from './interaction.ts'
 import { connectIdentity, mountProviderSignIn } from './provider-sign-in.ts'

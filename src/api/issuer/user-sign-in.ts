@@ -1,15 +1,15 @@
 /** Signs a user of a workspace in: with a password, a code or a passkey, or after another means has identified the user. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
-import { formTargetOf, LOGIN_ERRORS, type Page } from '../../access/issuer/pages.ts'
-import type { InteractionRequest } from '../../access/issuer/sign-in.ts'
-import { CODE_ERRORS, codePage } from '../../access/issuer/users/factor-pages.ts'
-import type { ProvenIdentity } from '../../access/issuer/users/identities-store.ts'
-import { PASSKEY_ERRORS, PASSKEY_SCRIPT, passkeySignIn } from '../../access/issuer/users/passkey-pages.ts'
-import { type Refusal, type UserPrompt, userSignInPage } from '../../access/issuer/users/user-pages.ts'
-import type { UserAccount } from '../../access/issuer/users/users-store.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import type { EmbeddedIssuer } from '../../features/identity/issuer/embedded-issuer.ts'
+import type { InteractionRequest } from '../../features/identity/issuer/sign-in.ts'
+import { CODE_ERRORS, codePage } from '../../features/identity/pages/factor-pages.ts'
+import { formTargetOf, LOGIN_ERRORS, type Page } from '../../features/identity/pages/pages.ts'
+import { PASSKEY_ERRORS, PASSKEY_SCRIPT, passkeySignIn } from '../../features/identity/pages/passkey-pages.ts'
+import { type Refusal, type UserPrompt, userSignInPage } from '../../features/identity/pages/user-pages.ts'
+import type { ProvenIdentity } from '../../features/identity/users/identities-store.ts'
+import type { UserAccount } from '../../features/identity/users/users-store.ts'
 import { formOf, show } from './forms.ts'
 import { EXPIRED, interactionPath, undefinedIfExpired } from './interaction.ts'
 

@@ -24,7 +24,7 @@ const AuditEntry = Type.Object({
   actor: Type.Object({
     kind: Type.String({
       description:
-        'Kind of the actor: `api_key`, `token`, `gateway`, `mcp_client`, `webhook`, `run`, `person` or `client` (in events of the issuer), `nobody` (in requests without authentication) or `platform`.',
+        'Kind of the actor: `api_key`, `token`, `gateway`, `mcp_client`, `webhook`, `run`, `person` or `client` (in events of the issuer), `anonymous` (in requests without authentication) or `platform`.',
     }),
     role: Text,
     subject: Text,

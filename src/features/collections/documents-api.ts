@@ -1,7 +1,6 @@
 /** Operations on collections and their documents: create, get, list, query, update, delete. One round trip each. */
 
 import Type, { type Static } from 'typebox'
-import { anonSettings } from '../../access/anon-settings.ts'
 import { AnyName, Id, Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { tagsOf } from '../../core/etag.ts'
@@ -11,6 +10,7 @@ import { CountedPageOf, PageInput, PageOf, pageBounds, pageFrom } from '../../co
 import { DATA_ROLES } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { readPublicAccess } from '../tenants/public-access.ts'
 import type { WantedChange } from './check-changes.ts'
 import { CollectionName, Document, Fields, SelectedDocument, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
@@ -355,7 +355,7 @@ async function undeclared(scope: WorkspaceScope, after: string, limit: number): 
   const documents = documentsOf(scope)
   if (documents !== undefined) {
     // MongoDB has no policies, so closed names are left out here.
-    const isClosed = scope.actor.role === 'anon' && (await anonSettings(scope)).collections === 'none'
+    const isClosed = scope.actor.role === 'anon' && (await readPublicAccess(scope)).collections === 'none'
     const names = JSON.stringify(isClosed ? [] : await documents.names(after))
     return sql`undeclared as (select jsonb_array_elements_text(${names}::jsonb) as name)`
   }

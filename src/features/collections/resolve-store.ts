@@ -1,12 +1,12 @@
 /** Resolves the name of a collection to its declaration, its store and what the caller may do, and authorizes the caller. */
 
-import { ANON_CACHE_KEY, anonSettings } from '../../access/anon-settings.ts'
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidate } from '../../access/scope-cache.ts'
 import type { Actor, EndUser, LookupResult } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
+import { PUBLIC_ACCESS_KEY, readPublicAccess } from '../tenants/public-access.ts'
 import { documentsOf } from './mongo/documents.ts'
 import { mongoRules, mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
@@ -51,7 +51,7 @@ export async function withCollections<T>(
       if (!isOutOfDate) throw error
       cause = error
       for (const name of rightsByName.keys()) invalidate(scope, scope.ref, cacheKey(name))
-      invalidate(scope, scope.ref, ANON_CACHE_KEY)
+      invalidate(scope, scope.ref, PUBLIC_ACCESS_KEY)
     }
   }
   throw new Problem('overloaded', {
@@ -113,7 +113,7 @@ export async function resolveCollection(
   name: string,
   actor: Pick<Actor, 'role' | 'user' | 'lookups'> = scope.actor,
 ): Promise<Collection> {
-  const [declared, settings] = await Promise.all([findDeclaration(scope, name), anonSettings(scope)])
+  const [declared, settings] = await Promise.all([findDeclaration(scope, name), readPublicAccess(scope)])
   const permissions = permissionsOf(actor, declared, settings)
   return {
     ...{ name, permissions, readers: readersOf(declared, settings) },

@@ -2,13 +2,11 @@
 
 import { LRUCache } from 'lru-cache'
 import Type from 'typebox'
-import { requireEvents } from '../../access/anon-settings.ts'
 import { ACCESS_LIMITS } from '../../access/limits.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { allowedTopics, requireTopicRules } from '../../access/user-settings.ts'
 import { checkJson } from '../../core/json.ts'
-import { causesOf, DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
+import { callersOf, causesOf, DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
 import { bodyProblem } from '../operation-helpers.ts'
@@ -16,6 +14,7 @@ import { consumeQuota } from '../quotas/quotas-api.ts'
 import type { EventFilter } from './event-sender.ts'
 import { cloudEvent, eventsIn, isChangeTopic, isPlatformTopic, matchesAny } from './events.ts'
 import { EVENT_LIMITS } from './limits.ts'
+import { allowedTopics, requireEvents, requireTopicRules } from './topic-rules.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
@@ -115,8 +114,8 @@ async function subscriptionFilter(
   const { role } = scope.actor
   if (!isPublicRole(role)) return undefined
   if (topics.some(isPlatformTopic)) {
-    const who = role === 'anon' ? 'Anon keys' : 'Users'
-    throw new Problem('forbidden', { detail: `${who} cannot subscribe to events of the platform.` })
+    const detail = `${callersOf(scope.actor)} cannot subscribe to events of the platform.`
+    throw new Problem('forbidden', { detail })
   }
   const published = topics.filter((topic) => !isChangeTopic(topic))
   await requireTopicRules(scope, 'subscribe', published)

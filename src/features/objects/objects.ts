@@ -1,10 +1,7 @@
 /** Objects: binary streams in the workspace's bucket; problems have S3's own names. */
 
 import Type from 'typebox'
-import { requirePublic } from '../../access/anon-settings.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
-import { requireObjectRule } from '../../access/user-settings.ts'
 import { type ByteReply, Bytes } from '../../core/bytes.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { checkBucket } from '../../core/object-key.ts'
@@ -13,6 +10,7 @@ import { DATA_ROLES, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
 import { OBJECT_LIMITS } from './limits.ts'
+import { requireObjectRule, requireReadable } from './object-rules.ts'
 import { objectsOf } from './workspace-objects.ts'
 
 // `run` checks the names, since the problem has S3's code.
@@ -67,16 +65,6 @@ const Content = Type.Unsafe<ByteReply>(
   Type.Unknown({ description: 'Content of the object, in its own media type.' }),
 )
 const PATH = '/v1/objects/{bucket}/{key*}'
-
-/**
- * Anon keys and users read what the settings of the workspace open to them.
- * @param prefix the key, or how the listed keys begin
- * @throws Problem `forbidden`
- */
-async function requireReadable(scope: WorkspaceScope, prefix: string): Promise<void> {
-  await requirePublic(scope, prefix)
-  await requireObjectRule(scope, 'read', prefix)
-}
 
 export const putObject = workspaceOperation({
   name: 'object.put',

@@ -61,7 +61,7 @@ export const listOperations = adminOperation({
 const PLANS = {
   tenant: ['activate_tenant'],
   workspace: ['bucket', 'storage_identity', 'activate_workspace'],
-  /** Without a bucket there is no storage identity either (interface.md, rule 1). */
+  /** Without a bucket there is no storage identity either. */
   bare_workspace: ['activate_workspace'],
 } as const
 type Plan = keyof typeof PLANS

@@ -102,7 +102,7 @@ export const listTenants = adminOperation({
   run: (scope, input) => listPage<Tenant>(scope, input, sql`select ${COLUMNS} from tenants`),
 })
 
-/** S3's rules for names; the store limits them to 63 bytes (interface.md §8). */
+/** S3's rules for names of buckets, which have at most 63 bytes. */
 const Bucket = Type.String({
   pattern: BUCKET_PATTERN,
   description: 'S3 bucket name. Default: derived from the slug. `null`: no bucket, so no objects.',

@@ -1,45 +1,36 @@
 /** Settings of a workspace: experimental features, rights of anon keys and users, private addresses that its flows may reach. */
 
 import Type, { type Static } from 'typebox'
-import {
-  ANON_CACHE_KEY,
-  ANON_DEFAULTS,
-  Anon,
-  AnonInput,
-  checkPrefixes,
-  PublicRead,
-} from '../../access/anon-settings.ts'
 import { checkOrigins, ORIGINS_COLUMN, Origins } from '../../access/browser-origins.ts'
-import {
-  AUTH_DEFAULTS,
-  AuthInput,
-  AuthSettings,
-  checkBranding,
-  type StoredAuth,
-} from '../../access/issuer/users/auth-settings.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts'
-import { canSendMail, providerSettingsOf } from '../../access/scope-services.ts'
-import {
-  NO_OBJECTS,
-  NO_TOPICS,
-  UserObjects,
-  UserObjectsInput,
-  UserTopics,
-  UserTopicsInput,
-} from '../../access/user-settings.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { FUNCTION_LIMITS } from '../functions/limits.ts'
+import { AuthInput, AuthSettings, type StoredAuth } from '../identity/users/auth-settings.ts'
+import { authToShow, authToStore } from '../identity/users/workspace-auth.ts'
 import { findRow } from '../operation-helpers.ts'
 import { RUN_LIMITS } from '../runs/limits.ts'
-import { checkUserRules } from './check-user-rules.ts'
+import { checkPrefixes, checkUserRules } from './check-public-access.ts'
+import {
+  ANON_DEFAULTS,
+  Anon,
+  AnonInput,
+  NO_OBJECTS,
+  NO_TOPICS,
+  PUBLIC_ACCESS_KEY,
+  PublicRead,
+  UserObjects,
+  UserObjectsInput,
+  UserTopics,
+  UserTopicsInput,
+} from './public-access.ts'
 
-/** Features that are off by default (decisions §9). */
+/** Experimental features, each off until a workspace names it. */
 const Feature = Type.Union([Type.Literal('mcp.flow_tools'), Type.Literal('mcp.images')])
 export type Feature = Static<typeof Feature>
 
@@ -136,7 +127,11 @@ export const configureServices = adminOperation({
       throw new Problem('forbidden', { detail: 'Only operators can change egress.allow.' })
     }
     if (cors !== undefined) checkOrigins(cors.origins)
-    const storedAuth = auth && (await authToStore(scope, workspace_id, auth, egress?.allow))
+    const readPresent = async () => {
+      const { ref, row } = await readRow(scope, workspace_id)
+      return { ref, auth: row.auth, egressAllowed: egress?.allow ?? row.allow }
+    }
+    const storedAuth = auth && (await authToStore(scope, auth, readPresent))
     if (objects?.public_read !== undefined) checkPrefixes(objects.public_read)
     checkUserRules(objects?.user, topics?.user)
     if (retention !== undefined) await checkRetention(scope, workspace_id, retention)
@@ -156,7 +151,7 @@ export const configureServices = adminOperation({
     )
     await scope.batch(...writes)
     const { ref, services } = await readServices(scope, workspace_id)
-    invalidate(scope, ref, ANON_CACHE_KEY)
+    invalidate(scope, ref, PUBLIC_ACCESS_KEY)
     // Keys and states are cached with the origins.
     if (cors !== undefined) invalidateState(scope, ref.tenantId)
     if (anon?.collections !== 'read') return services
@@ -178,32 +173,6 @@ async function openedCollections(scope: AdminScope, workspaceId: string) {
     pointer: '/anon/collections',
     detail: `Every anon key of the workspace can read all documents of undeclared collections, and of collections declared without \`access\`: ${declared}. A collection declared with \`access\` allows only what its rules name.`,
   }
-}
-
-/**
- * The setting with encrypted secrets.
- * @param allow `egress.allow` of the same request
- * @throws Problem `validation_failed` for a logo or colour that pages cannot show, or an unusable provider; `state_conflict`
- *   without a mail server
- */
-async function authToStore(
-  scope: AdminScope,
-  workspaceId: string,
-  { providers, ...auth }: Static<typeof AuthInput>,
-  allow: readonly string[] | undefined,
-): Promise<Partial<StoredAuth>> {
-  if (auth.branding !== undefined) checkBranding(auth.branding)
-  if (auth.sign_up === 'open' && !canSendMail(scope))
-    throw new Problem('state_conflict', {
-      detail: 'Users who sign up need a mail, and this platform cannot send mails.',
-      hint: 'Invitations work without mail.',
-      adminHint: 'An operator sets SMTP_URL, or TENON_MAIL_DIR for development.',
-    })
-  if (providers === undefined) return auth
-  const { ref, row } = await readRow(scope, workspaceId)
-  const { subject: by } = scope.actor
-  const present = { stored: row.auth.providers ?? [], egressAllowed: allow ?? row.allow, by }
-  return { ...auth, providers: providerSettingsOf(scope).toStore(ref, providers, present) }
 }
 
 const period = (name: 'executions' | 'function_runs') =>
@@ -280,7 +249,6 @@ async function readServices(
 ): Promise<{ ref: WorkspaceRef; services: Services }> {
   const { ref, row } = await readRow(scope, workspaceId)
   const { experimental, retention, retention_failure: failure, updated_at } = row
-  const { providers, ...auth } = { ...AUTH_DEFAULTS, ...row.auth }
   return {
     ref,
     services: {
@@ -289,7 +257,7 @@ async function readServices(
       egress: { allow: row.allow },
       anon: { ...ANON_DEFAULTS, ...row.anon },
       cors: { origins: row.origins },
-      auth: { ...auth, providers: providerSettingsOf(scope).toShow(ref, providers) },
+      auth: authToShow(scope, ref, row.auth),
       objects: { public_read: row.public_read, user: { ...NO_OBJECTS, ...row.user_objects } },
       topics: { user: { ...NO_TOPICS, ...row.user_topics } },
       retention,

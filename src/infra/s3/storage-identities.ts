@@ -27,7 +27,7 @@ import {
 
 export type StorageAction = 'read' | 'write' | 'list' | 'admin'
 
-/** The store's Read, Write, List and Admin (interface.md §2), as its IAM names them; object by object, no more. */
+/** The store's rights to read, write, list and delete, as its IAM names them; object by object, no more. */
 const ACTIONS: Readonly<Record<StorageAction, readonly string[]>> = {
   read: ['s3:GetObject'],
   write: ['s3:PutObject', 's3:DeleteObject'],
@@ -42,7 +42,7 @@ const POLICY = 'own-bucket'
 /**
  * The policy document for one bucket.
  * @throws Problem `bucket_required` without a bucket, `InvalidBucketName` for a wildcard, any other invalid name, and
- *   the platform's own bucket: an empty or wildcard scope is never written (interface.md, rule 1)
+ *   the platform's own bucket: an empty or wildcard scope is never written
  */
 export function policyFor(bucket: string | null, actions: readonly StorageAction[]): string {
   if (bucket === null || bucket === '') throw new Problem('bucket_required')

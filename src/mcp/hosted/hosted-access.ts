@@ -1,13 +1,14 @@
 /** Access of clients to a hosted server: verifies their tokens, and answers with challenges if a token or a scope is missing. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ANONYMOUS } from '../../access/audit/entry.ts'
 import { AttemptThrottle } from '../../access/authentication/attempt-throttle.ts'
-import type { AuthServices } from '../../access/authentication/auth-services.ts'
+import type { HostedClaims } from '../../access/authentication/claims.ts'
+import type { McpPrincipal } from '../../access/authentication/mcp-clients.ts'
 import type { PublishedServer } from '../../access/authentication/mcp-server-registry.ts'
-import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
-import type { HostedClaims } from '../../access/issuer/embedded-issuer.ts'
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import type { AuthServices } from '../../app/auth-services.ts'
 import type { Platform } from '../../app/platform.ts'
 import { readChainDepth } from '../../core/execution.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -57,7 +58,7 @@ export class HostedAccess {
     const server = await this.#authServices.mcpServers.find(params.ws, params.server)
     if (server === undefined) throw notFound('MCP server')
     const audited = { owner: server.ref, isVerified: true, before: null, after: null }
-    request.auditContext = { ...audited, actor: { subject: null, role: null, kind: 'nobody' } }
+    request.auditContext = { ...audited, actor: ANONYMOUS }
     try {
       refuseForeignOrigin(this.#platform.config, request.headers.origin)
       const client = await this.#admit(claims, server, params)
@@ -162,7 +163,7 @@ export class HostedAccess {
   ): Promise<void> {
     if (!this.#deniedLogThrottle.admit(server.id, MCP_LIMITS.deniedRecordedPerMinuteMax)) return
     const known = claims instanceof Problem ? undefined : claims
-    await recordCall(this.#open(server, 'nobody'), {
+    await recordCall(this.#open(server, 'anonymous'), {
       ...callContext(request, server),
       principal: known?.sub ?? null,
       clientId: known?.clientId,

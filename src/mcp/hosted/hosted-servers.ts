@@ -1,7 +1,7 @@
 /** Serves hosted MCP servers: to each request of a client, the tools, prompts and resources that its token allows. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AuthServices } from '../../access/authentication/auth-services.ts'
+import type { AuthServices } from '../../app/auth-services.ts'
 import type { Platform } from '../../app/platform.ts'
 import { scopeOf } from '../../core/tool-access.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'

@@ -1,7 +1,7 @@
 /** The tools that a hosted server offers to a client. */
 
 import type { FastifyRequest } from 'fastify'
-import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
+import type { McpPrincipal } from '../../access/authentication/mcp-clients.ts'
 import { isCovered, scopeOf } from '../../core/tool-access.ts'
 import type { ResultsMode } from '../../features/mcp-servers/calls/result-form.ts'
 import { findPublished, type PublishedVersion } from '../../features/mcp-servers/manifest.ts'

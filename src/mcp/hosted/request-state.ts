@@ -2,8 +2,8 @@
 
 import type { ServerResponse } from 'node:http'
 import type { FastifyRequest } from 'fastify'
+import type { McpPrincipal } from '../../access/authentication/mcp-clients.ts'
 import type { PublishedServer } from '../../access/authentication/mcp-server-registry.ts'
-import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import type { CalledTool } from './tool-search.ts'

@@ -2,11 +2,11 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { recordFailure, runAudited } from '../../access/audit/audited-run.ts'
-import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { PlatformClient, PlatformClients } from '../../access/authentication/platform-clients.ts'
 import { PLATFORM_MCP_PATH, PLATFORM_SCOPES } from '../../access/authentication/platform-resource.ts'
 import { nestedScope } from '../../access/derived-scopes.ts'
 import { ACCESS_LIMITS } from '../../access/limits.ts'
+import type { AuthServices } from '../../app/auth-services.ts'
 import type { Platform } from '../../app/platform.ts'
 import { runWithJson } from '../../core/bytes.ts'
 import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/execution.ts'

@@ -220,10 +220,10 @@ export const KINDS: readonly Kind[] = [
       with: { method: post, endpoint: '${fakeServers.origin}/echo', body: { reply_to: '\${ $callback.url }' } }
       awaitCallback: { timeout: PT1M }`,
     command: async ({ runner, fakeServers }) => {
-      const asked = await eventually(async () =>
+      const received = await eventually(async () =>
         fakeServers.requestsTo('/echo').find(({ body }) => body.includes('/callbacks/')),
       )
-      const { pathname, search } = new URL(JSON.parse(asked.body).reply_to)
+      const { pathname, search } = new URL(JSON.parse(received.body).reply_to)
       const { status } = await call('POST', `${pathname}${search}`, { at: runner.at, body: { n: 3 } })
       expect(status).toBe(202)
     },

@@ -206,7 +206,7 @@ function nextOf(graph: Graph, from: string, isFaulted: boolean): Set<string> {
 test(
   'every step of an execution: is an edge',
   async () => {
-    const taken = new Set<string>()
+    const takenEdges = new Set<string>()
     await fc.assert(
       fc.asyncProperty(flowTexts(false), async (source) => {
         const graph = graphFrom(source)
@@ -220,11 +220,11 @@ test(
           ;[at, isFaulted] = [step.pointer, false]
         }
         if (result.status === 'completed') expect([...nextOf(graph, at, isFaulted)]).toContain('end')
-        taken.add(result.status)
+        takenEdges.add(result.status)
       }),
       RUNS,
     )
-    expect([...taken].sort()).toEqual(['completed', 'faulted'])
+    expect([...takenEdges].sort()).toEqual(['completed', 'faulted'])
   },
   PATIENCE_MS,
 )

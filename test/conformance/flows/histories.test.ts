@@ -136,8 +136,8 @@ test('histories: cover each workflow definition', async () => {
 test('histories: cover each kind of task', () => {
   const kept = names.flatMap((name) => /-task-(.+)\.json$/.exec(name)?.[1] ?? [])
   expect(KINDS.map(({ name }) => name).filter((name) => !kept.includes(name))).toEqual([])
-  const shown = KINDS.map(({ name }) => name.split('-')[0])
-  expect(TASKS.map(({ kind }) => kind).filter((kind) => !shown.includes(kind))).toEqual([])
+  const shownKinds = KINDS.map(({ name }) => name.split('-')[0])
+  expect(TASKS.map(({ kind }) => kind).filter((kind) => !shownKinds.includes(kind))).toEqual([])
 })
 
 test('history of `end-continued`: begins with the state of the run before it, and has onError', async () => {
@@ -201,10 +201,10 @@ test('executions of the running platform: replay (and are stored with TENON_RECO
 })
 
 test('execution that fails: replays', async () => {
-  const runs = new Executions(await createTestWorkspace())
+  const executions = new Executions(await createTestWorkspace())
   const error = "{ type: 'https://serverlessworkflow.io/spec/1.0.0/errors/communication', status: 503 }"
-  const run = await runs.ended(
-    await runs.start(await runs.publish(`  - burst: { raise: { error: ${error} } }`)),
+  const run = await executions.ended(
+    await executions.start(await executions.publish(`  - burst: { raise: { error: ${error} } }`)),
   )
   expect(run.status).toBe('faulted')
   const { workflow_id: workflowId } = run
@@ -267,13 +267,13 @@ test.runIf(replaysKinds)(
 
 test('executions in which much ends at the same time in different ways: replay', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const fakeServers = await FakeServers.open({
     '/soon': () => ({ json: {}, lateMs: Math.random() * 20 }),
   })
   try {
     await allowLoopback(workspace, fakeServers)
-    const name = await runs.publish(`  - all:
+    const name = await executions.publish(`  - all:
       for: { each: n, in: '\${ [range(24)] }', concurrency: 6 }
       do:
         - rest: { wait: { milliseconds: 3 }, if: $n % 3 == 0 }
@@ -283,7 +283,7 @@ test('executions in which much ends at the same time in different ways: replay',
         - all: { call: collection.list, with: { name: many } }
 `)
     for (let nth = 0; nth < repeated(3, 5); nth++) {
-      const run = await runs.ended(await runs.start(name))
+      const run = await executions.ended(await executions.start(name))
       expect(run.error).toBeNull()
       await replay(await download(run.workflow_id), run.workflow_id)
     }
@@ -293,9 +293,9 @@ test('executions in which much ends at the same time in different ways: replay',
 }, 60_000)
 
 test('executions that yield to others between timers and calls: replay', async () => {
-  const runs = new Executions(await createTestWorkspace())
+  const executions = new Executions(await createTestWorkspace())
   const items = 12
-  const name = await runs.publish(`  - all:
+  const name = await executions.publish(`  - all:
       for: { each: n, in: '\${ [range(${items})] }', concurrency: 6 }
       do:
         - rest: { wait: { milliseconds: 5 } }
@@ -303,7 +303,7 @@ test('executions that yield to others between timers and calls: replay', async (
         - costly: { set: '\${ reduce range(200000) as $i ($n; .) }' }
 `)
   for (let nth = 0; nth < 3; nth++) {
-    const run = await runs.ended(await runs.start(name))
+    const run = await executions.ended(await executions.start(name))
     expect([run.error, run.output]).toEqual([null, Array.from({ length: items }, (_, n) => n)])
     const history = await download(run.workflow_id)
     const timers = JSON.stringify(history).match(/"EVENT_TYPE_TIMER_STARTED"/g)

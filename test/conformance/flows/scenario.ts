@@ -102,13 +102,13 @@ export class World implements Effects {
   readonly events: StepEvent[] = []
   readonly cancelled: string[] = []
   readonly pending = new Set<Pending>()
-  readonly #given: Pick<Case, 'answers' | 'random'>
+  readonly #case: Pick<Case, 'answers' | 'random'>
   readonly #scopes = new AsyncLocalStorage<AbortController>()
-  readonly #asked = new Map<string, number>()
+  readonly #counts = new Map<string, number>()
   #nowMs = START_MS
 
-  constructor(given: Pick<Case, 'answers' | 'random'> = {}) {
-    this.#given = given
+  constructor(testCase: Pick<Case, 'answers' | 'random'> = {}) {
+    this.#case = testCase
   }
 
   nowMs(): number {
@@ -116,7 +116,7 @@ export class World implements Effects {
   }
 
   random(): number {
-    return this.#given.random ?? 0.5
+    return this.#case.random ?? 0.5
   }
 
   record(event: StepEvent): void {
@@ -148,10 +148,10 @@ export class World implements Effects {
   }
 
   async call({ function: name, arguments: args, step }: CallRequest): Promise<Json> {
-    const count = this.#asked.get(name) ?? 0
-    this.#asked.set(name, count + 1)
+    const count = this.#counts.get(name) ?? 0
+    this.#counts.set(name, count + 1)
     this.calls.push({ function: name, arguments: args })
-    const answer = nextOf(this.#given.answers?.[name] ?? null, count)
+    const answer = nextOf(this.#case.answers?.[name] ?? null, count)
     await this.#wait(special(answer).after ?? 0, step)
     return answerOf(answer)
   }
@@ -195,12 +195,12 @@ export class World implements Effects {
 /** Runs a flow that went through JSON, as a compiled flow does on its way to a worker. */
 export async function trace(
   source: string,
-  given: Pick<Case, 'input' | 'answers' | 'stepsMax' | 'random'>,
+  testCase: Pick<Case, 'input' | 'answers' | 'stepsMax' | 'random'>,
 ): Promise<Trace> {
   const ir: FlowIR = JSON.parse(JSON.stringify(compiled(source)))
-  const world = new World(given)
-  const info = { ...INFO, ...(given.stepsMax !== undefined && { stepsMax: given.stepsMax }) }
-  const result = await world.until(runFlow(ir, given.input, world, info))
+  const world = new World(testCase)
+  const info = { ...INFO, ...(testCase.stepsMax !== undefined && { stepsMax: testCase.stepsMax }) }
+  const result = await world.until(runFlow(ir, testCase.input, world, info))
   if (world.pending.size > 0) throw new Error('The flow has ended and something still waits.')
   const { events, calls, waits, cancelled, sleeps } = world
   const entered = events.filter(({ phase }) => phase === 'started' || phase === 'skipped')
@@ -211,15 +211,15 @@ export async function trace(
 /** Runs a flow that continues as new, from the text of its snapshot, after each event. */
 export async function movedTrace(
   source: string,
-  given: Pick<Case, 'input' | 'answers' | 'stepsMax' | 'random'>,
+  testCase: Pick<Case, 'input' | 'answers' | 'stepsMax' | 'random'>,
 ): Promise<Pick<Trace, 'result' | 'steps' | 'calls'> & { readonly moves: number }> {
   const ir: FlowIR = JSON.parse(JSON.stringify(compiled(source)))
-  const world = new World(given)
+  const world = new World(testCase)
   const full = Object.assign(world, { shouldContinueAsNew: () => true })
-  const info = { ...INFO, ...(given.stepsMax !== undefined && { stepsMax: given.stepsMax }) }
+  const info = { ...INFO, ...(testCase.stepsMax !== undefined && { stepsMax: testCase.stepsMax }) }
   let moves = 0
   const run = async (): Promise<FlowResult> => {
-    let drive = Driver.start(ir, given.input, full, info)
+    let drive = Driver.start(ir, testCase.input, full, info)
     for (;;) {
       const driven = await drive.run()
       if (driven.status !== 'continued') return driven

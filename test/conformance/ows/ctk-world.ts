@@ -93,16 +93,16 @@ export class World implements Effects {
     }
   }
 
-  async #answer({ function: name, arguments: given }: CallRequest): Promise<unknown> {
+  async #answer({ function: name, arguments: args }: CallRequest): Promise<unknown> {
     const way: CallClients = {
       http: new CallHttpClient(this.#egress, { allowed: [] }),
       tokens: this.#tokens,
       workflowId: 'run-1',
     }
-    if (name === 'http') return callHttp(given, way)
+    if (name === 'http') return callHttp(args, way)
     if (name === 'event.publish') return null
     if (name !== 'openapi') throw new Error(`${name} is nothing here.`)
-    const planned = await planOpenApi(documentArguments(given), 'here', this.#documents, way)
-    return callHttp(requestArguments({ ...planned } as JsonObject, given), way)
+    const planned = await planOpenApi(documentArguments(args), 'here', this.#documents, way)
+    return callHttp(requestArguments({ ...planned } as JsonObject, args), way)
   }
 }

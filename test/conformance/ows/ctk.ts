@@ -58,7 +58,9 @@ const CHECKS: readonly (readonly [RegExp, Check])[] = [
     /^the workflow output should have a '([^']+)' property containing (\d+) items$/,
     ({ result }, [path = '', count]) => {
       const value = at(outputOf(result), path)
-      return Array.isArray(value) && value.length === Number(count) ? undefined : `${path} is ${shown(value)}`
+      return Array.isArray(value) && value.length === Number(count)
+        ? undefined
+        : `${path} is ${excerpt(value)}`
     },
   ],
   [
@@ -139,7 +141,7 @@ function checked(outcome: Outcome, { text, block }: Step): string | undefined {
 
 function completed(result: FlowResult): string | undefined {
   if (result.status === 'completed') return undefined
-  return `it ended ${result.status}: ${shown('error' in result ? result.error : null)}`
+  return `it ended ${result.status}: ${excerpt('error' in result ? result.error : null)}`
 }
 
 function outputOf(result: FlowResult): unknown {
@@ -163,14 +165,14 @@ function at(value: unknown, path: string): unknown {
 }
 
 function same(value: unknown, wanted: unknown, what: string): string | undefined {
-  return isDeepStrictEqual(value, wanted) ? undefined : `${what} is ${shown(value)}, not ${shown(wanted)}`
+  return isDeepStrictEqual(value, wanted) ? undefined : `${what} is ${excerpt(value)}, not ${excerpt(wanted)}`
 }
 
 function ran(began: readonly string[], name: string | undefined, index: number): string | undefined {
   return began.at(index) === name ? undefined : `the order was ${began.join(', ')}`
 }
 
-function shown(value: unknown): string {
+function excerpt(value: unknown): string {
   return JSON.stringify(value) ?? 'nothing'
 }
 

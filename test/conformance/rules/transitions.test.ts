@@ -277,7 +277,7 @@ async function expectTransitions(store: 'relational' | 'document', at: Running, 
     }
     const found = new Map((await documentsIn(place.collection, at)).map((row) => [row.key, row]))
     const stateOf = (state: State) => [state.amount ?? null, state.status, Date.parse(state.due ?? '1')]
-    const shown = changes.map((change) => {
+    const lines = changes.map((change) => {
       const { key, way, old, next } = change
       return [way, old, next, answers.get(key), stateOf(found.get(key) ?? { status: 'missing' })]
     })
@@ -286,7 +286,7 @@ async function expectTransitions(store: 'relational' | 'document', at: Running, 
       const admitted = isAdmitted(one.form, change)
       return [way, old, next, admitted ? 200 : 403, stateOf(admitted ? next : old)]
     })
-    expect(shown, `${store} ${one.role} ${JSON.stringify(one.form.update)}`).toEqual(wanted)
+    expect(lines, `${store} ${one.role} ${JSON.stringify(one.form.update)}`).toEqual(wanted)
     if (store === 'relational') await expectTrigger(place.schemaId, one)
   }
 }

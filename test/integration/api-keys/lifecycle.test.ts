@@ -25,13 +25,13 @@ beforeAll(async () => {
 afterAll(() => node.close())
 
 test('API key: read by an admin: all properties, never its text', async () => {
-  const { key, ...shown } = await keys.make({
+  const { key, ...fields } = await keys.make({
     name: 'ci',
     rate_limit: 90,
     scopes: ['events:write', 'collections:read'],
   })
   expect(key).toMatch(/^svc_service_[\w-]{43}[0-9a-f]{8}$/)
-  expect(shown).toEqual({
+  expect(fields).toEqual({
     id: expect.stringMatching(/^key_/),
     tenant_id: workspace.tenantId,
     workspace_id: workspace.workspaceId,
@@ -49,7 +49,7 @@ test('API key: read by an admin: all properties, never its text', async () => {
     last_used_at: null,
     rotated_from: null,
   })
-  expect(await keys.get(shown.id)).toEqual(shown)
+  expect(await keys.get(fields.id)).toEqual(fields)
 })
 
 describe('rotation', () => {
@@ -201,8 +201,8 @@ describe('changes', () => {
   test('change: replaced key: expiry can be moved but not removed, key can be disabled', async () => {
     const { id } = await keys.make()
     await keys.rotate(id)
-    const taken = await keys.change(id, { expires_at: null })
-    expect([taken.status, taken.body.code]).toEqual([409, 'state_conflict'])
+    const conflict = await keys.change(id, { expires_at: null })
+    expect([conflict.status, conflict.body.code]).toEqual([409, 'state_conflict'])
     const end = inSeconds(7_200)
     expect((await keys.change(id, { expires_at: end })).body).toMatchObject({
       status: 'expiring',

@@ -23,7 +23,7 @@ import {
 import { type ReceivedMail, SmtpServer } from '../../support/servers/smtp-server.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let smtp: SmtpServer
 let platform: Platform
 let lines: string[]
@@ -32,7 +32,7 @@ let leo: TestAccount
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   mia = await addAccount(workspace.operator, { role: 'service', ...place })
   leo = await addAccount(workspace.operator, { role: 'service', ...place })
@@ -54,10 +54,10 @@ afterEach(async () => {
 async function ask(approvers: readonly string[], title = unique('Pay'), first = approvers[0] ?? '') {
   // With reminders, another mail is due in an hour, which the test sends earlier.
   const task = { board: { approve: { title, approvers, remind: { every: 'PT1H' } } } }
-  const run = await runs.start(await runs.publish(`  - ${JSON.stringify(task)}`))
+  const run = await executions.start(await executions.publish(`  - ${JSON.stringify(task)}`))
   await mailTo(first, title.slice(0, 8))
-  const shown = await runs.until(run, ({ approvals }) => approvals !== undefined)
-  const id = shown.approvals[0].id as string
+  const execution = await executions.until(run, ({ approvals }) => approvals !== undefined)
+  const id = execution.approvals[0].id as string
   // The worker has mailed all of them.
   await eventually(async () => {
     const [row] = await asSuperuser('select from tenon.approvals where id = $1 and mails_sent > 0', [id])
@@ -96,13 +96,16 @@ test('server down for a while: the mails arrive once it is up, one for each appr
 })
 
 test('recipient refused for good: logged, the others get theirs, once', async () => {
-  const gone = `${unique('gone')}@example.test`
-  const { id } = await ask([gone, mia.email, leo.email])
-  smtp.replies.set(gone, '550 5.1.1 no such person')
+  const deletedAddress = `${unique('gone')}@example.test`
+  const { id } = await ask([deletedAddress, mia.email, leo.email])
+  smtp.replies.set(deletedAddress, '550 5.1.1 no such person')
   await send(id)
   expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual([mia.email, leo.email].sort())
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-    { msg: 'approval mail refused', err: { response: '550 5.1.1 no such person', rejected: [gone] } },
+    {
+      msg: 'approval mail refused',
+      err: { response: '550 5.1.1 no such person', rejected: [deletedAddress] },
+    },
   ])
 })
 

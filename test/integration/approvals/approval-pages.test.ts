@@ -15,7 +15,7 @@ import {
 } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let mia: TestAccount
 let leo: TestAccount
 
@@ -24,7 +24,7 @@ const FORM =
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   mia = await addAccount(workspace.operator, { role: 'service', ...place })
   leo = await addAccount(workspace.operator, { role: 'service', ...place })
@@ -32,8 +32,8 @@ beforeAll(async () => {
 
 async function ask(approve: string, input: object = {}): Promise<{ run: string; title: string }> {
   const title = unique('Pay')
-  const flow = await runs.publish(`  - board: { approve: { title: ${title}, ${approve} } }`)
-  return { run: await runs.start(flow, { input }), title }
+  const flow = await executions.publish(`  - board: { approve: { title: ${title}, ${approve} } }`)
+  return { run: await executions.start(flow, { input }), title }
 }
 
 /** The status of a request with another `Host`, as after DNS rebinding. */
@@ -80,7 +80,7 @@ describe('link in a mail', () => {
     expect([short.status, short.html]).toEqual([409, expect.stringMatching(/role="alert".*mine/s)])
     const done = await browser.submit(page, { action: 'approve', 'form.reason': 'fine', 'form.sum': '3' })
     expect([done.status, done.html]).toEqual([200, expect.stringContaining(`Approved by ${mia.email}`)])
-    const { output } = await runs.ended(run)
+    const { output } = await executions.ended(run)
     expect(output.decisions).toMatchObject([{ by: mia.id, as: mia.email, form: { reason: 'fine', sum: 3 } }])
     expect((await browser.open(link)).status).toBe(200)
     expect((await browser.submit(page, { action: 'reject' })).status).toBe(409)
@@ -95,9 +95,9 @@ describe('link in a mail', () => {
     expect([page.status, page.html]).toEqual([403, expect.stringContaining(mia.email)])
     expect(page.html).not.toContain(title)
     expect((await browser.submit(page, { action: 'approve' })).status).toBe(403)
-    expect((await runs.read(run)).approvals[0].decisions).toEqual([])
-    const asked = await browser.submit(page, { action: 'leave' })
-    expect(asked.html).toContain('Sign in')
+    expect((await executions.read(run)).approvals[0].decisions).toEqual([])
+    const confirmation = await browser.submit(page, { action: 'leave' })
+    expect(confirmation.html).toContain('Sign in')
   })
 
   test('to an address without an account: decides by the link alone', async () => {
@@ -107,7 +107,7 @@ describe('link in a mail', () => {
     const browser = new Browser('nowhere:')
     const done = await browser.submit(await browser.open(link), { action: 'reject', comment: 'too much' })
     expect([done.status, done.html]).toEqual([200, expect.stringContaining('too much')])
-    expect((await runs.ended(run)).output.decisions).toMatchObject([{ by: email, approved: false }])
+    expect((await executions.ended(run)).output.decisions).toMatchObject([{ by: email, approved: false }])
   })
 
   test('opened twice, and answered from both at the same time: one decision counts, both see it', async () => {
@@ -119,7 +119,7 @@ describe('link in a mail', () => {
       browsers.map(async ({ action, browser }) => browser.submit(await browser.open(link), { action })),
     )
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 409])
-    const { output } = await runs.ended(run)
+    const { output } = await executions.ended(run)
     expect(output.decisions).toHaveLength(1)
     expect(output.approved).toBe(answers[0]?.status === 200)
     for (const { browser } of browsers)
@@ -168,7 +168,7 @@ describe('link in a mail', () => {
     const email = `${unique('over')}@example.test`
     const { run, title } = await ask(`approvers: ['${email}'], deadline: PT3S`)
     const { link } = await mailTo(email, title)
-    expect((await runs.send(run, 'pause')).status).toBe(200)
+    expect((await executions.send(run, 'pause')).status).toBe(200)
     const browser = new Browser('nowhere:')
     const page = await eventually(async () => {
       const seen = await browser.open(link)
@@ -176,14 +176,14 @@ describe('link in a mail', () => {
     })
     expect(page.html).toContain('This link has expired')
     expect((await browser.submit(page, { action: 'approve' })).status).toBe(410)
-    expect((await runs.read(run)).approvals[0].decisions).toEqual([])
+    expect((await executions.read(run)).approvals[0].decisions).toEqual([])
   })
 
   test('after the deadline: the outcome', async () => {
     const email = `${unique('late')}@example.test`
     const { run, title } = await ask(`approvers: ['${email}'], deadline: PT4S, onDeadline: reject`)
     const { link } = await mailTo(email, title)
-    await runs.ended(run)
+    await executions.ended(run)
     const page = await new Browser('nowhere:').open(link)
     expect([page.status, page.html]).toEqual([200, expect.stringContaining('expired')])
     expect((await new Browser('nowhere:').submit(page, { action: 'approve' })).status).toBe(409)
@@ -215,7 +215,7 @@ describe('mails', () => {
     expect((await mailsTo(one, title)).length).toBeLessThanOrEqual(before + 1)
     const { link: other } = await mailTo(two, title)
     await browser.submit(await browser.open(other), { action: 'approve' })
-    await runs.shown(run, 'completed')
+    await executions.shown(run, 'completed')
   })
 
   test('group, role: a mail to each account, none to the person who started the run', async () => {

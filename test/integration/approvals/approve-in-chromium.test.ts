@@ -58,15 +58,15 @@ describe.runIf(hasChromium)('page of an approval', { timeout: 120_000 }, () => {
 
   test('two people with accounts: sign in, read the data, fill in the form, approve', async () => {
     const title = unique('Pay')
-    const runs = new Executions(workspace)
+    const executions = new Executions(workspace)
     const approvers = people.map(({ email }) => `'${email}'`).join(', ')
-    const flow = await runs.publish(`  - board:
+    const flow = await executions.publish(`  - board:
       approve:
         title: ${title}
         approvers: [${approvers}]
         quorum: 2
         ${FORM}`)
-    const run = await runs.start(flow, { input: { order: 'A-4711', sum: 40 } })
+    const run = await executions.start(flow, { input: { order: 'A-4711', sum: 40 } })
     for (const person of people) {
       const { link } = await mailTo(person.email, title)
       const page = await openPage(link)
@@ -84,7 +84,7 @@ describe.runIf(hasChromium)('page of an approval', { timeout: 120_000 }, () => {
       expect(await page.locator('ul').textContent()).toContain(`Approved by ${person.email}`)
       await page.context().close()
     }
-    const { output } = await runs.ended(run)
+    const { output } = await executions.ended(run)
     const form = { reason: 'It is right', account: 'travel', urgent: true }
     expect(output.decisions).toMatchObject(people.map(({ id }) => ({ by: id, approved: true, form })))
   })

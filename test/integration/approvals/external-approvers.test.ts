@@ -18,7 +18,7 @@ let company: Realm
 let plain: Realm
 let workspace: TestWorkspace
 let other: TestWorkspace
-let runs: Executions
+let executions: Executions
 let node: ApiWithIssuers
 
 beforeAll(async () => {
@@ -28,7 +28,7 @@ beforeAll(async () => {
     createTestWorkspace(),
   ])
   ;[company, plain] = await Promise.all([peer.realm('company'), peer.realm('plain')])
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   const common = { audience: AUDIENCE, tenants: '*' as const, claims: { roles: 'roles' } }
   node = await startApiWithIssuers([
     {
@@ -55,9 +55,9 @@ const person = (
 
 async function ask(approvers: readonly string[], more: object = {}): Promise<string> {
   const task = { board: { approve: { approvers, ...more } } }
-  const run = await runs.start(await runs.publish(`  - ${JSON.stringify(task)}`))
-  const shown = await runs.until(run, ({ approvals }) => approvals !== undefined)
-  return shown.approvals[0].id
+  const run = await executions.start(await executions.publish(`  - ${JSON.stringify(task)}`))
+  const execution = await executions.until(run, ({ approvals }) => approvals !== undefined)
+  return execution.approvals[0].id
 }
 
 const decide = (id: string, as: Caller, body: object = { approved: true }) =>
@@ -87,9 +87,9 @@ test('role of a claim: decides as that role; an admin below the path of the work
     status: 'rejected',
     decisions: [{ as: 'role:service', comment: 'no' }],
   })
-  const asked = await ask(['group:board'])
+  const inbox = await ask(['group:board'])
   const as = await person('eve', 'board', { roles: ['lead'] })
-  const path = `${workspace.flows}/approvals/${asked}/decide`
+  const path = `${workspace.flows}/approvals/${inbox}/decide`
   const { body } = await call('POST', path, { as, at: node.at, body: { approved: true } })
   expect(body).toMatchObject({ status: 'approved', decisions: [{ as: 'group:board' }] })
 })

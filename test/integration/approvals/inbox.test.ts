@@ -16,7 +16,7 @@ import {
 } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let mia: { id: string; email: string; as: Caller }
 let leo: { id: string; email: string; as: Caller }
 
@@ -26,7 +26,7 @@ const FORM =
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   mia = await person(['finance'])
   leo = await person([])
 })
@@ -41,15 +41,15 @@ async function person(groups: string[]) {
 }
 
 async function ask(approve: string, input: object = {}, as?: Caller): Promise<string> {
-  const flow = await runs.publish(`  - board: { approve: { ${approve} } }`)
-  const id = await runs.start(flow, { input }, as)
-  await runs.shown(id, 'waiting')
+  const flow = await executions.publish(`  - board: { approve: { ${approve} } }`)
+  const id = await executions.start(flow, { input }, as)
+  await executions.shown(id, 'waiting')
   return id
 }
 
 const list = async (as: Caller, query = 'mine=true') =>
   (await call('GET', `${PATH}?${query}&page[size]=200`, { as })).body.data
-const approvalOf = async (run: string): Promise<Reply['body']> => (await runs.read(run)).approvals[0]
+const approvalOf = async (run: string): Promise<Reply['body']> => (await executions.read(run)).approvals[0]
 const decide = (id: string, as: Caller, body: object = { approved: true }) =>
   call('POST', `${PATH}/${id}/decide`, { as, body })
 const isMine = async (run: string, as: Caller) =>
@@ -61,8 +61,8 @@ describe('waiting approval', () => {
       `title: '\${ "Pay \\(.sum)?" }', approvers: ['${mia.email}', 'role:workspace_admin'], deadline: P3D, ${FORM}`,
       { sum: 40, to: 'ada' },
     )
-    const shown = await approvalOf(run)
-    expect(shown).toMatchObject({
+    const approval = await approvalOf(run)
+    expect(approval).toMatchObject({
       id: expect.stringMatching(/^apr_/),
       execution_id: run,
       step: 'board',
@@ -75,10 +75,10 @@ describe('waiting approval', () => {
       status: 'open',
       decisions: [],
     })
-    expect(Date.parse(shown.deadline_at) - Date.parse(shown.asked_at)).toBeGreaterThan(86_000_000 * 2)
-    expect(await list(mia.as)).toContainEqual(shown)
+    expect(Date.parse(approval.deadline_at) - Date.parse(approval.asked_at)).toBeGreaterThan(86_000_000 * 2)
+    expect(await list(mia.as)).toContainEqual(approval)
     expect(await isMine(run, leo.as)).toBe(false)
-    expect(await list(leo.as, 'status=open')).toContainEqual(shown)
+    expect(await list(leo.as, 'status=open')).toContainEqual(approval)
   })
 
   test('decided by e-mail: checks the form, records who decided, refuses a second decision', async () => {
@@ -98,7 +98,7 @@ describe('waiting approval', () => {
     ])
     const again = await decide(id, mia.as, { approved: false })
     expect([again.status, again.body.detail]).toEqual([409, 'The approval is approved.'])
-    const { output, approvals } = await runs.ended(run)
+    const { output, approvals } = await executions.ended(run)
     expect([output.decisions[0].as, approvals]).toEqual([mia.email.toLowerCase(), undefined])
   })
 
@@ -116,15 +116,15 @@ describe('waiting approval', () => {
     const task = (name: string) =>
       `        - ${name}: { approve: { approvers: ['${mia.email}', '${leo.email}'], quorum: 2, onReject: continue } }`
     const tasks = `  - both:\n      fork:\n        branches:\n${task('legal')}\n${task('finance')}`
-    const run = await runs.start(await runs.publish(tasks))
-    const { approvals } = await runs.until(run, (shown) => shown.approvals?.length === 2)
+    const run = await executions.start(await executions.publish(tasks))
+    const { approvals } = await executions.until(run, (execution) => execution.approvals?.length === 2)
     const [legal, finance] = approvals
     expect((await decide(legal.id, mia.as, { approved: false })).body).toMatchObject({
       status: 'rejected',
       decisions: [{ by: mia.id, approved: false }],
     })
     expect((await decide(finance.id, mia.as)).body).toMatchObject({ status: 'open' })
-    expect((await runs.read(run)).approvals).toMatchObject([{ id: finance.id }])
+    expect((await executions.read(run)).approvals).toMatchObject([{ id: finance.id }])
   })
 
   test('role: any holder decides; the first rejection ends it', async () => {
@@ -169,15 +169,15 @@ describe('waiting approval', () => {
   test('four-eyes: the starter is refused by name; too few approvers say who is excluded', async () => {
     const run = await ask(`approvers: ['${mia.email}', '${leo.email}']`, {}, workspace.operator)
     expect((await approvalOf(run)).excluded).toEqual(['tenon-operator'])
-    const flow = await runs.publish('  - board: { approve: { approvers: [tenon-operator] } }')
-    const { error } = await runs.ended(await runs.start(flow))
+    const flow = await executions.publish('  - board: { approve: { approvers: [tenon-operator] } }')
+    const { error } = await executions.ended(await executions.start(flow))
     expect(error.detail).toBe(
       '1 must approve, and only 0 may: tenon-operator has started the execution and is not counted (fourEyes).',
     )
-    const own = await runs.publish(`  - board: { approve: { approvers: ['${mia.email}'] } }`)
+    const own = await executions.publish(`  - board: { approve: { approvers: ['${mia.email}'] } }`)
     const started = await call('POST', `/v1/flows/${own}/executions`, { as: mia.as, body: {} })
-    const shown = await runs.until(started.body.id, ({ approvals }) => approvals !== undefined)
-    const refused = await decide(shown.approvals[0].id, mia.as)
+    const approval = await executions.until(started.body.id, ({ approvals }) => approvals !== undefined)
+    const refused = await decide(approval.approvals[0].id, mia.as)
     expect(refused.body.detail).toBe(`\`${mia.id}\` has started the execution and may not decide (fourEyes).`)
   })
 
@@ -194,24 +194,24 @@ describe('waiting approval', () => {
     const { id } = await approvalOf(late)
     const cancelled = await ask(`approvers: [x]`)
     const other = await approvalOf(cancelled)
-    await runs.send(cancelled, 'cancel')
-    await Promise.all([runs.ended(late), runs.ended(cancelled)])
+    await executions.send(cancelled, 'cancel')
+    await Promise.all([executions.ended(late), executions.ended(cancelled)])
     const status = async (of: string) => (await call('GET', `${PATH}/${of}`, { as: leo.as })).body.status
     expect([await status(id), await status(other.id)]).toEqual(['expired', 'cancelled'])
     expect((await decide(id, leo.as)).body.detail).toBe('The approval is expired.')
   })
 
   test('data changed by hand: shows the new data', async () => {
-    const flow = await runs.publish(
+    const flow = await executions.publish(
       `  - set: { set: { a: 1 }, export: { as: '\${ { sum: 1 } }' } }
   - board: { approve: { title: '\${ "Pay \\($context.sum)?" }', approvers: ['${mia.email}'] } }`,
     )
-    const run = await runs.start(flow)
-    await runs.shown(run, 'waiting')
-    await runs.send(run, 'pause')
-    expect((await runs.send(run, 'patch-data', { context: { sum: 2 } })).status).toBe(200)
-    await runs.send(run, 'resume')
-    const shown = await runs.until(run, ({ approvals }) => approvals?.[0].title === 'Pay 2?')
-    expect(shown.approvals[0].status).toBe('open')
+    const run = await executions.start(flow)
+    await executions.shown(run, 'waiting')
+    await executions.send(run, 'pause')
+    expect((await executions.send(run, 'patch-data', { context: { sum: 2 } })).status).toBe(200)
+    await executions.send(run, 'resume')
+    const approval = await executions.until(run, ({ approvals }) => approvals?.[0].title === 'Pay 2?')
+    expect(approval.approvals[0].status).toBe('open')
   })
 })

@@ -185,7 +185,7 @@ describe('other entry points', () => {
     const refused = await eventually(
       async () => (await entriesOfWorkspace(testWorkspace, '&operation=mcp.message'))[0],
     )
-    expect(refused).toMatchObject({ outcome: 'denied', status: 401, actor: { kind: 'nobody' } })
+    expect(refused).toMatchObject({ outcome: 'denied', status: 401, actor: { kind: 'anonymous' } })
   })
 
   test('audit entry: change by an execution: the execution is the actor', async () => {

@@ -20,14 +20,14 @@ const WAITS = '  - a: { wait: PT1H }'
 const BY_KEY = { more: "concurrency: { limit: 1, key: '${ .k }' }\n" }
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let flow: string
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
-  flow = await runs.publish(WAITS, BY_KEY)
-  const holder = await runs.start(flow, { input: { k: 'long' } })
-  await runs.shown(holder, 'waiting')
+  executions = new Executions(workspace)
+  flow = await executions.publish(WAITS, BY_KEY)
+  const holder = await executions.start(flow, { input: { k: 'long' } })
+  await executions.shown(holder, 'waiting')
   await fill(holder, queuedExecutionsMax)
 }, 60_000)
 

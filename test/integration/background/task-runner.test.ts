@@ -137,9 +137,9 @@ function lead(): { leadership: Promise<Leadership>; task: LeaderTask } {
     openLog('silent', 'test'),
   )
   const leadership = new Promise<Leadership>((elected) => {
-    task.start(async (given) => {
-      elected(given)
-      await given.wait(60_000)
+    task.start(async (context) => {
+      elected(context)
+      await context.wait(60_000)
     })
   })
   return { leadership, task }

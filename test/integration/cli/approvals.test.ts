@@ -11,7 +11,7 @@ import { Executions } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, type TestWorkspace, tokenOf } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let folder: string
 let mia: TestAccount
 /** The environment of an operator, and that of an approver with the role `service`. */
@@ -21,7 +21,7 @@ let approver: NodeJS.ProcessEnv
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-approvals-'))
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   mia = await addAccount(workspace.operator, { role: 'service', ...place })
   const { authorization = '' } = await tokenOf({ sub: mia.id, roles: ['service'], ...place })
@@ -36,8 +36,8 @@ const tenon = (env: NodeJS.ProcessEnv, args: readonly string[], input = '') =>
   runCommand(['approval', ...args], { env, callerDir: folder, input })
 
 async function ask(tasks: string, input: object = {}): Promise<string> {
-  const run = await runs.start(await runs.publish(tasks), { input })
-  await runs.until(run, ({ approvals }) => approvals !== undefined)
+  const run = await executions.start(await executions.publish(tasks), { input })
+  await executions.until(run, ({ approvals }) => approvals !== undefined)
   return run
 }
 
@@ -57,10 +57,10 @@ test('approver without an admin role: lists, shows and approves with form and co
   expect(mine.stdout).toMatch(new RegExp(`^apr_\\w+ +Pay 40\\? +20\\S+ \\S+ +${run} board$`, 'm'))
   expect(mine.stdout).not.toContain(other)
   expect((await tenon(approver, ['list'])).stdout).toContain(other)
-  const shown = await tenon(approver, ['show', run, 'board'])
-  expect(shown.stdout).toMatch(/^Pay 40\?\n {2}approval +apr_\w+\n {2}step +board of /)
-  expect(shown.stdout).toContain(`${mia.email}; 1 must approve`)
-  expect(shown.stdout).toMatch(/^ {2}data +\{\n +"sum": 40\n +\}$/m)
+  const output = await tenon(approver, ['show', run, 'board'])
+  expect(output.stdout).toMatch(/^Pay 40\?\n {2}approval +apr_\w+\n {2}step +board of /)
+  expect(output.stdout).toContain(`${mia.email}; 1 must approve`)
+  expect(output.stdout).toMatch(/^ {2}data +\{\n +"sum": 40\n +\}$/m)
   const incomplete = await tenon(approver, ['approve', run])
   expect(incomplete).toMatchObject({
     code: 1,
@@ -84,7 +84,7 @@ test('admin: rejects with a form from stdin; several open approvals: has to name
   const one = (name: string) =>
     `        - ${name}: { approve: { approvers: ['${clientId}', '${mia.email}'], fourEyes: false, quorum: 2, onReject: continue, form: { type: object } } }`
   const run = await ask(`  - both:\n      fork:\n        branches:\n${one('legal')}\n${one('finance')}`)
-  const open = await runs.until(run, ({ approvals }) => approvals?.length === 2)
+  const open = await executions.until(run, ({ approvals }) => approvals?.length === 2)
   const [legal] = open.approvals.filter(({ step }: { step: string }) => step === 'legal')
   const vague = await tenon(operator, ['approve', run])
   expect(vague).toMatchObject({

@@ -12,14 +12,14 @@ import { createTestWorkspace, type TestWorkspace } from '../../support/fixtures/
 
 const BOOTSTRAP = resolve('stack/bootstrap.mjs')
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let folder: string
 let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-data-'))
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   env = operatorEnv(workspace)
 }, 60_000)
 afterAll(() => rm(folder, { recursive: true, force: true }))
@@ -101,7 +101,7 @@ test('secrets and schedules: set from stdin, listed without values; paused with 
 }, 180_000)
 
 test('JSON arguments: text, @file and stdin: the same input; a bad one: one line', async () => {
-  const flow = await runs.publish('  - a: { set: { n: "${ .n }" } }')
+  const flow = await executions.publish('  - a: { set: { n: "${ .n }" } }')
   await writeFile(join(folder, 'input.yaml'), 'n: 2\n')
   const outputs = [
     await tenon('flow', 'run', flow, '--wait', '--input', '{"n": 1}'),
@@ -117,31 +117,31 @@ test('JSON arguments: text, @file and stdin: the same input; a bad one: one line
 }, 180_000)
 
 test('signal, skip and patch: an execution that listens and one that is held: go on', async () => {
-  const listens = await runs.start(
-    await runs.publish('  - heard: { listen: { to: { one: { with: { type: go } } } } }'),
+  const listens = await executions.start(
+    await executions.publish('  - heard: { listen: { to: { one: { with: { type: go } } } } }'),
   )
-  await runs.shown(listens, 'waiting')
+  await executions.shown(listens, 'waiting')
   expect((await tenon('flow', 'signal', listens, 'go', '--data', '{a: 1}')).stdout).toMatch(/^evt_\S+\n$/)
-  expect(await runs.ended(listens)).toMatchObject({ status: 'completed' })
-  const held = await runs.start(
-    await runs.publish("  - bad: { set: { x: '${ .n | keys }' } }", { more: 'onFault: hold\n' }),
+  expect(await executions.ended(listens)).toMatchObject({ status: 'completed' })
+  const held = await executions.start(
+    await executions.publish("  - bad: { set: { x: '${ .n | keys }' } }", { more: 'onFault: hold\n' }),
     { input: { n: 1 } },
   )
-  await runs.shown(held, 'suspended')
+  await executions.shown(held, 'suspended')
   expect((await tenon('flow', 'patch', held, '--input', '{n: 2}')).code).toBe(0)
   expect((await tenon('flow', 'skip', held, '--step', 'bad', '--output', '{y: 2}')).code).toBe(0)
-  expect(await runs.ended(held)).toMatchObject({ status: 'completed', output: { y: 2 } })
+  expect(await executions.ended(held)).toMatchObject({ status: 'completed', output: { y: 2 } })
 }, 180_000)
 
 test('show --data, steps, simulate --from-run: values of the execution, its own id and time', async () => {
-  const flow = await runs.publish(
+  const flow = await executions.publish(
     "  - first: { set: { id: '${ $workflow.id }', at: '${ $workflow.startedAt.iso8601 }', n: '${ .n }' } }",
   )
-  const id = await runs.start(flow, { input: { n: 7 } })
-  const { output } = await runs.shown(id, 'completed')
+  const id = await executions.start(flow, { input: { n: 7 } })
+  const { output } = await executions.shown(id, 'completed')
   expect(output.id).toBe(id)
-  const shown = await tenon('flow', 'show', id, '--step', 'first#0')
-  expect(shown.stdout).toBe(
+  const printed = await tenon('flow', 'show', id, '--step', 'first#0')
+  expect(printed.stdout).toBe(
     `first#0  completed\n  input: {"n":7}\n  output: ${JSON.stringify({ n: 7, at: output.at, id })}\n`,
   )
   expect((await tenon('flow', 'show', id, '--data')).stdout).toMatch(/^✓ .*\n.*first.*\nfirst#0 /)
@@ -152,16 +152,16 @@ test('show --data, steps, simulate --from-run: values of the execution, its own 
 }, 180_000)
 
 test('show: more than 1,000 steps: agrees with watch; a reader that stops early: no stack trace', async () => {
-  const flow = await runs.publish(`  - each:
+  const flow = await executions.publish(`  - each:
       for: { each: n, in: '\${ [range(1500)] }', onError: continue }
       do:
         - odd: { if: '\${ $n % 100 == 99 }', raise: { error: { type: 'https://x.test/odd', status: 400, title: Odd } } }
   - last: { set: { done: true } }`)
-  const id = await runs.start(flow)
-  await runs.shown(id, 'completed')
-  const shown = await tenon('flow', 'show', id)
-  expect(shown.stdout).toMatch(/odd .*×1500 {2}15 faulted/)
-  expect(shown.stdout).toMatch(/last /)
+  const id = await executions.start(flow)
+  await executions.shown(id, 'completed')
+  const output = await tenon('flow', 'show', id)
+  expect(output.stdout).toMatch(/odd .*×1500 {2}15 faulted/)
+  expect(output.stdout).toMatch(/last /)
   const watched = await tenon('flow', 'watch', id)
   expect(watched.stderr.match(/ faulted +odd/g)).toHaveLength(15)
   const piped = spawn(

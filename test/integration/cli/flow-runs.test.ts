@@ -97,8 +97,8 @@ test('list: with filters: matching executions; show: draws the tree', async () =
   const { stdout } = await tenon('flow', 'list', '--limit', '100')
   expect(stdout.split('\n')[0]).toMatch(/^EXECUTION +FLOW +STATUS +TRIGGER +STARTED +LASTED +KEY$/)
   expect(stdout).toMatch(new RegExp(`^${id}  greet v1 +✓ completed +manual +\\S+ \\S+ +\\S+ +order-8$`, 'm'))
-  const shown = await tenon('flow', 'show', id)
-  expect(plain(shown.stdout)).toBe(`✓ greet v1  run_X  completed  T
+  const output = await tenon('flow', 'show', id)
+  expect(plain(output.stdout)).toBe(`✓ greet v1  run_X  completed  T
 ├─ ✓ hello  set message  T
 └─ ✓ rest  wait 100 milliseconds  T
 `)
@@ -114,9 +114,9 @@ test('run: execution faults: exit code 1 and the location in the source; show: t
 `
   expect(stderr).toContain(why)
   const [id = ''] = stderr.split('\n')
-  const shown = await tenon('flow', 'show', id)
-  expect(shown.stdout).toContain(why)
-  expect(plain(shown.stdout)).toMatch(/^├─ ✓ first .*\n└─ ✗ find .*\n {5}.*Not found/m)
+  const output = await tenon('flow', 'show', id)
+  expect(output.stdout).toContain(why)
+  expect(plain(output.stdout)).toMatch(/^├─ ✓ first .*\n└─ ✗ find .*\n {5}.*Not found/m)
 }, 180_000)
 
 test('approve and cancel: waiting execution: continues or ends; watch: ends with the execution', async () => {
@@ -149,8 +149,8 @@ test('run: execution queued for a slot: reports it, continues once it has one', 
     await startDetached('narrow'),
   ]
   await waitForStatus(first, 'waiting')
-  const shown = await tenon('flow', 'show', third)
-  expect(plain(shown.stdout)).toBe(
+  const output = await tenon('flow', 'show', third)
+  expect(plain(output.stdout)).toBe(
     '○ narrow v1  run_X  pending  T\n  position 2 in the queue, 1 of 1 slots in use\n',
   )
   const watching = spawn(process.execPath, [BOOTSTRAP, 'flow', 'watch', third], { cwd: folder, env })
@@ -200,8 +200,8 @@ test('alias: set, listed, run, removed: effective', async () => {
 test('retry: suspended step: continues in the same execution', async () => {
   const id = await startDetached('held')
   await waitForStatus(id, 'suspended')
-  const shown = await tenon('flow', 'show', id)
-  expect(plain(shown.stdout)).toMatch(
+  const output = await tenon('flow', 'show', id)
+  expect(plain(output.stdout)).toMatch(
     /^‖ held v1 {2}run_X {2}suspended .*\n└─ ‖ find .* held .*\n {5}.*Not found/m,
   )
   expect(await tenon('flow', 'retry', id, '--detach')).toMatchObject({ code: 0 })

@@ -109,15 +109,15 @@ test('colours: terminal: coloured; otherwise: plain', () => {
     pointer: '',
     excerpt: '2 | a\n  |   ^',
   }
-  const shown = (output: object) => {
+  const summaryOf = (output: object) => {
     const texts: string[] = []
     printDiagnostics('f', [fault], 'error', { write: (text) => texts.push(text), ...output })
     return texts.join('')
   }
   const plain = 'f:2:3 wrong_type: No.\n2 | a\n  |   ^\n'
-  expect(shown({})).toBe(plain)
-  expect(shown({ isTTY: true, hasColors: () => false })).toBe(plain)
-  const coloured = shown({ isTTY: true, hasColors: () => true })
+  expect(summaryOf({})).toBe(plain)
+  expect(summaryOf({ isTTY: true, hasColors: () => false })).toBe(plain)
+  const coloured = summaryOf({ isTTY: true, hasColors: () => true })
   expect(coloured).toContain('\u001b[31mwrong_type\u001b[39m')
   // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are made of them
   expect(coloured.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain)

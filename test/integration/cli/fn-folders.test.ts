@@ -143,8 +143,8 @@ test('run: objects are stored and read as by the deployed function, text without
 
 test('runs and logs: newest runs with their failures, and the lines that they printed', async () => {
   await tenon('invoke', 'greet', '--input', '{"fail": true}')
-  const runs = await tenon('runs', 'greet')
-  expect(runs.stdout).toMatch(/failed +v2 +api .*function_error at index\.ts:6:\d+: no/)
+  const listed = await tenon('runs', 'greet')
+  expect(listed.stdout).toMatch(/failed +v2 +api .*function_error at index\.ts:6:\d+: no/)
   const logs = await tenon('logs', 'greet')
   expect(logs.stdout).toMatch(/run_\w+ info +greeting Ada\n/)
   expect(logs.stdout).toMatch(/run_\w+ failed function_error at index\.ts:6:\d+: no\n/)

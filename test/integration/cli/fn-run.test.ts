@@ -23,8 +23,8 @@ afterAll(async () => {
 /** Runs a source. @returns its result, or what is printed of its failure, with lines of the code before it */
 async function run(source: string, args: readonly string[] = [], more: NodeJS.ProcessEnv = {}) {
   await writeFile(join(dir, 'it.ts'), source)
-  const given = { env: { ...env, ...more }, callerDir: dir }
-  const { code, stdout, stderr } = await runCommand(['fn', 'run', 'it.ts', ...args], given)
+  const options = { env: { ...env, ...more }, callerDir: dir }
+  const { code, stdout, stderr } = await runCommand(['fn', 'run', 'it.ts', ...args], options)
   return code === 0 ? { result: JSON.parse(stdout), printed: stderr } : { failed: stderr }
 }
 

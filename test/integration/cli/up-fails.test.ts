@@ -63,14 +63,14 @@ test('another process takes the port of the API while the API starts: both proce
   const supervisor = new Supervisor()
   const stack = { env: { ...env, DATABASE_URL: databaseUrl }, supervisor } as unknown as Stack
   const ports = new Ports({ remembered: {}, any: true })
-  const [taken, free] = await Promise.all([ports.take('taken', 0), ports.take('free', 0)])
-  const other = await listenOn(taken)
-  const left = [taken, free]
+  const [occupied, free] = await Promise.all([ports.take('taken', 0), ports.take('free', 0)])
+  const other = await listenOn(occupied)
+  const left = [occupied, free]
   const reasons: string[] = []
   try {
     const launch = () => launchPlatform({ stack, dir: folder, port: left.shift() ?? 0, masterKey, env })
     const { url } = await onFreePorts(launch, (reason) => reasons.push(reason))
-    expect(reasons).toEqual([`The port ${taken} was taken by another process while api started.`])
+    expect(reasons).toEqual([`The port ${occupied} was taken by another process while api started.`])
     expect([url, (await fetch(`${url}/readyz`)).status]).toEqual([`http://127.0.0.1:${free}`, 200])
     expect(supervisor.pid('worker')).toBeDefined()
   } finally {

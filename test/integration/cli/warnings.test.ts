@@ -70,8 +70,8 @@ test('commands: each operation that changes or checks and has warnings is asked 
   const warning = OPERATIONS.filter(
     ({ http, output }) => http.method !== 'GET' && JSON.stringify(output).includes('"warnings":'),
   )
-  const asked = [...COMMANDS.flatMap(({ of }) => of), ...WITHOUT_COMMAND]
-  expect(asked.toSorted()).toEqual(warning.map(({ name }) => name).toSorted())
+  const covered = [...COMMANDS.flatMap(({ of }) => of), ...WITHOUT_COMMAND]
+  expect(covered.toSorted()).toEqual(warning.map(({ name }) => name).toSorted())
 })
 
 test('commands whose answer has warnings: each warning is on stderr once, and the exit code is 0', async () => {

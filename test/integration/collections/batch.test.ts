@@ -20,15 +20,17 @@ let workspace: TestWorkspace
 let declared: string
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  declared = await createCollection({
-    store: 'relational',
-    schema: {
-      properties: { sku: { type: 'string' }, n: { type: 'integer', maximum: 100 } },
-      maxProperties: 5,
-    },
-    unique: [['sku']],
-  })
+  declared = await createCollection({ store: 'relational', ...ARTICLES })
 })
+
+/** A collection of articles with unique numbers. */
+const ARTICLES = {
+  schema: {
+    properties: { sku: { type: 'string' }, n: { type: 'integer', maximum: 100 } },
+    maxProperties: 5,
+  },
+  unique: [['sku']],
+}
 
 async function createCollection(declaration: object): Promise<string> {
   const collection = unique('c')
@@ -50,11 +52,11 @@ const make = async (collection: string, body: object) =>
     .id as string
 afterAll(closeSubscriptions)
 
-describe.each(['undeclared', 'declared'])('batch, %s collection', (kind) => {
+describe.each(['undeclared', 'relational', 'document'])('batch, %s collection', (kind) => {
   let collection: string
   beforeAll(async () => {
     const schema = { properties: { title: { type: 'string' }, n: { type: 'integer' } }, maxProperties: 9 }
-    collection = kind === 'undeclared' ? unique('c') : await createCollection({ store: 'relational', schema })
+    collection = kind === 'undeclared' ? unique('c') : await createCollection({ store: kind, schema })
   })
 
   test('batch: every op, in one transaction: each op sees the result of the ones before it', async () => {
@@ -180,27 +182,35 @@ test('batch: ops with missing or superfluous members: every fault is reported at
   ])
 })
 
-test('batch: concurrent upserts of one value: one creates, the others update', async () => {
-  const upsert = (sku: string, data: object) => ({ op: 'upsert', on: ['sku'], data: { sku, ...data } })
-  const both = await batch(declared, [upsert('a', { n: 1 }), upsert('a', { n: 2 }), upsert('b', {})])
-  expect(both.body.results).toMatchObject([{ status: 201 }, { status: 200, version: 2 }, { status: 201 }])
-  const racers = await Promise.all(
-    Array.from({ length: 20 }, (_, n) => batch(declared, [upsert('race', { n })])),
-  )
-  const results = racers.map(({ body }) => body.results?.[0])
-  expect(results.filter(({ status }) => status === 201)).toHaveLength(1)
-  expect(new Set(results.map(({ id }) => id)).size).toBe(1)
-  const taken = await batch(declared, [
-    { op: 'create', data: { sku: 'c' } },
-    { op: 'create', data: { sku: 'a' } },
-  ])
-  expect([taken.status, taken.body.code, taken.body.op_index]).toEqual([409, 'unique_violation', 1])
-  expect(taken.body.errors).toMatchObject([{ pointer: '/sku' }])
-  const without = await batch(declared, [{ op: 'upsert', on: ['sku'], data: { n: 1 } }])
-  expect(without.body.code).toBe('validation_failed')
-  const tooMuch = await batch(declared, [{ op: 'increment', id: results[0].id, field: 'n', by: 200 }])
-  expect([tooMuch.status, tooMuch.body.code]).toEqual([422, 'schema_violation'])
-})
+test.each(['relational', 'document'])(
+  'batch, %s collection: concurrent upserts of one value: one creates, the others update',
+  async (store) => {
+    const articles = store === 'relational' ? declared : await createCollection({ store, ...ARTICLES })
+    const upsert = (sku: string, data: object) => ({ op: 'upsert', on: ['sku'], data: { sku, ...data } })
+    const both = await batch(articles, [upsert('a', { n: 1 }), upsert('a', { n: 2 }), upsert('b', {})])
+    expect(both.body.results).toMatchObject([{ status: 201 }, { status: 200, version: 2 }, { status: 201 }])
+    const racers = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => batch(articles, [upsert('race', { n })])),
+    )
+    const results = racers.map(({ body }) => body.results?.[0])
+    expect(results.filter(({ status }) => status === 201)).toHaveLength(1)
+    expect(new Set(results.map(({ id }) => id)).size).toBe(1)
+    const conflict = await batch(articles, [
+      { op: 'create', data: { sku: 'c' } },
+      { op: 'create', data: { sku: 'a' } },
+    ])
+    expect([conflict.status, conflict.body.code, conflict.body.op_index]).toEqual([
+      409,
+      'unique_violation',
+      1,
+    ])
+    expect(conflict.body.errors).toMatchObject([{ pointer: '/sku' }])
+    const without = await batch(articles, [{ op: 'upsert', on: ['sku'], data: { n: 1 } }])
+    expect(without.body.code).toBe('validation_failed')
+    const tooMuch = await batch(articles, [{ op: 'increment', id: results[0].id, field: 'n', by: 200 }])
+    expect([tooMuch.status, tooMuch.body.code]).toEqual([422, 'schema_violation'])
+  },
+)
 
 test('batch: ops on declared and undeclared collections: one transaction', async () => {
   const other = unique('c')
@@ -208,8 +218,8 @@ test('batch: ops on declared and undeclared collections: one transaction', async
   const make = { collection: other, op: 'create', data: { a: 1 } }
   const refused = await run([make, { collection: declared, op: 'create', data: { n: 101 } }])
   expect([refused.status, refused.body.op_index, await readAll(other)]).toEqual([422, 1, []])
-  const taken = await run([make, { collection: declared, op: 'create', data: { sku: 'b' } }])
-  expect([taken.status, taken.body.op_index, await readAll(other)]).toEqual([409, 1, []])
+  const conflict = await run([make, { collection: declared, op: 'create', data: { sku: 'b' } }])
+  expect([conflict.status, conflict.body.op_index, await readAll(other)]).toEqual([409, 1, []])
   const done = await run([make, { collection: declared, op: 'create', data: { sku: 'z' } }])
   expect([done.status, (await readAll(other)).length]).toEqual([200, 1])
 })

@@ -1,8 +1,8 @@
 /** Conditional reads (RFC 9110 §13.1.2), and the round trips that idempotency keys add to a write. */
 
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
-import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
 import { buildApp } from '../../../src/api/app.ts'
+import { openAuthServices } from '../../../src/app/auth-services.ts'
 import { openPlatform } from '../../../src/app/platform.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'

@@ -67,9 +67,9 @@ test('query: scan exceeds the time limit: 503 that names the fields to index to 
   const like = Array.from({ length: 50 }, (_, n) => `a=not.like.%25a%25a%25${n}`).join('&')
   const ask = (as: Caller) => call('GET', `${at('long')}?${like}&order=b.desc,c.d,_version`, { as })
   const slow = await Promise.all([ask(own.anon), ask(own.service)])
-  const told = slow.map(({ status, body }) => [status, body.code, body.hint])
+  const answers = slow.map(({ status, body }) => [status, body.code, body.hint])
   const index = 'Or declare the collection with an index on a, b (POST /v1/schemas).'
-  expect(told).toEqual([
+  expect(answers).toEqual([
     [503, 'query_timeout', 'Restrict the query.'],
     [503, 'query_timeout', `Restrict the query. ${index}`],
   ])

@@ -183,9 +183,9 @@ describe('closed schema', () => {
   })
 
   test('query: declared, nested and reserved names, also in JSON: accepted', async () => {
-    const taken =
+    const accepted =
       'color=eq.red&size.x=eq.1&id=isdistinct.0190abcd-0000-7000-8000-000000000000&order=_created_at,size.y&select=_version,color'
-    expect((await list(closed, taken)).status).toBe(200)
+    expect((await list(closed, accepted)).status).toBe(200)
     expect((await query(closed, { filter: { colour: 1 } })).body.code).toBe('filter_invalid')
     expect((await query(closed, { select: ['colour'] })).body.code).toBe('select_invalid')
   })

@@ -48,11 +48,11 @@ describe('select', () => {
     ['select=_version,missing,n.x,tags.0', { _version: 1 }],
     ['select=id', {}],
     ['select="n"', { n: 'ada' }],
-  ])('select: %s: returns the named fields', async (text, shown) => {
+  ])('select: %s: returns the named fields', async (text, fields) => {
     const { body } = await list(`n=eq.ada&${text}`)
     const [{ id, ...rest }] = body.data
     expect(id).toMatch(/^[0-9a-f-]{36}$/)
-    expect(rest).toEqual(shown)
+    expect(rest).toEqual(fields)
   })
 
   test('select: star, or a list in JSON: returns all fields', async () => {

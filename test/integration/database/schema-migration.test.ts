@@ -20,8 +20,11 @@ test('migration: repeated and concurrent: applied once', async () => {
     asSuperuser(`select table_name, column_name, data_type, column_default from information_schema.columns
       where table_schema = 'tenon' order by 1, 2`)
   const before = await dump()
-  const runs = await Promise.all([migrate(databaseUrl, passwordsOf()), migrate(databaseUrl, passwordsOf())])
-  expect(runs.map(({ applied }) => applied)).toEqual([[], []])
+  const migrations = await Promise.all([
+    migrate(databaseUrl, passwordsOf()),
+    migrate(databaseUrl, passwordsOf()),
+  ])
+  expect(migrations.map(({ applied }) => applied)).toEqual([[], []])
   expect(await dump()).toEqual(before)
 })
 

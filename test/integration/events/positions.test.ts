@@ -80,8 +80,8 @@ test('position of a stream: never the id of an event that the subscriber does no
   await receivedAtLeast(all, 1)
   const own = await subscribeToEvents(workspace.anon, 'topic=mine')
   const again = await subscribeToEvents(workspace.anon, 'topic=mine', after('nonsense'))
-  const shown = JSON.stringify([own, again])
-  for (const { id } of messages(all)) expect(shown).not.toContain(id)
+  const positions = JSON.stringify([own, again])
+  for (const { id } of messages(all)) expect(positions).not.toContain(id)
   expect(own[0]).toMatchObject({ event: 'ready', id: own[0]?.data.cursor })
 })
 

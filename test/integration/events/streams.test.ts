@@ -80,10 +80,10 @@ test('subscriber: slow, stream dropped entries: one gap notice', async () => {
     ids.push(await streams.publish(key, { topic: 't', source: 's', text: '{}' }))
   const sent: string[] = []
   let release = () => {}
-  const taken = new Promise<void>((done) => {
+  const drained = new Promise<void>((done) => {
     release = done
   })
-  const sink: FeedSink = { send: (frame) => sent.push(frame) > 0, drained: () => taken, end: () => {} }
+  const sink: FeedSink = { send: (frame) => sent.push(frame) > 0, drained: () => drained, end: () => {} }
   const feed = await new Events(ref, streams).subscribe({
     topics: ['t'],
     ownWorkspace: false,

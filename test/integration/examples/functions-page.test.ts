@@ -55,14 +55,14 @@ async function runTenon([tenon, ...args]: readonly string[]): Promise<string> {
 
 /** Sends what `curl` would send: `-d` is a form unless a header says otherwise. */
 async function runCurl(words: readonly string[]): Promise<string> {
-  const given = [...words]
+  const fields = [...words]
   const headers = new Headers({ 'content-type': 'application/x-www-form-urlencoded' })
   const request: { url?: string; method: string; body?: string } = { method: 'POST' }
-  for (let word = given.shift(); word !== undefined; word = given.shift()) {
+  for (let word = fields.shift(); word !== undefined; word = fields.shift()) {
     if (word === '-s') continue
-    if (word === '-X') request.method = given.shift() ?? ''
-    else if (word === '-d') request.body = given.shift() ?? ''
-    else if (word === '-H') headers.set(...((given.shift() ?? '').split(': ', 2) as [string, string]))
+    if (word === '-X') request.method = fields.shift() ?? ''
+    else if (word === '-d') request.body = fields.shift() ?? ''
+    else if (word === '-H') headers.set(...((fields.shift() ?? '').split(': ', 2) as [string, string]))
     else if (/^https?:/.test(word)) request.url = word
     else throw new Error(`The test does not know ${word}.`)
   }

@@ -70,9 +70,9 @@ test('send-order: orders from the first one on are sent to the shop, signed with
   expect(payload).toEqual({ order: { id: first.id, version: 1, document: { customer: 'Ada', total: 7 } } })
   isRefused = true
   await order(8)
-  const runs = async () => (await tenon(['fn', 'runs', 'send-order'])).stdout
+  const listRuns = async () => (await tenon(['fn', 'runs', 'send-order'])).stdout
   const failure = /failed +v1 +event .*function_error at index\.ts:12:\d+: The shop has answered 503\./
-  await eventually(async () => (failure.test(await runs()) ? true : undefined))
+  await eventually(async () => (failure.test(await listRuns()) ? true : undefined))
   expect(received).toHaveLength(2)
 })
 

@@ -240,8 +240,11 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
     const as = bearer(tokens.body['access_token'])
     const mine = (await call('GET', '/v1/approvals?mine=true', { as })).body.data
     expect(mine.map(({ data }: { data: { customer: string } }) => data.customer)).toEqual([ben.email])
-    const [asked] = mine
-    const decided = await call('POST', `/v1/approvals/${asked.id}/decide`, { as, body: { approved: false } })
+    const [approval] = mine
+    const decided = await call('POST', `/v1/approvals/${approval.id}/decide`, {
+      as,
+      body: { approved: false },
+    })
     expect(decided.status).toBe(200)
     await ticketIn(ben, 'Late parcel').getByText('Refund of 7 euros: rejected').waitFor()
     expect(await stored('tickets', 'Late parcel')).toMatchObject({ status: 'open' })

@@ -24,14 +24,14 @@ describe.runIf(hasChromium)('todo-web', { timeout: 120_000 }, () => {
     await tab.getByRole('button', { name: 'Add' }).click()
     await tab.getByText(title).waitFor()
   }
-  const shown = (tab: Page) => tab.locator('#list span').allTextContents()
+  const titlesIn = (tab: Page) => tab.locator('#list span').allTextContents()
 
   test('two people – sign up, keep lists of their own, and see changes live', async () => {
     const [mia, ben] = [newUser(), newUser()]
     const [first, other] = [await app.signUp(mia), await app.signUp(ben)]
     await add(first, 'water the plants')
     await add(other, 'mend the roof')
-    expect([await shown(first), await shown(other)]).toEqual([['water the plants'], ['mend the roof']])
+    expect([await titlesIn(first), await titlesIn(other)]).toEqual([['water the plants'], ['mend the roof']])
 
     const device = await app.signIn(mia)
     await device.getByText('water the plants').waitFor()
@@ -39,7 +39,7 @@ describe.runIf(hasChromium)('todo-web', { timeout: 120_000 }, () => {
     await first.locator('.done', { hasText: 'water the plants' }).waitFor()
     await device.getByLabel('Delete: water the plants').click()
     await first.getByText('water the plants').waitFor({ state: 'detached' })
-    expect(await shown(other)).toEqual(['mend the roof'])
+    expect(await titlesIn(other)).toEqual(['mend the roof'])
 
     await first.getByRole('button', { name: 'Sign out' }).click()
     await first.getByRole('button', { name: 'Sign in' }).waitFor()
@@ -57,6 +57,6 @@ describe.runIf(hasChromium)('todo-web', { timeout: 120_000 }, () => {
     await tab.getByLabel('New to-do').fill('sweep')
     expect(await sendTwiceWithExpiredToken(tab, '#add')).toBe(1)
     await tab.locator('#list li:nth-child(2)').waitFor()
-    expect(await shown(tab)).toEqual(['sweep', 'sweep'])
+    expect(await titlesIn(tab)).toEqual(['sweep', 'sweep'])
   })
 })

@@ -9,11 +9,11 @@ import { BlockingServer } from '../../support/servers/blocking-server.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let server: BlockingServer
 beforeEach(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   server = await BlockingServer.open()
   await configure(workspace, { egress: { allow: [server.host] } })
 })
@@ -29,16 +29,16 @@ const statusOf = ({ steps }: Shown, name: string) =>
 async function startFlow(it: string, ledger: string, isUndone = true): Promise<string> {
   const undo = isUndone ? `, compensate: [{ never: { ${createEntry('never', ledger)} } }]` : ''
   const flow =
-    await runs.publish(`  - did: { ${createEntry('did', ledger)}, compensate: [{ undo: { ${createEntry('undid', ledger)} } }] }
+    await executions.publish(`  - did: { ${createEntry('did', ledger)}, compensate: [{ undo: { ${createEntry('undid', ledger)} } }] }
   - it: { ${it}${undo} }
   - after: { ${createEntry('after', ledger)} }`)
-  return runs.start(flow)
+  return executions.start(flow)
 }
 
 /** Cancels an execution and waits until it ends; nothing else ends it. */
 async function cancelAndWait(id: string): Promise<Shown> {
-  expect((await runs.send(id, 'cancel')).status).toBe(202)
-  return runs.ended(id)
+  expect((await executions.send(id, 'cancel')).status).toBe(202)
+  return executions.ended(id)
 }
 
 describe('cancel during a call', () => {
@@ -52,7 +52,7 @@ describe('cancel during a call', () => {
     expect(run).toMatchObject({ status: 'cancelled', output: null, error: null })
     expect([statusOf(run, 'it'), statusOf(run, 'after')]).toEqual(['cancelled', undefined])
     server.letGo('slow')
-    expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
+    expect(await executions.ledger(ledger)).toEqual(['did', 'undid'])
     expect(server.requests).toEqual(['slow'])
   })
 
@@ -75,7 +75,7 @@ describe('cancel during a call', () => {
     const ledger = unique('c')
     const step = await endless(ledger, '60s', false)
     expect(step).toMatchObject({ status: 'cancelled', error: { code: 'outcome_unknown' } })
-    expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
+    expect(await executions.ledger(ledger)).toEqual(['did', 'undid'])
   })
 
   test('function that can be compensated: its end is awaited; as it fails, nothing of it is compensated', async () => {
@@ -85,7 +85,7 @@ describe('cancel during a call', () => {
       status: 'cancelled',
       error: { detail: expect.stringContaining('10000 ms') },
     })
-    expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
+    expect(await executions.ledger(ledger)).toEqual(['did', 'undid'])
   })
 })
 
@@ -101,7 +101,7 @@ test('cancel during an inline request: ends cancelled without waiting for the re
   const run = await cancelAndWait(id)
   expect(run).toMatchObject({ status: 'cancelled', output: null, error: null })
   expect([statusOf(run, 'it'), statusOf(run, 'after')]).toEqual(['cancelled', undefined])
-  expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
+  expect(await executions.ledger(ledger)).toEqual(['did', 'undid'])
   expect(['brief', 'brief,brief']).toContain(String(server.requests))
 })
 
@@ -124,7 +124,7 @@ test('cancel between two calls: compensates completed tasks in reverse order, th
     const of = `run${n}`
     const last = `do${n % CALLS}`
     const answered = new Promise<void>((done) => cancels.set(`${of}/${last}`, done))
-    const id = await runs.start(await runs.publish(`${saga(of, CALLS)}\n  - nap: { wait: P1D }`))
+    const id = await executions.start(await executions.publish(`${saga(of, CALLS)}\n  - nap: { wait: P1D }`))
     await answered
     const run = await cancelAndWait(id)
     expect(run).toMatchObject({ status: 'cancelled', output: null, error: null })
@@ -145,25 +145,28 @@ test('cancel between two calls: compensates completed tasks in reverse order, th
 describe('cancel during compensation', () => {
   test('execution cancelled again: finishes compensation once and in order, ends cancelled', async () => {
     server.hold('a/undo1')
-    const id = await runs.start(await runs.publish(`${saga('a', 3)}\n  - nap: { wait: P1D }`))
-    await runs.shown(id, 'waiting')
-    await runs.send(id, 'cancel')
+    const id = await executions.start(await executions.publish(`${saga('a', 3)}\n  - nap: { wait: P1D }`))
+    await executions.shown(id, 'waiting')
+    await executions.send(id, 'cancel')
     await server.reached('a/undo1')
-    for (const _ of [1, 2]) expect((await runs.send(id, 'cancel')).status).toBe(202)
+    for (const _ of [1, 2]) expect((await executions.send(id, 'cancel')).status).toBe(202)
     server.letGo('a/undo1')
-    expect(await runs.ended(id)).toMatchObject({ status: 'cancelled', output: null, error: null })
+    expect(await executions.ended(id)).toMatchObject({ status: 'cancelled', output: null, error: null })
     expect(requestsOf('a')).toEqual(['do0', 'do1', 'do2', 'undo2', 'undo1', 'undo0'])
-    expect(await runs.send(id, 'cancel')).toMatchObject({ status: 409, body: { code: 'state_conflict' } })
+    expect(await executions.send(id, 'cancel')).toMatchObject({
+      status: 409,
+      body: { code: 'state_conflict' },
+    })
   })
 
   test('execution faulted before: finishes compensation, ends faulted', async () => {
     server.hold('a/undo1')
     const no = `  - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }`
-    const id = await runs.start(await runs.publish(`${saga('a', 3)}\n${no}`))
+    const id = await executions.start(await executions.publish(`${saga('a', 3)}\n${no}`))
     await server.reached('a/undo1')
-    expect((await runs.send(id, 'cancel')).status).toBe(202)
+    expect((await executions.send(id, 'cancel')).status).toBe(202)
     server.letGo('a/undo1')
-    expect(await runs.ended(id)).toMatchObject({ status: 'faulted', error: { status: 409 } })
+    expect(await executions.ended(id)).toMatchObject({ status: 'faulted', error: { status: 409 } })
     expect(requestsOf('a')).toEqual(['do0', 'do1', 'do2', 'undo2', 'undo1', 'undo0'])
   })
 })

@@ -6,10 +6,10 @@ import { createEntry, Executions } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
 })
 
 const STEPS = [1, 2, 3, 4]
@@ -31,23 +31,26 @@ describe('cancel of a saga', () => {
     'cancelled before entry %i: compensates the entries written so far in reverse order',
     async (k) => {
       const ledger = unique('c')
-      const flow = await runs.publish(`${saga(ledger)}\n  - wait5: { ${gate(5)} }`)
-      const id = await runs.start(flow)
+      const flow = await executions.publish(`${saga(ledger)}\n  - wait5: { ${gate(5)} }`)
+      const id = await executions.start(flow)
       const done = STEPS.filter((n) => n < k)
       for (const n of done) {
-        await runs.until(id, waitsFor(`wait${n}`))
-        await runs.send(id, 'signal', { event: { type: `gate${n}` } })
+        await executions.until(id, waitsFor(`wait${n}`))
+        await executions.send(id, 'signal', { event: { type: `gate${n}` } })
       }
-      await runs.until(id, waitsFor(`wait${k}`))
-      expect((await runs.send(id, 'cancel')).status).toBe(202)
-      const run = await runs.ended(id)
+      await executions.until(id, waitsFor(`wait${k}`))
+      expect((await executions.send(id, 'cancel')).status).toBe(202)
+      const run = await executions.ended(id)
       expect(run).toMatchObject({ status: 'cancelled', output: null })
-      expect(await runs.ledger(ledger)).toEqual([
+      expect(await executions.ledger(ledger)).toEqual([
         ...done.map((n) => `did${n}`),
         ...done.toReversed().map((n) => `undid${n}`),
       ])
       expect(run.steps.filter(({ status }: { status: string }) => status === 'running')).toEqual([])
-      expect(await runs.send(id, 'cancel')).toMatchObject({ status: 409, body: { code: 'state_conflict' } })
+      expect(await executions.send(id, 'cancel')).toMatchObject({
+        status: 409,
+        body: { code: 'state_conflict' },
+      })
     },
   )
 })
@@ -67,39 +70,41 @@ const WAITING: Readonly<Record<string, string>> = {
 
 test.each(Object.keys(WAITING))('cancel while waiting in %s: compensates, ends cancelled', async (kind) => {
   const ledger = unique('c')
-  const flow = await runs.publish(
+  const flow = await executions.publish(
     `  - did: { ${createEntry('did', ledger)}, compensate: [{ undo: { ${createEntry('undid', ledger)} } }] }
   - it: { ${WAITING[kind]} }
   - after: { ${createEntry('after', ledger)} }`,
   )
-  const id = await runs.start(flow)
-  await runs.until(id, ({ status, steps }) => status === 'waiting' && steps.length > 1)
-  await runs.send(id, 'cancel')
-  expect(await runs.ended(id)).toMatchObject({ status: 'cancelled', error: null })
-  expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
-  expect(await runs.send(id, 'approve', { approved: true })).toMatchObject({ status: 409 })
+  const id = await executions.start(flow)
+  await executions.until(id, ({ status, steps }) => status === 'waiting' && steps.length > 1)
+  await executions.send(id, 'cancel')
+  expect(await executions.ended(id)).toMatchObject({ status: 'cancelled', error: null })
+  expect(await executions.ledger(ledger)).toEqual(['did', 'undid'])
+  expect(await executions.send(id, 'approve', { approved: true })).toMatchObject({ status: 409 })
 })
 
 test('cancel while a faulted step is held: ends cancelled, refuses to retry the step', async () => {
   const find = 'call: collection.get, with: { name: x, id: 0198c0de-0000-7000-8000-000000000000 }'
-  const id = await runs.start(await runs.publish(`  - find: { ${find} }`, { more: 'onFault: hold\n' }))
-  await runs.shown(id, 'suspended')
-  await runs.send(id, 'cancel')
-  expect(await runs.ended(id)).toMatchObject({ status: 'cancelled', suspended_because: null })
-  expect(await runs.send(id, 'retry-step')).toMatchObject({ status: 409 })
+  const id = await executions.start(
+    await executions.publish(`  - find: { ${find} }`, { more: 'onFault: hold\n' }),
+  )
+  await executions.shown(id, 'suspended')
+  await executions.send(id, 'cancel')
+  expect(await executions.ended(id)).toMatchObject({ status: 'cancelled', suspended_because: null })
+  expect(await executions.send(id, 'retry-step')).toMatchObject({ status: 409 })
 })
 
 test('approve by a caller that is no approver: refused with 409, execution keeps waiting', async () => {
-  const flow = await runs.publish('  - ask: { approve: { approvers: [somebody], fourEyes: false } }')
-  const id = await runs.start(flow)
-  await runs.shown(id, 'waiting')
-  expect(await runs.send(id, 'approve', { approved: true })).toMatchObject({
+  const flow = await executions.publish('  - ask: { approve: { approvers: [somebody], fourEyes: false } }')
+  const id = await executions.start(flow)
+  await executions.shown(id, 'waiting')
+  expect(await executions.send(id, 'approve', { approved: true })).toMatchObject({
     status: 409,
     body: { detail: expect.stringContaining('is not an approver') },
   })
   expect(await call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator })).toMatchObject({
     body: { status: 'waiting' },
   })
-  await runs.send(id, 'cancel')
-  await runs.shown(id, 'cancelled')
+  await executions.send(id, 'cancel')
+  await executions.shown(id, 'cancelled')
 })

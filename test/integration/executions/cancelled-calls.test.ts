@@ -63,11 +63,11 @@ class PaymentServer {
 }
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 const server = new PaymentServer()
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   await server.open()
   await configure(workspace, { egress: { allow: [server.host] } })
 })
@@ -96,10 +96,10 @@ describe('call with compensate that is cancelled while it is under way', () => {
     async ([way, tasks]) => {
       const account = unique('a')
       const more = way === 'the timeout of the flow' ? 'timeout: { after: PT0.3S }\n' : ''
-      const id = await runs.start(await runs.publish(tasks(server.pay(account, 1_500)), { more }))
+      const id = await executions.start(await executions.publish(tasks(server.pay(account, 1_500)), { more }))
       await server.arrived(account)
-      if (way === 'the execution is cancelled') expect((await runs.send(id, 'cancel')).status).toBe(202)
-      const run = await runs.ended(id)
+      if (way === 'the execution is cancelled') expect((await executions.send(id, 'cancel')).status).toBe(202)
+      const run = await executions.ended(id)
       expect(stepOf(run, 'pay')).toMatchObject({ status: 'completed', error: null })
       expect(run.compensation).toEqual({ undone: [expect.stringMatching(/pay#0$/)], failures: [] })
       const count = (list: readonly unknown[]) => list.filter((one) => one === account).length
@@ -112,11 +112,11 @@ describe('call with compensate that is cancelled while it is under way', () => {
     const ledger = unique('told')
     const tell = `{ tell: { ${createEntry("'${ .outcome_unknown }'", ledger)} } }`
     const pay = server.pay(account, 60_000).replace('compensate: [', `compensate: [${tell}, `)
-    const run = await runs.ended(
-      await runs.start(await runs.publish(`  - pay: { ${pay}, timeout: { after: PT0.5S } }`)),
+    const run = await executions.ended(
+      await executions.start(await executions.publish(`  - pay: { ${pay}, timeout: { after: PT0.5S } }`)),
     )
     expect(run).toMatchObject({ status: 'faulted', error: { status: 408, code: 'outcome_unknown' } })
-    expect(await runs.ledger(ledger)).toEqual([true])
+    expect(await executions.ledger(ledger)).toEqual([true])
     expect(run.compensation).toEqual({ undone: ['/do/0/pay#0'], failures: [] })
     expect(server.refunds).toContain(account)
   })
@@ -126,7 +126,7 @@ test('150 calls when one branch faults: every charge is refunded, and none arriv
   const of = unique('many')
   const branches = Array.from({ length: 150 }, (_, n) => `{ b${n}: { ${server.pay(`${of}-${n}`, 20)} } }`)
   const tasks = `  - f: { fork: { branches: [{ ${bad(200)} }, ${branches.join(', ')}] } }`
-  const run = await runs.ended(await runs.start(await runs.publish(tasks)), 120_000)
+  const run = await executions.ended(await executions.start(await executions.publish(tasks)), 120_000)
   const charges = server.charges.filter(({ account }) => account.startsWith(`${of}-`))
   const refunds = server.refunds.filter((account) => account.startsWith(`${of}-`))
   expect(refunds.toSorted()).toEqual(charges.map(({ account }) => account).toSorted())
@@ -134,19 +134,19 @@ test('150 calls when one branch faults: every charge is refunded, and none arriv
   expect(charges.filter(({ atMs }) => atMs > Date.parse(run.ended_at))).toEqual([])
   expect(run.compensation?.undone.length ?? 0).toBe(refunds.length)
   expect(run.compensation?.failures ?? []).toEqual([])
-  const shown = run.steps.filter(({ name }: { name: string }) => /^b\d+$/.test(name))
-  const completed = shown.filter(({ status }: { status: string }) => status === 'completed')
-  expect([shown.length, completed.length]).toEqual([150, charges.length])
+  const entries = run.steps.filter(({ name }: { name: string }) => /^b\d+$/.test(name))
+  const completed = entries.filter(({ status }: { status: string }) => status === 'completed')
+  expect([entries.length, completed.length]).toEqual([150, charges.length])
 })
 
 test('call without compensate that is cancelled while it is under way: it is ended, and its step says that its outcome is unknown', async () => {
   const account = unique('a')
-  const id = await runs.start(
-    await runs.publish(`  - pay: { ${server.pay(account, 60_000, { compensated: false })} }`),
+  const id = await executions.start(
+    await executions.publish(`  - pay: { ${server.pay(account, 60_000, { compensated: false })} }`),
   )
   await server.arrived(account)
-  expect((await runs.send(id, 'cancel')).status).toBe(202)
-  const run = await runs.ended(id)
+  expect((await executions.send(id, 'cancel')).status).toBe(202)
+  const run = await executions.ended(id)
   expect(run).toMatchObject({ status: 'cancelled', error: null, compensation: null })
   expect(stepOf(run, 'pay')).toMatchObject({ status: 'cancelled', error: { code: 'outcome_unknown' } })
 })
@@ -154,22 +154,22 @@ test('call without compensate that is cancelled while it is under way: it is end
 test('workflow that ends while a call waits for its token: the call is not sent, while that of another execution is', async () => {
   const authority = `http://${server.host}`
   const oauth2 = `{ oauth2: { authority: '${authority}', endpoints: { token: /token }, grant: client_credentials, client: { id: a, secret: b } } }`
-  const [gone, other] = await Promise.all(
+  const [cancelled, other] = await Promise.all(
     [unique('gone'), unique('other')].map(async (account) => {
       const endpoint = `{ uri: '${authority}/charge/${account}', authentication: ${oauth2} }`
-      const flow = await runs.publish(
+      const flow = await executions.publish(
         `  - pay: { call: http, with: { method: post, endpoint: ${endpoint} } }`,
       )
-      return { account, id: await runs.start(flow) }
+      return { account, id: await executions.start(flow) }
     }),
   )
-  if (gone === undefined || other === undefined) throw new Error('two')
+  if (cancelled === undefined || other === undefined) throw new Error('two')
   await eventually(async () => (server.tokens.length >= 2 ? true : undefined))
-  const { workflow_id } = await runs.read(gone.id)
+  const { workflow_id } = await executions.read(cancelled.id)
   await withRawClient(({ workflow }) => workflow.getHandle(workflow_id).terminate())
-  await runs.ended(gone.id)
+  await executions.ended(cancelled.id)
   for (const answer of server.tokens.splice(0)) answer()
-  expect(await runs.ended(other.id)).toMatchObject({ status: 'completed' })
+  expect(await executions.ended(other.id)).toMatchObject({ status: 'completed' })
   await server.arrived(other.account)
-  expect(server.charges.filter(({ account }) => account === gone.account)).toEqual([])
+  expect(server.charges.filter(({ account }) => account === cancelled.account)).toEqual([])
 })

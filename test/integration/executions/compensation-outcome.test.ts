@@ -9,28 +9,28 @@ const raise =
 
 test('compensation that fails, that succeeds, and none: shown in the execution, and found by the filter', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const good = `  - book: { set: { x: 1 }, compensate: [{ undo: { set: { y: 1 } } }] }`
   const [failed, completed, none] = await Promise.all([
-    runs.publish(
+    executions.publish(
       `${good}\n  - pay: { set: { x: 1 }, compensate: [{ refund: { ${raise} } }] }\n  - burst: { ${raise} }`,
     ),
-    runs.publish(`${good}\n  - rest: { wait: PT1H }`),
-    runs.publish(`  - burst: { ${raise} }`),
+    executions.publish(`${good}\n  - rest: { wait: PT1H }`),
+    executions.publish(`  - burst: { ${raise} }`),
   ])
-  const ids = await Promise.all([failed, completed, none].map((flow) => runs.start(flow)))
+  const ids = await Promise.all([failed, completed, none].map((flow) => executions.start(flow)))
   const [first = '', second = '', third = ''] = ids
-  await runs.shown(second, 'waiting')
-  await runs.send(second, 'cancel')
-  expect(await runs.ended(first)).toMatchObject({
+  await executions.shown(second, 'waiting')
+  await executions.send(second, 'cancel')
+  expect(await executions.ended(first)).toMatchObject({
     status: 'faulted',
     compensation: { undone: ['/do/0/book#0'], failures: [{ step: '/do/1/pay#0', error: { status: 500 } }] },
   })
-  expect(await runs.ended(second)).toMatchObject({
+  expect(await executions.ended(second)).toMatchObject({
     status: 'cancelled',
     compensation: { undone: ['/do/0/book#0'], failures: [] },
   })
-  expect((await runs.ended(third)).compensation).toBeNull()
+  expect((await executions.ended(third)).compensation).toBeNull()
 
   const found = async (outcome: string) => {
     const path = `${workspace.flows}/executions?compensation=${outcome}`

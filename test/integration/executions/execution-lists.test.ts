@@ -211,7 +211,7 @@ describe('execution list: bad input', () => {
     expect([status, body.code]).toEqual([400, 'validation_failed'])
   })
 
-  // T21: when lists were queried from Temporal visibility, such a filter escaped the workspace.
+  // When lists were queried from Temporal visibility, such a filter escaped the workspace.
   test.each(['flow', 'trigger_id', 'correlation_key', 'error_type'])(
     'filter %s with injected SQL or query text: compared as a plain value, finds nothing',
     async (name) => {

@@ -14,14 +14,14 @@ const MARKER = 25
 
 test('many concurrent branches: their steps are written in batches', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const fakeServer = await FakeServers.open({ '/': () => ({ json: {} }) })
   try {
     await allowLoopback(workspace, fakeServer)
-    const name = await runs.publish(
+    const name = await executions.publish(
       `  - all: { for: { each: n, in: '\${ [range(40)] }', concurrency: 40 }, do: [ { one: { call: http, with: { method: get, endpoint: '${fakeServer.origin}/' }, metadata: { tenon: { local: false } } } } ] }\n`,
     )
-    const run = await runs.ended(await runs.start(name))
+    const run = await executions.ended(await executions.start(name))
     expect(run.error).toBeNull()
     const calls = run.steps.filter(({ name }: { name: string }) => name === 'one')
     expect(calls).toHaveLength(40)
@@ -40,9 +40,9 @@ test('many concurrent branches: their steps are written in batches', async () =>
 })
 
 test('branch completes while another waits: its steps are shown as completed', async () => {
-  const runs = new Executions(await createTestWorkspace())
-  const id = await runs.start(
-    await runs.publish(`  - both:
+  const executions = new Executions(await createTestWorkspace())
+  const id = await executions.start(
+    await executions.publish(`  - both:
       fork:
         branches:
           - short: { do: [ { rest: { wait: { milliseconds: 300 } } }, { note: { set: { n: 1 } } } ] }
@@ -51,18 +51,18 @@ test('branch completes while another waits: its steps are shown as completed', a
   )
   const statuses = ({ steps }: Shown) =>
     Object.fromEntries(steps.map(({ name, status }: { name: string; status: string }) => [name, status]))
-  const run = await runs.until(id, (shown) => statuses(shown)['note'] === 'completed')
+  const run = await executions.until(id, (record) => statuses(record)['note'] === 'completed')
   expect(statuses(run)).toMatchObject({ rest: 'completed', short: 'completed', long: 'running' })
   expect(run.status).toBe('waiting')
 })
 
 test('lost write, repeated in another order: the record shows the repeated write', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
-  const id = await runs.start(
-    await runs.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
+  const executions = new Executions(workspace)
+  const id = await executions.start(
+    await executions.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
   )
-  await runs.shown(id, 'waiting')
+  await executions.shown(id, 'waiting')
   const platform = openInProcessPlatform()
   try {
     const scope = scopeOf(platform, workspace)
@@ -75,8 +75,8 @@ test('lost write, repeated in another order: the record shows the repeated write
     await write(step(7, 'left', 1), step(8, 'right', 2))
     await write(step(7, 'right', 2))
     await write(step(8, 'left', 3))
-    const shown = (await runs.read(id)).steps.slice(1)
-    expect(shown).toMatchObject([
+    const steps = (await executions.read(id)).steps.slice(1)
+    expect(steps).toMatchObject([
       { seq: 7, name: 'right', pointer: '/do/right', iteration: 2, started_at: '1970-01-01T00:00:02.000Z' },
       { seq: 8, name: 'left', pointer: '/do/left', iteration: 3, started_at: '1970-01-01T00:00:03.000Z' },
     ])
@@ -87,11 +87,11 @@ test('lost write, repeated in another order: the record shows the repeated write
 
 test('end that Temporal refused, written after the progress of the next task: dropped', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
-  const execution_id = await runs.start(
-    await runs.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
+  const executions = new Executions(workspace)
+  const execution_id = await executions.start(
+    await executions.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
   )
-  await runs.shown(execution_id, 'waiting')
+  await executions.shown(execution_id, 'waiting')
   const platform = openInProcessPlatform()
   try {
     const scope = scopeOf(platform, workspace)
@@ -104,8 +104,8 @@ test('end that Temporal refused, written after the progress of the next task: dr
     const end = { execution_id, status: 'completed', steps: closed, ended_at: at } as const
     await recordEnding(scope, { ...end, order: [earlier, 900] })
     expect(await confirmEnd(scope, execution_id, 'completed')).toBe(false)
-    const shown = await runs.read(execution_id)
-    expect([shown.status, shown.steps[0].status]).toEqual(['running', 'running'])
+    const record = await executions.read(execution_id)
+    expect([record.status, record.steps[0].status]).toEqual(['running', 'running'])
   } finally {
     await platform.close()
   }
@@ -133,10 +133,10 @@ test.each([
   'ends that are written in the order %i, %i, %i: the record ends as the latest workflow task says, and stays so',
   async (...places) => {
     const workspace = await createTestWorkspace()
-    const runs = new Executions(workspace)
+    const executions = new Executions(workspace)
     const wait = '  - a: { listen: { to: { one: { with: { type: never } } } } }\n'
-    const execution_id = await runs.start(await runs.publish(wait))
-    await runs.shown(execution_id, 'waiting')
+    const execution_id = await executions.start(await executions.publish(wait))
+    await executions.shown(execution_id, 'waiting')
     const platform = openInProcessPlatform()
     try {
       const scope = scopeOf(platform, workspace)
@@ -148,9 +148,9 @@ test.each([
         await recordEnding(scope, { execution_id, steps, ended_at: at, order, ...end })
       }
       expect(await confirmEnd(scope, execution_id, 'completed')).toBe(true)
-      const shown = await runs.read(execution_id)
-      expect(shown).toMatchObject({ status: 'completed', output: { n: 3 }, error: null })
-      expect(shown.steps.at(-1)).toMatchObject({ name: 'end2' })
+      const record = await executions.read(execution_id)
+      expect(record).toMatchObject({ status: 'completed', output: { n: 3 }, error: null })
+      expect(record.steps.at(-1)).toMatchObject({ name: 'end2' })
       for (const change of [
         "status = 'faulted'",
         'ended_at = now()',

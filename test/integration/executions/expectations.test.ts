@@ -54,9 +54,9 @@ test('execution that lasts longer than `expect.duration`: one event in its works
     subscribeToEvents(workspace.service, 'topic=platform.execution.*'),
     subscribeToEvents(sibling.service, 'topic=platform.*'),
   ])
-  const runs = new Executions(workspace)
-  const flow = await runs.publish(WAITS, EXPECT('{ duration: PT1S }'))
-  const id = await runs.start(flow, { correlation_key: 'order-7' })
+  const executions = new Executions(workspace)
+  const flow = await executions.publish(WAITS, EXPECT('{ duration: PT1S }'))
+  const id = await executions.start(flow, { correlation_key: 'order-7' })
   const [{ data: event } = { data: undefined }] = await receivedAtLeast(own, 1)
   expect(event).toMatchObject({
     type: 'platform.execution.overdue',
@@ -70,8 +70,8 @@ test('execution that lasts longer than `expect.duration`: one event in its works
       expected_duration_ms: 1_000,
     },
   })
-  expect((await runs.read(id)).overdue).toBe(true)
-  await runs.send(id, 'cancel')
+  expect((await executions.read(id)).overdue).toBe(true)
+  await executions.send(id, 'cancel')
   const theirs = new Executions(sibling)
   await theirs.start(await theirs.publish(DONE, EXPECT('{ duration: PT1S }')))
   expect((await receivedAtLeast(own, 2)).map(({ data }) => data.type)).toEqual([
@@ -86,8 +86,8 @@ test('execution that lasts longer than `expect.duration`: one event in its works
 test('flow that does not start within `expect.interval`: an event for each interval, with its last start', async () => {
   const workspace = await createTestWorkspace()
   const missed = await subscribeToEvents(workspace.service, 'topic=platform.flow.*')
-  const runs = new Executions(workspace)
-  const flow = await runs.publish(DONE, EXPECT('{ interval: PT1S }'))
+  const executions = new Executions(workspace)
+  const flow = await executions.publish(DONE, EXPECT('{ interval: PT1S }'))
   const [first, second] = await receivedAtLeast(missed, 2)
   expect(first?.data).toMatchObject({
     type: 'platform.flow.missed',
@@ -98,7 +98,7 @@ test('flow that does not start within `expect.interval`: an event for each inter
     expected_interval_ms: 1_000,
   })
   expect(Date.parse(second?.data.time) - Date.parse(first?.data.time)).toBeGreaterThanOrEqual(1_000)
-  const { started_at } = await runs.read(await runs.start(flow))
+  const { started_at } = await executions.read(await executions.start(flow))
   const after = await eventually(async () =>
     missed.find(({ data }) => data.data?.last_started_at !== undefined),
   )
@@ -122,13 +122,16 @@ async function missedOf(workspace: TestWorkspace, flows: readonly string[]): Pro
 
 test('flow with an interval that has not passed since its last start: no event, and due when it has', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const [started, removed, idle] = await Promise.all(
-    [1, 2, 3].map(() => runs.publish(DONE, EXPECT('{ interval: P1D }'))),
+    [1, 2, 3].map(() => executions.publish(DONE, EXPECT('{ interval: P1D }'))),
   )
-  const [kept, gone] = await Promise.all([runs.start(started ?? ''), runs.start(removed ?? '')])
-  await Promise.all([runs.ended(kept), runs.ended(gone)])
-  await ageExecutions([kept, gone], '2 hours')
+  const [kept, removedId] = await Promise.all([
+    executions.start(started ?? ''),
+    executions.start(removed ?? ''),
+  ])
+  await Promise.all([executions.ended(kept), executions.ended(removedId)])
+  await ageExecutions([kept, removedId], '2 hours')
   await call('POST', '/v1/services/configure', {
     as: workspace.operator,
     body: { workspace_id: workspace.workspaceId, retention: { executions: '1h' } },
@@ -136,7 +139,7 @@ test('flow with an interval that has not passed since its last start: no event, 
   await asSuperuser('update tenon.workspaces set retention_due_at = now() where id = $1', [
     workspace.workspaceId,
   ])
-  await eventually(async () => ((await runs.read(gone)).status === 404 ? true : undefined))
+  await eventually(async () => ((await executions.read(removedId)).status === 404 ? true : undefined))
   expect(await missedOf(workspace, [started ?? '', removed ?? '', idle ?? ''])).toEqual([idle])
   const hours = (await nextLook(removed ?? '')) / 3_600_000
   expect(hours).toBeGreaterThan(21.9)
@@ -161,34 +164,34 @@ test('schedule that is paused: misses nothing; the interval begins again when it
 
 test('version with another interval: begins now; with the same, goes on; without one, and a deleted flow: nothing', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
-  const name = await runs.publish(DONE, EXPECT('{ interval: P1D }'))
+  const executions = new Executions(workspace)
+  const name = await executions.publish(DONE, EXPECT('{ interval: P1D }'))
   await asSuperuser(
     `update tenon.flow_intervals set due_at = now() + interval '1 hour' where workspace_id = $1`,
     [workspace.workspaceId],
   )
   const hours = async () => Math.round((await nextLook(name)) / 3_600_000)
-  await runs.publish(WAITS, { name, ...EXPECT('{ interval: P1D }') })
+  await executions.publish(WAITS, { name, ...EXPECT('{ interval: P1D }') })
   expect(await hours()).toBe(1)
-  await runs.publish(DONE, { name, ...EXPECT('{ interval: P2D }') })
+  await executions.publish(DONE, { name, ...EXPECT('{ interval: P2D }') })
   expect(await hours()).toBe(48)
   const rows = () =>
     asSuperuser('select from tenon.flow_intervals where workspace_id = $1', [workspace.workspaceId])
-  await runs.publish(DONE, { name })
+  await executions.publish(DONE, { name })
   expect(await rows()).toEqual([])
-  await runs.publish(DONE, { name, ...EXPECT('{ interval: P2D }') })
-  const id = await runs.start(name)
-  await runs.ended(id)
+  await executions.publish(DONE, { name, ...EXPECT('{ interval: P2D }') })
+  const id = await executions.start(name)
+  await executions.ended(id)
   await call('DELETE', `${workspace.flows}/definitions/${name}`, { as: workspace.operator })
-  expect((await runs.read(id)).ended_at).not.toBeNull()
+  expect((await executions.read(id)).ended_at).not.toBeNull()
   expect(await rows()).toEqual([])
 })
 
 test('suspended workspace: no event; after its resumption, for the executions that are late, and for intervals from then on', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
-  const flow = await runs.publish(WAITS, EXPECT('{ duration: PT1S, interval: P1D }'))
-  const id = await runs.start(flow)
+  const executions = new Executions(workspace)
+  const flow = await executions.publish(WAITS, EXPECT('{ duration: PT1S, interval: P1D }'))
+  const id = await executions.start(flow)
   await suspendWorkspace(workspace, workspace.operator)
   await letIntervalPass(flow)
   const other = await createTestWorkspace()
@@ -203,27 +206,27 @@ test('suspended workspace: no event; after its resumption, for the executions th
   await eventually(async () => ((await outcome())[0]?.overdue ? true : undefined))
   expect((await nextLook(flow)) / 3_600_000).toBeGreaterThan(23)
   const own = await subscribeToEvents(workspace.service, 'topic=platform.*')
-  await runs.send(id, 'cancel')
+  await executions.send(id, 'cancel')
   await receivedAtLeast(own, 1)
   expect(messages(own).map(({ data }) => data.type)).not.toContain('platform.flow.missed')
 })
 
 test('one flow for overdue executions and missed starts: starts for each', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const alert = unique('alert')
   const filters = ['execution.overdue', 'flow.missed'].map((type) => `{ with: { type: platform.${type} } }`)
   await publishScheduled(workspace, alert, `{ on: { any: [${filters}] }, read: envelope }`)
-  const slow = await runs.publish(WAITS, EXPECT('{ duration: PT1S }'))
-  const idle = await runs.publish(DONE, EXPECT('{ interval: P1D }'))
+  const slow = await executions.publish(WAITS, EXPECT('{ duration: PT1S }'))
+  const idle = await executions.publish(DONE, EXPECT('{ interval: P1D }'))
   await letIntervalPass(idle)
-  await runs.start(slow)
+  await executions.start(slow)
   const started = await eventually(async () => {
     const all = await executionsOf(workspace, alert)
     return all.length >= 2 ? all : undefined
   })
-  const told = started.map(({ input: [{ type, data }] }) => [type, data.flow.name])
-  expect(told.toSorted()).toEqual([
+  const names = started.map(({ input: [{ type, data }] }) => [type, data.flow.name])
+  expect(names.toSorted()).toEqual([
     ['platform.execution.overdue', slow],
     ['platform.flow.missed', idle],
   ])
@@ -255,13 +258,13 @@ async function failOverdueEvents({ workspaceId }: TestWorkspace) {
 test('crash between the mark and the event: leaves neither, and the event follows', async () => {
   const workspace = await createTestWorkspace()
   const received = await subscribeToEvents(workspace.service, 'topic=platform.execution.overdue')
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const failure = await failOverdueEvents(workspace)
   let id = ''
   try {
-    id = await runs.start(await runs.publish(WAITS, EXPECT('{ duration: PT1S }')))
+    id = await executions.start(await executions.publish(WAITS, EXPECT('{ duration: PT1S }')))
     await failure.hasFailed()
-    expect((await runs.read(id)).overdue).toBe(false)
+    expect((await executions.read(id)).overdue).toBe(false)
   } finally {
     await failure.succeed()
   }
@@ -281,8 +284,8 @@ test('thousands of overdue executions of one workspace: do not delay those of an
     [crowded.workspaceId, FLOW_LIMITS.alerts.eventsMax * 30, name],
   )
   const received = await subscribeToEvents(other.service, 'topic=platform.execution.overdue')
-  const runs = new Executions(other)
-  await runs.start(await runs.publish(WAITS, EXPECT('{ duration: PT1S }')))
+  const executions = new Executions(other)
+  await executions.start(await executions.publish(WAITS, EXPECT('{ duration: PT1S }')))
   await receivedAtLeast(received, 1)
   expect((await asSuperuser(`select ${left}`)).length).toBeGreaterThan(FLOW_LIMITS.alerts.eventsMax)
   await asSuperuser(`delete from tenon.executions where workspace_id = '${crowded.workspaceId}'`)

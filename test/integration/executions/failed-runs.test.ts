@@ -21,20 +21,20 @@ const findWorkflows = (query: string, many: number) =>
 
 test('faulted execution: found by the short name of its error type; completed and cancelled ones are not', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const canary = unique('canary')
   const flows = await Promise.all([
-    runs.publish(raiseTask(`${STANDARD}/communication`)),
-    runs.publish(raiseTask(`${STANDARD}/timeout`)),
-    runs.publish(raiseTask(`https://x.test/${canary}`)),
-    runs.publish('  - fine: { set: { x: 1 } }'),
-    runs.publish('  - rest: { wait: PT1H }'),
+    executions.publish(raiseTask(`${STANDARD}/communication`)),
+    executions.publish(raiseTask(`${STANDARD}/timeout`)),
+    executions.publish(raiseTask(`https://x.test/${canary}`)),
+    executions.publish('  - fine: { set: { x: 1 } }'),
+    executions.publish('  - rest: { wait: PT1H }'),
   ])
-  const ids = await Promise.all(flows.map((flow) => runs.start(flow)))
+  const ids = await Promise.all(flows.map((flow) => executions.start(flow)))
   const [first, second, third, fourth, fifth = ''] = ids
-  await runs.shown(fifth, 'waiting')
-  await runs.send(fifth, 'cancel')
-  const ended = await Promise.all(ids.map((id) => runs.ended(id)))
+  await executions.shown(fifth, 'waiting')
+  await executions.send(fifth, 'cancel')
+  const ended = await Promise.all(ids.map((id) => executions.ended(id)))
   expect(ended.map(({ status }) => status)).toEqual([...Array(3).fill('faulted'), 'completed', 'cancelled'])
   const workflows = new Map(ended.map(({ id, workflow_id }) => [id, workflow_id]))
 
@@ -51,12 +51,12 @@ test('faulted execution: found by the short name of its error type; completed an
 
 test('fault in a subflow: parent and subflow are found; a failed function is found by its problem code', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
-  const lower = await runs.publish(raiseTask(`${STANDARD}/authorization`))
-  const upper = await runs.publish(
+  const executions = new Executions(workspace)
+  const lower = await executions.publish(raiseTask(`${STANDARD}/authorization`))
+  const upper = await executions.publish(
     `  - lower: { run: { workflow: { namespace: n, name: ${lower}, version: '1.0.0' } } }`,
   )
-  await runs.ended(await runs.start(upper))
+  await executions.ended(await executions.start(upper))
   const source = 'export default () => { throw new Error("no") }'
   const deploy = { workspace_id: workspace.workspaceId, name: 'no', source }
   await call('POST', '/v1/functions', { as: workspace.operator, body: deploy })

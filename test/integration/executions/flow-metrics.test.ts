@@ -8,17 +8,17 @@ type Point = [string, number | null]
 
 test('executions of one flow: counted by status and measured; those of another are not', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const [flow, other] = await Promise.all([
-    runs.publish(
+    executions.publish(
       '  - a: { raise: { error: { type: https://x.test/e, status: 500, title: t } }, if: .n == 0 }\n  - b: { wait: PT1H, if: .n == 1 }',
     ),
-    runs.publish('  - a: { set: { x: 1 } }'),
+    executions.publish('  - a: { set: { x: 1 } }'),
   ])
-  const started = await Promise.all([0, 1, 2, 2].map((n) => runs.start(flow, { input: { n } })))
+  const started = await Promise.all([0, 1, 2, 2].map((n) => executions.start(flow, { input: { n } })))
   const [faulted = '', open = '', ...completed] = started
-  await Promise.all([faulted, ...completed, await runs.start(other)].map((id) => runs.ended(id)))
-  await runs.shown(open, 'waiting')
+  await Promise.all([faulted, ...completed, await executions.start(other)].map((id) => executions.ended(id)))
+  await executions.shown(open, 'waiting')
 
   const ask = (query: string) =>
     call('GET', `${workspace.flows}/definitions/${flow}/metrics?${query}`, { as: workspace.operator })

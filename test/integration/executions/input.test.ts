@@ -18,10 +18,10 @@ const GOOD = { customer: 'Ada', items: [{ sku: 'a/b', count: 2 }] }
 const BAD = { customer: '', items: [{ sku: 'x' }, { count: 'two' }] }
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
 })
 
 const start = (flow: string, body: object, headers: Record<string, string> = {}) =>
@@ -37,7 +37,9 @@ async function executionsOf(flow: string): Promise<unknown[]> {
 describe('start of an execution', () => {
   test('invalid input: refused with 422 and every failing pointer, no execution is created', async () => {
     const ledger = unique('c')
-    const flow = await runs.publish(`  - a: { ${createEntry("'${ .customer }'", ledger)} }`, { more: ORDER })
+    const flow = await executions.publish(`  - a: { ${createEntry("'${ .customer }'", ledger)} }`, {
+      more: ORDER,
+    })
     const { status, body } = await start(flow, { input: BAD })
     expect(status).toBe(422)
     expect(body).toMatchObject({
@@ -49,9 +51,9 @@ describe('start of an execution', () => {
     expect(body.errors.every(({ name, in: place }: never) => name === 'input' && place === 'body')).toBe(true)
     expect(await start(flow, {})).toMatchObject({ status: 422, body: { code: 'input_invalid' } })
     expect(await executionsOf(flow)).toEqual([])
-    const run = await runs.ended(await runs.start(flow, { input: GOOD }))
+    const run = await executions.ended(await executions.start(flow, { input: GOOD }))
     expect(run).toMatchObject({ status: 'completed', input: GOOD })
-    expect(await runs.ledger(ledger)).toEqual(['Ada'])
+    expect(await executions.ledger(ledger)).toEqual(['Ada'])
   })
 
   test.each([
@@ -59,7 +61,7 @@ describe('start of an execution', () => {
     ['half a surrogate pair', { a: 'b\ud83d' }, '/input/a'],
     ['NUL in a name', { a: { 'b\u0000': 1 } }, '/input/a'],
   ])('input with %s: 400 with its pointer', async (_what, input, pointer) => {
-    const flow = await runs.publish('  - a: { set: { n: 1 } }')
+    const flow = await executions.publish('  - a: { set: { n: 1 } }')
     expect(await start(flow, { input })).toMatchObject({
       status: 400,
       body: { code: 'value_invalid', errors: [{ name: 'input', pointer }] },
@@ -68,8 +70,8 @@ describe('start of an execution', () => {
   })
 
   test('version by number, alias or default: validates against the schema of that version', async () => {
-    const name = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
-    await runs.publish('  - a: { set: { n: 2 } }', { name })
+    const name = await executions.publish('  - a: { set: { n: 1 } }', { more: ORDER })
+    await executions.publish('  - a: { set: { n: 2 } }', { name })
     const path = `${workspace.flows}/definitions/${name}/aliases/strict`
     expect((await call('PUT', path, { as: workspace.operator, body: { version: 1 } })).status).toBe(200)
     expect((await start(name, { input: BAD, version: 1 })).status).toBe(422)
@@ -80,16 +82,16 @@ describe('start of an execution', () => {
 
   test('invalid input on a limited flow: takes no slot; valid input takes one', async () => {
     const more = `${ORDER}concurrency: { limit: 1, key: '\${ .customer }', onLimit: refuse }\n`
-    const flow = await runs.publish('  - nap: { wait: P1D }', { more })
+    const flow = await executions.publish('  - nap: { wait: P1D }', { more })
     for (const input of [BAD, { customer: 'Ada' }]) expect((await start(flow, { input })).status).toBe(422)
-    const id = await runs.start(flow, { input: GOOD })
+    const id = await executions.start(flow, { input: GOOD })
     expect(await start(flow, { input: GOOD })).toMatchObject({ status: 429 })
-    await runs.send(id, 'cancel')
-    await runs.ended(id)
+    await executions.send(id, 'cancel')
+    await executions.ended(id)
   })
 
   test('idempotency key: repeats the refusal for invalid input, creates one execution for valid input', async () => {
-    const flow = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
+    const flow = await executions.publish('  - a: { set: { n: 1 } }', { more: ORDER })
     const key = { 'idempotency-key': unique('k') }
     for (const _time of [1, 2]) expect((await start(flow, { input: BAD }, key)).status).toBe(422)
     const sameKey = { 'idempotency-key': unique('k') }
@@ -102,28 +104,28 @@ describe('start of an execution', () => {
   })
 
   test('rerun with invalid input: refused with 422; valid input starts an execution', async () => {
-    const flow = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
-    const { id } = await runs.ended(await runs.start(flow, { input: GOOD }))
-    const refused = await runs.send(id, 'rerun', { input: BAD })
+    const flow = await executions.publish('  - a: { set: { n: 1 } }', { more: ORDER })
+    const { id } = await executions.ended(await executions.start(flow, { input: GOOD }))
+    const refused = await executions.send(id, 'rerun', { input: BAD })
     expect(refused).toMatchObject({ status: 422, body: { code: 'input_invalid' } })
-    expect((await runs.send(id, 'rerun', { input: { ...GOOD, customer: 'Bob' } })).status).toBe(201)
+    expect((await executions.send(id, 'rerun', { input: { ...GOOD, customer: 'Bob' } })).status).toBe(201)
   })
 })
 
 test('subflow with invalid input: its execution is created and faults, the parent faults with 400', async () => {
-  const child = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
+  const child = await executions.publish('  - a: { set: { n: 1 } }', { more: ORDER })
   const call = `{ namespace: n, name: ${child}, version: latest, input: { customer: Ada } }`
-  const parent = await runs.publish(`  - sub: { run: { workflow: ${call} } }`)
-  const run = await runs.ended(await runs.start(parent))
+  const parent = await executions.publish(`  - sub: { run: { workflow: ${call} } }`)
+  const run = await executions.ended(await executions.start(parent))
   expect(run).toMatchObject({ status: 'faulted', error: { status: 400 } })
   expect(await executionsOf(child)).toMatchObject([{ status: 'faulted', trigger: { kind: 'flow' } }])
 })
 
 test('input too long to validate at start: accepted, the execution faults with the failing index', async () => {
   const more = 'input: { schema: { document: { items: { type: integer, minimum: 1, multipleOf: 1 } } } }\n'
-  const flow = await runs.publish('  - a: { set: { n: 1 } }', { more })
+  const flow = await executions.publish('  - a: { set: { n: 1 } }', { more })
   const many = [...Array(30_000).fill(1), 'no number']
   expect((await start(flow, { input: ['no number'] })).status).toBe(422)
-  const run = await runs.ended(await runs.start(flow, { input: many }))
+  const run = await executions.ended(await executions.start(flow, { input: many }))
   expect(run).toMatchObject({ status: 'faulted', error: { detail: expect.stringContaining('/30000') } })
 })

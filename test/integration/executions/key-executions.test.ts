@@ -17,17 +17,17 @@ import {
 const WAIT = { prefer: 'wait=20' }
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let as: Caller
 let flow: string
 let listener: string
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   as = workspace.service
-  flow = await runs.publish('  - greet: { set: { said: \'${ "hi " + .name }\' } }')
-  listener = await runs.publish('  - hear: { listen: { to: { one: { with: { type: paid } } } } }')
+  flow = await executions.publish('  - greet: { set: { said: \'${ "hi " + .name }\' } }')
+  listener = await executions.publish('  - hear: { listen: { to: { one: { with: { type: paid } } } } }')
 })
 
 const start = (name: string, body: object, more: { as?: Caller; headers?: Record<string, string> } = {}) =>
@@ -66,8 +66,10 @@ describe('service key', () => {
     const early = await read(`/executions/${id}/result`, { headers: { prefer: 'wait=0' } })
     expect([early.status, early.body.output]).toEqual([202, null])
     const late = read(`/executions/${id}/result`, { headers: WAIT })
-    await runs.shown(id, 'waiting')
-    expect((await runs.send(id, 'signal', { event: { type: 'paid', data: { sum: 3 } } })).status).toBe(202)
+    await executions.shown(id, 'waiting')
+    expect((await executions.send(id, 'signal', { event: { type: 'paid', data: { sum: 3 } } })).status).toBe(
+      202,
+    )
     expect(await late.then(({ status, body }) => [status, body.status])).toEqual([200, 'completed'])
     expect((await read(`/executions/${id}/result`)).body.output).toBeTruthy()
   })

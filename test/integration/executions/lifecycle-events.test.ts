@@ -30,14 +30,14 @@ test('executions that complete, fault, are held and cancelled: one event each, i
     subscribeToEvents(workspace.service, 'topic=platform.execution.*'),
     subscribeToEvents(sibling.service, 'topic=platform.execution.*'),
   ])
-  const runs = new Executions(workspace)
-  const fine = await runs.start(await runs.publish('  - a: { set: { x: 1 } }'), {
+  const executions = new Executions(workspace)
+  const fine = await executions.start(await executions.publish('  - a: { set: { x: 1 } }'), {
     correlation_key: 'order-7',
   })
-  const faulty = await runs.start(await runs.publish(`  - a: { ${raise} }`))
-  const held = await runs.start(await runs.publish(`  - a: { onFault: hold, ${raise} }`))
-  await runs.shown(held, 'suspended')
-  await runs.send(held, 'cancel')
+  const faulty = await executions.start(await executions.publish(`  - a: { ${raise} }`))
+  const held = await executions.start(await executions.publish(`  - a: { onFault: hold, ${raise} }`))
+  await executions.shown(held, 'suspended')
+  await executions.send(held, 'cancel')
   const received = await receivedAtLeast(own, 4)
   const dataOf = (verb: string) => {
     const found = received.filter(({ data }) => data.type === `platform.execution.${verb}`)
@@ -82,23 +82,23 @@ test('topics of the platform: not published by callers, not heard by anon keys',
 
 test('flow that starts when executions fault: gets which; a flow that names no type hears of no execution', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const [alert, any] = [unique('alert'), unique('any')]
   await publishScheduled(workspace, alert, '{ on: { one: { with: { type: platform.execution.faulted } } } }')
   await publishScheduled(workspace, any, "{ on: { one: { with: { source: '${ . != null }' } } } }")
-  const faulty = await runs.start(await runs.publish(`  - a: { ${raise} }`))
+  const faulty = await executions.start(await executions.publish(`  - a: { ${raise} }`))
   const [started] = await eventually(async () => {
     const found = await executionsOf(workspace, alert)
     return found.length > 0 ? found : undefined
   })
-  expect((await runs.ended(started.id)).input).toMatchObject([{ execution: faulty, status: 'faulted' }])
+  expect((await executions.ended(started.id)).input).toMatchObject([{ execution: faulty, status: 'faulted' }])
   expect(await executionsOf(workspace, any)).toEqual([])
 })
 
 test('flow that starts itself by its end, also through a subflow: the chain ends at its maximum depth', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
-  const child = await runs.publish('  - a: { set: { x: 1 } }')
+  const executions = new Executions(workspace)
+  const child = await executions.publish('  - a: { set: { x: 1 } }')
   const loop = unique('loop')
   await publishScheduled(
     workspace,
@@ -106,7 +106,7 @@ test('flow that starts itself by its end, also through a subflow: the chain ends
     '{ on: { one: { with: { type: platform.execution.completed, data: \'${ .flow.name | startswith("f-") }\' } } } }',
     `\n  - sub: { run: { workflow: { namespace: n, name: ${child}, version: '1.0.0' } } }`,
   )
-  await runs.ended(await runs.start(child))
+  await executions.ended(await executions.start(child))
   const depths = await eventually(async () => {
     const rows = await asSuperuser<{ depth: number; open: number }>(
       `select max(chain_depth)::integer as depth, count(*) filter (where ended_at is null)::integer as open

@@ -6,7 +6,7 @@ import { createTestWorkspace, eventually, unique } from '../../support/fixtures/
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 const workspace = await createTestWorkspace()
-const runs = new Executions(workspace)
+const executions = new Executions(workspace)
 const raise =
   'raise: { error: { type: https://serverlessworkflow.io/spec/1.0.0/errors/communication, status: 503, title: t } }'
 
@@ -24,14 +24,14 @@ const detailsOf = (workflowId: string): Promise<string> =>
   })
 
 async function showsStatus(id: string, status: string | undefined): Promise<string> {
-  const { workflow_id } = await runs.read(id)
+  const { workflow_id } = await executions.read(id)
   await eventually(async () => ((await attributesOf(workflow_id))['RunStatus'] === status ? true : undefined))
   return detailsOf(workflow_id)
 }
 
 test('execution in Temporal: found by the name of its flow and by its public id', async () => {
-  const name = await runs.publish('  - a: { set: { x: 1 } }')
-  const { id, workflow_id } = await runs.ended(await runs.start(name))
+  const name = await executions.publish('  - a: { set: { x: 1 } }')
+  const { id, workflow_id } = await executions.ended(await executions.start(name))
   const found = await withRawClient((client) =>
     eventually(async () => {
       for await (const one of client.workflow.list({
@@ -48,37 +48,37 @@ test('execution in Temporal: found by the name of its flow and by its public id'
 
 test('held step: status held, the details name step, error and command; after a retry: running, then the final status', async () => {
   const canary = unique('canary')
-  const flow = await runs.publish(
+  const flow = await executions.publish(
     `  - pay: { onFault: hold, ${raise.replace('title: t', `title: ${canary}`)} }\n  - rest: { wait: PT1H }`,
   )
-  const id = await runs.start(flow)
-  await runs.shown(id, 'suspended')
+  const id = await executions.start(flow)
+  await executions.shown(id, 'suspended')
   const held = await showsStatus(id, 'held')
   expect(held).toContain('- `/do/0/pay#0`: communication (503)')
   expect(held).toContain(`tenon flow retry ${id}`)
   expect(held).not.toContain(canary)
-  await runs.send(id, 'skip-step', { output: 1 })
+  await executions.send(id, 'skip-step', { output: 1 })
   expect(await showsStatus(id, 'running')).toContain('- `/do/1/rest`')
-  await runs.send(id, 'cancel')
-  await runs.ended(id)
+  await executions.send(id, 'cancel')
+  await executions.ended(id)
   await showsStatus(id, 'cancelled')
 })
 
 test('approval, then event: the status follows; each is written once', async () => {
-  const flow = await runs.publish(`  - ok: { approve: { approvers: [tenon-operator], fourEyes: false } }
+  const flow = await executions.publish(`  - ok: { approve: { approvers: [tenon-operator], fourEyes: false } }
   - many: { for: { in: '\${ [1, 2, 3] }' }, do: [{ hear: { listen: { to: { one: { with: { type: a } } } } } }] }`)
-  const id = await runs.start(flow)
+  const id = await executions.start(flow)
   expect(await showsStatus(id, 'waiting_for_approval')).toContain(`tenon approval approve ${id}`)
-  expect((await runs.send(id, 'approve', { approved: true })).status).toBe(200)
+  expect((await executions.send(id, 'approve', { approved: true })).status).toBe(200)
   expect(await showsStatus(id, 'waiting_for_event')).toContain(`executions/${id}/signal`)
   for (const n of [1, 2, 3]) {
-    await runs.until(
+    await executions.until(
       id,
       ({ steps }) => steps.filter(({ name }: { name: string }) => name === 'hear').length === n,
     )
-    await runs.send(id, 'signal', { event: { type: 'a', id: `${n}` } })
+    await executions.send(id, 'signal', { event: { type: 'a', id: `${n}` } })
   }
-  const { workflow_id } = await runs.ended(id)
+  const { workflow_id } = await executions.ended(id)
   await showsStatus(id, 'completed')
   const { events } = await withRawClient((client) => client.workflow.getHandle(workflow_id).fetchHistory())
   const upserts = (events ?? []).filter(
@@ -88,14 +88,14 @@ test('approval, then event: the status follows; each is written once', async () 
 })
 
 test('paused: status paused, the details name the command; resumed: waiting again', async () => {
-  const id = await runs.start(
-    await runs.publish('  - hear: { listen: { to: { one: { with: { type: a } } } } }'),
+  const id = await executions.start(
+    await executions.publish('  - hear: { listen: { to: { one: { with: { type: a } } } } }'),
   )
   await showsStatus(id, 'waiting_for_event')
-  await runs.send(id, 'pause', { reason: 'secret reason' })
+  await executions.send(id, 'pause', { reason: 'secret reason' })
   const paused = await showsStatus(id, 'paused')
   expect(paused).toContain(`tenon flow resume ${id}`)
   expect(paused).not.toContain('secret reason')
-  await runs.send(id, 'resume')
+  await executions.send(id, 'resume')
   await showsStatus(id, 'waiting_for_event')
 })

@@ -8,30 +8,30 @@ import { asSuperuser, createTestWorkspace, type TestWorkspace } from '../../supp
 import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 /** Its starts are rejected: the server has no such namespace. */
 let rejecting: Platform
 let accepting: Platform
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   rejecting = openInProcessPlatform({ TEMPORAL_NAMESPACE: 'nowhere' })
   accepting = openInProcessPlatform()
 })
 afterAll(() => Promise.all([rejecting.close(), accepting.close()]))
 
 test('start rejected by Temporal: faulted without a slot; the same start again completes without an error', async () => {
-  const flow = await runs.publish("  - did: { set: { n: '${ .n }' } }", {
+  const flow = await executions.publish("  - did: { set: { n: '${ .n }' } }", {
     more: 'concurrency: { limit: 1 }\n',
   })
   const id = scopeOf(accepting, workspace).newId('run')
   const start = { id, input: { n: 1 }, by: 'test', trigger: { kind: 'manual' } } as const
   await expect(startFlow(scopeOf(rejecting, workspace), flow, undefined, start)).rejects.toThrow('nowhere')
-  expect(await runs.read(id)).toMatchObject({
+  expect(await executions.read(id)).toMatchObject({
     status: 'faulted',
     error: { title: 'The execution could not be started' },
   })
   expect(await asSuperuser('select state from tenon.run_slots where run_id = $1', [id])).toEqual([])
   await startFlow(scopeOf(accepting, workspace), flow, undefined, start)
-  expect(await runs.shown(id, 'completed')).toMatchObject({ error: null, output: { n: 1 } })
+  expect(await executions.shown(id, 'completed')).toMatchObject({ error: null, output: { n: 1 } })
 })

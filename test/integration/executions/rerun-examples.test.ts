@@ -6,10 +6,10 @@ import { Executions, type Shown } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
 })
 
 async function publishExample(name: string, source?: string): Promise<string> {
@@ -33,14 +33,14 @@ interface Entry {
 
 /** Reruns an execution from each step it entered, all at once; `feed` sends events to reruns that listen again. */
 async function fromEachStep(id: string, feed: (again: string) => Promise<void> = async () => {}) {
-  const first = await runs.ended(id)
+  const first = await executions.ended(id)
   const entries: Entry[] = first.steps.filter(({ pointer }: Entry) => !pointer.includes('/foreach'))
   const reruns = entries.map(async ({ name, pointer, iteration }) => {
-    const made = await runs.send(id, 'rerun', { from: `${pointer}#${iteration}` })
+    const made = await executions.send(id, 'rerun', { from: `${pointer}#${iteration}` })
     expect(made.status, `${name}: ${JSON.stringify(made.body)}`).toBe(201)
     const { plan, id: again } = made.body
     if (plan.again.some(({ kind }: Entry) => kind === 'listen')) await feed(again)
-    const run = await runs.ended(again)
+    const run = await executions.ended(again)
     const reusedSteps = run.steps.filter(({ reused }: { reused: boolean }) => reused)
     expect([name, reusedSteps.length]).toEqual([name, plan.reused.length])
     return [name, outputOf(run)]
@@ -51,7 +51,7 @@ async function fromEachStep(id: string, feed: (again: string) => Promise<void> =
 
 test('rerun of contact-import from each step: same output', async () => {
   const contacts = [{ email: 'ada@example.com' }, { email: 'nobody' }, { email: 'bob@example.com' }]
-  const id = await runs.start(await publishExample('contact-import'), { input: { contacts } })
+  const id = await executions.start(await publishExample('contact-import'), { input: { contacts } })
   expect(await fromEachStep(id)).toBeGreaterThanOrEqual(7)
 }, 60_000)
 
@@ -59,11 +59,11 @@ test('rerun of sensor-batch from each step: same output', async () => {
   const feed = async (id: string) => {
     for (const [number, fahrenheit] of [68, 212].entries()) {
       const reading = { source: '/oven', id: `r${number}`, type: 'sensor.reading', data: { fahrenheit } }
-      await runs.send(id, 'signal', { event: reading })
+      await executions.send(id, 'signal', { event: reading })
     }
-    await runs.send(id, 'signal', { event: { source: '/oven', id: 'end', type: 'sensor.closed' } })
+    await executions.send(id, 'signal', { event: { source: '/oven', id: 'end', type: 'sensor.closed' } })
   }
-  const id = await runs.start(await publishExample('sensor-batch'), { input: { sensor: '/oven' } })
+  const id = await executions.start(await publishExample('sensor-batch'), { input: { sensor: '/oven' } })
   await feed(id)
   expect(await fromEachStep(id, feed)).toBe(3)
 }, 60_000)
@@ -74,6 +74,6 @@ test('rerun of onboarding from each step: same output', async () => {
   await publishExample('welcome-mail', flow('welcome-mail', '1.0.0', 'wait: PT0.1S'))
   await publishExample('training', flow('training', '1.2.0', 'set: { trainer: Bob }'))
   const input = { email: 'ada@example.com', plan: 'team' }
-  const id = await runs.start(await publishExample('onboarding'), { input })
+  const id = await executions.start(await publishExample('onboarding'), { input })
   expect(await fromEachStep(id)).toBe(5)
 }, 60_000)

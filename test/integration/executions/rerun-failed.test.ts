@@ -7,7 +7,7 @@ import { call, createTestWorkspace, type TestWorkspace } from '../../support/fix
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let server: FakeServers
 /** Paths that answer 500. */
 const failing = new Set<string>()
@@ -15,7 +15,7 @@ const LATE_MS: Readonly<Record<string, number>> = { '/items/7': 700, '/items/13'
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   server = await FakeServers.open({
     '/': ({ url }) => ({
       status: failing.has(url) ? 500 : 200,
@@ -32,18 +32,18 @@ const post = (path: string) => `call: http, with: { method: post, endpoint: '${s
 const requests = (path: string) => server.requestsTo(path).map(({ url }) => url)
 
 async function rerunFailed(id: string, body: object = {}): Promise<Shown> {
-  const made = await runs.send(id, 'rerun', { from: 'failed', ...body })
+  const made = await executions.send(id, 'rerun', { from: 'failed', ...body })
   expect(made.status, JSON.stringify(made.body)).toBe(201)
-  return { ...(await runs.ended(made.body.id)), plan: made.body.plan }
+  return { ...(await executions.ended(made.body.id)), plan: made.body.plan }
 }
 
 test('rerun from failed: concurrent loop with a slow and a failing item: no answered request is sent again', async () => {
   failing.add('/items/13')
-  const flow = await runs.publish(`  - each:
+  const flow = await executions.publish(`  - each:
       for: { each: n, in: '\${ [range(20)] }', concurrency: 5 }
       do: [{ send: { call: http, with: { method: post, endpoint: '\${ "${server.origin}/items/\\($n)" }' } } }]`)
-  const id = await runs.start(flow)
-  const first = await runs.ended(id)
+  const id = await executions.start(flow)
+  const first = await executions.ended(id)
   expect(first.status).toBe('faulted')
   const steps: Shown[] = first.steps.filter(({ name }: Shown) => name === 'send')
   const answered = steps.filter(({ status }) => status === 'completed').map(({ iteration }) => iteration)
@@ -67,14 +67,14 @@ test('rerun from failed: concurrent loop with a slow and a failing item: no answ
 
 test('rerun from failed: fork whose other branch went on meanwhile: its answers are reused', async () => {
   failing.add('/right/1')
-  const flow = await runs.publish(`  - both:
+  const flow = await executions.publish(`  - both:
       fork:
         branches:
           - left: { do: [{ one: { ${post('/left/1')} } }, { two: { ${post('/left/3')} } }] }
           - right: { do: [{ slow: { ${post('/left/2')} } }, { bad: { ${post('/right/1')} } }] }
   - after: { ${post('/after')} }`)
-  const id = await runs.start(flow)
-  await runs.ended(id)
+  const id = await executions.start(flow)
+  await executions.ended(id)
   failing.clear()
   const run = await rerunFailed(id)
   expect(run).toMatchObject({ status: 'completed', plan: { from: { name: 'bad' }, refusals: [] } })
@@ -84,7 +84,7 @@ test('rerun from failed: fork whose other branch went on meanwhile: its answers 
 })
 
 test('rerun from failed: timeout of the flow: answers are reused, only the interrupted step is done again', async () => {
-  const flow = await runs.publish(
+  const flow = await executions.publish(
     `  - one: { ${post('/timed/1')} }
   - t: { try: [{ bad: { ${post('/timed/bad')} } }], catch: { do: [{ note: { ${post('/timed/note')} } }] } }
   - two: { ${post('/timed/2')} }
@@ -92,10 +92,10 @@ test('rerun from failed: timeout of the flow: answers are reused, only the inter
     { more: 'timeout: { after: PT2S }\n' },
   )
   failing.add('/timed/bad')
-  const id = await runs.start(flow)
-  expect(await runs.ended(id)).toMatchObject({ status: 'faulted' })
+  const id = await executions.start(flow)
+  expect(await executions.ended(id)).toMatchObject({ status: 'faulted' })
   failing.clear()
-  const dry = await runs.send(id, 'rerun', { from: 'failed', dry_run: true })
+  const dry = await executions.send(id, 'rerun', { from: 'failed', dry_run: true })
   const names = (steps: readonly { name: string }[]) => steps.map(({ name }) => name)
   expect(dry.body.plan).toMatchObject({ from: null, refusals: [] })
   expect(names(dry.body.plan.reused)).toEqual(['one', 'bad', 'note', 'two'])
@@ -107,12 +107,12 @@ test('rerun from failed: timeout of the flow: answers are reused, only the inter
 
 test('rerun from an explicit step: only what ended before it began is reused', async () => {
   failing.add('/explicit/2')
-  const flow = await runs.publish(`  - one: { ${post('/explicit/1')} }
+  const flow = await executions.publish(`  - one: { ${post('/explicit/1')} }
   - two: { ${post('/explicit/2')} }`)
-  const id = await runs.start(flow)
-  await runs.ended(id)
+  const id = await executions.start(flow)
+  await executions.ended(id)
   failing.clear()
-  const made = await runs.send(id, 'rerun', { from: 'one' })
-  expect(await runs.ended(made.body.id)).toMatchObject({ status: 'completed' })
+  const made = await executions.send(id, 'rerun', { from: 'one' })
+  expect(await executions.ended(made.body.id)).toMatchObject({ status: 'completed' })
   expect(requests('/explicit/1')).toHaveLength(2)
 })

@@ -37,18 +37,23 @@ const makeDue = () => asSuperuser('update tenon.workspaces set retention_due_at 
 
 test('expired executions: archived with their steps, then removed with them; younger, open and those of others stay', async () => {
   const other = await addTestWorkspace(workspace)
-  const [runs, theirs] = [new Executions(workspace), new Executions(other)]
+  const [executions, theirs] = [new Executions(workspace), new Executions(other)]
   const [done, waits] = await Promise.all([
-    runs.publish('  - a: { set: { x: 1 } }'),
-    runs.publish('  - a: { wait: PT1H }'),
+    executions.publish('  - a: { set: { x: 1 } }'),
+    executions.publish('  - a: { wait: PT1H }'),
   ])
   const [old, young, open, foreign] = await Promise.all([
-    runs.start(done, { input: { n: 7 } }),
-    runs.start(done),
-    runs.start(waits),
+    executions.start(done, { input: { n: 7 } }),
+    executions.start(done),
+    executions.start(waits),
     theirs.start(await theirs.publish('  - a: { set: { x: 1 } }')),
   ])
-  await Promise.all([runs.ended(old), runs.ended(young), runs.shown(open, 'waiting'), theirs.ended(foreign)])
+  await Promise.all([
+    executions.ended(old),
+    executions.ended(young),
+    executions.shown(open, 'waiting'),
+    theirs.ended(foreign),
+  ])
   await Promise.all([age(old, 31), age(young, 29), age(open, 31), age(foreign, 31)])
   expect((await configure({ executions: '30d', archive: { bucket } })).body.retention).toEqual({
     executions: '30d',
@@ -77,14 +82,14 @@ test('expired executions: archived with their steps, then removed with them; you
 })
 
 test('sub-flows of an open execution: their records stay, at any depth; they go with the one of the execution', async () => {
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const call = (flow: string) =>
     `  - go: { run: { workflow: { namespace: n, name: ${flow}, version: latest } } }`
-  const leaf = await runs.publish('  - a: { set: { x: 1 } }')
-  const middle = await runs.publish(call(leaf))
-  const top = await runs.publish(`${call(middle)}\n  - w: { wait: PT1H }`)
-  const [open, alone] = await Promise.all([runs.start(top), runs.start(leaf)])
-  await runs.ended(alone)
+  const leaf = await executions.publish('  - a: { set: { x: 1 } }')
+  const middle = await executions.publish(call(leaf))
+  const top = await executions.publish(`${call(middle)}\n  - w: { wait: PT1H }`)
+  const [open, alone] = await Promise.all([executions.start(top), executions.start(leaf)])
+  await executions.ended(alone)
   const below = await eventually(async () => {
     const ended = await asSuperuser<{ id: string }>(
       `select e.id from tenon.executions e join tenon.flows f on f.id = e.flow_id
@@ -104,17 +109,17 @@ test('sub-flows of an open execution: their records stay, at any depth; they go 
   await ageExecutions(ids, '40 days')
   await removeAll(alone)
   expect(await seen()).toEqual([200, 200, 200])
-  await runs.send(open, 'cancel')
-  await runs.ended(open)
+  await executions.send(open, 'cancel')
+  await executions.ended(open)
   await removeAll(open)
   await eventually(async () => ((await seen()).every((status) => status === 404) ? true : undefined))
 })
 
 test('record of more bytes than one answer of the database may have: archived whole, in the order of its steps', async () => {
-  const runs = new Executions(workspace)
-  const flow = await runs.publish('  - a: { set: { x: 1 } }')
-  const id = await runs.start(flow)
-  await runs.ended(id)
+  const executions = new Executions(workspace)
+  const flow = await executions.publish('  - a: { set: { x: 1 } }')
+  const id = await executions.start(flow)
+  await executions.ended(id)
   const [STEPS, CHARS] = [600, 60_000]
   await asSuperuser(
     `insert into tenon.execution_steps (tenant_id, workspace_id, execution_id, seq, name, kind, pointer, iteration, summary,
@@ -137,9 +142,9 @@ test('record of more bytes than one answer of the database may have: archived wh
 })
 
 test('archive fails: nothing is removed, and the settings of the workspace say why, until it succeeds', async () => {
-  const runs = new Executions(workspace)
-  const id = await runs.start(await runs.publish('  - a: { set: { x: 1 } }'))
-  await runs.ended(id)
+  const executions = new Executions(workspace)
+  const id = await executions.start(await executions.publish('  - a: { set: { x: 1 } }'))
+  await executions.ended(id)
   await age(id, 31)
   await asSuperuser(
     `update tenon.services set retention = '{"executions": "30d", "archive": {"bucket": "not-ours"}}' where workspace_id = $1`,
@@ -168,10 +173,10 @@ test('archive fails: nothing is removed, and the settings of the workspace say w
 })
 
 test('deleted flow: purged with its last execution', async () => {
-  const runs = new Executions(workspace)
-  const name = await runs.publish('  - a: { set: { x: 1 } }')
-  const id = await runs.start(name)
-  const { flow_id } = await runs.ended(id)
+  const executions = new Executions(workspace)
+  const name = await executions.publish('  - a: { set: { x: 1 } }')
+  const id = await executions.start(name)
+  const { flow_id } = await executions.ended(id)
   await call('DELETE', `${workspace.flows}/definitions/${name}`, { as: workspace.operator })
   const rows = () => asSuperuser('select from tenon.flows where id = $1', [flow_id])
   expect(await rows()).toHaveLength(1)

@@ -7,12 +7,12 @@ import { call, createTestWorkspace, type Reply, type TestWorkspace } from '../..
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let server: FakeServers
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   server = await FakeServers.open({
     '/missing': () => ({ status: 404, json: {} }),
     '/big': () => ({ json: { text: 'y'.repeat(80_000) } }),
@@ -39,14 +39,14 @@ describe('pages of steps', () => {
   let id: string
   let execution: Shown
   beforeAll(async () => {
-    const flow = await runs.publish(`  - each:
+    const flow = await executions.publish(`  - each:
       for: { each: n, in: '\${ [range(700)] }', onError: continue }
       do:
         - odd: { if: '\${ $n % 100 == 99 }', raise: { error: { type: 'https://x.test/odd', status: 400, title: Odd } } }
         - keep: { set: { n: '\${ $n }' } }
   - last: { set: { done: true } }`)
-    id = await runs.start(flow)
-    execution = await runs.shown(id, 'completed')
+    id = await executions.start(flow)
+    execution = await executions.shown(id, 'completed')
   }, 60_000)
 
   test('more than 1,000 steps: the execution says how many and where, the pages have all of them once', async () => {
@@ -97,14 +97,14 @@ describe('pages of steps', () => {
   })
 
   test('short execution: has all its steps, says nothing about others', async () => {
-    const short = await runs.start(await runs.publish('  - a: { set: { x: 1 } }'))
-    expect(await runs.shown(short, 'completed')).not.toHaveProperty('steps_omitted')
+    const short = await executions.start(await executions.publish('  - a: { set: { x: 1 } }'))
+    expect(await executions.shown(short, 'completed')).not.toHaveProperty('steps_omitted')
   })
 })
 
 describe('data of a step', () => {
   test('call, set and loop: input, arguments and output of each, also if they share a value', async () => {
-    const flow = await runs.publish(`  - ask:
+    const flow = await executions.publish(`  - ask:
       input: { from: '\${ { path: .path } }' }
       call: http
       with: { method: get, endpoint: '${server.origin}/echo', query: { p: '\${ .path }' } }
@@ -112,8 +112,8 @@ describe('data of a step', () => {
   - each:
       for: { each: n, in: '\${ [1, 2] }' }
       do: [{ add: { set: { n: '\${ $n }', url: '\${ .url }' } } }]`)
-    const id = await runs.start(flow, { input: { path: 'a', other: 1 } })
-    await runs.shown(id, 'completed')
+    const id = await executions.start(flow, { input: { path: 'a', other: 1 } })
+    await executions.shown(id, 'completed')
     expect(await dataOf(id, 'ask')).toMatchObject({
       input: { path: 'a' },
       arguments: { method: 'GET', endpoint: `${server.origin}/echo`, query: { p: 'a' } },
@@ -132,15 +132,15 @@ describe('data of a step', () => {
   })
 
   test('wrong export of a saga: the compensating call shows that its path has no id', async () => {
-    const flow = await runs.publish(`  - reserve:
+    const flow = await executions.publish(`  - reserve:
       call: http
       with: { method: post, endpoint: '${server.origin}/echo' }
       output: { as: '\${ {} }' }
       compensate:
         - release: { call: http, with: { method: delete, endpoint: '${server.origin}/echo', query: { id: '\${ .output.id // "none" }' } } }
   - charge: { call: http, with: { method: post, endpoint: '${server.origin}/missing' } }`)
-    const id = await runs.start(flow)
-    await runs.shown(id, 'faulted')
+    const id = await executions.start(flow)
+    await executions.shown(id, 'faulted')
     expect(await dataOf(id, 'release')).toMatchObject({
       arguments: { method: 'DELETE', query: { id: 'none' } },
       status: 'completed',
@@ -152,10 +152,10 @@ describe('data of a step', () => {
 
   test('large values: shortened, and named as such', async () => {
     const flow =
-      await runs.publish(`  - big: { call: http, with: { method: get, endpoint: '${server.origin}/big' } }
+      await executions.publish(`  - big: { call: http, with: { method: get, endpoint: '${server.origin}/big' } }
   - cut: { set: { list: '\${ [range(5000)] }', pair: '\${ "😀" * 4000 }' } }`)
-    const id = await runs.start(flow, { input: { text: 'x'.repeat(50_000), end: 1 } })
-    await runs.shown(id, 'completed')
+    const id = await executions.start(flow, { input: { text: 'x'.repeat(50_000), end: 1 } })
+    await executions.shown(id, 'completed')
     const big = await dataOf(id, 'big')
     expect(big.truncated.toSorted()).toEqual(['input', 'output'])
     expect(big.input.text).toMatch(/^x{4000,4096}…$/)
@@ -171,36 +171,36 @@ describe('data of a step', () => {
     const path = `${workspace.flows}/secrets/key`
     const made = await call('PUT', path, { as: workspace.operator, body: { value: secret } })
     expect(made.status, JSON.stringify(made.body)).toBeLessThan(300)
-    const flow = await runs.publish(
+    const flow = await executions.publish(
       `  - ask:
       call: http
       with: { method: get, endpoint: '${server.origin}/mirror', headers: { authorization: '\${ "Bearer " + $secrets.key }' } }
   - keep: { set: { seen: '\${ .seen }', long: '\${ ("z" * 4030) + $secrets.key }' } }`,
       { more: 'use: { secrets: [key] }\n' },
     )
-    const id = await runs.start(flow)
-    await runs.shown(id, 'completed')
+    const id = await executions.start(flow)
+    await executions.shown(id, 'completed')
     const ask = await dataOf(id, 'ask')
     expect(ask.arguments.headers).toEqual({ authorization: 'Bearer ***' })
-    const all = JSON.stringify([ask, await dataOf(id, 'keep'), await runs.read(id)])
+    const all = JSON.stringify([ask, await dataOf(id, 'keep'), await executions.read(id)])
     expect(all).not.toContain(secret)
     expect(all).not.toContain('tenonsecret')
   })
 
   test('held call that is retried: its error with the answer, then attempts, times and the new input', async () => {
-    const flow = await runs.publish(
+    const flow = await executions.publish(
       `  - ask: { call: http, with: { method: get, endpoint: '${server.origin}/{path}' } }`,
       { more: 'onFault: hold\n' },
     )
-    const id = await runs.start(flow, { input: { path: 'missing' } })
-    await runs.shown(id, 'suspended')
+    const id = await executions.start(flow, { input: { path: 'missing' } })
+    await executions.shown(id, 'suspended')
     const held = await dataOf(id, 'ask')
     expect(held).toMatchObject({ attempts: 1, error: { status: 404, response: { status: 404 } } })
     expect(held.arguments.endpoint).toBe(`${server.origin}/missing`)
-    const patched = await runs.send(id, 'patch-data', { step: 'ask', input: { path: 'echo' } })
+    const patched = await executions.send(id, 'patch-data', { step: 'ask', input: { path: 'echo' } })
     expect(patched.status, JSON.stringify(patched.body)).toBe(200)
-    await runs.send(id, 'retry-step')
-    await runs.shown(id, 'completed')
+    await executions.send(id, 'retry-step')
+    await executions.shown(id, 'completed')
     const ask = await dataOf(id, 'ask')
     expect(ask).toMatchObject({
       status: 'completed',
@@ -215,17 +215,17 @@ describe('data of a step', () => {
   })
 
   test('running call: its arguments are visible before it ends', async () => {
-    const flow = await runs.publish(
+    const flow = await executions.publish(
       `  - slow: { call: http, with: { method: post, endpoint: '${server.origin}/hold', body: { a: 1 } } }`,
     )
-    const id = await runs.start(flow)
-    await runs.until(id, ({ steps }) => steps.length === 1)
+    const id = await executions.start(flow)
+    await executions.until(id, ({ steps }) => steps.length === 1)
     expect(await dataOf(id, 'slow')).toMatchObject({
       status: 'running',
       ended_at: null,
       arguments: { body: { a: 1 } },
     })
-    await runs.send(id, 'cancel')
-    await runs.ended(id)
+    await executions.send(id, 'cancel')
+    await executions.ended(id)
   })
 })

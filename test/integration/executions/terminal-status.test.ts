@@ -18,11 +18,11 @@ const RUNS = repeated(20, 50)
 const ENDS = ['completed', 'faulted', 'cancelled']
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let server: BlockingServer
 beforeEach(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   server = await BlockingServer.open()
   await configure(workspace, { egress: { allow: [server.host] } })
 })
@@ -50,16 +50,16 @@ const endsOf = async (id: string): Promise<string[]> => {
 }
 
 test(`${RUNS} executions cancelled as the answer of their call arrives: the status stays, Temporal agrees, one event ends each`, async () => {
-  const flow = await runs.publish(`  - it: { ${server.taskFor('raced')} }`)
+  const flow = await executions.publish(`  - it: { ${server.taskFor('raced')} }`)
   server.hold('raced')
-  const ids = await Promise.all(Array.from({ length: RUNS }, () => runs.start(flow)))
+  const ids = await Promise.all(Array.from({ length: RUNS }, () => executions.start(flow)))
   await eventually(async () => (server.waitingFor('raced') === RUNS ? true : undefined))
-  const cancelled = ids.slice(0, RUNS / 2).map((id) => runs.send(id, 'cancel'))
+  const cancelled = ids.slice(0, RUNS / 2).map((id) => executions.send(id, 'cancel'))
   server.letGo('raced')
-  await Promise.all([...cancelled, ...ids.slice(RUNS / 2).map((id) => runs.send(id, 'cancel'))])
-  const first = await Promise.all(ids.map((id) => runs.ended(id)))
+  await Promise.all([...cancelled, ...ids.slice(RUNS / 2).map((id) => executions.send(id, 'cancel'))])
+  const first = await Promise.all(ids.map((id) => executions.ended(id)))
   const inTemporal = await Promise.all(first.map(({ workflow_id }) => closed(workflow_id)))
-  const second = await Promise.all(ids.map((id) => runs.read(id)))
+  const second = await Promise.all(ids.map((id) => executions.read(id)))
   expect(second.map(({ status, ended_at }) => [status, ended_at])).toEqual(
     first.map(({ status, ended_at }) => [status, ended_at]),
   )
@@ -68,15 +68,15 @@ test(`${RUNS} executions cancelled as the answer of their call arrives: the stat
 })
 
 test('rerun of a cancelled execution: the step that was interrupted is done again', async () => {
-  const flow = await runs.publish(`  - it: { ${server.taskFor('again')} }`)
+  const flow = await executions.publish(`  - it: { ${server.taskFor('again')} }`)
   server.hold('again')
-  const id = await runs.start(flow)
+  const id = await executions.start(flow)
   await server.reached('again')
-  await runs.send(id, 'cancel')
-  expect((await runs.ended(id)).status).toBe('cancelled')
+  await executions.send(id, 'cancel')
+  expect((await executions.ended(id)).status).toBe('cancelled')
   server.letGo('again')
-  const { body } = await runs.send(id, 'rerun')
-  const rerun = await runs.ended(body.id)
+  const { body } = await executions.send(id, 'rerun')
+  const rerun = await executions.ended(body.id)
   expect([rerun.status, stepOf(rerun, 'it').status]).toEqual(['completed', 'completed'])
   expect(server.requests).toEqual(['again', 'again'])
 })

@@ -34,9 +34,9 @@ class Client implements FeedSink {
 }
 
 test('stream opened on a row that was read before a suspension: no other client is told that it was resumed', async () => {
-  const runs = new Executions(workspace)
-  const id = await runs.start(await runs.publish('  - rest: { wait: PT1H }'))
-  await runs.shown(id, 'waiting')
+  const executions = new Executions(workspace)
+  const id = await executions.start(await executions.publish('  - rest: { wait: PT1H }'))
+  await executions.shown(id, 'waiting')
   const read = () => watchExecution.run(scopeOf(platform, workspace), { ws: workspace.workspaceId, id })
   const [first, late] = [(await read()) as Feed, (await read()) as Feed]
   const [watching, second] = [new Client(), new Client()]

@@ -28,21 +28,21 @@ let node: CountedApi
 let at: Running
 let toTemporal: TcpProxy
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let flow: string
 let short: string
 let long: string
 beforeAll(async () => {
   await openCountedNode()
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   const all = 'for: { in: "${ [range($workflow.input.n)] }" }, do: [{ e: { set: { x: 1 } } }]'
   const frames = 'listen: { to: { one: { with: { type: go } } } }'
-  flow = await runs.publish(`  - all: { ${all} }\n  - heard: { ${frames} }`)
-  short = await runs.start(flow, { input: { n: FEW } })
-  long = await runs.start(flow, { input: { n: MANY } })
-  const waits = async () => ((await runs.read(long)).status === 'waiting' ? true : undefined)
-  await Promise.all([runs.shown(short, 'waiting'), eventually(waits, 150_000)])
+  flow = await executions.publish(`  - all: { ${all} }\n  - heard: { ${frames} }`)
+  short = await executions.start(flow, { input: { n: FEW } })
+  long = await executions.start(flow, { input: { n: MANY } })
+  const waits = async () => ((await executions.read(long)).status === 'waiting' ? true : undefined)
+  await Promise.all([executions.shown(short, 'waiting'), eventually(waits, 150_000)])
 }, 180_000)
 afterEach(closeSubscriptions)
 afterAll(async () => {
@@ -111,8 +111,8 @@ test('watch resumed at the newest event of a waiting execution: one query, then 
 test('watch resumed at the newest event of an ended execution: one query', async () => {
   const costs: number[] = []
   for (const id of [short, long]) {
-    await runs.send(id, 'signal', { event: { type: 'go' } })
-    expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
+    await executions.send(id, 'signal', { event: { type: 'go' } })
+    expect(await executions.ended(id)).toMatchObject({ status: 'completed' })
     const after = await newest(id)
     const toEnd = async () => {
       const frames = await watch(id, after)

@@ -10,11 +10,11 @@ const NAMES = ['nightly-report', 'provision', 'registration', 'default', 'constr
 
 test('flow and function of any name: run, and Temporal lists them under that name', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
-  for (const name of NAMES) await runs.publish('  - a: { set: { own: true } }', { name })
+  const executions = new Executions(workspace)
+  for (const name of NAMES) await executions.publish('  - a: { set: { own: true } }', { name })
   const calls = NAMES.map((name, n) => `  - s${n}: { run: { workflow: { namespace: n, name: ${name} } } }`)
-  const parent = await runs.ended(await runs.start(await runs.publish(calls.join('\n'))))
-  const ended = await Promise.all(NAMES.map(async (name) => runs.ended(await runs.start(name))))
+  const parent = await executions.ended(await executions.start(await executions.publish(calls.join('\n'))))
+  const ended = await Promise.all(NAMES.map(async (name) => executions.ended(await executions.start(name))))
   expect([parent, ...ended].map(({ error, output }) => [error, output])).toEqual(
     [parent, ...ended].map(() => [null, { own: true }]),
   )

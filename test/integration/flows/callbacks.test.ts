@@ -34,8 +34,8 @@ do:
 ${more}`,
   )
   const { id } = await runner.start(name, {})
-  const asked = await eventually(async () => fakeServers.requestsTo(`${path}/${key}`)[0])
-  const { pathname, search } = new URL(JSON.parse(asked.body).reply_to)
+  const request = await eventually(async () => fakeServers.requestsTo(`${path}/${key}`)[0])
+  const { pathname, search } = new URL(JSON.parse(request.body).reply_to)
   return { id, url: `${pathname}${search}` }
 }
 
@@ -58,8 +58,8 @@ test('callbacks at the same time, with other bodies: one is taken', async () => 
   const { id, url } = await begin('/jobs')
   const replies = await Promise.all([1, 2, 3, 4, 5].map((n) => post(url, { n })))
   expect(replies.map(({ status }) => status).sort()).toEqual([202, 409, 409, 409, 409])
-  const taken = replies.findIndex(({ status }) => status === 202) + 1
-  expect((await runner.ended(id)).output).toEqual({ n: taken })
+  const acceptedReply = replies.findIndex(({ status }) => status === 202) + 1
+  expect((await runner.ended(id)).output).toEqual({ n: acceptedReply })
 })
 
 test('forged URL, other workspace, wrong method: is refused, and the callback stays open', async () => {
@@ -142,8 +142,8 @@ do:
       awaitCallback: { timeout: PT1M }`,
     )
     const { id } = await runner.start(name, {})
-    const asked = await eventually(async () => late.requestsTo('/slow')[0])
-    const { pathname, search } = new URL(JSON.parse(asked.body).reply_to)
+    const request = await eventually(async () => late.requestsTo('/slow')[0])
+    const { pathname, search } = new URL(JSON.parse(request.body).reply_to)
     expect((await post(`${pathname}${search}`, { early: true })).status).toBe(202)
     expect((await runner.ended(id)).output).toEqual({ early: true })
   } finally {

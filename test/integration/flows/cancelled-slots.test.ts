@@ -5,15 +5,15 @@ import { beforeAll, expect, test } from 'vitest'
 import { Executions } from '../../support/fixtures/executions.ts'
 import { asSuperuser, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 
-let runs: Executions
+let executions: Executions
 beforeAll(async () => {
-  runs = new Executions(await createTestWorkspace())
+  executions = new Executions(await createTestWorkspace())
 })
 
 /** Starts executions one after the other, so that their order is known. */
 async function startInOrder(flow: string, count: number, input: object = {}): Promise<string[]> {
   const ids: string[] = []
-  for (let n = 0; n < count; n++) ids.push(await runs.start(flow, { input }))
+  for (let n = 0; n < count; n++) ids.push(await executions.start(flow, { input }))
   return ids
 }
 
@@ -27,25 +27,29 @@ test.each([
   ['waits for a time', '  - w: { wait: PT10M }'],
   ['waits for a retry', RETRYING],
 ])('execution that %s is cancelled: frees its slot, and the next one runs', async (_state, tasks) => {
-  const flow = await runs.publish(tasks, { more: 'concurrency: { limit: 1 }\n' })
+  const flow = await executions.publish(tasks, { more: 'concurrency: { limit: 1 }\n' })
   const [first = '', second = '', third = ''] = await startInOrder(flow, 3)
-  await runs.shown(first, 'waiting')
-  await runs.send(first, 'cancel')
-  expect(await runs.ended(first)).toMatchObject({ status: 'cancelled', output: null, error: null })
-  await runs.shown(second, 'waiting')
-  expect((await runs.read(third)).queue).toMatchObject({ position: 1, running: 1 })
-  for (const id of [third, second]) await runs.send(id, 'cancel')
+  await executions.shown(first, 'waiting')
+  await executions.send(first, 'cancel')
+  expect(await executions.ended(first)).toMatchObject({ status: 'cancelled', output: null, error: null })
+  await executions.shown(second, 'waiting')
+  expect((await executions.read(third)).queue).toMatchObject({ position: 1, running: 1 })
+  for (const id of [third, second]) await executions.send(id, 'cancel')
 })
 
 test('running and queued executions are cancelled beside a rerun: never more than the limit run, the queued one never does', async () => {
   const wait = "  - w: { wait: '${ .ms }' }"
-  const flow = await runs.publish(wait, { more: 'concurrency: { limit: 2 }\n' })
-  const faulted = await runs.start(flow, { input: { ms: 'soon' } })
-  await runs.shown(faulted, 'faulted')
+  const flow = await executions.publish(wait, { more: 'concurrency: { limit: 2 }\n' })
+  const faulted = await executions.start(flow, { input: { ms: 'soon' } })
+  await executions.shown(faulted, 'faulted')
   const ids = await startInOrder(flow, 6, { ms: 'PT1S' })
   const [first = '', last = ''] = [ids[0], ids[5]]
-  await runs.shown(first, 'waiting')
-  await Promise.all([runs.send(first, 'cancel'), runs.send(last, 'cancel'), runs.send(faulted, 'rerun')])
+  await executions.shown(first, 'waiting')
+  await Promise.all([
+    executions.send(first, 'cancel'),
+    executions.send(last, 'cancel'),
+    executions.send(faulted, 'rerun'),
+  ])
   let maxAdmitted = 0
   await eventually(async () => {
     const [row] = await asSuperuser<{ open: number; admitted: number }>(
@@ -59,5 +63,5 @@ test('running and queued executions are cancelled beside a rerun: never more tha
     return row?.open === 0 ? true : undefined
   }, 60_000)
   expect(maxAdmitted).toBe(2)
-  expect(await runs.read(last)).toMatchObject({ status: 'cancelled', steps: [] })
+  expect(await executions.read(last)).toMatchObject({ status: 'cancelled', steps: [] })
 })

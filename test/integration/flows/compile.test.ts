@@ -57,15 +57,15 @@ test('secret or sub-flow that the workspace lacks: validation reports both, publ
     '  - b: { run: { workflow: { namespace: test, name: refers } } }',
   )
   const { body } = await post('validate', { source })
-  const shown = (all: { message: string; line: number }[]) =>
+  const messagesOf = (all: { message: string; line: number }[]) =>
     all.map(({ message, line }) => `${line} ${message}`)
   expect(body.valid).toBe(false)
-  expect(shown(body.diagnostics)).toEqual(['2 The workspace has no secret `unheard`.'])
-  expect(shown(body.warnings)).toEqual(['4 The workspace has no published flow test/nowhere.'])
+  expect(messagesOf(body.diagnostics)).toEqual(['2 The workspace has no secret `unheard`.'])
+  expect(messagesOf(body.warnings)).toEqual(['4 The workspace has no published flow test/nowhere.'])
   await storeSecret('unheard')
   const { id } = (await post('definitions', { source })).body
   const published = await post(`definitions/${id}/versions`, {})
-  expect([published.status, shown(published.body.warnings)]).toEqual([201, shown(body.warnings)])
+  expect([published.status, messagesOf(published.body.warnings)]).toEqual([201, messagesOf(body.warnings)])
 })
 
 test('input of a function that its schema refuses: validation and publishing warn, with the path; expressions and aliases are left alone', async () => {

@@ -355,7 +355,7 @@ describe('concurrent starts', () => {
     expect([other.status, other.body.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  // T28: when running executions were counted through Temporal visibility, its lag let too many start.
+  // When running executions were counted through Temporal visibility, its lag let too many start.
   test('100 starts under a quota of 7 concurrent executions: exactly 7 start', async () => {
     const own = await addTestWorkspace(workspace)
     const flow = await publishFlow('', LISTEN, own)

@@ -25,9 +25,9 @@ const remove = ({ flows, operator: as }: TestWorkspace, name: string) =>
   call('DELETE', `${flows}/definitions/${name}`, { as })
 
 async function runOnce(workspace: TestWorkspace) {
-  const runs = new Executions(workspace)
-  const name = await runs.publish(TASKS)
-  const { id } = await runs.ended(await runs.start(name))
+  const executions = new Executions(workspace)
+  const name = await executions.publish(TASKS)
+  const { id } = await executions.ended(await executions.start(name))
   return { name, id: id as string }
 }
 
@@ -80,15 +80,15 @@ test('flow deleted: its name and its quotas are free again, and the new flow has
 
 test('executions open: refused with their number; two deletions at once: one succeeds', async () => {
   const workspace = await createTestWorkspace()
-  const runs = new Executions(workspace)
-  const name = await runs.publish('  - a: { wait: PT1H }')
-  const [first, second] = await Promise.all([runs.start(name), runs.start(name)])
+  const executions = new Executions(workspace)
+  const name = await executions.publish('  - a: { wait: PT1H }')
+  const [first, second] = await Promise.all([executions.start(name), executions.start(name)])
   const refused = await remove(workspace, name)
   expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('(2)')])
   for (const id of [first, second]) {
-    await runs.shown(id, 'waiting')
-    await runs.send(id, 'cancel')
-    await runs.ended(id)
+    await executions.shown(id, 'waiting')
+    await executions.send(id, 'cancel')
+    await executions.ended(id)
   }
   const both = await Promise.all([remove(workspace, name), remove(workspace, name)])
   expect(both.map(({ status }) => status).toSorted()).toEqual([200, 404])

@@ -28,7 +28,7 @@ let dir: string
 let relay: Server
 let node: ApiProcess
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let flow: string
 
 beforeAll(async () => {
@@ -39,8 +39,8 @@ beforeAll(async () => {
     startApi({ TENON_EAGER_START_SOCKET: socket }),
     createTestWorkspace(),
   ])
-  runs = new Executions(workspace, node.at)
-  flow = await runs.publish('- a: { set: { done: true } }')
+  executions = new Executions(workspace, node.at)
+  flow = await executions.publish('- a: { set: { done: true } }')
 })
 afterAll(async () => {
   await node.stop()
@@ -81,7 +81,7 @@ function sendToWorker(body: Uint8Array): Promise<{ status: number; text: string 
 
 /** Starts an execution and waits until it completes. @returns its workflow id */
 async function run(): Promise<string> {
-  const { status, workflow_id } = await runs.ended(await runs.start(flow))
+  const { status, workflow_id } = await executions.ended(await executions.start(flow))
   expect(status).toBe('completed')
   return workflow_id
 }
@@ -112,8 +112,8 @@ test("more concurrent starts of a tenant than its share: the rest start through 
   behaviour = 'is slow'
   await untilRelayed(async () => {
     const count = 3 * INFRA_LIMITS.eagerStart.perTenantMax
-    const ids = await Promise.all(Array.from({ length: count }, () => runs.start(flow)))
-    const ended = await Promise.all(ids.map((id) => runs.ended(id)))
+    const ids = await Promise.all(Array.from({ length: count }, () => executions.start(flow)))
+    const ended = await Promise.all(ids.map((id) => executions.ended(id)))
     expect(new Set(ended.map(({ status }) => status))).toEqual(new Set(['completed']))
   })
   expect(maxInProgress).toBeLessThanOrEqual(INFRA_LIMITS.eagerStart.perTenantMax)

@@ -79,7 +79,7 @@ describe('first flow', () => {
       body.steps.every(({ status }: { status: string }) => status === 'completed' || status === 'skipped'),
     ).toBe(true)
     const read = await call('GET', `${workspace.flows}/executions/${body.id}`, { as: operator() })
-    expect(read.body).toEqual(body)
+    expect([read.body, read.headers.get('x-stability')]).toEqual([body, 'preview'])
     const stored = await call('GET', '/v1/collections/greetings/documents', { as: workspace.service })
     expect(stored.body.data).toHaveLength(1)
     expect(stored.body.data[0].message).toBe('Hello, Ada!')

@@ -13,7 +13,7 @@ import { withRawClient } from '../../support/stack/temporal.ts'
 const SECRET = canary()
 const MIB = 1_048_576
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let fakeServer: FakeServers
 let lossyServer: FakeServers
 let closedHost: string
@@ -30,7 +30,7 @@ let isLimited = false
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   fakeServer = await FakeServers.open({
     '/card': () => ({
       status: 402,
@@ -85,7 +85,7 @@ const request = (path: string, more = '', method = 'get', { origin } = fakeServe
   `{ call: http, with: { method: ${method}, endpoint: '${origin}${path}'${more} } }`
 
 async function run(tasks: string, more = '') {
-  return runs.ended(await runs.start(await runs.publish(tasks, { more })))
+  return executions.ended(await executions.start(await executions.publish(tasks, { more })))
 }
 
 const caught = (task: string, output: string) =>
@@ -93,20 +93,20 @@ const caught = (task: string, output: string) =>
 
 test('thirty requests at once with 130 KB each, more than one message of a task holds: all are sent', async () => {
   const ask = `{ call: http, with: { method: post, endpoint: '${fakeServer.origin}/slow', body: '\${ $workflow.input }' } }`
-  const flow = await runs.publish(
+  const flow = await executions.publish(
     `  - all: { for: { in: '\${ [range(30)] }', concurrency: 30 }, do: [ { ask: ${ask} } ], output: { as: '\${ 1 }' } }`,
   )
-  const id = await runs.start(flow, { input: { text: 'x'.repeat(130_000) } })
-  expect(await runs.ended(id)).toMatchObject({ status: 'completed', error: null })
+  const id = await executions.start(flow, { input: { text: 'x'.repeat(130_000) } })
+  expect(await executions.ended(id)).toMatchObject({ status: 'completed', error: null })
   expect(fakeServer.requestsTo('/slow')).toHaveLength(30)
 })
 
 describe('answer of a failed call', () => {
   test('is in $error, in the record of step and execution, and in the failure of the workflow', async () => {
-    const told = await run(
+    const answered = await run(
       caught(request('/card', '', 'post'), '{ code: "${ $error.response.content.decline_code }" }'),
     )
-    expect([told.status, told.output]).toEqual(['completed', { code: 'insufficient_funds' }])
+    expect([answered.status, answered.output]).toEqual(['completed', { code: 'insufficient_funds' }])
     const faulted = await run(`  - pay: ${request('/card', '', 'post')}\n`)
     const response = {
       status: 402,
@@ -123,7 +123,7 @@ describe('answer of a failed call', () => {
   })
 
   test('crosses the boundary of a sub-flow', async () => {
-    const inner = await runs.publish(`  - pay: ${request('/card', '', 'post')}\n`)
+    const inner = await executions.publish(`  - pay: ${request('/card', '', 'post')}\n`)
     const task = `{ run: { workflow: { namespace: n, name: ${inner} } } }`
     const { output } = await run(
       caught(task, '{ got: "${ $error.response.content }", instance: "${ $error.instance }" }'),
@@ -326,9 +326,9 @@ describe('request', () => {
 test('cancelled execution: its request is ended', async () => {
   const origin = `http://${hostOf(hangingServer)}`
   const ask = `{ call: http, with: { method: post, endpoint: '${origin}' }, timeout: { after: PT10M } }`
-  const id = await runs.start(await runs.publish(`  - ask: ${ask}\n`))
+  const id = await executions.start(await executions.publish(`  - ask: ${ask}\n`))
   await eventually(async () => (hanging.arrived === 1 ? true : undefined))
-  await runs.send(id, 'cancel')
-  expect((await runs.ended(id)).status).toBe('cancelled')
+  await executions.send(id, 'cancel')
+  expect((await executions.ended(id)).status).toBe('cancelled')
   await eventually(async () => (hanging.ended === 1 ? true : undefined), 15_000)
 })

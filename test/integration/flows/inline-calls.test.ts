@@ -9,7 +9,7 @@ import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 let quick: FakeServers
 let nearlySlow: FakeServers
 let slow: FakeServers
@@ -20,7 +20,7 @@ let closedOrigin: string
 const PAGE_MS = 10
 beforeEach(async () => {
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   const openServer = (lateMs: number) => FakeServers.open({ '/': () => ({ json: {}, lateMs }) })
   quick = await openServer(0)
   nearlySlow = await openServer(FLOW_LIMITS.inlineCalls.timeoutMs / 2)
@@ -53,7 +53,7 @@ const httpTask = (name: string, origin: string, more = '', method = 'get') =>
 
 /** Runs a flow to its end. @returns the execution, its activities and the number of history markers */
 async function runFlow(tasks: string) {
-  const run = await runs.ended(await runs.start(await runs.publish(tasks)))
+  const run = await executions.ended(await executions.start(await executions.publish(tasks)))
   const { events } = await withRawClient((client) =>
     client.workflow.getHandle(run.workflow_id).fetchHistory(),
   )
@@ -142,9 +142,9 @@ describe('inline HTTP call', { retry: 2 }, () => {
 })
 
 test('egress allowlist changed: extension takes effect at once, restriction within seconds', async () => {
-  const name = await runs.publish(httpTask('a', quick.origin))
+  const name = await executions.publish(httpTask('a', quick.origin))
   const outcome = async () => {
-    const { status, error } = await runs.ended(await runs.start(name))
+    const { status, error } = await executions.ended(await executions.start(name))
     return error === null ? status : error.code
   }
   await allowEgress([])

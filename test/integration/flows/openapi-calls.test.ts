@@ -165,8 +165,8 @@ describe('call authentication', () => {
     const refused = await runFlow(http('/digest?no', '{ digest: { username: Mufasa, password: hidden } }'))
     expect(refused.body.error).toMatchObject({ status: 401 })
     const secret = Buffer.from('ada:hidden').toString('base64')
-    for (const text of [body, refused.body].map((shown) =>
-      JSON.stringify(shown).replaceAll('/basic-auth/ada/hidden', ''),
+    for (const text of [body, refused.body].map((result) =>
+      JSON.stringify(result).replaceAll('/basic-auth/ada/hidden', ''),
     )) {
       expect(text).not.toMatch(/hidden/)
       expect(text).not.toContain(secret)

@@ -53,13 +53,13 @@ test('every platform function called by one flow: returns what the API returns',
   const double = { workspace_id: workspace.workspaceId, name: 'double', source }
   expect((await call('POST', '/v1/functions', { as: workspace.operator, body: double })).status).toBe(201)
   const stream = await subscribeToEvents(workspace.service, 'topic=told')
-  const tasks = Object.entries(CALLS).map(([name, { with: given }], nth) => {
+  const tasks = Object.entries(CALLS).map(([name, { with: args }], nth) => {
     const as = `\${ ($context // {}) + { ${JSON.stringify(name)}: . } }`
-    return `  - ${JSON.stringify({ [`c${nth}`]: { call: name, with: given, export: { as } } })}`
+    return `  - ${JSON.stringify({ [`c${nth}`]: { call: name, with: args, export: { as } } })}`
   })
-  const runs = new Executions(workspace)
-  const flow = await runs.publish([...tasks, "  - all: { set: '${ $context }' }"].join('\n'))
-  const run = await runs.ended(await runs.start(flow, { input: { bucket } }))
+  const executions = new Executions(workspace)
+  const flow = await executions.publish([...tasks, "  - all: { set: '${ $context }' }"].join('\n'))
+  const run = await executions.ended(await executions.start(flow, { input: { bucket } }))
   expect(run.error).toBeNull()
   for (const [name, { gives }] of Object.entries(CALLS))
     expect({ [name]: run.output[name] }).toMatchObject({ [name]: gives })

@@ -94,22 +94,25 @@ test('loop over many items, twenty at a time, one in a hundred fails: all items 
 
 test('loop with onError set to fail: the execution faults, running items are cancelled, no other starts', async () => {
   const ledger = unique('c')
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const noteCall = createEntry("'${ $n }'", ledger)
-  const name = await runs.publish(`  - all:
+  const name = await executions.publish(`  - all:
       for: { each: n, in: '\${ [range(9)] }', concurrency: 3, onError: fail }
       do:
         - put: { ${noteCall} }
         - fuse: { if: $n == 1, listen: { to: { one: { with: { type: fuse } } } } }
         - rest: { if: $n != 1, wait: P1D }
         - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }`)
-  const id = await runs.start(name)
+  const id = await executions.start(name)
   const statuses = ({ steps }: Shown, of: string) =>
     steps.flatMap(({ name, status }: Shown) => (name === of ? [status] : [])).toSorted()
-  await runs.until(id, (run) => statuses(run, 'rest').length === 2 && statuses(run, 'fuse').length === 3)
-  await runs.send(id, 'signal', { event: { type: 'fuse' } })
-  const run = await runs.ended(id)
+  await executions.until(
+    id,
+    (run) => statuses(run, 'rest').length === 2 && statuses(run, 'fuse').length === 3,
+  )
+  await executions.send(id, 'signal', { event: { type: 'fuse' } })
+  const run = await executions.ended(id)
   expect(run).toMatchObject({ status: 'faulted', error: { status: 409 } })
-  expect((await runs.ledger(ledger)).map(Number).toSorted()).toEqual([0, 1, 2])
+  expect((await executions.ledger(ledger)).map(Number).toSorted()).toEqual([0, 1, 2])
   expect(statuses(run, 'rest')).toEqual(['cancelled', 'cancelled', 'skipped'])
 })

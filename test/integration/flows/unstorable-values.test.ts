@@ -34,7 +34,7 @@ const EXPRESSIONS: Record<string, string> = {
 }
 
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 const server = createServer(({ url = '' }, response) => {
   const [, status, kind = ''] = url.split('/')
   response.writeHead(Number(status), { 'content-type': 'application/json' })
@@ -46,7 +46,7 @@ beforeAll(async () => {
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
   host = `127.0.0.1:${(server.address() as AddressInfo).port}`
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   await configure(workspace, { egress: { allow: [host] } })
   functionId = await deployed(
     workspace,
@@ -149,7 +149,7 @@ test('value that cannot be stored, of each kind, from each place: the task that 
       (await call('POST', `${workspace.flows}/definitions`, { as, body: { name, source } })).status,
     ).toBe(201)
     await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
-    const run = await runs.ended(await runs.start(name))
+    const run = await executions.ended(await executions.start(name))
     const outcome = outcomeOf(run)
     expect(outcome, title).toMatchObject({
       status: 'faulted',
@@ -158,7 +158,14 @@ test('value that cannot be stored, of each kind, from each place: the task that 
     })
     expect(outcomeOf(simulated), title).toEqual(outcome)
     const undone = answer === undefined ? [] : ['unbad', 'unbad']
-    expect(await runs.ledger(ledger), title).toEqual(['did', 'caught', ...undone, 'undid', 'told', 'faulted'])
+    expect(await executions.ledger(ledger), title).toEqual([
+      'did',
+      'caught',
+      ...undone,
+      'undid',
+      'told',
+      'faulted',
+    ])
     expect(JSON.stringify(run.error), title).not.toContain('\\u0000')
   }
   // A few at a time, as a client would send them.
@@ -172,12 +179,14 @@ test('value that cannot be stored, of each kind, from each place: the task that 
 
 test('answer of which the output keeps only what can be stored: the task completes', async () => {
   const keeps = `  - a: { ${post('200/half a surrogate pair')}, output: { as: '\${ keys }' } }`
-  const run = await runs.ended(await runs.start(await runs.publish(keeps)))
+  const run = await executions.ended(await executions.start(await executions.publish(keeps)))
   expect(run).toMatchObject({ status: 'completed', output: ['name'] })
 })
 
 test('answer with an error status whose content cannot be stored: the error stays what it is, with U+FFFD in the content', async () => {
-  const run = await runs.ended(await runs.start(await runs.publish(`  - a: { ${post('409/NUL')} }`)))
+  const run = await executions.ended(
+    await executions.start(await executions.publish(`  - a: { ${post('409/NUL')} }`)),
+  )
   expect(run.error).toMatchObject({
     status: 409,
     instance: '/do/0/a',
@@ -189,7 +198,7 @@ test('output of a flow that cannot be stored: the flow faults, and its tasks are
   const ledger = unique('ledger')
   const tasks = `  - did: { ${createEntry('did', ledger)}, compensate: [{ undo: { ${createEntry('undid', ledger)} } }] }`
   const more = `output: { as: '\${ [97, 0] | implode }' }\n`
-  const run = await runs.ended(await runs.start(await runs.publish(tasks, { more })))
+  const run = await executions.ended(await executions.start(await executions.publish(tasks, { more })))
   expect(run).toMatchObject({ status: 'faulted', error: { instance: '/output/as' } })
-  expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
+  expect(await executions.ledger(ledger)).toEqual(['did', 'undid'])
 })

@@ -26,7 +26,7 @@ let repliesAtOnce = false
 let inProgress = 0
 let maxInProgress = 0
 let workspace: TestWorkspace
-let runs: Executions
+let executions: Executions
 
 beforeAll(async () => {
   server = createServer((_request, reply) => {
@@ -39,7 +39,7 @@ beforeAll(async () => {
     else pendingReplies.push(reply)
   }).listen(0, '127.0.0.1')
   workspace = await createTestWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   await allowEgress(workspace)
 })
 afterAll(() => {
@@ -67,9 +67,9 @@ function answerAll(): void {
   for (const reply of pendingReplies.splice(0)) reply.end('{}')
 }
 
-const publishFlow = (tasks: string, more = '', of = runs) =>
+const publishFlow = (tasks: string, more = '', of = executions) =>
   of.publish(tasks, { more: `concurrency: { limit: 1, holdWhileWaiting: false${more} }\n` })
-const sendGo = (id: string, of = runs) => of.send(id, 'signal', { event: { type: 'go' } })
+const sendGo = (id: string, of = executions) => of.send(id, 'signal', { event: { type: 'go' } })
 const callsWaiting = (count: number) =>
   eventually(async () => (pendingReplies.length === count ? true : undefined))
 
@@ -88,10 +88,10 @@ async function startYieldedAndCalling(
   flow: string,
   [first, second]: readonly object[] = [],
 ): Promise<[away: string, httpTask: string]> {
-  const away = await runs.start(flow, { input: first })
+  const away = await executions.start(flow, { input: first })
   await reachesState(away, 'yielded')
-  const other = await runs.start(flow, { input: second })
-  await runs.shown(other, 'waiting')
+  const other = await executions.start(flow, { input: second })
+  await executions.shown(other, 'waiting')
   await sendGo(other)
   await callsWaiting(1)
   return [away, other]
@@ -100,17 +100,17 @@ async function startYieldedAndCalling(
 describe('waiting execution', () => {
   test('slot free when it continues: yields its slot, acquires another, completes', async () => {
     const flow = await publishFlow(LISTEN + httpTask('after'))
-    const first = await runs.start(flow)
+    const first = await executions.start(flow)
     await reachesState(first, 'yielded')
-    const second = await runs.start(flow)
+    const second = await executions.start(flow)
     await reachesState(second, 'yielded')
     await sendGo(first)
     await callsWaiting(1)
     expect(await slotOf(first)).toEqual({ state: 'admitted', generation: 1, notify_pending: false })
     answerAll()
-    expect(await runs.ended(first)).toMatchObject({ status: 'completed' })
+    expect(await executions.ended(first)).toMatchObject({ status: 'completed' })
     await sendGo(second)
-    expect(await runs.ended(second)).toMatchObject({ status: 'completed' })
+    expect(await executions.ended(second)).toMatchObject({ status: 'completed' })
     expect([await slotOf(first), await slotOf(second)]).toEqual([undefined, undefined])
   })
 
@@ -118,37 +118,37 @@ describe('waiting execution', () => {
     const limited = httpTask('after', ', timeout: { after: "${ $workflow.input.limit }" }')
     const flow = await publishFlow(LISTEN + limited, ', onLimit: queue')
     const [returning, busy] = await startYieldedAndCalling(flow, [{ limit: 'PT2S' }, { limit: 'PT1M' }])
-    const fresh = await runs.start(flow, { input: { limit: 'PT1M' } })
+    const fresh = await executions.start(flow, { input: { limit: 'PT1M' } })
     await sendGo(returning)
     await reachesState(returning, 'requeued')
-    const shown = await runs.read(returning)
-    expect(shown).toMatchObject({
+    const execution = await executions.read(returning)
+    expect(execution).toMatchObject({
       status: 'waiting',
       queue: { position: 1, limit: 1, running: 1, key: '' },
     })
-    expect((await runs.read(fresh)).queue).toMatchObject({ position: 2 })
+    expect((await executions.read(fresh)).queue).toMatchObject({ position: 2 })
     // Longer than its timeout, which does not run while it queues.
     await new Promise((done) => setTimeout(done, 2_500))
     expect(pendingReplies).toHaveLength(1)
     pendingReplies.pop()?.end('{}')
-    await runs.ended(busy)
+    await executions.ended(busy)
     await callsWaiting(1)
     expect([(await slotOf(returning))?.state, (await slotOf(fresh))?.state]).toEqual(['admitted', 'queued'])
-    expect(await runs.read(returning)).not.toHaveProperty('queue')
+    expect(await executions.read(returning)).not.toHaveProperty('queue')
     await eventually(async () => ((await slotOf(returning))?.notify_pending === false ? true : undefined))
     answerAll()
-    expect(await runs.ended(returning)).toMatchObject({ status: 'completed' })
-    await runs.shown(fresh, 'waiting')
+    expect(await executions.ended(returning)).toMatchObject({ status: 'completed' })
+    await executions.shown(fresh, 'waiting')
     await sendGo(fresh)
-    await runs.ended(fresh)
+    await executions.ended(fresh)
   })
 
   test('short wait or wait for a subflow: keeps its slot', async () => {
-    const child = await runs.publish(LISTEN)
+    const child = await executions.publish(LISTEN)
     const flow = await publishFlow(
       `  - rest: { wait: { milliseconds: 50 } }\n  - sub: { run: { workflow: { namespace: n, name: ${child} } } }\n`,
     )
-    const id = await runs.start(flow)
+    const id = await executions.start(flow)
     const [inner] = await eventually(async () => {
       const path = `${workspace.flows}/executions?flow=${child}&status=waiting`
       const { body } = await call('GET', path, { as: workspace.operator })
@@ -157,7 +157,7 @@ describe('waiting execution', () => {
     await new Promise((done) => setTimeout(done, 1_500))
     expect(await slotOf(id)).toMatchObject({ state: 'admitted', generation: 0 })
     await sendGo(inner.id)
-    expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
+    expect(await executions.ended(id)).toMatchObject({ status: 'completed' })
   })
 
   test('onLimit is refuse or cancel_running: still queues when it continues, cancels no other', async () => {
@@ -168,7 +168,8 @@ describe('waiting execution', () => {
       await sendGo(returning)
       await reachesState(returning, 'requeued')
       answerAll()
-      for (const id of [returning, busy]) expect(await runs.ended(id)).toMatchObject({ status: 'completed' })
+      for (const id of [returning, busy])
+        expect(await executions.ended(id)).toMatchObject({ status: 'completed' })
     }
   })
 })
@@ -182,22 +183,22 @@ describe('execution queued to continue', () => {
     const flow = await publishFlow(
       undoing.replace('URL', `'http://${host()}/undo'`) + LISTEN + httpTask('after'),
     )
-    const returning = await runs.start(flow)
+    const returning = await executions.start(flow)
     await callsWaiting(1)
     pendingReplies.pop()?.end('{}')
     await reachesState(returning, 'yielded')
-    const busy = await runs.start(flow)
+    const busy = await executions.start(flow)
     await callsWaiting(1)
     await sendGo(returning)
     await reachesState(returning, 'requeued')
-    await runs.send(returning, 'cancel')
+    await executions.send(returning, 'cancel')
     await new Promise((done) => setTimeout(done, 500))
-    expect((await runs.read(returning)).ended_at).toBeNull()
+    expect((await executions.read(returning)).ended_at).toBeNull()
     // The other execution waits after its call, which frees the slot.
     answerAll()
-    expect(await runs.ended(returning)).toMatchObject({ status: 'cancelled' })
+    expect(await executions.ended(returning)).toMatchObject({ status: 'cancelled' })
     await sendGo(busy)
-    await runs.ended(busy)
+    await executions.ended(busy)
     expect(await slotOf(returning)).toBeUndefined()
   })
 
@@ -232,13 +233,13 @@ describe('execution queued to continue', () => {
     await callsWaiting(2)
     await eventually(async () => ((await slotOf(returning))?.notify_pending === false ? true : undefined))
     answerAll()
-    for (const id of [returning, busy]) await runs.ended(id)
+    for (const id of [returning, busy]) await executions.ended(id)
   })
 })
 
 test('slot message of an earlier generation: ignored', async () => {
   const flow = await publishFlow(LISTEN + httpTask('after'))
-  const id = await runs.start(flow)
+  const id = await executions.start(flow)
   await reachesState(id, 'yielded')
   const platform = openInProcessPlatform()
   try {
@@ -254,20 +255,22 @@ test('slot message of an earlier generation: ignored', async () => {
   } finally {
     await platform.close()
   }
-  expect((await runs.send(id, 'cancel')).status).toBe(202)
-  await runs.ended(id)
+  expect((await executions.send(id, 'cancel')).status).toBe(202)
+  await executions.ended(id)
 })
 
 test('15 executions with a limit of 3 that wait repeatedly: never more than 3 call at once, all complete', async () => {
   repliesAtOnce = true
   const wait = (name: string) => `  - ${name}: { wait: { milliseconds: 600 } }\n`
   const lines = httpTask('a') + wait('b') + httpTask('c') + wait('d') + httpTask('e')
-  const flow = await runs.publish(lines, { more: 'concurrency: { limit: 3, holdWhileWaiting: false }\n' })
-  const ids = await Promise.all(Array.from({ length: 15 }, () => runs.start(flow)))
+  const flow = await executions.publish(lines, {
+    more: 'concurrency: { limit: 3, holdWhileWaiting: false }\n',
+  })
+  const ids = await Promise.all(Array.from({ length: 15 }, () => executions.start(flow)))
   const ended = await Promise.all(
     ids.map((id) =>
       eventually(async () => {
-        const run = await runs.read(id)
+        const run = await executions.read(id)
         return run.ended_at === null ? undefined : run.status
       }, 80_000),
     ),

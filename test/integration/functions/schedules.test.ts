@@ -52,8 +52,8 @@ const due = (fn: TriggeredFunction, trigger_id: string, due_at: string) => ({
 test('schedule: shows its next times in its time zone; a due time starts a run with its input', async () => {
   const schedule = { cron: ' 30 9  13 * fri', timezone: 'asia/kolkata', input: { n: 1 } }
   const fn = await deployTriggered(workspace, { schedule })
-  const [{ id: triggerId, next, ...shown }] = await triggersOf(fn)
-  expect(shown).toMatchObject({ kind: 'schedule', started: 0, last_run_id: null })
+  const [{ id: triggerId, next, ...fields }] = await triggersOf(fn)
+  expect(fields).toMatchObject({ kind: 'schedule', started: 0, last_run_id: null })
   expect(next.length).toBeGreaterThan(0)
   for (const time of next as string[]) {
     const [date, weekday] = [new Date(Date.parse(time) + 5.5 * 3_600_000), 5]

@@ -36,12 +36,12 @@ async function runFlow(
 test('flow: multiplies a large value in a loop: faults, other tenants are unaffected', async () => {
   const [greedy, victim] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const input = Array(250_000).fill(0)
-  const runs = [1, 2, 3, 4].map((n) =>
+  const executions = [1, 2, 3, 4].map((n) =>
     runFlow(greedy, `spin${n}`, "- a: { set: { x: '${ . }' }, then: a }", input),
   )
   const others = await runFlow(victim, 'small', '- a: { set: { ok: true } }')
   expect(others.body.status).toBe('completed')
-  for (const { body } of await Promise.all(runs)) {
+  for (const { body } of await Promise.all(executions)) {
     expect(body).toMatchObject({ status: 'faulted', error: { type: expect.stringContaining('expression') } })
   }
 }, 60_000)

@@ -153,12 +153,12 @@ describe('the process of a request freezes', () => {
       const ledger = await openLedger()
       const request = requestOf(ledger)
       const { first, again, wake } = await freeze(ledger, request, 1, documents)
-      const taken = await askUntilAnswered(ledger, again)
-      expect(taken.status).toBe(200)
+      const answer = await askUntilAnswered(ledger, again)
+      expect(answer.status).toBe(200)
       wake()
       const { status, body } = await first
       expect([status, body.code]).toEqual([409, 'idempotency_in_flight'])
-      expect((await again()).body).toEqual(taken.body)
+      expect((await again()).body).toEqual(answer.body)
       expect((await stored(ledger))._version).toBe(1 + request.changes)
     },
   )
@@ -173,15 +173,15 @@ describe('the process of a request freezes', () => {
       wake()
       await eventually(async () => (await stored(ledger))._version === version || undefined)
     }
-    const taken = await askUntilAnswered(ledger, () => {
+    const answer = await askUntilAnswered(ledger, () => {
       claims.script({ [BEGIN]: arrive })
       return again(place.faulty)
     })
     claims.script()
-    expect(taken.body.results).toMatchObject([{ status: 200, version }])
+    expect(answer.body.results).toMatchObject([{ status: 200, version }])
     const { status, body } = await first
     // If its lease was renewed in between, it is the attempt that is answered.
-    expect(status === 200 ? body : body.code).toEqual(status === 200 ? taken.body : 'idempotency_in_flight')
+    expect(status === 200 ? body : body.code).toEqual(status === 200 ? answer.body : 'idempotency_in_flight')
     expect(await stored(ledger)).toMatchObject({ _version: version, v: version - 1 })
   })
 })

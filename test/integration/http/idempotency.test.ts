@@ -291,8 +291,8 @@ test('refusal whose reason is looked up after the effect was not made: with a ke
   for (const [path, body] of asks) {
     const plain = await call('POST', path, { as, body })
     const keyed = await post(as, randomUUID(), body, path)
-    const told = ({ status, body: { code, detail } }: typeof plain) => ({ path, status, code, detail })
-    expect(told(keyed)).toEqual(told(plain))
+    const refusal = ({ status, body: { code, detail } }: typeof plain) => ({ path, status, code, detail })
+    expect(refusal(keyed)).toEqual(refusal(plain))
     expect([403, 409]).toContain(plain.status)
   }
 })

@@ -1,8 +1,8 @@
 /** The page where account holders review the clients that act for them, and take access back. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
 import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
+import { ISSUER_LIMITS } from '../../../src/features/identity/limits.ts'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import {
   addAccount,
@@ -143,17 +143,17 @@ describe('agents page: list', () => {
     ])
       expect(page.html).toContain(text)
     expect(page.html).not.toContain('notes_create')
-    const [given = '', ends = ''] = [...page.html.matchAll(/datetime="([^"]+)"/g)].map(([, at]) => at)
-    expect(Math.abs(Date.now() - Date.parse(given))).toBeLessThan(60_000)
+    const [consentedAt = '', ends = ''] = [...page.html.matchAll(/datetime="([^"]+)"/g)].map(([, at]) => at)
+    expect(Math.abs(Date.now() - Date.parse(consentedAt))).toBeLessThan(60_000)
     const seconds = ISSUER_LIMITS.refreshSeconds + ISSUER_LIMITS.signInSeconds
-    expect(Math.abs(Date.parse(ends) - Date.parse(given) - seconds * 1_000)).toBeLessThan(60_000)
+    expect(Math.abs(Date.parse(ends) - Date.parse(consentedAt) - seconds * 1_000)).toBeLessThan(60_000)
     expect(await canRefresh(tokens)).toBe(true)
     const renewed = await browser.open(PAGE)
     expect(renewed.html).not.toContain('<dd>not yet')
     expect(renewed.html.match(/datetime=/g)).toHaveLength(3)
   })
 
-  test('T20: hostile name of a client: escaped; no scripts, never in a frame', async () => {
+  test('hostile name of a client: escaped; no scripts, never in a frame (T20)', async () => {
     const name = '</h2><script>alert(1)</script><img src=x onerror="alert(2)">'
     const person = await addPerson()
     await tokensOf(await addClient(workspace.operator, { name }), person)
@@ -190,7 +190,7 @@ describe('agents page: list', () => {
 })
 
 describe('agents page: removal', () => {
-  test('T17: one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant', async () => {
+  test('one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant (T17)', async () => {
     const person = await addPerson()
     const kept = await giveAccess(person, 'notes_get')
     const removed = await giveAccess(person, 'notes_list')
@@ -236,9 +236,9 @@ describe('agents page: removal', () => {
     expect((await app.open(url)).url).toMatch(redirect_uri)
     const { browser, page } = await openPage(person)
     await browser.submit(page, { action: 'remove', grant: grantsIn(page)[0] ?? '' })
-    const asked = await app.open(url)
-    expect(asked.html).toContain('Allow access?')
-    expect(asked.html).toContain('href="../agents"')
+    const consentPage = await app.open(url)
+    expect(consentPage.html).toContain('Allow access?')
+    expect(consentPage.html).toContain('href="../agents"')
   })
 
   test('“Remove all”: ends every grant of the account, and none of another one', async () => {

@@ -3,9 +3,10 @@
 import type { ServerResponse } from 'node:http'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { ClientDocuments } from '../../../src/access/issuer/client-documents.ts'
-import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
-import { OAuthClients } from '../../../src/access/issuer/oauth-clients-store.ts'
+import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
+import { ClientDocuments } from '../../../src/features/identity/clients/client-documents.ts'
+import { OAuthClients } from '../../../src/features/identity/clients/oauth-clients-store.ts'
+import { ISSUER_LIMITS } from '../../../src/features/identity/limits.ts'
 import { Egress } from '../../../src/infra/http-client/egress.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import { entriesOf } from '../../support/clients/audit.ts'
@@ -264,7 +265,7 @@ describe('document', () => {
     ],
   }
 
-  test('T19: faulty, large, slow or redirected document: refused with the reason, and not read again at once', async () => {
+  test('faulty, large, slow or redirected document: refused with the reason, and not read again at once (T19)', async () => {
     const elapsedMs = stopwatch()
     const found = await Promise.all(
       Object.entries(faulty).map(async ([what, [more, reason]]) => {
@@ -281,7 +282,7 @@ describe('document', () => {
     expect(unknown).toEqual([])
   })
 
-  test('T19: private, link-local or unlisted address, or no https: no request is sent', async () => {
+  test('private, link-local or unlisted address, or no https: no request is sent (T19)', async () => {
     const { port } = new URL(host.origin)
     const ids = [
       `${unlisted.origin}/client.json`,
@@ -297,7 +298,7 @@ describe('document', () => {
       `${host.origin}/a/%2e%2e/b`,
       `https://u:p@${host.host}/client.json`,
       `HTTPS://${host.host}/client.json`,
-      `${host.origin}/${'x'.repeat(ISSUER_LIMITS.clientDocuments.urlCharsMax)}`,
+      `${host.origin}/${'x'.repeat(ACCESS_LIMITS.clientIdUrlCharsMax)}`,
       `${host.origin}/a\\b`,
       'file:///etc/passwd',
     ]

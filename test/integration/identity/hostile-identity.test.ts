@@ -1,12 +1,12 @@
 /** Attacks on identity by callers with a valid credential or none: each of these once succeeded. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
-import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
 import { makeKey } from '../../../src/access/authentication/credentials.ts'
-import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
 import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import { buildApp } from '../../../src/api/app.ts'
+import { openAuthServices } from '../../../src/app/auth-services.ts'
 import { openPlatform } from '../../../src/app/platform.ts'
+import { ISSUER_LIMITS } from '../../../src/features/identity/limits.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { openLog } from '../../../src/infra/log.ts'

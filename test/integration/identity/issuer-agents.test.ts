@@ -1,7 +1,7 @@
 /** MCP clients without configuration: they discover the issuer, register, send their user to sign in, and refresh tokens. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { OAuthClients, Registration } from '../../../src/access/issuer/oauth-clients-store.ts'
+import { OAuthClients, Registration } from '../../../src/features/identity/clients/oauth-clients-store.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import {
   addAccount,
@@ -102,10 +102,10 @@ describe('registered client', () => {
     ['client_credentials grant', { grant_types: ['client_credentials'] }, 'invalid_client_metadata'],
     ['implicit grant', { response_types: ['token'] }, 'invalid_client_metadata'],
     ['name with a line break', { client_name: 'a\nb' }, 'invalid_client_metadata'],
-  ])('T19: client registration: %s: refused', async (_what, body, error) => {
-    const given =
+  ])('client registration: %s: refused (T19)', async (_what, body, error) => {
+    const registration =
       'redirect_uris' in body || Object.keys(body).length === 0 ? {} : { redirect_uris: [REDIRECT] }
-    const reply = await register({ ...given, ...body })
+    const reply = await register({ ...registration, ...body })
     expect([reply.status, reply.body.error]).toEqual([400, error])
   })
 
@@ -126,7 +126,7 @@ describe('registered client', () => {
   })
 })
 
-test('T19: client registration: limit of an address: refused; unused clients: removed', async () => {
+test('client registration: limit of an address: refused; unused clients: removed (T19)', async () => {
   const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 2)
   try {
     const registration = new Registration(new OAuthClients(database), 30)

@@ -2,9 +2,9 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { AttemptThrottle } from '../../../src/access/authentication/attempt-throttle.ts'
-import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
-import { hashPassword, verifyPassword } from '../../../src/access/issuer/passwords.ts'
 import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
+import { hashPassword, verifyPassword } from '../../../src/features/identity/accounts/passwords.ts'
+import { ISSUER_LIMITS } from '../../../src/features/identity/limits.ts'
 import {
   addAccount,
   addClient,
@@ -38,7 +38,7 @@ const opened = async (more: Record<string, string> = {}) => {
 }
 
 describe('page', () => {
-  test('T20: page: any: restrictive headers, escaped values', async () => {
+  test('page: any: restrictive headers, escaped values (T20)', async () => {
     const { page, browser } = await opened()
     const policy = page.headers.get('content-security-policy') ?? ''
     expect(policy.split('; ')).toEqual([
@@ -63,7 +63,7 @@ describe('page', () => {
     }
   })
 
-  test('T20: page: form from another browser or site: refused', async () => {
+  test('page: form from another browser or site: refused (T20)', async () => {
     const { browser, page } = await opened()
     const { tenant, email, password } = person
     const fields = { action: 'login', tenant, email, password }

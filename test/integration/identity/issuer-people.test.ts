@@ -1,7 +1,7 @@
 /** Users sign in at the issuer: authorization code with PKCE, consent, and tokens with their rights. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { ISSUER_LIMITS } from '../../../src/access/issuer/limits.ts'
+import { ISSUER_LIMITS } from '../../../src/features/identity/limits.ts'
 import {
   addAccount,
   addClient,

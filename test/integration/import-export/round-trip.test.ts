@@ -52,8 +52,8 @@ describe.each(Object.keys(STORES))('import and export, %s', (store) => {
     expect(text.headers.get('content-type')).toBe('application/x-ndjson')
     expect(text.headers.get('content-length')).toBeNull()
     const all = await exported(from, { as })
-    for (const shown of all)
-      expect((await call('GET', documents(from, shown.id), { as })).body).toEqual(shown)
+    for (const document of all)
+      expect((await call('GET', documents(from, document.id), { as })).body).toEqual(document)
     expect((await importInto(to, text.body, { as })).body).toEqual({
       ...{ lines: 3, created: 3, existing: 0, failed: 0, errors: [] },
     })
@@ -288,8 +288,8 @@ describe('Idempotency-Key', () => {
     await importInto(name, lines({ n: 0 }, { n: 1 }), { as, headers })
     const again = await importInto(name, lines({ n: 0 }, { n: 'new' }), { as, headers })
     expect(again.body).toMatchObject({ created: 1, existing: 1 })
-    const shown = numbers(await exported(name, { as }))
-    expect([shown[0], shown.slice(1).sort()]).toEqual(['before', [0, 1, 'new']])
+    const numbersSeen = numbers(await exported(name, { as }))
+    expect([numbersSeen[0], numbersSeen.slice(1).sort()]).toEqual(['before', [0, 1, 'new']])
   })
 
   test('import: interrupted file sent again: continues where it ended', async () => {
@@ -334,9 +334,9 @@ describe('anon keys', () => {
   })
 
   test('export by anon key: access allows read: exported; otherwise refused', async () => {
-    const [shown, hidden] = [await declare({ read: true }), await declare({ read: false })]
-    for (const name of [shown, hidden]) await importInto(name, lines({ n: 1 }), { as: workspace.service })
-    expect(numbers(await exported(shown, { as: workspace.anon }))).toEqual([1])
+    const [open, hidden] = [await declare({ read: true }), await declare({ read: false })]
+    for (const name of [open, hidden]) await importInto(name, lines({ n: 1 }), { as: workspace.service })
+    expect(numbers(await exported(open, { as: workspace.anon }))).toEqual([1])
     const refused = await call('GET', `/v1/collections/${hidden}/export`, { as: workspace.anon })
     expect([refused.status, refused.body.code, refused.body.detail]).toEqual([
       ...[403, 'forbidden'],

@@ -136,9 +136,9 @@ const takes = ({ inputSchema: { properties = {}, required = [] } }: Tool, facts:
 
 /** The tool whose texts have all the words, and which takes the facts; those with the words in their title come first. */
 function toolFor(tools: readonly Tool[], words: string, facts: Facts): Tool {
-  const fitting = (shown: (tool: Tool) => string) =>
+  const fitting = (textOf: (tool: Tool) => string) =>
     tools.filter((tool) => {
-      const known = new Set(wordsOf(shown(tool)))
+      const known = new Set(wordsOf(textOf(tool)))
       return wordsOf(words).every((word) => known.has(word)) && takes(tool, facts)
     })
   const titled = fitting(({ title = '' }) => title)

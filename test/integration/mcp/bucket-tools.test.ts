@@ -135,7 +135,7 @@ describe.each([
   })
 })
 
-test('T30: content by its type: image, audio, embedded file; what is no UTF-8 is no text', async () => {
+test('content by its type: image, audio, embedded file; what is no UTF-8 is no text (T30)', async () => {
   const base64 = PNG.toString('base64')
   await use('put', { key: 'a.png', base64, content_type: 'image/png' })
   expect((await use('get', { key: 'a.png' })).content[0]).toEqual({
@@ -191,7 +191,7 @@ test('long text: parts that end between characters, each within the budget', asy
   ])
 })
 
-test('T30: 10 MB of base64 or of an image: refused on the way in, a link on the way out', async () => {
+test('10 MB of base64 or of an image: refused on the way in, a link on the way out (T30)', async () => {
   const { status } = await callTool(server.path, as, 'files_put', {
     key: 'x',
     base64: 'A'.repeat(10_000_000),
@@ -228,7 +228,7 @@ test('list: pages within the budget that lead through all keys', async () => {
   expect((await use('list', { cursor: 'c1_x' })).isError).toBe(true)
 })
 
-test('T32: keys and buckets in arguments: no way out of the own bucket', async () => {
+test('keys and buckets in arguments: no way out of the own bucket (T32)', async () => {
   await store('secret.txt', 'foreign', 'text/plain', foreign, foreignBucket)
   const hostile = [
     `../${foreignBucket}/secret.txt`,
@@ -278,7 +278,7 @@ test('content of put: either text or canonical base64', async () => {
   expect(text).toMatch(/^validation_failed/)
 })
 
-test('T15: token without the scope: no resource; reads are recorded as calls of the tool', async () => {
+test('token without the scope: no resource; reads are recorded as calls of the tool (T15)', async () => {
   await use('put', { key: 'logged', text: 'x' })
   const limited = await tokenFor(server, scopesOf(server, 'files_list'))
   const uri = `tenon-object://${bucket}/logged`

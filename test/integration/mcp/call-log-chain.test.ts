@@ -73,7 +73,7 @@ test.each([
   expect(await verifyCalls(mcpServer)).toMatchObject({ ok: false, first_bad: { seq, reason } })
 })
 
-test('T41: end and head forged: detected with an anchor kept elsewhere', async () => {
+test('end and head forged: detected with an anchor kept elsewhere (T41)', async () => {
   const mcpServer = await createChain()
   const { head } = await verifyCalls(mcpServer)
   const anchor = `?anchor=${head.seq}:${head.hash}`

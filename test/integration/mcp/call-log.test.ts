@@ -144,7 +144,7 @@ test.each<[string, () => Promise<unknown>, () => object]>([
   [
     'valid token of a deleted client',
     async () => {
-      const gone = await tokenOf(
+      const endedToken = await tokenOf(
         {
           ...{ sub: 'agent_gone', client_id: 'agent_gone', mcp_server: mcpServer.id, mcp_version: 1 },
           tenant_id: mcpServer.workspace.tenantId,
@@ -152,7 +152,7 @@ test.each<[string, () => Promise<unknown>, () => object]>([
         },
         { audience: mcpServer.url },
       )
-      await callTool(mcpServer.path, gone, 'notes_list')
+      await callTool(mcpServer.path, endedToken, 'notes_list')
     },
     () => ({
       ...onWire(),
@@ -223,7 +223,7 @@ test.each<[string, () => Promise<unknown>, () => object]>([
       ...{ outcome: 'denied', transport_status: 200, code: 'quota_exceeded', scope: scopeOf('notes_list') },
     }),
   ],
-])('T41: %s: exactly one entry', async (_what, send, expected) => {
+])('%s: exactly one entry (T41)', async (_what, send, expected) => {
   await send()
   sent += 1
   // The refusal of an SDK is recorded when its response has left.

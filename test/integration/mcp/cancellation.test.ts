@@ -113,15 +113,15 @@ const inSession =
   }
 
 const closing: Send = async (name, args) => {
-  const gone = new AbortController()
+  const disconnect = new AbortController()
   const params = { name, arguments: args }
-  const sent = sendModern(server.path, as, 'tools/call', params, { signal: gone.signal })
+  const sent = sendModern(server.path, as, 'tools/call', params, { signal: disconnect.signal })
   const text = sent.then(
     (response) => response.text(),
     () => '',
   )
   await begun()
-  return { stop: async () => gone.abort(), text }
+  return { stop: async () => disconnect.abort(), text }
 }
 
 const WAYS: Readonly<Record<string, Send>> = {

@@ -42,7 +42,7 @@ const callOnNode = (server: PublishedMcpServer, as: Caller, name: string) =>
     at: node.at,
   })
 
-test('T40: rate of a tool: shared by callers, entry points and processes; other tools, servers and tenants go on', async () => {
+test('rate of a tool: shared by callers, entry points and processes; other tools, servers and tenants go on (T40)', async () => {
   const server = await publishMcpServer(workspace, 'slow', limited(2))
   const [one, other] = [
     await tokenFor(server, scopesOf(server, 'notes_list', 'notes_get')),

@@ -233,7 +233,7 @@ describe('budget of a result', () => {
     expect(seen).toEqual(Array.from({ length: 40 }, (_, n) => n))
   })
 
-  test('T30: one document that is too large: the fields that fit, and how to read the others', async () => {
+  test('one document that is too large: the fields that fit, and how to read the others (T30)', async () => {
     const { data } = await use('notes_create', { document: { title: 't', text: 'x'.repeat(90_000) } })
     const grown = { id: data.id, document: { more: 'y'.repeat(90_000) } }
     const updated = await use('notes_update', grown)
@@ -244,7 +244,7 @@ describe('budget of a result', () => {
     expect((await use('notes_get', { id: data.id, fields: ['title'] })).data).toMatchObject({ title: 't' })
   })
 
-  test('T28: result: sent as text and as structured content; as fenced text alone to clients without a version', async () => {
+  test('result: sent as text and as structured content; as fenced text alone to clients without a version (T28)', async () => {
     const secret = `once-${workspace.workspaceId}`
     await use('orders_create', { customer: secret })
     const count = (reply: unknown) => JSON.stringify(reply).split(secret).length - 1
@@ -267,14 +267,14 @@ describe('budget of a result', () => {
   })
 })
 
-test('T29: secrets in a document: masked in results', async () => {
+test('secrets in a document: masked in results (T29)', async () => {
   const token = `svc_service_${'a'.repeat(43)}`
   const { data } = await use('notes_create', { document: { text: `key ${token}.` } })
   expect(data.text).toBe('key [redacted].')
   expect((await use('notes_get', { id: data.id })).data.text).toBe('key [redacted].')
 })
 
-test('T30: schema that changed after publication: the tool says that it is outdated', async () => {
+test('schema that changed after publication: the tool says that it is outdated (T30)', async () => {
   const schema = { properties: { size: { type: 'integer' } } }
   const { body: declared } = await declare('boxes', schema)
   await publish(server, {

@@ -157,7 +157,7 @@ describe('token', () => {
     embedded = await tokenFor(before, scopesOf(before, 'notes_list'))
   })
 
-  test.each(Object.keys(wrong))('T12, T13: %s: 401 as for any other', async (what) => {
+  test.each(Object.keys(wrong))('%s: 401 as for any other (T12, T13)', async (what) => {
     const { status, body, headers } = await send(
       server,
       await (wrong[what] as () => Promise<Caller>)(),
@@ -167,7 +167,7 @@ describe('token', () => {
     expect(headers.get('www-authenticate')).toContain('error="invalid_token"')
   })
 
-  test('T13: of an issuer for one tenant, which names another: refused by the server of the other', async () => {
+  test('of an issuer for one tenant, which names another: refused by the server of the other (T13)', async () => {
     const c = await publishWith(b, 'own', shared)
     await ok(configure(c, elsewhere.issuer))
     const claims = claimsFor(c)

@@ -31,7 +31,7 @@ const TOOLS = Object.fromEntries(
 
 let workspace: TestWorkspace
 let server: PublishedMcpServer
-let runs: Executions
+let executions: Executions
 
 const tool = (name: string, args: string, on = 'desk') =>
   `call: mcp, with: { server: ${on}, tool: ${name}, arguments: ${args} }`
@@ -50,7 +50,7 @@ async function faultsOf(task: string): Promise<string[]> {
 
 beforeAll(async () => {
   workspace = await createMcpWorkspace()
-  runs = new Executions(workspace)
+  executions = new Executions(workspace)
   const as = workspace.operator
   const experimental = { workspace_id: workspace.workspaceId, experimental: ['mcp.flow_tools'] }
   await ok(call('POST', '/v1/services/configure', { as, body: experimental }))
@@ -68,7 +68,7 @@ test('composite tool: a flow calls two tools of its server; the log has an entry
   )
   const refund = "{ id: '${ .structuredContent.data[0].id }', status: refunded }"
   const schema = '{ type: object, properties: { customer: { type: string } }, required: [customer] }'
-  await runs.publish(
+  await executions.publish(
     [
       `  - find: { ${tool('orders_list', "{ customer: '${ .customer }', status: late }")} }`,
       `  - refund: { ${tool('orders_update', refund)}, output: { as: .structuredContent } }\n`,
@@ -83,7 +83,7 @@ test('composite tool: a flow calls two tools of its server; the log has an entry
     output: { id: order.id, customer: 'Ann', status: 'refunded' },
   })
   const { run } = body.result.structuredContent
-  const { workflow_id } = await runs.read(run)
+  const { workflow_id } = await executions.read(run)
   const [composite, refunded, found] = await callsOf(server)
   expect(composite).toMatchObject({ channel: 'wire', tool: 'run_refund-late', outcome: 'ok' })
   const byFlow = {
@@ -103,19 +103,19 @@ test('composite tool: a flow calls two tools of its server; the log has an entry
 
 test('error of a tool: caught by `try` as a runtime error with its code, or the error of the execution', async () => {
   const ask = tool('orders_get', '{ id: none }')
-  const caught = await runs.publish(`  - a:
+  const caught = await executions.publish(`  - a:
       try: [{ ask: { ${ask} } }]
       catch:
         errors: { with: { type: runtime } }
         do: [{ told: { set: { code: '\${ $error.code }', detail: '\${ $error.detail }' } } }]
 `)
-  const { output } = await runs.ended(await runs.start(caught))
+  const { output } = await executions.ended(await executions.start(caught))
   expect(output).toEqual({
     code: 'not_found',
     detail: expect.stringMatching(/^orders_get: not_found: There is no such document\./),
   })
-  const uncaught = await runs.publish(`  - ask: { ${tool('orders_list', '{ limit: 9000 }')} }\n`)
-  const { status, error } = await runs.ended(await runs.start(uncaught))
+  const uncaught = await executions.publish(`  - ask: { ${tool('orders_list', '{ limit: 9000 }')} }\n`)
+  const { status, error } = await executions.ended(await executions.start(uncaught))
   expect([status, error]).toEqual([
     'faulted',
     expect.objectContaining({ status: 500, code: 'validation_failed', instance: '/do/0/ask' }),
@@ -147,7 +147,7 @@ describe('publication: names and arguments are checked against the active versio
     expect(await faultsOf(task)).toEqual(expected)
   })
 
-  test('T38: server of another workspace, by its id: unknown', async () => {
+  test('server of another workspace, by its id: unknown (T38)', async () => {
     const foreign = await publishMcpServer(await createMcpWorkspace(), 'desk')
     expect(await faultsOf(tool('notes_list', '{}', foreign.id))).toEqual([
       'unknown_reference 3:29 There are: desk.',
@@ -159,52 +159,60 @@ test('secret that reaches the arguments as data: refused, and not in the log', a
   await storeSecret(workspace, 'key', canary())
   const before = (await callsOf(server)).length
   const ask = tool('orders_list', "'${ . }'")
-  const flow = await runs.publish(`  - a: { set: { customer: '\${ $secrets.key }' } }\n  - b: { ${ask} }\n`, {
-    more: 'use: { secrets: [key] }\n',
-  })
-  const { error } = await runs.ended(await runs.start(flow))
+  const flow = await executions.publish(
+    `  - a: { set: { customer: '\${ $secrets.key }' } }\n  - b: { ${ask} }\n`,
+    {
+      more: 'use: { secrets: [key] }\n',
+    },
+  )
+  const { error } = await executions.ended(await executions.start(flow))
   expect(error).toMatchObject({ title: 'Configuration error', instance: '/do/1/b' })
   expect(await callsOf(server)).toHaveLength(before)
 })
 
 test('server deleted after the flow was published: not found', async () => {
   const other = await publishMcpServer(workspace, 'gone')
-  const flow = await runs.publish(`  - a: { ${tool('notes_list', '{}', 'gone')} }\n`)
+  const flow = await executions.publish(`  - a: { ${tool('notes_list', '{}', 'gone')} }\n`)
   await ok(call('PATCH', other.base, { as: workspace.operator, body: { suspended: true } }))
-  expect((await runs.ended(await runs.start(flow))).error).toMatchObject({ code: 'state_conflict' })
+  expect((await executions.ended(await executions.start(flow))).error).toMatchObject({
+    code: 'state_conflict',
+  })
   expect((await callsOf(other))[0]).toMatchObject({
     channel: 'flow',
     outcome: 'denied',
     code: 'state_conflict',
   })
   await ok(call('DELETE', other.base, { as: workspace.operator }))
-  expect((await runs.ended(await runs.start(flow))).error).toMatchObject({ status: 404, code: 'not_found' })
+  expect((await executions.ended(await executions.start(flow))).error).toMatchObject({
+    status: 404,
+    code: 'not_found',
+  })
 })
 
 test('tool over a flow: its output, or a handle that goes on; both executions have the same starter', async () => {
-  await runs.publish('  - a: { wait: { milliseconds: 300 } }\n  - b: { set: { done: true } }\n', {
+  await executions.publish('  - a: { wait: { milliseconds: 300 } }\n  - b: { set: { done: true } }\n', {
     name: 'inner',
   })
   await publish(server, { ...TOOLS, 'flows:inner:run': { enabled: true } })
   const at = "{ run: '${ .run }' }"
-  const flow = await runs.publish(
+  const flow = await executions.publish(
     [
       `  - direct: { ${tool('run_inner', '{}')}, output: { as: .structuredContent } }`,
       `  - again: { ${tool('run_status', at)}, output: { as: .structuredContent } }\n`,
     ].join('\n'),
   )
-  const { output, started_by } = await runs.ended(await runs.start(flow))
+  const { output, started_by } = await executions.ended(await executions.start(flow))
   expect(output).toMatchObject({ status: 'completed', output: { done: true } })
-  expect(await runs.read(output.run)).toMatchObject({ started_by, trigger: { kind: 'manual' } })
+  expect(await executions.read(output.run)).toMatchObject({ started_by, trigger: { kind: 'manual' } })
 })
 
 test('flow that calls itself by a tool: ends at the bound of the chain', async () => {
-  await runs.publish('  - a: { set: {} }\n', { name: 'loop' })
+  await executions.publish('  - a: { set: {} }\n', { name: 'loop' })
   const looped = { 'flows:loop:run': { enabled: true, limits: { wait_seconds: 0 } } }
   await publish(server, looped)
-  await runs.publish(`  - a: { ${tool('run_loop', '{}')} }\n`, { name: 'loop' })
+  await executions.publish(`  - a: { ${tool('run_loop', '{}')} }\n`, { name: 'loop' })
   await publish(server, looped)
-  await runs.start('loop')
+  await executions.start('loop')
   const all = await eventually(async () => {
     const page = `${workspace.flows}/executions?flow=loop&page[size]=100`
     const { data } = await ok(call('GET', page, { as: workspace.operator }))

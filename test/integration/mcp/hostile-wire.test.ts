@@ -56,7 +56,7 @@ const tokenClaims = ({ workspace, id }: PublishedMcpServer, more: object = {}) =
 })
 
 describe('authentication', () => {
-  test('T22: no token: 401 that names the metadata and the scopes, without an error', async () => {
+  test('no token: 401 that names the metadata and the scopes, without an error (T22)', async () => {
     for (const as of [{}, gatewayHeaders(ours.workspace)]) {
       const { status, headers, body } = await rpc(ours.path, as, 'tools/list')
       expect([status, body.code]).toEqual([401, 'credentials_missing'])
@@ -65,7 +65,7 @@ describe('authentication', () => {
     }
   })
 
-  test('T11: any wrong token: the same 401 invalid_token', async () => {
+  test('any wrong token: the same 401 invalid_token (T11)', async () => {
     const { url } = inject('tenon')
     const good = { audience: ours.url }
     const past = Math.floor(Date.now() / 1_000) - 1_000
@@ -121,7 +121,7 @@ describe('authentication', () => {
     expect((await rpc(`${ours.path}?access_token=${token}`, {}, 'tools/list')).status).toBe(401)
   })
 
-  test('T12: token of a server used elsewhere: 401', async () => {
+  test('token of a server used elsewhere: 401 (T12)', async () => {
     for (const path of ['/v1/tenants', `${ours.base}/audit`, `/v1/collections/notes/documents`]) {
       const { status, body } = await call('GET', path, { as: reader })
       expect([path, status, body.code]).toEqual([path, 401, 'token_invalid'])
@@ -129,7 +129,7 @@ describe('authentication', () => {
     expect((await rpc('/v1/mcp/platform/mcp', reader, 'tools/list')).status).toBe(401)
   })
 
-  test('T13: unpublished server: the same 404 with and without a token', async () => {
+  test('unpublished server: the same 404 with and without a token (T13)', async () => {
     const crossed = ours.path
       .replace(ours.workspace.workspaceId, theirs.workspace.workspaceId)
       .replace('notes', ours.id)
@@ -169,7 +169,7 @@ describe('authorization', () => {
     expect(data.map(({ text }: { text: string }) => text)).not.toContain('never')
   })
 
-  test('T4, T32: arguments outside the schema: refused; hostile strings are treated as plain values', async () => {
+  test('arguments outside the schema: refused; hostile strings are treated as plain values (T4, T32)', async () => {
     const as = await tokenFor(ours, scopesOf(ours, 'notes_get', 'notes_create'))
     const result = async (tool: string, args: unknown) =>
       (await callTool(ours.path, as, tool, args)).body.result
@@ -227,7 +227,7 @@ function modernCall(mcpServer: PublishedMcpServer, as: Caller, name: string, arg
 }
 
 describe('transport', () => {
-  test('T3: batch: refused as a whole', async () => {
+  test('batch: refused as a whole (T3)', async () => {
     const body = Array.from({ length: 50 }, (_, id) => ({
       jsonrpc: '2.0',
       id,
@@ -244,7 +244,7 @@ describe('transport', () => {
     }
   })
 
-  test('T4, T6: wrong method, origin, content type or size: refused with its status', async () => {
+  test('wrong method, origin, content type or size: refused with its status (T4, T6)', async () => {
     for (const method of ['GET', 'HEAD', 'DELETE', 'PUT']) {
       const { status, headers } = await call(method, ours.path, { as: reader })
       expect([method, status, headers.get('allow')]).toEqual([method, 405, 'GET, POST'])
@@ -270,7 +270,7 @@ describe('transport', () => {
     ).toBeLessThan(500)
   })
 
-  test.each([null, [], 'text', 1])('T4: params %j: -32600 in every version', async (params) => {
+  test.each([null, [], 'text', 1])('params %j: -32600 in every version (T4)', async (params) => {
     for (const version of ['2024-11-05', '2025-11-25', '2026-07-28'])
       for (const method of ['tools/list', 'tools/call']) {
         const headers = { ...RPC, 'mcp-protocol-version': version, 'mcp-method': method }
@@ -281,7 +281,7 @@ describe('transport', () => {
       }
   })
 
-  test('T4: Accept that takes every type: answered as if it named both types', async () => {
+  test('Accept that takes every type: answered as if it named both types (T4)', async () => {
     const params = { name: 'notes_list', arguments: { limit: 1 }, _meta: { progressToken: 1 } }
     for (const accept of ['*/*', 'text/html, */*;q=0.8', RPC.accept]) {
       const plain = await rpc(ours.path, reader, 'tools/list', {}, 1, { accept })
@@ -294,7 +294,7 @@ describe('transport', () => {
       expect((await rpc(ours.path, reader, 'tools/list', {}, 1, { accept })).status).toBe(406)
   })
 
-  test('T5: protocol 2026-07-28: headers that differ from the body, unknown versions and unknown methods are refused', async () => {
+  test('protocol 2026-07-28: headers that differ from the body, unknown versions and unknown methods are refused (T5)', async () => {
     const differs = await modernCall(ours, reader, 'notes_list', {}, { 'mcp-name': 'notes_get' })
     expect([differs.status, differs.body.error.code]).toEqual([400, -32_020])
     const _meta = (version: string) => ({
@@ -319,7 +319,7 @@ describe('transport', () => {
   })
 })
 
-test('T2: two hundred concurrent calls of two tenants with the same ids: responses never mix', async () => {
+test('two hundred concurrent calls of two tenants with the same ids: responses never mix (T2)', async () => {
   const [a, b] = await Promise.all([createDocument(ours, 'a'), createDocument(theirs, 'b')])
   const calls = Array.from({ length: 100 }, (_, id) =>
     [a, b].map(async ({ mcpServer, as, documentId, text }) => {

@@ -161,19 +161,19 @@ describe('curation', () => {
       '"experimental": ["mcp.flow_tools"]',
     ],
     [
-      'T26: name of 65 letters',
+      'name of 65 letters (T26)',
       { 'collections:notes:get': { enabled: true, name: 'a'.repeat(65) } },
       'at most 64',
     ],
     ['name with a space', { 'collections:notes:get': { enabled: true, name: 'a b' } }, 'takes letters'],
     [
-      'T26: name with a look-alike letter',
+      'name with a look-alike letter (T26)',
       { 'collections:notes:get': { enabled: true, name: 'nоtes' } },
       'takes letters',
     ],
     ['reserved name', { 'collections:notes:get': { enabled: true, name: 'Tenon_get' } }, 'reserved'],
     [
-      'T26: names that differ in case',
+      'names that differ in case (T26)',
       { ...NOTES, 'collections:notes:get': { enabled: true, name: 'NOTES_list' } },
       'two tools named',
     ],
@@ -191,7 +191,7 @@ describe('curation', () => {
       'safer than it is',
     ],
     [
-      'T27: destructive tool declared as harmless',
+      'destructive tool declared as harmless (T27)',
       { 'collections:notes:delete': { enabled: true, annotations: { destructiveHint: false } } },
       'safer than it is',
     ],
@@ -221,7 +221,7 @@ describe('curation', () => {
 })
 
 describe('server version', () => {
-  test('T25: draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte', async () => {
+  test('draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte (T25)', async () => {
     const mcpServer = await publishMcpServer(await createTestWorkspace(), 'v')
     const as = mcpServer.workspace.operator
     const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_list', 'notes_get', 'notes_create'))

@@ -23,7 +23,7 @@ beforeAll(async () => {
 
 describe.each(Object.entries(HOSTS))('host %s', (_name, host) => {
   test('from a bare 401 to a call: its model is shown the data, the mark, and why a call failed', async () => {
-    const { tools, shown } = await useHost(host, {
+    const { tools, texts } = await useHost(host, {
       endpoint: server.url,
       visit: (url, redirectUri) => signIn(new Browser(redirectUri), { url }, person),
       calls: {
@@ -33,11 +33,11 @@ describe.each(Object.entries(HOSTS))('host %s', (_name, host) => {
     })
     expect(tools).toContain('notes_list')
     const [mark = ''] = Object.values(MARKED)
-    for (const text of shown['data'] ?? []) {
+    for (const text of texts['data'] ?? []) {
       expect(text).toContain('"text":"hello"')
       expect(text).toMatch(text.startsWith('{') ? mark : /^The block untrusted-data-[0-9a-f]+ is data/)
     }
-    for (const text of shown['error'] ?? []) expect(text).toContain('not_found')
+    for (const text of texts['error'] ?? []) expect(text).toContain('not_found')
   })
 })
 

@@ -79,7 +79,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-test('T42: image: runs hardened for one call, gets its secrets by a file alone, and is removed', async () => {
+test('image: runs hardened for one call, gets its secrets by a file alone, and is removed (T42)', async () => {
   const command_args = ['--privileged', '$(touch /tmp/never)']
   const env = { KEY: { secret: 'key' }, MODE: { value: 'a=b c' } }
   const made = await ok(register('behaving', { command_args, env, limits: { memory_mb: 100 } }))
@@ -150,7 +150,7 @@ const HOSTILE: readonly [string, RegExp][] = [
   ['asks', /upstream_invalid: .*asks for more \(sampling/],
 ]
 
-test('T43: servers that flood, hang, end, forge or ask back: a clear error, and nothing is left', async () => {
+test('servers that flood, hang, end, forge or ask back: a clear error, and nothing is left (T43)', async () => {
   const env = { KEY: { secret: 'key' } }
   const calls = [
     ...SILENT.map(([tool, wanted]) => ({ source: 'silent', tool, wanted })),
@@ -171,7 +171,7 @@ test('T43: servers that flood, hang, end, forge or ask back: a clear error, and 
   await vi.waitFor(() => expect(runs(imageNamed('hostile')).filter(({ pid }) => isAlive(pid))).toEqual([]))
 })
 
-test('T43: names of tools of other servers: within the source, or left out', async () => {
+test('names of tools of other servers: within the source, or left out (T43)', async () => {
   const { tools, skipped } = await ok(register('names'))
   expect(tools).toBe(2)
   expect(skipped.map(({ part }: { part: string }) => part)).toEqual(['mcp:other:search', 'notes_list'])
@@ -183,7 +183,7 @@ test('T43: names of tools of other servers: within the source, or left out', asy
   ).toBe(true)
 })
 
-test('T24: image that defines a tool otherwise: not called, and shown to admins; the others go on', async () => {
+test('image that defines a tool otherwise: not called, and shown to admins; the others go on (T24)', async () => {
   await ok(register('drifts', { command_args: [join(folder, 'told')] }))
   const server = await publishMcpServer(workspace, 'drifts', enabled('drifts', 'echo', 'state'))
   const refused = await use(server, 'drifts_echo', { text: 'a' })
@@ -230,7 +230,7 @@ test('experimental feature that was switched off: its tools are not called any m
   await configure(workspace, { experimental: ['mcp.images'] })
 })
 
-test('T45: commands: only those of the operator run on the host, by name', async () => {
+test('commands: only those of the operator run on the host, by name (T45)', async () => {
   const made = await ok(register('dev', { image: 'dev:echo' }))
   expect(made).toMatchObject({ url: 'dev:echo', tools: 4 })
   const server = await publishMcpServer(workspace, 'dev', enabled('dev', 'started'))

@@ -62,11 +62,11 @@ describe('functions that ask', () => {
     const first = (await early('too long')).message['result']
     expect(Object.keys(first.inputRequests)).toEqual(['name'])
     const both = { name: accept({ name: 'Ann' }), colour: accept({ colour: 'blue' }) }
-    const asked = (await use(at, 'call_greet', { inputResponses: both })).message['result']
-    expect(Object.keys(asked.inputRequests)).toEqual(['colour'])
+    const inputRequest = (await use(at, 'call_greet', { inputResponses: both })).message['result']
+    expect(Object.keys(inputRequest.inputRequests)).toEqual(['colour'])
   })
 
-  test('T36: a state that was changed, or is of other arguments, another client or another tool, is refused', async () => {
+  test('a state that was changed, or is of other arguments, another client or another tool, is refused (T36)', async () => {
     const { requestState } = (await use(at, 'call_greet')).message['result']
     const inputResponses = { name: accept({ name: 'Ann' }) }
     const changed = `${requestState.slice(0, -8)}${requestState.at(-8) === 'A' ? 'B' : 'A'}${requestState.slice(-7)}`
@@ -87,7 +87,7 @@ describe('functions that ask', () => {
     expect(entry).toMatchObject({ rpc_code: -32_602 })
   })
 
-  test('T34: forms that ask for secrets, and pages of other hosts, are not sent', async () => {
+  test('forms that ask for secrets, and pages of other hosts, are not sent (T34)', async () => {
     const page = (url: string) => ({ mode: 'url', message: 'Open it', elicitationId: 'e1', url })
     const form = {
       message: 'Sign in',
@@ -124,8 +124,8 @@ describe('functions that ask', () => {
 })
 
 test('approval that names the client: an elicitation with the fields of its form; the run goes on after the answer', async () => {
-  const asked = (await use(at, 'run_pay')).message['result']
-  const [[approval, request]] = Object.entries<Message>(asked.inputRequests) as [[string, Message]]
+  const inputRequest = (await use(at, 'run_pay')).message['result']
+  const [[approval, request]] = Object.entries<Message>(inputRequest.inputRequests) as [[string, Message]]
   expect(request['params']).toMatchObject({
     message: 'Pay?',
     requestedSchema: {
@@ -133,7 +133,7 @@ test('approval that names the client: an elicitation with the fields of its form
       required: ['_approved', 'reason'],
     },
   })
-  const { requestState } = asked
+  const { requestState } = inputRequest
   const answer = (content: object) => ({ requestState, inputResponses: { [approval]: accept(content) } })
   const again = (await use(at, 'run_pay', answer({ _approved: true, reason: 'no' }))).message['result']
   expect(Object.keys(again.inputRequests)).toEqual([approval])
@@ -160,10 +160,10 @@ describe('clients of 2025-11-25 and before', () => {
     )
 
   test('elicitation in the stream of a call: functions in rounds, approvals with their form; a declined one is not repeated', async () => {
-    const asked: string[] = []
+    const sentForms: string[] = []
     await withForms(
       ({ message, requestedSchema }) => {
-        asked.push(message)
+        sentForms.push(message)
         const [field = ''] = Object.keys(requestedSchema.properties)
         return message === 'Pay?'
           ? accept({ _approved: true, reason: 'agreed' })
@@ -176,7 +176,7 @@ describe('clients of 2025-11-25 and before', () => {
         expect(structuredContent).toMatchObject({ status: 'completed', output: { paid: true } })
       },
     )
-    expect(asked).toEqual(['Your name?', 'Your colour?', 'Pay?'])
+    expect(sentForms).toEqual(['Your name?', 'Your colour?', 'Pay?'])
     let forms = 0
     const declined = await withForms(
       () => {
@@ -191,7 +191,7 @@ describe('clients of 2025-11-25 and before', () => {
     ])
   })
 
-  test('T7: a session is of one client at one server; an unknown, changed or foreign one is 404', async () => {
+  test('a session is of one client at one server; an unknown, changed or foreign one is 404 (T7)', async () => {
     const initialize = {
       protocolVersion: '2025-11-25',
       capabilities: { elicitation: {} },

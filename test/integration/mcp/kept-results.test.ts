@@ -228,7 +228,7 @@ test('client before 2025-06-18: no link, which it does not know', async () => {
   expect(body.result.content).toEqual([{ type: 'text', text: expect.stringMatching(URI) }])
 })
 
-test('T35: handle of another principal, server or tenant, expired or without the scope: as unknown', async () => {
+test('handle of another principal, server or tenant, expired or without the scope: as unknown (T35)', async () => {
   const { handle } = await use('call_big', { input: { text: 'mine', times: 50_000 } })
   const foreign = await createMcpWorkspace()
   await deploy(foreign)

@@ -66,7 +66,7 @@ describe('MCP server', () => {
     })
   })
 
-  test('T44: unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401', async () => {
+  test('unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401 (T44)', async () => {
     const workspace = await createTestWorkspace()
     const as = workspace.operator
     const { path } = await ok(call('POST', serversOf(workspace), { as, body: { name: 'My Notes' } }))

@@ -106,9 +106,9 @@ describe.each(ERAS)('version %s', (_version, ask) => {
     ]
     for (const [method, value] of wrong) {
       const { result: answered, error } = await ask(method, { cursor: value })
-      const shown = String(JSON.stringify(value)).slice(0, 80)
-      expect([method, shown, answered, error?.code]).toEqual([method, shown, undefined, -32_602])
-      expect(error?.message.length, shown).toBeLessThan(200)
+      const label = String(JSON.stringify(value)).slice(0, 80)
+      expect([method, label, answered, error?.code]).toEqual([method, label, undefined, -32_602])
+      expect(error?.message.length, label).toBeLessThan(200)
     }
   })
 })

@@ -48,7 +48,7 @@ test('client of 2026: requests the write scope when a call needs it', async () =
   await client.close()
 })
 
-test('T21: forged Host header: metadata shows the configured address', async () => {
+test('forged Host header: metadata shows the configured address (T21)', async () => {
   const { hostname, port } = new URL(mcpServer.url)
   const read = (path: string) =>
     new Promise<string>((resolve, reject) => {

@@ -142,14 +142,14 @@ afterAll(async () => {
 })
 
 describe('calls', () => {
-  test('arguments in their places, with the secret of the source; T18: the token of the client stays here', async () => {
+  test('arguments in their places, with the secret of the source; the token of the client stays here (T18)', async () => {
     const { tools } = (await rpc(server.path, as, 'tools/list')).body.result
-    const shown = tools.find(({ name }: { name: string }) => name === 'getOrder')
-    expect(shown).toMatchObject({
+    const tool = tools.find(({ name }: { name: string }) => name === 'getOrder')
+    expect(tool).toMatchObject({
       title: 'Get an order',
       annotations: { readOnlyHint: true, openWorldHint: true },
     })
-    expect(Object.keys(shown.inputSchema.properties)).toEqual(['id', 'fields', 'X-Trace'])
+    expect(Object.keys(tool.inputSchema.properties)).toEqual(['id', 'fields', 'X-Trace'])
     const result = await use('getOrder', { id: 'a/b', fields: ['x', 'y'], 'X-Trace': 't1' })
     expect(result.structuredContent).toEqual({
       ...MARKED,
@@ -169,7 +169,7 @@ describe('calls', () => {
   })
 
   test.each([['../admin'], ['..%2fadmin'], ['..'], ['a\r\nX-Orders-Key: mine'], ['']])(
-    'T32: argument %j of a path: refused, nothing is sent',
+    'argument %j of a path: refused, nothing is sent (T32)',
     async (id) => {
       const before = shop.requests.length
       const { isError, content } = await use('getOrder', { id })
@@ -181,7 +181,7 @@ describe('calls', () => {
     },
   )
 
-  test('T32: argument of a header with a line break, header of the source as an argument: refused', async () => {
+  test('argument of a header with a line break, header of the source as an argument: refused (T32)', async () => {
     const before = shop.requests.length
     for (const args of [{ 'X-Trace': 'a\r\nx: y' }, { 'X-Orders-Key': 'mine' }, { 'x-orders-key': 'mine' }]) {
       const { content } = await use('getOrder', { id: '1', ...args })
@@ -201,7 +201,7 @@ describe('calls', () => {
     ['hangs', true, /^tool_timeout: The tool took longer than 1 s/],
     ['away', true, /The server answered 302 Found\. Redirects to other servers are not followed/],
     ['near', false, /^The block untrusted-data-\w+ is data.*plain text &lt;\/untrusted-data-0>/s],
-  ])('T30: upstream answers %s: a bounded result that says so, fenced', async (id, failed, expected) => {
+  ])('upstream answers %s: a bounded result that says so, fenced (T30)', async (id, failed, expected) => {
     const elapsedMs = stopwatch()
     const { isError, content } = await use('getText', { id })
     expect([isError === true, content.length, content[0].text]).toEqual([
@@ -214,7 +214,7 @@ describe('calls', () => {
     expect(JSON.stringify(content).length).toBeLessThan(4_000)
   })
 
-  test('T33: redirect to another server: never reached, and no credentials arrive', () => {
+  test('redirect to another server: never reached, and no credentials arrive (T33)', () => {
     expect(elsewhere.requests).toEqual([])
   })
 
@@ -241,7 +241,7 @@ describe('calls', () => {
 })
 
 describe('later', () => {
-  test('T24: document that changes: drift, the pinned tools stay; accepted by its hash alone', async () => {
+  test('document that changes: drift, the pinned tools stay; accepted by its hash alone (T24)', async () => {
     expect(await refresh()).toMatchObject({ state: 'ready', drift: null })
     document = documentOf({
       '/text/{id}': { parameters: ids, get: get('getText', { summary: 'Now another' }) },

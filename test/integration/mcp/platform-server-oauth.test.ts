@@ -82,8 +82,8 @@ describe('who has access', () => {
       for (const name of usable) {
         const { status, headers } = await callTool(PATH, as, name, {})
         expect([scope, name, status]).toEqual([scope, name, 403])
-        const asked = scope.includes('write') ? `${BOTH} platform:people` : `${READ} platform:people`
-        expect(headers.get('www-authenticate')).toContain(`scope="${asked}"`)
+        const scopes = scope.includes('write') ? `${BOTH} platform:people` : `${READ} platform:people`
+        expect(headers.get('www-authenticate')).toContain(`scope="${scopes}"`)
       }
     }
     const as = await tokenWith(`${READ} platform:people`)

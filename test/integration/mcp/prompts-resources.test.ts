@@ -113,7 +113,7 @@ describe.each([
   })
 })
 
-test('T15: documents: not readable without the scope of their tool; recorded as calls of it', async () => {
+test('documents: not readable without the scope of their tool; recorded as calls of it (T15)', async () => {
   const { data } = await ok(call('GET', '/v1/collections/notes/documents', { as: server.workspace.service }))
   const uri = `tenon://notes/${data[0].id}`
   const limited = await tokenFor(server, scopesOf(server, 'notes_create'))

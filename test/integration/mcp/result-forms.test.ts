@@ -141,9 +141,11 @@ test('REST and flows: both forms whatever the setting; a flow gets the structure
     { cents: 50 },
     { _untrusted: MARK, cents: 50 },
   ])
-  const runs = new Executions(workspace)
-  await runs.publish('  - ask: { call: mcp, with: { server: forms, tool: call_price } }\n', { name: 'ask' })
-  const { output } = await runs.ended(await runs.start('ask'))
+  const executions = new Executions(workspace)
+  await executions.publish('  - ask: { call: mcp, with: { server: forms, tool: call_price } }\n', {
+    name: 'ask',
+  })
+  const { output } = await executions.ended(await executions.start('ask'))
   expect([textData(output), output.structuredContent]).toEqual([{ cents: 50 }, { cents: 50 }])
 })
 

@@ -121,7 +121,7 @@ test('short flow: its output at once; wrong input: an error that names the field
   expect([isError, text]).toEqual([true, expect.stringContaining('- cents is required')])
 })
 
-test('T35: long flow: a handle, which another client cannot use; cancelled by its starter', async () => {
+test('long flow: a handle, which another client cannot use; cancelled by its starter (T35)', async () => {
   const started = await use('run_sleep', {})
   const { run } = started.data
   expect(started.data).toMatchObject({ status: 'waiting', step: 'nap' })
@@ -146,11 +146,16 @@ test('T35: long flow: a handle, which another client cannot use; cancelled by it
   expect(ended.run).toBe(run)
 }, 60_000)
 
-test('T37: client that disconnects: the run goes on', async () => {
-  const gone = new AbortController()
+test('client that disconnects: the run goes on (T37)', async () => {
+  const disconnect = new AbortController()
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'run_sleep', arguments: {} } }
   const headers = { ...RPC, ...agent.as, 'content-type': 'application/json' }
-  const sent = fetch(server.url, { method: 'POST', headers, body: JSON.stringify(body), signal: gone.signal })
+  const sent = fetch(server.url, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(body),
+    signal: disconnect.signal,
+  })
   const running = async () => {
     const { data } = await ok(
       call('GET', `${workspace.flows}/executions?flow=sleep`, { as: workspace.operator }),
@@ -158,10 +163,10 @@ test('T37: client that disconnects: the run goes on', async () => {
     return data.filter(({ status }: { status: string }) => status === 'waiting')
   }
   const [{ id }] = await eventually(async () => {
-    const runs = await running()
-    return runs.length > 0 ? runs : undefined
+    const open = await running()
+    return open.length > 0 ? open : undefined
   })
-  gone.abort()
+  disconnect.abort()
   await expect(sent).rejects.toThrow('aborted')
   expect((await use('run_status', { run: id })).data).toMatchObject({ status: 'waiting', step: 'nap' })
   await use('run_cancel', { run: id })
@@ -220,15 +225,15 @@ do:
   const { data } = await use('run_user', {}, as)
   // At once, not after the 25 s that a call waits for an output.
   expect(elapsedMs()).toBeLessThan(15_000)
-  const [asked] = data.approvals
-  expect(asked).toMatchObject({ approvers: [person.email], yours: false })
-  const page = await fetch(asked.link)
+  const [approval] = data.approvals
+  expect(approval).toMatchObject({ approvers: [person.email], yours: false })
+  const page = await fetch(approval.link)
   expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('password')])
-  const { text } = await use('run_answer', { run: data.run, approval: asked.approval, approved: true }, as)
+  const { text } = await use('run_answer', { run: data.run, approval: approval.approval, approved: true }, as)
   expect(text).toMatch(/^forbidden: /)
   const browser = new Browser('nowhere:')
   const signIn = { action: 'sign_in', password: person.password }
-  const form = await browser.submit(await browser.open(asked.link), signIn)
+  const form = await browser.submit(await browser.open(approval.link), signIn)
   expect((await browser.submit(form, { action: 'approve' })).html).toContain(`Approved by ${person.email}`)
   const ended = await eventually(async () => {
     const result = await use('run_result', { run: data.run }, as)

@@ -55,11 +55,11 @@ async function serversOfTenant(as: Caller) {
 
 const busy = async () => (await ok(call('GET', ours.base, { as: admin }))) as Record<string, unknown>
 
-test('T44: an admin of the tenant sees owner, last call and exposure of every server of all its workspaces, and no others', async () => {
-  const shown = (await serversOfTenant(admin)).map(({ slug, created_by, last_call_at, exposure }) => ({
+test('an admin of the tenant sees owner, last call and exposure of every server of all its workspaces, and no others (T44)', async () => {
+  const servers = (await serversOfTenant(admin)).map(({ slug, created_by, last_call_at, exposure }) => ({
     ...{ slug, created_by, last_call_at, exposure },
   }))
-  expect(shown.sort((a, b) => String(a.slug).localeCompare(String(b.slug)))).toEqual([
+  expect(servers.sort((a, b) => String(a.slug).localeCompare(String(b.slug)))).toEqual([
     {
       ...{ slug: 'busy', created_by: ADMIN, last_call_at: null },
       exposure: { reads: 2, adds: 1, changes: 3, open_world: 1, clients: 0 },

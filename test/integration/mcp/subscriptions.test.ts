@@ -59,14 +59,16 @@ interface Stream {
 }
 
 async function listen(as: Caller, notifications: object): Promise<Stream> {
-  const gone = new AbortController()
+  const disconnect = new AbortController()
   const params = { notifications }
-  const response = await sendModern(server.path, as, 'subscriptions/listen', params, { signal: gone.signal })
+  const response = await sendModern(server.path, as, 'subscriptions/listen', params, {
+    signal: disconnect.signal,
+  })
   const messages: Message[] = []
   const ended = readMessages(response, (message) => messages.push(message))
   ended.catch(() => {})
   await (response.status === 200 ? eventually(async () => messages[0]) : ended)
-  return { status: response.status, messages, ended, close: () => gone.abort() }
+  return { status: response.status, messages, ended, close: () => disconnect.abort() }
 }
 
 const updatesIn = ({ messages }: Stream) =>
@@ -138,15 +140,15 @@ test('prompts of another version: told to both generations of clients, which the
   await publishPrompts('first')
   const as = await signIn('notes_get')
   const stream = await listen(as, { promptsListChanged: true })
-  let told = 0
+  let updates = 0
   await withLegacyClient(server.url, as, async (client) => {
     client.setNotificationHandler(PromptListChangedNotificationSchema, () => {
-      told += 1
+      updates += 1
     })
     const names = async () => (await client.listPrompts()).prompts.map(({ name }) => name)
     expect(await names()).toEqual(['first'])
     await publishPrompts('first', 'second')
-    await eventually(async () => (told > 0 && stream.messages[1] ? true : undefined))
+    await eventually(async () => (updates > 0 && stream.messages[1] ? true : undefined))
     expect(await names()).toEqual(['first', 'second'])
   })
   expect(stream.messages.slice(1).map(({ method }) => method)).toEqual(['notifications/prompts/list_changed'])
@@ -163,14 +165,14 @@ test('version that does not offer the documents any more: their changes are not 
   await eventually(async () => stream.messages.find(({ method }) => method?.includes('tools')))
   // The creation of the documents may have been told before.
   const before = stream.messages.length
-  const told = () => updatesIn({ ...stream, messages: stream.messages.slice(before) })
+  const updates = () => updatesIn({ ...stream, messages: stream.messages.slice(before) })
   await patchNote(left)
   await publish(server, NOTES)
   await eventually(async () => {
     await patchNote(kept)
-    return told().length > 0 ? true : undefined
+    return updates().length > 0 ? true : undefined
   })
-  expect(told()).not.toContain(`tenon://notes/${left}`)
+  expect(updates()).not.toContain(`tenon://notes/${left}`)
   stream.close()
 }, 30_000)
 
@@ -208,7 +210,7 @@ describe('sessions of versions up to 2025-11-25', () => {
     })
   }, 30_000)
 
-  test('GET: 405 without a session, 404 with one of another client; T8: what is missed is told again, and is not stored', async () => {
+  test('GET: 405 without a session, 404 with one of another client; what is missed is told again, and is not stored (T8)', async () => {
     const as = await signIn('notes_get')
     const initialize = {
       protocolVersion: '2025-11-25',
@@ -233,9 +235,9 @@ describe('sessions of versions up to 2025-11-25', () => {
     )
     const foreign = await get({ authorization: `Bearer ${body['access_token']}` }, session)
     expect([(await get(as, {})).status, foreign.status]).toEqual([405, 404])
-    const gone = new AbortController()
+    const disconnect = new AbortController()
     const messages: Message[] = []
-    const resumed = await get(as, { ...session, 'last-event-id': '1' }, gone.signal)
+    const resumed = await get(as, { ...session, 'last-event-id': '1' }, disconnect.signal)
     readMessages(resumed, (message) => messages.push(message)).catch(() => {})
     await eventually(async () => (messages.length >= 4 ? true : undefined))
     expect(messages.map(({ method, params }) => [method, params?.uri])).toEqual([
@@ -244,11 +246,11 @@ describe('sessions of versions up to 2025-11-25', () => {
       ['notifications/resources/list_changed', undefined],
       ['notifications/resources/updated', 'tenon://notes/x'],
     ])
-    gone.abort()
+    disconnect.abort()
   })
 })
 
-test('T9: streams and resources of a stream have a limit; a refusal leaves other streams open', async () => {
+test('streams and resources of a stream have a limit; a refusal leaves other streams open (T9)', async () => {
   const as = await signIn('notes_get')
   const many = Array.from({ length: 101 }, (_, index) => `tenon://notes/n${index}`)
   expect((await listen(as, { resourceSubscriptions: many })).status).toBe(400)

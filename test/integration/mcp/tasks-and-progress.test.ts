@@ -62,8 +62,8 @@ test('versions up to 2025-11-25: progress, and log messages at the level that th
   expect(heard.length).toBeGreaterThan(1)
 })
 
-describe('T35: tasks', () => {
-  test('T35: an execution that goes on is a task of its starter alone; cancelled once, acknowledged twice', async () => {
+describe('tasks (T35)', () => {
+  test('an execution that goes on is a task of its starter alone; cancelled once, acknowledged twice (T35)', async () => {
     const started = (await use(at, 'run_sleep', {}, AS_TASKS)).message['result']
     expect(started).toMatchObject({
       resultType: 'task',

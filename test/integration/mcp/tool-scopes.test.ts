@@ -47,7 +47,7 @@ beforeAll(async () => {
 })
 
 describe('tools/list', () => {
-  test('T16: client without a person: shown what its token allows', async () => {
+  test('client without a person: shown what its token allows (T16)', async () => {
     expect((await listed(await tokenOf(client, 'notes_get'))).map(({ name }) => name)).toEqual(['notes_get'])
   })
 

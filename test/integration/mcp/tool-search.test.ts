@@ -94,15 +94,15 @@ describe('tools/list', () => {
 
   test('40 tools: listed all; 41: only by search', async () => {
     const many = (count: number) => Object.fromEntries(Object.entries(TOOLS).slice(0, count))
-    const shown = async (count: number) => {
+    const listedWith = async (count: number) => {
       await publish(server, many(count))
       const { tools, with_search } = await ok(
         call('GET', `${server.base}/preview`, { as: workspace.operator }),
       )
       return [tools.length, with_search.active, names(await listed())]
     }
-    expect(await shown(40)).toEqual([40, false, ['orders_list', 'refunds_create', 'refunds_list']])
-    expect(await shown(41)).toEqual([41, true, ['orders_list', ...META]])
+    expect(await listedWith(40)).toEqual([40, false, ['orders_list', 'refunds_create', 'refunds_list']])
+    expect(await listedWith(41)).toEqual([41, true, ['orders_list', ...META]])
     await publish(server, TOOLS)
   })
 
@@ -219,7 +219,7 @@ describe('tool_call', () => {
     },
   )
 
-  test('T15: tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call', async () => {
+  test('tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call (T15)', async () => {
     const direct = await callTool(server.path, as, 'coupons_create', { document: {} })
     const inner = await through('coupons_create', { document: {} })
     expect([inner.status, inner.body.code, inner.headers.get('www-authenticate')]).toEqual([

@@ -48,7 +48,7 @@ beforeAll(async () => {
 })
 afterAll(() => upstream.close())
 
-test('T39: sessions at the server: one for each caller, none shared between workspaces', async () => {
+test('sessions at the server: one for each caller, none shared between workspaces (T39)', async () => {
   const other = await workspaceFor(upstream.host)
   const seen: string[] = []
   for (const of of [workspace, other]) {
@@ -106,7 +106,7 @@ test('hosted server as a source of another one, and of itself: works, and ends a
   expect(await callsOf(server, '&tool=notes_list&outcome=tool_error')).toHaveLength(17)
 })
 
-test('T33: addresses that are closed, redirects, and missing secrets: refused without a request', async () => {
+test('addresses that are closed, redirects, and missing secrets: refused without a request (T33)', async () => {
   const closed = await createMcpWorkspace()
   const received = upstream.requests.length
   for (const url of [

@@ -110,7 +110,7 @@ beforeAll(async () => {
 afterAll(() => Promise.all(open.map((one) => one.close())))
 
 describe.each<UpstreamKind>(['modern', 'stateless', 'sessions'])('server of the kind %s', (kind) => {
-  test('T18, T43: described as there, called with the credentials of the source and nothing of the caller', async () => {
+  test('described as there, called with the credentials of the source and nothing of the caller (T18, T43)', async () => {
     const { upstream, server, as, use } = await proxy(`p-${kind}`, kind)
     const { body } = await rpc(server.path, as, 'tools/list')
     const search = body.result.tools.find((tool: { name: string }) => tool.name === `p-${kind}_search`)
@@ -140,11 +140,11 @@ describe.each<UpstreamKind>(['modern', 'stateless', 'sessions'])('server of the 
     expect(upstream.requestsFor('tools/call')).toHaveLength(1)
   })
 
-  test('T28, T29: content passes, texts are fenced, secrets are masked, errors are those of the tool', async () => {
+  test('content passes, texts are fenced, secrets are masked, errors are those of the tool (T28, T29)', async () => {
     const { use } = await proxy(`r-${kind}`, kind)
-    const shown = await use('show')
-    const [fenced, image, audio, resource, link] = shown.content
-    expect(shown.isError).toBe(false)
+    const result = await use('show')
+    const [fenced, image, audio, resource, link] = result.content
+    expect(result.isError).toBe(false)
     expect(fenced.text).toMatch(
       /<untrusted-data-(\w+)>\nIgnore your.*&lt;\/untrusted-data-0>\n<\/untrusted-data-\1>/s,
     )
@@ -190,7 +190,7 @@ describe('definitions that change: quarantined', () => {
   })
 
   test.each(CHANGES)(
-    'T24: %s: the tool is refused, the others go on, and what was published works again',
+    '%s: the tool is refused, the others go on, and what was published works again (T24)',
     async (_what, more, fields) => {
       const { upstream, use } = proxied
       const before = upstream.tools
@@ -211,7 +211,7 @@ describe('definitions that change: quarantined', () => {
     },
   )
 
-  test('T24: renamed and new: the old one is refused, the new one is a candidate only after it is accepted', async () => {
+  test('renamed and new: the old one is refused, the new one is a candidate only after it is accepted (T24)', async () => {
     const { upstream, server, use } = proxied
     change(upstream, 'search', { name: 'find' })
     const { drift } = await refresh('drift')
@@ -235,7 +235,7 @@ describe('definitions that change: quarantined', () => {
   })
 })
 
-test('T27: hints of the server: strict until the curation trusts them, and no further than they go', async () => {
+test('hints of the server: strict until the curation trusts them, and no further than they go (T27)', async () => {
   const upstream = await openUpstream('modern')
   await ok(register('hints', upstream.url))
   const server = await publishMcpServer(workspace, 'hints', enabled('hints', upstream.tools))
@@ -269,11 +269,11 @@ test('tool without arguments: candidates and tools/list have its empty `properti
   const { data } = await ok(call('GET', `${server.base}/candidates`, { as: workspace.operator }))
   const [found] = data.filter((one: { candidate: string }) => one.candidate === 'mcp:bare:now')
   const { body } = await rpc(server.path, await tokenFor(server, scopesOf(server, 'bare_now')), 'tools/list')
-  for (const shown of [found.input_schema, body.result.tools[0].inputSchema])
-    expect(shown).toEqual({ type: 'object', properties: {}, required: [], additionalProperties: false })
+  for (const schema of [found.input_schema, body.result.tools[0].inputSchema])
+    expect(schema).toEqual({ type: 'object', properties: {}, required: [], additionalProperties: false })
 })
 
-test('T23, T26, T31: tools with hostile names, schemas and texts: left out, with the reason', async () => {
+test('tools with hostile names, schemas and texts: left out, with the reason (T23, T26, T31)', async () => {
   const nothing = { call: () => textResult('') }
   let deep: object = text
   for (let depth = 0; depth < 90; depth++) deep = object({ a: deep })

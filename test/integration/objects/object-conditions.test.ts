@@ -94,10 +94,10 @@ test('conditions: each header and method: its status; a refused change leaves th
 
 test('If-Match and If-Match: *, no object: 412 on PUT, 404 on the others; If-Unmodified-Since creates', async () => {
   for (const condition of ['"x"', '*']) {
-    const given = { 'if-match': condition }
-    expect((await send('PUT', unique('none'), given, 'x')).status).toBe(412)
-    expect((await send('DELETE', unique('none'), given)).status).toBe(404)
-    expect((await send('GET', unique('none'), given)).status).toBe(404)
+    const headers = { 'if-match': condition }
+    expect((await send('PUT', unique('none'), headers, 'x')).status).toBe(412)
+    expect((await send('DELETE', unique('none'), headers)).status).toBe(404)
+    expect((await send('GET', unique('none'), headers)).status).toBe(404)
   }
   expect((await send('PUT', unique('none'), { 'if-unmodified-since': EARLIER }, 'x')).status).toBe(201)
 })

@@ -1,7 +1,7 @@
 /** Payload viewer in the Temporal UI: which callers get its cookie, and what the cookie allows. */
 
 import { expect, inject, test } from 'vitest'
-import { PAYLOAD_SESSION_PATH } from '../../../src/access/authentication/auth-services.ts'
+import { PAYLOAD_SESSION_PATH } from '../../../src/access/authentication/payload-session.ts'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import {
@@ -47,9 +47,9 @@ const decode = (
 
 /** The output payload of an execution, as Temporal stores it. */
 async function outputIn(workspace: TestWorkspace, canary: string): Promise<unknown> {
-  const runs = new Executions(workspace)
-  const { workflow_id } = await runs.ended(
-    await runs.start(await runs.publish(`  - a: { set: { x: ${canary} } }`)),
+  const executions = new Executions(workspace)
+  const { workflow_id } = await executions.ended(
+    await executions.start(await executions.publish(`  - a: { set: { x: ${canary} } }`)),
   )
   return withRawClient(async (client) => {
     // The record of an execution ends a moment before its workflow.
@@ -121,9 +121,9 @@ test('viewer cookie of a workspace admin: a payload moved to its workspace is no
     roles: ['workspace_admin'],
   }
   const cookie = await cookieOf(tokenIn(await tokenOf(claims)))
-  const shown = await (await decode(cookie, { ...theirs, metadata })).text()
-  expect(shown).not.toContain(canary)
-  expect(Buffer.from(JSON.parse(shown).payloads[0].data, 'base64').toString()).toContain('payload_unreadable')
+  const page = await (await decode(cookie, { ...theirs, metadata })).text()
+  expect(page).not.toContain(canary)
+  expect(Buffer.from(JSON.parse(page).payloads[0].data, 'base64').toString()).toContain('payload_unreadable')
 })
 
 test('viewer cookie from another origin or on another path: 401', async () => {

@@ -140,6 +140,6 @@ test('canary in input, output, events, comments and errors: absent from Temporal
   expect(stacks.length).toBeGreaterThan(0)
   expect(stacks.join('\n')).not.toMatch(/:\d+:\d+|[\w-]\.m?[jt]s\b/)
   const calls = ['keep: call collection.create', 'guard / wrong: call collection.get', 'rest: wait']
-  for (const shown of ['Flow all-ways v1', ...calls, 'raised (418)'])
-    expect([shown, found(shown)]).toEqual([shown, true])
+  for (const name of ['Flow all-ways v1', ...calls, 'raised (418)'])
+    expect([name, found(name)]).toEqual([name, true])
 })

@@ -98,8 +98,8 @@ describe('payload size', () => {
     expect([refused.status, refused.body.code]).toEqual([413, 'body_too_large'])
     answer = large
     const { body: run } = await start('x')
-    const told = await signal(run.id, large)
-    expect([told.status, told.body.code]).toEqual([413, 'body_too_large'])
+    const signalled = await signal(run.id, large)
+    expect([signalled.status, signalled.body.code]).toEqual([413, 'body_too_large'])
     const failed = await until(run.id, 'faulted')
     expect(failed.error.detail).toMatch(/large|bytes/)
   })
@@ -147,23 +147,26 @@ describe('payload key', () => {
   })
 
   test('destroyed: payloads unreadable, no new key is created, other tenants unaffected', async () => {
-    const [gone, here] = await Promise.all([provisionTestWorkspace(), provisionTestWorkspace()])
+    const [deleted, here] = await Promise.all([provisionTestWorkspace(), provisionTestWorkspace()])
     const large = textOf(300 * KIB)
     const lost = await withFreshCodec((codec) =>
-      codec.encode([payload('x'), payload(large)], contextOf(gone)),
+      codec.encode([payload('x'), payload(large)], contextOf(deleted)),
     )
     const encoded = await withFreshCodec((codec) => codec.encode([payload(large)], contextOf(here)))
     await asSuperuser(
       'update tenon.payload_keys set sealed = null, destroyed_at = now() where tenant_id = $1',
-      [gone.tenantId],
+      [deleted.tenantId],
     )
     await withFreshCodec(async (codec) => {
       for (const one of lost) await expect(codec.decode([one])).rejects.toMatchObject(refusal)
-      await expect(codec.encode([payload('y')], contextOf(gone))).rejects.toMatchObject(refusal)
+      await expect(codec.encode([payload('y')], contextOf(deleted))).rejects.toMatchObject(refusal)
       expect(decoded(await codec.decode(encoded)) === large).toBe(true)
       const { metadata, data } = payload({ message: 'secret', stack_trace: 'secret' })
-      const told = { metadata: { ...metadata, [PAYLOAD_MARK]: Buffer.from('failure') }, data: data ?? null }
-      const [withheld] = await codec.encode([told], contextOf(gone))
+      const failure = {
+        metadata: { ...metadata, [PAYLOAD_MARK]: Buffer.from('failure') },
+        data: data ?? null,
+      }
+      const [withheld] = await codec.encode([failure], contextOf(deleted))
       expect(decoded([withheld as Payload])).toEqual({
         message: 'The payload was withheld, because it could not be encrypted.',
         stack_trace: '',
@@ -224,8 +227,8 @@ test("bucket of the platform: refused as a workspace's bucket, unreachable with 
   const body = { tenant_id: workspace.tenantId, name: 'X', slug: unique('w'), bucket: PAYLOAD_BUCKET }
   const duplicate = await call('POST', '/v1/workspaces', { as: workspace.operator, body })
   expect([duplicate.status, duplicate.body.code]).toEqual([409, 'conflict'])
-  const asked = await call('GET', `/v1/objects/${PAYLOAD_BUCKET}/x`, { as: workspace.service })
-  expect([asked.status, asked.body.code]).toEqual([403, 'AccessDenied'])
+  const refused = await call('GET', `/v1/objects/${PAYLOAD_BUCKET}/x`, { as: workspace.service })
+  expect([refused.status, refused.body.code]).toEqual([403, 'AccessDenied'])
   const s3 = await clientOf(workspace)
   const denied = { name: 'AccessDenied' }
   await expect(s3.send(new ListObjectsV2Command({ Bucket: PAYLOAD_BUCKET }))).rejects.toMatchObject(denied)

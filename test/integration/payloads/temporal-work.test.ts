@@ -54,25 +54,26 @@ beforeAll(async () => {
 
 /** Runs a flow with a call of each kind. @returns the id of its workflow */
 async function runEveryCall(): Promise<string> {
-  const runs = new Executions(workspace)
+  const executions = new Executions(workspace)
   const fakeServer = await FakeServers.open()
   const source = 'export default ({ n }: { n: number }) => 2 * n'
   const double = { workspace_id: workspace.workspaceId, name: 'double', source }
   await call('POST', '/v1/functions', { as: workspace.operator, body: double })
   try {
     await allowLoopback(workspace, fakeServer)
-    await runs.publish('  - a: { set: { x: 1 } }', { name: 'inner' })
+    await executions.publish('  - a: { set: { x: 1 } }', { name: 'inner' })
     const own = 'metadata: { tenon: { local: false } }'
     const get = (path: string) => `call: http, with: { method: get, endpoint: '${fakeServer.origin}${path}' }`
     const pets = `document: { endpoint: '${fakeServer.origin}/v2/swagger.json' }, operationId: getPetById`
-    const flow = await runs.publish(`  - beside: { call: collection.create, with: { name: c, document: {} } }
+    const flow =
+      await executions.publish(`  - beside: { call: collection.create, with: { name: c, document: {} } }
   - brief: { ${get('/echo')} }
   - stored: { call: collection.create, with: { name: c, document: {} }, ${own} }
   - asked: { ${get('/echo')}, ${own} }
   - planned: { call: openapi, with: { ${pets}, parameters: { petId: 7 } } }
   - made: { call: function.invoke, with: { id: double, input: { n: 2 } } }
   - sub: { run: { workflow: { namespace: n, name: inner, input: {} } } }`)
-    const run = await runs.ended(await runs.start(flow))
+    const run = await executions.ended(await executions.start(flow))
     expect(run.error).toBeNull()
     return run.workflow_id
   } finally {

@@ -48,10 +48,10 @@ test.each(CASES)(
       await reader.query(`begin; lock table ${table} in access share mode`)
       const changed = call(method, `/v1/schemas/${id}`, { as, ...(body && { body }) })
       await waiting(1)
-      const asked = ask(workspace)
+      const answer = ask(workspace)
       await waiting(2)
       await reader.query('commit')
-      const replies = await Promise.all([changed, asked])
+      const replies = await Promise.all([changed, answer])
       expect(replies.map(({ status, body: answer }) => `${status} ${answer.code ?? ''}`)).toEqual([
         '200 ',
         '200 ',
@@ -80,12 +80,12 @@ test.each(Object.entries(QUOTAS))(
       )
       const table = rows[0]?.table ?? ''
       await locking.query(`begin; lock table ${table} in access exclusive mode`)
-      const asked = ask(workspace)
+      const answer = ask(workspace)
       // By now, it has read which tables there are.
       await eventually(async () => (await waitersOf(locking, table)).length > 0 || undefined)
       expect((await call('DELETE', `/v1/schemas/${ids[1]}`, { as })).status).toBe(200)
       await locking.query('commit')
-      const { status, body } = await asked
+      const { status, body } = await answer
       expect([status, body.code]).toEqual([200, undefined])
     } finally {
       await locking.end()

@@ -186,7 +186,14 @@ describe('quotas', () => {
     expect((await call('PUT', '/v1/quotas', { as: tenantAdmin, body })).status).toBe(403)
     const read = await call('GET', `/v1/quotas?workspace_id=${workspace.workspaceId}`, { as: tenantAdmin })
     expect(read.status).toBe(200)
-    for (const limits of [{ dokuments: 1 }, { sse_streams: 1 }, { documents: -2 }, { documents: 1.5 }, {}]) {
+    for (const limits of [
+      { dokuments: 1 },
+      { documents: '5' },
+      { sse_streams: 1 },
+      { documents: -2 },
+      { documents: 1.5 },
+      {},
+    ]) {
       expect((await limit(workspace, limits as never)).body.code).toBe('validation_failed')
     }
   })

@@ -27,12 +27,12 @@ afterAll(() => {
 
 /** Model of a bucket: how much is taken, and when that was true. */
 class Model {
-  readonly #taken = new Map<string, { us: number; atUs: number }>()
+  readonly #spent = new Map<string, { us: number; atUs: number }>()
 
   /** @returns what was taken from each before, or undefined if the model would have refused it */
   charge(charges: readonly BucketCharge[], nowUs: number): { passed: boolean; aheadUs: number[] } {
     const aheadUs = charges.map(({ bucket }) => {
-      const { us, atUs } = this.#taken.get(bucket) ?? { us: 0, atUs: nowUs }
+      const { us, atUs } = this.#spent.get(bucket) ?? { us: 0, atUs: nowUs }
       return Math.max(us - (nowUs - atUs), 0)
     })
     const requests = charges.map(
@@ -41,7 +41,7 @@ class Model {
     const passed = requests.every((left) => left >= 1)
     if (passed) {
       for (const [at, { bucket, limit }] of charges.entries())
-        this.#taken.set(bucket, { us: (aheadUs[at] ?? 0) + limit.intervalUs, atUs: nowUs })
+        this.#spent.set(bucket, { us: (aheadUs[at] ?? 0) + limit.intervalUs, atUs: nowUs })
     }
     return { passed, aheadUs }
   }
@@ -139,14 +139,14 @@ describe('token leases', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(crowd, { minLength: 4, maxLength: 12 }), async (bursts) => {
         const charge = { bucket: bucketOf(randomUUID()), limit: still(256) }
-        let asked = 0
+        let requests = 0
         let passed = 0
         // On an overloaded machine it is unknown whether those were charged.
         let unanswered = 0
         const ask = async ({ size, at }: { size: number; at: boolean }) => {
           const ledger = at ? shared : other
           const found = await Promise.all(Array.from({ length: size }, () => ledger.charge([charge], false)))
-          asked += size
+          requests += size
           for (const one of found) {
             if (one === undefined) unanswered += 1
             else if (!decide([charge], one.tatOffsetsUs).refused) passed += 1
@@ -154,15 +154,15 @@ describe('token leases', () => {
         }
         for (const each of bursts) await ask(each)
         expect(passed).toBeLessThanOrEqual(256 + 1)
-        expect(passed).toBeGreaterThanOrEqual(Math.min(asked, 256) - unanswered - AHEAD)
-        const taken = await vi.waitUntil(
+        expect(passed).toBeGreaterThanOrEqual(Math.min(requests, 256) - unanswered - AHEAD)
+        const lease = await vi.waitUntil(
           async () => {
             const now = await takenFrom(charge.bucket, charge.limit)
             return now <= passed + unanswered && now > passed - 1 ? now : undefined
           },
           { timeout: 10_000 },
         )
-        expect(taken).toBeGreaterThan(0)
+        expect(lease).toBeGreaterThan(0)
       }),
       { numRuns: 15 },
     )

@@ -38,7 +38,7 @@ async function statusesOf(count: number, work: (n: number) => Promise<Reply>): P
   return statuses
 }
 
-test('T40: hosted MCP server: one client: limited by subject', async () => {
+test('hosted MCP server: one client: limited by subject (T40)', async () => {
   const mcpServer = await publishMcpServer(await createTestWorkspace(), 'notes')
   const mcpClient = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_list'))
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }

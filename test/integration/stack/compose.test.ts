@@ -36,10 +36,10 @@ test('compose file: SeaweedFS: same settings as the embedded server', async () =
   const { command = '', environment = {} } = services['seaweedfs'] ?? {}
   const tokens = Object.entries(environment).filter(([name]) => name.startsWith('WEED_'))
   const expected = security('/identity/seaweedfs.pem', '${TENON_S3_SIGNING_SECRET}')
-  const given = Object.fromEntries(
+  const settings = Object.fromEntries(
     tokens.map(([name, value]) => [name, value.replace(':?see the head of this file', '')]),
   )
-  expect({ ...(await securityFile()), ...given }).toEqual(expected)
+  expect({ ...(await securityFile()), ...settings }).toEqual(expected)
   for (const option of ['-disableHttp', '-s3.allowedOrigins=http://closed.invalid', '-ip.bind=127.0.0.1'])
     expect(command.split(' ')).toContain(option)
 })

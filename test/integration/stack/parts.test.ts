@@ -52,11 +52,11 @@ describe('ports', () => {
 
   it('port: any free one: outside the range that the system gives to other processes', async () => {
     const ports = new Ports({ remembered: { a: 40_000 }, any: true })
-    const taken = await Promise.all(Array.from({ length: 50 }, (_, n) => ports.take(`${n}`, 1_024)))
-    expect(new Set(taken).size).toBe(50)
-    expect(Math.max(...taken)).toBeLessThan(32_768)
+    const numbers = await Promise.all(Array.from({ length: 50 }, (_, n) => ports.take(`${n}`, 1_024)))
+    expect(new Set(numbers).size).toBe(50)
+    expect(Math.max(...numbers)).toBeLessThan(32_768)
     const { server, port } = await occupyPort()
-    expect(taken).not.toContain(port)
+    expect(numbers).not.toContain(port)
     server.close()
   })
 
@@ -68,8 +68,8 @@ describe('ports', () => {
     }
     await new Promise((resolve) => two.server.close(resolve))
     const ports = new Ports({ remembered: {}, any: true })
-    const taken = await Promise.all(['a', 'b'].map((name) => ports.takeAny(name, [one.port, two.port])))
-    expect(taken.filter((port) => port !== undefined)).toEqual([two.port])
+    const numbers = await Promise.all(['a', 'b'].map((name) => ports.takeAny(name, [one.port, two.port])))
+    expect(numbers.filter((port) => port !== undefined)).toEqual([two.port])
     one.server.close()
   })
 

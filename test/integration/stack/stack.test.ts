@@ -123,7 +123,7 @@ describe('killed server', () => {
     const before = stack.supervisor.pid('temporal') ?? 0
     process.kill(before, 'SIGKILL')
     const names = ['temporal-ui-inner', 'temporal-metrics'] as const
-    const taken = await Promise.all(names.map((name) => occupy(ports[name])))
+    const occupied = await Promise.all(names.map((name) => occupy(ports[name])))
     try {
       await eventually(async () => {
         await ping(stack.env['TEMPORAL_ADDRESS'] ?? '')
@@ -132,7 +132,7 @@ describe('killed server', () => {
       const ui = await fetch(`${stack.env['TEMPORAL_UI_URL']}/api/v1/settings`)
       expect(ui.status).toBe(200)
     } finally {
-      for (const server of taken) server.close()
+      for (const server of occupied) server.close()
     }
   })
 })

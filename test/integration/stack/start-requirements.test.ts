@@ -15,9 +15,9 @@ interface Ended {
 async function startProcess(path: string, key: string | undefined): Promise<Ended> {
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
   const { TENON_MASTER_KEY: _, ...env } = { ...process.env, ...inject('tenon').env }
-  const given = { ...env, TENON_PORT: String(port), ...(key !== undefined && { TENON_MASTER_KEY: key }) }
+  const settings = { ...env, TENON_PORT: String(port), ...(key !== undefined && { TENON_MASTER_KEY: key }) }
   return new Promise((done) =>
-    execFile(process.execPath, [path], { env: given, timeout: 30_000 }, (error, stdout, stderr) =>
+    execFile(process.execPath, [path], { env: settings, timeout: 30_000 }, (error, stdout, stderr) =>
       done({ code: error ? (error.code as number | undefined) : 0, stdout, stderr }),
     ),
   )

@@ -261,6 +261,20 @@ describe('suspended tenant', () => {
       ])
   })
 
+  test('key revoked meanwhile: refused after resume', async () => {
+    const workspace = await createTestWorkspace()
+    const { workspaceId: workspace_id, operator: as } = workspace
+    const made = await call('POST', '/v1/api-keys', {
+      as,
+      body: { workspace_id, kind: 'service', name: 'x' },
+    })
+    await suspend(workspace)
+    expect((await call('DELETE', `/v1/api-keys/${made.body.id}`, { as })).status).toBe(200)
+    await resume(workspace)
+    const me = async () => statusAndCode(await call('GET', '/v1/me', { as: { apikey: made.body.key } }))
+    await eventually(async () => ((await me()) === '401 api_key_revoked' ? true : undefined))
+  })
+
   test('idempotent request: stored response withheld until resume', async () => {
     const workspace = await createTestWorkspace()
     const made = await post(workspace.service, 'k', { n: 1 })

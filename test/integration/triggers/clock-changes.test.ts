@@ -67,7 +67,7 @@ function matches(field: string, value: number, max: number): boolean {
 }
 
 /** Each minute of the interval at which the clock shows a time of the expression. */
-function shown(cron: string, timeZone: string, [fromMs, toMs]: readonly [number, number]): number[] {
+function timesShown(cron: string, timeZone: string, [fromMs, toMs]: readonly [number, number]): number[] {
   const [minute = '', hour = '', day = '', month = '', weekday = ''] = cron.split(' ')
   const clock = clockOf(timeZone)
   const found: number[] = []
@@ -131,7 +131,7 @@ test.each(['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Asia/Kat
         for (const at of changes) {
           const cron = schedule.key.replace(/^cron:/, '')
           const range = [at - AROUND_MS, at + AROUND_MS] as const
-          const all = shown(cron, zone, range)
+          const all = timesShown(cron, zone, range)
           const expected = following.includes(cron) ? all : onceEach(all, zone)
           const { startTime } = await client.workflowService.listScheduleMatchingTimes({
             namespace: client.options.namespace,
@@ -161,7 +161,10 @@ test('next times: those that the clock shows on the day of the change, in the AP
   const { info } = await withReadingClient((client) => client.schedule.getHandle(id).describe())
   const [first] = info.nextActionTimes
   const fromMs = first?.getTime() ?? 0
-  const expected = shown(cron, zone, [fromMs, fromMs + 3 * HOUR_MS]).slice(0, info.nextActionTimes.length)
+  const expected = timesShown(cron, zone, [fromMs, fromMs + 3 * HOUR_MS]).slice(
+    0,
+    info.nextActionTimes.length,
+  )
   expect(info.nextActionTimes.map((time) => time.getTime())).toEqual(expected)
 })
 

@@ -51,9 +51,9 @@ async function waitingExecution(name: string, count: number): Promise<string> {
 }
 
 /** The description of the schedule in Temporal. */
-const scheduleStatus = (shown: Shown) =>
+const scheduleStatus = (schedule: Shown) =>
   withTemporal(async (client) => {
-    const { info, raw } = await client.schedule.getHandle(scheduleId(workspace, shown)).describe()
+    const { info, raw } = await client.schedule.getHandle(scheduleId(workspace, schedule)).describe()
     const actions = info.recentActions.map((one) => ({
       due: one.scheduledAt.getTime(),
       taken: one.takenAt.getTime(),
@@ -63,9 +63,9 @@ const scheduleStatus = (shown: Shown) =>
 
 type ScheduleStatus = Awaited<ReturnType<typeof scheduleStatus>>
 
-const whenStatus = (shown: Shown, is: (now: ScheduleStatus) => boolean) =>
+const whenStatus = (schedule: Shown, is: (now: ScheduleStatus) => boolean) =>
   eventually(async () => {
-    const now = await scheduleStatus(shown)
+    const now = await scheduleStatus(schedule)
     return is(now) ? now : undefined
   })
 
@@ -77,18 +77,18 @@ async function stopSchedule(name: string): Promise<void> {
 test('buffer_one: the first start during an execution runs after it, the others are skipped', async () => {
   const name = unique('one')
   await publishScheduled(workspace, name, '{ every: PT1S, overlap: buffer_one }', LISTEN)
-  const shown = await onlyScheduleOf(workspace, name)
+  const schedule = await onlyScheduleOf(workspace, name)
   const first = await waitingExecution(name, 1)
-  expect((await whenStatus(shown, ({ skipped }) => skipped > 1)).waiting).toBe(1)
+  expect((await whenStatus(schedule, ({ skipped }) => skipped > 1)).waiting).toBe(1)
   const endedAt = await finish(name, first)
   await waitingExecution(name, 2)
-  const { actions, skipped } = await scheduleStatus(shown)
+  const { actions, skipped } = await scheduleStatus(schedule)
   const [before, after] = actions
   expect(actions).toHaveLength(2)
   expect(after?.due).toBe(Number(before?.due) + 1_000)
   expect(after?.due).toBeLessThan(endedAt)
   expect(after?.taken).toBeGreaterThan(endedAt)
-  await whenStatus(shown, (now) => now.skipped > skipped + 1)
+  await whenStatus(schedule, (now) => now.skipped > skipped + 1)
   await waitingExecution(name, 2)
   await stopSchedule(name)
 }, 60_000)
@@ -96,13 +96,13 @@ test('buffer_one: the first start during an execution runs after it, the others 
 test('buffer_all: all starts during an execution run after it, one by one, in order', async () => {
   const name = unique('all')
   await publishScheduled(workspace, name, '{ every: PT1S, overlap: buffer_all }', LISTEN)
-  const shown = await onlyScheduleOf(workspace, name)
+  const schedule = await onlyScheduleOf(workspace, name)
   await waitingExecution(name, 1)
-  await whenStatus(shown, ({ waiting }) => waiting > 2)
+  await whenStatus(schedule, ({ waiting }) => waiting > 2)
   const ends: number[] = []
   for (const count of [1, 2, 3]) ends.push(await finish(name, await waitingExecution(name, count)))
   await waitingExecution(name, 4)
-  const { actions, skipped } = await scheduleStatus(shown)
+  const { actions, skipped } = await scheduleStatus(schedule)
   expect([actions.length, skipped]).toEqual([4, 0])
   for (const [n, endedAt] of ends.entries()) {
     expect(actions[n + 1]?.due).toBe(Number(actions[n]?.due) + 1_000)
@@ -117,19 +117,22 @@ test.each(['buffer_one', 'buffer_all'])(
   async (overlap) => {
     const name = unique('paused')
     await publishScheduled(workspace, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
-    const shown = await onlyScheduleOf(workspace, name)
+    const schedule = await onlyScheduleOf(workspace, name)
     const first = await waitingExecution(name, 1)
-    await whenStatus(shown, ({ waiting }) => waiting > 0)
+    await whenStatus(schedule, ({ waiting }) => waiting > 0)
     const sendCommand = (verb: string) =>
-      call('POST', `${workspace.flows}/schedules/${shown.id}/${verb}`, { as: workspace.operator, body: {} })
+      call('POST', `${workspace.flows}/schedules/${schedule.id}/${verb}`, {
+        as: workspace.operator,
+        body: {},
+      })
     await sendCommand('pause')
     await finish(name, first)
-    await whenStatus(shown, ({ waiting }) => waiting === 0)
+    await whenStatus(schedule, ({ waiting }) => waiting === 0)
     expect(await executionsOf(workspace, name)).toHaveLength(1)
     const resumedAt = Date.now()
     await sendCommand('resume')
     await waitingExecution(name, 2)
-    expect((await scheduleStatus(shown)).actions.at(-1)?.due).toBeGreaterThan(resumedAt - 1_000)
+    expect((await scheduleStatus(schedule)).actions.at(-1)?.due).toBeGreaterThan(resumedAt - 1_000)
     await stopSchedule(name)
   },
   60_000,
@@ -140,16 +143,16 @@ test.each(['buffer_one', 'buffer_all'])(
   async (overlap) => {
     const name = unique('held')
     await publishScheduled(workspace, name, `{ every: PT1S, overlap: ${overlap} }`, LISTEN)
-    const shown = await onlyScheduleOf(workspace, name)
+    const schedule = await onlyScheduleOf(workspace, name)
     const first = await waitingExecution(name, 1)
     expect((await suspendWorkspace(workspace, workspace.operator)).status).toBe(200)
-    const { waiting, skipped } = await scheduleStatus(shown)
-    await whenStatus(shown, (now) => now.waiting + now.skipped > waiting + skipped + 2)
+    const { waiting, skipped } = await scheduleStatus(schedule)
+    await whenStatus(schedule, (now) => now.waiting + now.skipped > waiting + skipped + 2)
     const resumedAt = Date.now()
     expect((await resumeWorkspace(workspace, workspace.operator)).status).toBe(200)
     await finish(name, first)
     await waitingExecution(name, 2)
-    expect((await scheduleStatus(shown)).actions.at(-1)?.due).toBeGreaterThanOrEqual(resumedAt)
+    expect((await scheduleStatus(schedule)).actions.at(-1)?.due).toBeGreaterThanOrEqual(resumedAt)
     await stopSchedule(name)
   },
   60_000,

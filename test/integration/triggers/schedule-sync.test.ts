@@ -70,18 +70,18 @@ test('crash after the transaction: removed schedules are deleted, new ones creat
 test('concurrent synchronisations: Temporal ends as the rows say', async () => {
   const name = unique('race')
   await publishScheduled(workspace, name, '{ cron: 0 1 1 1 * }')
-  const shown = await onlyScheduleOf(workspace, name)
+  const schedule = await onlyScheduleOf(workspace, name)
   const scope = scopeOf(platform, workspace)
-  const registered = { target: { kind: 'flow', id: shown.flow_id }, before: [shown.id] }
+  const registered = { target: { kind: 'flow', id: schedule.flow_id }, before: [schedule.id] }
   await Promise.all(
     Array.from({ length: 4 }, async (_, n) => {
-      await scope.batch(sql`update triggers set note = ${`n${n}`} where id = ${shown.id}`)
+      await scope.batch(sql`update triggers set note = ${`n${n}`} where id = ${schedule.id}`)
       await syncSchedules(placeOf(scope), FLOW, registered)
     }),
   )
   const { note } = (await onlyScheduleOf(workspace, name)) as unknown as { note: string }
   await withTemporal(async (client) => {
-    const { state } = await client.schedule.getHandle(scheduleId(workspace, shown)).describe()
+    const { state } = await client.schedule.getHandle(scheduleId(workspace, schedule)).describe()
     expect(state.note).toBe(note)
   })
 })
@@ -89,10 +89,10 @@ test('concurrent synchronisations: Temporal ends as the rows say', async () => {
 test("synchronisation naming another workspace's schedule: leaves it unchanged", async () => {
   const name = unique('theirs')
   await publishScheduled(workspace, name, '{ cron: 0 1 1 1 * }')
-  const shown = await onlyScheduleOf(workspace, name)
+  const schedule = await onlyScheduleOf(workspace, name)
   const other = scopeOf(platform, await createTestWorkspace())
   await syncSchedules(placeOf(other), FLOW, {
-    ...{ target: { kind: 'flow', id: shown.flow_id }, before: [shown.id] },
+    ...{ target: { kind: 'flow', id: schedule.flow_id }, before: [schedule.id] },
   })
-  expect(await isScheduled(workspace, shown)).toBe(true)
+  expect(await isScheduled(workspace, schedule)).toBe(true)
 })

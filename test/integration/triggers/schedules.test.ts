@@ -26,10 +26,10 @@ beforeAll(async () => {
   workspace = await createTestWorkspace()
 })
 
-const command = (shown: Shown, verb: string, body: object = {}) =>
-  call('POST', `${workspace.flows}/schedules/${shown.id}/${verb}`, { as: workspace.operator, body })
-const read = async (shown: Shown) =>
-  (await call('GET', `${workspace.flows}/schedules/${shown.id}`, { as: workspace.operator })).body
+const command = (schedule: Shown, verb: string, body: object = {}) =>
+  call('POST', `${workspace.flows}/schedules/${schedule.id}/${verb}`, { as: workspace.operator, body })
+const read = async (schedule: Shown) =>
+  (await call('GET', `${workspace.flows}/schedules/${schedule.id}`, { as: workspace.operator })).body
 const ended = async (flow: string) =>
   (await executionsOf(workspace, flow)).filter((one: { status: string }) => one.status === 'completed')
 const atLeast = (flow: string, count: number) =>
@@ -95,10 +95,10 @@ test('trigger command: starts the newest version at once, also while paused', as
   const name = unique('now')
   await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }')
   await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }')
-  const shown = await onlyScheduleOf(workspace, name)
-  await command(shown, 'pause')
-  const { status, body } = await command(shown, 'trigger')
-  expect([status, body.version, body.trigger]).toEqual([202, 2, { kind: 'schedule', id: shown.id }])
+  const schedule = await onlyScheduleOf(workspace, name)
+  await command(schedule, 'pause')
+  const { status, body } = await command(schedule, 'trigger')
+  expect([status, body.version, body.trigger]).toEqual([202, 2, { kind: 'schedule', id: schedule.id }])
   const [run] = await atLeast(name, 1)
   expect(run).toMatchObject({ id: body.id, output: { done: true } })
 })
@@ -110,16 +110,16 @@ test('start by Temporal: newest version, on behalf of its publisher', async () =
   const version = await call('GET', `${workspace.flows}/definitions/${name}/versions/2`, {
     as: workspace.operator,
   })
-  const shown = await onlyScheduleOf(workspace, name)
+  const schedule = await onlyScheduleOf(workspace, name)
   const recent = await withTemporal(async (client) => {
-    const handle = client.schedule.getHandle(scheduleId(workspace, shown))
+    const handle = client.schedule.getHandle(scheduleId(workspace, schedule))
     await handle.trigger()
     const [run] = await atLeast(name, 1)
     expect(run).toMatchObject({
       version: 2,
       input: {},
       started_by: version.body.created_by,
-      trigger: { kind: 'schedule', id: shown.id },
+      trigger: { kind: 'schedule', id: schedule.id },
     })
     const { workflowId } = (await handle.describe()).info.recentActions[0]?.action.workflow ?? {}
     const trigger = client.workflow.getHandle(workflowId ?? '')
@@ -132,17 +132,17 @@ test('start by Temporal: newest version, on behalf of its publisher', async () =
 test('paused: starts nothing, even if Temporal is not paused; resumed: starts again', async () => {
   const name = unique('paused')
   await publishScheduled(workspace, name, '{ every: PT1S }')
-  const shown = await onlyScheduleOf(workspace, name)
+  const schedule = await onlyScheduleOf(workspace, name)
   await atLeast(name, 1)
-  const paused = await command(shown, 'pause', { note: 'lunch' })
+  const paused = await command(schedule, 'pause', { note: 'lunch' })
   expect([paused.status, paused.body]).toMatchObject([200, { paused: true, note: 'lunch' }])
-  expect((await command(shown, 'pause', { note: 'still' })).body).toMatchObject({
+  expect((await command(schedule, 'pause', { note: 'still' })).body).toMatchObject({
     paused: true,
     note: 'still',
   })
-  expect((await read(shown)).next).toEqual([])
+  expect((await read(schedule)).next).toEqual([])
   await withTemporal(async (client) => {
-    const handle = client.schedule.getHandle(scheduleId(workspace, shown))
+    const handle = client.schedule.getHandle(scheduleId(workspace, schedule))
     expect((await handle.describe()).state).toEqual({ paused: true, note: 'still' })
     await eventually(async () =>
       (await handle.describe()).info.runningActions.length === 0 ? true : undefined,
@@ -154,11 +154,11 @@ test('paused: starts nothing, even if Temporal is not paused; resumed: starts ag
       (await handle.describe()).info.numActionsTaken > numActionsTaken + 1 ? true : undefined,
     )
     expect(await executionsOf(workspace, name)).toHaveLength(before.length)
-    const resumed = await command(shown, 'resume')
+    const resumed = await command(schedule, 'resume')
     expect([resumed.status, resumed.body]).toMatchObject([200, { paused: false, note: null }])
     await atLeast(name, before.length + 1)
   })
-  expect((await read(shown)).next.length).toBeGreaterThan(0)
+  expect((await read(schedule)).next.length).toBeGreaterThan(0)
   await publishScheduled(workspace, name, '')
 })
 
@@ -287,26 +287,26 @@ test('overlap skip, allow_all, cancel_other: left out, started as well, or repla
 test('flow deleted: its schedule is deleted; refused while an execution is open', async () => {
   const name = unique('deleted')
   await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }', '[{ nap: { wait: P1D } }]')
-  const shown = await onlyScheduleOf(workspace, name)
-  const { body } = await command(shown, 'trigger')
+  const schedule = await onlyScheduleOf(workspace, name)
+  const { body } = await command(schedule, 'trigger')
   const remove = () => call('DELETE', `${workspace.flows}/definitions/${name}`, { as: workspace.operator })
   expect((await remove()).status).toBe(409)
-  expect([await isScheduled(workspace, shown), (await schedulesOf(workspace, name)).length]).toEqual([
+  expect([await isScheduled(workspace, schedule), (await schedulesOf(workspace, name)).length]).toEqual([
     true,
     1,
   ])
   await call('POST', `${workspace.flows}/executions/${body.id}/cancel`, { as: workspace.operator, body: {} })
   await eventually(async () => ((await remove()).status === 200 ? true : undefined))
-  expect(await isScheduled(workspace, shown)).toBe(false)
-  expect((await command(shown, 'trigger')).status).toBe(404)
+  expect(await isScheduled(workspace, schedule)).toBe(false)
+  expect((await command(schedule, 'trigger')).status).toBe(404)
 })
 
 test('schedule missing in Temporal: recreated by the reconciler', async () => {
   const name = unique('lost')
   await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }')
-  const shown = await onlyScheduleOf(workspace, name)
-  await withTemporal((client) => client.schedule.getHandle(scheduleId(workspace, shown)).delete())
-  await eventually(async () => ((await isScheduled(workspace, shown)) ? true : undefined), 30_000)
+  const schedule = await onlyScheduleOf(workspace, name)
+  await withTemporal((client) => client.schedule.getHandle(scheduleId(workspace, schedule)).delete())
+  await eventually(async () => ((await isScheduled(workspace, schedule)) ? true : undefined), 30_000)
 }, 40_000)
 
 test('quota of schedules: refuses versions that exceed it, counts removals', async () => {
@@ -327,9 +327,10 @@ test('quota of concurrent executions reached: starts again once an execution end
   const name = unique('full')
   await limit(mine, { concurrent_executions: 1 })
   await publishScheduled(mine, name, '{ every: PT1S, overlap: allow_all }', '[{ nap: { wait: P1D } }]')
-  const shown = await onlyScheduleOf(mine, name)
+  const schedule = await onlyScheduleOf(mine, name)
   const [first] = await eventually(async () => {
-    const { taken } = (await call('GET', `${mine.flows}/schedules/${shown.id}`, { as: mine.operator })).body
+    const { taken } = (await call('GET', `${mine.flows}/schedules/${schedule.id}`, { as: mine.operator }))
+      .body
     return taken > 3 ? await executionsOf(mine, name) : undefined
   })
   expect(await executionsOf(mine, name)).toHaveLength(1)
@@ -342,15 +343,15 @@ test('suspended workspace: starts nothing, and nothing is made up for after resu
   const mine = await createTestWorkspace()
   const name = unique('held')
   await publishScheduled(mine, name, '{ every: PT1S }')
-  const shown = await onlyScheduleOf(mine, name)
+  const schedule = await onlyScheduleOf(mine, name)
   await eventually(async () => ((await executionsOf(mine, name)).length > 0 ? true : undefined))
   await call('POST', `/v1/workspaces/${mine.workspaceId}/suspend`, { as: mine.operator, body: {} })
   await withTemporal(async (client) => {
-    const handle = client.schedule.getHandle(scheduleId(mine, shown))
-    const taken = async () => (await handle.describe()).info.numActionsTaken
+    const handle = client.schedule.getHandle(scheduleId(mine, schedule))
+    const actions = async () => (await handle.describe()).info.numActionsTaken
     const passed = async (count: number) => {
-      const from = await taken()
-      await eventually(async () => ((await taken()) >= from + count ? true : undefined))
+      const from = await actions()
+      await eventually(async () => ((await actions()) >= from + count ? true : undefined))
     }
     // A suspension reaches every process within five seconds.
     await passed(6)
@@ -358,10 +359,10 @@ test('suspended workspace: starts nothing, and nothing is made up for after resu
     await passed(3)
     expect(await executionsOf(mine, name)).toHaveLength(before)
     await call('POST', `/v1/workspaces/${mine.workspaceId}/resume`, { as: mine.operator })
-    const from = await taken()
+    const from = await actions()
     await eventually(async () => ((await executionsOf(mine, name)).length > before ? true : undefined))
     const began = (await executionsOf(mine, name)).length - before
-    expect(began).toBeLessThanOrEqual((await taken()) - from + 1)
+    expect(began).toBeLessThanOrEqual((await actions()) - from + 1)
   })
   await publishScheduled(mine, name, '')
 }, 60_000)
@@ -369,7 +370,7 @@ test('suspended workspace: starts nothing, and nothing is made up for after resu
 test('other workspace: 404', async () => {
   const name = unique('theirs')
   await publishScheduled(workspace, name, '{ cron: 0 0 1 1 * }')
-  const shown = await onlyScheduleOf(workspace, name)
+  const schedule = await onlyScheduleOf(workspace, name)
   const other = await createTestWorkspace()
   for (const [method, tail] of [
     ['GET', ''],
@@ -377,7 +378,7 @@ test('other workspace: 404', async () => {
     ['POST', '/resume'],
     ['POST', '/trigger'],
   ]) {
-    const reply = await call(method as string, `${other.flows}/schedules/${shown.id}${tail}`, {
+    const reply = await call(method as string, `${other.flows}/schedules/${schedule.id}${tail}`, {
       as: other.operator,
       ...(method === 'POST' && { body: {} }),
     })

@@ -105,10 +105,10 @@ test('Slack challenge: signed: answered without an execution; unsigned: 401', as
   const reply = await call('POST', pathOf(hook), { body, headers: signed })
   expect([reply.status, reply.body]).toEqual([200, 'c-1'])
   expect((await call('POST', pathOf(hook), { body })).status).toBe(401)
-  const runs = await call('GET', `${workspace.flows}/executions?trigger_id=${hook.id}`, {
+  const executions = await call('GET', `${workspace.flows}/executions?trigger_id=${hook.id}`, {
     as: workspace.operator,
   })
-  expect(runs.body.data).toEqual([])
+  expect(executions.body.data).toEqual([])
 })
 
 test('GET with the declared challenge: echoed as plain text; any other GET: 405', async () => {

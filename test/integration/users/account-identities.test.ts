@@ -79,8 +79,8 @@ test('identity: disconnected with the password; signs in no more, under no other
     const refused = await signInThere(user.email, sub)
     expect([refused.status, refused.html]).toEqual([403, expect.stringContaining('You have disconnected')])
   }
-  const shown = await call('GET', `/v1/users/${user.id}`, { as: app.workspace.operator })
-  expect(shown.body.identities).toEqual([])
+  const stored = await call('GET', `/v1/users/${user.id}`, { as: app.workspace.operator })
+  expect(stored.body.identities).toEqual([])
   await mailTo(user.email, 'has changed')
   await eventually(
     async () => (await entriesOfWorkspace(app.workspace, '&operation=user.disconnect_identity'))[0],

@@ -98,12 +98,12 @@ test('address: changed by a link to the new one with the password, once; the old
 })
 
 test('address of another user: the same page, no link, nothing changes', async () => {
-  const [user, taken] = await Promise.all([addUser(app), addUser(app)])
+  const [user, other] = await Promise.all([addUser(app), addUser(app)])
   const { browser, page } = await openAccount(user)
-  const reply = await browser.submit(page, { action: 'email', email: taken.email, current: user.password })
+  const reply = await browser.submit(page, { action: 'email', email: other.email, current: user.password })
   expect([reply.status, reply.html]).toEqual([200, expect.stringContaining('role="status"')])
-  expect((await mailTo(taken.email, 'You already have an account')).link).toBe('')
-  expect(await mailsTo(taken.email, 'Confirm your new')).toEqual([])
+  expect((await mailTo(other.email, 'You already have an account')).link).toBe('')
+  expect(await mailsTo(other.email, 'Confirm your new')).toEqual([])
 })
 
 test('address that another user takes before the link is used: 404', async () => {

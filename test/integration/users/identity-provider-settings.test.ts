@@ -28,11 +28,11 @@ const settings = (more: object = {}) => ({
 const offer = (more: object = {}) => configure(app.workspace, { auth: { providers: [settings(more)] } })
 
 test('secret: is in no response; it stays as long as issuer and client do', async () => {
-  const shown = await offer()
+  const configured = await offer()
   const { issuer, client_id, name } = settings()
   const redirectUri = `${new URL(authorization('').url).origin}/auth/providers/${app.workspace.workspaceId}/idp/callback`
   const expected = { id: 'idp', name, issuer, client_id, has_secret: true, redirect_uri: redirectUri }
-  expect(shown.auth.providers).toEqual([expected])
+  expect(configured.auth.providers).toEqual([expected])
   const read = async () =>
     ok(call('GET', `/v1/services?workspace_id=${app.workspace.workspaceId}`, { as: app.workspace.operator }))
   expect((await read()).auth.providers).toEqual([expected])

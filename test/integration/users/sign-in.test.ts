@@ -193,8 +193,8 @@ describe('session of the browser', () => {
     expect([page.status, page.html]).toEqual([200, expect.stringContaining(user.email)])
     const other = new Browser(REDIRECT)
     await trySignIn(other, authorization(desktop), user)
-    const asked = await other.open(authorization(desktop).url)
-    expect((await other.submit(asked, { action: 'allow' })).url).toMatch(/\?code=/)
+    const consentPage = await other.open(authorization(desktop).url)
+    expect((await other.submit(consentPage, { action: 'allow' })).url).toMatch(/\?code=/)
   })
 
   test('cancelled: back to the client with access_denied', async () => {

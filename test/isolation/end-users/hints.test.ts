@@ -77,7 +77,7 @@ beforeAll(async () => {
 })
 
 test.each(CALLERS)('each operation: sent by the %s: has no hint for admins', async (who) => {
-  const told: string[] = []
+  const adminHints: string[] = []
   for (const { name, http } of OPERATIONS) {
     const row = ROWS[name]
     if (row === undefined) continue
@@ -90,9 +90,9 @@ test.each(CALLERS)('each operation: sent by the %s: has no hint for admins', asy
     if (REFUSED[who] !== undefined && http.method !== 'HEAD')
       expect([name, reply.code]).toEqual([name, REFUSED[who]])
     if (http.method !== 'HEAD') expect([name, typeof reply.hint]).toEqual([name, 'string'])
-    if (ADMIN.test(reply.hint ?? '')) told.push(`${name}: ${reply.hint}`)
+    if (ADMIN.test(reply.hint ?? '')) adminHints.push(`${name}: ${reply.hint}`)
   }
-  expect(told).toEqual([])
+  expect(adminHints).toEqual([])
 })
 
 test.each(Object.keys(PROBLEMS) as ProblemCode[])('%s: its hint is a sentence for everybody', (code) => {

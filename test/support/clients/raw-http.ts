@@ -15,14 +15,14 @@ export interface RawReply {
 export function sendRaw(url: string, headers: RawHeaders, method = 'GET'): Promise<RawReply> {
   const sent = headers as NodeJS.Dict<string | string[]>
   return new Promise((done, fail) => {
-    const asked = request(url, { method, headers: sent, agent: false })
-    asked.once('error', fail).once('response', (response) => {
+    const sentRequest = request(url, { method, headers: sent, agent: false })
+    sentRequest.once('error', fail).once('response', (response) => {
       const read = async () => {
         const body = JSON.parse((await text(response)) || '{}')
         return { status: response.statusCode ?? 0, headers: response.headers, body }
       }
       read().then(done, fail)
     })
-    asked.end()
+    sentRequest.end()
   })
 }

@@ -16,7 +16,7 @@ export interface HostUse {
 /** What the model is shown of each call: one text for each form of the result that the host passes on. */
 export interface HostView {
   readonly tools: readonly string[]
-  readonly shown: Readonly<Record<string, readonly string[]>>
+  readonly texts: Readonly<Record<string, readonly string[]>>
 }
 
 interface Session {
@@ -31,10 +31,10 @@ export async function useHost(host: Host, { endpoint, visit, calls }: HostUse): 
   const session = { host, endpoint, headers: { authorization: `Bearer ${token}` } }
   await initialize(session)
   const { tools } = (await send(session, 'tools/list')) as { tools: { name: string }[] }
-  const shown: Record<string, string[]> = {}
+  const texts: Record<string, string[]> = {}
   for (const [key, params] of Object.entries(calls))
-    shown[key] = shownOf(host, (await send(session, 'tools/call', params)) as unknown as Result)
-  return { tools: tools.map(({ name }) => name), shown }
+    texts[key] = shownOf(host, (await send(session, 'tools/call', params)) as unknown as Result)
+  return { tools: tools.map(({ name }) => name), texts }
 }
 
 async function signInAs(host: Host, endpoint: string, visit: HostUse['visit']): Promise<string> {
@@ -113,8 +113,8 @@ const tokens = ({ token_endpoint }: Issuer, parameters: Record<string, string>) 
 async function initialize(session: Session): Promise<void> {
   const { host, endpoint, headers } = session
   const clientInfo = { name: String(host.registration['client_name']), version: '1.0.0' }
-  const asked = { protocolVersion: host.protocol, capabilities: {}, clientInfo }
-  const response = await post(session, { jsonrpc: '2.0', id: 0, method: 'initialize', params: asked })
+  const initialize = { protocolVersion: host.protocol, capabilities: {}, clientInfo }
+  const response = await post(session, { jsonrpc: '2.0', id: 0, method: 'initialize', params: initialize })
   const { protocolVersion } = resultIn(await response.text()) as { protocolVersion: string }
   equal(protocolVersion, host.protocol)
   const id = response.headers.get('mcp-session-id')

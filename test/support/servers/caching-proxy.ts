@@ -9,7 +9,7 @@ import { buffer } from 'node:stream/consumers'
 
 interface Stored {
   readonly url: string
-  readonly asked: IncomingHttpHeaders
+  readonly requested: IncomingHttpHeaders
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly body: Buffer
@@ -35,7 +35,7 @@ export async function startCachingProxy(origin: string): Promise<CachingProxy> {
   const stored: Stored[] = []
   const hits: string[] = []
   const forward = async (method: string, url: string, headers: OutgoingHttpHeaders, body: Buffer) => {
-    const { promise, resolve, reject } = Promise.withResolvers<Omit<Stored, 'asked' | 'untilMs'>>()
+    const { promise, resolve, reject } = Promise.withResolvers<Omit<Stored, 'requested' | 'untilMs'>>()
     const sent = request(`${origin}${url}`, { method, headers }, (response) => {
       buffer(response).then((bytes) => {
         resolve({ url, status: response.statusCode ?? 0, headers: response.headers, body: bytes })
@@ -44,16 +44,16 @@ export async function startCachingProxy(origin: string): Promise<CachingProxy> {
     sent.on('error', reject).end(body)
     return promise
   }
-  const answer = async (method: string, url: string, asked: IncomingHttpHeaders, body: Buffer) => {
+  const answer = async (method: string, url: string, requested: IncomingHttpHeaders, body: Buffer) => {
     const known =
-      method === 'GET' ? stored.findLast((one) => one.url === url && isSelected(one, asked)) : undefined
+      method === 'GET' ? stored.findLast((one) => one.url === url && isSelected(one, requested)) : undefined
     if (known !== undefined && known.untilMs > Date.now()) return hit(known)
     const etag = known?.headers.etag
-    const conditional = { ...passed(asked), ...(etag !== undefined && { 'if-none-match': etag }) }
+    const conditional = { ...passed(requested), ...(etag !== undefined && { 'if-none-match': etag }) }
     const fresh = await forward(method, url, conditional, body)
     if (known !== undefined && fresh.status === 304) return hit(known)
-    const seconds = method === 'GET' ? lifetime(fresh, asked) : undefined
-    if (seconds !== undefined) stored.push({ ...fresh, asked, untilMs: Date.now() + seconds * 1_000 })
+    const seconds = method === 'GET' ? lifetime(fresh, requested) : undefined
+    if (seconds !== undefined) stored.push({ ...fresh, requested, untilMs: Date.now() + seconds * 1_000 })
     return fresh
   }
   const hit = (known: Stored) => {
@@ -64,7 +64,7 @@ export async function startCachingProxy(origin: string): Promise<CachingProxy> {
     const { method = 'GET', url = '/', headers } = incoming
     buffer(incoming)
       .then((body) => answer(method, url, headers, body))
-      .then(({ status, headers: given, body }) => outgoing.writeHead(status, passed(given)).end(body))
+      .then(({ status, headers: received, body }) => outgoing.writeHead(status, passed(received)).end(body))
       .catch(() => outgoing.destroy())
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
@@ -87,21 +87,25 @@ const passed = (headers: IncomingHttpHeaders): OutgoingHttpHeaders =>
   )
 
 /** True if the stored reply varies by nothing that differs between the two requests (RFC 9111 §4.1). */
-function isSelected({ headers, asked: before }: Stored, asked: IncomingHttpHeaders): boolean {
+function isSelected({ headers, requested: before }: Stored, requested: IncomingHttpHeaders): boolean {
   const names = (headers.vary ?? '').toLowerCase().split(/\s*,\s*/)
-  return names.every((name) => name !== '*' && before[name] === asked[name])
+  return names.every((name) => name !== '*' && before[name] === requested[name])
 }
 
 /** @returns for how many seconds the reply may be served from a shared cache; 0 if it is validated first; undefined if it is not stored (RFC 9111 §3) */
 function lifetime(
   { status, headers }: Pick<Stored, 'status' | 'headers'>,
-  asked: IncomingHttpHeaders,
+  requested: IncomingHttpHeaders,
 ): number | undefined {
   const control = directives(headers['cache-control'])
-  if (control.has('no-store') || control.has('private') || directives(asked['cache-control']).has('no-store'))
+  if (
+    control.has('no-store') ||
+    control.has('private') ||
+    directives(requested['cache-control']).has('no-store')
+  )
     return undefined
   const isShared = ['public', 's-maxage', 'must-revalidate'].some((name) => control.has(name))
-  if (asked.authorization !== undefined && !isShared) return undefined
+  if (requested.authorization !== undefined && !isShared) return undefined
   const explicit = control.get('s-maxage') ?? control.get('max-age')
   if (explicit === undefined && !control.has('public') && !HEURISTIC.has(status)) return undefined
   return control.has('no-cache') ? 0 : Number(explicit ?? HEURISTIC_SECONDS)

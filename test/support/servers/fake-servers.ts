@@ -140,14 +140,14 @@ function pet({ url }: ReceivedRequest): Answer {
 /** Client `runner` with the secret `s3cret`, in any notation of RFC 6749. */
 function token({ headers, body }: ReceivedRequest, fakeServers: FakeServers): Answer {
   const isJson = headers['content-type'] === 'application/json'
-  const given = new URLSearchParams(isJson ? (JSON.parse(body) as Record<string, string>) : body)
+  const fields = new URLSearchParams(isJson ? (JSON.parse(body) as Record<string, string>) : body)
   const basic = Buffer.from(headers.authorization?.slice(6) ?? '', 'base64').toString()
   const isKnown =
-    basic === 'runner:s3cret' || given.get('client_secret') === 's3cret' || given.has('client_assertion')
+    basic === 'runner:s3cret' || fields.get('client_secret') === 's3cret' || fields.has('client_assertion')
   if (!isKnown) return { status: 401, json: { error: 'invalid_client', error_description: body } }
   const text = createHash('sha256').update(`${fakeServers.tokens.size} ${body}`).digest('hex')
   fakeServers.tokens.add(text)
-  const seconds = Number(given.get('audience') ?? 600)
+  const seconds = Number(fields.get('audience') ?? 600)
   return { json: { access_token: text, token_type: 'Bearer', expires_in: seconds } }
 }
 

@@ -3,8 +3,8 @@
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { inject } from 'vitest'
-import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
 import { buildApp } from '../../../src/api/app.ts'
+import { openAuthServices } from '../../../src/app/auth-services.ts'
 import { openPlatform, type Platform } from '../../../src/app/platform.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
@@ -31,18 +31,18 @@ export async function startCountedApi(
   env: Record<string, string | undefined> = {},
   now?: () => number,
 ): Promise<CountedApi> {
-  const given = { ...inject('tenon').env, ...env }
+  const settings = { ...inject('tenon').env, ...env }
   const seen = { trips: 0, streams: 0, objects: 0 }
   const wires: Server[] = []
   const through = async (name: string, counter: () => (chunk: Buffer) => void) => {
-    const url = new URL(given[name] ?? '')
+    const url = new URL(settings[name] ?? '')
     const wire = await countingWire(url, counter)
     wires.push(wire)
     url.port = String((wire.address() as AddressInfo).port)
     return { [name]: url.href.replace(/\/$/, '') }
   }
   const config = parseConfig({
-    ...given,
+    ...settings,
     ...(await through('DATABASE_APP_URL', () => roundTrips(() => seen.trips++))),
     ...(await through('REDIS_URL', () => (chunk) => {
       seen.streams += String(chunk).match(STREAM_COMMAND)?.length ?? 0

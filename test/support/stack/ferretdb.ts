@@ -44,8 +44,8 @@ export async function mongoUnavailableReason(): Promise<string | undefined> {
 
 /** Starts one with an empty store. */
 export async function startMongo(): Promise<MongoServer> {
-  const given = process.env['MONGODB_URL']
-  if (given) return { url: given, ours: false, stop: async () => {} }
+  const configured = process.env['MONGODB_URL']
+  if (configured) return { url: configured, ours: false, stop: async () => {} }
   const program = await built()
   const dir = await mkdtemp(join(tmpdir(), 'tenon-ferretdb-'))
   const port = await new Ports({ remembered: {}, any: true }).take('mongodb', 0)

@@ -4,8 +4,8 @@
  */
 
 import { inject } from 'vitest'
-import { openAuthServices } from '../../../src/access/authentication/auth-services.ts'
 import { buildApp } from '../../../src/api/app.ts'
+import { openAuthServices } from '../../../src/app/auth-services.ts'
 import { openPlatform, type Platform } from '../../../src/app/platform.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'

@@ -7,6 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { inject } from 'vitest'
+import type { SupervisorEvent } from '../../../stack/supervise.ts'
 import { createTestWorkspace, type TestWorkspace } from '../fixtures/tenants.ts'
 import { expectInvariants } from './invariants.ts'
 import { type Running, type Started, startPlatform } from './start.ts'
@@ -26,6 +27,8 @@ export interface OwnPlatform {
 export interface SharedPlatform extends OwnPlatform {
   /** Lets the worker crash three more times: after five crashes in a minute the supervisor gives up, unless it is restarted. */
   forgetCrashes(): Promise<void>
+  /** What has happened to its worker, in order. */
+  readonly workerEvents: readonly SupervisorEvent['type'][]
 }
 
 type Make = (at: Running) => Promise<TestWorkspace>
@@ -70,6 +73,7 @@ export const UPDATES_MAX = 40
 let shared: { readonly dir: string; readonly started: Started } | undefined
 /** When the worker of the shared platform crashed. */
 let crashesMs: number[] = []
+let workerEvents: SupervisorEvent['type'][] = []
 /** Ends it if no file follows that needs it: its servers take time of the processor even if nothing happens. */
 let idle: NodeJS.Timeout | undefined
 const IDLE_MS = 3_000
@@ -91,6 +95,7 @@ export async function sharedPlatform(make: Make = createTestWorkspace): Promise<
   return {
     ...current,
     workspace,
+    workerEvents,
     forgetCrashes: () => forgetCrashes(current.started),
     end: async () => {
       await expectInvariants(current.started.running).finally(endWhenIdle)
@@ -102,13 +107,16 @@ async function startShared(): Promise<{ dir: string; started: Started }> {
   // The common platform's folder is removed after all tests.
   const dir = await mkdtemp(join(dirname(inject('tenon').logs), 'own-'))
   crashesMs = []
+  workerEvents = []
   const started = await startPlatform(dir, {
     lasting: true,
     servers: {
       TEMPORAL_DYNAMIC_CONFIG: `history.maximumSignalsPerExecution=${SIGNALS_MAX} history.maxTotalUpdates=${UPDATES_MAX}`,
     },
     onEvent: ({ name, type }) => {
-      if (name === 'worker' && type === 'exited') crashesMs.push(Date.now())
+      if (name !== 'worker') return
+      workerEvents.push(type)
+      if (type === 'exited') crashesMs.push(Date.now())
     },
   })
   return { dir, started }

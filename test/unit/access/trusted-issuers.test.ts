@@ -133,9 +133,9 @@ describe('trusted issuers: rejected', () => {
   test('start of the process: reports these errors with those of other settings, and an issuer equal to its own', () => {
     const { env } = inject('tenon')
     const wrong = { ...env, REDIS_URL: 'nowhere', OIDC_ISSUERS: '[{"issuer":"https://a.test"}]' }
-    const caught = (given: Record<string, string>) => {
+    const caught = (settings: Record<string, string>) => {
       try {
-        return parseConfig(given).OIDC_ISSUERS
+        return parseConfig(settings).OIDC_ISSUERS
       } catch (error) {
         return (error as ConfigError).faults.map((line) => line.split(' ')[0])
       }

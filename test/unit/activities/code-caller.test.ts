@@ -22,29 +22,29 @@ const MIA: FunctionCaller = {
   scopes: ['a:read'],
 }
 
-const shown = (caller: FunctionCaller, trigger: FunctionTrigger) =>
+const callerOf = (caller: FunctionCaller, trigger: FunctionTrigger) =>
   callerForCode({ ref }, { caller, trigger })
 
 test.each(['api', 'http'] as const)('%s: the role and the id of the credential', (kind) => {
-  expect(shown({ subject: 'key_1', role: 'service' }, { kind })).toEqual({ kind: 'service', id: 'key_1' })
-  expect(shown({ subject: 'key_2', role: 'anon' }, { kind })).toEqual({ kind: 'anon', id: 'key_2' })
-  expect(shown(MIA, { kind })).toEqual({ kind: 'user', id: 'mia', user: SHOWN })
+  expect(callerOf({ subject: 'key_1', role: 'service' }, { kind })).toEqual({ kind: 'service', id: 'key_1' })
+  expect(callerOf({ subject: 'key_2', role: 'anon' }, { kind })).toEqual({ kind: 'anon', id: 'key_2' })
+  expect(callerOf(MIA, { kind })).toEqual({ kind: 'user', id: 'mia', user: SHOWN })
 })
 
 test('address that was not verified: missing', () => {
   const user = { ...USER, emailVerified: false }
-  expect(shown({ ...MIA, user }, { kind: 'api' }).user).toEqual({ id: 'mia', claims: { team: 'a' } })
+  expect(callerOf({ ...MIA, user }, { kind: 'api' }).user).toEqual({ id: 'mia', claims: { team: 'a' } })
 })
 
 test.each(['schedule', 'event'] as const)('%s: the id of the trigger', (kind) => {
   const caller = callerWithoutRights(triggerActor('trg_1').subject, [])
-  expect(shown(caller, { kind, id: 'trg_1' })).toEqual({ kind, id: 'trg_1' })
+  expect(callerOf(caller, { kind, id: 'trg_1' })).toEqual({ kind, id: 'trg_1' })
 })
 
 test('tool: the server, on behalf of its client', () => {
   const caller = callerWithoutRights('usr_1', [])
   const trigger = { kind: 'mcp', id: 'mcp_1' } as const
-  expect(shown(caller, trigger)).toEqual({ kind: 'mcp', id: 'mcp_1', on_behalf_of: 'usr_1' })
+  expect(callerOf(caller, trigger)).toEqual({ kind: 'mcp', id: 'mcp_1', on_behalf_of: 'usr_1' })
 })
 
 const UUID = '01990000-0000-7000-8000-000000000000'
@@ -53,24 +53,24 @@ const RUN = expect.stringMatching(/^run_\w{26}$/)
 
 test('execution of a flow: its id; of the function that a function in it calls, on its behalf', () => {
   const caller: FunctionCaller = { subject: FLOW, role: 'service' }
-  const { id } = shown(caller, { kind: 'api' })
+  const { id } = callerOf(caller, { kind: 'api' })
   expect(id).toEqual(RUN)
-  expect(shown(caller, { kind: 'flow', id })).toEqual({ kind: 'flow', id })
+  expect(callerOf(caller, { kind: 'flow', id })).toEqual({ kind: 'flow', id })
   const nested = { kind: 'function', id: 'run_2' } as const
-  expect(shown(caller, nested)).toEqual({ ...nested, on_behalf_of: id })
+  expect(callerOf(caller, nested)).toEqual({ ...nested, on_behalf_of: id })
 })
 
 test('subject that looks like an execution of another workspace: stays as it is', () => {
   const subject = FLOW.replace(ref.workspaceId, 'ws_01m8d7j9z4ey18tqh5stzxs4vv')
-  expect(shown({ subject, role: 'service' }, { kind: 'api' })).toEqual({ kind: 'service', id: subject })
+  expect(callerOf({ subject, role: 'service' }, { kind: 'api' })).toEqual({ kind: 'service', id: subject })
 })
 
 test('function that another one has called for a user, with the rights of the user or with its own: the user', () => {
   const trigger = { kind: 'function', id: 'run_1' } as const
-  const given = { ...trigger, on_behalf_of: 'mia', user: SHOWN }
-  expect(shown(MIA, trigger)).toEqual(given)
+  const visibleTrigger = { ...trigger, on_behalf_of: 'mia', user: SHOWN }
+  expect(callerOf(MIA, trigger)).toEqual(visibleTrigger)
   const scoped: FunctionCaller = { subject: 'mia', role: 'service', scopes: [], onBehalfOfUser: USER }
-  expect(shown(scoped, trigger)).toEqual(given)
+  expect(callerOf(scoped, trigger)).toEqual(visibleTrigger)
 })
 
 test('dead letter that is run again: the start of its first run', () => {
@@ -78,5 +78,5 @@ test('dead letter that is run again: the start of its first run', () => {
     ...callerWithoutRights(triggerActor('trg_1').subject, []),
     via: { kind: 'event', id: 'trg_1' },
   } as const
-  expect(shown(caller, { kind: 'redrive', id: 'run_1' })).toEqual({ kind: 'event', id: 'trg_1' })
+  expect(callerOf(caller, { kind: 'redrive', id: 'run_1' })).toEqual({ kind: 'event', id: 'trg_1' })
 })

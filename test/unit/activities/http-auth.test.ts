@@ -57,7 +57,7 @@ const way = (run = 'run-1') => ({
   workflowId: run,
 })
 
-function asked(path: string, authentication: unknown, more: Record<string, unknown> = {}, run?: string) {
+function send(path: string, authentication: unknown, more: Record<string, unknown> = {}, run?: string) {
   return callHttp(
     { method: 'GET', endpoint: `${fakeServers.origin}${path}`, authentication, ...more },
     way(run),
@@ -117,7 +117,7 @@ describe('digest', () => {
 
   test.each(['MD5', 'MD5-sess', 'SHA-256', 'SHA-256-sess', 'both'])('%s is verified', async (algorithm) => {
     const path = `/digest/a%20b?algorithm=${algorithm}&x=1`
-    expect(await asked(path, digest(), { method: 'POST', body: { a: 1 } })).toEqual({ digested: true })
+    expect(await send(path, digest(), { method: 'POST', body: { a: 1 } })).toEqual({ digested: true })
     const [first, second] = fakeServers.requestsTo(path)
     expect(first?.headers.authorization).toBeUndefined()
     expect(second?.body).toBe('{"a":1}')
@@ -126,12 +126,12 @@ describe('digest', () => {
 
   test('wrong password: is rejected after one attempt', async () => {
     const path = '/digest?wrong'
-    expect(await failed(asked(path, digest('wrong')))).toMatchObject({ type: 'communication', status: 401 })
+    expect(await failed(send(path, digest('wrong')))).toMatchObject({ type: 'communication', status: 401 })
     expect(fakeServers.requestsTo(path)).toHaveLength(2)
   })
 
   test.each(['/no-digest', '/auth-int'])('%s: offers no supported challenge', async (path) => {
-    expect(await failed(asked(path, digest()))).toMatchObject({ type: 'authentication' })
+    expect(await failed(send(path, digest()))).toMatchObject({ type: 'authentication' })
     expect(fakeServers.requestsTo(path)).toHaveLength(1)
   })
 
@@ -150,7 +150,7 @@ describe('digest', () => {
 
 describe('basic and bearer', () => {
   test('UTF-8, and a colon in the password', async () => {
-    expect(await asked('/basic-auth/J%C3%BCrgen/a%3Ab', basic('Jürgen', 'a:b'))).toMatchObject({
+    expect(await send('/basic-auth/J%C3%BCrgen/a%3Ab', basic('Jürgen', 'a:b'))).toMatchObject({
       user: 'Jürgen',
     })
   })
@@ -163,7 +163,7 @@ describe('basic and bearer', () => {
     ['nothing', { scheme: 'digest' }],
   ])('%s: is an authentication error without the credential', async (_name, authentication) => {
     const before = fakeServers.requests.length
-    const { type, detail } = await failed(asked('/echo', authentication))
+    const { type, detail } = await failed(send('/echo', authentication))
     expect(type).toBe('authentication')
     expect(detail).not.toContain('hidden')
     expect(fakeServers.requests).toHaveLength(before)
@@ -174,12 +174,12 @@ describe('basic and bearer', () => {
     ['a scheme of nobody', { scheme: 'kerberos', properties: {} }],
     ['no scheme', {}],
   ])('%s: is a configuration error', async (_name, authentication) => {
-    expect(await failed(asked('/echo', authentication))).toMatchObject({ type: 'configuration' })
+    expect(await failed(send('/echo', authentication))).toMatchObject({ type: 'configuration' })
   })
 
   test('URI with credentials: is not called', async () => {
     const endpoint = `http://me:hidden@${fakeServers.host}/echo`
-    const { type, detail } = await failed(asked('', undefined, { endpoint }))
+    const { type, detail } = await failed(send('', undefined, { endpoint }))
     expect(type).toBe('configuration')
     expect(detail).not.toContain('hidden')
   })
@@ -190,26 +190,26 @@ describe('oauth2', () => {
     tokens = new Tokens(() => nowMs)
     const count = () => fakeServers.requestsTo('/oauth2/token').length
     const before = count()
-    expect(await Promise.all([1, 2, 3].map(() => asked('/secured', oauth2())))).toHaveLength(3)
+    expect(await Promise.all([1, 2, 3].map(() => send('/secured', oauth2())))).toHaveLength(3)
     expect(count()).toBe(before + 1)
-    expect(await asked('/secured', oauth2())).toEqual({ secured: true })
+    expect(await send('/secured', oauth2())).toEqual({ secured: true })
     expect(count()).toBe(before + 1)
-    await asked('/secured', oauth2(), {}, 'run-2')
+    await send('/secured', oauth2(), {}, 'run-2')
     expect(count()).toBe(before + 2)
-    await asked('/secured', oauth2({ scopes: ['b'] }))
+    await send('/secured', oauth2({ scopes: ['b'] }))
     expect(count()).toBe(before + 3)
     nowMs += 589_000
-    await asked('/secured', oauth2())
+    await send('/secured', oauth2())
     expect(count()).toBe(before + 3)
     nowMs += 2_000
-    await asked('/secured', oauth2())
+    await send('/secured', oauth2())
     expect(count()).toBe(before + 4)
   })
 
   test('token: rejected by the server: is requested once more', async () => {
-    await asked('/secured', oauth2(), {}, 'revoked')
+    await send('/secured', oauth2(), {}, 'revoked')
     fakeServers.tokens.clear()
-    expect(await asked('/secured', oauth2(), {}, 'revoked')).toEqual({ secured: true })
+    expect(await send('/secured', oauth2(), {}, 'revoked')).toEqual({ secured: true })
   })
 
   test.each([
@@ -223,8 +223,8 @@ describe('oauth2', () => {
     'token request, %s %j %j: gets a token that the server accepts',
     async (authentication, client, changes) => {
       const own = { id: 'runner', secret: 's3cret', authentication, ...client }
-      const given = oauth2({ client: own, audiences: [], ...changes })
-      expect(await asked('/secured', given, {}, authentication + JSON.stringify(changes))).toEqual({
+      const settings = oauth2({ client: own, audiences: [], ...changes })
+      expect(await send('/secured', settings, {}, authentication + JSON.stringify(changes))).toEqual({
         secured: true,
       })
       const sent = fakeServers.requestsTo('/oauth2/token').at(-1)
@@ -271,16 +271,16 @@ describe('oauth2', () => {
     ['an empty secret', { client: { id: 'runner', secret: '' } }, 'authentication'],
   ])('%s: is an error, and the request is not sent', async (_name, changes, type) => {
     const before = fakeServers.requestsTo('/secured').length
-    const failure = await failed(asked('/secured', oauth2(changes), {}, 'refused'))
+    const failure = await failed(send('/secured', oauth2(changes), {}, 'refused'))
     expect(failure.type).toBe(type)
     expect(failure.detail).not.toContain('hidden')
     expect(fakeServers.requestsTo('/secured')).toHaveLength(before)
   })
 
   test('token response without type and lifetime: the token is sent once', async () => {
-    const given = oauth2({ endpoints: { token: 'oauth2/token/untyped' } })
+    const settings = oauth2({ endpoints: { token: 'oauth2/token/untyped' } })
     for (const count of [1, 2]) {
-      expect(await asked('/echo', given)).toMatchObject({ headers: { authorization: 'Bearer x' } })
+      expect(await send('/echo', settings)).toMatchObject({ headers: { authorization: 'Bearer x' } })
       expect(fakeServers.requestsTo('/oauth2/token/untyped')).toHaveLength(count)
     }
   })
@@ -289,15 +289,15 @@ describe('oauth2', () => {
     ['https://one.example', true],
     ['https://two.example', false],
   ])('token that names its issuer: `issuers` has %s: sent %s', async (issuer, isSent) => {
-    const given = oauth2({ endpoints: { token: 'oauth2/token/jwt' }, issuers: [issuer] })
-    const answer = asked('/echo', given, {}, issuer)
+    const settings = oauth2({ endpoints: { token: 'oauth2/token/jwt' }, issuers: [issuer] })
+    const answer = send('/echo', settings, {}, issuer)
     if (isSent) expect(await answer).toMatchObject({ headers: { authorization: `Bearer ${JWT}` } })
     else expect(await failed(answer)).toMatchObject({ type: 'authentication' })
   })
 
   test('several audiences in a JSON request: are one list', async () => {
     const request = { encoding: 'application/json' }
-    await asked('/secured', oauth2({ audiences: ['600', '601'], request }))
+    await send('/secured', oauth2({ audiences: ['600', '601'], request }))
     const sent = fakeServers.requestsTo('/oauth2/token').at(-1)
     expect(sent?.headers['content-type']).toBe('application/json')
     expect(JSON.parse(sent?.body ?? '')).toMatchObject({
@@ -308,7 +308,7 @@ describe('oauth2', () => {
 
   test('issuer at a forbidden address: gets no credentials', async () => {
     const inside = oauth2({ authority: 'http://169.254.169.254' })
-    await expect(asked('/secured', inside)).rejects.toMatchObject({ code: 'egress_refused' })
+    await expect(send('/secured', inside)).rejects.toMatchObject({ code: 'egress_refused' })
   })
 })
 
@@ -317,15 +317,15 @@ describe('oidc', () => {
     '%s: is discovered',
     async (path) => {
       const authority = `${fakeServers.origin}${path}`
-      expect(await asked('/secured', oidc(authority), {}, path)).toEqual({ secured: true })
+      expect(await send('/secured', oidc(authority), {}, path)).toEqual({ secured: true })
     },
   )
 
   test('discovery document of another issuer: that issuer is listed: is accepted', async () => {
     const authority = `${fakeServers.origin}/other`
-    expect(await failed(asked('/secured', oidc(authority)))).toMatchObject({ type: 'authentication' })
+    expect(await failed(send('/secured', oidc(authority)))).toMatchObject({ type: 'authentication' })
     const named = oidc(authority, { issuers: ['https://other.example'] })
-    expect(await asked('/secured', named)).toEqual({ secured: true })
+    expect(await send('/secured', named)).toEqual({ secured: true })
   })
 })
 
@@ -350,14 +350,16 @@ describe('output', () => {
     ['basic', () => basic('a', 'hidden')],
     ['bearer', () => bearer('hidden')],
     ['oauth2', () => oauth2()],
-  ])('the response of %s: contains the request without credentials', async (_name, given) => {
+  ])('the response of %s: contains the request without credentials', async (_name, authentication) => {
     const headers = { 'X-Api-Key': 'hidden', Cookie: 'hidden', 'X-Trace': 'shown' }
     const more = {
       output: 'response',
       headers,
       endpoint: `${fakeServers.origin}/v2/pet/1?access_token=hidden`,
     }
-    const output = (await asked('', given(), more)) as { request: { headers: Record<string, string> } }
+    const output = (await send('', authentication(), more)) as {
+      request: { headers: Record<string, string> }
+    }
     expect(output.request.headers).toMatchObject({ 'x-trace': 'shown' })
     expect(output.request.headers).not.toHaveProperty('authorization')
     const sent = fakeServers.requestsTo('/v2/pet/1').at(-1)
@@ -366,8 +368,8 @@ describe('output', () => {
   })
 
   test('redirect: is returned as the response and not followed', async () => {
-    expect(await failed(asked('/moved', bearer('x')))).toMatchObject({ status: 302 })
-    expect(await asked('/moved', bearer('x'), { redirect: true, output: 'response' })).toMatchObject({
+    expect(await failed(send('/moved', bearer('x')))).toMatchObject({ status: 302 })
+    expect(await send('/moved', bearer('x'), { redirect: true, output: 'response' })).toMatchObject({
       statusCode: 302,
       content: null,
     })

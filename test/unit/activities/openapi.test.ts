@@ -23,8 +23,8 @@ function two(operation: Fields, more: Fields = {}): Fields {
   return { swagger: '2.0', host: 'api.example', basePath: '/v2', paths, ...more }
 }
 
-function request(document: Fields, given: Fields = {}, url = AT) {
-  return requestOf(operationOf(document, 'op', url), given)
+function request(document: Fields, args: Fields = {}, url = AT) {
+  return requestOf(operationOf(document, 'op', url), args)
 }
 
 /** The last word of the error's type, and its detail. */
@@ -111,8 +111,8 @@ describe('parameter styles', () => {
       { name: 'who', in: 'cookie' },
       { name: 'also', in: 'cookie', explode: false },
     ]
-    const given = { 'X-Ids': [1, 2], who: 'a;b=c', also: [1, 2] }
-    expect(request(three({ parameters }), given).headers).toEqual({
+    const headers = { 'X-Ids': [1, 2], who: 'a;b=c', also: [1, 2] }
+    expect(request(three({ parameters }), headers).headers).toEqual({
       'x-ids': '1,2',
       cookie: 'who=a%3Bb%3Dc; also=1,2',
     })
@@ -203,8 +203,8 @@ describe('bodies', () => {
 
   test('Swagger 2.0: body and form parameters become the body', () => {
     const whole = two({ parameters: [{ name: 'pet', in: 'body', required: true, schema: PET }] })
-    for (const given of [{ pet: { name: 'x' } }, { body: { name: 'x' } }, { name: 'x' }]) {
-      expect(request(whole, given)).toMatchObject({
+    for (const args of [{ pet: { name: 'x' } }, { body: { name: 'x' } }, { name: 'x' }]) {
+      expect(request(whole, args)).toMatchObject({
         body: '{"name":"x"}',
         headers: { 'content-type': 'application/json' },
       })

@@ -48,8 +48,8 @@ describe('results', () => {
       fc.property(secret, around, around, fc.nat(spellings.length - 1), (text, before, after, which) => {
         const spelled = spellings[which]?.(text) ?? ''
         const said = { [before + spelled]: [before + spelled + after, { a: spelled }] }
-        const shown = secrecyOf({ key: text }).redactOutput(said)
-        expect(JSON.stringify(shown)).not.toContain(JSON.stringify(spelled).slice(1, -1))
+        const redacted = secrecyOf({ key: text }).redactOutput(said)
+        expect(JSON.stringify(redacted)).not.toContain(JSON.stringify(spelled).slice(1, -1))
       }),
       { numRuns: 500 },
     )
@@ -69,16 +69,21 @@ describe('results', () => {
     const text = 'Key/of~A1b2C3d4'
     const hex = Buffer.from(text).toString('hex')
     const said = [new URL('https://Key-Of-A1b2.example').host, `/a/${escapePointer(text)}/0`, `0x${hex}`]
-    const shown = secrecyOf({ key: text, host: 'Key-Of-A1b2' }).redactOutput([...said, hex.toUpperCase()])
-    expect(shown).toEqual(['***.example', '/a/***/0', '0x***', '***'])
+    const redacted = secrecyOf({ key: text, host: 'Key-Of-A1b2' }).redactOutput([...said, hex.toUpperCase()])
+    expect(redacted).toEqual(['***.example', '/a/***/0', '0x***', '***'])
   })
 
   test('contain the handle in place of the value, which may be passed on', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh', longer: 'abcdefgh-ijkl', digits: '12345678' })
     const said = { a: 'Bearer abcdefgh!', b: 'abcdefgh-ijkl', n: 12_345_678, m: 123 }
-    const shown = secrecy.redactOutput(said) as Json
-    expect(shown).toEqual({ a: `Bearer ${handle('key')}!`, b: handle('longer'), n: handle('digits'), m: 123 })
-    expect(secrecy.resolveHandles(shown)).toEqual({ ...said, n: '12345678' })
+    const redacted = secrecy.redactOutput(said) as Json
+    expect(redacted).toEqual({
+      a: `Bearer ${handle('key')}!`,
+      b: handle('longer'),
+      n: handle('digits'),
+      m: 123,
+    })
+    expect(secrecy.resolveHandles(redacted)).toEqual({ ...said, n: '12345678' })
   })
 
   test('contain no handle that the call was not given', () => {

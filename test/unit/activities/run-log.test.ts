@@ -35,13 +35,13 @@ test('take: waits for the batch that is being stored, so the end of the run does
   await began
   log.add(line('late'))
   let isTaken = false
-  const taken = log.take().finally(() => {
+  const lines = log.take().finally(() => {
     isTaken = true
   })
   await new Promise((passed) => setTimeout(passed, 2 * FUNCTION_LIMITS.logFlushMs))
   expect([isTaken, writes.length]).toEqual([false, 1])
   writes[0]?.()
-  expect(texts(await taken)).toEqual(['late'])
+  expect(texts(await lines)).toEqual(['late'])
 })
 
 test('lines that were put back: come first again, with the same numbers', async () => {

@@ -11,11 +11,11 @@ const failure = ApplicationFailure.create({
   details: [{ detail: 'the detail of the tenant' }, { logs: ['a line of the tenant'] }],
 })
 const meta = { activityType: 'runFunction', workflowId: 'ten_1:ws_1:fn_1:1', attempt: 1, taskToken: 'AAAA' }
-const shown = { activityType: 'runFunction', workflowId: 'ten_1:ws_1:fn_1:1', attempt: 1 }
+const visible = { activityType: 'runFunction', workflowId: 'ten_1:ws_1:fn_1:1', attempt: 1 }
 
 test('a failed activity: its code, type and workflow, and nothing that the tenant wrote', () => {
   const fields = sdkFields({ meta: { ...meta, error: failure } })
-  expect(fields).toEqual({ ...shown, code: 'function_error' })
+  expect(fields).toEqual({ ...visible, code: 'function_error' })
 })
 
 test('a failed workflow: the code of the cause', () => {

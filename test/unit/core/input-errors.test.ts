@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import type { Problem } from '../../../src/core/problem.ts'
 import { listExecutions } from '../../../src/features/flows/executions/executions.ts'
 import { listSteps } from '../../../src/features/flows/executions/steps.ts'
-import { createOAuthClient } from '../../../src/features/identity/oauth-clients.ts'
+import { createOAuthClient } from '../../../src/features/identity/clients/clients-api.ts'
 
 /** The errors of an input that is not valid. */
 function errorsOf({ parse }: { parse(input: unknown): unknown }, input: object): string[] {

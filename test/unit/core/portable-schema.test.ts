@@ -176,7 +176,7 @@ test('schemas at random: portable, and results that fitted before fit', () => {
   const ajv = new Ajv2020({ strict: false, addUsedSchema: false })
   const values = fc.array(fc.jsonValue({ maxDepth: 3 }), { minLength: 5, maxLength: 5 })
   fc.assert(
-    fc.property(SCHEMAS, SCHEMAS, fc.boolean(), values, (one, named, isTop, given) => {
+    fc.property(SCHEMAS, SCHEMAS, fc.boolean(), values, (one, named, isTop, more) => {
       const $defs = {
         named: typeof named === 'object' && !JSON.stringify(named).includes('$ref') ? named : {},
       }
@@ -185,15 +185,15 @@ test('schemas at random: portable, and results that fitted before fit', () => {
         expect(unportablePart(write(top)), JSON.stringify(top)).toBeUndefined()
       const before = ajv.compile(top as object)
       const [after, input] = [portableOutput, portableInput].map((write) => ajv.compile(write(top) as object))
-      for (const value of [...given, {}, { a: 1 }, { b: null, a: [] }]) {
+      for (const value of [...more, {}, { a: 1 }, { b: null, a: [] }]) {
         const tried = isTop ? value : { v: value }
         if (typeof tried !== 'object' || tried === null || Array.isArray(tried)) continue
         if (verdict(before, tried) !== true) continue
-        const shown = JSON.stringify([top, tried])
+        const message = JSON.stringify([top, tried])
         // Ajv compiles some combinations of `if` with `items` or `patternProperties` to code that fails on a variable without a value.
-        expect(verdict(after, tried) ?? true, shown).toBe(true)
+        expect(verdict(after, tried) ?? true, message).toBe(true)
         const isPlain = !isTop && !/null|\[\[|,\[/.test(JSON.stringify(tried))
-        if (isPlain) expect(verdict(input, tried) ?? true, shown).toBe(true)
+        if (isPlain) expect(verdict(input, tried) ?? true, message).toBe(true)
       }
     }),
     { numRuns: 150 },

@@ -21,8 +21,8 @@ test.each([
   [{ by: 'group:finance' }, undefined],
   [{ by: 'eve', as: ['group:other'] }, undefined],
   [{ by: 'eve', as: 'group:finance' }, undefined],
-])('decision %j: counts for %s', (given, approver) => {
-  expect(approverOf({ approvers }, given)).toBe(approver)
+])('decision %j: counts for %s', (decision, approver) => {
+  expect(approverOf({ approvers }, decision)).toBe(approver)
 })
 
 test('count: one address in other letters is one person, a group any number', () => {

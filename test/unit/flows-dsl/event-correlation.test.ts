@@ -23,7 +23,7 @@ const event = (type: string, data: JsonObject = {}, more: JsonObject = {}): Json
 }
 
 /** Passes events one after the other. @returns the types of the correlated events, each time */
-function shown(on: EventStrategy, events: readonly JsonObject[]) {
+function correlated(on: EventStrategy, events: readonly JsonObject[]) {
   let open: readonly PartialCorrelation[] = []
   const complete = events.flatMap((one) => {
     const gathered = correlateEvent(on, open, one, 0)
@@ -42,9 +42,9 @@ test.each([
   ['{ one: { with: { type: a.b }, correlate: { n: { from: .data.n, expect: 1 } } } }', 1],
   ['{ one: { with: { type: a.b }, correlate: { n: { from: .data.n, expect: 7 } } } }', 0],
   ['{ one: { with: { source: /workspaces/other } } }', 0],
-])('%s: matches %i of three events', (on, taken) => {
+])('%s: matches %i of three events', (on, count) => {
   const events = [event('a.b', { n: 1 }), event('a.c', { n: 2 }), event('b', { n: 3 })]
-  expect(shown(strategy(on), events).complete).toHaveLength(taken)
+  expect(correlated(strategy(on), events).complete).toHaveLength(count)
 })
 
 const PAID_AND_PACKED =
@@ -60,7 +60,7 @@ test('`all`: matching events of any order: are correlated', () => {
     event('paid', { order: 2 }),
     event('packed', { order: 1 }),
   ]
-  const { complete, open } = shown(on, events)
+  const { complete, open } = correlated(on, events)
   expect(complete).toEqual([
     [events[1], events[3]],
     [events[0], events[4]],
@@ -71,29 +71,29 @@ test('`all`: matching events of any order: are correlated', () => {
 test('duplicate event: counts once', () => {
   const on = strategy('{ all: [{ with: { type: a } }, { with: { type: a } }] }')
   const first = event('a')
-  expect(shown(on, [first, first]).complete).toEqual([])
-  expect(shown(on, [first, first, event('a')]).complete).toHaveLength(1)
+  expect(correlated(on, [first, first]).complete).toEqual([])
+  expect(correlated(on, [first, first, event('a')]).complete).toHaveLength(1)
 })
 
 test('incomplete correlations: over the limit: the oldest is dropped', () => {
   const on = strategy(PAID_AND_PACKED)
   const many = Array.from({ length: 150 }, (_, n) => event('paid', { order: n }))
-  expect(shown(on, many).open.map(({ bound }) => bound['order'])).toEqual(
+  expect(correlated(on, many).open.map(({ bound }) => bound['order'])).toEqual(
     Array.from({ length: 100 }, (_, n) => n + 50),
   )
   const large = Array.from({ length: 5 }, (_, n) => event('paid', { order: n, text: 'x'.repeat(300_000) }))
-  expect(shown(on, large).open.map(({ bound }) => bound['order'])).toEqual([2, 3, 4])
+  expect(correlated(on, large).open.map(({ bound }) => bound['order'])).toEqual([2, 3, 4])
 })
 
 test('filter expression: fails: the event does not match; costs too much: is an error', () => {
   const on = strategy('{ one: { with: { data: "${ .n + 1 > 1 }" } } }')
   expect(
-    shown(on, [event('a', { n: 'text' }), event('a', { n: {} }), event('a', { n: 1 })]).complete,
+    correlated(on, [event('a', { n: 'text' }), event('a', { n: {} }), event('a', { n: 1 })]).complete,
   ).toHaveLength(1)
   const bomb = strategy('{ one: { with: { data: "${ [range(.n)] | length > 1 }" } } }')
-  expect(shown(bomb, [event('a', { n: 100 })]).complete).toHaveLength(1)
+  expect(correlated(bomb, [event('a', { n: 100 })]).complete).toHaveLength(1)
   const startedMs = threadMs()
-  expect(() => shown(bomb, [event('a', { n: 1e9 })])).toThrow(/too many steps|larger/)
+  expect(() => correlated(bomb, [event('a', { n: 1e9 })])).toThrow(/too many steps|larger/)
   expect(threadMs() - startedMs).toBeLessThan(500)
 })
 

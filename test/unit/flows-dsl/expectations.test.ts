@@ -13,8 +13,8 @@ test.each([
   ['{ duration: PT15M, interval: P1D }', { durationMs: 900_000, intervalMs: 86_400_000 }],
   ['{ duration: { seconds: 1 } }', { durationMs: 1_000 }],
   ['{ interval: P365D }', { intervalMs: 31_536_000_000 }],
-])('expect: %s: is compiled to milliseconds', (given, compiledTo) => {
-  expect(compiled(flow(given)).expect).toEqual(compiledTo)
+])('expect: %s: is compiled to milliseconds', (source, compiledTo) => {
+  expect(compiled(flow(source)).expect).toEqual(compiledTo)
 })
 
 const LEAST = 'must be between 1 second and 365 days.'
@@ -34,8 +34,8 @@ test.each([
     expect.stringContaining('intervall'),
     '/expect/intervall',
   ],
-])('expect: %s: is an error with its location', (given, code, message, pointer) => {
-  const [fault, ...more] = compile(flow(given), { catalogue: CATALOGUE }).diagnostics
+])('expect: %s: is an error with its location', (source, code, message, pointer) => {
+  const [fault, ...more] = compile(flow(source), { catalogue: CATALOGUE }).diagnostics
   expect(fault).toMatchObject({ code, message, pointer, line: 2 })
   expect(more).toEqual([])
 })

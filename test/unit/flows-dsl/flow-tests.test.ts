@@ -172,8 +172,8 @@ test.each([
 ])('case with %j: has one error, which names what was meant', (more, at, message) => {
   const mocks = 'mocks' in more ? { ...LOOPED.mocks, ...more.mocks } : LOOPED.mocks
   const one = JSON.parse(JSON.stringify({ ...LOOPED, ...more, mocks }))
-  const told = checkCase(LOOP, one).errors.map((error) => [error.at, `${error.message} ${error.hint}`])
-  expect(told).toEqual([[at, expect.stringContaining(message)]])
+  const messages = checkCase(LOOP, one).errors.map((error) => [error.at, `${error.message} ${error.hint}`])
+  expect(messages).toEqual([[at, expect.stringContaining(message)]])
 })
 
 test('cases: each has its own errors, and one without a name is counted', () => {

@@ -103,8 +103,8 @@ test('`end` in a fork within a loop: ends the whole flow', async () => {
 class Slow extends World {
   readonly #extra: number
 
-  constructor(given: Pick<Case, 'answers'>, extra: number) {
-    super(given)
+  constructor(testCase: Pick<Case, 'answers'>, extra: number) {
+    super(testCase)
     this.#extra = extra
   }
 
@@ -133,12 +133,12 @@ test('order of commands: does not depend on the number of promises', async () =>
     return `{ ${name}: { do: [${tasks.join(', ')}] } }`
   }
   const flow = `${HEAD}do: [{ f: { fork: { branches: [${branch('a', 9)}, ${branch('b', 1)}, ${branch('c', 4)}] } } }]`
-  const runs = [0, 1, 2, 5].map(async (extra) => {
+  const outcomes = [0, 1, 2, 5].map(async (extra) => {
     const world = new Slow({ answers: { 'collection.get': { after: 10, gives: 1 } } }, extra)
     await world.until(runFlow(compiled(flow), null, world, INFO))
     return { ids: world.calls.map((call) => (call['arguments'] as { id: string }).id), lines: lines(world) }
   })
-  const [first, ...others] = await Promise.all(runs)
+  const [first, ...others] = await Promise.all(outcomes)
   expect(first?.ids).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'c2'])
   for (const other of others) expect(other).toEqual(first)
 })

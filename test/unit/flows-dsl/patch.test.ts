@@ -21,7 +21,7 @@ function begun(tasks: string, input: Json = {}) {
 }
 
 /** The first effect that is started. */
-function asked(commands: readonly Command[]) {
+function requestIn(commands: readonly Command[]) {
   const [command] = commands.filter((one) => 'begin' in one)
   if (command === undefined || !('begin' in command)) throw new Error('nothing is begun')
   return command
@@ -36,7 +36,7 @@ describe('patch of data', () => {
   test('merge patch of the context: is visible to the next tasks', () => {
     const { machine, commands } = begun(CONTEXT)
     expect(machine.patch({ context: { gone: null, deep: { y: null, z: [3] }, more: 'x' } })).toBeUndefined()
-    machine.completeEffect({ id: asked(commands).id, output: null })
+    machine.completeEffect({ id: requestIn(commands).id, output: null })
     expect(machine.result).toEqual({
       status: 'completed',
       output: { seen: { kept: 1, deep: { x: 1, z: [3] }, more: 'x' } },
@@ -46,7 +46,7 @@ describe('patch of data', () => {
   test('patch that is no object: replaces the context', () => {
     const { machine, commands } = begun(CONTEXT)
     machine.patch({ context: [1] })
-    machine.completeEffect({ id: asked(commands).id, output: null })
+    machine.completeEffect({ id: requestIn(commands).id, output: null })
     expect(machine.result).toMatchObject({ output: { seen: [1] } })
   })
 
@@ -64,7 +64,7 @@ describe('patch of data', () => {
   test('oversized context: is rejected, and nothing changes', () => {
     const { machine, commands } = begun(CONTEXT)
     expect(machine.patch({ context: { big: 'x'.repeat(20_000_000) } })).toContain('is not valid')
-    machine.completeEffect({ id: asked(commands).id, output: null })
+    machine.completeEffect({ id: requestIn(commands).id, output: null })
     expect(machine.result).toMatchObject({ output: { seen: { kept: 1 } } })
   })
 
@@ -73,10 +73,10 @@ describe('patch of data', () => {
 do:
   - find: { call: collection.get, with: { name: c, id: '\${ .id }' }, input: { from: '\${ { id: .who } }' } }`)
     expect(machine.patch({ step: '/do/0/find#0', input: {} })).toContain('does not wait')
-    machine.completeEffect({ id: asked(commands).id, error: new FlowError(ERRORS.runtime, 'lost') })
+    machine.completeEffect({ id: requestIn(commands).id, error: new FlowError(ERRORS.runtime, 'lost') })
     expect(machine.patch({ step: '/do/0/find#1', input: {} })).toContain('does not wait')
     expect(machine.patch({ step: '/do/0/find#0', input: { who: 'ada' } })).toBeUndefined()
-    const again = asked(machine.release('/do/0/find#0', { retry: true }))
+    const again = requestIn(machine.release('/do/0/find#0', { retry: true }))
     expect(again.begin).toMatchObject({ arguments: { name: 'c', id: 'ada' } })
   })
 })

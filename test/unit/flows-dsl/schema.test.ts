@@ -131,9 +131,9 @@ test('verdict on every schema and value: is that of ajv', () => {
       // Annotations for `unevaluated…`, which no schema here has, mislead ajv.
       ajv.opts.unevaluated = false
       const validate = ajv.compile(one as object)
-      for (const given of values) {
-        const errors = schemaErrors(one, given, newBudget())
-        expect({ given, errors: errors.length === 0 }).toEqual({ given, errors: validate(given) })
+      for (const value of values) {
+        const errors = schemaErrors(one, value, newBudget())
+        expect({ value, errors: errors.length === 0 }).toEqual({ value, errors: validate(value) })
         if (errors.length === 0) valid += 1
       }
     }),
@@ -142,8 +142,8 @@ test('verdict on every schema and value: is that of ajv', () => {
   expect(valid).toBeGreaterThan(2_000)
 }, 30_000)
 
-function errorsOf(one: Json, given: Json): string[] {
-  return schemaErrors(one, given, newBudget()).map(({ pointer, message }) => `${pointer} ${message}`)
+function errorsOf(one: Json, value: Json): string[] {
+  return schemaErrors(one, value, newBudget()).map(({ pointer, message }) => `${pointer} ${message}`)
 }
 
 test('errors: have locations and reasons, all at once', () => {

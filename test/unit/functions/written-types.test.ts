@@ -82,9 +82,9 @@ function callOf(name: string): string {
   const fields: Readonly<Record<string, { type?: string }>> = operation.input.properties
   const sample = (field: string) => SAMPLES[field] ?? BY_TYPE[fields[field]?.type ?? 'none']
   const [, positions = '', options = ''] = /^[^(]+\(([^{)]*)(?:\{ (.*) \}\?)?\)$/.exec(signature) ?? []
-  const given = [...positions.matchAll(/\w+/g)].map(([field]) => sample(field))
+  const samples = [...positions.matchAll(/\w+/g)].map(([field]) => sample(field))
   const more = [...options.matchAll(/\w+/g)].map(([field]) => `${field}: ${sample(field)}`)
-  return `await tenon.${name}(${[...given, ...(more.length > 0 ? [`{ ${more.join(', ')} }`] : [])].join(', ')})`
+  return `await tenon.${name}(${[...samples, ...(more.length > 0 ? [`{ ${more.join(', ')} }`] : [])].join(', ')})`
 }
 
 test('methods: admitted with every option of their operations, and no other', async () => {

@@ -19,7 +19,7 @@ let port: number
 let reached: number
 /** Addresses of the name at the first and each later query; the last one repeats. */
 let meanings: string[][]
-let asked: Record<number, number>
+let lookups: Record<number, number>
 
 beforeAll(async () => {
   names = createSocket('udp4').on('message', (query, { port: from }) => names.send(answerTo(query), from))
@@ -37,15 +37,15 @@ afterAll(() => {
 })
 beforeEach(() => {
   reached = 0
-  asked = { [A]: 0, [AAAA]: 0 }
+  lookups = { [A]: 0, [AAAA]: 0 }
 })
 
 /** Answers one question for any name, with a TTL of zero (RFC 1035 §4.1). */
 function answerTo(query: Buffer): Buffer {
   const end = query.indexOf(0, 12) + 5
   const type = query.readUInt16BE(end - 4)
-  const turn = asked[type] ?? 0
-  asked[type] = turn + 1
+  const turn = lookups[type] ?? 0
+  lookups[type] = turn + 1
   const meant = meanings[Math.min(turn, meanings.length - 1)] ?? []
   const answers = meant.filter((address) => isIPv6(address) === (type === AAAA))
   const head = Buffer.from([...query.subarray(0, 2), 0x81, 0x80, 0, 1, 0, answers.length, 0, 0, 0, 0])
@@ -116,7 +116,7 @@ test.each([
     meanings = [[NOBODYS], ['127.0.0.1']]
     const egress = new Egress([], find)
     expect(await send(egress, method, sender)).toMatch(/^upstream_(unavailable|timeout)$/)
-    expect([asked, reached]).toEqual([{ [A]: 1, [AAAA]: 1 }, 0])
+    expect([lookups, reached]).toEqual([{ [A]: 1, [AAAA]: 1 }, 0])
     // The next request resolves the name again and checks the new address.
     expect(await send(egress, method, sender)).toBe('egress_refused')
     expect(reached).toBe(0)

@@ -179,16 +179,16 @@ test('concurrent requests: each gets its own response', async () => {
 test('destination outside the allowlist: the allowlist is read again before the rejection, and only then', async () => {
   const port = await listenWithClientPorts()
   const send = sender(new Egress([]), port)
-  let asked = 0
+  let lookups = 0
   const now = (allowed: readonly string[]) => async () => {
-    asked += 1
+    lookups += 1
     return allowed
   }
   await send({ allowedNow: now([]) })
-  expect(asked).toBe(0)
+  expect(lookups).toBe(0)
   expect(await send({ allowed: [], allowedNow: now([`localhost:${port}`]) })).toMatch(/^\d+$/)
   expect(await send({ allowed: [], allowedNow: now(['localhost:1']) })).toBe('egress_refused')
-  expect(asked).toBe(2)
+  expect(lookups).toBe(2)
 })
 
 test('allowlist of the platform: host with *: opens each port of that host, and no other host', async () => {

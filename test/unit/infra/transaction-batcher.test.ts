@@ -45,7 +45,7 @@ const refusedAt = (statement: number) =>
   Object.assign(new DatabaseError('refused', 1, 'error'), { code: '23505', statement })
 
 test('transaction: gets its own results, and shares only with the same session settings and batch group', async () => {
-  const asked = fc.record({
+  const statements = fc.record({
     tenant: fc.constantFrom('a', 'b'),
     role: fc.constantFrom('tenon_service' as const, 'tenon_anon' as const),
     chainDepth: fc.constantFrom(undefined, 1, 2),
@@ -54,7 +54,7 @@ test('transaction: gets its own results, and shares only with the same session s
     turns: fc.integer({ min: 0, max: 3 }),
   })
   await fc.assert(
-    fc.asyncProperty(fc.array(asked, { minLength: 1, maxLength: 60 }), async (all) => {
+    fc.asyncProperty(fc.array(statements, { minLength: 1, maxLength: 60 }), async (all) => {
       const { batcher, seen } = server()
       await Promise.all(
         all.map(async ({ tenant, role, chainDepth, group, statements, turns }, n) => {

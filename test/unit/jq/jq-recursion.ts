@@ -94,4 +94,4 @@ function wrong(program: string): string | undefined {
   }
 }
 
-process.stdout.write(JSON.stringify(PROGRAMS.map(wrong).filter((told) => told !== undefined)))
+process.stdout.write(JSON.stringify(PROGRAMS.map(wrong).filter((report) => report !== undefined)))

@@ -27,19 +27,19 @@ function typesOf(program: string, input: Json): readonly string[] | undefined {
 test('generated programs: each value has one of the types that were told', () => {
   const programs = fc.sample(expression.any, { seed: 7, numRuns: 3_000 })
   const wrong: string[] = []
-  let told = 0
+  let wellTyped = 0
   for (const [index, program] of programs.entries()) {
     const input = INPUTS[index % INPUTS.length] ?? null
     const types = typesOf(program, input)
     const values = program.length < 300 && types !== undefined ? answerHere(program, input) : []
     if (types === undefined || values === 'fails' || values.length > 1_000) continue
-    told += 1
+    wellTyped += 1
     for (const value of values)
       if (!types.includes(typeOf(value)))
         wrong.push(`${program} ⇐ ${JSON.stringify(input)}: ${typeOf(value)} is not in ${types}`)
   }
   expect(wrong).toEqual([])
-  expect(told).toBeGreaterThan(250)
+  expect(wellTyped).toBeGreaterThan(250)
 })
 
 const INPUT = { who: 'ada', list: ['a'], deep: { n: 1 } }
@@ -64,6 +64,6 @@ test.each([
   ['.[]', undefined],
   ['def length: []; length', undefined],
 ])('%s: can be %j', (program, types) => {
-  const given = { list: INPUT.list, who: INPUT.who, deep: INPUT.deep }
-  expect(typesOf(program, given)).toEqual(types)
+  const known = { list: INPUT.list, who: INPUT.who, deep: INPUT.deep }
+  expect(typesOf(program, known)).toEqual(types)
 })

@@ -41,12 +41,12 @@ test.each([
   [['--restart', 'no']],
   [['--label', 'tenon.tenant=ten_1']],
   [['--env-file', '/tmp/x/env']],
-])('T42: arguments of the engine: have %j', (wanted) => {
+])('arguments of the engine: have %j (T42)', (wanted) => {
   const at = options.findIndex((_one, index) => wanted.every((word, n) => options[index + n] === word))
   expect(at).toBeGreaterThan(0)
 })
 
-test('T42: arguments of the engine: nothing of the host, nothing that weakens, and the tenant’s only after the image', () => {
+test('arguments of the engine: nothing of the host, nothing that weakens, and the tenant’s only after the image (T42)', () => {
   const weak =
     /^(?:--(?:volume|mount|device|privileged|cap-add|env|publish|expose|gpus|userns|pid|uts|add-host|entrypoint)|-[vepP])\b/
   expect(options.filter((one) => weak.test(one) && one !== '--env-file')).toEqual([])
@@ -57,7 +57,7 @@ test('T42: arguments of the engine: nothing of the host, nothing that weakens, a
 const accepted = (reference: string) => Value.Check(ImageReference, reference)
 
 test.each([IMAGE, `localhost:5000/x${DIGEST}`, `ghcr.io/a/b-c/d_e.f${DIGEST}`, 'dev:echo'])(
-  'T42: image %s: a reference',
+  'image %s: a reference (T42)',
   (reference) => expect(accepted(reference)).toBe(true),
 )
 
@@ -82,9 +82,9 @@ test.each([
   'dev:../echo',
   'dev:',
   `registry.test/${'a-'.repeat(300)}${DIGEST}`,
-])('T42: hostile image %j: no reference', (reference) => expect(accepted(reference)).toBe(false))
+])('hostile image %j: no reference (T42)', (reference) => expect(accepted(reference)).toBe(false))
 
-test('T42: variables: names that are none, secrets in clear, and values of several lines: refused', () => {
+test('variables: names that are none, secrets in clear, and values of several lines: refused (T42)', () => {
   const settings = (env: Record<string, { value: string }>) => imageSettings({ image: IMAGE, env })
   for (const name of ['A=B', 'A\nB', '', '1A', 'Ä', '#A', ' A'])
     expect(() => settings({ [name]: { value: 'x' } })).toThrow(/no name of an environment variable/)
@@ -99,14 +99,14 @@ test('T42: variables: names that are none, secrets in clear, and values of sever
   })
 })
 
-test('T45: server of the operator: takes no arguments and no variables of a tenant', () => {
+test('server of the operator: takes no arguments and no variables of a tenant (T45)', () => {
   expect(() => imageSettings({ image: 'dev:echo', command_args: ['--eval', 'x'] })).toThrow(/takes neither/)
   expect(() => imageSettings({ image: 'dev:echo', env: { NODE_OPTIONS: { value: 'x' } } })).toThrow(
     /takes neither/,
   )
 })
 
-test('T45: commands for development: refused where other machines reach the platform', () => {
+test('commands for development: refused where other machines reach the platform (T45)', () => {
   const env = {
     TENON_MASTER_KEY: Buffer.alloc(32).toString('base64'),
     DATABASE_APP_URL: 'postgres://localhost/x',

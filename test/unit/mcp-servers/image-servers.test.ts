@@ -63,7 +63,7 @@ test('program that is not there, and engine that is not there: containers_unavai
   })
 })
 
-test('T42: server that has started others: all end together', async () => {
+test('server that has started others: all end together (T42)', async () => {
   const lines: string[] = []
   const program = { program: '/bin/sh', args: ['-c', 'sleep 600 & echo $!; wait'] }
   const listener = { onMessage: (line: string) => lines.push(line), onEnd: () => {} }

@@ -227,7 +227,7 @@ test.each<[string, (response: ServerResponse) => void, string, RegExp]>([
     'upstream_unavailable',
     /closed the connection/,
   ],
-])('T43: server that %s: a clear error', async (_what, answer, code, detail) => {
+])('server that %s: a clear error (T43)', async (_what, answer, code, detail) => {
   const peer = await byHand(answer, code === 'upstream_timeout' ? 400 : 20_000)
   const error = await failure(call(peer))
   expect(error.code).toBe(code)

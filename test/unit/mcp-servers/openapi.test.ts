@@ -179,7 +179,7 @@ describe('servers', () => {
     expect(toolOf(one({}, { servers }), { base_url }).call['server']).toBe(base_url)
   })
 
-  test('T33: server of another origin: gets the headers of the source only if the admin confirms it', () => {
+  test('server of another origin: gets the headers of the source only if the admin confirms it (T33)', () => {
     const servers = [{ url: 'https://evil.example' }]
     expect(at(servers)).toHaveProperty('pinned')
     expect(at(servers, { headers: ['authorization'] })).toEqual({
@@ -270,7 +270,7 @@ describe('schemas', () => {
     ['#/components/schemas/A', 'leads to itself'],
     ['#/__proto__/polluted', 'leads to nothing'],
     [`#/${'a'.repeat(2_000)}`, 'is too long'],
-  ])('T31: $ref %s: the operation is no tool, and nothing is fetched', ($ref, why) => {
+  ])('$ref %s: the operation is no tool, and nothing is fetched (T31)', ($ref, why) => {
     const schemas = { A: { $ref: '#/components/schemas/B' }, B: { $ref: '#/components/schemas/A' } }
     expect(faultOf(one(body({ properties: { a: { $ref } } }), { components: { schemas } }))).toContain(why)
   })
@@ -379,8 +379,8 @@ describe('hostile documents', () => {
     }
     const schema = toolOf(one(body({ type: 'object', properties: { wide, deep, many } }))).input_schema
     expect(JSON.stringify(schema).length).toBeLessThan(20_000)
-    const shown = schema['properties'] as Record<string, Fields>
-    expect(Object.keys(shown)).toEqual(['wide', 'deep', 'many'])
-    expect(Object.keys(shown['many']?.['properties'] as object)[0]).toBe('p4999')
+    const properties = schema['properties'] as Record<string, Fields>
+    expect(Object.keys(properties)).toEqual(['wide', 'deep', 'many'])
+    expect(Object.keys(properties['many']?.['properties'] as object)[0]).toBe('p4999')
   })
 })

@@ -49,7 +49,7 @@ test('slow server: is excluded for a while, for this tenant and server', async (
 test('slow server: slow again: the exclusion grows; fast again: it is reset', async () => {
   let now = 0
   const calls = new InlineCalls(() => now)
-  const asked = async (answer: () => Promise<string>) => {
+  const callInline = async (answer: () => Promise<string>) => {
     let tries = 0
     const counted = () => {
       tries += 1
@@ -61,17 +61,17 @@ test('slow server: slow again: the exclusion grows; fast again: it is reset', as
   }
   const rests: number[] = []
   for (let began = now; rests.length < 10; now += slowMinMs / 4) {
-    if (!(await asked(late))) continue
+    if (!(await callInline(late))) continue
     rests.push(now - began)
     began = now
   }
   const doubled = Array.from({ length: 9 }, (_, nth) => Math.min(slowMinMs * 2 ** nth, slowMaxMs))
   expect(rests).toEqual([0, ...doubled])
   now += slowMaxMs
-  expect(await asked(answered)).toBe(true)
-  expect(await asked(late)).toBe(true)
+  expect(await callInline(answered)).toBe(true)
+  expect(await callInline(late)).toBe(true)
   now += slowMinMs
-  expect(await asked(answered)).toBe(true)
+  expect(await callInline(answered)).toBe(true)
 })
 
 test('inline call: final error: is thrown and releases its slot; an error of the platform excludes no server', async () => {

@@ -88,14 +88,14 @@ test('record: a repeated task ends otherwise while the first record waits: the n
 })
 
 test('record: rejected for good, or belongs to another execution: is only logged', async () => {
-  const gone = new Problem('not_found')
-  const first = sinkOf(gone)
+  const notFound = new Problem('not_found')
+  const first = sinkOf(notFound)
   first.run()
   const second = sinkOf()
   second.run({ workflowId: WORKFLOW.replace(UUID, UUID.replace('8057', '8058')) })
   await vi.advanceTimersByTimeAsync(10)
   expect([{ writes: first.seen.writes, errors: first.seen.errors }, second.seen.writes]).toEqual([
-    { writes: 1, errors: [gone] },
+    { writes: 1, errors: [notFound] },
     0,
   ])
   expect(second.seen.errors).toMatchObject([{ code: 'forbidden' }])

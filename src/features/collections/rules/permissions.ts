@@ -1,9 +1,9 @@
 /** Finds the permissions of a caller in a collection, from its declaration and the settings of its workspace, and applies them. */
 
-import { type AnonSettings, collectionForbidden } from '../../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { type Actor, isPublicRole } from '../../../core/policy.ts'
+import { type Actor, callersOf, isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
+import type { PublicAccess } from '../../tenants/public-access.ts'
 import { evaluate } from '../query/evaluate.ts'
 import { ALL, type Filter, NONE } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
@@ -19,7 +19,7 @@ const NO_PERMISSION: Permissions = { read: false, create: false, update: false, 
 export function permissionsOf(
   { role, user, lookups }: Pick<Actor, 'role' | 'user' | 'lookups'>,
   declared: Declaration | undefined,
-  { collections }: Pick<AnonSettings, 'collections'>,
+  { collections }: Pick<PublicAccess, 'collections'>,
 ): Permissions {
   if (!isPublicRole(role)) return ALL_RIGHTS
   const usual = role === 'anon' ? { ...NO_PERMISSION, read: collections === 'read' } : NO_PERMISSION
@@ -35,7 +35,7 @@ export function permissionsOf(
 /** The public roles that may read some documents of a collection. */
 export function readersOf(
   declared: Declaration | undefined,
-  { collections }: Pick<AnonSettings, 'collections'>,
+  { collections }: Pick<PublicAccess, 'collections'>,
 ): Readers {
   const { anon, user } = declared?.rules ?? { anon: {}, user: {} }
   return { anon: (anon.read ?? collections === 'read') !== false, user: (user.read ?? false) !== false }
@@ -94,13 +94,17 @@ export function requireRights(
   if (right === undefined) return
   if (scope.actor.role === 'anon') {
     const isDefault = right === 'read' && declared?.rules.anon.read === undefined
-    throw collectionForbidden({ name, right, isDefault })
+    const reason = isDefault ? ': the workspace\'s setting anon.collections is "none"' : ''
+    throw new Problem('forbidden', {
+      detail: `${callersOf(scope.actor)} may not ${right} documents of ${name}${reason}.`,
+      hint: `The declaration of the collection can allow it: "access": {"anon": {"${right}": true}}.`,
+    })
   }
   const isDeclared = declared?.rules.user[right] !== undefined
   throw new Problem('forbidden', {
     detail: isDeclared
       ? `The rule access.user.${right} of ${name} gives you no document.`
-      : `Users may not ${right} documents of ${name}.`,
+      : `${callersOf(scope.actor)} may not ${right} documents of ${name}.`,
     hint: `The declaration of the collection can allow it: "access": {"user": {"${right}": …}}.`,
   })
 }

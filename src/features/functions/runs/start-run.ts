@@ -2,7 +2,7 @@
 
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { isPublicRole } from '../../../core/policy.ts'
+import { callersOf, isPublicRole } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { FunctionRunInput, FunctionTrigger } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
@@ -189,7 +189,9 @@ function selectVersion(
   }
   // An admin may have left a version since it is not safe.
   if (version !== undefined && isPublicRole(scope.actor.role))
-    throw new Problem('forbidden', { detail: 'Anon keys and users call the active version, or an alias.' })
+    throw new Problem('forbidden', {
+      detail: `${callersOf(scope.actor)} may call the active version, or an alias, and no other version.`,
+    })
   return { id, version: sql`coalesce(${version ?? null}::integer, f.active_version)` }
 }
 

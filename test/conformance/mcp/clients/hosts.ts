@@ -13,7 +13,7 @@ export function hostChecks(world: World): Check[] {
 }
 
 async function useDesk(host: Host, { desk: endpoint, visit }: World): Promise<void> {
-  const { shown } = await useHost(host, {
+  const { texts } = await useHost(host, {
     ...{ endpoint, visit },
     calls: {
       list: { name: 'orders_list', arguments: { status: 'late' } },
@@ -21,7 +21,7 @@ async function useDesk(host: Host, { desk: endpoint, visit }: World): Promise<vo
       wrong: { name: 'orders_list', arguments: { status: 'no such' } },
     },
   })
-  const { list = [], quote = [], wrong = [] } = shown
+  const { list = [], quote = [], wrong = [] } = texts
   expectAll(list, /"number":"A1"/)
   expectAll(quote, /"price":501/)
   expectAll([...list, ...quote], /untrusted/)
@@ -29,15 +29,15 @@ async function useDesk(host: Host, { desk: endpoint, visit }: World): Promise<vo
 }
 
 async function usePlatform(host: Host, { platform: endpoint, visit, workspaceId: ws }: World): Promise<void> {
-  const { shown } = await useHost(host, {
+  const { texts } = await useHost(host, {
     ...{ endpoint, visit },
     calls: {
       list: { name: 'flow_list', arguments: { workspace_id: ws } },
       wrong: { name: 'flow_get', arguments: { workspace_id: ws, id: 'missing' } },
     },
   })
-  expectAll(shown['list'] ?? [], /deliver/)
-  expectAll(shown['wrong'] ?? [], /not_found|validation_failed/)
+  expectAll(texts['list'] ?? [], /deliver/)
+  expectAll(texts['wrong'] ?? [], /not_found|validation_failed/)
 }
 
 function expectAll(texts: readonly string[], pattern: RegExp): void {

@@ -109,11 +109,11 @@ async function checkStepUp(agent: Agent, use: Use): Promise<void> {
 async function checkRefresh(agent: Agent, use: Use): Promise<void> {
   const before = agent.tokens() as unknown as { access_token: string; refresh_token: string }
   agent.saveTokens({ ...before, access_token: 'expired' })
-  const asked = agent.requestedScopes.length
+  const requestedBefore = agent.requestedScopes.length
   equal((await use('orders_list')).isError ?? false, false)
   const after = agent.tokens() as unknown as typeof before
   ok(after.access_token !== 'expired' && after.refresh_token !== before.refresh_token)
-  equal(agent.requestedScopes.length, asked)
+  equal(agent.requestedScopes.length, requestedBefore)
 }
 
 async function checkContent(client: Client, { orderUri }: World): Promise<void> {

@@ -1,0 +1,66 @@
+/** The claims of access tokens, and what verifies them: one issuer of this platform, and those that the configuration trusts. */
+
+import type { EndUser } from '../../core/policy.ts'
+
+/** Identifies an access token and the grant under which it was issued. */
+export interface IssuedToken {
+  /** Its `jti`. */
+  readonly tokenId?: string | undefined
+  /** A digest of the grant's id; absent in tokens that a client gets for itself. */
+  readonly grantId?: string | undefined
+}
+
+/** The claims that identify a token, its subject and its client. */
+export interface SubjectClaims extends IssuedToken {
+  readonly sub: string
+  /** The client that it was issued to. */
+  readonly clientId?: string | undefined
+  /** The machine's secret that it was issued for, or the generation of the account or user. */
+  readonly credential?: string | undefined
+}
+
+/** The claims of a token for the REST API, or for the platform's MCP server. */
+export interface Claims extends SubjectClaims {
+  readonly roles: readonly string[]
+  readonly scopes: readonly string[]
+  /** Of an external issuer; those of accounts are in the database. */
+  readonly groups?: readonly string[]
+  /** Describes the subject, if it is an end user. */
+  readonly user?: Omit<EndUser, 'id'>
+  readonly tenantId?: string | undefined
+  readonly workspaceId?: string | undefined
+}
+
+/** The claims of a token for a hosted MCP server. */
+export interface HostedClaims extends SubjectClaims {
+  /** The `iss` of an external issuer; null: the embedded one. */
+  readonly authorizationServer: string | null
+  readonly clientId: string
+  /** A person stands behind the client. */
+  readonly isPerson: boolean
+  readonly tenantId: unknown
+  readonly workspaceId: unknown
+  /** Undefined in tokens of an external issuer, as is the version. */
+  readonly serverId: unknown
+  /** The version of the server that was consented to. */
+  readonly version: unknown
+  readonly scopes: ReadonlySet<string>
+}
+
+/** Verifies tokens of one issuer for the REST API. */
+export interface TokenIssuer {
+  /** @throws a jose error, or a Problem */
+  verify(token: string): Promise<Claims>
+}
+
+/** Verifies tokens of one issuer for hosted MCP servers. */
+export interface HostedTokenIssuer {
+  /**
+   * @param resource the server's URL, which `aud` must be alone
+   * @throws a jose error, or a Problem
+   */
+  verifyHosted(token: string, resource: string): Promise<HostedClaims>
+}
+
+/** The claim that binds a token to the generation of its account or user. */
+export const generationId = (generation: number): string => `g${generation}`

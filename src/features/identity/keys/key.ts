@@ -1,0 +1,145 @@
+/** The API key resource: its schema, its SQL, and the scopes that a key may be narrowed to. */
+
+import Type, { type Static } from 'typebox'
+import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
+import { keyHash, makeKey } from '../../../access/authentication/credentials.ts'
+import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
+import type { AdminScope } from '../../../access/scope.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
+import { isReadScope } from '../../../core/policy.ts'
+import { type InputError, Problem } from '../../../core/problem.ts'
+import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { SCOPES } from '../../key-operations.ts'
+import { fieldProblem, findRow } from '../../operation-helpers.ts'
+import { API_KEY_LIMITS } from './limits.ts'
+
+export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service')])
+
+export const Status = Type.Unsafe<'active' | 'expiring' | 'disabled' | 'expired' | 'revoked'>(
+  Type.String({
+    enum: ['active', 'expiring', 'disabled', 'expired', 'revoked'],
+    description: 'Status of the key. `expiring`: replaced by another key, and valid until `expires_at`.',
+  }),
+)
+
+export const RateLimit = Type.Union(
+  [Type.Integer({ minimum: 1, maximum: API_KEY_LIMITS.requestsPerMinuteMax }), Type.Null()],
+  {
+    description: 'Maximum number of requests per minute. `null`: the general limit of keys of its kind.',
+  },
+)
+
+export const ApiKey = Type.Object({
+  id: Id('key'),
+  tenant_id: Id('ten'),
+  workspace_id: Id('ws'),
+  kind: Kind,
+  name: Type.String(),
+  prefix: Type.String(),
+  last4: Type.String(),
+  scopes: Type.Array(Type.String(), {
+    description: 'Scopes that restrict the key; empty: all rights of its kind.',
+  }),
+  rate_limit: RateLimit,
+  status: Status,
+  created_by: Type.String(),
+  created_at: Time,
+  expires_at: OptionalTime,
+  revoked_at: OptionalTime,
+  last_used_at: OptionalTime,
+  rotated_from: Type.Union([Id('key'), Type.Null()], {
+    description: 'Id of the key that this one replaces. `null`: none.',
+  }),
+})
+export type ApiKey = Static<typeof ApiKey>
+
+export const ApiKeyWithSecret = Type.Interface([ApiKey], {
+  key: Type.String({ description: 'API key itself, shown only once.' }),
+})
+
+/** Of a row of api_keys now. */
+export const STATUS = sql`case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired'
+  when disabled_at is not null then 'disabled' when replaced_by is not null then 'expiring' else 'active' end`
+
+export const COLUMNS = sql`id, tenant_id, workspace_id, kind, name, prefix, last4, to_json(scopes) as scopes, rate_limit,
+  ${STATUS} as status, created_by, created_at, expires_at, revoked_at, last_used_at, rotated_from`
+
+/** @throws Problem `not_found` */
+export const findApiKey = (scope: AdminScope, id: string) =>
+  findRow<ApiKey>(scope, 'API key', sql`select ${COLUMNS} from api_keys where id = ${id}`)
+
+/** The properties of a new key, besides its tenant and workspace. */
+export interface NewKey {
+  readonly id: string
+  readonly kind: ApiKey['kind']
+  readonly name: string
+  readonly scopes: readonly string[]
+  readonly rateLimit: number | null
+  readonly expiresAt: string | null
+  readonly rotatedFrom: string | null
+}
+
+/**
+ * The text of a new key, and the statement that stores its digest.
+ * @param owner selects `tenant_id` and `workspace_id`; without a row, no key is created
+ */
+export function newKey(scope: AdminScope, of: NewKey, owner: Sql): { key: string; insert: Sql } {
+  const key = makeKey(of.kind)
+  const insert = sql`
+    insert into api_keys (id, tenant_id, workspace_id, kind, name, hash, prefix, last4, scopes, rate_limit,
+      created_by, expires_at, rotated_from)
+    select ${of.id}, tenant_id, workspace_id, ${of.kind}, ${of.name}, ${keyHash(key)}, ${`svc_${of.kind}_`},
+      ${key.slice(-4)}, ${textArray(of.scopes)}::text[], ${of.rateLimit}::integer, ${scope.actor.subject},
+      ${of.expiresAt}::timestamptz, ${of.rotatedFrom}
+    from (${owner}) as owner
+    returning ${COLUMNS}`
+  return { key, insert }
+}
+
+/** Marks expired keys of a workspace as ended, so that they stop counting towards the quota. Run before each insert. */
+export const expireKeys = (workspaceId: string): Sql => sql`
+  update api_keys set ended_at = expires_at where id = any(array(
+    select id from api_keys where workspace_id = ${workspaceId} and ended_at is null and expires_at <= now()
+    for update skip locked))`
+
+/** @throws Problem `validation_failed` for a time that has passed; a key is ended now by revoking it */
+export function rejectPast(expiresAt: string | null | undefined): void {
+  if (expiresAt === null || expiresAt === undefined || Date.parse(expiresAt) > Date.now()) return
+  throw fieldProblem('expires_at', 'The time is in the past.')
+}
+
+export const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {
+  maxItems: API_KEY_LIMITS.scopesMax,
+  description: `Scopes that restrict the key; empty: all rights of its kind. Possible scopes: ${SCOPES.join(', ')}.`,
+})
+
+/**
+ * The scopes as they are stored: without duplicates, sorted.
+ * @throws Problem `validation_failed` with an error for each scope that the key cannot have
+ */
+export function checkedScopes(scopes: readonly string[], kind: ApiKey['kind']): string[] {
+  const errors = scopes.flatMap((scope, index): InputError[] => {
+    const detail = faultOf(scope, kind)
+    return detail === undefined
+      ? []
+      : [{ in: 'body', name: `scopes.${index}`, pointer: `/scopes/${index}`, detail }]
+  })
+  if (errors.length === 0) return [...new Set(scopes)].sort()
+  const detail = errors.map((error) => `${error.name}: ${error.detail}`).join('; ')
+  throw new Problem('validation_failed', {
+    detail,
+    errors: errors.slice(0, CORE_LIMITS.diagnosticsReturnedMax),
+    members: { known: SCOPES },
+  })
+}
+
+function faultOf(scope: string, kind: ApiKey['kind']): string | undefined {
+  if (!SCOPES.includes(scope)) {
+    const near = nearest(scope, SCOPES)
+    const hint = near === undefined ? `There are ${SCOPES.join(', ')}.` : `Did you mean ${near}?`
+    return `There is no such scope. ${hint}`
+  }
+  if (kind === 'anon' && !isReadScope(scope))
+    return 'An anon key is shipped to browsers: it may be narrowed to reading alone. What it writes beyond is what collections allow it, without scopes.'
+  return undefined
+}
