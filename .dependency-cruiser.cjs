@@ -24,7 +24,7 @@ const INTERFACES = [
   // The kernel: each kind of durable work uses it.
   'runs/(run-kind|slots|watcher)',
   // Flows and functions are targets of triggers.
-  'runs/triggers/(events|limits|schedule-timing|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
+  'runs/triggers/(events|limits|schedules|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
   'tenants/(jobs|public-access|tenants|workspace-settings)',
   'threads/run-in-thread',
 ]

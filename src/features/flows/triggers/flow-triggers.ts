@@ -6,7 +6,7 @@ import type { TriggerKind } from '../../../core/execution.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { streamsOf } from '../../runs/triggers/events.ts'
-import { CATCH_UP_MS, cronTimingFault } from '../../runs/triggers/schedule-timing.ts'
+import { CATCH_UP_MS, cronTimingFault } from '../../runs/triggers/schedules.ts'
 import type { DeclaredTrigger, ScheduleSpec, TargetKind } from '../../runs/triggers/trigger.ts'
 import type { Declaration } from '../../runs/triggers/trigger-store.ts'
 

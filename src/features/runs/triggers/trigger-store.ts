@@ -9,7 +9,7 @@ import { QUEUES } from '../../../core/work.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import type { TenantWorkflows } from '../../../infra/temporal/temporal.ts'
 import { eventsIn, lastIdsIn } from '../../events/events.ts'
-import { type ScheduleRow, scheduled } from './schedules.ts'
+import { type ScheduleRow, toTemporalSchedule } from './schedules.ts'
 import type { DeclaredTrigger, TargetKind } from './trigger.ts'
 
 /** A workspace whose triggers are declared, with the rights of whoever declares them. */
@@ -178,7 +178,7 @@ export async function syncSchedules(
       if (!rows.some((row) => row.id === id)) await schedules.remove(target.id, uuidOf(id))
     }
     for (const row of rows) {
-      await schedules.put(scheduled(target, row))
+      await schedules.put(toTemporalSchedule(target, row))
       known.add(row.id)
     }
     done = read
