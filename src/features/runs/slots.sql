@@ -13,7 +13,7 @@ create table tenon.run_slots (
   -- The number of slots of owner and key, as the owner's configuration was when the run was created, or is now.
   max integer not null,
   state text not null default 'queued' check (state in ('queued', 'admitted', 'yielded', 'requeued')),
-  -- The order of the queue; assigned under the lock of the key, unless the caller of a run inserts the row.
+  -- The order of the queue; assigned under the lock of the key, or when the row is inserted.
   seq bigint generated always as identity,
   -- What its kind starts it with.
   start jsonb,
@@ -39,11 +39,6 @@ create index run_slots_queues on tenon.run_slots (kind, workspace_id, owner_id, 
 create index run_slots_unstarted on tenon.run_slots (kind, workspace_id, checked_at)
   where state = 'admitted' and (notify_pending or not started);
 call tenon.allow('tenon_admin', 'tenon.run_slots', 'workspace', 'select, insert, update, delete');
--- The caller of a run queues it, in the statement that writes its record.
-call tenon.allow('tenon_service', 'tenon.run_slots', 'workspace');
-call tenon.allow('tenon_anon', 'tenon.run_slots', 'workspace');
-call tenon.allow('tenon_user', 'tenon.run_slots', 'workspace');
-grant insert (kind, run_id, owner_id, max, expires_at) on tenon.run_slots to tenon_service, tenon_anon, tenon_user;
 call tenon.allow('tenon_reconciler', 'tenon.run_slots', 'all',
   'select (tenant_id, workspace_id, kind, run_id, owner_id, key, max, state, seq, expires_at, checked_at, notify_pending, started),
     update (checked_at, started)');

@@ -73,8 +73,6 @@ const PRIVILEGES = {
   functions: ['select'],
   idempotency: ['delete', 'insert', 'select', 'update'],
   outbox: ['insert'],
-  // The slot of a run that it starts.
-  run_slots: ['insert'],
   schemas: ['select'],
   services: ['select'],
   storage_identities: ['select'],
