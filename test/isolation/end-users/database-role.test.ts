@@ -79,7 +79,7 @@ const PRIVILEGES = {
   stored_objects: ['select'],
 }
 
-test('tables of the platform – by their grants – are closed to the role but for eleven', async () => {
+test('tables of the platform – by their grants – are closed to the role but for ten', async () => {
   const granted = await asSuperuser<{ name: string; privileges: string[] }>(`
     select c.relname as name, array_agg(p order by p) as privileges
     from pg_class c join pg_namespace n on n.oid = c.relnamespace,
