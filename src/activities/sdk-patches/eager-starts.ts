@@ -1,7 +1,7 @@
 /**
  * Hands starts of workflows to a worker of this machine. A worker that makes a start itself receives the first task with
  * the answer (Temporal's eager start) instead of polling for it: five pure steps take 0.79 × as long (decision 26). The SDK
- * makes eager starts only for a client in the process of the worker (temporalio/sdk-typescript issue 1348).
+ * makes eager starts only for a client in the process of the worker (temporalio/sdk-typescript#1348).
  */
 
 import { once } from 'node:events'

@@ -24,7 +24,7 @@ export const RUN_LIMITS = {
     /** Milliseconds that runs may be kept, at most. A longer period is refused with `validation_failed`. */
     maxMs: 315_360_000_000,
     /** Workspaces whose runs are removed at a time. Further ones wait. */
-    workspacesMax: 8,
+    workspacesMax: 20,
     /** Seconds between two rounds of a workspace. Then it is looked at again. */
     pauseSeconds: 300,
     /** Milliseconds for which runs of one kind are removed in a round. The next round goes on after them. */

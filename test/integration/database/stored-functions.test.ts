@@ -226,9 +226,11 @@ const CASES: Readonly<Record<string, (session: Session) => Promise<void>>> = {
     )
     const first = Number(await bytes())
     expect(first).toBeGreaterThan(10)
-    await run(`update tenon.documents set data = '{"a": "1234567"}' where collection = 'c'`)
+    await run(
+      `update tenon.documents set data = '{"a": "1234567"}' where collection = 'c' and workspace_id = tenon.workspace()`,
+    )
     expect(await bytes()).toBe(first + 2)
-    await run(`delete from tenon.documents where collection = 'c'`)
+    await run(`delete from tenon.documents where collection = 'c' and workspace_id = tenon.workspace()`)
     expect(await bytes()).toBe(0)
   },
 

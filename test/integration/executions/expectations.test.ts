@@ -8,7 +8,7 @@ import {
   receivedAtLeast,
   subscribeToEvents,
 } from '../../support/clients/sse.ts'
-import { ageExecutions, Executions } from '../../support/fixtures/executions.ts'
+import { ageExecutions, Executions, makeRetentionDue } from '../../support/fixtures/executions.ts'
 import { executionsOf, onlyScheduleOf, publishScheduled } from '../../support/fixtures/schedules.ts'
 import { resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
 import {
@@ -136,9 +136,7 @@ test('flow with an interval that has not passed since its last start: no event, 
     as: workspace.operator,
     body: { workspace_id: workspace.workspaceId, retention: { executions: '1h' } },
   })
-  await asSuperuser('update tenon.workspaces set retention_due_at = now() where id = $1', [
-    workspace.workspaceId,
-  ])
+  await makeRetentionDue(workspace)
   await eventually(async () => ((await executions.read(removedId)).status === 404 ? true : undefined))
   expect(await missedOf(workspace, [started ?? '', removed ?? '', idle ?? ''])).toEqual([idle])
   const hours = (await nextLook(removed ?? '')) / 3_600_000

@@ -1,7 +1,7 @@
 /** Retention: ended executions that are old enough are archived and removed; everything else stays. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { ageExecutions, Executions } from '../../support/fixtures/executions.ts'
+import { ageExecutions, Executions, makeRetentionDue } from '../../support/fixtures/executions.ts'
 import {
   addTestWorkspace,
   asSuperuser,
@@ -32,9 +32,6 @@ const age = (id: string, days: number) => ageExecutions([id], `${days} days`)
 const statusOf = async (id: string, of = workspace) =>
   (await call('GET', `${of.flows}/executions/${id}`, { as: of.operator })).status
 
-/** Due at once, instead of within five minutes. */
-const makeDue = () => asSuperuser('update tenon.workspaces set retention_due_at = now()')
-
 test('expired executions: archived with their steps, then removed with them; younger, open and those of others stay', async () => {
   const other = await addTestWorkspace(workspace)
   const [executions, theirs] = [new Executions(workspace), new Executions(other)]
@@ -59,7 +56,7 @@ test('expired executions: archived with their steps, then removed with them; you
     executions: '30d',
     archive: { bucket },
   })
-  await makeDue()
+  await makeRetentionDue(workspace)
   await eventually(async () => ((await statusOf(old)) === 404 ? true : undefined))
   expect(await Promise.all([statusOf(young), statusOf(open), statusOf(foreign, other)])).toEqual([
     200, 200, 200,
@@ -103,7 +100,7 @@ test('sub-flows of an open execution: their records stay, at any depth; they go 
   const removeAll = async (control: string) => {
     await age(control, 31)
     await configure({ executions: '30d' })
-    await makeDue()
+    await makeRetentionDue(workspace)
     await eventually(async () => ((await statusOf(control)) === 404 ? true : undefined))
   }
   await ageExecutions(ids, '40 days')
@@ -130,7 +127,7 @@ test('record of more bytes than one answer of the database may have: archived wh
   )
   await age(id, 31)
   await configure({ executions: '30d', archive: { bucket } })
-  await makeDue()
+  await makeRetentionDue(workspace)
   await eventually(async () => ((await statusOf(id)) === 404 ? true : undefined))
   const { body } = await call('GET', `/v1/objects/${bucket}/executions/${flow}/${id}.json`, {
     as: workspace.service,
@@ -150,7 +147,7 @@ test('archive fails: nothing is removed, and the settings of the workspace say w
     `update tenon.services set retention = '{"executions": "30d", "archive": {"bucket": "not-ours"}}' where workspace_id = $1`,
     [workspace.workspaceId],
   )
-  await makeDue()
+  await makeRetentionDue(workspace)
   await eventually(async () => {
     const rows = await asSuperuser(
       'select from tenon.workspaces where id = $1 and retention_due_at > now()',
@@ -167,7 +164,7 @@ test('archive fails: nothing is removed, and the settings of the workspace say w
   })
   expect(await statusOf(id)).toBe(200)
   await configure({ executions: '30d' })
-  await makeDue()
+  await makeRetentionDue(workspace)
   await eventually(async () => ((await statusOf(id)) === 404 ? true : undefined))
   await eventually(async () => ((await failure()) === undefined ? true : undefined))
 })
@@ -182,7 +179,7 @@ test('deleted flow: purged with its last execution', async () => {
   expect(await rows()).toHaveLength(1)
   await age(id, 31)
   await configure({ executions: '30d' })
-  await makeDue()
+  await makeRetentionDue(workspace)
   await eventually(async () => ((await rows()).length === 0 ? true : undefined))
 })
 

@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
-import { Executions } from '../../support/fixtures/executions.ts'
+import { Executions, makeRetentionDue } from '../../support/fixtures/executions.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { linesOf } from '../../support/fixtures/functions.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
@@ -206,9 +206,7 @@ describe('retention', () => {
     expect((await configure(workspace, { retention: { function_runs: '2d' } })).retention).toEqual({
       function_runs: '2d',
     })
-    await asSuperuser('update tenon.workspaces set retention_due_at = now() where id = $1', [
-      workspace.workspaceId,
-    ])
+    await makeRetentionDue(workspace)
     const left = await eventually(async () => {
       const ids = await runs.ids(id)
       return ids.length <= 2 ? ids : undefined

@@ -2,6 +2,7 @@
 
 import { Client } from 'pg'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { randomIds, typeId } from '../../../src/core/ids.ts'
 import { ok, publishMcpServer } from '../../support/clients/mcp.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import {
@@ -124,8 +125,8 @@ describe('versions', () => {
     await asSuperuser('update tenon.functions set latest_version = 1000 where id = $1', [id])
     await asSuperuser(
       `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async)
-       select tenant_id, workspace_id, 'run_open', id, 20, '{"kind":"api"}', 'x', true from tenon.functions where id = $1`,
-      [id],
+       select tenant_id, workspace_id, $2, id, 20, '{"kind":"api"}', 'x', true from tenon.functions where id = $1`,
+      [id, typeId('run', randomIds.uuid())],
     )
     await ok(
       admin('PUT', `/${id}/aliases/old`, {

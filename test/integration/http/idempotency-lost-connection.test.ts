@@ -40,7 +40,7 @@ test.each([true, false])('claim: reply lost (executed: %s): released', async (is
   await expect(idempotency.claim(withLostReplies(1, isDone), request)).rejects.toMatchObject({
     code: 'dependency_unavailable',
   })
-  expect(await idempotency.claim(scope, request)).toMatchObject({ attempt: 1 })
+  expect(await idempotency.claim(scope, request)).toMatchObject({ completion: { attempt: 1 } })
 })
 
 test('claim: held by an earlier request, reply lost: not released', async () => {
@@ -51,7 +51,7 @@ test('claim: held by an earlier request, reply lost: not released', async () => 
   })
   await expect(idempotency.claim(scope, request)).rejects.toMatchObject({ code: 'idempotency_in_flight' })
   await held.release()
-  expect(await idempotency.claim(scope, request)).toMatchObject({ attempt: 2 })
+  expect(await idempotency.claim(scope, request)).toMatchObject({ completion: { attempt: 2 } })
 })
 
 test.each(['release', 'forget', 'keep'] as const)(
@@ -68,6 +68,8 @@ test.each(['release', 'forget', 'keep'] as const)(
     const reply = { status: 201, headers: {}, body: 'made' }
     await (fate === 'keep' ? claim.store(reply) : claim[fate]())
     const after = await idempotency.claim(scope, request)
-    expect(after).toMatchObject(fate === 'keep' ? reply : { attempt: fate === 'release' ? 2 : 1 })
+    expect(after).toMatchObject(
+      fate === 'keep' ? reply : { completion: { attempt: fate === 'release' ? 2 : 1 } },
+    )
   },
 )

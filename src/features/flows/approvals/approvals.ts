@@ -94,11 +94,16 @@ export async function decide(
     'approval',
     sql`select ${APPROVAL_COLUMNS}, a.pointer, a.iteration from ${APPROVAL_JOIN} where a.id = ${id}`,
   )
+  const { status } = approval
+  const closed = new Problem('state_conflict', { detail: `The approval is ${status}.` })
   const requireStep = async () => {
-    if (approval.status === 'open') return `${pointer}#${iteration}`
-    throw new Problem('state_conflict', { detail: `The approval is ${approval.status}.` })
+    if (status !== 'open') throw closed
+    return `${pointer}#${iteration}`
   }
-  await decideStep(scope, approval.execution_id, requireStep, decider, verdict)
+  await decideStep(scope, approval.execution_id, requireStep, decider, verdict).catch((error: unknown) => {
+    // It says more than that the execution has ended.
+    throw status === 'open' ? error : closed
+  })
   return whenRecorded(scope, approval, decider.by)
 }
 
