@@ -4,7 +4,7 @@
 export const RETRIES = {
   /** Writes a record of the platform, which must not be lost, however long its database is unavailable. */
   record: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
-  /** A call of a flow: an operation of the platform, or a request. */
+  /** A call of a flow: an operation of the platform. Requests take its intervals, and a number of attempts of their own (flow/calls.ts). */
   call: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '30s', maximumAttempts: 8 },
   /** The start of what a schedule has made due, until its patience ends. */
   dueStart: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },

@@ -14,7 +14,7 @@ interface PolicyRow extends TurnRow {
   readonly retention: Retention
 }
 
-/** The items are the policies of workspaces. A workspace that has more to remove is served again after `pauseSeconds`. */
+/** The items are the policies of workspaces. A workspace that has more to remove waits for the others alone. */
 export function runRetention(kinds: readonly RunKind[]): BackgroundTask<Retention> {
   return {
     name: 'retention of runs',
@@ -25,22 +25,24 @@ export function runRetention(kinds: readonly RunKind[]): BackgroundTask<Retentio
       return rows.map((row) => ({ ref: refOf(row), item: row.retention }))
     },
     run: async (context, retention) => {
-      if (!context.isActive) return
-      try {
-        for (const kind of kinds) await removeAll(kind, context, retention)
-      } catch (error) {
-        await context.scope.batch(setFailure(error))
-        throw error
-      }
-      await context.scope.batch(CLEAR_FAILURE)
+      const results = await Promise.allSettled(kinds.map((kind) => removeAll(kind, context, retention)))
+      const failed = results.find((one) => one.status === 'rejected')
+      await context.scope.batch(failed === undefined ? CLEAR_FAILURE : setFailure(failed.reason))
+      if (failed !== undefined) throw failed.reason
+      if (results.some((one) => one.status === 'fulfilled' && one.value)) await context.scope.batch(SOON)
     },
   }
 }
 
-async function removeAll(kind: RunKind, context: TaskContext, retention: Retention): Promise<void> {
+/** @returns true if there may be more */
+async function removeAll(kind: RunKind, context: TaskContext, retention: Retention): Promise<boolean> {
   const until = performance.now() + servedMs
-  while (performance.now() < until && (await kind.removeExpired(context, retention)));
+  while (await kind.removeExpired(context, retention)) if (performance.now() > until) return true
+  return false
 }
+
+/** The workspace is served again as soon as those that wait have been. */
+const SOON = sql`update workspaces set retention_due_at = now() where id = tenon.workspace()`
 
 /** The workspaces that wait longest, each once in `pauseSeconds`. */
 const dueWorkspaces = (limit: number) => sql`

@@ -31,6 +31,8 @@ export interface RunKind {
   readonly owner: Sql
   /** The id of the workflow; null for the one that follows from owner and run. */
   readonly workflowId: Sql
+  /** An integer: the number of slots that an owner has now. Absent if each run keeps the number that it was queued with. */
+  readonly slotsOf?: (ownerId: string) => Sql
   /** A condition: the run is open, and its workflow has not begun. */
   readonly isPending: Sql
   /** A condition: the run is to be cancelled as soon as its workflow exists. */

@@ -7,7 +7,7 @@
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { RUN_LIMITS } from './limits.ts'
-import { requireRunKind } from './run-kind.ts'
+import { type RunKind, requireRunKind } from './run-kind.ts'
 import { watchRun } from './watcher.ts'
 
 /** A row of a statement that admits runs. */
@@ -18,9 +18,24 @@ export interface AdmittedRow {
 /** A statement that releases the slot of a run. @returns rows `{id}`: the runs that hold a slot now, for {@link startAdmitted} */
 export const releaseSlot = (runId: string): Sql => sql`select g as id from tenon.release_slot(${runId}) g`
 
-/** Gives free slots of an owner and a key to queued runs. */
-const promoteNext = (ownerId: string, key: string): Sql =>
-  sql`select h as id from tenon.promote_next(${ownerId}, ${key}) h`
+/**
+ * A statement that serializes the changes of slots of an owner and a key. It is a statement of its own, before those that see what
+ * others have changed while it waited.
+ */
+export const lockSlots = (ownerId: string, key: string): Sql =>
+  sql`select tenon.lock_slots(${ownerId}, ${key})`
+
+/** Gives free slots of an owner and a key to queued runs, by the number of slots that the owner has now. */
+const promoteNext = ({ slotsOf }: RunKind, ownerId: string, key: string): readonly Sql[] => [
+  lockSlots(ownerId, key),
+  ...(slotsOf === undefined
+    ? []
+    : [
+        sql`update run_slots s set max = n.slots from (select ${slotsOf(ownerId)} as slots) n
+        where s.owner_id = ${ownerId} and s.key = ${key} and s.max <> n.slots`,
+      ]),
+  sql`select h as id from tenon.promote_next(${ownerId}, ${key}) h`,
+]
 
 /** A statement that records that the run has acknowledged its slot of that generation. */
 export const ackSlot = (runId: string, generation: number): Sql => sql`
@@ -46,7 +61,7 @@ export async function startAdmitted(
   admitted: readonly AdmittedRow[],
 ): Promise<void> {
   const kind = requireRunKind(scope, kindName)
-  const ids = admitted.map(({ id }) => String(id))
+  const ids = admitted.slice(0, RUN_LIMITS.queuedStartsMax).map(({ id }) => String(id))
   for (const id of ids) {
     try {
       if (await kind.start(scope, id)) continue
@@ -58,52 +73,37 @@ export async function startAdmitted(
   }
 }
 
-/** Gives free slots of an owner and a key to queued runs and starts them. */
+/** Gives free slots of an owner and a key to queued runs and starts them: also after the owner has got other slots. */
 export async function promoteQueued(
   scope: WorkspaceScope,
   kindName: string,
   { ownerId, key = '' }: { readonly ownerId: string; readonly key?: string },
 ): Promise<void> {
-  await startAdmitted(scope, kindName, await scope.rows<AdmittedRow>(promoteNext(ownerId, key)))
-}
-
-/** Sets the number of slots of an owner whose runs have no key, and starts those that get one of them. */
-export async function setSlots(
-  scope: WorkspaceScope,
-  kindName: string,
-  { ownerId, max }: { readonly ownerId: string; readonly max: number },
-): Promise<void> {
-  const [, admitted = []] = await scope.batch(
-    sql`update run_slots set max = ${max}::integer where owner_id = ${ownerId} and max <> ${max}::integer`,
-    promoteNext(ownerId, ''),
-  )
-  await startAdmitted(scope, kindName, admitted)
+  const promoted = await scope.batch(...promoteNext(requireRunKind(scope, kindName), ownerId, key))
+  await startAdmitted(scope, kindName, promoted.at(-1) ?? [])
 }
 
 /** A pending run that queues for a slot of its owner. */
 export interface QueuedRun {
   readonly runId: string
   readonly ownerId: string
-  /** The number of slots of the owner. */
-  readonly max: number
   /** How long its caller waits; absent if it does not wait. */
   readonly waitMs?: number
 }
 
-/** Queues a pending run for a slot, and starts those that get one. Idempotent. */
+/** Queues a pending run of a kind with `slotsOf` for a slot, and starts those that get one. Idempotent. */
 export async function queueRun(
   scope: WorkspaceScope,
   kindName: string,
-  { runId, ownerId, max, waitMs }: QueuedRun,
+  { runId, ownerId, waitMs }: QueuedRun,
 ): Promise<void> {
-  const { table, isPending } = requireRunKind(scope, kindName)
-  const [, admitted = []] = await scope.batch(
-    sql`insert into run_slots (kind, run_id, owner_id, max, expires_at)
-      select ${kindName}, r.id, ${ownerId}, ${max}::integer, clock_timestamp() + ${waitMs ?? null}::float8 * interval '1 millisecond'
-      from ${table} r where r.id = ${runId} and ${isPending} on conflict do nothing`,
-    promoteNext(ownerId, ''),
-  )
-  await startAdmitted(scope, kindName, admitted)
+  const kind = requireRunKind(scope, kindName)
+  if (kind.slotsOf === undefined) throw new TypeError(`owners of ${kind.plural} have no number of slots`)
+  const insert = sql`insert into run_slots (kind, run_id, owner_id, max, expires_at)
+    select ${kindName}, r.id, ${ownerId}, ${kind.slotsOf(ownerId)}, clock_timestamp() + ${waitMs ?? null}::float8 * interval '1 millisecond'
+    from ${kind.table} r where r.id = ${runId} and ${kind.isPending} on conflict do nothing`
+  const results = await scope.batch(insert, ...promoteNext(kind, ownerId, ''))
+  await startAdmitted(scope, kindName, results.at(-1) ?? [])
 }
 
 /**
@@ -111,16 +111,19 @@ export async function queueRun(
  * @returns false if it holds none when its time is over: then it has left the queue
  */
 export async function awaitSlot(scope: WorkspaceScope, kindName: string, runId: string): Promise<boolean> {
+  const { table } = requireRunKind(scope, kindName)
   const { watched, stop } = watchRun(scope, kindName, runId)
   try {
     for (;;) {
       const change = watched.nextChange(RUN_LIMITS.queuePollMs)
-      const slot = await scope.row<{ state: string; is_late: boolean }>(
-        sql`select state, expires_at <= clock_timestamp() as is_late from run_slots where run_id = ${runId}`,
-      )
-      // Without a row, the run of an earlier call with the same id has ended.
-      if (slot?.state !== 'queued') return true
-      if (slot.is_late) break
+      const run = await scope.row<{ state: string | null; is_late: boolean | null }>(sql`
+        select s.state, s.expires_at <= clock_timestamp() as is_late
+        from ${table} r left join run_slots s on s.run_id = r.id where r.id = ${runId}`)
+      // Another attempt of the call has given up, and deleted the record.
+      if (run === undefined) return false
+      // Without a slot, the run of an earlier call with the same id has ended.
+      if (run.state !== 'queued') return true
+      if (run.is_late === true) break
       await change
     }
   } finally {

@@ -14,6 +14,7 @@ import {
   addTestWorkspace,
   asSuperuser,
   call,
+  connectSuperuser,
   createTestWorkspace,
   eventually,
   type Reply,
@@ -54,6 +55,29 @@ const sendGo = (id: string) => send(id, 'signal', { event: { type: 'go' } })
 const idOf = ({ status, body }: Reply): string => {
   expect([status, body.detail]).toEqual([201, undefined])
   return body.id
+}
+
+/** Holds the lock of the slots of a flow without a key, as a start does. */
+async function lockSlotsOf(flow: string) {
+  const { tenantId, workspaceId } = workspace
+  const client = await connectSuperuser(inject('tenon'))
+  await client.query(
+    `begin; set local tenon.tenant = '${tenantId}'; set local tenon.workspace = '${workspaceId}'`,
+  )
+  await client.query(
+    "select tenon.lock_slots(id, '') from tenon.flows where name = $1 and workspace_id = $2",
+    [flow, workspaceId],
+  )
+  return {
+    isAwaitedBy: (count: number) =>
+      eventually(async () => {
+        const { rows } = await client.query(`
+          select from pg_locks mine join pg_locks theirs using (locktype, classid, objid)
+          where mine.pid = pg_backend_pid() and locktype = 'advisory' and not theirs.granted`)
+        return rows.length === count ? true : undefined
+      }),
+    release: () => client.end(),
+  }
 }
 
 /** Starts executions one after the other, so that their order is known. */
@@ -174,6 +198,22 @@ describe('concurrency limit', () => {
       idOf({ status: 201, headers: new Headers(), body: await waitForStatus(workspace, last, 'waiting') }),
     )
     await waitForStatus(workspace, last, 'completed')
+  })
+
+  test('onLimit is cancel_running: starts that wait for the lock together: all but the last are cancelled', async () => {
+    const flow = await publishFlow('{ limit: 1, onLimit: cancel_running }')
+    const [first = ''] = await startInOrder(flow, 1)
+    await waitForStatus(workspace, first, 'waiting')
+    const lock = await lockSlotsOf(flow)
+    const starts = [start(flow), start(flow), start(flow)]
+    await lock.isAwaitedBy(starts.length)
+    await lock.release()
+    const ids = [first, ...(await Promise.all(starts)).map(idOf)]
+    const settled = await eventually(async () => {
+      const statuses = await Promise.all(ids.map(async (id) => (await readExecution(workspace, id)).status))
+      return statuses.some((status) => ['pending', 'running'].includes(status)) ? undefined : statuses
+    })
+    expect(settled.sort()).toEqual(['cancelled', 'cancelled', 'cancelled', 'waiting'])
   })
 
   test('subflows: count towards the limit, never queue', async () => {

@@ -119,7 +119,7 @@ test.concurrent('slot that a crash left behind: freed by the reconciler; the que
   const lost = (await runs.invoke(id, { ms: 1 })).headers.get('x-run-id')
   await asSuperuser(
     `update tenon.function_runs set ended_at = null, status = 'queued', due_at = now() + interval '1 second',
-        created_at = now() - interval '1 minute' where id = $1`,
+        created_at = now() - interval '2 minutes' where id = $1`,
     [lost],
   )
   await asSuperuser(

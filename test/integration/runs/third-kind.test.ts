@@ -13,10 +13,10 @@ import type { RunEnd, RunKind } from '../../../src/features/runs/run-kind.ts'
 import { slotQueues, unstartedSlots } from '../../../src/features/runs/slot-tasks.ts'
 import {
   awaitSlot,
+  promoteQueued,
   queuePosition,
   queueRun,
   releaseSlot,
-  setSlots,
   startAdmitted,
 } from '../../../src/features/runs/slots.ts'
 import { notifyRunChanged, watchRun } from '../../../src/features/runs/watcher.ts'
@@ -54,12 +54,16 @@ const TABLE = `
   call tenon.allow('tenon_operator', 'tenon.deliveries', 'all', 'select');
   call tenon.allow('tenon_reconciler', 'tenon.deliveries', 'all', 'select, update (due_at)')`
 
+/** How many deliveries a partner takes at once. */
+let slots = 1
+
 const deliveries: RunKind = {
   name: DELIVERIES,
   plural: 'deliveries',
   table: sql`deliveries`,
   owner: sql`r.partner`,
   workflowId: sql`null::text`,
+  slotsOf: () => sql`${slots}::integer`,
   isPending: sql`(r.status = 'pending' and r.ended_at is null)`,
   isCancelRequested: sql`false`,
   unstarted: sql`case when r.is_awaited then 'wait' else 'start' end`,
@@ -113,12 +117,12 @@ beforeAll(async () => {
 })
 afterAll(() => close())
 
-async function deliver(partner: string, { max = 1, waitMs }: { max?: number; waitMs?: number } = {}) {
+async function deliver(partner: string, { waitMs }: { waitMs?: number } = {}) {
   const runId = typeId('run', randomIds.uuid())
   await scope.rows(
     sql`insert into deliveries (id, partner, is_awaited) values (${runId}, ${partner}, ${waitMs !== undefined})`,
   )
-  await queueRun(scope, DELIVERIES, { runId, ownerId: partner, max, ...(waitMs !== undefined && { waitMs }) })
+  await queueRun(scope, DELIVERIES, { runId, ownerId: partner, ...(waitMs !== undefined && { waitMs }) })
   return runId
 }
 
@@ -145,7 +149,9 @@ test('runs beyond the slots of their owner: queue, and start in their order as o
   expect(position).toEqual({ key: '', limit: 1, position: 2, running: 1 })
   await end(scope, one, 'done')
   expect(await statusOf(one, two, three)).toEqual(['done', 'running', 'pending'])
-  await setSlots(scope, DELIVERIES, { ownerId: 'a', max: 2 })
+  slots = 2
+  await promoteQueued(scope, DELIVERIES, { ownerId: 'a' })
+  slots = 1
   expect(await statusOf(two, three)).toEqual(['running', 'running'])
 })
 

@@ -6,7 +6,10 @@
  * 3. `../typed-query.ts`: its literals on a declared field, and on a system field;
  * 4. `../postgres/compile.ts` and `../mongo/compile.ts`: `compileTest`, and `testSystemField` of the latter;
  * 5. `operands.ts`, `url.ts` and `body.ts`: a method of `Operand`, if its operand has a new form;
- * 6. a case in `test/conformance/stores/stores.test.ts`, which runs against both stores.
+ * 6. `../rules/rule-language.ts` and `../rules/rule-policy.ts`, if rules may compare with it values of a user;
+ * 7. the words for clients: `core/problem-catalogue.ts`, `docs/queries.md`, and the arguments of tools in
+ *    `mcp-servers/tool-providers/document-schemas.ts`;
+ * 8. a case in `test/conformance/stores/stores.test.ts`, which runs against both stores.
  */
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'

@@ -8,6 +8,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { ExecutionInput } from '../../../core/execution.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { lockSlots } from '../../runs/slots.ts'
 import { FLOW_LIMITS } from '../limits.ts'
 
 /** Executions, as a kind of runs. */
@@ -35,25 +36,32 @@ export interface SlotResult {
 }
 
 /**
- * A statement that gives an open execution a slot or queues it; those that leave the queue for it end. Its row is written in the
- * same transaction.
+ * Statements that give an open execution a slot or queue it; those that leave the queue for it end. Its row is written in the same
+ * transaction.
  * @param isChild true if another execution waits for it: then it is never queued, since its parent may hold the last slot
- * @returns a row as {@link SlotResult}; none if the execution has started or ended
+ * @returns the last one has a row as {@link SlotResult}; none if the execution has started or ended
  * @throws Problem `validation_failed` if its input yields no key; the statement, `concurrency_limited`, also for a full queue
  */
-export function acquireSlot(concurrency: Concurrency, execution: ExecutionInput, isChild: boolean): Sql {
+export function acquireSlot(
+  concurrency: Concurrency,
+  execution: ExecutionInput,
+  isChild: boolean,
+): readonly Sql[] {
   const { ir: _ir, input, ...rest } = execution
   const onLimit = isChild ? 'always' : concurrency.onLimit
-  return sql`
+  const key = keyOf(concurrency, input)
+  const acquire = sql`
     with slot as materialized (
       select p.* from executions e cross join lateral tenon.acquire_slot(
-        ${EXECUTION}::text, e.id, e.flow_id, ${keyOf(concurrency, input)}::text, ${concurrency.limit}::integer, ${onLimit}::text,
+        ${EXECUTION}::text, e.id, e.flow_id, ${key}::text, ${concurrency.limit}::integer, ${onLimit}::text,
         ${JSON.stringify(rest)}::jsonb, ${FLOW_LIMITS.queuedExecutionsMax}::integer) p
       where e.id = ${execution.execution_id} and e.status = 'pending' and e.ended_at is null
     ), ended as (
       ${endQueued(sql`id in (select unnest(to_end) from slot)`)}
     )
     select state, to_json(to_cancel) as to_cancel from slot`
+  // Before, since `ended` sees no execution that another start has queued while the statement waits for the lock.
+  return [lockSlots(execution.flow.id, key), acquire]
 }
 
 const endQueued = (which: Sql): Sql => sql`

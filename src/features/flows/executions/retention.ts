@@ -21,10 +21,11 @@ interface ExpiredRow {
  * @returns true if more may have expired, such as sub-flows of these
  */
 export async function removeExpired(
-  { scope, service }: TaskContext,
+  { scope, service, isActive }: TaskContext,
   { executions, archive }: Retention,
 ): Promise<boolean> {
-  if (executions === undefined) return false
+  // The archive of a suspended workspace takes nothing.
+  if (executions === undefined || !isActive) return false
   const before = new Date(Date.now() - durationMs(executions))
   const rows = await scope.rows<ExpiredRow>(expired(before))
   const archived: string[] = []

@@ -244,9 +244,10 @@ async function acquire(
   start: AdmittedStart,
 ): Promise<boolean> {
   const isChild = start.trigger.kind === 'flow'
-  const [, [slot] = []] = (await scope
-    .batch(insertExecution(start, selectedVersion(row)), acquireSlot(concurrency, execution, isChild))
-    .catch(rethrowDeleted)) as unknown as [unknown, SlotResult[]?]
+  const results = await scope
+    .batch(insertExecution(start, selectedVersion(row)), ...acquireSlot(concurrency, execution, isChild))
+    .catch(rethrowDeleted)
+  const [slot] = (results.at(-1) ?? []) as unknown as SlotResult[]
   await Promise.all((slot?.to_cancel ?? []).map((running) => cancelRequested(scope, running)))
   return slot?.state === 'admitted'
 }

@@ -10,17 +10,25 @@ import { FUNCTION_LIMITS } from '../limits.ts'
 import { FUNCTION_RUN, failRun } from './record-run.ts'
 import { startRecorded } from './start-recorded.ts'
 
+/** Longer than a caller waits for a slot and the start of its run together. */
+const CALLER_SECONDS = 2 * FUNCTION_LIMITS.recheckSeconds
+
 export const FUNCTION_RUNS: RunKind = {
   name: FUNCTION_RUN,
   plural: 'function runs',
   table: sql`function_runs`,
   owner: sql`r.function_id`,
   workflowId: sql`null::text`,
+  // Without a limit any more, the runs that still queue get the most slots that a function may have.
+  slotsOf: (
+    functionId,
+  ) => sql`coalesce((select (config ->> 'concurrency')::integer from functions where id = ${functionId}),
+    ${FUNCTION_LIMITS.config.concurrencyMax}::integer)`,
   isPending: sql`(r.status = 'queued' and r.ended_at is null)`,
   isCancelRequested: sql`false`,
   // Callers of asynchronous runs were told that they will run. One that waits starts its run itself, as soon as it has a slot.
   unstarted: sql`case when r.is_async then 'start'
-    when s.run_id is not null and r.created_at > now() - make_interval(secs => ${FUNCTION_LIMITS.recheckSeconds}::integer) then 'wait'
+    when s.run_id is not null and r.created_at > now() - make_interval(secs => ${CALLER_SECONDS}::integer) then 'wait'
     else 'lost' end`,
   version: sql`(select coalesce(max(l.seq), 0) from function_run_logs l
     where l.tenant_id = r.tenant_id and l.workspace_id = r.workspace_id and l.run_id = r.id)`,

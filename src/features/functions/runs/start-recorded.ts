@@ -5,10 +5,9 @@ import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger, Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { queueRun, setSlots } from '../../runs/slots.ts'
+import { promoteQueued, queueRun } from '../../runs/slots.ts'
 import { notifyRunChanged } from '../../runs/watcher.ts'
 import type { ConfigChange } from '../config.ts'
-import { FUNCTION_LIMITS } from '../limits.ts'
 import { currentCaller } from './current-rights.ts'
 import { FUNCTION_RUN, recordFailure } from './record-run.ts'
 import { type Invocable, runInput, startWorkflow } from './run-workflow.ts'
@@ -40,7 +39,7 @@ export async function startRecorded(scope: WorkspaceScope, runId: string): Promi
   }
   const { concurrency = null } = row.config
   if (row.slot === null && concurrency !== null) {
-    await queueRun(scope, FUNCTION_RUN, { runId, ownerId: row.id, max: concurrency })
+    await queueRun(scope, FUNCTION_RUN, { runId, ownerId: row.id })
     return true
   }
   const { trigger, input, context, slot: _slot, ...invoked } = row
@@ -62,7 +61,7 @@ interface Configured {
   readonly workspace_id: string
 }
 
-/** After a change of the configuration: gives the function its slots, and starts the runs that get one, without waiting for them. */
+/** After a change of the configuration: starts the runs that get one of the slots that were added, without waiting for them. */
 export function setSlotsAfterChange(
   scope: AdminScope,
   { concurrency }: ConfigChange,
@@ -71,9 +70,7 @@ export function setSlotsAfterChange(
   if (concurrency === undefined) return
   const ref = { tenantId: tenant_id as TenantId, workspaceId: workspace_id as WorkspaceId }
   const inside = inWorkspace(scope, ref)
-  // Without a limit, the runs that queue get the most slots that a function may have.
-  const max = concurrency ?? FUNCTION_LIMITS.config.concurrencyMax
-  setSlots(inside, FUNCTION_RUN, { ownerId: id, max }).catch((error: unknown) =>
+  promoteQueued(inside, FUNCTION_RUN, { ownerId: id }).catch((error: unknown) =>
     inside.logError(error, 'queued function runs not started'),
   )
 }

@@ -54,7 +54,7 @@ export async function startRun(scope: WorkspaceScope, request: RunRequest): Prom
   const started = { runId, workflowId: workflowOf(scope, run), waitMs: waitMs(run) }
   const { concurrency = null } = invoked.config
   if (concurrency !== null) {
-    await startInSlot(scope, run, { runId, ownerId: invoked.id, max: concurrency })
+    await startInSlot(scope, run, { runId, ownerId: invoked.id })
     return started
   }
   if (request.isAsync) await startWorkflow(scope, run)
