@@ -76,21 +76,25 @@ interface Failure {
   readonly unlessBegun?: boolean
 }
 
+/** A statement that ends a run; an asynchronous one becomes a dead letter. @returns a row if the run had not ended, nor has begun */
+function failure(runId: string, error: RunError, { usage, unlessBegun = false }: Failure): Sql {
+  const shown = JSON.stringify(withoutHandles(error as unknown as Json))
+  return sql`
+    update function_runs set status = 'failed', ended_at = now(), error = ${shown}::json, ${measured(usage)},
+      is_dead_letter = is_async
+    where id = ${runId} and ended_at is null and (attempts = 0 or not ${unlessBegun}::boolean) returning id`
+}
+
 /**
- * Ends a run; an asynchronous one becomes a dead letter. Wakes followers, and leaves the slot to the caller. Idempotent.
+ * Ends a run that has not begun, wakes its followers, and leaves the slot to the caller. Idempotent.
  * @returns false if it has ended before, or has begun
  */
-export async function recordFailure(
+export async function failUnlessBegun(
   scope: WorkspaceScope,
   runId: string,
   error: RunError,
-  { usage, unlessBegun = false }: Failure = {},
 ): Promise<boolean> {
-  const shown = JSON.stringify(withoutHandles(error as unknown as Json))
-  const ended = await scope.row(sql`
-    update function_runs set status = 'failed', ended_at = now(), error = ${shown}::json, ${measured(usage)},
-      is_dead_letter = is_async
-    where id = ${runId} and ended_at is null and (attempts = 0 or not ${unlessBegun}::boolean) returning id`)
+  const ended = await scope.row(failure(runId, error, { unlessBegun: true }))
   notifyRunChanged(scope, runId, true)
   return ended !== undefined
 }
@@ -108,9 +112,13 @@ export async function failRun(
   error: RunError,
   usage?: Usage | undefined,
 ): Promise<boolean> {
-  const hasEnded = await recordFailure(scope, runId, error, { usage })
-  startNext(scope, await scope.rows<AdmittedRow>(releaseSlot(runId)))
-  if (hasEnded) return false
+  const [[ended] = [], admitted = []] = await scope.batch(
+    failure(runId, error, { usage }),
+    releaseSlot(runId),
+  )
+  notifyRunChanged(scope, runId, true)
+  startNext(scope, admitted)
+  if (ended !== undefined) return false
   const completed = sql`select id from function_runs where id = ${runId} and status = 'completed'`
   return (await scope.row(completed)) !== undefined
 }

@@ -9,7 +9,7 @@ import { promoteQueued, queueRun } from '../../runs/slots.ts'
 import { notifyRunChanged } from '../../runs/watcher.ts'
 import type { ConfigChange } from '../config.ts'
 import { currentCaller } from './current-rights.ts'
-import { FUNCTION_RUN, recordFailure } from './record-run.ts'
+import { FUNCTION_RUN, failUnlessBegun } from './record-run.ts'
 import { type Invocable, runInput, startWorkflow } from './run-workflow.ts'
 
 interface RecordedRow extends Invocable {
@@ -46,7 +46,7 @@ export async function startRecorded(scope: WorkspaceScope, runId: string): Promi
   const { caller, lost } = await currentCaller(scope, row)
   if (lost !== undefined) {
     const error = { code: 'forbidden', detail: `The run was not started: ${lost}.` }
-    return !(await recordFailure(scope, runId, error, { unlessBegun: true }))
+    return !(await failUnlessBegun(scope, runId, error))
   }
   const request = { id: row.id, input, trigger, caller, isAsync: true, ...(context !== null && { context }) }
   await startWorkflow(scope, runInput(scope, runId, invoked, request, trigger))
