@@ -3,32 +3,21 @@
 import { sql } from '../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
-  findRoundRobin,
   nextCursor,
   workspacePage,
   workspaceWith,
 } from '../background/background-task.ts'
 import { BACKGROUND_LIMITS } from '../background/limits.ts'
 import { RUN_LIMITS } from './limits.ts'
-import { reconcileRun } from './reconcile.ts'
+import { reconcileTask } from './reconcile.ts'
 import type { RunKind } from './run-kind.ts'
+import { IS_QUEUED } from './slots.ts'
 
 const { recheckSeconds: queuedSeconds, firstCheckSeconds } = RUN_LIMITS
-const { itemsMax: atOnce, pollMs, workspacesSeenMax } = BACKGROUND_LIMITS
+const { workspacesSeenMax } = BACKGROUND_LIMITS
 
-/** The items are ids of runs. */
-export function openRuns(kind: RunKind): BackgroundTask<string> {
-  return {
-    name: `open ${kind.plural}`,
-    pollMs,
-    atOnce,
-    find: findRoundRobin(
-      (after, limit) => dueRuns(kind, after, limit),
-      (row) => row.id,
-    ),
-    run: ({ scope, isActive }, id) => reconcileRun(scope, kind, { id, mayStart: isActive }),
-  }
-}
+export const openRuns = (kind: RunKind): BackgroundTask<string> =>
+  reconcileTask(kind, `open ${kind.plural}`, (after, limit) => dueRuns(kind, after, limit))
 
 /**
  * Runs of the next workspaces that are due for a check, the most overdue one of each first. The next check of a pending one is soon;
@@ -42,7 +31,7 @@ const dueRuns = ({ table, isPending, recheckSeconds }: RunKind, after: string, l
       order by due_at limit ${limit}) d
     order by place, due_at limit ${limit}
   ), free as materialized (
-    select r.tenant_id, r.workspace_id, r.id, s.state is not distinct from 'queued' and coalesce(s.expires_at > now(), true) as is_queued
+    select r.tenant_id, r.workspace_id, r.id, ${IS_QUEUED} as is_queued
     from due join ${table} r on r.tenant_id = due.tenant_id and r.workspace_id = due.workspace_id and r.id = due.id
       left join run_slots s on s.tenant_id = r.tenant_id and s.workspace_id = r.workspace_id and s.run_id = r.id
     for update of r skip locked

@@ -35,9 +35,9 @@ export interface RunKind {
   readonly slotsOf?: (ownerId: string) => Sql
   /** A condition: the run is open, and its workflow has not begun. */
   readonly isPending: Sql
-  /** A condition: the run is to be cancelled as soon as its workflow exists. */
+  /** A condition on record and slot: the run is to be cancelled as soon as its workflow exists. */
   readonly isCancelRequested: Sql
-  /** A text: what becomes of a pending run whose workflow does not exist. `wait`: somebody else starts or ends it. */
+  /** A text, as in {@link Unstarted}: the step that the reconciler takes for a pending run without a workflow. */
   readonly unstarted: Sql
   /** A number that grows with what is recorded of a run, for its watchers. */
   readonly version: Sql
@@ -59,10 +59,10 @@ export interface RunKind {
   end(scope: WorkspaceScope, id: string, end: RunEnd): Promise<void>
 }
 
-/** What the reconciler does with a pending run whose workflow does not exist. */
+/** The step that the reconciler takes for a pending run without a workflow. `wait`: another process starts or ends it. */
 export type Unstarted = 'start' | 'wait' | 'lost' | 'cancelled' | 'orphaned'
 
-/** How a workflow has ended; `lost`: it does not exist, `orphaned`: what would have started it has ended. */
+/** How a workflow has ended; `lost`: it does not exist, `orphaned`: the run that would have started it has ended. */
 export type RunEnd = Exclude<WorkflowStatus, 'open'> | 'lost' | 'orphaned'
 
 const kindsOf = privilege('runs.kinds')

@@ -4,7 +4,6 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import {
   type BackgroundTask,
-  findRoundRobin,
   nextCursor,
   refOf,
   type TurnRow,
@@ -14,7 +13,7 @@ import {
 } from '../background/background-task.ts'
 import { BACKGROUND_LIMITS } from '../background/limits.ts'
 import { RUN_LIMITS } from './limits.ts'
-import { reconcileRun } from './reconcile.ts'
+import { reconcileRun, reconcileTask } from './reconcile.ts'
 import type { RunKind } from './run-kind.ts'
 import { promoteQueued } from './slots.ts'
 
@@ -132,18 +131,8 @@ const markChecked = (held: readonly object[]) => sql`
   returning a.tenant_id, a.workspace_id, a.run_id as id`
 
 /** Starts runs that got a slot and have not started, and notifies those that have not acknowledged it. */
-export function unstartedSlots(kind: RunKind): BackgroundTask<string> {
-  return {
-    name: `unstarted ${kind.plural}`,
-    pollMs,
-    atOnce,
-    find: findRoundRobin(
-      (after, limit) => dueSlots(kind, after, limit),
-      (row) => row.id,
-    ),
-    run: ({ scope, isActive }, id) => reconcileRun(scope, kind, { id, mayStart: isActive }),
-  }
-}
+export const unstartedSlots = (kind: RunKind): BackgroundTask<string> =>
+  reconcileTask(kind, `unstarted ${kind.plural}`, (after, limit) => dueSlots(kind, after, limit))
 
 /** As in the index of run_slots. */
 const unstarted = ({ name }: RunKind): Sql =>

@@ -15,9 +15,9 @@ create table tenon.run_slots (
   state text not null default 'queued' check (state in ('queued', 'admitted', 'yielded', 'requeued')),
   -- The order of the queue; assigned under the lock of the key, or when the row is inserted.
   seq bigint generated always as identity,
-  -- What its kind starts it with.
+  -- The input that its kind starts it with.
   start jsonb,
-  -- Until when its caller waits; it gets no slot after that. Null if nobody waits.
+  -- When its caller stops waiting: after that it gets no slot. Null if no caller waits.
   expires_at timestamptz(3),
   -- Checked after the workflow is started, which may come later than the cancellation.
   cancel_requested boolean not null default false,
@@ -158,8 +158,8 @@ begin
   end loop;
 end $$;
 
--- Releases the slot of a run, if it has one. @returns as promote_next does
-create function tenon.release_slot(run text) returns setof text
+-- The row of a run, under the lock of its owner and key; null if it has none.
+create function tenon.lock_slot_of(run text) returns tenon.run_slots
   language plpgsql set search_path = tenon, pg_temp as $$
 declare
   mine run_slots%rowtype;
@@ -167,6 +167,17 @@ begin
   select * into mine from run_slots where run_id = run;
   if found then
     perform lock_slots(mine.owner_id, mine.key);
+  end if;
+  return mine;
+end $$;
+
+-- Releases the slot of a run, if it has one. @returns as promote_next does
+create function tenon.release_slot(run text) returns setof text
+  language plpgsql set search_path = tenon, pg_temp as $$
+declare
+  mine run_slots%rowtype := lock_slot_of(run);
+begin
+  if mine.run_id is not null then
     delete from run_slots where run_id = run;
     return query select promote_next(mine.owner_id, mine.key);
   end if;
@@ -178,11 +189,9 @@ end $$;
 create function tenon.yield_slot(run text, nth integer)
   returns setof text language plpgsql set search_path = tenon, pg_temp as $$
 declare
-  mine run_slots%rowtype;
+  mine run_slots%rowtype := lock_slot_of(run);
 begin
-  select * into mine from run_slots where run_id = run;
-  if found then
-    perform lock_slots(mine.owner_id, mine.key);
+  if mine.run_id is not null then
     update run_slots set state = 'yielded', generation = nth, notify_pending = false
       where run_id = run and state = 'admitted' and generation < nth;
     return query select promote_next(mine.owner_id, mine.key);
@@ -194,11 +203,9 @@ end $$;
 create function tenon.reacquire_slot(run text, nth integer, at_once boolean)
   returns table (has_it boolean, others text[]) language plpgsql set search_path = tenon, pg_temp as $$
 declare
-  mine run_slots%rowtype;
+  mine run_slots%rowtype := lock_slot_of(run);
 begin
-  select * into mine from run_slots where run_id = run;
-  if found then
-    perform lock_slots(mine.owner_id, mine.key);
+  if mine.run_id is not null then
     update run_slots
       set state = case when at_once then 'admitted' else 'requeued' end, seq = default, checked_at = now()
       where run_id = run and state = 'yielded' and generation = nth;
@@ -214,6 +221,6 @@ begin
 end $$;
 
 revoke execute on function tenon.lock_slots, tenon.slot_rank, tenon.acquire_slot, tenon.cancel_slot,
-  tenon.promote_next, tenon.release_slot, tenon.yield_slot, tenon.reacquire_slot from public;
+  tenon.promote_next, tenon.lock_slot_of, tenon.release_slot, tenon.yield_slot, tenon.reacquire_slot from public;
 grant execute on function tenon.lock_slots, tenon.slot_rank, tenon.acquire_slot, tenon.cancel_slot,
-  tenon.promote_next, tenon.release_slot, tenon.yield_slot, tenon.reacquire_slot to tenon_admin;
+  tenon.promote_next, tenon.lock_slot_of, tenon.release_slot, tenon.yield_slot, tenon.reacquire_slot to tenon_admin;

@@ -25,17 +25,17 @@ export const releaseSlot = (runId: string): Sql => sql`select g as id from tenon
 export const lockSlots = (ownerId: string, key: string): Sql =>
   sql`select tenon.lock_slots(${ownerId}, ${key})`
 
-/** Gives free slots of an owner and a key to queued runs, by the number of slots that the owner has now. */
-const promoteNext = ({ slotsOf }: RunKind, ownerId: string, key: string): readonly Sql[] => [
-  lockSlots(ownerId, key),
-  ...(slotsOf === undefined
-    ? []
-    : [
-        sql`update run_slots s set max = n.slots from (select ${slotsOf(ownerId)} as slots) n
-        where s.owner_id = ${ownerId} and s.key = ${key} and s.max <> n.slots`,
-      ]),
-  sql`select h as id from tenon.promote_next(${ownerId}, ${key}) h`,
-]
+/** A condition on a row `s` of run_slots, or on none: the run queues for a slot, and no caller has stopped waiting for it. */
+export const IS_QUEUED = sql`(s.state is not distinct from 'queued' and coalesce(s.expires_at > now(), true))`
+
+/** Statements that give free slots of an owner and a key to queued runs. @returns the last one has rows as {@link releaseSlot} */
+function promoteNext({ slotsOf }: RunKind, ownerId: string, key: string): readonly Sql[] {
+  const promote = sql`select h as id from tenon.promote_next(${ownerId}, ${key}) h`
+  if (slotsOf === undefined) return [promote]
+  const refresh = sql`update run_slots s set max = n.slots from (select ${slotsOf(ownerId)} as slots) n
+    where s.owner_id = ${ownerId} and s.key = ${key} and s.max <> n.slots`
+  return [lockSlots(ownerId, key), refresh, promote]
+}
 
 /** A statement that records that the run has acknowledged its slot of that generation. */
 export const ackSlot = (runId: string, generation: number): Sql => sql`
@@ -91,19 +91,26 @@ export interface QueuedRun {
   readonly waitMs?: number
 }
 
-/** Queues a pending run of a kind with `slotsOf` for a slot, and starts those that get one. Idempotent. */
+/**
+ * Queues a pending run of a kind with `slotsOf` for a slot, and starts the runs that get one, but not this one if its caller waits:
+ * the caller starts it. Idempotent.
+ * @returns true if the run has got a slot
+ */
 export async function queueRun(
   scope: WorkspaceScope,
   kindName: string,
   { runId, ownerId, waitMs }: QueuedRun,
-): Promise<void> {
+): Promise<boolean> {
   const kind = requireRunKind(scope, kindName)
   if (kind.slotsOf === undefined) throw new TypeError(`owners of ${kind.plural} have no number of slots`)
   const insert = sql`insert into run_slots (kind, run_id, owner_id, max, expires_at)
     select ${kindName}, r.id, ${ownerId}, ${kind.slotsOf(ownerId)}, clock_timestamp() + ${waitMs ?? null}::float8 * interval '1 millisecond'
     from ${kind.table} r where r.id = ${runId} and ${kind.isPending} on conflict do nothing`
   const results = await scope.batch(insert, ...promoteNext(kind, ownerId, ''))
-  await startAdmitted(scope, kindName, results.at(-1) ?? [])
+  const admitted: readonly AdmittedRow[] = results.at(-1) ?? []
+  const others = admitted.filter(({ id }) => id !== runId)
+  await startAdmitted(scope, kindName, waitMs === undefined ? admitted : others)
+  return others.length < admitted.length
 }
 
 /**

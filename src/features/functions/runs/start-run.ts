@@ -83,14 +83,15 @@ function unconfirmed(error: unknown, runId: string): unknown {
 }
 
 /**
- * Queues a run for a slot. Whoever gives it one starts it, unless its caller waits: then it is started here.
+ * Queues a run for a slot. The process that gives it one starts it, unless its caller waits: then it is started here.
  * @throws Problem `function_busy` after `functionQueueMs`; then the record is deleted, since nothing was run
  */
 async function startInSlot(scope: WorkspaceScope, run: FunctionRunInput, queued: QueuedRun): Promise<void> {
   const admin = asRunOwner(scope)
-  if (run.is_async) return queueRun(admin, FUNCTION_RUN, queued)
-  await queueRun(admin, FUNCTION_RUN, { ...queued, waitMs: FUNCTION_LIMITS.queueMs })
-  if (!(await awaitSlot(admin, FUNCTION_RUN, run.run_id))) {
+  const wait = run.is_async ? {} : { waitMs: FUNCTION_LIMITS.queueMs }
+  const hasSlot = await queueRun(admin, FUNCTION_RUN, { ...queued, ...wait })
+  if (run.is_async) return
+  if (!hasSlot && !(await awaitSlot(admin, FUNCTION_RUN, run.run_id))) {
     await deleteQueuedRun(admin, run.run_id)
     const detail = `No run of the function ended within ${FUNCTION_LIMITS.queueMs / 1_000} s. Nothing was run.`
     throw new Problem('function_busy', { detail })
