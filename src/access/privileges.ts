@@ -386,10 +386,15 @@ function grant(
     case 'tables':
       return (scope: AdminScope, ref: WorkspaceRef) => tables(checkRole(consumer, row, scope), ref)
     case 'inRole':
+      return (scope: WorkspaceScope) => inRole(checkRole(consumer, row, scope), row.to[0])
     case 'asSubject':
+      return (scope: WorkspaceScope) => asSubject(checkRole(consumer, row, scope), row.to[0])
     case 'inWorkspace':
+      return (scope: AdminScope, ref: WorkspaceRef) =>
+        inWorkspace(checkRole(consumer, row, scope), ref, row.to[0])
     case 'withLookups':
-      return raise(consumer, row)
+      return (scope: WorkspaceScope, lookups: Lookups) =>
+        withLookups(checkRole(consumer, row, scope), lookups)
   }
 }
 
@@ -397,22 +402,4 @@ function grant(
 function checkRole<S extends Scope>(consumer: Consumer, { from }: Raise | TableAccess, scope: S): S {
   if (from.includes(scope.actor.role)) return scope
   throw new TypeError(`${consumer} must not raise the rights of the role ${scope.actor.role}`)
-}
-
-function raise(consumer: Consumer, row: Raise) {
-  const {
-    opener,
-    to: [role],
-  } = row
-  const checked = <S extends Scope>(scope: S): S => checkRole(consumer, row, scope)
-  switch (opener) {
-    case 'inRole':
-      return (scope: WorkspaceScope) => inRole(checked(scope), role)
-    case 'asSubject':
-      return (scope: WorkspaceScope) => asSubject(checked(scope), role)
-    case 'inWorkspace':
-      return (scope: AdminScope, ref: WorkspaceRef) => inWorkspace(checked(scope), ref, role)
-    case 'withLookups':
-      return (scope: WorkspaceScope, lookups: Lookups) => withLookups(checked(scope), lookups)
-  }
 }
