@@ -2,6 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { didYouMean } from '../../flows-dsl/diagnostics/diagnostics.ts'
+import { shortQuote } from '../core/json.ts'
 import { type AnyOperation, inputInvalid, placeOf, QUERY_NAMES } from '../core/operation.ts'
 import { type InputError, Problem } from '../core/problem.ts'
 import { rawRequest, sourceOf } from './body-streams.ts'
@@ -117,7 +118,7 @@ function unknownParameter(name: string, known: readonly string[]): Problem {
   const near = didYouMean(name, known)
   const takes = known.length === 0 ? 'This route takes none.' : `This route takes ${known.join(', ')}.`
   return new Problem('unknown_parameter', {
-    detail: `There is no query parameter ${JSON.stringify(name.slice(0, 100))}. ${takes}`,
+    detail: `There is no query parameter ${shortQuote(name)}. ${takes}`,
     ...(near !== undefined && { hint: near }),
     errors: [{ in: 'query', name: name.slice(0, 100), pointer: '', detail: 'is not known' }],
   })

@@ -164,6 +164,9 @@ export function canonical(value: unknown): string {
 /** Escapes and truncates a name that a caller chose, so that the response does not grow with it. */
 export const shortPointer = (name: string): string => escapePointer(name.slice(0, 100))
 
+/** The beginning of a text from outside as JSON, for an error. */
+export const shortQuote = (text: string): string => JSON.stringify(text.slice(0, 100))
+
 /** An output that is JSON already, so that it is not parsed and serialised again. */
 export class Serialized {
   /** Valid JSON that conforms to the output schema of its operation. */

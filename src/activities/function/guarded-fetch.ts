@@ -6,6 +6,7 @@
 import { promisify } from 'node:util'
 import { brotliDecompress, unzip } from 'node:zlib'
 import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
+import { shortQuote } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionEgress } from '../../features/functions/egress.ts'
 import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
@@ -156,7 +157,7 @@ function ownHeaders(given: GuestRequest['headers']): Record<string, string> {
   for (const [name, value] of given) {
     const key = name.toLowerCase()
     if (!isToken(key) || !isFieldValue(value))
-      throw invalid(`The header ${JSON.stringify(name.slice(0, 100))} is not valid HTTP.`)
+      throw invalid(`The header ${shortQuote(name)} is not valid HTTP.`)
     if (belongsToConnection(key) || HOSTS_OWN.includes(key)) continue
     const before = set.has(key) ? `${headers.get(key)}${key === 'cookie' ? '; ' : ', '}` : ''
     headers.set(key, `${before}${value}`)

@@ -1,6 +1,7 @@
 /** Decides to which topics anon keys and users subscribe and publish: by the settings `anon.events` and `topics.user` of the workspace. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { shortQuote } from '../../core/json.ts'
 import { callersOf, requireUser } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { coversTopic } from '../collections/rules/text-rules.ts'
@@ -32,7 +33,7 @@ export async function requireTopicRules(
   if (refused === undefined) return
   const setting = `topics.user.${right}`
   throw new Problem('forbidden', {
-    detail: `${callersOf(scope.actor)} ${right} only to the topics in the setting ${setting} of the workspace. ${named(refused)} is not a topic of this user.`,
+    detail: `${callersOf(scope.actor)} ${right} only to the topics in the setting ${setting} of the workspace. ${shortQuote(refused)} is not a topic of this user.`,
   })
 }
 
@@ -46,5 +47,3 @@ export async function allowedTopics(
   const rules = user.topics[right] ?? []
   return topics.filter((topic) => coversTopic(rules, requireUser(scope.actor), topic))
 }
-
-const named = (text: string) => JSON.stringify(text.slice(0, 100))

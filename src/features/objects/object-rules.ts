@@ -1,6 +1,7 @@
 /** Decides which objects anon keys and users reach: by the settings `objects.public_read` and `objects.user` of the workspace. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { shortQuote } from '../../core/json.ts'
 import { callersOf, requireUser } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { coversKey } from '../collections/rules/text-rules.ts'
@@ -24,7 +25,7 @@ async function requirePublic(scope: WorkspaceScope, prefix: string): Promise<voi
     throw new Problem('forbidden', { detail })
   }
   if (publicRead.some((allowed) => prefix.startsWith(allowed))) return
-  const detail = `${callers} read only objects below the prefixes in the setting objects.public_read of the workspace; ${named(prefix)} is not below any of them.`
+  const detail = `${callers} read only objects below the prefixes in the setting objects.public_read of the workspace; ${shortQuote(prefix)} is not below any of them.`
   throw new Problem('forbidden', { detail })
 }
 
@@ -42,8 +43,6 @@ export async function requireObjectRule(
   if (coversKey(user.objects[right] ?? [], requireUser(scope.actor), key)) return
   const setting = `objects.user.${right}`
   throw new Problem('forbidden', {
-    detail: `${callersOf(scope.actor)} ${right} objects only below the prefixes in the setting ${setting} of the workspace. ${named(key)} is not below a prefix of this user.`,
+    detail: `${callersOf(scope.actor)} ${right} objects only below the prefixes in the setting ${setting} of the workspace. ${shortQuote(key)} is not below a prefix of this user.`,
   })
 }
-
-const named = (text: string) => JSON.stringify(text.slice(0, 100))

@@ -1,6 +1,6 @@
 /** Parses the JSON filter of a structured query. */
 
-import { isObject } from '../../../core/json.ts'
+import { isObject, shortQuote } from '../../../core/json.ts'
 import { type Filter, type Literal, negated, type Path, type Test } from './filter.ts'
 import {
   checkElements,
@@ -102,7 +102,7 @@ function jsonOperand(value: unknown, source: Source): Operand {
     pathTest: () => readPathPair(value, source),
     container: () => containerOf(value, source),
     word: () => (typeof value === 'object' && value !== null ? '' : String(value).toLowerCase()),
-    written: (operator) => `{${JSON.stringify(source.name.slice(0, 100))}: {"${operator}": …}}`,
+    written: (operator) => `{${shortQuote(source.name)}: {"${operator}": …}}`,
   }
 }
 

@@ -3,6 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { Id, Time } from '../../../access/operation-builders.ts'
+import { shortQuote } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -97,7 +98,7 @@ export function checkIndexes(
 function notScalar(field: string, scalars: ReadonlyMap<string, Scalar>): string {
   const near = nearest(field, [...scalars.keys()])
   const hint = near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`
-  return `${JSON.stringify(field.slice(0, 100))} is not declared as string, integer, number or boolean${hint}`
+  return `${shortQuote(field)} is not declared as string, integer, number or boolean${hint}`
 }
 
 const indexProblem = (name: 'indexes' | 'unique', detail: string) =>

@@ -1,6 +1,7 @@
 /** The heads of an HTTP request and of its response, without what the code of a function may neither know nor decide. */
 
 import type { RawRequest } from '../../../core/bytes.ts'
+import { shortQuote } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import { belongsToConnection, isFieldValue, isToken } from '../../../infra/http-client/header-fields.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
@@ -111,7 +112,7 @@ export function responseHead({ status, headers }: HttpResponseHead): HttpRespons
     throw invalid(`A Response has at most ${limits.headersMax} headers with ${limits.headBytesMax} bytes.`)
   for (const [name, value] of headers)
     if (!isToken(name) || !isFieldValue(value))
-      throw invalid(`The Response has an invalid header: ${JSON.stringify(name.slice(0, 100))}.`)
+      throw invalid(`The Response has an invalid header: ${shortQuote(name)}.`)
   const named = new Set(connectionOptions(headers))
   const kept = headers.filter(([name]) => {
     const lower = name.toLowerCase()
