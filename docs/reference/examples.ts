@@ -17,7 +17,7 @@ import { Machine, newState } from '../../flows-dsl/machine/machine.ts'
 import type { Environment, FlowResult, Snapshot } from '../../flows-dsl/machine/state.ts'
 import { simulate } from '../../flows-dsl/simulator/simulate.ts'
 
-/** What examples take as given. */
+/** Declarations of the names that examples use. */
 declare const scope: WorkspaceScope
 declare const effects: Effects
 declare const environment: Environment

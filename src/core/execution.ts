@@ -356,10 +356,10 @@ export interface ExecutionEventUpdate {
   readonly error?: unknown
 }
 
-/** What fires a trigger. Changes of documents are events, too. */
+/** The kinds of triggers, by the source that fires them. Changes of documents are events, too. */
 export type TriggerKind = 'schedule' | 'webhook' | 'event'
 
-/** What a trigger starts, such as a flow or a function. */
+/** The target of a trigger: the flow or function that it starts. */
 export interface TargetRef {
   readonly kind: string
   readonly id: string

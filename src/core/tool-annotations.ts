@@ -81,7 +81,7 @@ export function claimedAnnotations(declared: Readonly<Record<string, unknown>>):
     const value = declared[hint]
     return typeof value === 'boolean' ? value : STRICTEST[hint]
   })
-  // What reads destroys nothing, whatever is declared or presumed.
+  // A tool that only reads destroys nothing, even if its server declares that it does.
   return claimed.readOnlyHint ? { ...claimed, destructiveHint: false } : claimed
 }
 

@@ -17,7 +17,7 @@ interface Subjects {
   findGeneration(id: string): Promise<number | undefined>
 }
 
-/** What the stores of identity (features/identity) tell about tokens; the composition root hands them over. */
+/** The stores of identity (features/identity), as far as the verification of tokens reads them; the composition root hands them over. */
 export interface TokenSubjects {
   readonly accounts: Subjects
   readonly users: Subjects

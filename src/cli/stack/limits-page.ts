@@ -8,11 +8,11 @@ interface Limit {
   /** Path in its file, such as `inlineCalls.timeoutMs`. */
   readonly name: string
   readonly value: number | string | LimitGroup
-  /** What its comment begins with: `Bytes`, `Milliseconds`, or the plural of what is counted; empty if it is neither. */
+  /** The first words of its comment: `Bytes`, `Milliseconds`, or the plural of the things that it counts; empty if it is neither. */
   readonly unit: string
-  /** First sentence of its comment: what is limited. */
+  /** First sentence of its comment, which names the limited thing. */
   readonly subject: string
-  /** The rest: what happens at the limit. */
+  /** The rest of its comment: the effect at the limit. */
   readonly effect: string
 }
 

@@ -32,7 +32,7 @@ type Rows = readonly Readonly<Record<string, unknown>>[]
 interface Statement {
   readonly changes: readonly CheckedChange[]
   readonly sql: Sql
-  /** What its rows say of each change; undefined for a create whose id exists. */
+  /** Reads the result of each change from its rows; undefined for a create whose id exists. */
   readonly read: (rows: Rows) => readonly (Written | undefined)[] | Refusal
 }
 
@@ -177,7 +177,7 @@ function locksOf({ actor }: WorkspaceScope, changes: readonly CheckedChange[]): 
     })
 }
 
-/** What the error of a statement says of its first change; undefined if it says nothing of it. */
+/** The result of the first change, as the error of its statement gives it; undefined if the error is about no change. */
 function resultOfError(
   { actor }: WorkspaceScope,
   error: unknown,

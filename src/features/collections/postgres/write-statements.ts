@@ -8,7 +8,7 @@ import type { CheckedChange, Collection, Create } from '../store.ts'
 import { CASTS } from './compile.ts'
 import { split, type Table, type TableColumn, tableOf } from './table.ts'
 
-/** What a statement changes, and whether alone. */
+/** The collection that a statement changes, and whether its change is one of several. */
 interface Target {
   readonly collection: Collection
   /**

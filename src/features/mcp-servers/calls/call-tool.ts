@@ -86,7 +86,7 @@ export async function callTool(
   return answerOf(call, end)
 }
 
-/** What a call runs: a tool, or the search of tools. */
+/** The tool of a call, or the search of tools. */
 interface Found extends Pick<Tool, 'limits' | 'reads'> {
   readonly run: () => Promise<CallEnd>
 }

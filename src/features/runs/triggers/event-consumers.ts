@@ -75,7 +75,7 @@ function consumptionOf(id: string, services: EventTriggerServices): Consumption<
       try {
         for (const entry of entries) if (!(await firing.handle(entry))) break
       } catch (error) {
-        // What was handled is stored first; the next call throws at once.
+        // The entries that were handled are stored first; the next call throws at once.
         if (firing.count === 0) throw error
       }
       return { state: firing.state, busyMs: firing.busyMs, count: firing.count }

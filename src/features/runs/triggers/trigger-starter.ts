@@ -67,7 +67,7 @@ interface DueTrigger {
   readonly facts: TargetFacts
 }
 
-/** What fires a trigger, and the run that it starts. */
+/** A trigger that fires, and the run that it starts. */
 type Firing = Pick<TriggerStart, 'triggerId' | 'kind' | 'targetId' | 'runId'>
 
 export class TriggerStarter {

@@ -12,7 +12,7 @@ import { eventsIn, lastIdsIn } from '../../events/events.ts'
 import { type ScheduleRow, toTemporalSchedule } from './schedules.ts'
 import type { DeclaredTrigger, TargetKind } from './trigger.ts'
 
-/** A workspace whose triggers are declared, with the rights of whoever declares them. */
+/** A workspace whose triggers are declared, with the rights of the caller who declares them. */
 export interface TriggerPlace {
   readonly scope: AdminScope | WorkspaceScope
   readonly ref: WorkspaceRef

@@ -56,7 +56,7 @@ export interface TargetKind {
   readonly name: Sql
 }
 
-/** What triggers start. `Facts`: what `start` has to know of the target. */
+/** A target of triggers, such as flows. `Facts`: the facts about the target that `start` needs. */
 export interface TriggerTarget<Facts extends TargetFacts = TargetFacts> extends TargetKind {
   /**
    * Selects one JSON object about the target of the trigger `t`, in the statement that reads the trigger; no row if the target

@@ -37,7 +37,7 @@ call tenon.allow('tenon_admin', 'tenon.triggers', 'tenant', 'select, insert, upd
 call tenon.allow('tenon_triggers', 'tenon.triggers', 'all', 'select');
 call tenon.add_row_quota('schedules', 'tenon.triggers', 'uncounted');
 
--- What a trigger has done. A table of its own, so that the quota is not counted at every event.
+-- The state of each trigger: its counts, its place in the streams. A table of its own, so that the quota is not counted at every event.
 create table tenon.trigger_states (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
