@@ -29,8 +29,8 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
   return servicesFor(scope, ref.tenantId).temporal.workflowsOf(ref)
 }
 
-/** Creates buckets at the object store. */
-export const bucketsOf = (scope: AdminScope): Pick<Buckets, 'make'> => servicesOf(scope).buckets
+/** Creates and removes buckets at the object store. */
+export const bucketsOf = (scope: AdminScope): Pick<Buckets, 'make' | 'remove'> => servicesOf(scope).buckets
 
 /** True if documents are also stored outside PostgreSQL, where its triggers do not count them. */
 export function hasDocumentStore(scope: AdminScope): boolean {

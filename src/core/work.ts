@@ -51,11 +51,20 @@ export type RunStatus =
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 
 /** Provisioning of a tenant or workspace, and its named steps. */
+/** Why a step of a provisioning has ended it: the problem of its last attempt. */
+export interface StepFailure {
+  readonly name: string
+  readonly code: string
+  readonly detail: string
+}
+
 export interface ProvisionInput {
   readonly operation_id: string
   readonly kind: 'tenant' | 'workspace'
   readonly target: TenantRef
   readonly steps: readonly string[]
+  /** Milliseconds for which a step waits for a server that is away. Default: `TENANT_LIMITS.provisioningStepMs`. */
+  readonly step_wait_ms?: number
 }
 
 /** Indexes of a schema to build, by name. */

@@ -29,6 +29,7 @@ import { getLimits, getQuotas, setQuotas } from './quotas/quotas-api.ts'
 import { getOperation, listOperations } from './tenants/jobs.ts'
 import * as suspension from './tenants/suspension.ts'
 import * as tenants from './tenants/tenants.ts'
+import * as unfinished from './tenants/unfinished.ts'
 import { configureServices, getServices } from './tenants/workspace-settings.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
@@ -39,11 +40,15 @@ export const OPERATIONS: readonly AnyOperation[] = [
   tenants.listTenants,
   suspension.suspendTenant,
   suspension.resumeTenant,
+  unfinished.retryTenant,
+  unfinished.deleteTenant,
   tenants.createWorkspace,
   tenants.getWorkspace,
   tenants.listWorkspaces,
   suspension.suspendWorkspace,
   suspension.resumeWorkspace,
+  unfinished.retryWorkspace,
+  unfinished.deleteWorkspace,
   apiKeys.createApiKey,
   apiKeys.getApiKey,
   apiKeys.listApiKeys,

@@ -199,6 +199,42 @@ test('object store crashes while a workspace is created: created once it is back
   expect([made.status, made.body.state]).toEqual([201, 'active'])
 }, 60_000)
 
+test('object store hangs: a creation says why it waits, is deleted meanwhile, and its slug serves another one', async () => {
+  const { operator: as, tenantId } = workspace
+  const slug = unique('w')
+  const bucket = unique('b')
+  const create = (more: object) =>
+    call('POST', '/v1/workspaces', { as, body: { tenant_id: tenantId, name: 'W', slug, bucket, ...more } })
+  const jobOf = async (id: string) => (await call('GET', `/v1/operations/${id}`, { as })).body
+  const { removal, target, second } = await whileStopped(started, 'seaweedfs', async () => {
+    const created = (await create({})).body
+    const waiting = await eventually(async () => {
+      const job = await jobOf(created.id)
+      return job.steps[0]?.state === 'waiting' ? job : undefined
+    }, 60_000)
+    expect(waiting.state).toBe('running')
+    expect(waiting.steps[0]).toMatchObject({
+      ...{ name: 'bucket', code: 'dependency_unavailable', attempts: expect.any(Number) },
+      detail: expect.stringContaining('object store'),
+    })
+    const removed = await call('DELETE', `/v1/workspaces/${waiting.target}`, { as })
+    expect([removed.status, removed.body.type]).toEqual([202, 'workspace.delete'])
+    // The slug is free at once, the name of the bucket only when the store has confirmed that it is gone.
+    expect((await create({})).status).toBe(409)
+    return { removal: removed.body.id, target: waiting.target, second: await create({ bucket: null }) }
+  })
+  expect(second.status).toBe(202)
+  await eventually(
+    async () => ((await jobOf(second.body.id)).state === 'succeeded' ? true : undefined),
+    60_000,
+  )
+  await eventually(async () => ((await jobOf(removal)).state === 'succeeded' ? true : undefined), 120_000)
+  expect((await call('GET', `/v1/workspaces/${target}`, { as })).status).toBe(404)
+  const { data } = (await call('GET', `/v1/workspaces?tenant_id=${tenantId}`, { as })).body
+  expect(data.map(({ id }: { id: string }) => id)).not.toContain(target)
+  expect((await create({ slug: unique('w') })).status).toBe(202)
+}, 180_000)
+
 test('object store crashes: 503 meanwhile, the API keeps running, stored objects remain', async () => {
   const api = started.stack.supervisor.pid('api')
   const { body } = await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })
