@@ -1,5 +1,6 @@
 /** The internals of scopes and of their opener: the services and rights that they use, for this folder only. */
 
+import type { HealthReader } from '../core/health.ts'
 import type { IdSource } from '../core/ids.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
 import type { Egress } from '../infra/http-client/egress.ts'
@@ -28,6 +29,7 @@ import type { TenantStates } from './tenant-states.ts'
  * (`features/runs/watcher.ts`).
  */
 export interface PlatformServices {
+  readonly health: HealthReader
   readonly database: Database
   /** The database, or the transaction of the scope. */
   readonly statements: StatementExecutor

@@ -1,5 +1,6 @@
 /** Services that a scope carries: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
 
+import type { HealthReport } from '../core/health.ts'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
@@ -33,6 +34,9 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
 export function storageOf(scope: AdminScope): StorageAdmin {
   return new StorageAdmin(servicesOf(scope))
 }
+
+/** The state of the servers behind this process. */
+export const readHealth = (scope: AdminScope): Promise<HealthReport> => servicesOf(scope).health.read()
 
 /** True if documents are also stored outside PostgreSQL, where its triggers do not count them. */
 export function hasDocumentStore(scope: AdminScope): boolean {

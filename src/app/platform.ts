@@ -11,6 +11,7 @@ import type { PlatformServices } from '../access/internals.ts'
 import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
 import { eagerStarts } from '../activities/sdk-patches/eager-starts.ts'
+import type { ServerName } from '../core/health.ts'
 import { Meters } from '../features/analytics/meters.ts'
 import { TaskRunner } from '../features/background/task-runner.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
@@ -49,12 +50,8 @@ import { openCache, TtlCache } from '../infra/ttl-cache.ts'
 import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
-
-/** A dependency that /readyz and `tenon doctor` ping. */
-export interface Check {
-  readonly name: string
-  readonly ping: () => Promise<unknown>
-}
+import { Drain } from './drain.ts'
+import { Health, type Part } from './health.ts'
 
 /** The opened subsystems, for the entry points. */
 export type Platform = ReturnType<typeof openPlatform>['platform']
@@ -70,7 +67,7 @@ export function openPlatform(
   retryBudget: RetryBudget = { workflow: 0, activity: 0 },
 ) {
   const mailer = new Mailer(config)
-  const { parts, payloads } = openServices(config, log, { retryBudget, mailer })
+  const { parts, payloads, health } = openServices(config, log, { retryBudget, mailer })
   const {
     database,
     documents,
@@ -89,11 +86,6 @@ export function openPlatform(
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
-  const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
-  const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
-    name,
-    ping: () => one.ping(),
-  }))
   const platform = {
     config,
     log,
@@ -113,8 +105,9 @@ export function openPlatform(
     mailer,
     streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
-    checks,
-    idleQueues: () => temporal.idleQueues(),
+    health,
+    drain: new Drain(health),
+    idleQueues: (identity: string) => temporal.idleQueues(identity),
     close: async () => {
       await Promise.all([
         meters.flush(),
@@ -126,6 +119,7 @@ export function openPlatform(
       ])
       await parts.imageServers.close()
       mailer.close()
+      health.close()
       await runWatcher.close()
       for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
       streams.close()
@@ -141,7 +135,7 @@ function openServices(
   config: Config,
   log: Log,
   { retryBudget, mailer }: { readonly retryBudget: RetryBudget; readonly mailer: Mailer },
-): { parts: PlatformServices; payloads: PayloadStore } {
+): { parts: PlatformServices; payloads: PayloadStore; health: Health } {
   const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection failed')
   const onUnseen = (error: unknown) => log.warn({ err: error }, 'watch of runs failed')
   const database = Database.open(config.DATABASE_APP_URL, (error) =>
@@ -161,20 +155,26 @@ function openServices(
     revocations: issuerState,
   })
   const userMails = new UserMails(mailer, log, publicUrl(config))
+  const temporal = new Temporal(config, codec, eagerStarts(config, log))
+  const streams = new Streams(config.REDIS_URL, onLost)
+  const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
+  const servers = { postgres: database, temporal, s3: objects, valkey: streams, mongodb: documents }
+  const health = new Health(serverParts(config, servers), { log, idleQueues: () => temporal.idleQueues() })
   const parts = {
+    health,
     database,
     statements: database,
-    temporal: new Temporal(config, codec, eagerStarts(config, log)),
+    temporal,
     codec,
     objects,
     objectClients: new ObjectClients(config, secrets),
     identities: new StorageIdentities(config),
-    streams: new Streams(config.REDIS_URL, onLost),
+    streams,
     channels: new Channels(config.REDIS_URL, onLost),
     runKinds: RUN_KINDS,
     runWatcher: new RunWatcher(database, new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen), onUnseen),
     limiter: new Limiter(config, onLost),
-    documents: config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL),
+    documents,
     secrets,
     keys: new TtlCache<KeyRow>(),
     publishedServers: new TtlCache<PublishedServer | undefined>(),
@@ -198,5 +198,25 @@ function openServices(
     callQueue: new CallQueue(log),
     log,
   }
-  return { parts, payloads }
+  return { parts, payloads, health }
+}
+
+/** The servers as parts to check. Without PostgreSQL nothing works; without any other, routes that do not need it go on. */
+function serverParts(
+  config: Config,
+  servers: Readonly<Record<ServerName, Pick<Part, 'ping'> | undefined>>,
+): readonly Part[] {
+  const urls: Readonly<Partial<Record<string, string>>> = {
+    postgres: config.DATABASE_APP_URL,
+    temporal: `http://${config.TEMPORAL_ADDRESS}`,
+    s3: config.S3_ENDPOINT,
+    valkey: config.REDIS_URL,
+    mongodb: config.MONGODB_URL,
+  }
+  return Object.entries(servers).flatMap(([name, server]) => {
+    if (server === undefined) return []
+    const url = urls[name]
+    const at = url !== undefined && URL.canParse(url) ? { url: new URL(url) } : {}
+    return [{ name, required: name === 'postgres', ...at, ping: () => server.ping() }]
+  })
 }

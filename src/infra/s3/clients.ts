@@ -20,6 +20,7 @@ import type { Config } from '../config.ts'
 import type { Secrets } from '../crypto/secrets.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { unavailable } from '../unavailable.ts'
 
 export interface StorageKey {
   readonly accessKeyId: string
@@ -160,10 +161,7 @@ export class Objects {
         throw new Problem('conflict', { detail: `The bucket ${name} is taken.` })
     } catch (error) {
       if (error instanceof Problem) throw error
-      throw new Problem('dependency_unavailable', {
-        detail: 'The object store does not answer.',
-        cause: error,
-      })
+      throw unavailable('s3', error)
     }
   }
 

@@ -15,6 +15,7 @@ import { Problem } from '../../core/problem.ts'
 import type { WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { unavailable } from '../unavailable.ts'
 import {
   type ObjectClients,
   type Objects,
@@ -98,7 +99,8 @@ export class StorageIdentities {
       this.#iam.send(new CreateAccessKeyCommand({ UserName: userOf(workspaceId) })),
     )
     const { AccessKeyId: accessKeyId, SecretAccessKey: secretAccessKey } = made.AccessKey ?? {}
-    if (!accessKeyId || !secretAccessKey) throw unavailable(new Error('IAM made a key without a secret'))
+    if (!accessKeyId || !secretAccessKey)
+      throw identityUnavailable(new Error('IAM made a key without a secret'))
     return { accessKeyId, secretAccessKey }
   }
 
@@ -125,16 +127,12 @@ async function callIam<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (cause) {
-    throw unavailable(cause)
+    throw identityUnavailable(cause)
   }
 }
 
-function unavailable(cause: unknown): Problem {
-  return new Problem('dependency_unavailable', {
-    detail: 'The object store did not return the identity.',
-    cause,
-  })
-}
+const identityUnavailable = (cause: unknown): Problem =>
+  unavailable('s3', cause, 'The object store (S3) did not return the identity.')
 
 interface StorageServices {
   readonly objects: Objects
