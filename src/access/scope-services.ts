@@ -1,11 +1,11 @@
 /** Services that a scope carries: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
 
-import type { HealthReport } from '../core/health.ts'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
+import type { HealthReport } from '../infra/health-report.ts'
 import type { Bounds, Inbound, Outbound, Sender } from '../infra/http-client/egress.ts'
-import { StorageAdmin } from '../infra/s3/storage-identities.ts'
+import type { Buckets } from '../infra/s3/buckets.ts'
 import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
 import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
@@ -30,10 +30,8 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
   return servicesFor(scope, ref.tenantId).temporal.workflowsOf(ref)
 }
 
-/** Buckets and identities at the object store. */
-export function storageOf(scope: AdminScope): StorageAdmin {
-  return new StorageAdmin(servicesOf(scope))
-}
+/** Creates buckets at the object store. */
+export const bucketsOf = (scope: AdminScope): Pick<Buckets, 'make'> => servicesOf(scope).buckets
 
 /** The state of the servers behind this process. */
 export const readHealth = (scope: AdminScope): Promise<HealthReport> => servicesOf(scope).health.read()

@@ -3,11 +3,11 @@
 import { availableParallelism, hostname } from 'node:os'
 import { Worker, type WorkerOptions } from '@temporalio/worker'
 import { Finding } from '../app/health.ts'
-import type { IdleQueue } from '../core/health.ts'
 import { QUEUES } from '../core/work.ts'
 import { COLLECTION_LIMITS } from '../features/collections/limits.ts'
 import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { FUNCTION_LIMITS } from '../features/functions/limits.ts'
+import type { IdleQueue } from '../infra/health-report.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 
 /** Names this process among the pollers of a queue. In containers of several machines, process ids are alike. */

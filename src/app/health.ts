@@ -10,7 +10,7 @@ import {
   type PartHealth,
   SERVERS,
   type ServerName,
-} from '../core/health.ts'
+} from '../infra/health-report.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import type { Log } from '../infra/log.ts'
 import { expectsTls, failureKindOf } from '../infra/unavailable.ts'
@@ -190,7 +190,7 @@ class Check {
     const [cause, detail] =
       failure instanceof Finding
         ? [failure.kind, failure.message]
-        : await kindOf(failure, url).then((kind) => [kind, `${title} ${FAILURES[kind]}`] as const)
+        : await findKind(failure, url).then((kind) => [kind, `${title} ${FAILURES[kind]}`] as const)
     return { name, required, status: 'fail', cause, detail, since: this.#since('fail'), ms }
   }
 
@@ -201,12 +201,12 @@ class Check {
   #logChange({ name: part, status, cause, detail, ms }: PartHealth, err: Error | undefined): void {
     const address = this.#part.url?.host
     if (status === 'pass') this.#log.info({ part, address, ms }, 'health check passes')
-    else this.#log.warn({ part, cause, detail, address, ms, err }, 'health check fails')
+    else this.#log.warn({ part, cause, detail, address, ms, err: err?.cause ?? err }, 'health check fails')
   }
 }
 
 /** Servers that expect TLS and get none close the connection, or answer with what the driver cannot read. */
-async function kindOf(failure: Error, url: URL | undefined): Promise<FailureKind> {
+async function findKind(failure: Error, url: URL | undefined): Promise<FailureKind> {
   const kind = failureKindOf(failure)
   const mayExpectTls = url !== undefined && (kind === 'closed' || kind === 'failed')
   return mayExpectTls && (await expectsTls(url)) ? 'tls' : kind

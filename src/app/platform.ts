@@ -11,7 +11,6 @@ import type { PlatformServices } from '../access/internals.ts'
 import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
 import { eagerStarts } from '../activities/sdk-patches/eager-starts.ts'
-import type { ServerName } from '../core/health.ts'
 import { Meters } from '../features/analytics/meters.ts'
 import { TaskRunner } from '../features/background/task-runner.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
@@ -33,14 +32,15 @@ import { RUNS_CHANNEL, RunWatcher } from '../features/runs/watcher.ts'
 import { TRIGGER_TARGETS } from '../features/trigger-targets.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
+import type { ServerName } from '../infra/health-report.ts'
 import { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
 import { Mailer } from '../infra/mail/mail.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
-import { ObjectClients, Objects } from '../infra/s3/clients.ts'
-import { StorageIdentities } from '../infra/s3/storage-identities.ts'
+import { Buckets } from '../infra/s3/buckets.ts'
+import { ObjectClients } from '../infra/s3/clients.ts'
 import { type RetryBudget, TenantCodec } from '../infra/temporal/payload-codec.ts'
 import { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import { PayloadStore } from '../infra/temporal/payload-store.ts'
@@ -52,6 +52,9 @@ import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
 import { Drain } from './drain.ts'
 import { Health, type Part } from './health.ts'
+
+/** Of the lock under which buckets are created; unlike those of all other locks. */
+const BUCKETS_LOCK = 7_302_531
 
 /** The opened subsystems, for the entry points. */
 export type Platform = ReturnType<typeof openPlatform>['platform']
@@ -74,7 +77,7 @@ export function openPlatform(
     secrets,
     streams,
     channels,
-    objects,
+    objectClients,
     temporal,
     audit,
     limiter,
@@ -121,7 +124,7 @@ export function openPlatform(
       mailer.close()
       health.close()
       await runWatcher.close()
-      for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
+      for (const one of [parts.buckets, parts.objectClients, payloads, parts.threads]) one.close()
       streams.close()
       channels.close()
       limiter.close()
@@ -141,9 +144,9 @@ function openServices(
   const database = Database.open(config.DATABASE_APP_URL, (error) =>
     log.warn({ err: error }, 'idle database connection lost'),
   )
-  const objects = new Objects(config)
+  const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
-  const payloads = new PayloadStore(config, objects)
+  const payloads = new PayloadStore(config, buckets)
   const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
@@ -158,7 +161,8 @@ function openServices(
   const temporal = new Temporal(config, codec, eagerStarts(config, log))
   const streams = new Streams(config.REDIS_URL, onLost)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
-  const servers = { postgres: database, temporal, s3: objects, valkey: streams, mongodb: documents }
+  const objectClients = new ObjectClients(config)
+  const servers = { postgres: database, temporal, s3: objectClients, valkey: streams, mongodb: documents }
   const health = new Health(serverParts(config, servers), { log, idleQueues: () => temporal.idleQueues() })
   const parts = {
     health,
@@ -166,9 +170,8 @@ function openServices(
     statements: database,
     temporal,
     codec,
-    objects,
-    objectClients: new ObjectClients(config, secrets),
-    identities: new StorageIdentities(config),
+    buckets,
+    objectClients,
     streams,
     channels: new Channels(config.REDIS_URL, onLost),
     runKinds: RUN_KINDS,

@@ -1,8 +1,8 @@
 /** The probes of a process for orchestrators, balancers and operators, over HTTP and without a credential. */
 
 import project from '../../package.json' with { type: 'json' }
-import type { HealthReport, PartHealth } from '../core/health.ts'
 import { PROTOCOL } from '../core/work.ts'
+import type { HealthReport, PartHealth } from '../infra/health-report.ts'
 import type { Health } from './health.ts'
 
 /** Set by the build (cli/stack/build.ts); a process that runs the sources has none. */

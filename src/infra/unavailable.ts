@@ -1,8 +1,8 @@
 /** The problem of work that needs a server which is away, and why it is, from the errors of all drivers. */
 
 import { connect } from 'node:tls'
-import { type FailureKind, SERVERS, type ServerName } from '../core/health.ts'
 import { Problem } from '../core/problem.ts'
+import { type FailureKind, SERVERS, type ServerName } from './health-report.ts'
 
 /**
  * Names the server, in the text and in the member `part`.
@@ -28,7 +28,7 @@ const KINDS: readonly (readonly [RegExp, FailureKind])[] = [
   [/\b53300\b|too many clients|connection slots|max number of clients/i, 'busy'],
   [/\bREADONLY\b|NotWritablePrimary|\b25006\b/, 'readonly'],
   [
-    /NOAUTH|WRONGPASS|NOPERM|\b28P01\b|\b28000\b|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch/,
+    /NOAUTH|WRONGPASS|NOPERM|InvalidClientTokenId|request signature we calculated|\b28P01\b|\b28000\b|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch/,
     'denied',
   ],
   [/PERMISSION_DENIED|UNAUTHENTICATED|AuthenticationFailed|authentication failed/i, 'denied'],

@@ -2,8 +2,8 @@
 
 import { Connection } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { IdleQueue } from '../../src/core/health.ts'
 import { QUEUES } from '../../src/core/work.ts'
+import type { IdleQueue } from '../../src/infra/health-report.ts'
 import { findIdleQueues } from '../../src/infra/temporal/idle-queues.ts'
 import { runCommand } from '../support/clients/cli.ts'
 import { call, eventually } from '../support/fixtures/tenants.ts'

@@ -3,8 +3,8 @@
 import Type from 'typebox'
 import { adminOperation, Input, OptionalTime, Time } from '../../access/operation-builders.ts'
 import { readHealth } from '../../access/scope-services.ts'
-import { FAILURES, type FailureKind } from '../../core/health.ts'
 import { ADMINS } from '../../core/policy.ts'
+import { FAILURES, type FailureKind } from '../../infra/health-report.ts'
 
 const PartStatus = Type.Object({
   name: Type.String({
@@ -17,9 +17,9 @@ const PartStatus = Type.Object({
   }),
   status: Type.Enum(['pass', 'fail']),
   cause: Type.Optional(
-    Type.Enum(Object.keys(FAILURES) as FailureKind[], { description: 'Why the check fails.' }),
+    Type.Enum(Object.keys(FAILURES) as FailureKind[], { description: 'Reason of the failure.' }),
   ),
-  detail: Type.Optional(Type.String({ description: 'What the check has found, and the next step.' })),
+  detail: Type.Optional(Type.String({ description: 'Finding and next step, in a sentence.' })),
   since: Time,
   ms: Type.Integer({ description: 'Milliseconds of the last check.' }),
 })
@@ -27,7 +27,7 @@ const PartStatus = Type.Object({
 const Status = Type.Object({
   status: Type.Enum(['pass', 'warn', 'fail'], {
     description:
-      '`warn`: a part that is not required fails, or a task queue has no worker. `fail`: the process that answers gets no further requests from a balancer.',
+      'State of the installation as the process that answers sees it. `warn`: a part that is not required fails, or a task queue has no worker. `fail`: balancers send this process no further requests.',
   }),
   draining: Type.Boolean({ description: 'True if the process that answers is about to end.' }),
   parts: Type.Array(PartStatus),
@@ -35,7 +35,7 @@ const Status = Type.Object({
     Type.Object({
       queue: Type.String(),
       since: OptionalTime,
-      detail: Type.String({ description: 'What stands still, and the next step.' }),
+      detail: Type.String({ description: 'Finding and next step, in sentences.' }),
     }),
     { description: 'Task queues that no worker polls.' },
   ),

@@ -3,8 +3,8 @@
 import type { Connection } from '@temporalio/client'
 import { tsToMs } from '@temporalio/common/lib/time.js'
 import proto from '@temporalio/proto'
-import type { IdleQueue } from '../../core/health.ts'
 import { QUEUES } from '../../core/work.ts'
+import type { IdleQueue } from '../health-report.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 
 const { TASK_QUEUE_TYPE_ACTIVITY: ACTIVITIES, TASK_QUEUE_TYPE_WORKFLOW: WORKFLOWS } =

@@ -13,11 +13,11 @@ import {
   WorkflowUpdateFailedError,
 } from '@temporalio/client'
 import { ApplicationFailure, type PayloadCodec } from '@temporalio/common'
-import type { IdleQueue } from '../../core/health.ts'
 import { Problem } from '../../core/problem.ts'
 import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
+import type { IdleQueue } from '../health-report.ts'
 import { retryTransient } from '../retry.ts'
 import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
 import { findIdleQueues } from './idle-queues.ts'

@@ -3,9 +3,9 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { openPlatform } from '../../../src/app/platform.ts'
-import type { FailureKind, PartHealth } from '../../../src/core/health.ts'
-import { SERVERS } from '../../../src/core/health.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
+import type { FailureKind, PartHealth } from '../../../src/infra/health-report.ts'
+import { SERVERS } from '../../../src/infra/health-report.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import { call, eventually, operator } from '../../support/fixtures/tenants.ts'
 import { startTcpProxy } from '../../support/servers/tcp-proxy.ts'
@@ -107,6 +107,15 @@ test('credentials: PostgreSQL and S3 refuse them: the checks say so', async () =
   const causes = parts.flatMap(({ name, cause }) => (cause === undefined ? [] : [`${name}: ${cause}`]))
   expect(causes).toEqual(['postgres: denied', 's3: denied'])
   await checks.close()
+})
+
+test('object store without sessions: is asked for a bucket', async () => {
+  const checks = openChecks({ S3_IDENTITY: 'none' })
+  expect(partOf((await checks.health.read()).parts, 's3')?.status).toBe('pass')
+  await checks.close()
+  const away = openChecks({ S3_IDENTITY: 'none', S3_ENDPOINT: 'http://127.0.0.1:1' })
+  expect(partOf((await away.health.read()).parts, 's3')?.cause).toBe('refused')
+  await away.close()
 })
 
 const partOf = (parts: readonly PartHealth[], name: string) => parts.find((part) => part.name === name)
