@@ -3,6 +3,12 @@
 import type { EndUser } from './policy.ts'
 import type { TenantRef, WorkspaceRef } from './tenant.ts'
 
+/**
+ * The version of what the API, the workers and recorded histories agree on: workflow types, their arguments, signals, updates and
+ * activities. It grows with a change that a running process of the version before cannot work with.
+ */
+export const PROTOCOL = 1
+
 /** Task queues, shared by all tenants; Temporal provides fairness between them (`fairnessKey`). */
 export const QUEUES = {
   flows: 'tenon-flows',

@@ -26,6 +26,7 @@ import * as users from './identity/users/users-api.ts'
 import { KEY_OPERATIONS } from './key-operations.ts'
 import { MCP_OPERATIONS } from './mcp-servers/index.ts'
 import { getLimits, getQuotas, setQuotas } from './quotas/quotas-api.ts'
+import { getStatus } from './status/status-api.ts'
 import { getOperation, listOperations } from './tenants/jobs.ts'
 import * as suspension from './tenants/suspension.ts'
 import * as tenants from './tenants/tenants.ts'
@@ -35,6 +36,7 @@ import { configureServices, getServices } from './tenants/workspace-settings.ts'
 export const OPERATIONS: readonly AnyOperation[] = [
   getMe,
   getLimits,
+  getStatus,
   tenants.createTenant,
   tenants.getTenant,
   tenants.listTenants,

@@ -57,6 +57,7 @@ const encodedOf = (tenantId: string) => ({
 export const ROWS: Readonly<Record<string, Row>> = {
   'me.get': { path: () => '/v1/me', foreign: 'own_thing' },
   'limits.get': { path: () => '/v1/limits', foreign: 'own_thing' },
+  'status.get': { path: () => '/v1/status', foreign: 'own_thing' },
   'tenant.create': {
     path: () => '/v1/tenants',
     body: () => ({ name: 'X', slug: unique('x') }),

@@ -1,5 +1,6 @@
 /** The connection pool of the login role. Statements run in batches alone; the first statement of each sets role and tenant. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } from 'pg'
 import { Problem } from '../../core/problem.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
@@ -154,8 +155,20 @@ export class Database implements StatementExecutor {
     }
   }
 
+  /**
+   * Asks the server. If all connections of the pool are busy, it asks on one of its own: a busy process does not count as one
+   * whose database is away.
+   * @throws as {@link batch}
+   */
   async ping(): Promise<void> {
-    await this.batch({ ...OF_NOBODY, statementTimeoutMs: 2_000 }, [sql`select 1`])
+    const asked = this.batch({ ...OF_NOBODY, statementTimeoutMs: 2_000 }, [sql`select 1`]).then(
+      () => 'answered',
+    )
+    const waited = await Promise.race([asked, pause(INFRA_LIMITS.health.poolMs, 'waited', { ref: false })])
+    if (waited === 'answered') return
+    asked.catch(() => {})
+    const session = await this.session()
+    session.end()
   }
 
   async close(): Promise<void> {

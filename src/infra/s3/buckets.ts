@@ -17,6 +17,7 @@ import {
 import { Problem } from '../../core/problem.ts'
 import type { Config } from '../config.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { unavailable } from '../unavailable.ts'
 import { rootOf, storeOf, timeoutsOf } from './options.ts'
 
 const OWNER_TAG = 'tenon-workspace'
@@ -78,10 +79,7 @@ export class Buckets {
       await work()
     } catch (error) {
       if (error instanceof Problem) throw error
-      throw new Problem('dependency_unavailable', {
-        detail: 'The object store does not answer.',
-        cause: error,
-      })
+      throw unavailable('s3', error)
     }
   }
 

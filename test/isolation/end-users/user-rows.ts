@@ -15,7 +15,7 @@ const CLOSED_TO_USERS = {
     issuer.rotate_keys
     collection.explain schema.create schema.get schema.list schema.update schema.delete
     operation.get operation.list
-    quota.set quota.get service.configure service.get
+    quota.set quota.get service.configure service.get status.get
     audit.list audit.verify
     codec.decode codec.encode
     function.create function.get function.list function.configure function.delete
