@@ -19,7 +19,7 @@ import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import type { IdleQueue } from '../health-report.ts'
 import { retryTransient } from '../retry.ts'
-import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
+import { GRPC, isDiscardedUpdate, isGrpcError, isUnknownWork, toProblem } from './errors.ts'
 import { findIdleQueues } from './idle-queues.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
@@ -137,14 +137,14 @@ export class TenantWorkflows {
     return id
   }
 
-  /** Waits for the end of a workflow. @returns true if it ended, with any outcome, within `waitMs` */
+  /** Waits for the end of a workflow. @returns true if it ended, with any outcome, within `waitMs`, or does not exist */
   async ended(id: string, waitMs: number): Promise<boolean> {
     const handle = this.#handle(id)
     try {
       await this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
       return true
     } catch (error) {
-      return !isGrpcError(error)
+      return !isGrpcError(error) || isUnknownWork(error)
     }
   }
 
