@@ -40,7 +40,7 @@ import { type DocumentReader, Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
 import { redactingTokens, withDocumentSecrets } from './http/request-secrets.ts'
 import { limitOutput, withHeartbeat } from './limit-output.ts'
-import { type SuspensionContext, signalExecutions, syncStorageAccess } from './tenant/suspension.ts'
+import { type SuspensionContext, signalExecutions } from './tenant/suspension.ts'
 import type { ActivityContext, Scopes } from './tenant-interceptor.ts'
 
 /** The contract, with the context that the tenant interceptor puts before the arguments. */
@@ -79,7 +79,6 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     signalExecutions: (call, target, which) =>
       withHeartbeat(signalExecutions(suspensionContext(call), target, which)),
-    syncStorageAccess: (call, target) => withHeartbeat(syncStorageAccess(suspensionContext(call), target)),
     provisionStep: (call, input, step) => provisionStep(scopes.admin(call), input, step),
     provisionFailed: (call, input, detail) => failProvisioning(scopes.admin(call), input, detail),
     buildIndex: (call, input, name) => withHeartbeat(buildIndex(indexBuildContext(call), input, name)),

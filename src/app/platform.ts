@@ -39,8 +39,8 @@ import { Mailer } from '../infra/mail/mail.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
-import { ObjectClients, Objects } from '../infra/s3/clients.ts'
-import { StorageIdentities } from '../infra/s3/storage-identities.ts'
+import { Buckets } from '../infra/s3/buckets.ts'
+import { ObjectClients } from '../infra/s3/clients.ts'
 import { type RetryBudget, TenantCodec } from '../infra/temporal/payload-codec.ts'
 import { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import { PayloadStore } from '../infra/temporal/payload-store.ts'
@@ -50,6 +50,9 @@ import { openCache, TtlCache } from '../infra/ttl-cache.ts'
 import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
+
+/** Of the lock under which buckets are created; unlike those of all other locks. */
+const BUCKETS_LOCK = 7_302_531
 
 /** A dependency that /readyz and `tenon doctor` ping. */
 export interface Check {
@@ -78,7 +81,7 @@ export function openPlatform(
     secrets,
     streams,
     channels,
-    objects,
+    objectClients,
     temporal,
     audit,
     limiter,
@@ -90,7 +93,13 @@ export function openPlatform(
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
-  const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
+  const pinged = {
+    postgres: database,
+    temporal,
+    objects: objectClients,
+    streams,
+    ...(documents && { documents }),
+  }
   const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
     name,
     ping: () => one.ping(),
@@ -129,7 +138,7 @@ export function openPlatform(
       await parts.imageServers.close()
       mailer.close()
       await runWatcher.close()
-      for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
+      for (const one of [parts.buckets, parts.objectClients, payloads, parts.threads]) one.close()
       streams.close()
       channels.close()
       limiter.close()
@@ -149,9 +158,9 @@ function openServices(
   const database = Database.open(config.DATABASE_APP_URL, (error) =>
     log.warn({ err: error }, 'idle database connection lost'),
   )
-  const objects = new Objects(config)
+  const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
-  const payloads = new PayloadStore(config, objects)
+  const payloads = new PayloadStore(config, buckets)
   const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
@@ -168,9 +177,8 @@ function openServices(
     statements: database,
     temporal: new Temporal(config, codec, eagerStarts(config, log)),
     codec,
-    objects,
-    objectClients: new ObjectClients(config, secrets),
-    identities: new StorageIdentities(config),
+    buckets,
+    objectClients: new ObjectClients(config),
     streams: new Streams(config.REDIS_URL, onLost),
     channels: new Channels(config.REDIS_URL, onLost),
     runKinds: RUN_KINDS,
