@@ -165,7 +165,7 @@ const aborted = (signal: AbortSignal) =>
 function startBackgroundWork(platform: Platform, log: Log): void {
   const { access, triggers } = platform
   platform.relay.start()
-  platform.taskRunner.start(createBackgroundTasks(platform.mailer), createTaskContexts(access))
+  platform.taskRunner.start(createBackgroundTasks(platform), createTaskContexts(access))
   platform.streamConsumers.start([
     eventTriggerConsumers({ starter: triggers, openScope: createTriggerScopes(access), log }),
     subscriptionConsumers(createDelivery(access)),

@@ -2,6 +2,7 @@
 
 import { Access } from '../access/access.ts'
 import { Audit } from '../access/audit/audit.ts'
+import { ChainSigner } from '../access/audit/chain-signer.ts'
 import type { KeyRow } from '../access/authentication/authenticator.ts'
 import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
 import { SigningKeys } from '../access/authentication/signing-keys.ts'
@@ -98,6 +99,7 @@ export function openPlatform(
     limiter,
     meters,
     audit,
+    chainSigner: parts.chainSigner,
     triggers: new TriggerStarter(TRIGGER_TARGETS),
     webhooks: new WebhookVerifier(database, secrets),
     callbacks: new CallbackVerifier(database),
@@ -198,6 +200,7 @@ function openServices(
     egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
     imageServers: new ImageServers(config, log),
     audit: new Audit(database, log),
+    chainSigner: new ChainSigner(secrets),
     callQueue: new CallQueue(log),
     log,
   }
