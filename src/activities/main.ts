@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
 import { openPlatform, type Platform } from '../app/platform.ts'
+import { exitWithError, logAllOutput } from '../app/process-output.ts'
 import { QUEUES } from '../core/work.ts'
 import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { COLLECTION_LIMITS } from '../features/collections/limits.ts'
@@ -13,7 +14,7 @@ import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { FUNCTION_LIMITS } from '../features/functions/limits.ts'
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
-import { ConfigError, parseConfig } from '../infra/config.ts'
+import { parseConfig } from '../infra/config.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
@@ -24,6 +25,7 @@ import { sdkFields } from './sdk-log.ts'
 import { openEagerStartServer } from './sdk-patches/eager-start-server.ts'
 import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
+import { WorkLog } from './work-log.ts'
 import { buildBundle } from './workflow-bundle.ts'
 
 /** For the ends of executions that Temporal has not confirmed when the worker stops. */
@@ -35,10 +37,9 @@ const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url)
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
   const log = openLog(config.LOG_LEVEL, 'worker')
-  Runtime.install({
-    shutdownSignals: [],
-    logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
-  })
+  logAllOutput(log)
+  installRuntime(log)
+  const work = new WorkLog(log)
   const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
   const connection = await NativeConnection.connect({
     address: config.TEMPORAL_ADDRESS,
@@ -52,7 +53,7 @@ async function main(): Promise<void> {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     activities: createActivities(platform, { scopes, requests }),
-    interceptors: { activity: [tenantInterceptor(log)] },
+    interceptors: { activity: [tenantInterceptor(log, work)] },
     dataConverter: {
       payloadCodecs: [platform.codec],
       payloadConverterPath: buildFile('payload-converter.mjs'),
@@ -69,7 +70,11 @@ async function main(): Promise<void> {
     // activities run, and its own task would then be lost until it times out.
     ...(cacheSize === 0 && { maxConcurrentWorkflowTaskExecutions: 1 }),
   }
-  const records = recordSink(platform.access, log, awaitCloseOn(connection, config.TEMPORAL_NAMESPACE))
+  const records = recordSink(
+    platform.access,
+    { log, work },
+    awaitCloseOn(connection, config.TEMPORAL_NAMESPACE),
+  )
   patchSdk(config, log)
   const path = config.TENON_WORKFLOW_BUNDLE
   const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
@@ -116,6 +121,15 @@ async function main(): Promise<void> {
   await platform.close()
 }
 
+/** Sends the lines of the SDK, and those of its own core, which would write them to the console, to the log. */
+function installRuntime(log: Log): void {
+  Runtime.install({
+    shutdownSignals: [],
+    logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
+    telemetryOptions: { logging: { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } },
+  })
+}
+
 /** Work of all workers together; each task runs on one of them. */
 function startBackgroundWork(platform: Platform, log: Log): void {
   const { access, triggers } = platform
@@ -129,8 +143,5 @@ function startBackgroundWork(platform: Platform, log: Log): void {
 
 main().then(
   () => process.exit(0),
-  (error: unknown) => {
-    process.stderr.write(`${error instanceof ConfigError ? error.message : (error as Error).stack}\n`)
-    process.exit(1)
-  },
+  (error: unknown) => exitWithError('worker', error),
 )

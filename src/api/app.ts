@@ -21,10 +21,12 @@ import type { AnyOperation } from '../core/operation.ts'
 import { isPublicRole } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { holdsSecret, redactText } from '../core/redact.ts'
+import { TRACEPARENT, type Trace } from '../core/trace.ts'
 import { escapesUtf8 } from '../core/utf8.ts'
 import { OPERATIONS } from '../features/index.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { type Log, plainLines } from '../infra/log.ts'
+import { inTrace, traceFields, traceOfRequest } from '../infra/trace-context.ts'
 import { mountApprovalPages } from './approval-routes.ts'
 import { writeAuditEntry } from './audit.ts'
 import { methodsByPath, routePath } from './bind.ts'
@@ -80,8 +82,11 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     for (const [name, value] of guards) reply.raw.setHeader(name, value)
     reply.header('x-request-id', request.id)
     reply.header('vary', VARY)
-    done(requestProblem(request))
+    request.trace = traceOfRequest(request.id, request.headers[TRACEPARENT])
+    inTrace(request.trace, () => done(requestProblem(request)))
   })
+  // The reader of a body calls back in the context of the connection.
+  app.addHook('preValidation', (request, _reply, done) => inTrace(request.trace, done))
   app.addHook('onRequest', (request, reply, done) => {
     if (!isPublic(request.url)) return done()
     platform.limiter.limitAnonymous(request.ip).then(({ headers, refused }) => {
@@ -126,8 +131,15 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   return app
 }
 
-/** Declared beside their types, in request-pipeline.ts, audit.ts and idempotency.ts. */
+declare module 'fastify' {
+  interface FastifyRequest {
+    trace: Trace | undefined
+  }
+}
+
+/** Declared beside their types, here, in request-pipeline.ts, audit.ts and idempotency.ts. */
 const REQUEST_PROPERTIES = [
+  'trace',
   'principal',
   'permission',
   'gateway',
@@ -276,13 +288,14 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
 function logLine(lines: Log, request: FastifyRequest, reply: FastifyReply): void {
   lines.info(
     {
-      request_id: request.id,
+      ...traceFields(request.trace),
       method: request.method,
-      path: request.url.split('?')[0],
+      path: request.originalUrl.split('?')[0],
       status: reply.statusCode,
       ms: Math.round(reply.elapsedTime * 10) / 10,
       subject: request.principal?.subject,
-      tenant: request.principal?.tenantId,
+      tenant: request.principal?.tenantId ?? request.workspace?.tenantId,
+      workspace: request.workspace?.workspaceId,
     },
     'request',
   )

@@ -2,7 +2,8 @@
 
 import { openAuthServices } from '../app/auth-services.ts'
 import { openPlatform } from '../app/platform.ts'
-import { ConfigError, parseConfig } from '../infra/config.ts'
+import { exitWithError, logAllOutput } from '../app/process-output.ts'
+import { parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'
 import { mountMcp } from '../mcp/mount.ts'
 import { buildApp } from './app.ts'
@@ -11,6 +12,7 @@ import { API_LIMITS } from './limits.ts'
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
   const log = openLog(config.LOG_LEVEL, 'api')
+  logAllOutput(log)
   const { platform, parts } = openPlatform(config, log)
   const authServices = openAuthServices(config, parts)
   const app = await buildApp(platform, authServices)
@@ -32,7 +34,4 @@ async function main(): Promise<void> {
   process.once('SIGINT', stop)
 }
 
-main().catch((error: unknown) => {
-  process.stderr.write(`${error instanceof ConfigError ? error.message : (error as Error).stack}\n`)
-  process.exit(1)
-})
+main().catch((error: unknown) => exitWithError('api', error))
