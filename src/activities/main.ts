@@ -14,9 +14,10 @@ import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { FUNCTION_LIMITS } from '../features/functions/limits.ts'
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
-import { parseConfig } from '../infra/config.ts'
+import { type Config, parseConfig } from '../infra/config.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type Log, openLog } from '../infra/log.ts'
+import { startTracing, stopTracing } from '../infra/tracing.ts'
 import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/http-requests.ts'
@@ -36,9 +37,7 @@ const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url)
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
-  const log = openLog(config.LOG_LEVEL, 'worker')
-  logAllOutput(log)
-  installRuntime(log)
+  const log = await openOutput(config)
   const work = new WorkLog(log)
   const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
   const connection = await NativeConnection.connect({
@@ -119,15 +118,20 @@ async function main(): Promise<void> {
   await Promise.race([records.settled(), delay(SETTLE_MS, undefined, { ref: false })])
   await connection.close()
   await platform.close()
+  await stopTracing()
 }
 
-/** Sends the lines of the SDK, and those of its own core, which would write them to the console, to the log. */
-function installRuntime(log: Log): void {
+/** The log of the process, with the lines of the SDK and of its own core, which would write them to the console; and its spans. */
+async function openOutput(config: Config): Promise<Log> {
+  const log = openLog(config.LOG_LEVEL, 'worker')
+  logAllOutput(log)
   Runtime.install({
     shutdownSignals: [],
     logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
     telemetryOptions: { logging: { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } },
   })
+  await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-worker', log)
+  return log
 }
 
 /** Work of all workers together; each task runs on one of them. */

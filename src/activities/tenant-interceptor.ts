@@ -23,6 +23,7 @@ import {
 import { triggerActor } from '../features/runs/triggers/trigger-starter.ts'
 import type { Log } from '../infra/log.ts'
 import { inTrace } from '../infra/trace-context.ts'
+import { inSpan, type SpanDescription } from '../infra/tracing.ts'
 import { chainDepthOf } from '../workflows/chain-depth-interceptor.ts'
 import { failureOf } from './call-failure.ts'
 import type { FunctionCall } from './contract.ts'
@@ -53,7 +54,7 @@ export function tenantInterceptor(log: Log, work: WorkLog): ActivityInterceptors
       const info = activityInfo()
       const args = argumentsOf(info, input.args)
       const first = firstAttemptOf(info, args)
-      return inTrace(traceOfArguments(input.args), async () => {
+      const attempt = async () => {
         const startedMs = performance.now()
         try {
           const call = {
@@ -71,7 +72,8 @@ export function tenantInterceptor(log: Log, work: WorkLog): ActivityInterceptors
           work.activityEnded(info, performance.now() - startedMs, codeOf(failure))
           throw failure
         }
-      })
+      }
+      return inTrace(traceOfArguments(input.args), () => inSpan(spanOf(info), attempt))
     },
   }
   return () => ({ inbound })
@@ -116,6 +118,12 @@ function idsOf(info: Info, workflowId: string, first: FirstAttempt): IdSource {
   const random = (n: number) => createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16)
   return seededIds(first.at_ms, random, first.order)
 }
+
+const spanOf = ({ activityType: name, workflowExecution, attempt }: Info): SpanDescription => ({
+  name,
+  kind: 'consumer',
+  attributes: { 'tenon.workflow': workflowExecution?.workflowId ?? '', 'tenon.attempt': attempt },
+})
 
 /** For lines of the log: the type of a failure is the code of its problem. */
 const codeOf = (failure: unknown): string =>

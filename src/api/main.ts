@@ -5,6 +5,7 @@ import { openPlatform } from '../app/platform.ts'
 import { exitWithError, logAllOutput } from '../app/process-output.ts'
 import { parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'
+import { startTracing, stopTracing } from '../infra/tracing.ts'
 import { mountMcp } from '../mcp/mount.ts'
 import { buildApp } from './app.ts'
 import { API_LIMITS } from './limits.ts'
@@ -13,6 +14,7 @@ async function main(): Promise<void> {
   const config = parseConfig(process.env)
   const log = openLog(config.LOG_LEVEL, 'api')
   logAllOutput(log)
+  await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-api', log)
   const { platform, parts } = openPlatform(config, log)
   const authServices = openAuthServices(config, parts)
   const app = await buildApp(platform, authServices)
@@ -28,6 +30,7 @@ async function main(): Promise<void> {
     void app
       .close()
       .then(() => platform.close())
+      .then(stopTracing)
       .finally(() => process.exit(0))
   }
   process.once('SIGTERM', stop)

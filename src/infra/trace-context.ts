@@ -56,12 +56,6 @@ export const traceWithin = (requestId: string, traceId: string): Trace => ({
   traceparent: traceparentOf({ ...spanBelow(undefined), traceId }),
 })
 
-/** The `traceparent` of a request that the work in progress sends; undefined outside a trace. */
-export function outgoingTraceparent(): string | undefined {
-  const trace = currentTrace()
-  return trace && traceparentOf(spanBelow(readTraceparent(trace.traceparent)))
-}
-
 /** The members that name a trace in a line of a log. */
 export const traceFields = (trace: Trace | undefined): Readonly<Record<string, string>> =>
   trace === undefined ? {} : { request_id: trace.requestId, trace_id: traceIdOf(trace) }

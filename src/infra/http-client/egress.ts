@@ -18,7 +18,7 @@ import { LRUCache } from 'lru-cache'
 import { Problem } from '../../core/problem.ts'
 import { TRACEPARENT } from '../../core/trace.ts'
 import { INFRA_LIMITS } from '../limits.ts'
-import { outgoingTraceparent } from '../trace-context.ts'
+import { inSpan, outgoingTraceparent } from '../tracing.ts'
 
 export interface Outbound {
   readonly method: string
@@ -109,6 +109,22 @@ export class Egress {
    *   response, `upstream_invalid` for one that is too large
    */
   async send(outbound: Outbound, sender: Sender = ANONYMOUS, bounds: Bounds = FLOW_BOUNDS): Promise<Inbound> {
+    const { method, url } = outbound
+    const description = {
+      name: `${method} ${url.host}`,
+      kind: 'client',
+      attributes: spanAttributes(outbound),
+    } as const
+    return inSpan(
+      description,
+      () => this.#sendOnce(outbound, sender, bounds),
+      ({ status }) => ({
+        'http.response.status_code': status,
+      }),
+    )
+  }
+
+  async #sendOnce(outbound: Outbound, sender: Sender, bounds: Bounds): Promise<Inbound> {
     try {
       return await this.#send(outbound, sender, bounds)
     } catch (error) {
@@ -142,6 +158,12 @@ export class Egress {
     return this.#allowed.has(server) || this.#allowed.has(`${url.hostname}:*`) || allowed.includes(server)
   }
 }
+
+/** Of the URL only the server: paths and queries are data of the tenant. */
+const spanAttributes = ({ method, url }: Outbound) => ({
+  'http.request.method': method,
+  'server.address': url.hostname,
+})
 
 /**
  * The request with the `traceparent` of the work in progress, unless the code of a tenant sets one of its own. It is the only id

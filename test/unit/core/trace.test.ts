@@ -2,7 +2,8 @@
 
 import { expect, test } from 'vitest'
 import { readTrace, readTraceparent, traceFrom, traceIdOf, traceText } from '../../../src/core/trace.ts'
-import { inTrace, outgoingTraceparent, traceOfRequest } from '../../../src/infra/trace-context.ts'
+import { inTrace, traceOfRequest } from '../../../src/infra/trace-context.ts'
+import { outgoingTraceparent } from '../../../src/infra/tracing.ts'
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const SPAN = 'b7ad6b7169203331'
