@@ -18,9 +18,9 @@ export function logAllOutput(log: Log): void {
     console[method as keyof typeof CONSOLE] = (...args: unknown[]) => log[level](format(...args))
 }
 
-/** Ends the process with a line that says why it cannot start. @param name of the process */
+/** Ends the process with a line on stderr that says why it cannot start. @param name of the process */
 export function exitWithError(name: string, error: unknown): never {
-  const log = openLog('info', name)
+  const log = openLog('info', name, process.stderr)
   // Errors of the settings are sentences for operators; their stack says nothing.
   if (error instanceof ConfigError) log.fatal({ faults: error.faults }, error.message)
   else log.fatal({ err: error }, 'process failed')

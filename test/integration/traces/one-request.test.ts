@@ -1,9 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
 /** The ids of a request in everything that it causes: records, events, requests to other servers, logs, Temporal. */
 
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { type LogLine, readLog } from '../../support/clients/logs.ts'
 import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
 import { publishOn } from '../../support/fixtures/event-triggers.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
@@ -50,13 +49,8 @@ function traced() {
 }
 
 /** Lines of a log that have the id of a request. */
-async function linesAbout(process: 'api' | 'worker', id: string): Promise<Record<string, unknown>[]> {
-  const text = await readFile(join(inject('tenon').logs, `${process}.log`), 'utf8')
-  return text
-    .split('\n')
-    .filter((line) => line.includes(id))
-    .map((line) => JSON.parse(line))
-}
+const linesAbout = async (process: 'api' | 'worker', id: string): Promise<LogLine[]> =>
+  (await readLog(inject('tenon').logs, process)).filter((line) => JSON.stringify(line).includes(id))
 
 /** A task that sends a request which the fake server records. */
 const sends = (path: string) =>
