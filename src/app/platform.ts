@@ -32,14 +32,15 @@ import { RUNS_CHANNEL, RunWatcher } from '../features/runs/watcher.ts'
 import { TRIGGER_TARGETS } from '../features/trigger-targets.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
+import type { ServerName } from '../infra/health-report.ts'
 import { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
 import { Mailer } from '../infra/mail/mail.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
-import { ObjectClients, Objects } from '../infra/s3/clients.ts'
-import { StorageIdentities } from '../infra/s3/storage-identities.ts'
+import { Buckets } from '../infra/s3/buckets.ts'
+import { ObjectClients } from '../infra/s3/clients.ts'
 import { type RetryBudget, TenantCodec } from '../infra/temporal/payload-codec.ts'
 import { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import { PayloadStore } from '../infra/temporal/payload-store.ts'
@@ -50,12 +51,11 @@ import { openCache, TtlCache } from '../infra/ttl-cache.ts'
 import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
+import { Drain } from './drain.ts'
+import { Health, type Part } from './health.ts'
 
-/** A dependency that /readyz and `tenon doctor` ping. */
-export interface Check {
-  readonly name: string
-  readonly ping: () => Promise<unknown>
-}
+/** Of the lock under which buckets are created; unlike those of all other locks. */
+const BUCKETS_LOCK = 7_302_531
 
 /** The opened subsystems, for the entry points. */
 export type Platform = ReturnType<typeof openPlatform>['platform']
@@ -71,14 +71,14 @@ export function openPlatform(
   retryBudget: RetryBudget = { workflow: 0, activity: 0 },
 ) {
   const mailer = new Mailer(config)
-  const { parts, payloads } = openServices(config, log, { retryBudget, mailer })
+  const { parts, payloads, health } = openServices(config, log, { retryBudget, mailer })
   const {
     database,
     documents,
     secrets,
     streams,
     channels,
-    objects,
+    objectClients,
     temporal,
     audit,
     limiter,
@@ -90,11 +90,6 @@ export function openPlatform(
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
-  const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
-  const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
-    name,
-    ping: () => one.ping(),
-  }))
   const platform = {
     config,
     log,
@@ -114,8 +109,9 @@ export function openPlatform(
     mailer,
     streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
-    checks,
-    idleQueues: () => temporal.idleQueues(),
+    health,
+    drain: new Drain(health),
+    idleQueues: (identity: string) => temporal.idleQueues(identity),
     close: async () => {
       await Promise.all([
         meters.flush(),
@@ -127,8 +123,9 @@ export function openPlatform(
       ])
       await parts.imageServers.close()
       mailer.close()
+      health.close()
       await runWatcher.close()
-      for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
+      for (const one of [parts.buckets, parts.objectClients, payloads, parts.threads]) one.close()
       streams.close()
       channels.close()
       limiter.close()
@@ -142,15 +139,15 @@ function openServices(
   config: Config,
   log: Log,
   { retryBudget, mailer }: { readonly retryBudget: RetryBudget; readonly mailer: Mailer },
-): { parts: PlatformServices; payloads: PayloadStore } {
+): { parts: PlatformServices; payloads: PayloadStore; health: Health } {
   // A connection keeps the trace of the request that opened it, which has nothing to do with its loss.
   const warn = (message: string) => (err: unknown) => inTrace(undefined, () => log.warn({ err }, message))
   const onLost = warn('valkey connection failed')
   const onUnseen = warn('watch of runs failed')
   const database = Database.open(config.DATABASE_APP_URL, warn('idle database connection lost'))
-  const objects = new Objects(config)
+  const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
-  const payloads = new PayloadStore(config, objects)
+  const payloads = new PayloadStore(config, buckets)
   const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
@@ -162,20 +159,26 @@ function openServices(
     revocations: issuerState,
   })
   const userMails = new UserMails(mailer, log, publicUrl(config))
+  const temporal = new Temporal(config, codec, eagerStarts(config, log))
+  const streams = new Streams(config.REDIS_URL, onLost)
+  const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
+  const objectClients = new ObjectClients(config)
+  const servers = { postgres: database, temporal, s3: objectClients, valkey: streams, mongodb: documents }
+  const health = new Health(serverParts(config, servers), { log, idleQueues: () => temporal.idleQueues() })
   const parts = {
+    health,
     database,
     statements: database,
-    temporal: new Temporal(config, codec, eagerStarts(config, log)),
+    temporal,
     codec,
-    objects,
-    objectClients: new ObjectClients(config, secrets),
-    identities: new StorageIdentities(config),
-    streams: new Streams(config.REDIS_URL, onLost),
+    buckets,
+    objectClients,
+    streams,
     channels: new Channels(config.REDIS_URL, onLost),
     runKinds: RUN_KINDS,
     runWatcher: new RunWatcher(database, new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen), onUnseen),
     limiter: new Limiter(config, onLost),
-    documents: config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL),
+    documents,
     secrets,
     keys: new TtlCache<KeyRow>(),
     publishedServers: new TtlCache<PublishedServer | undefined>(),
@@ -199,5 +202,25 @@ function openServices(
     callQueue: new CallQueue(log),
     log,
   }
-  return { parts, payloads }
+  return { parts, payloads, health }
+}
+
+/** The servers as parts to check. Without PostgreSQL nothing works; without any other, routes that do not need it go on. */
+function serverParts(
+  config: Config,
+  servers: Readonly<Record<ServerName, Pick<Part, 'ping'> | undefined>>,
+): readonly Part[] {
+  const urls: Readonly<Partial<Record<string, string>>> = {
+    postgres: config.DATABASE_APP_URL,
+    temporal: `http://${config.TEMPORAL_ADDRESS}`,
+    s3: config.S3_ENDPOINT,
+    valkey: config.REDIS_URL,
+    mongodb: config.MONGODB_URL,
+  }
+  return Object.entries(servers).flatMap(([name, server]) => {
+    if (server === undefined) return []
+    const url = urls[name]
+    const at = url !== undefined && URL.canParse(url) ? { url: new URL(url) } : {}
+    return [{ name, required: name === 'postgres', ...at, ping: () => server.ping() }]
+  })
 }

@@ -17,12 +17,11 @@ import { Problem } from '../../core/problem.ts'
 import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
-import { INFRA_LIMITS } from '../limits.ts'
+import type { IdleQueue } from '../health-report.ts'
 import { retryTransient } from '../retry.ts'
 import { currentTrace } from '../trace-context.ts'
-import { TtlCache } from '../ttl-cache.ts'
 import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
-import { findIdleQueues, type IdleQueue } from './idle-queues.ts'
+import { findIdleQueues } from './idle-queues.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
@@ -38,6 +37,12 @@ const RETRIES = makeGrpcRetryInterceptor({
   retryableDecider: (attempt, status) =>
     status.code === GRPC.RESOURCE_EXHAUSTED ? attempt < 2 : DEFAULT_RETRIES.retryableDecider(attempt, status),
 })
+
+/** Repeats all calls but the one of {@link Temporal.ping}. */
+const retryAllButPing: typeof RETRIES = (options, nextCall) =>
+  options.method_definition.path.endsWith('/DescribeNamespace')
+    ? (nextCall(options) as ReturnType<typeof RETRIES>)
+    : RETRIES(options, nextCall)
 
 export type WorkflowStatus = 'open' | 'completed' | 'faulted' | 'cancelled' | 'terminated'
 
@@ -59,14 +64,13 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #unpatch: (() => void) | undefined
-  readonly #idleQueues = new TtlCache<readonly IdleQueue[]>({ max: 1, ttl: INFRA_LIMITS.idleQueuesCacheMs })
 
   /**
    * @param codec encodes payloads on their way to the server and decodes them on their way back
    * @param patch of the SDK's client (activities/sdk-patches)
    */
   constructor(config: Config, codec: PayloadCodec, patch?: PatchService) {
-    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [RETRIES] })
+    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [retryAllButPing] })
     this.#unpatch = patch?.(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
     this.#uiUrl = config.TEMPORAL_UI_URL
@@ -82,14 +86,16 @@ export class Temporal {
     return new TenantWorkflows(ref, this.#client, uiPrefix)
   }
 
+  /** Asks for the namespace. @throws the error of the service, after one attempt: a repetition would hide its reason */
   async ping(): Promise<void> {
-    await callTemporal(this.#client, () => this.#connection.workflowService.getSystemInfo({}))
+    const namespace = this.#namespace
+    const ask = () => this.#connection.workflowService.describeNamespace({ namespace })
+    await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, ask)
   }
 
-  /** The task queues that no worker polls. */
-  idleQueues(): Promise<readonly IdleQueue[]> {
-    const find = () => callTemporal(this.#client, () => findIdleQueues(this.#connection, this.#namespace))
-    return this.#idleQueues.load('all', find)
+  /** The task queues that no worker polls. @param identity of a worker: those that this one does not poll */
+  idleQueues(identity?: string): Promise<readonly IdleQueue[]> {
+    return callTemporal(this.#client, () => findIdleQueues(this.#connection, this.#namespace, { identity }))
   }
 
   async close(): Promise<void> {
