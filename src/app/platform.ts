@@ -2,6 +2,7 @@
 
 import { Access } from '../access/access.ts'
 import { Audit } from '../access/audit/audit.ts'
+import { ChainSigner } from '../access/audit/chain-signer.ts'
 import type { KeyRow } from '../access/authentication/authenticator.ts'
 import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
 import { SigningKeys } from '../access/authentication/signing-keys.ts'
@@ -46,6 +47,7 @@ import { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import { PayloadStore } from '../infra/temporal/payload-store.ts'
 import { Temporal } from '../infra/temporal/temporal.ts'
 import { ThreadPool } from '../infra/thread-pool.ts'
+import { inTrace } from '../infra/trace-context.ts'
 import { openCache, TtlCache } from '../infra/ttl-cache.ts'
 import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
@@ -87,6 +89,7 @@ export function openPlatform(
     limiter,
     meters,
     audit,
+    chainSigner: parts.chainSigner,
     triggers: new TriggerStarter(TRIGGER_TARGETS),
     webhooks: new WebhookVerifier(database, secrets),
     callbacks: new CallbackVerifier(database),
@@ -128,11 +131,11 @@ function openServices(
   log: Log,
   { retryBudget, mailer }: { readonly retryBudget: RetryBudget; readonly mailer: Mailer },
 ): { parts: PlatformServices; payloads: PayloadStore; health: Health } {
-  const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection failed')
-  const onUnseen = (error: unknown) => log.warn({ err: error }, 'watch of runs failed')
-  const database = Database.open(config.DATABASE_APP_URL, (error) =>
-    log.warn({ err: error }, 'idle database connection lost'),
-  )
+  // A connection keeps the trace of the request that opened it, which has nothing to do with its loss.
+  const warn = (message: string) => (err: unknown) => inTrace(undefined, () => log.warn({ err }, message))
+  const onLost = warn('valkey connection failed')
+  const onUnseen = warn('watch of runs failed')
+  const database = Database.open(config.DATABASE_APP_URL, warn('idle database connection lost'))
   const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, buckets)
@@ -187,6 +190,7 @@ function openServices(
     egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
     imageServers: new ImageServers(config, log),
     audit: new Audit(database, log),
+    chainSigner: new ChainSigner(secrets),
     callQueue: new CallQueue(log),
     log,
   }

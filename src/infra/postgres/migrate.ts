@@ -33,6 +33,7 @@ const FILES = [
   'features/flows/flows.sql',
   'features/flows/subscriptions/subscriptions.sql',
   'features/mcp-servers/mcp-servers.sql',
+  'access/audit/checkpoints.sql',
   'features/flows/approvals/approvals.sql',
   'features/mcp-servers/kept-results.sql',
   'features/analytics/analytics.sql',

@@ -19,7 +19,8 @@ import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import type { IdleQueue } from '../health-report.ts'
 import { retryTransient } from '../retry.ts'
-import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
+import { currentTrace } from '../trace-context.ts'
+import { GRPC, isDiscardedUpdate, isGrpcError, isUnknownWork, toProblem } from './errors.ts'
 import { findIdleQueues } from './idle-queues.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
@@ -118,17 +119,18 @@ export class TenantWorkflows {
     this.#uiPrefix = uiPrefix
   }
 
-  /** Starts a workflow and returns its id. Starting the same id again changes nothing. */
+  /** Starts a workflow in the current trace and returns its id. Starting the same id again changes nothing. */
   async start(start: Start): Promise<string> {
     const id = workflowId(this.#ref, start.subject, start.uuid)
+    const trace = currentTrace()
     await callTemporal(this.#client, () =>
       this.#client.workflow.start(start.type ?? start.definition, {
         workflowId: id,
         taskQueue: start.queue,
-        args: withPurpose(`start:${start.definition}`, start.input),
+        args: withPurpose(`start:${start.definition}`, start.input, trace),
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
         staticSummary: plaintextSummary(start.summary),
-        typedSearchAttributes: searchAttributesOf(this.#ref, start.attributes),
+        typedSearchAttributes: searchAttributesOf(this.#ref, start.attributes, trace),
         priority: { fairnessKey: this.#ref.tenantId },
         ...(start.timeoutMs !== undefined && { workflowExecutionTimeout: start.timeoutMs }),
         ...(start.delayMs !== undefined && { startDelay: start.delayMs }),
@@ -137,14 +139,14 @@ export class TenantWorkflows {
     return id
   }
 
-  /** Waits for the end of a workflow. @returns true if it ended, with any outcome, within `waitMs` */
+  /** Waits for the end of a workflow. @returns true if it ended, with any outcome, within `waitMs`, or does not exist */
   async ended(id: string, waitMs: number): Promise<boolean> {
     const handle = this.#handle(id)
     try {
       await this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
       return true
     } catch (error) {
-      return !isGrpcError(error)
+      return !isGrpcError(error) || isUnknownWork(error)
     }
   }
 

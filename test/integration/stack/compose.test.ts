@@ -73,7 +73,8 @@ test('compose file: Temporal: accepts no requests over HTTP', async () => {
 
 test('compose file: Temporal namespace: registers the search attributes of the platform', async () => {
   const script = await readFile('deploy/temporal/namespace.sh', 'utf8')
-  expect(/for name in (.+); do/.exec(script)?.[1]?.split(' ')).toEqual(SEARCH_ATTRIBUTES)
+  const registered = Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => `${name}=${type}`)
+  expect(/for attribute in (.+); do/.exec(script)?.[1]?.split(' ')).toEqual(registered)
 })
 
 test('compose file: Temporal: has the dynamic settings of the embedded server', async () => {
