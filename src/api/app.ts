@@ -348,6 +348,6 @@ function mountHealth(app: FastifyInstance, { health }: Platform): void {
   for (const [path, probe] of Object.entries(probesOf(health)))
     app.get(path, async (_request, reply) => {
       const { status, body } = await probe()
-      return reply.code(status).send(body)
+      return reply.code(status).header('cache-control', 'no-store').send(body)
     })
 }

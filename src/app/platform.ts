@@ -73,19 +73,8 @@ export function openPlatform(
 ) {
   const mailer = new Mailer(config)
   const { parts, payloads, health } = openServices(config, log, { retryBudget, mailer })
-  const {
-    database,
-    documents,
-    secrets,
-    streams,
-    channels,
-    objectClients,
-    temporal,
-    audit,
-    limiter,
-    runWatcher,
-    codec,
-  } = parts
+  const { database, documents, secrets, streams, channels, temporal, audit, limiter, runWatcher, codec } =
+    parts
   const meters = new Meters(database, log)
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)

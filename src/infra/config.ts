@@ -245,7 +245,7 @@ const ConfigSchema = Type.Object({
   TENON_RATE_TENANT: Rate('6000/min', 'Rate limit per tenant, for all its callers together.'),
   TENON_RATE_PUBLIC: Rate(
     '300/min burst 60',
-    'Rate limit per client address on routes without credentials: sign-in, documentation, /readyz.',
+    'Rate limit per client address on routes without credentials: sign-in, documentation. Probes such as /readyz are not limited.',
   ),
   TENON_RATE_AUTH_FAILURES: Rate(
     '60/min burst 30',

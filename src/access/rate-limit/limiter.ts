@@ -118,7 +118,11 @@ export class Limiter {
     const charged = await this.#shared.charge(charges, isRequired)
     if (charged !== undefined) return decide(charges, charged.tatOffsetsUs)
     if (isRequired)
-      throw unavailable('valkey', undefined, 'Valkey, which counts requests of admins, takes no writes.')
+      throw unavailable(
+        'valkey',
+        undefined,
+        'Valkey, which counts the requests of admins, does not answer or takes no writes.',
+      )
     return decide(charges, this.#local.charge(charges))
   }
 }
