@@ -31,7 +31,7 @@ const DEFAULT_LOGS = join('.tenon', 'logs')
 
 /** Prints all lines and records of the request and of its trace, in the order of time. @returns 1 if there are none */
 async function trace(id: string, { logs, records, json }: TraceOptions): Promise<number> {
-  const files = await findFiles(logs)
+  const files = await listLogs(logs)
   const lines = await linesAbout(id, files)
   const found = records && lines.length > 0 ? await readRecords(lines) : []
   const story = [...lines, ...found].toSorted((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0))
@@ -48,7 +48,7 @@ async function trace(id: string, { logs, records, json }: TraceOptions): Promise
 }
 
 /** @returns paths, or `-` for the standard input */
-async function findFiles(logs: readonly string[] | undefined): Promise<readonly string[]> {
+async function listLogs(logs: readonly string[] | undefined): Promise<readonly string[]> {
   if (logs !== undefined) return logs.map((file) => (file === '-' ? file : callerPath(file)))
   const names = await readdir(DEFAULT_LOGS).catch(() => [])
   return names.filter((name) => name.endsWith('.log')).map((name) => join(DEFAULT_LOGS, name))

@@ -263,6 +263,16 @@ test('documents that many requests write at once: each event is in the trace of 
   )
 })
 
+test('executions that many requests start at once: each is in the trace of its request', async () => {
+  const many = Array.from({ length: 40 }, () => traced())
+  const flow = await executions.publish('  - a: { set: { a: 1 } }\n')
+  const runs = await Promise.all(many.map(({ headers }) => started(flow, headers)))
+  expect(runs.map(({ request_id, trace_id }) => ({ request_id, trace_id }))).toEqual(
+    many.map(({ ids }) => ids),
+  )
+  await Promise.all(runs.map(({ id }) => executions.ended(id)))
+})
+
 test('invalid traceparent: a new trace; the response has the id of the request, the record has both', async () => {
   const flow = await executions.publish('  - a: { set: { a: 1 } }\n')
   const { traceId } = traced()
