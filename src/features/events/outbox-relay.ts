@@ -3,7 +3,6 @@
 import type { Redis } from 'ioredis'
 import { seededIds, typeId } from '../../core/ids.ts'
 import { withSince } from '../../core/policy.ts'
-import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
@@ -11,6 +10,7 @@ import { type Leadership, LeaderTask } from '../../infra/postgres/leader-task.ts
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../infra/retry.ts'
+import { unavailable } from '../../infra/valkey/memory.ts'
 import { appendEntries, connectToStreams } from '../../infra/valkey/stream-log.ts'
 import { StreamTrimmer } from '../../infra/valkey/stream-trimmer.ts'
 import { changesOf, type Message, type StreamKey } from '../../infra/valkey/streams.ts'
@@ -107,7 +107,7 @@ export class Appender {
       )
     } catch (cause) {
       this.close()
-      throw new Problem('dependency_unavailable', { detail: 'The event stream does not answer.', cause })
+      throw unavailable(cause, 'The event stream does not answer.')
     }
   }
 

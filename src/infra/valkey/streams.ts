@@ -3,9 +3,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { isBefore } from '../../core/execution.ts'
-import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { readMemory, unavailable, type ValkeyMemory } from './memory.ts'
 import {
   appendEntries,
   connectToStreams,
@@ -144,8 +144,15 @@ export class Streams {
     return { nowMs, last: last ?? START, now, earliest: first === null ? now : before(timeOf(first)) }
   }
 
+  /** @throws Error with a sentence if the server is full: then it reads, but accepts nothing */
   async ping(): Promise<void> {
-    await this.#redis.ping()
+    const { usedBytes, maxBytes } = await this.memory()
+    if (maxBytes > 0 && usedBytes >= maxBytes)
+      throw new Error(`Valkey is full: it uses ${usedBytes} bytes of ${maxBytes} (maxmemory).`)
+  }
+
+  memory(): Promise<ValkeyMemory> {
+    return readMemory(this.#redis)
   }
 
   close(): void {
@@ -216,7 +223,7 @@ export class Streams {
 
   async #call<T>(work: () => Promise<T>): Promise<T> {
     return work().catch((cause: unknown) => {
-      throw new Problem('dependency_unavailable', { detail: 'The event stream does not answer.', cause })
+      throw unavailable(cause, 'The event stream does not answer.')
     })
   }
 }
