@@ -22,6 +22,7 @@ import { retryTransient } from '../retry.ts'
 import { TtlCache } from '../ttl-cache.ts'
 import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
 import { findIdleQueues, type IdleQueue } from './idle-queues.ts'
+import { findNamespaceFault } from './namespace.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
@@ -81,8 +82,15 @@ export class Temporal {
     return new TenantWorkflows(ref, this.#client, uiPrefix)
   }
 
+  /** @throws Problem if the server does not answer; Error with a sentence about the namespace, as {@link findFault} */
   async ping(): Promise<void> {
-    await callTemporal(this.#client, () => this.#connection.workflowService.getSystemInfo({}))
+    const fault = await this.findFault()
+    if (fault !== undefined) throw new Error(fault)
+  }
+
+  /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is. */
+  findFault(): Promise<string | undefined> {
+    return callTemporal(this.#client, () => findNamespaceFault(this.#connection, this.#namespace))
   }
 
   /** The task queues that no worker polls. */

@@ -7,12 +7,11 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
 import { security } from '../../../stack/seaweedfs.ts'
 import { DYNAMIC_CONFIG } from '../../../stack/temporal.ts'
 
 interface Service {
-  readonly command?: string
+  readonly command?: string | readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly ports?: readonly string[]
 }
@@ -33,7 +32,7 @@ test('compose file: published ports of all services: API and Temporal UI proxy o
 })
 
 test('compose file: SeaweedFS: same settings as the embedded server', async () => {
-  const { command = '', environment = {} } = services['seaweedfs'] ?? {}
+  const { command, environment = {} } = services['seaweedfs'] ?? {}
   const tokens = Object.entries(environment).filter(([name]) => name.startsWith('WEED_'))
   const expected = security('/identity/seaweedfs.pem', '${TENON_S3_SIGNING_SECRET}')
   const settings = Object.fromEntries(
@@ -41,17 +40,18 @@ test('compose file: SeaweedFS: same settings as the embedded server', async () =
   )
   expect({ ...(await securityFile()), ...settings }).toEqual(expected)
   for (const option of ['-disableHttp', '-s3.allowedOrigins=http://closed.invalid', '-ip.bind=127.0.0.1'])
-    expect(command.split(' ')).toContain(option)
+    expect(String(command).split(' ')).toContain(option)
+})
+
+test('compose file: Valkey: has a limit of memory, and deletes nothing by itself', () => {
+  expect(services['valkey']?.command).toEqual(
+    expect.arrayContaining(['--maxmemory', '--maxmemory-policy', 'noeviction']),
+  )
 })
 
 test('compose file: Temporal: accepts no requests over HTTP', async () => {
   const config = parse(await readFile('deploy/temporal/dynamicconfig.yaml', 'utf8'))
   expect(config['frontend.httpAllowedHosts']).toEqual([{ value: ['closed.invalid'] }])
-})
-
-test('compose file: Temporal namespace: registers the search attributes of the platform', async () => {
-  const script = await readFile('deploy/temporal/namespace.sh', 'utf8')
-  expect(/for name in (.+); do/.exec(script)?.[1]?.split(' ')).toEqual(SEARCH_ATTRIBUTES)
 })
 
 test('compose file: Temporal: has the dynamic settings of the embedded server', async () => {
