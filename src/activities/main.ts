@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
 import { openPlatform, type Platform } from '../app/platform.ts'
+import { checkWorker, endMessage } from '../app/start-checks/at-start.ts'
 import { QUEUES } from '../core/work.ts'
 import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { COLLECTION_LIMITS } from '../features/collections/limits.ts'
@@ -13,7 +14,7 @@ import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { FUNCTION_LIMITS } from '../features/functions/limits.ts'
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
-import { ConfigError, parseConfig } from '../infra/config.ts'
+import { parseConfig } from '../infra/config.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
@@ -40,6 +41,7 @@ async function main(): Promise<void> {
     logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
   })
   const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
+  await checkWorker(platform.startChecks, platform.installation, log)
   const connection = await NativeConnection.connect({
     address: config.TEMPORAL_ADDRESS,
     // Payloads are already compressed and encrypted (infra/temporal/payload-codec.ts), so compression would gain nothing.
@@ -106,7 +108,6 @@ async function main(): Promise<void> {
   process.once('SIGTERM', stop)
   process.once('SIGINT', stop)
   void platform.functions.warmUp()
-  void platform.functions.layers().then((layers) => log.info(layers ?? {}, 'function isolation detected'))
   startBackgroundWork(platform, log)
   log.info({ queues: Object.values(QUEUES) }, 'worker ready')
   await Promise.all(workers.map((worker) => worker.run()))
@@ -130,7 +131,7 @@ function startBackgroundWork(platform: Platform, log: Log): void {
 main().then(
   () => process.exit(0),
   (error: unknown) => {
-    process.stderr.write(`${error instanceof ConfigError ? error.message : (error as Error).stack}\n`)
+    process.stderr.write(`${endMessage(error)}\n`)
     process.exit(1)
   },
 )

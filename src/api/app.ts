@@ -89,6 +89,9 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       done(refused)
     }, done)
   })
+  app.addHook('onRequest', (request, _reply, done) =>
+    done(isHealth(request.url) ? undefined : platform.installation.refusal),
+  )
   allowPages(app)
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
@@ -304,6 +307,10 @@ function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:n
 }
 
 const PING_TIMEOUT_MS = 2_000
+
+/** They answer whatever the state of the installation is. */
+const HEALTH = ['/healthz', '/readyz', '/startupz', '/version']
+const isHealth = (url: string): boolean => HEALTH.includes(url.split('?')[0] ?? '')
 
 function mountHealth(app: FastifyInstance, platform: Platform): void {
   app.get('/healthz', async () => ({ status: 'pass' }))

@@ -2,7 +2,8 @@
 
 import { openAuthServices } from '../app/auth-services.ts'
 import { openPlatform } from '../app/platform.ts'
-import { ConfigError, parseConfig } from '../infra/config.ts'
+import { checkApi, endMessage } from '../app/start-checks/at-start.ts'
+import { parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'
 import { mountMcp } from '../mcp/mount.ts'
 import { buildApp } from './app.ts'
@@ -15,11 +16,8 @@ async function main(): Promise<void> {
   const authServices = openAuthServices(config, parts)
   const app = await buildApp(platform, authServices)
   mountMcp(app, platform, authServices)
+  await checkApi(platform.startChecks, platform.installation, log)
   await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })
-  void parts.documents
-    ?.findFaults()
-    .then((faults) => faults.forEach((fault) => void log.warn({ fault }, 'document store is not reliable')))
-    .catch((err: unknown) => log.warn({ err }, 'document store was not checked'))
   const stop = () => {
     // Requests may finish; idle connections and streams are closed after a delay.
     setTimeout(() => app.server.closeAllConnections(), API_LIMITS.drainMs).unref()
@@ -33,6 +31,6 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`${error instanceof ConfigError ? error.message : (error as Error).stack}\n`)
+  process.stderr.write(`${endMessage(error)}\n`)
   process.exit(1)
 })

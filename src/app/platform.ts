@@ -49,6 +49,9 @@ import { openCache, TtlCache } from '../infra/ttl-cache.ts'
 import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
+import { openStartChecks } from './start-checks/index.ts'
+import { InstallationChecks } from './start-checks/installation.ts'
+import { pingOf } from './start-checks/start-check.ts'
 
 /** A dependency that /readyz and `tenon doctor` ping. */
 export interface Check {
@@ -90,10 +93,11 @@ export function openPlatform(
   const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
   const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
-  const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
-    name,
-    ping: () => one.ping(),
-  }))
+  const installation = new InstallationChecks(config, database)
+  const checks: readonly Check[] = [
+    ...Object.entries(pinged).map(([name, one]) => ({ name, ping: () => one.ping() })),
+    ...installation.required.map((check) => ({ name: check.name, ping: pingOf(check) })),
+  ]
   const platform = {
     config,
     log,
@@ -114,6 +118,8 @@ export function openPlatform(
     streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks,
+    installation,
+    startChecks: openStartChecks({ ...parts, config, installation }),
     idleQueues: () => temporal.idleQueues(),
     close: async () => {
       await Promise.all([

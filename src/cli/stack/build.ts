@@ -5,6 +5,7 @@ import { copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promise
 import { dirname, join } from 'node:path'
 import type { BuildOptions } from 'esbuild'
 import { BUILDS, buildFolder, PROJECT_DIR } from '../../../stack/project.mjs'
+import { schemaOfBuild } from '../../infra/postgres/schema-files.ts'
 
 /** Not bundled: native code, or packages that read files of their own folder. */
 const EXTERNAL = ['@temporalio/*', '@fastify/swagger-ui', '@swc/core', 'esbuild']
@@ -75,6 +76,8 @@ const PACKED: BuildOptions = {
 
 async function packProcesses(folder: string): Promise<void> {
   const { build } = await import('esbuild')
+  // They compare the database with the schema of their build, and have no SQL files.
+  const define = { SCHEMA_OF_BUILD: JSON.stringify(await schemaOfBuild()) }
   const entryPoints = {
     api: 'src/api/main.ts',
     worker: 'src/activities/main.ts',
@@ -84,7 +87,7 @@ async function packProcesses(folder: string): Promise<void> {
     'payload-converter': 'src/workflows/payload-converter.ts',
     'failure-converter': 'src/workflows/failure-converter.ts',
   }
-  await build({ ...PACKED, entryPoints, outdir: folder })
+  await build({ ...PACKED, define, entryPoints, outdir: folder })
 }
 
 /** Splits the CLI, so that a verb loads only what it needs. */

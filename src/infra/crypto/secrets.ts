@@ -62,6 +62,7 @@ export const DERIVED = {
   appPassword: 'database:tenon_app',
   builderPassword: 'database:tenon_builder',
   operatorSecret: 'client:operator',
+  keyCheck: 'installation:key-check',
 } as const
 
 const IV_BYTES = 12

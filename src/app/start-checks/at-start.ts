@@ -1,0 +1,89 @@
+/** Runs the checks when API and worker start: reports them, refuses to start, or waits for a server. */
+
+import { setTimeout as delay } from 'node:timers/promises'
+import { ConfigError } from '../../infra/config.ts'
+import type { Log } from '../../infra/log.ts'
+import type { InstallationChecks } from './installation.ts'
+import { type Checked, runChecks, type StartCheck } from './start-check.ts'
+
+const WAIT_MS = { min: 500, max: 10_000 }
+/** How soon an API that refuses requests notices that the reason is gone. */
+const WATCH_MS = 1_000
+
+/** A process does not start: a sentence for each check that says what to do. */
+export class StartRefused extends Error {
+  constructor(wrong: readonly Checked[]) {
+    const lines = wrong.map(({ check, detail }) => `  ${check.name}: ${detail}`)
+    super(`The process does not start:\n${lines.join('\n')}`)
+    this.name = 'StartRefused'
+  }
+}
+
+/** The text of an error that ends a process: of the expected ones without a stack. */
+export function endMessage(error: unknown): string {
+  if (error instanceof ConfigError || error instanceof StartRefused) return error.message
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}
+
+/**
+ * For the API, which may start while its servers are away. While schema or master key are wrong or unknown, it refuses requests,
+ * and checks them again each second.
+ * @throws StartRefused
+ */
+export async function checkApi(
+  checks: readonly StartCheck[],
+  installation: InstallationChecks,
+  log: Log,
+): Promise<void> {
+  installation.start()
+  const report = reporter(log)
+  const checked = await runChecks(checks.filter(({ isOfWorker }) => isOfWorker !== true))
+  refuseStart(checked, 'api')
+  report(checked)
+  void watch(installation, report)
+}
+
+/** @throws StartRefused. Otherwise resolves when the servers answer that a worker cannot be without */
+export async function checkWorker(
+  checks: readonly StartCheck[],
+  installation: InstallationChecks,
+  log: Log,
+): Promise<void> {
+  installation.start()
+  const report = reporter(log)
+  for (let pauseMs = WAIT_MS.min; ; pauseMs = Math.min(pauseMs * 2, WAIT_MS.max)) {
+    const checked = await runChecks(checks)
+    refuseStart(checked, 'worker')
+    report(checked)
+    if (!checked.some(({ check, is }) => is === 'unknown' && check.isAwaited)) return
+    await delay(pauseMs)
+  }
+}
+
+function refuseStart(checked: readonly Checked[], process: 'api' | 'worker'): void {
+  const wrong = checked.filter(({ check, is }) => is === 'wrong' && check.stops.includes(process))
+  if (wrong.length > 0) throw new StartRefused(wrong)
+}
+
+/** Never rejects. */
+async function watch(installation: InstallationChecks, report: Report): Promise<void> {
+  while (installation.refusal !== undefined) {
+    await delay(WATCH_MS, undefined, { ref: false })
+    report(await runChecks(installation.required))
+  }
+}
+
+type Report = (checked: readonly Checked[]) => void
+
+/** Logs each finding when it changes. */
+function reporter(log: Log): Report {
+  const said = new Map<string, string>()
+  return (checked) => {
+    for (const { check, is, detail } of checked) {
+      if (said.get(check.name) === detail) continue
+      said.set(check.name, detail)
+      const level = is === 'wrong' ? 'error' : is === 'good' ? 'info' : 'warn'
+      log[level]({ check: check.name, is }, detail)
+    }
+  }
+}
