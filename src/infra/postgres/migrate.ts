@@ -1,11 +1,14 @@
 /** Migrates a database to this version: login roles, then each SQL file once, under one advisory lock. */
 
 import { Client } from 'pg'
+import { retryTransient } from '../retry.ts'
 import { keyCheckOf, WRONG_KEY } from './installation.ts'
 import { compareSchema, type FileHashes, readSchemaFile, schemaOfBuild, sha256Of } from './schema-files.ts'
 
 /** The key of the advisory lock. */
 const LOCK = 7_302_516
+/** For how long a step is repeated that meets the migration of another database of the server: roles belong to all of them. */
+const ROLES_MS = 10_000
 
 export interface Migrated {
   /** Names of the files that this call applied. */
@@ -36,8 +39,8 @@ export async function migrate(adminUrl: string, secrets: MigrationSecrets): Prom
   try {
     await client.query('select pg_advisory_lock($1)', [LOCK])
     const missing = await findMissing(client, secrets.masterKey)
-    await ensureLogins(client, secrets)
-    for (const name of missing) await apply(client, name)
+    await retryTransient(ROLES_MS, () => ensureLogins(client, secrets), isRoleRace)
+    for (const name of missing) await retryTransient(ROLES_MS, () => apply(client, name), isRoleRace)
     await describeInstallation(client, secrets.masterKey)
     const urlOf = (role: string, password: string) => {
       const url = new URL(adminUrl)
@@ -67,6 +70,15 @@ async function findMissing(client: Client, masterKey: string | undefined): Promi
   if (masterKey !== undefined && keys.some(({ key_check }) => key_check !== keyCheckOf(masterKey)))
     throw new Error(WRONG_KEY)
   return Object.keys(ofBuild).filter((name) => !(name in applied))
+}
+
+/** The lock of a migration holds for its database alone. PostgreSQL has no code for the first of these. */
+function isRoleRace(error: unknown): boolean {
+  const { message = '', code } = (error instanceof Error ? (error.cause ?? error) : {}) as {
+    message?: string
+    code?: string
+  }
+  return /tuple concurrently (updated|deleted)/.test(message) || code === '42710' || /pg_authid/.test(message)
 }
 
 /** They belong to no tenant, and are read before anything else is known of the database. */

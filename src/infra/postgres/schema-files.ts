@@ -63,11 +63,15 @@ export type SchemaState =
 const START_OVER =
   'Start the build that made it. Or start with an empty database: locally, stop Tenon and delete the folder .tenon.'
 
-/** @param applied the files of the database; empty if there are none */
+/** @param applied the files of the database; empty if it has none, or does not let the platform read them */
 export function compareSchema(applied: FileHashes, ofBuild: FileHashes): SchemaState {
   const names = Object.keys(applied)
   if (names.length === 0)
-    return { state: 'older', detail: 'The database is empty. Run `tenon migrate`, which makes the schema.' }
+    return {
+      state: 'older',
+      detail:
+        'The database has no schema that this build can read. Run `tenon migrate`, which makes it, or says what is there.',
+    }
   if (!names.includes('infra/postgres/roles.sql'))
     return { state: 'other', detail: `The database was made by a build before 0.1.0. ${START_OVER}` }
   const unknown = names.filter((name) => !(name in ofBuild))
