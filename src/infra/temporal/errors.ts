@@ -16,7 +16,8 @@ export const GRPC = {
 } as const
 
 /** True for an error of the service, and for one of the client with such a cause. */
-export const isGrpcError = (error: unknown): boolean => statusOf(error) !== undefined
+export const isGrpcError = (error: unknown): boolean =>
+  statusOf(error) !== undefined || error instanceof NamespaceNotFoundError
 
 /** The status code of an error of the service; undefined for other errors. */
 export const grpcCode = (error: unknown): number | undefined => statusOf(error)?.code
@@ -38,7 +39,7 @@ export function isDiscardedUpdate(error: unknown): boolean {
 
 /**
  * An error of the service as a Problem: `state_conflict` if the workflow has received as many signals or updates as the server
- * allows, `value_invalid` for a time of a schedule, `overloaded`, or else `dependency_unavailable`. Other errors stay as they are.
+ * allows, `overloaded`, or else `dependency_unavailable`. Other errors stay as they are.
  */
 export function toProblem(error: unknown): unknown {
   if (error instanceof NamespaceNotFoundError)
@@ -62,14 +63,9 @@ const LIMITED = [
 
 function problemByCode({ code, details }: GrpcStatus, cause: unknown): Problem {
   switch (code) {
+    // Ids, names, payloads and search attributes are all made by the platform: no value of a caller is at fault.
     case GRPC.INVALID_ARGUMENT:
-      return OF_CALLER.test(details)
-        ? new Problem('value_invalid', {
-            detail: 'Temporal does not accept the times of the schedule.',
-            hint: 'Check its cron expressions, intervals and time zone.',
-            cause,
-          })
-        : unfit('It does not accept a request of the platform.', cause)
+      return unfit('It does not accept a request of the platform.', cause)
     case GRPC.NOT_FOUND:
       return NO_NAMESPACE.test(details)
         ? unfit('The namespace of the platform does not exist.', cause)
@@ -83,12 +79,6 @@ function problemByCode({ code, details }: GrpcStatus, cause: unknown): Problem {
       return away(cause)
   }
 }
-
-/**
- * The one value of a caller that Temporal judges by itself. Ids, names, payloads and search attributes are the platform's: where it
- * does not accept them, the installation is at fault, for example a namespace without our search attributes.
- */
-const OF_CALLER = /^invalid schedule spec/i
 
 const away = (cause: unknown) =>
   new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause })
