@@ -40,8 +40,8 @@ export async function up(options: UpOptions): Promise<number> {
   let stack: Stack | undefined
   // Builds while the servers start; launchPlatform reports a failure.
   currentBuild().catch(() => {})
+  const ports = new Ports({ remembered: {}, any: false })
   try {
-    const ports = new Ports({ remembered: {}, any: false })
     let port = 0
     const takeApiPort = async () => {
       port = await ports.take('api', Number(options.port))
@@ -72,6 +72,7 @@ export async function up(options: UpOptions): Promise<number> {
   } finally {
     screen.end(stopping.aborted)
     await stack?.stop()
+    ports.release()
     if (options.ephemeral) await rm(dir, { recursive: true, force: true })
   }
 }
