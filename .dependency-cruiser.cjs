@@ -21,6 +21,7 @@ const INTERFACES = [
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
+  'retention/retention-settings',
   // The kernel: each kind of durable work uses it.
   'runs/(run-kind|slots|watcher)',
   // Flows and functions are targets of triggers.

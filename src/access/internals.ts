@@ -2,13 +2,14 @@
 
 import type { IdSource } from '../core/ids.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
+import type { HealthReader } from '../infra/health-report.ts'
 import type { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
 import type { MongoDocuments } from '../infra/mongo/mongo.ts'
 import type { Database, StatementExecutor } from '../infra/postgres/database.ts'
 import type { SessionContext } from '../infra/postgres/statement-batch.ts'
-import type { ObjectClients, Objects } from '../infra/s3/clients.ts'
-import type { StorageIdentities } from '../infra/s3/storage-identities.ts'
+import type { Buckets } from '../infra/s3/buckets.ts'
+import type { ObjectClients } from '../infra/s3/clients.ts'
 import type { TenantCodec } from '../infra/temporal/payload-codec.ts'
 import type { Temporal } from '../infra/temporal/temporal.ts'
 import type { ThreadPool } from '../infra/thread-pool.ts'
@@ -16,6 +17,7 @@ import type { TrustedIssuer } from '../infra/trusted-issuers.ts'
 import type { Sized, TtlCache } from '../infra/ttl-cache.ts'
 import type { Streams } from '../infra/valkey/streams.ts'
 import type { Audit } from './audit/audit.ts'
+import type { ChainSigner } from './audit/chain-signer.ts'
 import type { KeyRow } from './authentication/authenticator.ts'
 import type { PublishedServer } from './authentication/mcp-server-registry.ts'
 import type { SigningKeys } from './authentication/signing-keys.ts'
@@ -28,14 +30,14 @@ import type { TenantStates } from './tenant-states.ts'
  * (`features/runs/watcher.ts`).
  */
 export interface PlatformServices {
+  readonly health: HealthReader
   readonly database: Database
   /** The database, or the transaction of the scope. */
   readonly statements: StatementExecutor
   readonly temporal: Temporal
   readonly codec: TenantCodec
-  readonly objects: Objects
+  readonly buckets: Buckets
   readonly objectClients: ObjectClients
-  readonly identities: StorageIdentities
   readonly streams: Streams
   readonly limiter: Limiter
   /** Undefined if none is configured. */
@@ -54,6 +56,7 @@ export interface PlatformServices {
   readonly threads: ThreadPool
   readonly egress: Egress
   readonly audit: Audit
+  readonly chainSigner: ChainSigner
   readonly log: Log
 }
 

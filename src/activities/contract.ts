@@ -17,6 +17,7 @@ import type {
   IndexBuildInput,
   Json,
   ProvisionInput,
+  StepFailure,
   SuspensionInput,
   WorkFailure,
 } from '../core/work.ts'
@@ -57,8 +58,8 @@ export type CallFailure = {
 export interface Activities {
   /** Runs one provisioning step and records it; idempotent. */
   provisionStep(input: ProvisionInput, step: string): Promise<void>
-  /** Ends a provisioning as failed. */
-  provisionFailed(input: ProvisionInput, detail: string): Promise<void>
+  /** Ends a provisioning as failed by a step. */
+  provisionFailed(input: ProvisionInput, failure: StepFailure): Promise<void>
   /** Builds one index of a collection and records it; idempotent. */
   buildIndex(input: IndexBuildInput, name: string): Promise<void>
   /** Records that an index could not be built. */
@@ -67,8 +68,6 @@ export interface Activities {
   changeState(input: SuspensionInput): Promise<void>
   /** Signals the current suspension state to the open executions of a tenant or workspace: to all, or to those not shown as suspended. */
   signalExecutions(target: TenantRef, which: 'all' | 'active'): Promise<void>
-  /** Closes the object store to the identities of suspended workspaces, and opens it to those of active ones; idempotent. */
-  syncStorageAccess(target: TenantRef): Promise<void>
   /** Calls a function of the catalogue, or a tool of an MCP server (`mcp`); repeated attempts have its effect once. */
   callFunction(call: FunctionCall): Promise<Json>
   /** Creates the execution of a flow that another execution runs, and selects its version; idempotent. */

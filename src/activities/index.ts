@@ -19,7 +19,7 @@ import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.t
 import { failRun, type RunFailure } from '../features/functions/runs/record-run.ts'
 import { reacquireSlot, yieldSlot } from '../features/runs/slots.ts'
 import { placeOf, syncSchedules } from '../features/runs/triggers/trigger-store.ts'
-import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
+import { failProvisioning, provisionStep } from '../features/tenants/provisioning.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import { inThread } from '../features/threads/run-in-thread.ts'
 import { untilCancelled } from './cancellation.ts'
@@ -40,7 +40,7 @@ import { type DocumentReader, Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
 import { redactingTokens, withDocumentSecrets } from './http/request-secrets.ts'
 import { limitOutput, withHeartbeat } from './limit-output.ts'
-import { type SuspensionContext, signalExecutions, syncStorageAccess } from './tenant/suspension.ts'
+import { type SuspensionContext, signalExecutions } from './tenant/suspension.ts'
 import type { ActivityContext, Scopes } from './tenant-interceptor.ts'
 
 /** The contract, with the context that the tenant interceptor puts before the arguments. */
@@ -79,9 +79,8 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     signalExecutions: (call, target, which) =>
       withHeartbeat(signalExecutions(suspensionContext(call), target, which)),
-    syncStorageAccess: (call, target) => withHeartbeat(syncStorageAccess(suspensionContext(call), target)),
-    provisionStep: (call, input, step) => provisionStep(scopes.admin(call), input, step),
-    provisionFailed: (call, input, detail) => failProvisioning(scopes.admin(call), input, detail),
+    provisionStep: (call, input, step) => provisionStep(scopes.admin(call), input, step, call.attempt),
+    provisionFailed: (call, input, failure) => failProvisioning(scopes.admin(call), input, failure),
     buildIndex: (call, input, name) => withHeartbeat(buildIndex(indexBuildContext(call), input, name)),
     indexFailed: (call, input, name, failure) => indexFailed(indexBuildContext(call), input, name, failure),
     callFunction: async (call, request) => {

@@ -1,6 +1,5 @@
 /** The HTTP application: every operation as a route, plus health, documentation and the issuer. */
 
-import { setTimeout as delay } from 'node:timers/promises'
 import Fastify, {
   errorCodes,
   type FastifyBaseLogger,
@@ -13,7 +12,8 @@ import Fastify, {
 import { RejectedCaller } from '../access/authentication/authenticator.ts'
 import { countHeader, gatewayReader } from '../access/authentication/credentials.ts'
 import type { AuthServices } from '../app/auth-services.ts'
-import type { Check, Platform } from '../app/platform.ts'
+import type { Platform } from '../app/platform.ts'
+import { isProbe, probesOf } from '../app/probes.ts'
 import { randomIds, typeId } from '../core/ids.ts'
 import { parseJson } from '../core/json.ts'
 import { CORE_LIMITS } from '../core/limits.ts'
@@ -78,6 +78,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     request.gateway = gateway(request.raw)
     // On the raw response: the issuer, MCP and event streams reply without Fastify.
     for (const [name, value] of guards) reply.raw.setHeader(name, value)
+    if (platform.drain.isClosing) reply.raw.setHeader('connection', 'close')
     reply.header('x-request-id', request.id)
     reply.header('vary', VARY)
     done(requestProblem(request))
@@ -90,11 +91,13 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     }, done)
   })
   app.addHook('onRequest', (request, _reply, done) =>
-    done(isHealth(request.url) ? undefined : platform.installation.refusal),
+    done(isProbe(pathOf(request.url)) ? undefined : platform.installation.refusal),
   )
   allowPages(app)
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
+    // Also for a request that began before.
+    if (platform.drain.isClosing) reply.header('connection', 'close')
     const written = writeAuditEntry(platform.audit, request, reply)
     if (written === undefined) done(null, payload)
     else written.then(() => done(null, payload), done)
@@ -167,9 +170,13 @@ function requestProblem({ url, raw }: FastifyRequest): Problem | undefined {
   return new Problem('request_malformed', { detail: 'The header Host was sent more than once.' })
 }
 
-/** True if the route needs no credential, and so is limited by address. /healthz is not limited. */
-const isPublic = (url: string): boolean =>
-  url.startsWith('/v1/') ? url.split('?', 1)[0] === FLOW_SCHEMA_PATH : url !== '/healthz'
+/** True if the route needs no credential, and so is limited by address. Probes are not limited: a refusal would say `not ready`. */
+function isPublic(url: string): boolean {
+  const path = pathOf(url)
+  return path.startsWith('/v1/') ? path === FLOW_SCHEMA_PATH : !isProbe(path)
+}
+
+const pathOf = (url: string): string => url.split('?', 1)[0] ?? ''
 
 /** WHATWG form rules: a `%` that escapes nothing stays as it is. A name that comes again makes an array. */
 function querystringParser(text: string): Record<string, string | string[]> {
@@ -306,34 +313,11 @@ function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:n
   socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`)
 }
 
-const PING_TIMEOUT_MS = 2_000
-
-/** They answer whatever the state of the installation is. */
-const HEALTH = ['/healthz', '/readyz', '/startupz', '/version']
-const isHealth = (url: string): boolean => HEALTH.includes(url.split('?')[0] ?? '')
-
-function mountHealth(app: FastifyInstance, platform: Platform): void {
-  app.get('/healthz', async () => ({ status: 'pass' }))
-  app.get('/readyz', async (_request, reply) => {
-    const [checks, idle] = await Promise.all([
-      Promise.all(platform.checks.map(runCheck)),
-      Promise.race([platform.idleQueues(), delay(PING_TIMEOUT_MS, [], { ref: false })]).catch(() => []),
-    ])
-    const pass = checks.every(([, check]) => check.status === 'pass')
-    // Without a worker a process still serves documents, so a balancer keeps it.
-    const status = !pass ? 'fail' : idle.length > 0 ? 'warn' : 'pass'
-    const workers = idle.length === 0 ? {} : { idle_queues: idle }
-    return reply.code(pass ? 200 : 503).send({ status, checks: Object.fromEntries(checks), ...workers })
-  })
-}
-
-async function runCheck({ name, ping }: Check): Promise<[string, { status: 'pass' | 'fail'; ms: number }]> {
-  const startedMs = performance.now()
-  const timeout = delay(PING_TIMEOUT_MS, 'fail' as const, { ref: false })
-  const pinged = ping().then(
-    () => 'pass' as const,
-    () => 'fail' as const,
-  )
-  const status = await Promise.race([pinged, timeout])
-  return [name, { status, ms: Math.round(performance.now() - startedMs) }]
+/** Probes of orchestrators and balancers, which no rate limit may refuse. */
+function mountHealth(app: FastifyInstance, { health }: Platform): void {
+  for (const [path, probe] of Object.entries(probesOf(health)))
+    app.get(path, async (_request, reply) => {
+      const { status, body } = await probe()
+      return reply.code(status).send(body)
+    })
 }

@@ -1,13 +1,13 @@
-/** The API process: opens the platform and listens; on SIGTERM or SIGINT it closes both. */
+/** The API process: opens the platform and listens; on SIGTERM or SIGINT it ends its requests and closes both. */
 
 import { openAuthServices } from '../app/auth-services.ts'
+import { openOpsServer } from '../app/ops-server.ts'
 import { openPlatform } from '../app/platform.ts'
 import { checkApi, endMessage } from '../app/start-checks/at-start.ts'
 import { parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'
 import { mountMcp } from '../mcp/mount.ts'
 import { buildApp } from './app.ts'
-import { API_LIMITS } from './limits.ts'
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
@@ -16,15 +16,23 @@ async function main(): Promise<void> {
   const authServices = openAuthServices(config, parts)
   const app = await buildApp(platform, authServices)
   mountMcp(app, platform, authServices)
+  const ops = await openOpsServer(platform.health, config.TENON_OPS_LISTEN)
   await checkApi(platform.startChecks, platform.installation, log)
+  platform.drain.watch(app.server)
   await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })
+  platform.health.start()
+  const end = async () => {
+    const delayMs = config.TENON_DRAIN_DELAY * 1_000
+    log.info({ delayMs }, 'draining')
+    await platform.drain.run(app.server, { delayMs, limitMs: config.TENON_DRAIN_LIMIT * 1_000 })
+    // After the requests: what these hooks close is what requests use.
+    await app.close()
+    await platform.close()
+    ops?.close()
+  }
+  let _ending: Promise<void> | undefined
   const stop = () => {
-    // Requests may finish; idle connections and streams are closed after a delay.
-    setTimeout(() => app.server.closeAllConnections(), API_LIMITS.drainMs).unref()
-    void app
-      .close()
-      .then(() => platform.close())
-      .finally(() => process.exit(0))
+    _ending ??= end().finally(() => process.exit(0))
   }
   process.once('SIGTERM', stop)
   process.once('SIGINT', stop)

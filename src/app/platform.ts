@@ -2,6 +2,7 @@
 
 import { Access } from '../access/access.ts'
 import { Audit } from '../access/audit/audit.ts'
+import { ChainSigner } from '../access/audit/chain-signer.ts'
 import type { KeyRow } from '../access/authentication/authenticator.ts'
 import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
 import { SigningKeys } from '../access/authentication/signing-keys.ts'
@@ -32,14 +33,15 @@ import { RUNS_CHANNEL, RunWatcher } from '../features/runs/watcher.ts'
 import { TRIGGER_TARGETS } from '../features/trigger-targets.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
+import type { ServerName } from '../infra/health-report.ts'
 import { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
 import { Mailer } from '../infra/mail/mail.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
-import { ObjectClients, Objects } from '../infra/s3/clients.ts'
-import { StorageIdentities } from '../infra/s3/storage-identities.ts'
+import { Buckets } from '../infra/s3/buckets.ts'
+import { ObjectClients } from '../infra/s3/clients.ts'
 import { type RetryBudget, TenantCodec } from '../infra/temporal/payload-codec.ts'
 import { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import { PayloadStore } from '../infra/temporal/payload-store.ts'
@@ -49,15 +51,13 @@ import { openCache, TtlCache } from '../infra/ttl-cache.ts'
 import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
+import { Drain } from './drain.ts'
+import { Finding, Health, type Part } from './health.ts'
 import { openStartChecks } from './start-checks/index.ts'
 import { InstallationChecks } from './start-checks/installation.ts'
-import { pingOf } from './start-checks/start-check.ts'
 
-/** A dependency that /readyz and `tenon doctor` ping. */
-export interface Check {
-  readonly name: string
-  readonly ping: () => Promise<unknown>
-}
+/** Of the lock under which buckets are created; unlike those of all other locks. */
+const BUCKETS_LOCK = 7_302_531
 
 /** The opened subsystems, for the entry points. */
 export type Platform = ReturnType<typeof openPlatform>['platform']
@@ -73,14 +73,14 @@ export function openPlatform(
   retryBudget: RetryBudget = { workflow: 0, activity: 0 },
 ) {
   const mailer = new Mailer(config)
-  const { parts, payloads } = openServices(config, log, { retryBudget, mailer })
+  const { parts, payloads, health } = openServices(config, log, { retryBudget, mailer })
   const {
     database,
     documents,
     secrets,
     streams,
     channels,
-    objects,
+    objectClients,
     temporal,
     audit,
     limiter,
@@ -92,12 +92,8 @@ export function openPlatform(
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
-  const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
   const installation = new InstallationChecks(config, database)
-  const checks: readonly Check[] = [
-    ...Object.entries(pinged).map(([name, one]) => ({ name, ping: () => one.ping() })),
-    ...installation.required.map((check) => ({ name: check.name, ping: pingOf(check) })),
-  ]
+  for (const part of installation.parts) health.add(part)
   const platform = {
     config,
     log,
@@ -107,6 +103,7 @@ export function openPlatform(
     limiter,
     meters,
     audit,
+    chainSigner: parts.chainSigner,
     triggers: new TriggerStarter(TRIGGER_TARGETS),
     webhooks: new WebhookVerifier(database, secrets),
     callbacks: new CallbackVerifier(database),
@@ -117,10 +114,11 @@ export function openPlatform(
     mailer,
     streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
-    checks,
+    health,
     installation,
     startChecks: openStartChecks({ ...parts, config, installation }),
-    idleQueues: () => temporal.idleQueues(),
+    drain: new Drain(health),
+    idleQueues: (identity: string) => temporal.idleQueues(identity),
     close: async () => {
       await Promise.all([
         meters.flush(),
@@ -132,8 +130,9 @@ export function openPlatform(
       ])
       await parts.imageServers.close()
       mailer.close()
+      health.close()
       await runWatcher.close()
-      for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
+      for (const one of [parts.buckets, parts.objectClients, payloads, parts.threads]) one.close()
       streams.close()
       channels.close()
       limiter.close()
@@ -147,15 +146,15 @@ function openServices(
   config: Config,
   log: Log,
   { retryBudget, mailer }: { readonly retryBudget: RetryBudget; readonly mailer: Mailer },
-): { parts: PlatformServices; payloads: PayloadStore } {
+): { parts: PlatformServices; payloads: PayloadStore; health: Health } {
   const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection failed')
   const onUnseen = (error: unknown) => log.warn({ err: error }, 'watch of runs failed')
   const database = Database.open(config.DATABASE_APP_URL, (error) =>
     log.warn({ err: error }, 'idle database connection lost'),
   )
-  const objects = new Objects(config)
+  const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
-  const payloads = new PayloadStore(config, objects)
+  const payloads = new PayloadStore(config, buckets)
   const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
@@ -167,20 +166,29 @@ function openServices(
     revocations: issuerState,
   })
   const userMails = new UserMails(mailer, log, publicUrl(config))
+  const temporal = new Temporal(config, codec, eagerStarts(config, log))
+  const streams = new Streams(config.REDIS_URL, onLost)
+  const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
+  const objectClients = new ObjectClients(config)
+  const servers = {
+    ...{ postgres: database, s3: objectClients, valkey: streams, mongodb: documents },
+    temporal: { ping: () => pingTemporal(temporal) },
+  }
+  const health = new Health(serverParts(config, servers), { log, idleQueues: () => temporal.idleQueues() })
   const parts = {
+    health,
     database,
     statements: database,
-    temporal: new Temporal(config, codec, eagerStarts(config, log)),
+    temporal,
     codec,
-    objects,
-    objectClients: new ObjectClients(config, secrets),
-    identities: new StorageIdentities(config),
-    streams: new Streams(config.REDIS_URL, onLost),
+    buckets,
+    objectClients,
+    streams,
     channels: new Channels(config.REDIS_URL, onLost),
     runKinds: RUN_KINDS,
     runWatcher: new RunWatcher(database, new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen), onUnseen),
     limiter: new Limiter(config, onLost),
-    documents: config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL),
+    documents,
     secrets,
     keys: new TtlCache<KeyRow>(),
     publishedServers: new TtlCache<PublishedServer | undefined>(),
@@ -201,8 +209,36 @@ function openServices(
     egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
     imageServers: new ImageServers(config, log),
     audit: new Audit(database, log),
+    chainSigner: new ChainSigner(secrets),
     callQueue: new CallQueue(log),
     log,
   }
-  return { parts, payloads }
+  return { parts, payloads, health }
+}
+
+/** Without its search attributes no workflow starts in the namespace. @throws as Part.ping */
+async function pingTemporal(temporal: Temporal): Promise<void> {
+  await temporal.ping()
+  const fault = await temporal.findFault()
+  if (fault !== undefined) throw new Finding(fault, 'namespace')
+}
+
+/** The servers as parts to check. Without PostgreSQL nothing works; without any other, routes that do not need it go on. */
+function serverParts(
+  config: Config,
+  servers: Readonly<Record<ServerName, Pick<Part, 'ping'> | undefined>>,
+): readonly Part[] {
+  const urls: Readonly<Partial<Record<string, string>>> = {
+    postgres: config.DATABASE_APP_URL,
+    temporal: `http://${config.TEMPORAL_ADDRESS}`,
+    s3: config.S3_ENDPOINT,
+    valkey: config.REDIS_URL,
+    mongodb: config.MONGODB_URL,
+  }
+  return Object.entries(servers).flatMap(([name, server]) => {
+    if (server === undefined) return []
+    const url = urls[name]
+    const at = url !== undefined && URL.canParse(url) ? { url: new URL(url) } : {}
+    return [{ name, required: name === 'postgres', ...at, ping: () => server.ping() }]
+  })
 }

@@ -3,6 +3,12 @@
 import type { EndUser } from './policy.ts'
 import type { TenantRef, WorkspaceRef } from './tenant.ts'
 
+/**
+ * The version of what the API, the workers and recorded histories agree on: workflow types, their arguments, signals, updates and
+ * activities. It grows with a change that a running process of the version before cannot work with.
+ */
+export const PROTOCOL = 1
+
 /** Task queues, shared by all tenants; Temporal provides fairness between them (`fairnessKey`). */
 export const QUEUES = {
   flows: 'tenon-flows',
@@ -51,11 +57,20 @@ export type RunStatus =
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 
 /** Provisioning of a tenant or workspace, and its named steps. */
+/** Why a step of a provisioning has ended it: the problem of its last attempt. */
+export interface StepFailure {
+  readonly name: string
+  readonly code: string
+  readonly detail: string
+}
+
 export interface ProvisionInput {
   readonly operation_id: string
   readonly kind: 'tenant' | 'workspace'
   readonly target: TenantRef
   readonly steps: readonly string[]
+  /** Milliseconds for which a step waits for a server that is away. Default: `TENANT_LIMITS.provisioningStepMs`. */
+  readonly step_wait_ms?: number
 }
 
 /** Indexes of a schema to build, by name. */

@@ -21,6 +21,27 @@ const Rate = (usual: string, description: string) =>
 const ConfigSchema = Type.Object({
   TENON_HOST: Type.String({ default: '127.0.0.1', description: 'Address on which the API listens.' }),
   TENON_PORT: Type.Integer({ default: 8787, minimum: 0, maximum: 65_535, description: 'Port of the API.' }),
+  TENON_OPS_LISTEN: Type.Optional(
+    Type.String({
+      pattern: '^(\\[[0-9A-Fa-f:.]+\\]|[^\\s:/\\[\\]]+):[0-9]{1,5}$',
+      description:
+        'host:port of a second HTTP server for operators, which API and worker open each by itself: /healthz, /readyz with the findings as sentences, /startupz, /version, without credentials. Keep it on a private network. If it is not set, there is none.',
+    }),
+  ),
+  TENON_DRAIN_DELAY: Type.Integer({
+    default: 5,
+    minimum: 0,
+    maximum: 600,
+    description:
+      'Seconds after SIGTERM for which the API answers 503 at /readyz and serves everything else as before, so that balancers notice. Longer than their probes take to fail.',
+  }),
+  TENON_DRAIN_LIMIT: Type.Integer({
+    default: 70,
+    minimum: 0,
+    maximum: 3_600,
+    description:
+      'Seconds that running requests (API) and steps of flows and functions (worker) have to end after that; then they are cut off. An orchestrator must wait for longer than both times before it kills a process.',
+  }),
   TENON_PUBLIC_URL: Type.Optional(
     Url('Base URL under which clients reach the API; also the issuer of tokens.', 'https?'),
   ),
@@ -66,10 +87,34 @@ const ConfigSchema = Type.Object({
     description: 'Temporal namespace, shared by all tenants.',
   }),
   TEMPORAL_UI_URL: Type.Optional(Url('URL of the Temporal UI, for links in responses.', 'https?')),
-  S3_ENDPOINT: Url('Endpoint of S3 and IAM.', 'https?'),
+  S3_ENDPOINT: Url('Endpoint of S3.', 'https?'),
+  S3_STS_ENDPOINT: Type.Optional(
+    Url('Endpoint of STS, which opens sessions. Default: S3_ENDPOINT, as SeaweedFS serves both.', 'https?'),
+  ),
+  S3_REGION: Type.String({
+    default: 'us-east-1',
+    minLength: 1,
+    description: 'Region of S3 and STS, which is part of each signature. Stores of your own accept any.',
+  }),
+  S3_PATH_STYLE: Type.Boolean({
+    default: true,
+    description:
+      'True for URLs with the bucket in the path, which every store of your own serves; false for buckets as host names.',
+  }),
+  S3_IDENTITY: Type.Union([Type.Literal('session'), Type.Literal('none')], {
+    default: 'session',
+    description:
+      'session: each workspace has an STS session for its bucket, and the store itself refuses other buckets. none: for stores without STS: the platform uses the root identity for all, so that nothing but its own code separates the objects of workspaces.',
+  }),
+  S3_ROLE_ARN: Type.String({
+    default: 'arn:aws:iam::000000000000:role/tenon-workspace',
+    pattern: '^arn:[a-z-]+:iam::[0-9]{12}:role/.+',
+    description:
+      'Role that sessions assume. Its policy allows objects of the bucket that the session is named after or tagged with (docs/deploying.md).',
+  }),
   S3_ACCESS_KEY_ID: Type.String({
     minLength: 1,
-    description: 'Access key of the root identity, which creates buckets and identities.',
+    description: 'Access key of the root identity, which creates buckets and opens sessions.',
   }),
   S3_SECRET_ACCESS_KEY: Type.String({ minLength: 1, description: 'Secret of the root identity.' }),
   REDIS_URL: Url('URL of Valkey or Redis.', 'rediss?'),

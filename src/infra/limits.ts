@@ -109,6 +109,32 @@ export const INFRA_LIMITS = {
   /** Bytes of the key set of an issuer. A larger one is not read, and its tokens are refused. */
   jwksBytesMax: 262_144,
 
+  /** Checks of the servers behind a process, for `/readyz` and the log. */
+  health: {
+    /** Milliseconds of one check. Then the part counts as failing: `timeout`. */
+    checkMs: 2_000,
+    /** Milliseconds for which the check of PostgreSQL waits for a connection of the pool. Then it opens one of its own. */
+    poolMs: 500,
+    /** Milliseconds for which a result is used, however many ask. Then the next who asks causes another check. */
+    freshMs: 1_000,
+    /** Milliseconds up to which an old result is reported while the next check runs. Then readers wait for the check. */
+    staleMs: 15_000,
+    /** Milliseconds between two checks if nobody asks. Then the parts are checked again. */
+    pollMs: 5_000,
+    /** Milliseconds after which a check without any outcome is given up. Then another one may begin. */
+    abandonMs: 30_000,
+  },
+
+  /** The end of an API process, after `TENON_DRAIN_DELAY`. */
+  drain: {
+    /** Milliseconds between two looks for connections without a request. Then these are closed. */
+    pollMs: 100,
+    /** Milliseconds in which a connection that has sent nothing yet may send its request. Then it is closed. */
+    firstRequestMs: 1_000,
+    /** Milliseconds after which a client of an ended stream connects again, a random time between the two. Then it continues elsewhere. */
+    reconnectMs: { min: 100, max: 2_000 },
+  },
+
   // Logs that are appended in batches
   /** Milliseconds for which a row waits for others. Then they are stored together. */
   appendDelayMs: 50,
@@ -136,14 +162,18 @@ export const INFRA_LIMITS = {
   storeSocketsPerTenantMax: 64,
   /** Milliseconds of opening a connection to the object store. Then the request fails, and is tried once more. */
   storeConnectMs: 2_000,
-  /** Milliseconds of a request that creates a bucket or an identity. Then it is sent once more. */
+  /** Milliseconds of a request that creates a bucket or opens a session. Then it is sent once more. */
   storeAnswerMs: 5_000,
   /** Milliseconds without a byte on a connection to a store. Then the request fails. */
   storeIdleMs: 60_000,
-  /** Storage identities that a process caches. The least recently used is dropped. */
-  storageIdentitiesCachedMax: 500,
-  /** Milliseconds for which a process uses a storage identity. Then it reads it again. */
-  storageIdentityCacheMs: 60_000,
+  /** Milliseconds that a session at the store lasts. Its process opens the next one after about 70 % of them. */
+  storageSessionMs: 3_600_000,
+  /** Clients that a process caches, one for each workspace. The least recently used is dropped, and its session with it. */
+  storageClientsCachedMax: 1_000,
+  /** Names of buckets that a process caches, one for each workspace. The least recently used is dropped. */
+  storageBucketsCachedMax: 10_000,
+  /** Milliseconds for which a process uses the name of a workspace's bucket. Then it reads it again. */
+  storageBucketCacheMs: 60_000,
 
   // Outgoing requests
   /** Milliseconds of an HTTP call of a flow whose task has no `timeout`. Then it fails with `upstream_timeout`. */

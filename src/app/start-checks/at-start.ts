@@ -1,14 +1,13 @@
 /** Runs the checks when API and worker start: reports them, refuses to start, or waits for a server. */
 
 import { setTimeout as delay } from 'node:timers/promises'
+import { inspect } from 'node:util'
 import { ConfigError } from '../../infra/config.ts'
 import type { Log } from '../../infra/log.ts'
 import type { InstallationChecks } from './installation.ts'
 import { type Checked, runChecks, type StartCheck } from './start-check.ts'
 
 const WAIT_MS = { min: 500, max: 10_000 }
-/** How soon an API that refuses requests notices that the reason is gone. */
-const WATCH_MS = 1_000
 
 /** A process does not start: a sentence for each check that says what to do. */
 export class StartRefused extends Error {
@@ -22,12 +21,13 @@ export class StartRefused extends Error {
 /** The text of an error that ends a process: of the expected ones without a stack. */
 export function endMessage(error: unknown): string {
   if (error instanceof ConfigError || error instanceof StartRefused) return error.message
-  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+  // The SDK of Temporal rejects with values that are no errors, too.
+  return error instanceof Error ? (error.stack ?? error.message) : inspect(error)
 }
 
 /**
- * For the API, which may start while its servers are away. While schema or master key are wrong or unknown, it refuses requests,
- * and checks them again each second.
+ * For the API, which may start while its servers are away. While schema or master key are wrong or unknown, it refuses requests, until
+ * a check of its readiness finds both right.
  * @throws StartRefused
  */
 export async function checkApi(
@@ -40,14 +40,16 @@ export async function checkApi(
   const checked = await runChecks(checks.filter(({ isOfWorker }) => isOfWorker !== true))
   refuseStart(checked, 'api')
   report(checked)
-  void watch(installation, report)
 }
 
-/** @throws StartRefused. Otherwise resolves when the servers answer that a worker cannot be without */
+/**
+ * Resolves when the servers answer that a worker cannot be without, or the signal aborts.
+ * @throws StartRefused
+ */
 export async function checkWorker(
   checks: readonly StartCheck[],
   installation: InstallationChecks,
-  log: Log,
+  { log, signal }: { readonly log: Log; readonly signal: AbortSignal },
 ): Promise<void> {
   installation.start()
   const report = reporter(log)
@@ -55,22 +57,15 @@ export async function checkWorker(
     const checked = await runChecks(checks)
     refuseStart(checked, 'worker')
     report(checked)
-    if (!checked.some(({ check, is }) => is === 'unknown' && check.isAwaited)) return
-    await delay(pauseMs)
+    const isComplete = !checked.some(({ check, is }) => is === 'unknown' && check.isAwaited)
+    if (isComplete || signal.aborted) return
+    await delay(pauseMs, undefined, { signal }).catch(() => {})
   }
 }
 
 function refuseStart(checked: readonly Checked[], process: 'api' | 'worker'): void {
   const wrong = checked.filter(({ check, is }) => is === 'wrong' && check.stops.includes(process))
   if (wrong.length > 0) throw new StartRefused(wrong)
-}
-
-/** Never rejects. */
-async function watch(installation: InstallationChecks, report: Report): Promise<void> {
-  while (installation.refusal !== undefined) {
-    await delay(WATCH_MS, undefined, { ref: false })
-    report(await runChecks(installation.required))
-  }
 }
 
 type Report = (checked: readonly Checked[]) => void

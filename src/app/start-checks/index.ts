@@ -4,7 +4,7 @@ import type { Config } from '../../infra/config.ts'
 import type { MongoDocuments } from '../../infra/mongo/mongo.ts'
 import type { StatementExecutor } from '../../infra/postgres/database.ts'
 import { findIsolationFaults } from '../../infra/postgres/isolation.ts'
-import type { Objects } from '../../infra/s3/clients.ts'
+import type { ObjectClients } from '../../infra/s3/clients.ts'
 import type { Temporal } from '../../infra/temporal/temporal.ts'
 import type { Streams } from '../../infra/valkey/streams.ts'
 import { functionsCheck } from './functions.ts'
@@ -19,7 +19,7 @@ export interface CheckTargets {
   readonly installation: InstallationChecks
   readonly temporal: Temporal
   readonly streams: Streams
-  readonly objects: Objects
+  readonly objectClients: ObjectClients
   readonly documents: MongoDocuments | undefined
 }
 
@@ -31,7 +31,7 @@ export function openStartChecks(targets: CheckTargets): readonly StartCheck[] {
     installation.clock,
     temporalCheck(targets.temporal),
     valkeyCheck(targets.streams),
-    storageCheck(targets.objects),
+    storageCheck(targets.objectClients, config.S3_IDENTITY),
     ...(documents === undefined ? [] : [documentsCheck(documents)]),
     functionsCheck(config.TENON_DENO_BIN),
   ]

@@ -13,9 +13,14 @@ import {
 } from '../../infra/postgres/installation.ts'
 import { compareSchema, schemaOfBuild } from '../../infra/postgres/schema-files.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
+import { unavailable } from '../../infra/unavailable.ts'
+import { Finding, type Part } from '../health.ts'
 import type { StartCheck, Verdict } from './start-check.ts'
 
 type Required = 'schema' | 'master_key'
+
+/** The word of each problem in `/readyz`. */
+const KINDS = { schema_outdated: 'outdated', schema_newer: 'newer', master_key_wrong: 'wrong' } as const
 
 /** Processes read the tables of an installation no more often. */
 const READ_EVERY_MS = 500
@@ -50,10 +55,7 @@ export class InstallationChecks {
   start(): void {
     this.#isServing = true
     for (const name of ['schema', 'master_key'] as const)
-      this.#refusals.set(
-        name,
-        new Problem('dependency_unavailable', { detail: 'PostgreSQL does not answer.' }),
-      )
+      this.#refusals.set(name, unavailable('postgres', undefined))
   }
 
   /** Without them no process is ready. */
@@ -61,6 +63,15 @@ export class InstallationChecks {
     { name: 'schema', stops: ['worker'], isAwaited: true, run: () => this.#schema() },
     { name: 'master_key', stops: ['worker'], isAwaited: true, run: () => this.#masterKey() },
   ]
+
+  /** The same for the readiness of the process. */
+  readonly parts: readonly Part[] = this.required.map(({ name, run }) => ({
+    ...{ name, required: true },
+    ping: async () => {
+      const { is, detail, kind } = await run()
+      if (is === 'wrong') throw new Finding(detail, kind)
+    },
+  }))
 
   readonly clock: StartCheck = { name: 'clock', stops: [], run: () => this.#clock() }
 
@@ -118,13 +129,9 @@ export class InstallationChecks {
     return { is: 'good', detail }
   }
 
-  #wrong(
-    name: Required,
-    code: 'schema_outdated' | 'schema_newer' | 'master_key_wrong',
-    detail: string,
-  ): Verdict {
+  #wrong(name: Required, code: keyof typeof KINDS, detail: string): Verdict {
     // Callers learn the code alone: which files differ is for the log and for `tenon doctor`.
     this.#refusals.set(name, new Problem(code))
-    return { is: 'wrong', detail }
+    return { is: 'wrong', detail, kind: KINDS[code] }
   }
 }

@@ -1,7 +1,9 @@
 /** Checks of the servers behind the platform: whether each is set up as the platform needs it. */
 
+import type { Config } from '../../infra/config.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { MongoDocuments } from '../../infra/mongo/mongo.ts'
+import type { ObjectClients } from '../../infra/s3/clients.ts'
 import type { Temporal } from '../../infra/temporal/temporal.ts'
 import type { Streams } from '../../infra/valkey/streams.ts'
 import type { StartCheck, Verdict } from './start-check.ts'
@@ -44,26 +46,30 @@ export const valkeyCheck = (streams: Pick<Streams, 'memory'>): StartCheck => ({
 
 const mib = (bytes: number): string => `${Math.round(bytes / 1_048_576)} MiB`
 
-/** A store of objects. `findFaults`, if it has any to find: a sentence for each that says what to do. */
-interface CheckedStorage {
-  ping(): Promise<unknown>
-  findFaults?(): Promise<readonly string[]>
-}
-
-export const storageCheck = (storage: CheckedStorage): StartCheck => ({
+/** @param identity how workspaces reach their buckets */
+export const storageCheck = (
+  objects: Pick<ObjectClients, 'ping'>,
+  identity: Config['S3_IDENTITY'],
+): StartCheck => ({
   name: 'storage',
   stops: [],
   run: async () => {
-    await storage.ping()
-    return verdictOf((await storage.findFaults?.()) ?? [], 'accepts the key of the platform')
+    await objects.ping()
+    const detail =
+      identity === 'session'
+        ? 'opens a session of its own for each workspace'
+        : 'the platform alone separates the buckets of workspaces, since S3_IDENTITY is none'
+    return { is: 'good', detail }
   },
 })
 
 export const documentsCheck = (documents: Pick<MongoDocuments, 'findFaults'>): StartCheck => ({
   name: 'documents',
   stops: [],
-  run: async () => verdictOf(await documents.findFaults(), 'decides concurrent changes one after the other'),
+  run: async () => {
+    const faults = await documents.findFaults()
+    return faults.length === 0
+      ? { is: 'good', detail: 'decides concurrent changes one after the other' }
+      : { is: 'wrong', detail: faults.join(' ') }
+  },
 })
-
-const verdictOf = (faults: readonly string[], good: string): Verdict =>
-  faults.length === 0 ? { is: 'good', detail: good } : { is: 'wrong', detail: faults.join(' ') }

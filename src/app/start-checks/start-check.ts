@@ -2,6 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 import { Problem } from '../../core/problem.ts'
+import type { FailureKind } from '../../infra/health-report.ts'
 
 type Process = 'api' | 'worker'
 
@@ -16,6 +17,8 @@ export interface Finding {
 export interface Verdict {
   readonly is: 'good' | 'warning' | 'wrong'
   readonly detail: string
+  /** In one word, for the readiness of a part. */
+  readonly kind?: FailureKind
 }
 
 export interface StartCheck {
@@ -52,12 +55,6 @@ export async function runCheck(check: StartCheck): Promise<Checked> {
   } catch (error) {
     return { check, is: 'unknown', detail: causeOf(error) }
   }
-}
-
-/** For a part of the readiness: rejects with the detail of a verdict that is wrong. */
-export const pingOf = (check: StartCheck) => async (): Promise<void> => {
-  const { is, detail } = await check.run()
-  if (is === 'wrong') throw new Error(detail)
 }
 
 /** The sentence of a Problem and, of the errors that caused it, the last: what the driver has said. */

@@ -132,12 +132,13 @@ export const verifyAudit = adminOperation({
   run: async (scope, { tenant_id, ...from }) => {
     await requireChain(scope, tenant_id)
     const id = chainOf(scope, tenant_id)
-    const chain = {
-      entries: sql`audit where tenant_id = ${id}`,
-      head: sql`audit_heads where tenant_id = ${id}`,
-      copied: sql`jsonb_build_object('tenant_id', tenant_id, 'workspace_id', workspace_id)`,
-    }
-    return verifyChain(scope, chain, from)
+    const name = { tenant_id: id, workspace_id: '', chain: 'audit' }
+    const rows = sql`tenant_id = ${id}`
+    return verifyChain(
+      scope,
+      { ...name, table: sql`audit`, rows, head: sql`audit_heads where ${rows}` },
+      from,
+    )
   },
 })
 

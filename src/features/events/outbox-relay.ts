@@ -10,7 +10,7 @@ import { type Leadership, LeaderTask } from '../../infra/postgres/leader-task.ts
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../infra/retry.ts'
-import { unavailable } from '../../infra/valkey/memory.ts'
+import { unavailable } from '../../infra/unavailable.ts'
 import { appendEntries, connectToStreams } from '../../infra/valkey/stream-log.ts'
 import { StreamTrimmer } from '../../infra/valkey/stream-trimmer.ts'
 import { changesOf, type Message, type StreamKey } from '../../infra/valkey/streams.ts'
@@ -107,7 +107,7 @@ export class Appender {
       )
     } catch (cause) {
       this.close()
-      throw unavailable(cause, 'The event stream does not answer.')
+      throw unavailable('valkey', cause)
     }
   }
 

@@ -32,6 +32,7 @@ export const FILES = [
   'features/flows/flows.sql',
   'features/flows/subscriptions/subscriptions.sql',
   'features/mcp-servers/mcp-servers.sql',
+  'access/audit/checkpoints.sql',
   'features/flows/approvals/approvals.sql',
   'features/mcp-servers/kept-results.sql',
   'features/analytics/analytics.sql',
@@ -54,6 +55,10 @@ export async function schemaOfBuild(): Promise<FileHashes> {
   const hashes = FILES.map(async (name) => [name, sha256Of(await readSchemaFile(name))] as const)
   return Object.fromEntries(await Promise.all(hashes))
 }
+
+/** Identifies the schema of this build: the first 12 digits of the SHA-256 of all its files. */
+export const schemaDigest = async (): Promise<string> =>
+  sha256Of(JSON.stringify(await schemaOfBuild())).slice(0, 12)
 
 /** How the files of a database differ from those of a build. `other`: no migration leads from one to the other. */
 export type SchemaState =

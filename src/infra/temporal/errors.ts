@@ -3,6 +3,7 @@
 import { isGrpcServiceError } from '@temporalio/client'
 import { NamespaceNotFoundError } from '@temporalio/common'
 import { Problem } from '../../core/problem.ts'
+import { unavailable } from '../unavailable.ts'
 
 /** Status codes (gRPC, "Status codes and their use") that tell more than that the server does not answer. */
 export const GRPC = {
@@ -69,26 +70,21 @@ function problemByCode({ code, details }: GrpcStatus, cause: unknown): Problem {
     case GRPC.NOT_FOUND:
       return NO_NAMESPACE.test(details)
         ? unfit('The namespace of the platform does not exist.', cause)
-        : away(cause)
+        : unavailable('temporal', cause)
     case GRPC.RESOURCE_EXHAUSTED:
       return new Problem('overloaded', { detail: 'Temporal has too many requests at present.', cause })
     case GRPC.PERMISSION_DENIED:
     case GRPC.UNAUTHENTICATED:
       return unfit('It lacks access to the namespace.', cause)
     default:
-      return away(cause)
+      return unavailable('temporal', cause)
   }
 }
 
-const away = (cause: unknown) =>
-  new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause })
-
 const unfit = (reason: string, cause: unknown) =>
-  new Problem('dependency_unavailable', {
-    detail: `Temporal refuses the platform. ${reason}`,
+  unavailable('temporal', cause, `Temporal refuses the platform. ${reason}`).changed({
     adminHint:
       'Operators run `npx tenon doctor`, which says what is missing; `npx tenon migrate` makes the namespace.',
-    cause,
   })
 
 interface GrpcStatus {

@@ -5,16 +5,18 @@ import { PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Config } from '../config.ts'
 import { INFRA_LIMITS } from '../limits.ts'
-import { type Objects, rootOf, storeOf, timeoutsOf } from '../s3/clients.ts'
+import type { Buckets } from '../s3/buckets.ts'
 import { statusOf } from '../s3/errors.ts'
+import { rootOf, storeOf, timeoutsOf } from '../s3/options.ts'
+import { unavailable } from '../unavailable.ts'
 
 export class PayloadStore {
   readonly #s3: S3Client
-  readonly #objects: Objects
+  readonly #buckets: Buckets
   #bucket: Promise<void> | undefined
 
-  constructor(config: Config, objects: Objects) {
-    this.#objects = objects
+  constructor(config: Config, buckets: Buckets) {
+    this.#buckets = buckets
     this.#s3 = new S3Client({
       ...storeOf(config),
       // Callers that can wait retry.
@@ -29,7 +31,7 @@ export class PayloadStore {
     await this.#ready()
     const put = new PutObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name, Body: bytes })
     await this.#s3.send(put).catch((cause: unknown) => {
-      throw unavailable(cause)
+      throw unavailable('s3', cause)
     })
   }
 
@@ -39,7 +41,7 @@ export class PayloadStore {
       const { Body } = await this.#s3.send(new GetObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name }))
       return Buffer.from((await Body?.transformToByteArray()) ?? [])
     } catch (cause) {
-      if (statusOf(cause) !== 404) throw unavailable(cause)
+      if (statusOf(cause) !== 404) throw unavailable('s3', cause)
       throw new Problem('payload_unreadable', {
         detail: 'The payload is no longer in the object store.',
         cause,
@@ -53,14 +55,10 @@ export class PayloadStore {
 
   /** Creates the bucket when this process first needs it. */
   #ready(): Promise<void> {
-    this.#bucket ??= this.#objects.makeBucket(PAYLOAD_BUCKET, 'platform').catch((error: unknown) => {
+    this.#bucket ??= this.#buckets.make(PAYLOAD_BUCKET, 'platform').catch((error: unknown) => {
       this.#bucket = undefined
       throw error
     })
     return this.#bucket
   }
-}
-
-function unavailable(cause: unknown): Problem {
-  return new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause })
 }

@@ -1,7 +1,7 @@
 /** Small hashes in Valkey that expire when they are not used. */
 
 import { Redis } from 'ioredis'
-import { unavailable } from './memory.ts'
+import { unavailable } from '../unavailable.ts'
 
 export class ExpiringHashes {
   readonly #redis: Redis
@@ -49,7 +49,7 @@ export class ExpiringHashes {
       .expire(key, this.#ttlSeconds)
       .exec()
       .catch((cause: unknown) => {
-        throw unavailable(cause, 'The store of short-lived data (Valkey) does not answer.')
+        throw unavailable('valkey', cause)
       })
     return (replies ?? []).map(([, reply]) => reply)
   }

@@ -3,13 +3,11 @@
 import { Connection } from '@temporalio/client'
 import { msToTs } from '@temporalio/common/lib/time.js'
 import { expect, inject, test } from 'vitest'
-import { checkWorker } from '../../../src/app/start-checks/at-start.ts'
 import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
-import { openLog } from '../../../src/infra/log.ts'
 import { runCommand } from '../../support/clients/cli.ts'
 import { call, createTestWorkspace, eventually, unique } from '../../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../../support/stack/in-process-node.ts'
-import { openInProcessPlatform } from '../../support/stack/in-process-platform.ts'
+import { refusalOf } from '../../support/stack/start-outcome.ts'
 
 const address = inject('tenon').env['TEMPORAL_ADDRESS'] ?? ''
 
@@ -30,20 +28,6 @@ async function makeNamespace(): Promise<string> {
     workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod }),
   )
   return namespace
-}
-
-/** The refusal of a worker in this namespace; '' if it would start. */
-async function workerRefusal(TEMPORAL_NAMESPACE: string): Promise<string> {
-  const platform = openInProcessPlatform({ TEMPORAL_NAMESPACE })
-  try {
-    const start = checkWorker(platform.startChecks, platform.installation, openLog('silent', 'test'))
-    return await start.then(
-      () => '',
-      (error: Error) => error.message,
-    )
-  } finally {
-    await platform.close()
-  }
 }
 
 test('namespace without search attributes, and none: no 400 for callers, worker does not start; migrated: both work', async () => {
@@ -67,14 +51,14 @@ test('namespace without search attributes, and none: no 400 for callers, worker 
       expect([status, body.code]).toEqual([503, 'dependency_unavailable'])
       expect(body.detail).toMatch(/^Temporal refuses the platform\. /)
       expect(body.hint).toContain('npx tenon doctor')
-      expect(await workerRefusal(TEMPORAL_NAMESPACE)).toMatch(sentence)
+      expect(await refusalOf('worker', { TEMPORAL_NAMESPACE })).toMatch(sentence)
       const { databaseUrl: DATABASE_URL, masterKey: TENON_MASTER_KEY } = inject('tenon')
       const env = { DATABASE_URL, TENON_MASTER_KEY, TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE }
       const migrated = await runCommand(['migrate'], { env })
       expect([migrated.code, migrated.stderr]).toEqual([0, ''])
       expect(migrated.stdout).toContain(`search attributes ${SEARCH_ATTRIBUTES.join(', ')}`)
       expect((await runCommand(['migrate'], { env })).stdout).toBe('Up to date.\n')
-      expect(await workerRefusal(TEMPORAL_NAMESPACE)).toBe('')
+      expect(await refusalOf('worker', { TEMPORAL_NAMESPACE })).toBe('')
       await eventually(async () => ((await create()).status === 202 ? true : undefined))
     } finally {
       await node.close()

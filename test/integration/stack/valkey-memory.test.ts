@@ -5,18 +5,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { checkApi, checkWorker } from '../../../src/app/start-checks/at-start.ts'
-import { runChecks } from '../../../src/app/start-checks/start-check.ts'
-import { openLog } from '../../../src/infra/log.ts'
 import { Ports } from '../../../stack/ports.ts'
 import { loadSecrets } from '../../../stack/server.ts'
 import { Supervisor } from '../../../stack/supervise.ts'
 import { valkey } from '../../../stack/valkey.ts'
 import { call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../../support/stack/in-process-node.ts'
-import { openInProcessPlatform } from '../../support/stack/in-process-platform.ts'
+import { refusalOf, runCheckNamed } from '../../support/stack/start-outcome.ts'
 
-const SILENT = openLog('silent', 'test')
 const dir = mkdtempSync(join(tmpdir(), 'tenon-valkey-'))
 const supervisor = new Supervisor()
 let env: { REDIS_URL: string }
@@ -40,27 +36,13 @@ afterAll(async () => {
 
 /** The finding about Valkey, and how API and worker start. */
 async function start() {
-  const platform = openInProcessPlatform(env)
-  const { startChecks, installation } = platform
-  const outcome = (work: Promise<void>) =>
-    work.then(
-      () => 'starts',
-      (error: Error) => error.message,
-    )
-  try {
-    const found = await runChecks(startChecks)
-    const { is, detail } = found.find(({ check }) => check.name === 'valkey') ?? {}
-    const api = await outcome(checkApi(startChecks, installation, SILENT))
-    const worker = await outcome(checkWorker(startChecks, installation, SILENT))
-    return { is, detail, api, worker }
-  } finally {
-    await platform.close()
-  }
+  const { is, detail } = (await runCheckNamed('valkey', env)) ?? {}
+  return { is, detail, api: await refusalOf('api', env), worker: await refusalOf('worker', env) }
 }
 
 test('embedded server: has a limit, and deletes nothing by itself', async () => {
   expect(await start()).toMatchObject({
-    ...{ is: 'good', api: 'starts', worker: 'starts' },
+    ...{ is: 'good', api: '', worker: '' },
     detail: expect.stringMatching(/^\d+ % of \d+ MiB in use, deletes nothing by itself$/),
   })
 })
@@ -90,7 +72,7 @@ test.each([
 test('no limit: reported, and both start', async () => {
   await redis.config('SET', 'maxmemory', '0')
   expect(await start()).toMatchObject({
-    ...{ is: 'warning', api: 'starts', worker: 'starts' },
+    ...{ is: 'warning', api: '', worker: '' },
     detail: expect.stringMatching(/no limit of memory \(maxmemory 0\).* Set `maxmemory` below/),
   })
 })
@@ -111,10 +93,13 @@ test('full: publishing, administration and streams answer that it is full, docum
     ]
     for (const { status, body } of refused) {
       expect([status, body.code, body.detail]).toEqual([
-        ...[503, 'dependency_unavailable', 'Valkey is full: it accepts nothing that needs memory.'],
+        ...[503, 'dependency_unavailable', 'Valkey is full: it takes no writes.'],
       ])
     }
-    expect(refused[1]?.body.hint).toContain('raises `maxmemory`')
+    expect((await call('GET', '/readyz', { at: node.at })).body.checks.valkey).toMatchObject({
+      status: 'fail',
+      cause: 'full',
+    })
     const created = await ask('POST', '/v1/collections/full/documents', workspace.service, { n: 1 })
     expect(created.status).toBe(201)
     expect(await start()).toMatchObject({
