@@ -22,6 +22,7 @@ import { retryTransient } from '../retry.ts'
 import { currentTrace } from '../trace-context.ts'
 import { GRPC, isDiscardedUpdate, isGrpcError, isUnknownWork, toProblem } from './errors.ts'
 import { findIdleQueues } from './idle-queues.ts'
+import { findNamespaceFault } from './namespace.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
@@ -64,6 +65,8 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #unpatch: (() => void) | undefined
+  /** The namespace had all search attributes once, which nobody takes away. */
+  #isFit = false
 
   /**
    * @param codec encodes payloads on their way to the server and decodes them on their way back
@@ -91,6 +94,16 @@ export class Temporal {
     const namespace = this.#namespace
     const ask = () => this.#connection.workflowService.describeNamespace({ namespace })
     await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, ask)
+  }
+
+  /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is, or ever was not. */
+  async findFault(): Promise<string | undefined> {
+    if (this.#isFit) return undefined
+    const fault = await callTemporal(this.#client, () =>
+      findNamespaceFault(this.#connection, this.#namespace),
+    )
+    this.#isFit = fault === undefined
+    return fault
   }
 
   /** The task queues that no worker polls. @param identity of a worker: those that this one does not poll */
