@@ -5,6 +5,8 @@ import { availableParallelism } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
+import { mountMetrics } from '../app/observe.ts'
+import { OpsServer } from '../app/ops-server.ts'
 import { openPlatform, type Platform } from '../app/platform.ts'
 import { QUEUES } from '../core/work.ts'
 import { createBackgroundTasks } from '../features/background-tasks.ts'
@@ -16,11 +18,14 @@ import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers
 import { ConfigError, parseConfig } from '../infra/config.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type Log, openLog } from '../infra/log.ts'
+import type { Metrics } from '../infra/metrics/metrics.ts'
 import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/http-requests.ts'
 import { createActivities } from './index.ts'
+import { executionSinks } from './run-metrics.ts'
 import { sdkFields } from './sdk-log.ts'
+import { collectSdkMetrics } from './sdk-metrics.ts'
 import { openEagerStartServer } from './sdk-patches/eager-start-server.ts'
 import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
@@ -35,11 +40,11 @@ const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url)
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
   const log = openLog(config.LOG_LEVEL, 'worker')
-  Runtime.install({
-    shutdownSignals: [],
-    logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
-  })
   const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
+  installRuntime(platform.metrics, log)
+  const ops = new OpsServer(log)
+  mountMetrics(ops, platform.metrics)
+  await ops.listen(config)
   const connection = await NativeConnection.connect({
     address: config.TEMPORAL_ADDRESS,
     // Payloads are already compressed and encrypted (infra/temporal/payload-codec.ts), so compression would gain nothing.
@@ -77,7 +82,7 @@ async function main(): Promise<void> {
     Worker.create({
       ...shared,
       workflowBundle,
-      sinks: records.sinks,
+      sinks: executionSinks(platform.metrics, records.write),
       taskQueue: QUEUES.flows,
       maxConcurrentLocalActivityExecutions: FLOW_LIMITS.localCallsAtOnceMax,
     }),
@@ -113,7 +118,18 @@ async function main(): Promise<void> {
   // The reconciler confirms the ends that are not settled soon.
   await Promise.race([records.settled(), delay(SETTLE_MS, undefined, { ref: false })])
   await connection.close()
+  ops.close()
   await platform.close()
+}
+
+/** Configures the part of the SDK that all workers of the process share. */
+function installRuntime(metrics: Metrics, log: Log): void {
+  const telemetryOptions = collectSdkMetrics(metrics)
+  Runtime.install({
+    shutdownSignals: [],
+    logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
+    ...(telemetryOptions !== undefined && { telemetryOptions }),
+  })
 }
 
 /** Work of all workers together; each task runs on one of them. */

@@ -1,6 +1,8 @@
 /** The API process: opens the platform and listens; on SIGTERM or SIGINT it closes both. */
 
 import { openAuthServices } from '../app/auth-services.ts'
+import { mountMetrics } from '../app/observe.ts'
+import { OpsServer } from '../app/ops-server.ts'
 import { openPlatform } from '../app/platform.ts'
 import { ConfigError, parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'
@@ -15,6 +17,9 @@ async function main(): Promise<void> {
   const authServices = openAuthServices(config, parts)
   const app = await buildApp(platform, authServices)
   mountMcp(app, platform, authServices)
+  const ops = new OpsServer(log)
+  mountMetrics(ops, platform.metrics)
+  await ops.listen(config)
   await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })
   void parts.documents
     ?.findFaults()
@@ -25,6 +30,7 @@ async function main(): Promise<void> {
     setTimeout(() => app.server.closeAllConnections(), API_LIMITS.drainMs).unref()
     void app
       .close()
+      .then(() => ops.close())
       .then(() => platform.close())
       .finally(() => process.exit(0))
   }

@@ -35,6 +35,7 @@ import { Secrets } from '../infra/crypto/secrets.ts'
 import { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
 import { Mailer } from '../infra/mail/mail.ts'
+import { Metrics } from '../infra/metrics/metrics.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
@@ -49,6 +50,7 @@ import { openCache, TtlCache } from '../infra/ttl-cache.ts'
 import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
+import { observePlatform } from './observe.ts'
 
 /** A dependency that /readyz and `tenon doctor` ping. */
 export interface Check {
@@ -70,6 +72,7 @@ export function openPlatform(
   retryBudget: RetryBudget = { workflow: 0, activity: 0 },
 ) {
   const mailer = new Mailer(config)
+  const metrics = new Metrics(config.TENON_OPS_LISTEN !== undefined)
   const { parts, payloads } = openServices(config, log, { retryBudget, mailer })
   const {
     database,
@@ -94,9 +97,13 @@ export function openPlatform(
     name,
     ping: () => one.ping(),
   }))
+  const stopObserving = observePlatform({
+    ...{ metrics, parts, checks, functions, mailer, taskRunner, streamConsumers },
+  })
   const platform = {
     config,
     log,
+    metrics,
     access: new Access(parts),
     idempotency: new Idempotency(secrets),
     egress: parts.egress,
@@ -116,6 +123,7 @@ export function openPlatform(
     checks,
     idleQueues: () => temporal.idleQueues(),
     close: async () => {
+      stopObserving()
       await Promise.all([
         meters.flush(),
         relay.close(),

@@ -21,6 +21,13 @@ const Rate = (usual: string, description: string) =>
 const ConfigSchema = Type.Object({
   TENON_HOST: Type.String({ default: '127.0.0.1', description: 'Address on which the API listens.' }),
   TENON_PORT: Type.Integer({ default: 8787, minimum: 0, maximum: 65_535, description: 'Port of the API.' }),
+  TENON_OPS_LISTEN: Type.Optional(
+    Type.String({
+      pattern: '^([A-Za-z0-9.-]+|\\[[0-9A-Fa-f:]+\\]):[0-9]{1,5}$',
+      description:
+        'host:port on which the process serves operators: `GET /metrics`, without a credential. The port must not be public; API and worker on one machine need different ones. If it is not set, no metrics are kept.',
+    }),
+  ),
   TENON_PUBLIC_URL: Type.Optional(
     Url('Base URL under which clients reach the API; also the issuer of tokens.', 'https?'),
   ),

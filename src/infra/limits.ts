@@ -103,6 +103,10 @@ export const INFRA_LIMITS = {
   /** Bytes of the key set of an issuer. A larger one is not read, and its tokens are refused. */
   jwksBytesMax: 262_144,
 
+  // Metrics
+  /** Milliseconds for which a scrape waits for the values of one source. Then it goes on without them. */
+  observationMs: 2_000,
+
   // Logs that are appended in batches
   /** Milliseconds for which a row waits for others. Then they are stored together. */
   appendDelayMs: 50,

@@ -24,7 +24,7 @@ const { taskMs: holdMs, backgroundMs: patienceMs } = FLOW_LIMITS.recordRetry
 export type AwaitClose = (workflowId: string, runId: string) => Promise<Ending['status'] | undefined>
 
 export interface RecordSink {
-  readonly sinks: InjectedSinks<Records>
+  readonly write: InjectedSinks<Records>['records']['write']
   /** Resolves when no record is about to be ended. */
   settled(): Promise<void>
 }
@@ -66,7 +66,7 @@ export function recordSink(access: Access, log: Log, awaitClose: AwaitClose): Re
   const settled = async () => {
     await Promise.all(ends)
   }
-  return { sinks: { records: { write: { fn } } }, settled }
+  return { write: { fn }, settled }
 }
 
 /** Retries writing records in the background, at most one of each workflow. */

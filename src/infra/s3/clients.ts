@@ -37,6 +37,7 @@ export class ObjectClients {
   readonly #secrets: Secrets
   /** Sends nothing itself: it holds the connections that the others share. */
   readonly #shared: S3Client
+  readonly #agents: readonly Agent[]
   readonly #shares = new KeyedSemaphore(INFRA_LIMITS.storeSocketsPerTenantMax, INFRA_LIMITS.poolWaitMs)
   /** Clients own nothing that would have to be closed. */
   readonly #entries = new LRUCache<string, S3Client>({
@@ -47,15 +48,17 @@ export class ObjectClients {
   constructor(config: Config, secrets: Secrets) {
     this.#config = config
     this.#secrets = secrets
-    const agent = { keepAlive: true, maxSockets: INFRA_LIMITS.storeSocketsMax }
+    const options = { keepAlive: true, maxSockets: INFRA_LIMITS.storeSocketsMax }
+    const [httpAgent, httpsAgent] = [new Agent(options), new TlsAgent(options)]
+    this.#agents = [httpAgent, httpsAgent]
     this.#shared = new S3Client({
       ...storeOf(config),
       credentials: rootOf(config),
       requestHandler: {
         connectionTimeout: INFRA_LIMITS.storeConnectMs,
         socketTimeout: INFRA_LIMITS.storeIdleMs,
-        httpAgent: new Agent(agent),
-        httpsAgent: new TlsAgent(agent),
+        httpAgent,
+        httpsAgent,
       },
     })
   }
@@ -83,6 +86,23 @@ export class ObjectClients {
   /** Acquires a connection of the tenant's share, since a slow reader may hold one for long. @returns releases it */
   take({ tenantId }: WorkspaceRef): Promise<() => void> {
     return this.#shares.acquire(tenantId, 'Too many objects are on their way at once.')
+  }
+
+  /** How many connections are in use, and what waits for one. */
+  get use(): {
+    readonly used: number
+    readonly idle: number
+    readonly waiting: number
+    readonly waitingForShare: number
+  } {
+    const count = (of: (agent: Agent) => NodeJS.ReadOnlyDict<readonly unknown[]>) =>
+      this.#agents.flatMap((agent) => Object.values(of(agent)).flat()).length
+    return {
+      used: count(({ sockets }) => sockets),
+      idle: count(({ freeSockets }) => freeSockets),
+      waiting: count(({ requests }) => requests),
+      waitingForShare: this.#shares.waiting,
+    }
   }
 
   /** Call after the object store has rejected the key: the next call reads it again. */

@@ -148,6 +148,30 @@ export class Streams {
     await this.#redis.ping()
   }
 
+  /** Commands that the server has not answered yet, with the one that waits for entries. */
+  get pending(): number {
+    return this.#redis.commandQueue.length + this.#reader.commandQueue.length
+  }
+
+  /** The number of listeners of all streams. */
+  get listeners(): number {
+    return [...this.#subscriptions.values()].reduce((sum, { listeners }) => sum + listeners.size, 0)
+  }
+
+  /** Fields of `INFO` about memory and evictions. @throws Problem `dependency_unavailable` */
+  async memory(): Promise<ValkeyMemory> {
+    const [memory, stats] = await this.#call(() =>
+      Promise.all([this.#redis.info('memory'), this.#redis.info('stats')]),
+    )
+    const field = (text: string, name: string) =>
+      Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(text)?.[1] ?? 0)
+    return {
+      usedBytes: field(memory, 'used_memory'),
+      maxBytes: field(memory, 'maxmemory'),
+      evictedKeys: field(stats, 'evicted_keys'),
+    }
+  }
+
   close(): void {
     this.#closed = true
     this.#redis.disconnect()
@@ -219,6 +243,14 @@ export class Streams {
       throw new Problem('dependency_unavailable', { detail: 'The event stream does not answer.', cause })
     })
   }
+}
+
+/** Memory of the server: `maxBytes` is 0 if nothing limits it. */
+export interface ValkeyMemory {
+  readonly usedBytes: number
+  readonly maxBytes: number
+  /** Dropped for lack of memory since the server was started. */
+  readonly evictedKeys: number
 }
 
 /** Entries of a stream after a position. */

@@ -1,0 +1,133 @@
+/** Reads the metrics of the parts of a platform when a scrape asks for them: pools, queues, slots, and what waits in the database. */
+
+import project from '../../package.json' with { type: 'json' }
+import type { Audit } from '../access/audit/audit.ts'
+import { readInstallation } from '../features/analytics/installation.ts'
+import type { TaskRunner } from '../features/background/task-runner.ts'
+import type { Functions } from '../features/functions/sandbox/process-pool.ts'
+import type { UserMails } from '../features/identity/pages/user-mails.ts'
+import type { CallQueue } from '../features/mcp-servers/calls/call-log.ts'
+import type { RunKind } from '../features/runs/run-kind.ts'
+import type { StreamConsumers } from '../features/runs/triggers/stream-consumer.ts'
+import { INFRA_LIMITS } from '../infra/limits.ts'
+import type { Mailer } from '../infra/mail/mail.ts'
+import type { Metrics, SetValue } from '../infra/metrics/metrics.ts'
+import { observeProcess } from '../infra/metrics/process.ts'
+import type { Database } from '../infra/postgres/database.ts'
+import { SystemScope } from '../infra/postgres/system-scope.ts'
+import type { ObjectClients } from '../infra/s3/clients.ts'
+import type { Streams } from '../infra/valkey/streams.ts'
+import type { OpsServer } from './ops-server.ts'
+import type { Check } from './platform.ts'
+
+interface Observed {
+  readonly metrics: Metrics
+  readonly parts: {
+    readonly database: Database
+    readonly streams: Streams
+    readonly objectClients: ObjectClients
+    readonly audit: Audit
+    readonly callQueue: CallQueue
+    readonly userMails: UserMails
+    readonly runKinds: readonly RunKind[]
+  }
+  readonly checks: readonly Check[]
+  readonly functions: Functions
+  readonly mailer: Mailer
+  readonly taskRunner: TaskRunner
+  readonly streamConsumers: StreamConsumers
+}
+
+/** @returns ends what measures between scrapes */
+export function observePlatform(observed: Observed): () => void {
+  const { metrics, parts, checks } = observed
+  if (!metrics.isExported) return () => {}
+  metrics.observe('readiness', async (set) => {
+    await Promise.all(
+      checks.map(async ({ name, ping }) => {
+        const up = await ping().then(
+          () => 1,
+          () => 0,
+        )
+        set('tenon_part_up', up, { part: name })
+      }),
+    )
+  })
+  metrics.observe('pools', (set) => observePools(set, parts))
+  metrics.observe('queues', (set) => observeQueues(set, observed))
+  metrics.observe('work', (set) => observeWork(set, observed))
+  metrics.observe('valkey', async (set) => {
+    const { usedBytes, maxBytes, evictedKeys } = await parts.streams.memory()
+    set('tenon_valkey_memory_bytes', usedBytes, {})
+    set('tenon_valkey_memory_max_bytes', maxBytes, {})
+    set('tenon_valkey_evicted_keys_total', evictedKeys, {})
+  })
+  const system = new SystemScope('metrics', parts.database)
+  metrics.observe('installation', (set) => observeInstallation(set, system, parts.runKinds))
+  return observeProcess(metrics, project.version)
+}
+
+function observePools(set: SetValue, parts: Observed['parts']): void {
+  const { used, idle, max, waiting, waitingForShare, waits, waitedMs } = parts.database.use
+  set('tenon_postgres_connections', used, { state: 'used' })
+  set('tenon_postgres_connections', idle, { state: 'idle' })
+  set('tenon_postgres_connections_max', max, {})
+  set('tenon_postgres_waiting', waiting, { for: 'pool' })
+  set('tenon_postgres_waiting', waitingForShare, { for: 'share' })
+  set('tenon_postgres_waits_total', waits, {})
+  set('tenon_postgres_wait_seconds_total', waitedMs / 1_000, {})
+  set('tenon_valkey_commands_pending', parts.streams.pending, {})
+  const store = parts.objectClients.use
+  set('tenon_s3_connections', store.used, { state: 'used' })
+  set('tenon_s3_connections', store.idle, { state: 'idle' })
+  set('tenon_s3_connections_max', INFRA_LIMITS.storeSocketsMax, {})
+  set('tenon_s3_waiting', store.waiting, { for: 'pool' })
+  set('tenon_s3_waiting', store.waitingForShare, { for: 'share' })
+}
+
+function observeQueues(set: SetValue, { parts, mailer }: Observed): void {
+  const { audit, callQueue, userMails, streams } = parts
+  set('tenon_event_listeners', streams.listeners, {})
+  set('tenon_audit_queue', audit.pending, {})
+  set('tenon_audit_lost_total', audit.lost, {})
+  set('tenon_mcp_call_queue', callQueue.pending, {})
+  set('tenon_user_mails_waiting', userMails.pending, {})
+  for (const [outcome, count] of Object.entries(mailer.outcomes)) set('tenon_mails_total', count, { outcome })
+}
+
+function observeWork(set: SetValue, { functions, taskRunner, streamConsumers }: Observed): void {
+  const { used, max, waiting } = functions.use
+  set('tenon_function_slots', used, { state: 'used' })
+  // A run that waited for others gets its slot back at once, so that more than there are may be held.
+  set('tenon_function_slots', Math.max(0, max - used), { state: 'free' })
+  set('tenon_function_slots_waiting', waiting, {})
+  set('tenon_event_consumer_lag_seconds', streamConsumers.lagMs / 1_000, {})
+  for (const [task, { done, failed }] of taskRunner.served) {
+    set('tenon_background_items_total', done, { task, outcome: 'done' })
+    set('tenon_background_items_total', failed, { task, outcome: 'failed' })
+  }
+}
+
+async function observeInstallation(
+  set: SetValue,
+  system: SystemScope,
+  kinds: readonly RunKind[],
+): Promise<void> {
+  const { outbox, provisioning, queued, approvalMails } = await readInstallation(system, kinds)
+  set('tenon_outbox_rows', outbox.rows, {})
+  set('tenon_outbox_lag_seconds', outbox.lagSeconds, {})
+  set('tenon_provisioning', provisioning.failed, { state: 'failed' })
+  set('tenon_provisioning', provisioning.late, { state: 'late' })
+  for (const [kind, count] of Object.entries(queued)) set('tenon_runs_queued', count, { kind })
+  set('tenon_approval_mails_waiting', approvalMails, {})
+}
+
+const TEXT_FORMAT = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** Serves the metrics at `/metrics`. */
+export function mountMetrics(ops: OpsServer, metrics: Metrics): void {
+  ops.handle('/metrics', async (_request, response) => {
+    const text = await metrics.scrape()
+    response.writeHead(200, { 'content-type': TEXT_FORMAT, 'cache-control': 'no-store' }).end(text)
+  })
+}
