@@ -1,6 +1,6 @@
-/** Starts SeaweedFS as one process, of which only the S3 port, with IAM, takes requests from anything but itself. */
+/** Starts SeaweedFS as one process, of which only the S3 port, with STS, takes requests from anything but itself. */
 
-import { rmSync, statSync } from 'node:fs'
+import { rmSync, statSync, writeFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
@@ -26,6 +26,9 @@ import {
 const PREFERRED_S3_PORT = 8_333
 const PREFERRED_INNER_PORT = 28_330
 const PROBE_MS = 3_000
+/** Longer than a busy machine takes for a write. */
+const ALIVE_MS = 10_000
+const ALIVE_EVERY_MS = 15_000
 /** Each role also listens for gRPC, by default on a port 10,000 higher; an explicit one can be any free port. */
 const ROLES = ['master', 'volume', 'filer', 's3']
 /** Bucket that every start writes to. No workspace can have a name with a dot (core/object-key.ts). */
@@ -86,6 +89,7 @@ async function run(
       '-logtostderr',
       'server',
       ...options(dir),
+      `-s3.iam.config=${writeRoles(dir, identity.accessKeyId)}`,
       ...Object.entries(ports).map(([name, port]) => `-${name}=${port}`),
     ],
     env: {
@@ -101,7 +105,9 @@ async function run(
     stage: 0,
     // It closes its volumes in 200 ms; then the filer waits for its own subscribers without end.
     graceMs: 800,
-    ready: () => withS3(identity, putObject),
+    ready: () => withS3(identity, createAndWrite),
+    // Its master can stop answering for good while all its ports are open.
+    liveness: { probe: () => withS3(identity, write, ALIVE_MS), everyMs: ALIVE_EVERY_MS, failuresMax: 4 },
   })
   const about = { version, address: hostOf(identity.endpoint) }
   return {
@@ -118,12 +124,13 @@ function options(dir: string): string[] {
     ...[`-dir=${dir}`, '-filer', '-s3', '-ip=127.0.0.1', '-ip.bind=127.0.0.1', '-master.telemetry=false'],
     // Master and filer have no HTTP API. By default, S3 allows pages of all origins to read responses.
     ...['-disableHttp', '-s3.allowedOrigins=http://closed.invalid'],
-    // By default, IAM refuses writes, and two instances conflict on the ports of Iceberg and Lance.
-    ...['-s3.iam.readOnly=false', '-s3.port.iceberg=0', '-s3.port.lance=0'],
+    // IAM refuses writes: sessions need no users. By default, two instances conflict on the ports of Iceberg and Lance.
+    ...['-s3.iam.readOnly=true', '-s3.port.iceberg=0', '-s3.port.lance=0'],
     // With one candidate there is no reason for the default election of up to 20 s after a kill.
     ...['-master.electionTimeout=50ms', '-master.heartbeatInterval=10ms'],
-    // By default the free disk, in units of 30 GB, limits how many buckets can hold anything.
-    ...['-master.volumeSizeLimitMB=1024', '-volume.max=10000'],
+    // By default the free disk, in units of 30 GB, limits how many buckets can hold anything: each takes one volume, and
+    // another one for each GB. Nothing is allocated ahead.
+    ...['-master.volumeSizeLimitMB=1024', '-volume.max=25000'],
     // By default, it serves for 10 s after the signal to stop.
     '-volume.preStopSeconds=0',
   ]
@@ -159,6 +166,46 @@ export function security(certificate: string, signingKey: string): Record<string
   )
 }
 
+/**
+ * Writes the role that sessions assume, and who may assume it: the root identity alone. `${aws:username}` is the name of the
+ * session, which the platform sets to the bucket, so that the role by itself reaches no other bucket. The store signs sessions
+ * with its key for writing to the filer. deploy/seaweedfs/iam.json has the same roles.
+ * @returns the path of the file
+ */
+function writeRoles(dir: string, rootAccessKeyId: string): string {
+  const path = join(dir, 'iam.json')
+  writeFileSync(path, `${JSON.stringify(roles(rootAccessKeyId), null, 2)}\n`, { mode: 0o600 })
+  return path
+}
+
+export function roles(rootAccessKeyId: string): object {
+  const own = 'arn:aws:s3:::${aws:username}'
+  const platform = ['tenon-payloads', READINESS_BUCKET].map((name) => `arn:aws:s3:::${name}`)
+  const statements = [
+    { Effect: 'Allow', Action: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'], Resource: [`${own}/*`] },
+    { Effect: 'Allow', Action: ['s3:ListBucket'], Resource: [own] },
+    { Effect: 'Deny', Action: ['s3:*'], Resource: platform.flatMap((arn) => [arn, `${arn}/*`]) },
+  ]
+  const account = 'arn:aws:iam::000000000000'
+  // SeaweedFS names the root identity after its access key.
+  const root = `${account}:user/admin-${rootAccessKeyId.slice(0, 8)}`
+  const trust = { Effect: 'Allow', Principal: { AWS: root }, Action: ['sts:AssumeRole'] }
+  return {
+    sts: { tokenDuration: '1h', maxSessionLength: '12h', issuer: 'tenon-sts' },
+    policy: { defaultEffect: 'Deny', storeType: 'memory' },
+    roles: [
+      {
+        roleName: 'tenon-workspace',
+        roleArn: `${account}:role/tenon-workspace`,
+        maxSessionDuration: 3_600,
+        trustPolicy: { Version: '2012-10-17', Statement: [trust] },
+        attachedPolicies: ['tenon-objects'],
+      },
+    ],
+    policies: [{ name: 'tenon-objects', document: { Version: '2012-10-17', Statement: statements } }],
+  }
+}
+
 async function takePorts(context: StartContext): Promise<Record<string, number>> {
   const ports: Record<string, number> = {}
   for (const role of ROLES) {
@@ -186,10 +233,15 @@ function socketsOf(port: number): string[] {
   return names.map((name) => `/tmp/seaweedfs-${name}.sock`)
 }
 
-/** Runs one probe with a client of its own. */
+interface ProbeOptions {
+  readonly abortSignal: AbortSignal
+}
+
+/** Runs one probe with a client of its own. @param limitMs after which it fails */
 async function withS3<T>(
   identity: Identity,
-  probe: (s3: S3Client, options: { readonly abortSignal: AbortSignal }) => Promise<T>,
+  probe: (s3: S3Client, options: ProbeOptions) => Promise<T>,
+  limitMs = PROBE_MS,
 ): Promise<T> {
   const s3 = new S3Client({
     endpoint: identity.endpoint,
@@ -200,22 +252,27 @@ async function withS3<T>(
     credentials: identity,
   })
   try {
-    return await probe(s3, { abortSignal: AbortSignal.timeout(PROBE_MS) })
+    return await probe(s3, { abortSignal: AbortSignal.timeout(limitMs) })
   } finally {
     s3.destroy()
   }
 }
 
 /** Probes with a write: without a registered volume server, buckets can be created, but not written to. */
-async function putObject(s3: S3Client, options: { readonly abortSignal: AbortSignal }): Promise<void> {
+async function createAndWrite(s3: S3Client, options: ProbeOptions): Promise<void> {
   await s3.send(new CreateBucketCommand({ Bucket: READINESS_BUCKET }), options).catch((error: unknown) => {
     if (!(error instanceof BucketAlreadyExists || error instanceof BucketAlreadyOwnedByYou)) throw error
   })
+  await write(s3, options)
+}
+
+/** Does not create the bucket, which could stop the master (infra/s3/buckets.ts). */
+async function write(s3: S3Client, options: ProbeOptions): Promise<void> {
   await s3.send(new PutObjectCommand({ Bucket: READINESS_BUCKET, Key: 'ready', Body: 'x' }), options)
 }
 
 /** Probes an external server and returns its `server` header. */
-async function listBuckets(s3: S3Client, options: { readonly abortSignal: AbortSignal }): Promise<string> {
+async function listBuckets(s3: S3Client, options: ProbeOptions): Promise<string> {
   let software = ''
   s3.middlewareStack.add(
     (next) => async (args) => {

@@ -20,10 +20,19 @@ export interface RunOptions extends Omit<LaunchOptions, 'args'> {
   /** A probe, repeated until it resolves. */
   readonly ready: () => Promise<void>
   readonly readyTimeoutMs?: number
+  /** Ends a process that runs but no longer answers, so that it is restarted. By default, only its exit is noticed. */
+  readonly liveness?: Liveness
   /** Time to stop before it is killed. Default and maximum: 4 s. */
   readonly graceMs?: number
   /** Higher stages stop first. Servers of the stack have 0; the default is 1. */
   readonly stage?: number
+}
+
+export interface Liveness {
+  readonly probe: () => Promise<void>
+  readonly everyMs: number
+  /** As many failures in a row end the process. */
+  readonly failuresMax: number
 }
 
 export interface SupervisorEvent {
@@ -147,11 +156,32 @@ export class Supervisor {
   /** Restarts a process after each exit, until it is stopped or crashes too often. Never rejects. */
   async #guard(child: Child): Promise<void> {
     while (child.wanted) {
+      void this.#watch(child)
       const detail = await child.launch?.exited
       if (!child.wanted) return
       this.#emit(child, 'exited', detail ?? 'it was not running')
       if (!(await this.#restartCrashed(child))) return
     }
+  }
+
+  /** Kills a process that fails its probe of liveness too often in a row: {@link #guard} restarts it. */
+  async #watch(child: Child): Promise<void> {
+    const { launch, options } = child
+    if (launch === undefined || options.liveness === undefined) return
+    const { probe, everyMs, failuresMax } = options.liveness
+    let isOver = false
+    void launch.exited.then(() => {
+      isOver = true
+    })
+    for (let failures = 0; failures < failuresMax; ) {
+      await delay(everyMs, undefined, { ref: false })
+      if (isOver || !child.wanted) return
+      failures = await probe().then(
+        () => 0,
+        () => failures + 1,
+      )
+    }
+    if (!isOver && child.wanted) await launch.end('SIGKILL', Date.now())
   }
 
   async #restartCrashed(child: Child): Promise<boolean> {

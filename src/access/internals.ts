@@ -7,8 +7,8 @@ import type { Log } from '../infra/log.ts'
 import type { MongoDocuments } from '../infra/mongo/mongo.ts'
 import type { Database, StatementExecutor } from '../infra/postgres/database.ts'
 import type { SessionContext } from '../infra/postgres/statement-batch.ts'
-import type { ObjectClients, Objects } from '../infra/s3/clients.ts'
-import type { StorageIdentities } from '../infra/s3/storage-identities.ts'
+import type { Buckets } from '../infra/s3/buckets.ts'
+import type { ObjectClients } from '../infra/s3/clients.ts'
 import type { TenantCodec } from '../infra/temporal/payload-codec.ts'
 import type { Temporal } from '../infra/temporal/temporal.ts'
 import type { ThreadPool } from '../infra/thread-pool.ts'
@@ -33,9 +33,8 @@ export interface PlatformServices {
   readonly statements: StatementExecutor
   readonly temporal: Temporal
   readonly codec: TenantCodec
-  readonly objects: Objects
+  readonly buckets: Buckets
   readonly objectClients: ObjectClients
-  readonly identities: StorageIdentities
   readonly streams: Streams
   readonly limiter: Limiter
   /** Undefined if none is configured. */

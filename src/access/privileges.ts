@@ -158,7 +158,7 @@ export const PRIVILEGES = {
     module: 'features/objects/workspace-objects',
     opener: 'service',
     service: 'objectClients',
-    reason: 'Opens a client under the storage identity of the workspace.',
+    reason: 'Opens a client under a session of the workspace at the object store.',
   },
   'identity.admin': {
     module: 'features/identity/identity-services',

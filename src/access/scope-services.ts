@@ -4,7 +4,7 @@ import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
 import type { Bounds, Inbound, Outbound, Sender } from '../infra/http-client/egress.ts'
-import { StorageAdmin } from '../infra/s3/storage-identities.ts'
+import type { Buckets } from '../infra/s3/buckets.ts'
 import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
 import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
@@ -29,10 +29,8 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
   return servicesFor(scope, ref.tenantId).temporal.workflowsOf(ref)
 }
 
-/** Buckets and identities at the object store. */
-export function storageOf(scope: AdminScope): StorageAdmin {
-  return new StorageAdmin(servicesOf(scope))
-}
+/** Creates buckets at the object store. */
+export const bucketsOf = (scope: AdminScope): Pick<Buckets, 'make'> => servicesOf(scope).buckets
 
 /** True if documents are also stored outside PostgreSQL, where its triggers do not count them. */
 export function hasDocumentStore(scope: AdminScope): boolean {

@@ -67,8 +67,6 @@ export interface Activities {
   changeState(input: SuspensionInput): Promise<void>
   /** Signals the current suspension state to the open executions of a tenant or workspace: to all, or to those not shown as suspended. */
   signalExecutions(target: TenantRef, which: 'all' | 'active'): Promise<void>
-  /** Closes the object store to the identities of suspended workspaces, and opens it to those of active ones; idempotent. */
-  syncStorageAccess(target: TenantRef): Promise<void>
   /** Calls a function of the catalogue, or a tool of an MCP server (`mcp`); repeated attempts have its effect once. */
   callFunction(call: FunctionCall): Promise<Json>
   /** Creates the execution of a flow that another execution runs, and selects its version; idempotent. */

@@ -41,7 +41,7 @@ import { planOpenApi } from './http/openapi-request.ts'
 import { redactingTokens, withDocumentSecrets } from './http/request-secrets.ts'
 import { limitOutput, withHeartbeat } from './limit-output.ts'
 import { measureFunctionRuns, recordWait } from './run-metrics.ts'
-import { type SuspensionContext, signalExecutions, syncStorageAccess } from './tenant/suspension.ts'
+import { type SuspensionContext, signalExecutions } from './tenant/suspension.ts'
 import type { ActivityContext, Scopes } from './tenant-interceptor.ts'
 
 /** The contract, with the context that the tenant interceptor puts before the arguments. */
@@ -80,7 +80,6 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     signalExecutions: (call, target, which) =>
       withHeartbeat(signalExecutions(suspensionContext(call), target, which)),
-    syncStorageAccess: (call, target) => withHeartbeat(syncStorageAccess(suspensionContext(call), target)),
     provisionStep: (call, input, step) => provisionStep(scopes.admin(call), input, step),
     provisionFailed: (call, input, detail) => failProvisioning(scopes.admin(call), input, detail),
     buildIndex: (call, input, name) => withHeartbeat(buildIndex(indexBuildContext(call), input, name)),

@@ -39,8 +39,8 @@ import { Metrics } from '../infra/metrics/metrics.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
-import { ObjectClients, Objects } from '../infra/s3/clients.ts'
-import { StorageIdentities } from '../infra/s3/storage-identities.ts'
+import { Buckets } from '../infra/s3/buckets.ts'
+import { ObjectClients } from '../infra/s3/clients.ts'
 import { type RetryBudget, TenantCodec } from '../infra/temporal/payload-codec.ts'
 import { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import { PayloadStore } from '../infra/temporal/payload-store.ts'
@@ -51,6 +51,9 @@ import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
 import { observePlatform } from './observe.ts'
+
+/** Of the lock under which buckets are created; unlike those of all other locks. */
+const BUCKETS_LOCK = 7_302_531
 
 /** A dependency that /readyz and `tenon doctor` ping. */
 export interface Check {
@@ -80,7 +83,7 @@ export function openPlatform(
     secrets,
     streams,
     channels,
-    objects,
+    objectClients,
     temporal,
     audit,
     limiter,
@@ -92,7 +95,13 @@ export function openPlatform(
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
-  const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
+  const pinged = {
+    postgres: database,
+    temporal,
+    objects: objectClients,
+    streams,
+    ...(documents && { documents }),
+  }
   const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
     name,
     ping: () => one.ping(),
@@ -135,7 +144,7 @@ export function openPlatform(
       await parts.imageServers.close()
       mailer.close()
       await runWatcher.close()
-      for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
+      for (const one of [parts.buckets, parts.objectClients, payloads, parts.threads]) one.close()
       streams.close()
       channels.close()
       limiter.close()
@@ -155,9 +164,9 @@ function openServices(
   const database = Database.open(config.DATABASE_APP_URL, (error) =>
     log.warn({ err: error }, 'idle database connection lost'),
   )
-  const objects = new Objects(config)
+  const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
-  const payloads = new PayloadStore(config, objects)
+  const payloads = new PayloadStore(config, buckets)
   const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
@@ -174,9 +183,8 @@ function openServices(
     statements: database,
     temporal: new Temporal(config, codec, eagerStarts(config, log)),
     codec,
-    objects,
-    objectClients: new ObjectClients(config, secrets),
-    identities: new StorageIdentities(config),
+    buckets,
+    objectClients: new ObjectClients(config),
     streams: new Streams(config.REDIS_URL, onLost),
     channels: new Channels(config.REDIS_URL, onLost),
     runKinds: RUN_KINDS,

@@ -73,10 +73,34 @@ const ConfigSchema = Type.Object({
     description: 'Temporal namespace, shared by all tenants.',
   }),
   TEMPORAL_UI_URL: Type.Optional(Url('URL of the Temporal UI, for links in responses.', 'https?')),
-  S3_ENDPOINT: Url('Endpoint of S3 and IAM.', 'https?'),
+  S3_ENDPOINT: Url('Endpoint of S3.', 'https?'),
+  S3_STS_ENDPOINT: Type.Optional(
+    Url('Endpoint of STS, which opens sessions. Default: S3_ENDPOINT, as SeaweedFS serves both.', 'https?'),
+  ),
+  S3_REGION: Type.String({
+    default: 'us-east-1',
+    minLength: 1,
+    description: 'Region of S3 and STS, which is part of each signature. Stores of your own accept any.',
+  }),
+  S3_PATH_STYLE: Type.Boolean({
+    default: true,
+    description:
+      'True for URLs with the bucket in the path, which every store of your own serves; false for buckets as host names.',
+  }),
+  S3_IDENTITY: Type.Union([Type.Literal('session'), Type.Literal('none')], {
+    default: 'session',
+    description:
+      'session: each workspace has an STS session for its bucket, and the store itself refuses other buckets. none: for stores without STS: the platform uses the root identity for all, so that nothing but its own code separates the objects of workspaces.',
+  }),
+  S3_ROLE_ARN: Type.String({
+    default: 'arn:aws:iam::000000000000:role/tenon-workspace',
+    pattern: '^arn:[a-z-]+:iam::[0-9]{12}:role/.+',
+    description:
+      'Role that sessions assume. Its policy allows objects of the bucket that the session is named after or tagged with (docs/deploying.md).',
+  }),
   S3_ACCESS_KEY_ID: Type.String({
     minLength: 1,
-    description: 'Access key of the root identity, which creates buckets and identities.',
+    description: 'Access key of the root identity, which creates buckets and opens sessions.',
   }),
   S3_SECRET_ACCESS_KEY: Type.String({ minLength: 1, description: 'Secret of the root identity.' }),
   REDIS_URL: Url('URL of Valkey or Redis.', 'rediss?'),

@@ -134,14 +134,18 @@ export const INFRA_LIMITS = {
   storeSocketsPerTenantMax: 64,
   /** Milliseconds of opening a connection to the object store. Then the request fails, and is tried once more. */
   storeConnectMs: 2_000,
-  /** Milliseconds of a request that creates a bucket or an identity. Then it is sent once more. */
+  /** Milliseconds of a request that creates a bucket or opens a session. Then it is sent once more. */
   storeAnswerMs: 5_000,
   /** Milliseconds without a byte on a connection to a store. Then the request fails. */
   storeIdleMs: 60_000,
-  /** Storage identities that a process caches. The least recently used is dropped. */
-  storageIdentitiesCachedMax: 500,
-  /** Milliseconds for which a process uses a storage identity. Then it reads it again. */
-  storageIdentityCacheMs: 60_000,
+  /** Milliseconds that a session at the store lasts. Its process opens the next one after about 70 % of them. */
+  storageSessionMs: 3_600_000,
+  /** Clients that a process caches, one for each workspace. The least recently used is dropped, and its session with it. */
+  storageClientsCachedMax: 1_000,
+  /** Names of buckets that a process caches, one for each workspace. The least recently used is dropped. */
+  storageBucketsCachedMax: 10_000,
+  /** Milliseconds for which a process uses the name of a workspace's bucket. Then it reads it again. */
+  storageBucketCacheMs: 60_000,
 
   // Outgoing requests
   /** Milliseconds of an HTTP call of a flow whose task has no `timeout`. Then it fails with `upstream_timeout`. */

@@ -47,7 +47,7 @@ type Counts = Readonly<Record<string, number>>
 
 /** Written for each attempt, or by other processes at their own time. */
 const UNCOUNTED =
-  /^(idempotency|audit.*|outbox|meters|execution_(steps|events)|.*_offsets|function_run_logs|mcp_call.*|payload_keys|quotas|storage_identities)$/
+  /^(idempotency|audit.*|outbox|meters|execution_(steps|events)|.*_offsets|function_run_logs|mcp_call.*|payload_keys|quotas|buckets)$/
 
 /** @returns a function that counts the rows of the tenant in each table */
 async function rowCounter(tenantId: string) {

@@ -299,7 +299,7 @@ describe('anon key and objects', () => {
     for (const of of [path, `${path}?prefix=public/`, `${path}/public/a.txt`, `${path}/absent`])
       expectClosed(await call('GET', of, { as: ws.anon }), 'anon.objects')
     expect((await call('HEAD', `${path}/public/a.txt`, { as: ws.anon })).status).toBe(403)
-    const find = 'select bucket from tenon.storage_identities'
+    const find = 'select name from tenon.buckets'
     const ref = [ws.tenantId, ws.workspaceId]
     expect(await sqlAsRole('tenon_anon', ref, find)).toEqual([])
     expect(await sqlAsRole('tenon_service', ref, find)).toHaveLength(1)

@@ -16,7 +16,7 @@ import {
   showImages,
 } from '../support/clients/chromium.ts'
 import { ask, canFindListeners, type LocalReply, listenerOf, portsOf } from '../support/clients/listeners.ts'
-import { identityOf } from '../support/clients/object-store.ts'
+import { bucketOf } from '../support/clients/object-store.ts'
 import {
   call,
   createTestWorkspace,
@@ -59,7 +59,7 @@ describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
 
   beforeAll(async () => {
     workspace = await createTestWorkspaceWithStorage()
-    bucket = (await identityOf(workspace)).bucket
+    bucket = await bucketOf(workspace)
     expect((await put(object(), SECRET)).status).toBeLessThan(300)
   })
 

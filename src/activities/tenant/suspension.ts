@@ -1,7 +1,7 @@
-/** Propagates a suspension or resumption: signals open executions, and closes or opens the object store to workspaces. */
+/** Propagates a suspension or resumption to open executions. */
 
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
-import { storageOf, workflowsOf } from '../../access/scope-services.ts'
+import { workflowsOf } from '../../access/scope-services.ts'
 import type { SuspensionState } from '../../core/execution.ts'
 import type { TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { TENANT_LIMITS } from '../../features/tenants/limits.ts'
@@ -33,15 +33,6 @@ export function signalExecutions(
       if (last === undefined || page.length < TENANT_LIMITS.suspensionPageExecutions) return
       after = last.id
     }
-  })
-}
-
-/** Closes the store to the identities of suspended workspaces, and opens it to those of active ones. */
-export function syncStorageAccess(context: SuspensionContext, target: TenantRef): Promise<void> {
-  const { tenantId } = target
-  return untilStable(context, target, async ({ id: workspaceId, bucket, suspended }) => {
-    if (bucket !== null)
-      await storageOf(context.admin).setAccess({ tenantId, workspaceId }, bucket, !suspended)
   })
 }
 

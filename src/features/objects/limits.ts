@@ -3,10 +3,6 @@
 export const OBJECT_LIMITS = {
   /** Bytes of an object. A larger one is refused with `EntityTooLarge` (413). */
   objectBytesMax: 104_857_600,
-  /** Milliseconds for which gateways of the store may refuse a new identity, until they know it. Then the request fails. */
-  accessPropagationMs: 3_000,
-  /** Milliseconds between two attempts in that time. Then the next one is made. */
-  accessRetryMs: { min: 100, max: 100 },
   /** Milliseconds without progress for which an upload keeps its reserved bytes. Then they are counted anew. */
   uploadLeaseMs: 600_000,
   /** Uploads with an expired lease that one request counts anew. Later requests count the others. */

@@ -1,32 +1,29 @@
--- Objects: the identity of a workspace at the object store, and the usage ledger of workspaces with a byte quota.
+-- Objects: the bucket of a workspace at the object store, and the usage ledger of workspaces with a byte quota.
 
--- One S3 identity per workspace, for its bucket alone; the platform encrypts the secret. Operators cannot read it.
-create table tenon.storage_identities (
+-- Buckets that the object store has, one per workspace at most.
+create table tenon.buckets (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
-  bucket text not null check (bucket ~ '^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$'),
-  access_key_id text not null,
-  sealed bytea not null,
+  name text not null unique check (name ~ '^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$'),
   created_at timestamptz(3) not null default now(),
-  updated_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
 );
-call tenon.allow('tenon_admin', 'tenon.storage_identities', 'tenant', 'select, insert, update');
-call tenon.allow('tenon_service', 'tenon.storage_identities', 'workspace', 'select');
--- Readable only while the workspace allows anon keys to read objects. The identity covers the whole bucket, so the platform
--- checks which object keys they may read.
-create policy anon on tenon.storage_identities for select to tenon_anon
+call tenon.allow('tenon_admin', 'tenon.buckets', 'tenant', 'select, insert');
+call tenon.allow('tenon_service', 'tenon.buckets', 'workspace', 'select');
+-- Readable only while the workspace allows anon keys to read objects. A session at the store covers the whole bucket, so the
+-- platform checks which object keys they may read.
+create policy anon on tenon.buckets for select to tenon_anon
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace()
     and exists (select from tenon.services s where s.tenant_id = tenon.tenant() and s.workspace_id = tenon.workspace()
       and s.anon ->> 'objects' = 'public' and s.public_read <> '[]'));
-grant select on tenon.storage_identities to tenon_anon;
+grant select on tenon.buckets to tenon_anon;
 -- The same for users, while the workspace has a rule for objects.
-create policy end_user on tenon.storage_identities for select to tenon_user
+create policy end_user on tenon.buckets for select to tenon_user
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace()
     and exists (select from tenon.services s where s.tenant_id = tenon.tenant() and s.workspace_id = tenon.workspace()
       and s.user_objects @? '$.*[*]'));
-grant select on tenon.storage_identities to tenon_user;
+grant select on tenon.buckets to tenon_user;
 
 -- The usage ledger: a row per object, and one per upload in progress, which counts in addition until it is reconciled. The
 -- object store is the source of truth and is queried under a lock of the object.

@@ -1,4 +1,4 @@
-/** Reads and writes objects under the workspace's own key, so that the store itself rejects other buckets. */
+/** Reads and writes objects under a session of the workspace's own, so that the store itself rejects other buckets. */
 
 import type { Readable } from 'node:stream'
 import {
@@ -17,9 +17,8 @@ import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
 import { givenKey, storedKey, storedPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { retryTransient } from '../../infra/retry.ts'
-import type { ObjectClients, SealedIdentity } from '../../infra/s3/clients.ts'
-import { headerOf, keyRefused, statusOf, toProblem } from '../../infra/s3/errors.ts'
+import type { ObjectClients } from '../../infra/s3/clients.ts'
+import { headerOf, isSessionRefused, statusOf, toProblem } from '../../infra/s3/errors.ts'
 import {
   type Conditions,
   isExpectedVersion,
@@ -166,18 +165,19 @@ export class WorkspaceObjects {
    * @throws Problem `value_invalid` if there are more than `OBJECT_LIMITS.objectsCountedMax`
    */
   async recount(): Promise<void> {
-    const bucket = (await this.#find())?.bucket
+    const bucket = await this.#findBucket()
     if (bucket === undefined) return
     const sizes = () => this.#ask({ Bucket: bucket }, (s3) => sizesIn(s3, bucket))
     await this.#ledger.register(bucket, await sizes())
     await this.#ledger.correct(bucket, await sizes())
   }
 
-  async #find(): Promise<Storage | undefined> {
+  async #findBucket(): Promise<string | undefined> {
     const { workspaceId } = this.#scope.ref
-    return this.#scope.row<Storage>(
-      sql`select bucket, access_key_id, sealed from storage_identities where workspace_id = ${workspaceId}`,
+    const row = await this.#scope.row<{ name: string }>(
+      sql`select name from buckets where workspace_id = ${workspaceId}`,
     )
+    return row?.name
   }
 
   /**
@@ -185,9 +185,9 @@ export class WorkspaceObjects {
    * @throws Problem `forbidden` if the rules for users were removed meanwhile; the upload stays reserved until its lease expires
    */
   async #measure({ bucket, key }: StoredObject): Promise<number> {
-    const own = await this.#find()
+    const own = await this.#findBucket()
     if (own === undefined && this.#scope.actor.role === 'user') throw new Problem('forbidden')
-    if (own?.bucket !== bucket) return 0
+    if (own !== bucket) return 0
     const target = { Bucket: bucket, Key: key }
     return this.#ask(target, (s3) => readSize(s3, target))
   }
@@ -205,43 +205,43 @@ export class WorkspaceObjects {
     }
   }
 
-  /** As {@link #once}, repeated while the store does not yet know the workspace's policy or key. */
-  #ask<T>({ Bucket }: Pick<Target, 'Bucket'>, work: Work<T>): Promise<T> {
-    // A new policy reaches the gateways of the store one after the other.
-    const isUnknownYet = async (error: unknown) => {
-      if (!(error instanceof Problem && error.code === 'AccessDenied')) return false
-      this.#clients.forget(this.#scope.ref)
-      return (await this.#find())?.bucket === Bucket
+  /** As {@link #once}, and once more under a new session if the store has ended this one before its time. */
+  async #ask<T>({ Bucket }: Pick<Target, 'Bucket'>, work: Work<T>): Promise<T> {
+    try {
+      return await this.#attempt(work)
+    } catch (error) {
+      if (!(await this.#hasEnded(error, Bucket))) throw toProblem(error)
     }
-    return retryTransient(
-      OBJECT_LIMITS.accessPropagationMs,
-      () => this.#once(work),
-      isUnknownYet,
-      OBJECT_LIMITS.accessRetryMs,
-    )
+    this.#clients.forget(this.#scope.ref)
+    return this.#once(work)
+  }
+
+  #once<T>(work: Work<T>): Promise<T> {
+    return this.#attempt(work).catch((error: unknown) => {
+      if (isSessionRefused(error)) this.#clients.forget(this.#scope.ref)
+      throw toProblem(error)
+    })
   }
 
   /** Runs work on one connection of the workspace. @param work may keep the connection `until` a promise is settled */
-  async #once<T>(work: Work<T>): Promise<T> {
-    const s3 = await this.#clients.of(this.#scope.ref, () => this.#find())
+  async #attempt<T>(work: Work<T>): Promise<T> {
+    const s3 = await this.#clients.of(this.#scope.ref, () => this.#findBucket())
     const release = await this.#clients.take(this.#scope.ref)
     let inUse: Promise<unknown> = Promise.resolve()
     try {
       return await work(s3, (end) => {
         inUse = end
       })
-    } catch (error) {
-      if (keyRefused(error)) this.#clients.forget(this.#scope.ref)
-      throw toProblem(error)
     } finally {
       void inUse.then(release)
     }
   }
-}
 
-/** The workspace's own key at the store, and its bucket. */
-export interface Storage extends SealedIdentity {
-  readonly bucket: string
+  /** True if the store refuses the session itself. Its reply to HEAD does not say so: then, if it refuses the own bucket. */
+  async #hasEnded(error: unknown, bucket: string): Promise<boolean> {
+    if (isSessionRefused(error)) return true
+    return statusOf(error) === 403 && (await this.#findBucket()) === bucket
+  }
 }
 
 interface Target {
@@ -329,5 +329,5 @@ async function sizesIn(s3: S3Client, Bucket: string): Promise<Map<string, number
   return sizes
 }
 
-/** The workspace's objects, under its own identity at the store. */
+/** The workspace's objects, under a session of its own at the store. */
 export const objectsOf = (scope: WorkspaceScope): WorkspaceObjects => new WorkspaceObjects(scope)

@@ -3,11 +3,11 @@
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { storageOf, tenantWorkflowsOf } from '../../access/scope-services.ts'
+import { bucketsOf, tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { isTenantId, type TenantId, type TenantRef, type WorkspaceRef } from '../../core/tenant.ts'
+import { isTenantId, type TenantId, type TenantRef } from '../../core/tenant.ts'
 import { type ProvisionInput, QUEUES } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { bodyProblem, findRow, listPage } from '../operation-helpers.ts'
@@ -60,8 +60,7 @@ export const listOperations = adminOperation({
 /** Steps by what is provisioned. Steps are idempotent: each may run again after a crash. */
 const PLANS = {
   tenant: ['activate_tenant'],
-  workspace: ['bucket', 'storage_identity', 'activate_workspace'],
-  /** Without a bucket there is no storage identity either. */
+  workspace: ['bucket', 'activate_workspace'],
   bare_workspace: ['activate_workspace'],
 } as const
 type Plan = keyof typeof PLANS
@@ -74,25 +73,18 @@ const STEPS: Readonly<Record<StepName, Step>> = {
     await scope.batch(sql`
       update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)
   },
-  bucket: async (scope, ref) => {
-    const { bucket } = await storageRow(scope, ref)
+  /** The store has the bucket before the workspace may address it. */
+  bucket: async (scope, { tenantId, workspaceId }) => {
+    const { bucket } = await findRow<{ bucket: string | null }>(
+      scope,
+      'workspace',
+      sql`select bucket from workspaces where id = ${workspaceId}`,
+    )
     if (bucket === null) throw new Problem('bucket_required')
-    await storageOf(scope).makeBucket(bucket, ref.workspaceId)
-  },
-  /** One user, its policy and one key. Keys that a crash left behind are deleted. */
-  storage_identity: async (scope, ref) => {
-    const workspace = ref as WorkspaceRef
-    const { bucket, access_key_id } = await storageRow(scope, ref)
-    if (access_key_id !== null && (await storageOf(scope).keepKey(workspace, access_key_id))) return
-    const made = await storageOf(scope).newKey(workspace, bucket)
+    await bucketsOf(scope).make(bucket, workspaceId)
     await scope.batch(sql`
-      insert into storage_identities (tenant_id, workspace_id, bucket, access_key_id, sealed)
-      values (${ref.tenantId}, ${ref.workspaceId}, ${bucket}, ${made.access_key_id}, ${made.sealed})
-      on conflict (tenant_id, workspace_id) do update set
-        bucket = excluded.bucket, access_key_id = excluded.access_key_id, sealed = excluded.sealed, updated_at = now()`)
-    if (!(await storageOf(scope).keepKey(workspace, made.access_key_id))) {
-      throw new Problem('dependency_unavailable', { detail: 'Another attempt has replaced the storage key.' })
-    }
+      insert into buckets (tenant_id, workspace_id, name) values (${tenantId}, ${workspaceId}, ${bucket})
+      on conflict do nothing`)
   },
   activate_workspace: async (scope, ref) => {
     await scope.batch(sql`
@@ -100,15 +92,6 @@ const STEPS: Readonly<Record<StepName, Step>> = {
       where id = ${ref.workspaceId} and state = 'provisioning'`)
   },
 }
-
-const storageRow = (scope: AdminScope, { workspaceId }: TenantRef) =>
-  findRow<{ bucket: string | null; access_key_id: string | null }>(
-    scope,
-    'workspace',
-    sql`select w.bucket, i.access_key_id from workspaces w
-        left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id
-      where w.id = ${workspaceId}`,
-  )
 
 /** The error of a job that never began: a second attempt of the same request resumes it. */
 const NOT_STARTED = { code: 'dependency_unavailable', detail: 'Temporal did not accept the job.' }

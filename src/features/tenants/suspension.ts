@@ -149,7 +149,6 @@ function changeOf({ to, by, reason }: SuspensionInput): Sql {
 /** The effective state of a workspace, and the number of the tenant's last change. */
 export interface WorkspaceState {
   readonly id: WorkspaceId
-  readonly bucket: string | null
   readonly suspended: boolean
   readonly seq: number
 }
@@ -160,9 +159,8 @@ export function readStates(
   { tenantId, workspaceId }: TenantRef,
 ): Promise<WorkspaceState[]> {
   return scope.rows<WorkspaceState>(sql`
-    select w.id, i.bucket, t.suspension_seq as seq, 'suspended' in (t.state, w.state) as suspended
+    select w.id, t.suspension_seq as seq, 'suspended' in (t.state, w.state) as suspended
     from workspaces w join tenants t on t.id = w.tenant_id
-      left join storage_identities i on i.tenant_id = w.tenant_id and i.workspace_id = w.id
     where w.tenant_id = ${tenantId} and (${workspaceId} = '-' or w.id = ${workspaceId})
     order by w.id`)
 }

@@ -67,6 +67,8 @@ export class Database implements StatementExecutor {
     INFRA_LIMITS.poolConnectionsPerTenantMax,
     INFRA_LIMITS.poolWaitMs,
   )
+  /** By advisory lock: one caller of this process waits at the database, the others here. */
+  readonly #lines = new KeyedSemaphore(1, Number.POSITIVE_INFINITY)
   readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
   #waits = 0
   #waitedMs = 0
@@ -150,9 +152,26 @@ export class Database implements StatementExecutor {
     })
   }
 
+  /**
+   * Runs work while no other process runs work under the same lock. It holds a connection meanwhile; callers of this process
+   * wait in line without one.
+   * @param lock a number of our own for `pg_advisory_xact_lock`, unlike all others
+   * @throws the error of `work`; Problem if the lock is not free within `lockWaitMs`, or without the database
+   */
+  async exclusively<T>(lock: number, work: () => Promise<T>): Promise<T> {
+    const release = await this.#lines.acquire(String(lock), BUSY)
+    try {
+      return await this.transaction('', async (held) => {
+        await held.batch(OF_NOBODY, [sql`select pg_advisory_xact_lock(${lock})`])
+        return work()
+      })
+    } finally {
+      release()
+    }
+  }
+
   async ping(): Promise<void> {
-    const context = { role: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 } as const
-    await this.batch(context, [sql`select 1`])
+    await this.batch({ ...OF_NOBODY, statementTimeoutMs: 2_000 }, [sql`select 1`])
   }
 
   get use(): PoolUse {
@@ -209,6 +228,14 @@ export class Database implements StatementExecutor {
     })
   }
 }
+
+/** For statements that read no table. */
+const OF_NOBODY = {
+  role: 'tenon_anon',
+  tenant: '',
+  workspace: '',
+  statementTimeoutMs: INFRA_LIMITS.transactionIdleMs,
+} as const satisfies SessionContext
 
 const BEGIN = `begin; set local lock_timeout = ${INFRA_LIMITS.lockWaitMs};
   set local idle_in_transaction_session_timeout = ${INFRA_LIMITS.transactionIdleMs}`

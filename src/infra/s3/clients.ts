@@ -1,53 +1,34 @@
-/** S3 clients: one per workspace with its own key over shared connections, and one with the root identity that makes buckets. */
+/** S3 clients of workspaces: each reaches the bucket of its workspace alone, over connections that all share. */
 
 import { Agent } from 'node:http'
 import { Agent as TlsAgent } from 'node:https'
-import {
-  BucketAlreadyExists,
-  BucketAlreadyOwnedByYou,
-  CreateBucketCommand,
-  GetBucketTaggingCommand,
-  ListBucketsCommand,
-  PutBucketTaggingCommand,
-  S3Client,
-  type S3ClientConfig,
-  S3ServiceException,
-} from '@aws-sdk/client-s3'
+import { S3Client } from '@aws-sdk/client-s3'
 import { LRUCache } from 'lru-cache'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
-import type { Secrets } from '../crypto/secrets.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
 import { INFRA_LIMITS } from '../limits.ts'
-
-export interface StorageKey {
-  readonly accessKeyId: string
-  readonly secretAccessKey: string
-}
-
-/** The stored key of a workspace. */
-export interface SealedIdentity {
-  readonly access_key_id: string
-  readonly sealed: Buffer
-}
+import { rootOf, storeOf } from './options.ts'
+import { StorageSessions } from './sessions.ts'
 
 export class ObjectClients {
   readonly #config: Config
-  readonly #secrets: Secrets
+  readonly #sessions: StorageSessions
   /** Sends nothing itself: it holds the connections that the others share. */
   readonly #shared: S3Client
   readonly #agents: readonly Agent[]
   readonly #shares = new KeyedSemaphore(INFRA_LIMITS.storeSocketsPerTenantMax, INFRA_LIMITS.poolWaitMs)
-  /** Clients own nothing that would have to be closed. */
-  readonly #entries = new LRUCache<string, S3Client>({
-    max: INFRA_LIMITS.storageIdentitiesCachedMax,
-    ttl: INFRA_LIMITS.storageIdentityCacheMs,
+  readonly #buckets = new LRUCache<string, string>({
+    max: INFRA_LIMITS.storageBucketsCachedMax,
+    ttl: INFRA_LIMITS.storageBucketCacheMs,
   })
+  /** By workspace and bucket. Clients own nothing that would have to be closed. */
+  readonly #clients = new LRUCache<string, Promise<S3Client>>({ max: INFRA_LIMITS.storageClientsCachedMax })
 
-  constructor(config: Config, secrets: Secrets) {
+  constructor(config: Config) {
     this.#config = config
-    this.#secrets = secrets
+    this.#sessions = new StorageSessions(config)
     const options = { keepAlive: true, maxSockets: INFRA_LIMITS.storeSocketsMax }
     const [httpAgent, httpsAgent] = [new Agent(options), new TlsAgent(options)]
     this.#agents = [httpAgent, httpsAgent]
@@ -63,24 +44,17 @@ export class ObjectClients {
     })
   }
 
-  /** Encrypts a key for its workspace; no other can decrypt it. */
-  seal(ref: WorkspaceRef, { secretAccessKey }: StorageKey): Buffer {
-    return this.#secrets.seal(purposeOf(ref), Buffer.from(secretAccessKey))
-  }
-
   /**
-   * The client of a workspace; `find` reads its identity if it is not cached.
-   * @throws Problem `bucket_required` if the workspace has no identity
+   * The client of a workspace.
+   * @param findBucket reads the name of its bucket, if that is not cached
+   * @throws Problem `bucket_required` if the workspace has none; `dependency_unavailable` if the store opens no session
    */
-  async of(ref: WorkspaceRef, find: () => Promise<SealedIdentity | undefined>): Promise<S3Client> {
-    const name = purposeOf(ref)
-    const known = this.#entries.get(name)
-    if (known !== undefined) return known
-    const identity = await find()
-    if (identity === undefined) throw new Problem('bucket_required')
-    const client = this.#open(ref, identity)
-    this.#entries.set(name, client)
-    return client
+  async of(ref: WorkspaceRef, findBucket: () => Promise<string | undefined>): Promise<S3Client> {
+    const name = nameOf(ref)
+    const bucket = this.#buckets.get(name) ?? (await findBucket())
+    if (bucket === undefined) throw new Problem('bucket_required')
+    this.#buckets.set(name, bucket)
+    return this.#clientOf(`${name}:${bucket}`, bucket)
   }
 
   /** Acquires a connection of the tenant's share, since a slow reader may hold one for long. @returns releases it */
@@ -105,120 +79,64 @@ export class ObjectClients {
     }
   }
 
-  /** Call after the object store has rejected the key: the next call reads it again. */
+  /** Call after the object store has refused the session: the next call reads the bucket again and opens another. */
   forget(ref: WorkspaceRef): void {
-    this.#entries.delete(purposeOf(ref))
+    const name = nameOf(ref)
+    const bucket = this.#buckets.get(name)
+    this.#buckets.delete(name)
+    if (bucket !== undefined) this.#clients.delete(`${name}:${bucket}`)
+  }
+
+  /** Opens a session that is not used: it shows that the store opens sessions. @throws Problem `dependency_unavailable` */
+  async ping(): Promise<void> {
+    if (this.#config.S3_IDENTITY === 'session') await this.#sessions.open('tenon-probe')
   }
 
   close(): void {
+    this.#sessions.close()
     this.#shared.destroy()
   }
 
-  #open(ref: WorkspaceRef, { access_key_id: accessKeyId, sealed }: SealedIdentity): S3Client {
-    const secretAccessKey = this.#secrets.open(purposeOf(ref), sealed).toString()
-    const credentials = { accessKeyId, secretAccessKey }
+  /** Concurrent callers share the session that the first one opens. */
+  #clientOf(name: string, bucket: string): Promise<S3Client> {
+    const known = this.#clients.get(name)
+    if (known !== undefined) return known
+    const opening = this.#open(name, bucket)
+    this.#clients.set(name, opening)
+    opening.catch(() => {
+      if (this.#clients.peek(name) === opening) this.#clients.delete(name)
+    })
+    return opening
+  }
+
+  async #open(name: string, bucket: string): Promise<S3Client> {
     const { requestHandler } = this.#shared.config
-    return new S3Client({ ...storeOf(this.#config), credentials, requestHandler })
+    const options = { ...storeOf(this.#config), requestHandler }
+    if (this.#config.S3_IDENTITY === 'none')
+      return fenced(new S3Client({ ...options, credentials: rootOf(this.#config) }), bucket)
+    const { credentials, lifeMs } = await this.#sessions.open(bucket)
+    const client = new S3Client({ ...options, credentials })
+    // Processes that were started together do not renew together.
+    const ttl = lifeMs * (0.65 + 0.1 * Math.random())
+    this.#clients.set(name, Promise.resolve(client), { ttl: Math.max(1, Math.floor(ttl)) })
+    return client
   }
 }
 
-const purposeOf = ({ tenantId, workspaceId }: WorkspaceRef) => `storage:${tenantId}:${workspaceId}`
-
-const OWNER_TAG = 'tenon-workspace'
-
-/** Options of all clients. Checksums only where required, since they are trailers that some stores reject. */
-export function storeOf(config: Config) {
-  return {
-    endpoint: config.S3_ENDPOINT,
-    region: 'us-east-1',
-    forcePathStyle: true,
-    disableS3ExpressSessionAuth: true,
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
-    maxAttempts: 2,
-  } as const satisfies S3ClientConfig
-}
+const nameOf = ({ tenantId, workspaceId }: WorkspaceRef) => `${tenantId}:${workspaceId}`
 
 /**
- * Time limits of requests whose body is in memory, for a store that accepts connections and does not answer.
- * @param answerMs until the head of the response, and between two pieces of its body
+ * Makes a client of the root identity refuse other buckets, as the store itself would refuse a session: for stores without
+ * sessions, where nothing else separates workspaces.
  */
-export const timeoutsOf = (answerMs: number) => ({
-  connectionTimeout: INFRA_LIMITS.storeConnectMs,
-  socketTimeout: answerMs,
-  requestTimeout: answerMs,
-  // Without it, the SDK logs a warning and waits on.
-  throwOnRequestTimeout: true,
-})
-
-/** The platform's own identity, which creates buckets and identities. */
-export const rootOf = (config: Config) => ({
-  accessKeyId: config.S3_ACCESS_KEY_ID,
-  secretAccessKey: config.S3_SECRET_ACCESS_KEY,
-})
-
-export class Objects {
-  readonly #s3: S3Client
-
-  constructor(config: Config) {
-    this.#s3 = new S3Client({
-      ...storeOf(config),
-      requestHandler: timeoutsOf(INFRA_LIMITS.storeAnswerMs),
-      credentials: rootOf(config),
-    })
-  }
-
-  /**
-   * Creates a bucket for its owner. Idempotent for the same owner, by a tag that is set at its creation; a bucket that
-   * exists without that tag belongs to another owner, even if the database has it.
-   * @throws Problem `conflict`, or `dependency_unavailable`
-   */
-  async makeBucket(name: string, owner: string): Promise<void> {
-    try {
-      if (await this.#create(name)) await this.#tag(name, owner)
-      else if ((await this.#findOwner(name)) !== owner)
-        throw new Problem('conflict', { detail: `The bucket ${name} is taken.` })
-    } catch (error) {
-      if (error instanceof Problem) throw error
-      throw new Problem('dependency_unavailable', {
-        detail: 'The object store does not answer.',
-        cause: error,
-      })
-    }
-  }
-
-  /** @returns true if this call created it */
-  async #create(Bucket: string): Promise<boolean> {
-    try {
-      await this.#s3.send(new CreateBucketCommand({ Bucket }))
-      return true
-    } catch (error) {
-      if (error instanceof BucketAlreadyExists || error instanceof BucketAlreadyOwnedByYou) return false
-      throw error
-    }
-  }
-
-  async #tag(Bucket: string, Value: string): Promise<void> {
-    await this.#s3.send(
-      new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet: [{ Key: OWNER_TAG, Value }] } }),
-    )
-  }
-
-  async #findOwner(Bucket: string): Promise<string | undefined> {
-    try {
-      const { TagSet = [] } = await this.#s3.send(new GetBucketTaggingCommand({ Bucket }))
-      return TagSet.find(({ Key }) => Key === OWNER_TAG)?.Value
-    } catch (error) {
-      if (error instanceof S3ServiceException && error.name === 'NoSuchTagSet') return undefined
-      throw error
-    }
-  }
-
-  async ping(): Promise<void> {
-    await this.#s3.send(new ListBucketsCommand({}))
-  }
-
-  close(): void {
-    this.#s3.destroy()
-  }
+function fenced(client: S3Client, bucket: string): S3Client {
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      const { Bucket, CopySource } = args.input as { Bucket?: string; CopySource?: string }
+      if (Bucket !== bucket || CopySource !== undefined) throw new Problem('AccessDenied')
+      return next(args)
+    },
+    { step: 'initialize', name: 'ownBucketOnly' },
+  )
+  return client
 }

@@ -24,11 +24,11 @@ const BY_STATUS: Readonly<Record<number, ProblemCode>> = {
   416: 'InvalidRange',
 }
 
-/** The store does not know the key of the platform, which is no error of the caller. */
-const KEY_REFUSED = ['InvalidAccessKeyId', 'SignatureDoesNotMatch']
+/** The store refuses the session of the platform, which is no error of the caller. SeaweedFS calls an ended one an invalid key. */
+const SESSION_REFUSED = ['ExpiredToken', 'InvalidAccessKeyId', 'InvalidToken', 'SignatureDoesNotMatch']
 
-export function keyRefused(error: unknown): boolean {
-  return error instanceof S3ServiceException && KEY_REFUSED.includes(error.name)
+export function isSessionRefused(error: unknown): boolean {
+  return error instanceof S3ServiceException && SESSION_REFUSED.includes(error.name)
 }
 
 export function statusOf(error: unknown): number | undefined {
@@ -46,9 +46,12 @@ export function toProblem(error: unknown): Problem {
   const cause = forLog(error)
   const status = statusOf(error) ?? 0
   const name = error instanceof Error ? error.name : ''
-  const code = keyRefused(error) ? undefined : (SAME.find((known) => known === name) ?? BY_STATUS[status])
+  const code = isSessionRefused(error)
+    ? undefined
+    : (SAME.find((known) => known === name) ?? BY_STATUS[status])
   if (code !== undefined) return new Problem(code, { cause, headers: rangeHeader(code, error) })
-  if (status >= 400 && status < 500 && !keyRefused(error)) return new Problem('InvalidRequest', { cause })
+  if (status >= 400 && status < 500 && !isSessionRefused(error))
+    return new Problem('InvalidRequest', { cause })
   return new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause })
 }
 

@@ -5,16 +5,17 @@ import { PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Config } from '../config.ts'
 import { INFRA_LIMITS } from '../limits.ts'
-import { type Objects, rootOf, storeOf, timeoutsOf } from '../s3/clients.ts'
+import type { Buckets } from '../s3/buckets.ts'
 import { statusOf } from '../s3/errors.ts'
+import { rootOf, storeOf, timeoutsOf } from '../s3/options.ts'
 
 export class PayloadStore {
   readonly #s3: S3Client
-  readonly #objects: Objects
+  readonly #buckets: Buckets
   #bucket: Promise<void> | undefined
 
-  constructor(config: Config, objects: Objects) {
-    this.#objects = objects
+  constructor(config: Config, buckets: Buckets) {
+    this.#buckets = buckets
     this.#s3 = new S3Client({
       ...storeOf(config),
       // Callers that can wait retry.
@@ -53,7 +54,7 @@ export class PayloadStore {
 
   /** Creates the bucket when this process first needs it. */
   #ready(): Promise<void> {
-    this.#bucket ??= this.#objects.makeBucket(PAYLOAD_BUCKET, 'platform').catch((error: unknown) => {
+    this.#bucket ??= this.#buckets.make(PAYLOAD_BUCKET, 'platform').catch((error: unknown) => {
       this.#bucket = undefined
       throw error
     })

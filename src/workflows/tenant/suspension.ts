@@ -1,4 +1,4 @@
-/** Applies a suspension or resumption: records the state, then signals executions and sets the access of object storage. */
+/** Applies a suspension or resumption: records the state, then signals executions. */
 
 import { proxyActivities, sleep } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
@@ -8,7 +8,7 @@ import { INFRA_LIMITS } from '../../infra/limits.ts'
 import { RETRIES } from '../retries.ts'
 
 /** Retried without limit: the new state must reach every execution, even if a server is unavailable for days. */
-const { changeState, signalExecutions, syncStorageAccess } = proxyActivities<Activities>({
+const { changeState, signalExecutions } = proxyActivities<Activities>({
   taskQueue: QUEUES.provisioning,
   startToCloseTimeout: '10m',
   heartbeatTimeout: FUNCTION_LIMITS.heartbeatMs,
@@ -22,7 +22,7 @@ const { changeState, signalExecutions, syncStorageAccess } = proxyActivities<Act
 export async function suspension(input: SuspensionInput): Promise<void> {
   const { target, to } = input
   await changeState(input)
-  await Promise.all([signalExecutions(target, 'all'), syncStorageAccess(target)])
+  await signalExecutions(target, 'all')
   if (to === 'active') return
   // Other processes start executions until their cached state expires; signals those executions too.
   await sleep(INFRA_LIMITS.credentialCacheMs)

@@ -73,7 +73,7 @@ describe('settings', () => {
       expect([method, url, reply.status]).toEqual([method, url, 403])
     }
     const ref = [ws.tenantId, ws.workspaceId]
-    const find = 'select bucket from tenon.storage_identities'
+    const find = 'select name from tenon.buckets'
     expect(await sqlAsRole('tenon_user', ref, find)).toEqual([])
     await configure(ws, { objects: { user: { read: ['avatars/'] } } })
     expect(await sqlAsRole('tenon_user', ref, find)).toHaveLength(1)

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
-import { security } from '../../../stack/seaweedfs.ts'
+import { roles, security } from '../../../stack/seaweedfs.ts'
 import { DYNAMIC_CONFIG } from '../../../stack/temporal.ts'
 
 interface Service {
@@ -40,8 +40,12 @@ test('compose file: SeaweedFS: same settings as the embedded server', async () =
     tokens.map(([name, value]) => [name, value.replace(':?see the head of this file', '')]),
   )
   expect({ ...(await securityFile()), ...settings }).toEqual(expected)
-  for (const option of ['-disableHttp', '-s3.allowedOrigins=http://closed.invalid', '-ip.bind=127.0.0.1'])
+  const restrictions = ['-disableHttp', '-s3.allowedOrigins=http://closed.invalid', '-ip.bind=127.0.0.1']
+  for (const option of [...restrictions, '-s3.iam.readOnly=true', '-volume.max=25000'])
     expect(command.split(' ')).toContain(option)
+  expect(command).toContain('-s3.iam.config=/etc/seaweedfs/iam.json')
+  const accessKey = services['api']?.environment?.['S3_ACCESS_KEY_ID'] ?? ''
+  expect(JSON.parse(await readFile('deploy/seaweedfs/iam.json', 'utf8'))).toEqual(roles(accessKey))
 })
 
 test('compose file: Temporal: accepts no requests over HTTP', async () => {

@@ -95,6 +95,19 @@ describe('crash', () => {
   })
 })
 
+describe('liveness', () => {
+  it('liveness: one failure between successes: the process stays; two in a row: restarted', async () => {
+    const outcomes = [true, false, true, false, false]
+    const probe = () => (outcomes.shift() === false ? Promise.reject(new Error()) : Promise.resolve())
+    const liveness = { probe, everyMs: 20, failuresMax: 2 }
+    await supervisor.run({ ...sh('stuck', 'exec sleep 60'), liveness })
+    const before = supervisor.pid('stuck') ?? 0
+    await eventually(() => types().filter((type) => type === 'ready').length === 2)
+    expect(outcomes).toEqual([])
+    expect([isDead(before), isDead(supervisor.pid('stuck') ?? 0)]).toEqual([true, false])
+  })
+})
+
 describe('restart', () => {
   it('restart: healthy process: new pid, no crash counted', async () => {
     await supervisor.run(sh('healthy', 'exec sleep 60'))

@@ -5,7 +5,7 @@ import { beforeAll, expect, inject, test } from 'vitest'
 import { addAccount, addClient, bearer, refresh, tokensOf } from '../../support/clients/browser.ts'
 import { askToken, callTool, publishMcpServer, scopesOf, tokenFor } from '../../support/clients/mcp.ts'
 import { lines, openImport } from '../../support/clients/ndjson.ts'
-import { identityOf } from '../../support/clients/object-store.ts'
+import { bucketOf } from '../../support/clients/object-store.ts'
 import { documents, resume, suspend } from '../../support/fixtures/suspension.ts'
 import {
   asSuperuser,
@@ -22,7 +22,7 @@ let workspace: TestWorkspace
 let bucket: string
 beforeAll(async () => {
   workspace = await createTestWorkspaceWithStorage()
-  bucket = (await identityOf(workspace)).bucket
+  bucket = await bucketOf(workspace)
 })
 
 /** Calls `write` at intervals; returns once it ran several times. @returns a function that stops it */

@@ -67,6 +67,7 @@ const asUser = <T extends object>(text: string, ref = refOf(ours, { id: 'mia', c
 
 /** What each statement of the role may do with tables of the platform. */
 const PRIVILEGES = {
+  buckets: ['select'],
   function_aliases: ['select'],
   function_runs: ['insert'],
   function_versions: ['select'],
@@ -75,7 +76,6 @@ const PRIVILEGES = {
   outbox: ['insert'],
   schemas: ['select'],
   services: ['select'],
-  storage_identities: ['select'],
   stored_objects: ['select'],
 }
 
@@ -109,8 +109,8 @@ const READABLE = {
 }
 /** Tables that a role may read as a whole: each has columns of the statements of the product alone. */
 const READABLE_AS_A_WHOLE = {
-  tenon_user: ['idempotency', 'schemas', 'storage_identities'],
-  tenon_anon: ['documents', 'idempotency', 'schemas', 'storage_identities'],
+  tenon_user: ['buckets', 'idempotency', 'schemas'],
+  tenon_anon: ['buckets', 'documents', 'idempotency', 'schemas'],
 }
 
 test.each(['tenon_user', 'tenon_anon'] as const)(
@@ -156,23 +156,17 @@ test('every table of the platform – read by the role – shows rows of the own
     select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'tenon' and c.relkind in ('r', 'p', 'v', 'm')`)
   const columns: Readonly<Record<string, string>> = {
+    buckets: 'tenant_id, workspace_id',
     schemas: '*',
     services: 'tenant_id, workspace_id',
     idempotency: 'tenant_id, workspace_id, role',
     function_aliases: 'tenant_id, workspace_id, versions',
     function_versions: 'tenant_id, workspace_id, input_schema',
     functions: 'tenant_id, workspace_id',
-    storage_identities: 'tenant_id, workspace_id',
     stored_objects: 'tenant_id, workspace_id',
   }
   /** Of these the role sees rows only where a function or a rule on objects is open to users. */
-  const mayBeEmpty = [
-    'function_aliases',
-    'function_versions',
-    'functions',
-    'storage_identities',
-    'stored_objects',
-  ]
+  const mayBeEmpty = ['buckets', 'function_aliases', 'function_versions', 'functions', 'stored_objects']
   for (const { name } of tables) {
     const text = `select ${columns[name] ?? '*'} from tenon."${name}"`
     if (columns[name] === undefined) {

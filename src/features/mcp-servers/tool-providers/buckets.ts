@@ -279,7 +279,7 @@ function smallerPage(input: Args, share: number): Args | undefined {
 /** A workspace has one bucket or none. */
 async function readBuckets(scope: WorkspaceScope): Promise<string[]> {
   const rows = await scope.rows<{ bucket: string }>(
-    sql`select bucket from storage_identities where workspace_id = ${scope.ref.workspaceId}`,
+    sql`select name as bucket from buckets where workspace_id = ${scope.ref.workspaceId}`,
   )
   return rows.map(({ bucket }) => bucket)
 }

@@ -1,0 +1,104 @@
+/** Creates buckets with the root identity, one at a time in the whole installation. */
+
+import {
+  BucketAlreadyExists,
+  BucketAlreadyOwnedByYou,
+  CreateBucketCommand,
+  DeleteObjectCommand,
+  GetBucketTaggingCommand,
+  ListBucketsCommand,
+  PutBucketTaggingCommand,
+  PutObjectCommand,
+  S3Client,
+  S3ServiceException,
+} from '@aws-sdk/client-s3'
+import { Problem } from '../../core/problem.ts'
+import type { Config } from '../config.ts'
+import { INFRA_LIMITS } from '../limits.ts'
+import { rootOf, storeOf, timeoutsOf } from './options.ts'
+
+const OWNER_TAG = 'tenon-workspace'
+/** A key that no caller can address: the stored form of a key has no `%` but in escapes (core/object-key.ts). */
+const FIRST_KEY = '%first'
+
+/** Runs work while no other process of the installation runs such work. */
+export type Exclusively = <T>(work: () => Promise<T>) => Promise<T>
+
+export class Buckets {
+  readonly #s3: S3Client
+  readonly #exclusively: Exclusively
+
+  constructor(config: Config, exclusively: Exclusively) {
+    this.#exclusively = exclusively
+    this.#s3 = new S3Client({
+      ...storeOf(config),
+      requestHandler: timeoutsOf(INFRA_LIMITS.storeAnswerMs),
+      credentials: rootOf(config),
+    })
+  }
+
+  /**
+   * Creates a bucket for its owner, and writes a first object to it. Idempotent for the same owner, by a tag that is set at its
+   * creation; a bucket that exists without that tag belongs to another owner, even if the database has it.
+   * The master of SeaweedFS stops for good if a bucket is created while another one gets its first object, hence the lock, and
+   * a first object before any caller can write one.
+   * @throws Problem `conflict`, or `dependency_unavailable`
+   */
+  async make(name: string, owner: string): Promise<void> {
+    try {
+      await this.#exclusively(async () => {
+        if (await this.#create(name)) await this.#tag(name, owner)
+        else if ((await this.#findOwner(name)) !== owner)
+          throw new Problem('conflict', { detail: `The bucket ${name} is taken.` })
+        await this.#writeFirst(name)
+      })
+    } catch (error) {
+      if (error instanceof Problem) throw error
+      throw new Problem('dependency_unavailable', {
+        detail: 'The object store does not answer.',
+        cause: error,
+      })
+    }
+  }
+
+  /** @returns true if this call created it */
+  async #create(Bucket: string): Promise<boolean> {
+    try {
+      await this.#s3.send(new CreateBucketCommand({ Bucket }))
+      return true
+    } catch (error) {
+      if (error instanceof BucketAlreadyExists || error instanceof BucketAlreadyOwnedByYou) return false
+      throw error
+    }
+  }
+
+  async #tag(Bucket: string, Value: string): Promise<void> {
+    await this.#s3.send(
+      new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet: [{ Key: OWNER_TAG, Value }] } }),
+    )
+  }
+
+  /** The store allocates the place of a bucket with its first object, and keeps it without one. */
+  async #writeFirst(Bucket: string): Promise<void> {
+    await this.#s3.send(new PutObjectCommand({ Bucket, Key: FIRST_KEY, Body: 'x' }))
+    await this.#s3.send(new DeleteObjectCommand({ Bucket, Key: FIRST_KEY }))
+  }
+
+  async #findOwner(Bucket: string): Promise<string | undefined> {
+    try {
+      const { TagSet = [] } = await this.#s3.send(new GetBucketTaggingCommand({ Bucket }))
+      return TagSet.find(({ Key }) => Key === OWNER_TAG)?.Value
+    } catch (error) {
+      if (error instanceof S3ServiceException && error.name === 'NoSuchTagSet') return undefined
+      throw error
+    }
+  }
+
+  async ping(): Promise<void> {
+    await this.#s3.send(new ListBucketsCommand({}))
+  }
+
+  close(): void {
+    this.#s3.destroy()
+  }
+}
