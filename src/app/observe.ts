@@ -16,21 +16,23 @@ import { observeProcess } from '../infra/metrics/process.ts'
 import type { Database } from '../infra/postgres/database.ts'
 import { SystemScope } from '../infra/postgres/system-scope.ts'
 import type { ObjectClients } from '../infra/s3/clients.ts'
+import type { Temporal } from '../infra/temporal/temporal.ts'
 import type { Streams } from '../infra/valkey/streams.ts'
 import type { OpsServer } from './ops-server.ts'
 import type { Check } from './platform.ts'
 
-interface Observed {
-  readonly metrics: Metrics
-  readonly parts: {
-    readonly database: Database
-    readonly streams: Streams
-    readonly objectClients: ObjectClients
-    readonly audit: Audit
-    readonly callQueue: CallQueue
-    readonly userMails: UserMails
-    readonly runKinds: readonly RunKind[]
-  }
+interface Parts {
+  readonly database: Database
+  readonly temporal: Temporal
+  readonly streams: Streams
+  readonly objectClients: ObjectClients
+  readonly audit: Audit
+  readonly callQueue: CallQueue
+  readonly userMails: UserMails
+  readonly runKinds: readonly RunKind[]
+}
+
+interface Work {
   readonly checks: readonly Check[]
   readonly functions: Functions
   readonly mailer: Mailer
@@ -39,12 +41,11 @@ interface Observed {
 }
 
 /** @returns ends what measures between scrapes */
-export function observePlatform(observed: Observed): () => void {
-  const { metrics, parts, checks } = observed
+export function observePlatform(metrics: Metrics, parts: Parts, work: Work): () => void {
   if (!metrics.isExported) return () => {}
   metrics.observe('readiness', async (set) => {
     await Promise.all(
-      checks.map(async ({ name, ping }) => {
+      work.checks.map(async ({ name, ping }) => {
         const up = await ping().then(
           () => 1,
           () => 0,
@@ -54,20 +55,28 @@ export function observePlatform(observed: Observed): () => void {
     )
   })
   metrics.observe('pools', (set) => observePools(set, parts))
-  metrics.observe('queues', (set) => observeQueues(set, observed))
-  metrics.observe('work', (set) => observeWork(set, observed))
+  metrics.observe('queues', (set) => observeQueues(set, parts, work))
+  metrics.observe('work', (set) => observeWork(set, work))
   metrics.observe('valkey', async (set) => {
     const { usedBytes, maxBytes, evictedKeys } = await parts.streams.memory()
     set('tenon_valkey_memory_bytes', usedBytes, {})
     set('tenon_valkey_memory_max_bytes', maxBytes, {})
     set('tenon_valkey_evicted_keys_total', evictedKeys, {})
   })
+  metrics.observe('task_queues', async (set) => {
+    for (const { queue, lastPollMs, backlog, backlogAgeMs } of await parts.temporal.taskQueues()) {
+      const labels = { task_queue: queue }
+      set('tenon_task_queue_backlog', backlog, labels)
+      set('tenon_task_queue_backlog_age_seconds', backlogAgeMs / 1_000, labels)
+      set('tenon_task_queue_has_worker', Date.now() - lastPollMs < INFRA_LIMITS.workerGoneMs ? 1 : 0, labels)
+    }
+  })
   const system = new SystemScope('metrics', parts.database)
   metrics.observe('installation', (set) => observeInstallation(set, system, parts.runKinds))
   return observeProcess(metrics, project.version)
 }
 
-function observePools(set: SetValue, parts: Observed['parts']): void {
+function observePools(set: SetValue, parts: Parts): void {
   const { used, idle, max, waiting, waitingForShare, waits, waitedMs } = parts.database.use
   set('tenon_postgres_connections', used, { state: 'used' })
   set('tenon_postgres_connections', idle, { state: 'idle' })
@@ -77,6 +86,10 @@ function observePools(set: SetValue, parts: Observed['parts']): void {
   set('tenon_postgres_waits_total', waits, {})
   set('tenon_postgres_wait_seconds_total', waitedMs / 1_000, {})
   set('tenon_valkey_commands_pending', parts.streams.pending, {})
+  const { ok, failed, ms } = parts.temporal.calls
+  set('tenon_temporal_requests_total', ok, { outcome: 'ok' })
+  set('tenon_temporal_requests_total', failed, { outcome: 'failed' })
+  set('tenon_temporal_request_seconds_total', ms / 1_000, {})
   const store = parts.objectClients.use
   set('tenon_s3_connections', store.used, { state: 'used' })
   set('tenon_s3_connections', store.idle, { state: 'idle' })
@@ -85,7 +98,7 @@ function observePools(set: SetValue, parts: Observed['parts']): void {
   set('tenon_s3_waiting', store.waitingForShare, { for: 'share' })
 }
 
-function observeQueues(set: SetValue, { parts, mailer }: Observed): void {
+function observeQueues(set: SetValue, parts: Parts, { mailer }: Work): void {
   const { audit, callQueue, userMails, streams } = parts
   set('tenon_event_listeners', streams.listeners, {})
   set('tenon_audit_queue', audit.pending, {})
@@ -95,7 +108,7 @@ function observeQueues(set: SetValue, { parts, mailer }: Observed): void {
   for (const [outcome, count] of Object.entries(mailer.outcomes)) set('tenon_mails_total', count, { outcome })
 }
 
-function observeWork(set: SetValue, { functions, taskRunner, streamConsumers }: Observed): void {
+function observeWork(set: SetValue, { functions, taskRunner, streamConsumers }: Work): void {
   const { used, max, waiting } = functions.use
   set('tenon_function_slots', used, { state: 'used' })
   // A run that waited for others gets its slot back at once, so that more than there are may be held.

@@ -106,9 +106,8 @@ export function openPlatform(
     name,
     ping: () => one.ping(),
   }))
-  const stopObserving = observePlatform({
-    ...{ metrics, parts, checks, functions, mailer, taskRunner, streamConsumers },
-  })
+  const work = { functions, mailer, taskRunner, streamConsumers }
+  const stopObserving = observePlatform(metrics, parts, { ...work, checks })
   const platform = {
     config,
     log,
@@ -122,12 +121,9 @@ export function openPlatform(
     triggers: new TriggerStarter(TRIGGER_TARGETS),
     webhooks: new WebhookVerifier(database, secrets),
     callbacks: new CallbackVerifier(database),
-    functions,
+    ...work,
     relay,
     codec,
-    taskRunner,
-    mailer,
-    streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks,
     idleQueues: () => temporal.idleQueues(),
