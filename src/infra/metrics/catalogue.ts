@@ -29,7 +29,7 @@ const WORKER = { ...QUEUE, worker_type: 'WorkflowWorker, ActivityWorker, LocalAc
 export const METRICS = {
   // Requests
   tenon_http_requests_total: {
-    kind: 'counter',
+    kind: 'observed counter',
     help: 'Requests that were answered.',
     labels: {
       operation:
@@ -38,7 +38,7 @@ export const METRICS = {
     },
   },
   tenon_http_request_seconds_total: {
-    kind: 'counter',
+    kind: 'observed counter',
     help: 'Seconds until these requests were answered, without event streams. Divided by their number: the mean.',
     labels: { operation: 'as of tenon_http_requests_total' },
   },

@@ -13,10 +13,7 @@ export interface Series {
 }
 
 /** The address of the server for operators of a process, as its log names it. */
-export async function opsAddress(
-  process: 'api' | 'worker',
-  { logs }: Running = inject('tenon'),
-): Promise<string> {
+export async function opsAddress(process: string, { logs }: Running = inject('tenon')): Promise<string> {
   const lines = (await readFile(join(logs, `${process}.log`), 'utf8')).split('\n')
   const line = lines.findLast((text) => text.includes('"ops server listens"'))
   if (line === undefined) throw new Error(`the log of ${process} names no server for operators`)
