@@ -18,7 +18,8 @@ const PREFERRED_UI_PORT = 8_233
 export const UI_PORTS = [6_665, 6_666, 6_667, 6_668, 6_669, 6_697, 6_566, 10_080, 5_060, 5_061]
 export const METRICS_PORTS = [1_719, 1_720, 1_723, 3_659, 6_000]
 const PROBE_MS = 3_000
-const KEYWORD = 2
+/** Numbers of types of search attributes in the Temporal API (`IndexedValueType`). */
+export const INDEXED_VALUE_TYPES = { Keyword: 2, KeywordList: 7 } as const
 
 /**
  * The default of 20 polls per second and shard costs 50 ms a step on the one shard of the dev server. The default shift
@@ -133,7 +134,7 @@ function settings({ env, ephemeral }: StartContext, dir: string): string[] {
   return [
     ...['--log-level', 'warn', '--ui-disable-news-fetch', '--disable-config-file', '--disable-config-env'],
     ...[...DYNAMIC_CONFIG, ...userConfig(env)].flatMap((value) => ['--dynamic-config-value', value]),
-    ...SEARCH_ATTRIBUTES.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
+    ...Object.entries(SEARCH_ATTRIBUTES).flatMap(([name, type]) => ['--search-attribute', `${name}=${type}`]),
     ...(ephemeral ? [] : ['--db-filename', join(dir, 'temporal.db')]),
   ]
 }
@@ -166,8 +167,10 @@ async function inspect(address: string, namespace: string, addAttributes: boolea
 
 async function addSearchAttributes(connection: Connection, namespace: string): Promise<void> {
   const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace })
-  const missing = SEARCH_ATTRIBUTES.filter((name) => !(name in (customAttributes ?? {})))
+  const missing = Object.entries(SEARCH_ATTRIBUTES).filter(([name]) => !(name in (customAttributes ?? {})))
   if (missing.length === 0) return
-  const searchAttributes = Object.fromEntries(missing.map((name) => [name, KEYWORD]))
+  const searchAttributes = Object.fromEntries(
+    missing.map(([name, type]) => [name, INDEXED_VALUE_TYPES[type]]),
+  )
   await connection.operatorService.addSearchAttributes({ namespace, searchAttributes })
 }

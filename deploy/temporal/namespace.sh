@@ -3,6 +3,6 @@
 set -eu
 temporal operator namespace describe --namespace default >/dev/null 2>&1 ||
   temporal operator namespace create --namespace default --retention 168h
-for name in TenantId WorkspaceId FlowId FlowName FlowVersion ExecutionId RunStatus TriggerKind CorrelationKey ErrorType; do
-  temporal operator search-attribute create --namespace default --name "$name" --type Keyword || true
+for attribute in TenantId=Keyword WorkspaceId=Keyword FlowId=Keyword FlowName=Keyword FlowVersion=Keyword ExecutionId=Keyword RunStatus=Keyword TriggerKind=Keyword CorrelationKey=Keyword ErrorType=Keyword RequestIds=KeywordList; do
+  temporal operator search-attribute create --namespace default --name "${attribute%=*}" --type "${attribute#*=}" || true
 done

@@ -2,6 +2,7 @@
 
 import type { IdSource } from '../core/ids.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
+import type { HealthReader } from '../infra/health-report.ts'
 import type { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
 import type { MongoDocuments } from '../infra/mongo/mongo.ts'
@@ -16,6 +17,7 @@ import type { TrustedIssuer } from '../infra/trusted-issuers.ts'
 import type { Sized, TtlCache } from '../infra/ttl-cache.ts'
 import type { Streams } from '../infra/valkey/streams.ts'
 import type { Audit } from './audit/audit.ts'
+import type { ChainSigner } from './audit/chain-signer.ts'
 import type { KeyRow } from './authentication/authenticator.ts'
 import type { PublishedServer } from './authentication/mcp-server-registry.ts'
 import type { SigningKeys } from './authentication/signing-keys.ts'
@@ -28,6 +30,7 @@ import type { TenantStates } from './tenant-states.ts'
  * (`features/runs/watcher.ts`).
  */
 export interface PlatformServices {
+  readonly health: HealthReader
   readonly database: Database
   /** The database, or the transaction of the scope. */
   readonly statements: StatementExecutor
@@ -53,6 +56,7 @@ export interface PlatformServices {
   readonly threads: ThreadPool
   readonly egress: Egress
   readonly audit: Audit
+  readonly chainSigner: ChainSigner
   readonly log: Log
 }
 

@@ -18,8 +18,7 @@ import { SystemScope } from '../infra/postgres/system-scope.ts'
 import type { ObjectClients } from '../infra/s3/clients.ts'
 import type { Temporal } from '../infra/temporal/temporal.ts'
 import type { Streams } from '../infra/valkey/streams.ts'
-import type { OpsServer } from './ops-server.ts'
-import type { Check } from './platform.ts'
+import type { Health } from './health.ts'
 
 interface Parts {
   readonly database: Database
@@ -33,7 +32,7 @@ interface Parts {
 }
 
 interface Work {
-  readonly checks: readonly Check[]
+  readonly health: Health
   readonly functions: Functions
   readonly mailer: Mailer
   readonly taskRunner: TaskRunner
@@ -44,15 +43,8 @@ interface Work {
 export function observePlatform(metrics: Metrics, parts: Parts, work: Work): () => void {
   if (!metrics.isExported) return () => {}
   metrics.observe('readiness', async (set) => {
-    await Promise.all(
-      work.checks.map(async ({ name, ping }) => {
-        const up = await ping().then(
-          () => 1,
-          () => 0,
-        )
-        set('tenon_part_up', up, { part: name })
-      }),
-    )
+    for (const { name, status } of (await work.health.read()).parts)
+      set('tenon_part_up', status === 'pass' ? 1 : 0, { part: name })
   })
   metrics.observe('pools', (set) => observePools(set, parts))
   metrics.observe('queues', (set) => observeQueues(set, parts, work))
@@ -133,14 +125,4 @@ async function observeInstallation(
   set('tenon_provisioning', provisioning.late, { state: 'late' })
   for (const [kind, count] of Object.entries(queued)) set('tenon_runs_queued', count, { kind })
   set('tenon_approval_mails_waiting', approvalMails, {})
-}
-
-const TEXT_FORMAT = 'text/plain; version=0.0.4; charset=utf-8'
-
-/** Serves the metrics at `/metrics`. */
-export function mountMetrics(ops: OpsServer, metrics: Metrics): void {
-  ops.handle('/metrics', async (_request, response) => {
-    const text = await metrics.scrape()
-    response.writeHead(200, { 'content-type': TEXT_FORMAT, 'cache-control': 'no-store' }).end(text)
-  })
 }

@@ -9,6 +9,7 @@ import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { Client } from 'pg'
 import { findRunning } from '../../../stack/start.ts'
 import { describeLayers, findIsolation } from '../../features/functions/sandbox/isolation.ts'
+import { FAILURES, type FailureKind, SERVERS, type ServerName } from '../../infra/health-report.ts'
 import { MongoDocuments } from '../../infra/mongo/mongo.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { findViolations } from './invariants.ts'
@@ -45,7 +46,7 @@ const node: Check = async () => {
 }
 
 interface Readiness {
-  readonly checks: Record<string, { readonly status: string; readonly ms: number }>
+  readonly checks: Record<string, { readonly status: string; readonly ms: number; readonly cause?: string }>
   readonly idle_queues?: readonly { readonly queue: string; readonly detail: string }[]
 }
 
@@ -55,16 +56,22 @@ const api: Check = async ({ TENON_URL: url }) => {
   try {
     const response = await fetch(`${url}/readyz`)
     const { checks, idle_queues: idle = [] } = (await response.json()) as Readiness
-    const servers = Object.entries(checks).map(([name, { status, ms }]) => ({
+    const servers = Object.entries(checks).map(([name, { status, ms, cause }]) => ({
       name: `API → ${name}`,
       good: status === 'pass',
-      detail: status === 'pass' ? `answers in ${ms} ms` : 'does not answer the API',
+      detail: status === 'pass' ? `answers in ${ms} ms` : findingOf(name, cause),
     }))
     const queues = idle.map(({ queue, detail }) => ({ name: queue, good: false, detail }))
     return [{ name: 'API', good: true, detail: url }, ...servers, ...queues]
   } catch {
     return [{ name: 'API', good: false, detail: `no answer at ${url}; run \`npm start\`` }]
   }
+}
+
+/** What `/readyz` says of a check that fails, as a sentence. */
+function findingOf(name: string, cause = 'failed'): string {
+  const title = SERVERS[name as ServerName] ?? name
+  return `${title} ${FAILURES[cause as FailureKind] ?? FAILURES.failed}`
 }
 
 const ports: Check = async (settings) => {

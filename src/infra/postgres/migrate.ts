@@ -33,10 +33,18 @@ const FILES = [
   'features/flows/flows.sql',
   'features/flows/subscriptions/subscriptions.sql',
   'features/mcp-servers/mcp-servers.sql',
+  'access/audit/checkpoints.sql',
   'features/flows/approvals/approvals.sql',
   'features/mcp-servers/kept-results.sql',
   'features/analytics/analytics.sql',
 ]
+
+/** Identifies the schema of this build: the first 12 digits of the SHA-256 of all its files. */
+export async function schemaDigest(): Promise<string> {
+  const hash = createHash('sha256')
+  for (const name of FILES) hash.update(name).update(await readFile(new URL(name, SOURCES)))
+  return hash.digest('hex').slice(0, 12)
+}
 
 /** The key of the advisory lock. */
 const LOCK = 7_302_516

@@ -2,6 +2,7 @@
 
 import { isGrpcServiceError } from '@temporalio/client'
 import { Problem } from '../../core/problem.ts'
+import { unavailable } from '../unavailable.ts'
 
 /** Status codes (gRPC, "Status codes and their use") that tell more than that the server does not answer. */
 export const GRPC = {
@@ -47,6 +48,8 @@ const LIMITED = [
   [/limit on (the )?(total )?number of (total|distinct) updates/, 'commands'],
 ] as const
 
+const REFUSED = 'Temporal refuses the platform: an operator must give it access to the namespace.'
+
 function problemByCode(code: number, cause: unknown): Problem {
   switch (code) {
     case GRPC.INVALID_ARGUMENT:
@@ -58,12 +61,9 @@ function problemByCode(code: number, cause: unknown): Problem {
       return new Problem('overloaded', { detail: 'Temporal has too many requests at present.', cause })
     case GRPC.PERMISSION_DENIED:
     case GRPC.UNAUTHENTICATED:
-      return new Problem('dependency_unavailable', {
-        detail: 'Temporal refuses the platform: an operator must give it access to the namespace.',
-        cause,
-      })
+      return unavailable('temporal', cause, REFUSED)
     default:
-      return new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause })
+      return unavailable('temporal', cause)
   }
 }
 

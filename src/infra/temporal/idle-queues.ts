@@ -1,28 +1,24 @@
 /** Finds the task queues of the platform that no worker polls: what is in them stands still. */
 
 import type { Connection } from '@temporalio/client'
+import type { IdleQueue } from '../health-report.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { describeTaskQueues } from './task-queues.ts'
 
-export interface IdleQueue {
-  readonly queue: string
-  /** The last time that a worker asked for work, RFC 3339; null if Temporal remembers none, which it does for five minutes. */
-  readonly since: string | null
-  /** The finding and the next step, in sentences. */
-  readonly detail: string
+interface IdleOptions {
+  /** Milliseconds: the age of the last poll at which its worker counts as gone. A poll of a live worker lasts up to a minute. */
+  readonly goneMs?: number
+  /** The only worker whose polls count. Default: those of all. */
+  readonly identity?: string | undefined
 }
 
-/**
- * @param goneMs the age of the last poll at which its worker counts as gone. A poll of a live worker lasts up to a minute, so a
- *   worker that restarts within seconds is none
- * @throws errors of the service
- */
+/** A worker that restarts within seconds is none. @throws errors of the service */
 export async function findIdleQueues(
   connection: Pick<Connection, 'workflowService'>,
   namespace: string,
-  goneMs: number = INFRA_LIMITS.workerGoneMs,
+  { goneMs = INFRA_LIMITS.workerGoneMs, identity }: IdleOptions = {},
 ): Promise<IdleQueue[]> {
-  const queues = await describeTaskQueues(connection, namespace)
+  const queues = await describeTaskQueues(connection, namespace, identity)
   return queues
     .filter(({ lastPollMs }) => Date.now() - lastPollMs >= goneMs)
     .map(({ queue, lastPollMs }) => idleQueue(queue, lastPollMs))

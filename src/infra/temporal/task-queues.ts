@@ -19,10 +19,11 @@ export interface TaskQueueState {
   readonly backlogAgeMs: number
 }
 
-/** @throws errors of the service */
+/** @param identity the only worker whose polls count; by default, those of all @throws errors of the service */
 export function describeTaskQueues(
   { workflowService }: Pick<Connection, 'workflowService'>,
   namespace: string,
+  identity?: string,
 ): Promise<TaskQueueState[]> {
   const describe = async (name: string, taskQueueType: proto.temporal.api.enums.v1.TaskQueueType) =>
     workflowService.describeTaskQueue({ namespace, taskQueue: { name }, taskQueueType, reportStats: true })
@@ -32,7 +33,7 @@ export function describeTaskQueues(
       const described = await Promise.all(types.map((type) => describe(queue, type)))
       return {
         queue,
-        lastPollMs: Math.min(...described.map(lastPollMs)),
+        lastPollMs: Math.min(...described.map((one) => lastPollMs(one, identity))),
         backlog: described.reduce((sum, { stats }) => sum + Number(stats?.approximateBacklogCount ?? 0), 0),
         backlogAgeMs: Math.max(
           ...described.map(({ stats }) => tsToMs(stats?.approximateBacklogAge ?? undefined)),
@@ -42,5 +43,10 @@ export function describeTaskQueues(
   )
 }
 
-const lastPollMs = ({ pollers }: proto.temporal.api.workflowservice.v1.IDescribeTaskQueueResponse): number =>
-  Math.max(0, ...(pollers ?? []).map(({ lastAccessTime }) => tsToMs(lastAccessTime ?? undefined)))
+function lastPollMs(
+  { pollers }: proto.temporal.api.workflowservice.v1.IDescribeTaskQueueResponse,
+  only: string | undefined,
+): number {
+  const counted = (pollers ?? []).filter(({ identity }) => only === undefined || identity === only)
+  return Math.max(0, ...counted.map(({ lastAccessTime }) => tsToMs(lastAccessTime ?? undefined)))
+}

@@ -7,7 +7,6 @@ import { QUEUES } from '../../../src/core/work.ts'
 import { createBackgroundTasks } from '../../../src/features/background-tasks.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import { RUN_KINDS } from '../../../src/features/run-kinds.ts'
-import type { Mailer } from '../../../src/infra/mail/mail.ts'
 import { exportedName, METRICS, type MetricName, specOf } from '../../../src/infra/metrics/catalogue.ts'
 import { type Series, scrape } from '../../support/clients/metrics.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
@@ -62,7 +61,8 @@ const ROUTES = [
 ]
 const OPERATION_NAMES = OPERATIONS.map(({ name }) => name)
 const CODES = Object.keys(PROBLEMS)
-const TASKS = createBackgroundTasks({ isConfigured: true } as Mailer).map(({ name }) => name)
+const SERVICES = { mailer: { isConfigured: true } } as unknown as Parameters<typeof createBackgroundTasks>[0]
+const TASKS = createBackgroundTasks(SERVICES).map(({ name }) => name)
 
 /** The values of each label; of those that others choose, such as methods of Temporal, their form. */
 const VALUES: Readonly<Record<string, readonly string[] | RegExp>> = {
@@ -70,7 +70,7 @@ const VALUES: Readonly<Record<string, readonly string[] | RegExp>> = {
   area: [...new Set(OPERATION_NAMES.map((name) => tagOf(name) ?? '')), ...OTHERS],
   status: ['1xx', '2xx', '3xx', '4xx', '5xx'],
   code: CODES,
-  part: ['postgres', 'temporal', 'objects', 'streams', 'documents'],
+  part: /^[a-z_]{1,20}$/,
   source: /^[a-z_]{1,20}$/,
   state: ['used', 'idle', 'free', 'failed', 'late'],
   for: ['pool', 'share'],

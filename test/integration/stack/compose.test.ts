@@ -8,10 +8,13 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
+import { describeConfig } from '../../../src/infra/config.ts'
 import { roles, security } from '../../../stack/seaweedfs.ts'
 import { DYNAMIC_CONFIG } from '../../../stack/temporal.ts'
 
 interface Service {
+  readonly healthcheck?: { readonly test: readonly string[] }
+  readonly stop_grace_period?: string
   readonly command?: string
   readonly environment?: Readonly<Record<string, string>>
   readonly ports?: readonly string[]
@@ -31,6 +34,21 @@ test('compose file: published ports of all services: API and Temporal UI proxy o
     ['api', '127.0.0.1:8787:8787'],
   ])
 })
+
+test.each(['api', 'worker'])(
+  'compose file: %s: is healthy when it is ready, and has the time to end its requests',
+  (name) => {
+    const { healthcheck, stop_grace_period: grace = '', environment = {} } = services[name] ?? {}
+    const [, port, path] = /127\.0\.0\.1:(\d+)(\/\w+)/.exec(healthcheck?.test.join(' ') ?? '') ?? []
+    const ports = ['8787', environment['TENON_OPS_LISTEN']?.split(':').at(-1)]
+    expect([path, ports]).toEqual(['/readyz', expect.arrayContaining([port])])
+    const seconds = (setting: string) =>
+      Number(describeConfig().find(({ name }) => name === setting)?.default)
+    const [delay, limit] = [seconds('TENON_DRAIN_DELAY'), seconds('TENON_DRAIN_LIMIT')]
+    expect(delay + limit).toBeGreaterThan(0)
+    expect(Number(/^(\d+)s$/.exec(grace)?.[1])).toBeGreaterThan(delay + limit)
+  },
+)
 
 test('compose file: SeaweedFS: same settings as the embedded server', async () => {
   const { command = '', environment = {} } = services['seaweedfs'] ?? {}
@@ -55,7 +73,8 @@ test('compose file: Temporal: accepts no requests over HTTP', async () => {
 
 test('compose file: Temporal namespace: registers the search attributes of the platform', async () => {
   const script = await readFile('deploy/temporal/namespace.sh', 'utf8')
-  expect(/for name in (.+); do/.exec(script)?.[1]?.split(' ')).toEqual(SEARCH_ATTRIBUTES)
+  const registered = Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => `${name}=${type}`)
+  expect(/for attribute in (.+); do/.exec(script)?.[1]?.split(' ')).toEqual(registered)
 })
 
 test('compose file: Temporal: has the dynamic settings of the embedded server', async () => {

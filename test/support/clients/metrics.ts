@@ -17,8 +17,8 @@ export async function opsAddress(process: string, { logs }: Running = inject('te
   const lines = (await readFile(join(logs, `${process}.log`), 'utf8')).split('\n')
   const line = lines.findLast((text) => text.includes('"ops server listens"'))
   if (line === undefined) throw new Error(`the log of ${process} names no server for operators`)
-  const { host, port } = JSON.parse(line) as { host: string; port: number }
-  return `http://${host}:${port}`
+  const { address, port } = JSON.parse(line) as { address: string; port: number }
+  return `http://${address}:${port}`
 }
 
 export async function scrape(process: 'api' | 'worker', at?: Running): Promise<readonly Series[]> {
