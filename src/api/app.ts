@@ -49,7 +49,37 @@ import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */
 export async function buildApp(platform: Platform, authServices: AuthServices): Promise<FastifyInstance> {
-  const app = Fastify({
+  const app = openServer(platform)
+  for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
+  measureRequests(app, platform.metrics)
+  app.setErrorHandler(sendProblem)
+  app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
+  addHooks(app, platform, authServices)
+  parsers(app)
+  const mount = (into: FastifyInstance, streams: boolean) => {
+    for (const operation of OPERATIONS.filter(({ http }) => (http.takes !== undefined) === streams))
+      route(into, operation, createHandler(operation, platform, authServices.auth))
+  }
+  mount(app, false)
+  await app.register(async (part) => {
+    acceptStreams(part)
+    mount(part, true)
+  })
+  mountHealth(app, platform)
+  mountFlowSchema(app)
+  await mountWebhooks(app, platform)
+  await mountCallbacks(app, platform)
+  await mountIssuer(app, authServices)
+  await mountPayloadPage(app, platform, authServices)
+  await mountApprovalPages(app, platform, authServices)
+  mountDevMail(app, platform.config)
+  await mountDocs(app)
+  refuseOtherMethods(app)
+  return app
+}
+
+const openServer = (platform: Platform): FastifyInstance =>
+  Fastify({
     loggerInstance: platform.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: CORE_LIMITS.bodyBytesMax,
@@ -70,10 +100,9 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       connectionsCheckingInterval: API_LIMITS.connectionsCheckMs,
     },
   })
-  for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
-  measureRequests(app, platform.metrics)
-  app.setErrorHandler(sendProblem)
-  app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
+
+/** What is done at every request and reply, in this order. */
+function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
   const lines = plainLines(platform.log)
   const gateway = gatewayReader(platform.config.GATEWAY_SECRET)
   const guards = Object.entries(browserGuards(platform.config))
@@ -118,27 +147,6 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       platform.meters.count(request.workspace, reply.statusCode, reply.elapsedTime)
     done()
   })
-  parsers(app)
-  const mount = (into: FastifyInstance, streams: boolean) => {
-    for (const operation of OPERATIONS.filter(({ http }) => (http.takes !== undefined) === streams))
-      route(into, operation, createHandler(operation, platform, authServices.auth))
-  }
-  mount(app, false)
-  await app.register(async (part) => {
-    acceptStreams(part)
-    mount(part, true)
-  })
-  mountHealth(app, platform)
-  mountFlowSchema(app)
-  await mountWebhooks(app, platform)
-  await mountCallbacks(app, platform)
-  await mountIssuer(app, authServices)
-  await mountPayloadPage(app, platform, authServices)
-  await mountApprovalPages(app, platform, authServices)
-  mountDevMail(app, platform.config)
-  await mountDocs(app)
-  refuseOtherMethods(app)
-  return app
 }
 
 declare module 'fastify' {
