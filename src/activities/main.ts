@@ -8,6 +8,7 @@ import type { Health } from '../app/health.ts'
 import { openOpsServer } from '../app/ops-server.ts'
 import { openPlatform, type Platform } from '../app/platform.ts'
 import { exitWithError, logAllOutput } from '../app/process-output.ts'
+import { checkWorker } from '../app/start-checks/at-start.ts'
 import { QUEUES } from '../core/work.ts'
 import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
@@ -66,6 +67,7 @@ async function main(): Promise<void> {
   })
   health.start()
   const ops = await openOpsServer(platform, config.TENON_OPS_LISTEN)
+  await checkWorker(platform.startChecks, platform.installation, { log, signal: stopping.signal })
   const connection = await connect(config, { health, log, signal: stopping.signal })
   if (connection !== undefined) {
     const awaitClose = awaitCloseOn(connection, config.TEMPORAL_NAMESPACE)
@@ -166,7 +168,6 @@ async function run(
   const eagerStarts = socket && (await openEagerStartServer(socket, { connection, namespace }))
   const running = Promise.all(workers.map(({ worker }) => worker.run()))
   void platform.functions.warmUp()
-  void platform.functions.layers().then((layers) => log.info(layers ?? {}, 'function isolation detected'))
   startBackgroundWork(platform, log)
   log.info({ queues: Object.values(QUEUES) }, 'worker ready')
   await Promise.race([running, aborted(signal)])

@@ -98,6 +98,9 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       done(refused)
     }, done)
   })
+  app.addHook('onRequest', (request, _reply, done) =>
+    done(isProbe(pathOf(request.url)) ? undefined : platform.installation.refusal),
+  )
   allowPages(app)
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
@@ -185,9 +188,11 @@ function requestProblem({ url, raw }: FastifyRequest): Problem | undefined {
 
 /** True if the route needs no credential, and so is limited by address. Probes are not limited: a refusal would say `not ready`. */
 function isPublic(url: string): boolean {
-  const [path = ''] = url.split('?', 1)
+  const path = pathOf(url)
   return path.startsWith('/v1/') ? path === FLOW_SCHEMA_PATH : !isProbe(path)
 }
+
+const pathOf = (url: string): string => url.split('?', 1)[0] ?? ''
 
 /** WHATWG form rules: a `%` that escapes nothing stays as it is. A name that comes again makes an array. */
 function querystringParser(text: string): Record<string, string | string[]> {

@@ -4,6 +4,7 @@ import { openAuthServices } from '../app/auth-services.ts'
 import { openOpsServer } from '../app/ops-server.ts'
 import { openPlatform } from '../app/platform.ts'
 import { exitWithError, logAllOutput } from '../app/process-output.ts'
+import { checkApi } from '../app/start-checks/at-start.ts'
 import { parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'
 import { startTracing, stopTracing } from '../infra/tracing.ts'
@@ -20,13 +21,10 @@ async function main(): Promise<void> {
   const app = await buildApp(platform, authServices)
   mountMcp(app, platform, authServices)
   const ops = await openOpsServer(platform, config.TENON_OPS_LISTEN)
+  await checkApi(platform.startChecks, platform.installation, log)
   platform.drain.watch(app.server)
   await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })
   platform.health.start()
-  void parts.documents
-    ?.findFaults()
-    .then((faults) => faults.forEach((fault) => void log.warn({ fault }, 'document store is not reliable')))
-    .catch((err: unknown) => log.warn({ err }, 'document store was not checked'))
   const end = async () => {
     const delayMs = config.TENON_DRAIN_DELAY * 1_000
     log.info({ delayMs }, 'draining')

@@ -54,8 +54,10 @@ import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
 import { Drain } from './drain.ts'
-import { Health, type Part } from './health.ts'
+import { Finding, Health, type Part } from './health.ts'
 import { observePlatform } from './observe.ts'
+import { openStartChecks } from './start-checks/index.ts'
+import { InstallationChecks } from './start-checks/installation.ts'
 
 /** Of the lock under which buckets are created; unlike those of all other locks. */
 const BUCKETS_LOCK = 7_302_531
@@ -83,6 +85,8 @@ export function openPlatform(
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
+  const installation = new InstallationChecks(config, database)
+  for (const part of installation.parts) health.add(part)
   const work = { functions, mailer, taskRunner, streamConsumers }
   const stopObserving = observePlatform(metrics, parts, { ...work, health })
   const platform = {
@@ -104,6 +108,8 @@ export function openPlatform(
     codec,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     health,
+    installation,
+    startChecks: openStartChecks({ ...parts, config, installation }),
     drain: new Drain(health),
     idleQueues: (identity: string) => temporal.idleQueues(identity),
     close: async () => {
@@ -158,7 +164,10 @@ function openServices(
   const streams = new Streams(config.REDIS_URL, onLost)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const objectClients = new ObjectClients(config)
-  const servers = { postgres: database, temporal, s3: objectClients, valkey: streams, mongodb: documents }
+  const servers = {
+    ...{ postgres: database, s3: objectClients, valkey: streams, mongodb: documents },
+    temporal: { ping: () => pingTemporal(temporal) },
+  }
   const health = new Health(serverParts(config, servers), { log, idleQueues: () => temporal.idleQueues() })
   const parts = {
     health,
@@ -199,6 +208,13 @@ function openServices(
     log,
   }
   return { parts, payloads, health }
+}
+
+/** Without its search attributes no workflow starts in the namespace. @throws as Part.ping */
+async function pingTemporal(temporal: Temporal): Promise<void> {
+  await temporal.ping()
+  const fault = await temporal.findFault()
+  if (fault !== undefined) throw new Finding(fault, 'namespace')
 }
 
 /** The servers as parts to check. Without PostgreSQL nothing works; without any other, routes that do not need it go on. */

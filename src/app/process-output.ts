@@ -1,8 +1,9 @@
 /** Makes all output of a process lines of its log: warnings of Node, the console of libraries, and the error that ends it. */
 
-import { format } from 'node:util'
+import { format, inspect } from 'node:util'
 import { ConfigError } from '../infra/config.ts'
 import { type Log, openLog } from '../infra/log.ts'
+import { StartRefused } from './start-checks/at-start.ts'
 
 const CONSOLE = { debug: 'debug', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const
 
@@ -23,6 +24,8 @@ export function exitWithError(name: string, error: unknown): never {
   const log = openLog('info', name, process.stderr)
   // Errors of the settings are sentences for operators; their stack says nothing.
   if (error instanceof ConfigError) log.fatal({ faults: error.faults }, error.message)
-  else log.fatal({ err: error }, 'process failed')
+  else if (error instanceof StartRefused) log.fatal(error.message)
+  // The SDK of Temporal rejects with values that are no errors, too.
+  else log.fatal({ err: error instanceof Error ? error : new Error(inspect(error)) }, 'process failed')
   process.exit(1)
 }

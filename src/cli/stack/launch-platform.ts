@@ -50,7 +50,7 @@ export async function launchPlatform(options: PlatformOptions): Promise<RunningP
     builder: deriveSecret(masterKey, DERIVED.builderPassword),
   }
   const [{ appUrl, builderUrl }, build] = await Promise.all([
-    migrate(stack.env['DATABASE_URL'] ?? '', passwords),
+    migrate(stack.env['DATABASE_URL'] ?? '', { ...passwords, masterKey }),
     currentBuild(),
   ])
   const { DATABASE_URL: _admin, ...servers } = stack.env

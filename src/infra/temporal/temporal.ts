@@ -22,6 +22,7 @@ import { retryTransient } from '../retry.ts'
 import { currentTrace } from '../trace-context.ts'
 import { GRPC, isDiscardedUpdate, isGrpcError, isUnknownWork, toProblem } from './errors.ts'
 import { findIdleQueues } from './idle-queues.ts'
+import { findNamespaceFault } from './namespace.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
@@ -76,6 +77,8 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #unpatch: (() => void) | undefined
+  /** The namespace had all search attributes once, which nobody takes away. */
+  #isFit = false
 
   /**
    * @param codec encodes payloads on their way to the server and decodes them on their way back
@@ -111,6 +114,16 @@ export class Temporal {
 
   get calls(): TemporalCalls {
     return this.#client.calls
+  }
+
+  /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is, or ever was not. */
+  async findFault(): Promise<string | undefined> {
+    if (this.#isFit) return undefined
+    const fault = await callTemporal(this.#client, () =>
+      findNamespaceFault(this.#connection, this.#namespace),
+    )
+    this.#isFit = fault === undefined
+    return fault
   }
 
   /** The task queues that no worker polls. @param identity of a worker: those that this one does not poll */

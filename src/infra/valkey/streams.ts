@@ -6,6 +6,7 @@ import { isBefore } from '../../core/execution.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { unavailable } from '../unavailable.ts'
+import { readMemory, type ValkeyMemory } from './memory.ts'
 import {
   appendEntries,
   connectToStreams,
@@ -172,18 +173,8 @@ export class Streams {
     return [...this.#subscriptions.values()].reduce((sum, { listeners }) => sum + listeners.size, 0)
   }
 
-  /** Fields of `INFO` about memory and evictions. @throws Problem `dependency_unavailable` */
-  async memory(): Promise<ValkeyMemory> {
-    const [memory, stats] = await this.#call(() =>
-      Promise.all([this.#redis.info('memory'), this.#redis.info('stats')]),
-    )
-    const field = (text: string, name: string) =>
-      Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(text)?.[1] ?? 0)
-    return {
-      usedBytes: field(memory, 'used_memory'),
-      maxBytes: field(memory, 'maxmemory'),
-      evictedKeys: field(stats, 'evicted_keys'),
-    }
+  memory(): Promise<ValkeyMemory> {
+    return readMemory(this.#redis)
   }
 
   close(): void {
@@ -257,14 +248,6 @@ export class Streams {
       throw unavailable('valkey', cause)
     })
   }
-}
-
-/** Memory of the server: `maxBytes` is 0 if nothing limits it. */
-export interface ValkeyMemory {
-  readonly usedBytes: number
-  readonly maxBytes: number
-  /** Dropped for lack of memory since the server was started. */
-  readonly evictedKeys: number
 }
 
 /** Entries of a stream after a position. */

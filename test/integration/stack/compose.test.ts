@@ -7,7 +7,6 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
 import { describeConfig } from '../../../src/infra/config.ts'
 import { roles, security } from '../../../stack/seaweedfs.ts'
 import { DYNAMIC_CONFIG } from '../../../stack/temporal.ts'
@@ -15,7 +14,7 @@ import { DYNAMIC_CONFIG } from '../../../stack/temporal.ts'
 interface Service {
   readonly healthcheck?: { readonly test: readonly string[] }
   readonly stop_grace_period?: string
-  readonly command?: string
+  readonly command?: string | readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly ports?: readonly string[]
 }
@@ -51,7 +50,7 @@ test.each(['api', 'worker'])(
 )
 
 test('compose file: SeaweedFS: same settings as the embedded server', async () => {
-  const { command = '', environment = {} } = services['seaweedfs'] ?? {}
+  const { command, environment = {} } = services['seaweedfs'] ?? {}
   const tokens = Object.entries(environment).filter(([name]) => name.startsWith('WEED_'))
   const expected = security('/identity/seaweedfs.pem', '${TENON_S3_SIGNING_SECRET}')
   const settings = Object.fromEntries(
@@ -60,21 +59,21 @@ test('compose file: SeaweedFS: same settings as the embedded server', async () =
   expect({ ...(await securityFile()), ...settings }).toEqual(expected)
   const restrictions = ['-disableHttp', '-s3.allowedOrigins=http://closed.invalid', '-ip.bind=127.0.0.1']
   for (const option of [...restrictions, '-s3.iam.readOnly=true', '-volume.max=25000'])
-    expect(command.split(' ')).toContain(option)
+    expect(String(command).split(' ')).toContain(option)
   expect(command).toContain('-s3.iam.config=/etc/seaweedfs/iam.json')
   const accessKey = services['api']?.environment?.['S3_ACCESS_KEY_ID'] ?? ''
   expect(JSON.parse(await readFile('deploy/seaweedfs/iam.json', 'utf8'))).toEqual(roles(accessKey))
 })
 
+test('compose file: Valkey: has a limit of memory, and deletes nothing by itself', () => {
+  expect(services['valkey']?.command).toEqual(
+    expect.arrayContaining(['--maxmemory', '--maxmemory-policy', 'noeviction']),
+  )
+})
+
 test('compose file: Temporal: accepts no requests over HTTP', async () => {
   const config = parse(await readFile('deploy/temporal/dynamicconfig.yaml', 'utf8'))
   expect(config['frontend.httpAllowedHosts']).toEqual([{ value: ['closed.invalid'] }])
-})
-
-test('compose file: Temporal namespace: registers the search attributes of the platform', async () => {
-  const script = await readFile('deploy/temporal/namespace.sh', 'utf8')
-  const registered = Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => `${name}=${type}`)
-  expect(/for attribute in (.+); do/.exec(script)?.[1]?.split(' ')).toEqual(registered)
 })
 
 test('compose file: Temporal: has the dynamic settings of the embedded server', async () => {
