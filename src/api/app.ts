@@ -119,15 +119,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     done()
   })
   parsers(app)
-  const mount = (into: FastifyInstance, streams: boolean) => {
-    for (const operation of OPERATIONS.filter(({ http }) => (http.takes !== undefined) === streams))
-      route(into, operation, createHandler(operation, platform, authServices.auth))
-  }
-  mount(app, false)
-  await app.register(async (part) => {
-    acceptStreams(part)
-    mount(part, true)
-  })
+  await mountOperations(app, platform, authServices)
   mountHealth(app, platform)
   mountFlowSchema(app)
   await mountWebhooks(app, platform)
@@ -139,6 +131,22 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   await mountDocs(app)
   refuseOtherMethods(app)
   return app
+}
+
+async function mountOperations(
+  app: FastifyInstance,
+  platform: Platform,
+  { auth }: AuthServices,
+): Promise<void> {
+  const mount = (into: FastifyInstance, streams: boolean) => {
+    for (const operation of OPERATIONS.filter(({ http }) => (http.takes !== undefined) === streams))
+      route(into, operation, createHandler(operation, platform, auth))
+  }
+  mount(app, false)
+  await app.register(async (part) => {
+    acceptStreams(part)
+    mount(part, true)
+  })
 }
 
 declare module 'fastify' {

@@ -108,14 +108,6 @@ export class Temporal {
     await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, ask)
   }
 
-  taskQueues(): Promise<readonly TaskQueueState[]> {
-    return callTemporal(this.#client, () => describeTaskQueues(this.#connection, this.#namespace))
-  }
-
-  get calls(): TemporalCalls {
-    return this.#client.calls
-  }
-
   /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is, or ever was not. */
   async findFault(): Promise<string | undefined> {
     if (this.#isFit) return undefined
@@ -124,6 +116,14 @@ export class Temporal {
     )
     this.#isFit = fault === undefined
     return fault
+  }
+
+  taskQueues(): Promise<readonly TaskQueueState[]> {
+    return callTemporal(this.#client, () => describeTaskQueues(this.#connection, this.#namespace))
+  }
+
+  get calls(): TemporalCalls {
+    return this.#client.calls
   }
 
   /** The task queues that no worker polls. @param identity of a worker: those that this one does not poll */
