@@ -56,15 +56,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
   addHooks(app, platform, authServices)
   parsers(app)
-  const mount = (into: FastifyInstance, streams: boolean) => {
-    for (const operation of OPERATIONS.filter(({ http }) => (http.takes !== undefined) === streams))
-      route(into, operation, createHandler(operation, platform, authServices.auth))
-  }
-  mount(app, false)
-  await app.register(async (part) => {
-    acceptStreams(part)
-    mount(part, true)
-  })
+  await mountOperations(app, platform, authServices)
   mountHealth(app, platform)
   mountFlowSchema(app)
   await mountWebhooks(app, platform)
@@ -146,6 +138,22 @@ function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthSe
     if (request.workspace !== undefined)
       platform.meters.count(request.workspace, reply.statusCode, reply.elapsedTime)
     done()
+  })
+}
+
+async function mountOperations(
+  app: FastifyInstance,
+  platform: Platform,
+  { auth }: AuthServices,
+): Promise<void> {
+  const mount = (into: FastifyInstance, streams: boolean) => {
+    for (const operation of OPERATIONS.filter(({ http }) => (http.takes !== undefined) === streams))
+      route(into, operation, createHandler(operation, platform, auth))
+  }
+  mount(app, false)
+  await app.register(async (part) => {
+    acceptStreams(part)
+    mount(part, true)
   })
 }
 
