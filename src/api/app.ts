@@ -42,6 +42,7 @@ import { mountIssuer } from './issuer/issuer-routes.ts'
 import { API_LIMITS } from './limits.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
 import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
+import { measureRequests } from './request-metrics.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
 import { EVENT_STREAM_HEADERS, endedStream, endsAsStream } from './response.ts'
 import { mountWebhooks } from './webhooks.ts'
@@ -70,6 +71,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     },
   })
   for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
+  measureRequests(app, platform.metrics)
   app.setErrorHandler(sendProblem)
   app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
   const lines = plainLines(platform.log)

@@ -37,6 +37,7 @@ import type { ServerName } from '../infra/health-report.ts'
 import { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
 import { Mailer } from '../infra/mail/mail.ts'
+import { Metrics } from '../infra/metrics/metrics.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
@@ -54,6 +55,7 @@ import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
 import { Drain } from './drain.ts'
 import { Finding, Health, type Part } from './health.ts'
+import { observePlatform } from './observe.ts'
 import { openStartChecks } from './start-checks/index.ts'
 import { InstallationChecks } from './start-checks/installation.ts'
 
@@ -74,6 +76,7 @@ export function openPlatform(
   retryBudget: RetryBudget = { workflow: 0, activity: 0 },
 ) {
   const mailer = new Mailer(config)
+  const metrics = new Metrics(config.TENON_OPS_LISTEN !== undefined)
   const { parts, payloads, health } = openServices(config, log, { retryBudget, mailer })
   const { database, documents, secrets, streams, channels, temporal, audit, limiter, runWatcher, codec } =
     parts
@@ -84,9 +87,12 @@ export function openPlatform(
   const streamConsumers = new StreamConsumers(database, streams, log)
   const installation = new InstallationChecks(config, database)
   for (const part of installation.parts) health.add(part)
+  const work = { functions, mailer, taskRunner, streamConsumers }
+  const stopObserving = observePlatform(metrics, parts, { ...work, health })
   const platform = {
     config,
     log,
+    metrics,
     access: new Access(parts),
     idempotency: new Idempotency(secrets),
     egress: parts.egress,
@@ -97,12 +103,9 @@ export function openPlatform(
     triggers: new TriggerStarter(TRIGGER_TARGETS),
     webhooks: new WebhookVerifier(database, secrets),
     callbacks: new CallbackVerifier(database),
-    functions,
+    ...work,
     relay,
     codec,
-    taskRunner,
-    mailer,
-    streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     health,
     installation,
@@ -110,6 +113,7 @@ export function openPlatform(
     drain: new Drain(health),
     idleQueues: (identity: string) => temporal.idleQueues(identity),
     close: async () => {
+      stopObserving()
       await Promise.all([
         meters.flush(),
         relay.close(),

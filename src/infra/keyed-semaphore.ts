@@ -37,6 +37,16 @@ export class KeyedSemaphore {
     this.#totalMax = totalMax
   }
 
+  /** Slots that are held, of all keys. */
+  get held(): number {
+    return this.#total
+  }
+
+  /** Callers that wait for a slot, of all keys. */
+  get waiting(): number {
+    return [...this.#keys.values()].reduce((sum, { waiting }) => sum + waiting.length, 0)
+  }
+
   /**
    * Waits for a slot of the key.
    * @returns releases the slot; idempotent

@@ -28,6 +28,8 @@ export interface FunctionRunServices {
   readonly call: ActivityContext
   readonly functions: Functions
   readonly code: CodeCache
+  /** Called when the first attempt of a run begins. */
+  readonly onBegin: (runId: string) => void
   /** The workspace in any state, in the role of an admin: for the record. */
   readonly record: WorkspaceScope
   /** Checks that the workspace is active; called again while the function runs. @throws Suspended */
@@ -85,6 +87,7 @@ async function runInSlot(
   requireExport(version.exports, run.kind)
   checkInput(version.input_schema, run)
   const attempt = await claimed
+  if (attempt === 1) services.onBegin(run.run_id)
   const mask = new SecretMask(read.runtime.secrets.values(), flowSecrets)
   const log = new RunLog(record, run.run_id, attempt)
   try {

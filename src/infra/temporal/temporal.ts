@@ -26,6 +26,7 @@ import { findNamespaceFault } from './namespace.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
+import { describeTaskQueues, type TaskQueueState } from './task-queues.ts'
 
 const CALL_DEADLINE_MS = 5_000
 const DISCARDED_PAUSE_MS = { min: 20, max: 500 }
@@ -59,9 +60,20 @@ const STATUSES: Readonly<Record<string, WorkflowStatus>> = {
 /** Changes the client's service before its first call. @returns closes what the change has opened */
 type PatchService = (service: WorkflowService) => () => void
 
+/** Calls of Temporal until now, without those that wait for a result. */
+export interface TemporalCalls {
+  readonly ok: number
+  readonly failed: number
+  readonly ms: number
+}
+
+class CountingClient extends Client {
+  readonly calls = { ok: 0, failed: 0, ms: 0 }
+}
+
 export class Temporal {
   readonly #connection: Connection
-  readonly #client: Client
+  readonly #client: CountingClient
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #unpatch: (() => void) | undefined
@@ -77,7 +89,7 @@ export class Temporal {
     this.#unpatch = patch?.(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
     this.#uiUrl = config.TEMPORAL_UI_URL
-    this.#client = new Client({
+    this.#client = new CountingClient({
       connection: this.#connection,
       namespace: config.TEMPORAL_NAMESPACE,
       dataConverter: { payloadCodecs: [codec] },
@@ -106,6 +118,14 @@ export class Temporal {
     return fault
   }
 
+  taskQueues(): Promise<readonly TaskQueueState[]> {
+    return callTemporal(this.#client, () => describeTaskQueues(this.#connection, this.#namespace))
+  }
+
+  get calls(): TemporalCalls {
+    return this.#client.calls
+  }
+
   /** The task queues that no worker polls. @param identity of a worker: those that this one does not poll */
   idleQueues(identity?: string): Promise<readonly IdleQueue[]> {
     return callTemporal(this.#client, () => findIdleQueues(this.#connection, this.#namespace, { identity }))
@@ -123,10 +143,10 @@ export class Temporal {
  */
 export class TenantWorkflows {
   readonly #ref: TenantRef
-  readonly #client: Client
+  readonly #client: CountingClient
   readonly #uiPrefix: string | undefined
 
-  constructor(ref: TenantRef, client: Client, uiPrefix: string | undefined) {
+  constructor(ref: TenantRef, client: CountingClient, uiPrefix: string | undefined) {
     this.#ref = ref
     this.#client = client
     this.#uiPrefix = uiPrefix
@@ -259,12 +279,18 @@ export class TenantWorkflows {
   }
 }
 
-async function callTemporal<T>(client: Client, work: () => Promise<T>): Promise<T> {
+async function callTemporal<T>(client: CountingClient, work: () => Promise<T>): Promise<T> {
+  const startedMs = performance.now()
+  let outcome: 'ok' | 'failed' = 'ok'
   try {
     return await client.withDeadline(Date.now() + CALL_DEADLINE_MS, work)
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined as T
+    outcome = 'failed'
     throw toProblem(error)
+  } finally {
+    client.calls[outcome] += 1
+    client.calls.ms += performance.now() - startedMs
   }
 }
 
