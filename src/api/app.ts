@@ -110,8 +110,6 @@ function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthSe
     request.span = spanOf(request)
     inTrace(request.span.trace, () => done(requestProblem(request)))
   })
-  // The reader of a body calls back in the context of the connection.
-  app.addHook('preValidation', (request, _reply, done) => inTrace(request.span?.trace, done))
   app.addHook('onRequest', (request, reply, done) => {
     if (!isPublic(request.url)) return done()
     platform.limiter.limitAnonymous(request.ip).then(({ headers, refused }) => {
