@@ -87,8 +87,8 @@ export function openPlatform(
     limiter,
     runWatcher,
     codec,
+    meters,
   } = parts
-  const meters = new Meters(database, log)
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
@@ -207,6 +207,7 @@ function openServices(
     audit: new Audit(database, log),
     chainSigner: new ChainSigner(secrets),
     callQueue: new CallQueue(log),
+    meters: new Meters(database, log),
     log,
   }
   return { parts, payloads }

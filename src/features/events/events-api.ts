@@ -8,6 +8,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { checkJson } from '../../core/json.ts'
 import { callersOf, causesOf, DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
+import { countEvent } from '../analytics/meters.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
@@ -56,6 +57,7 @@ export const publishEvent = workspaceOperation({
       cloudEvent({ id, source: events.source, topic, time, data: data ?? null, chainDepth }),
       causesOf(scope.actor),
     )
+    countEvent(scope)
     return { id, topic, time }
   },
 })
