@@ -2,6 +2,7 @@
 
 import type { IdSource } from '../core/ids.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
+import type { HealthReader } from '../infra/health-report.ts'
 import type { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
 import type { MongoDocuments } from '../infra/mongo/mongo.ts'
@@ -29,6 +30,7 @@ import type { TenantStates } from './tenant-states.ts'
  * (`features/runs/watcher.ts`).
  */
 export interface PlatformServices {
+  readonly health: HealthReader
   readonly database: Database
   /** The database, or the transaction of the scope. */
   readonly statements: StatementExecutor

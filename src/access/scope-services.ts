@@ -3,6 +3,7 @@
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
+import type { HealthReport } from '../infra/health-report.ts'
 import type { Bounds, Inbound, Outbound, Sender } from '../infra/http-client/egress.ts'
 import type { Buckets } from '../infra/s3/buckets.ts'
 import { PayloadReader } from '../infra/temporal/payload-reader.ts'
@@ -29,8 +30,11 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
   return servicesFor(scope, ref.tenantId).temporal.workflowsOf(ref)
 }
 
-/** Creates buckets at the object store. */
-export const bucketsOf = (scope: AdminScope): Pick<Buckets, 'make'> => servicesOf(scope).buckets
+/** Creates and removes buckets at the object store. */
+export const bucketsOf = (scope: AdminScope): Pick<Buckets, 'make' | 'remove'> => servicesOf(scope).buckets
+
+/** The state of the servers behind this process. */
+export const readHealth = (scope: AdminScope): Promise<HealthReport> => servicesOf(scope).health.read()
 
 /** True if documents are also stored outside PostgreSQL, where its triggers do not count them. */
 export function hasDocumentStore(scope: AdminScope): boolean {

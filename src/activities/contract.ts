@@ -17,6 +17,7 @@ import type {
   IndexBuildInput,
   Json,
   ProvisionInput,
+  StepFailure,
   SuspensionInput,
   WorkFailure,
 } from '../core/work.ts'
@@ -57,8 +58,8 @@ export type CallFailure = {
 export interface Activities {
   /** Runs one provisioning step and records it; idempotent. */
   provisionStep(input: ProvisionInput, step: string): Promise<void>
-  /** Ends a provisioning as failed. */
-  provisionFailed(input: ProvisionInput, detail: string): Promise<void>
+  /** Ends a provisioning as failed by a step. */
+  provisionFailed(input: ProvisionInput, failure: StepFailure): Promise<void>
   /** Builds one index of a collection and records it; idempotent. */
   buildIndex(input: IndexBuildInput, name: string): Promise<void>
   /** Records that an index could not be built. */

@@ -19,7 +19,7 @@ import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.t
 import { failRun, type RunFailure } from '../features/functions/runs/record-run.ts'
 import { reacquireSlot, yieldSlot } from '../features/runs/slots.ts'
 import { placeOf, syncSchedules } from '../features/runs/triggers/trigger-store.ts'
-import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
+import { failProvisioning, provisionStep } from '../features/tenants/provisioning.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import { inThread } from '../features/threads/run-in-thread.ts'
 import { untilCancelled } from './cancellation.ts'
@@ -79,8 +79,8 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     signalExecutions: (call, target, which) =>
       withHeartbeat(signalExecutions(suspensionContext(call), target, which)),
-    provisionStep: (call, input, step) => provisionStep(scopes.admin(call), input, step),
-    provisionFailed: (call, input, detail) => failProvisioning(scopes.admin(call), input, detail),
+    provisionStep: (call, input, step) => provisionStep(scopes.admin(call), input, step, call.attempt),
+    provisionFailed: (call, input, failure) => failProvisioning(scopes.admin(call), input, failure),
     buildIndex: (call, input, name) => withHeartbeat(buildIndex(indexBuildContext(call), input, name)),
     indexFailed: (call, input, name, failure) => indexFailed(indexBuildContext(call), input, name, failure),
     callFunction: async (call, request) => {

@@ -1,21 +1,22 @@
 /** The worker process. It runs one worker per task queue, so that slow work of one kind cannot fill the slots of another. */
 
 import { readFile } from 'node:fs/promises'
-import { availableParallelism } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
+import { DefaultLogger, NativeConnection, Runtime, type WorkerOptions } from '@temporalio/worker'
+import type { Health } from '../app/health.ts'
+import { openOpsServer } from '../app/ops-server.ts'
 import { openPlatform, type Platform } from '../app/platform.ts'
+import { exitWithError, logAllOutput } from '../app/process-output.ts'
+import { checkWorker } from '../app/start-checks/at-start.ts'
 import { QUEUES } from '../core/work.ts'
 import { createBackgroundTasks } from '../features/background-tasks.ts'
-import { COLLECTION_LIMITS } from '../features/collections/limits.ts'
-import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
-import { FUNCTION_LIMITS } from '../features/functions/limits.ts'
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
-import { ConfigError, parseConfig } from '../infra/config.ts'
+import { type Config, parseConfig } from '../infra/config.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type Log, openLog } from '../infra/log.ts'
+import { startTracing, stopTracing } from '../infra/tracing.ts'
 import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/http-requests.ts'
@@ -24,42 +25,123 @@ import { sdkFields } from './sdk-log.ts'
 import { openEagerStartServer } from './sdk-patches/eager-start-server.ts'
 import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
+import { WorkLog } from './work-log.ts'
+import { checkPollers, createWorkers, IDENTITY, type QueueWorker } from './workers.ts'
 import { buildBundle } from './workflow-bundle.ts'
 
 /** For the ends of executions that Temporal has not confirmed when the worker stops. */
 const SETTLE_MS = 5_000
+/** Seconds in which cancelled steps end. */
+const FORCE_S = 3
+const RECONNECT_MS = 1_000
+/** Polls of a worker last up to a minute. */
+const POLLERS_MS = 10_000
 
 /** The path of a build file in the folder of this program (cli/stack/build.ts). */
 const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
+  const log = await openOutput(config)
+  const work = new WorkLog(log)
+  const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
+  const { health } = platform
+  const stopping = new AbortController()
+  const stop = () => {
+    health.drain()
+    stopping.abort()
+  }
+  process.once('SIGTERM', stop)
+  process.once('SIGINT', stop)
+  let workers: readonly QueueWorker[] | undefined
+  const idleQueues = () => platform.idleQueues(IDENTITY)
+  health.add({
+    ...{ name: 'pollers', required: true, freshMs: POLLERS_MS },
+    ping: () => checkPollers(workers, idleQueues),
+  })
+  health.start()
+  const ops = await openOpsServer(health, config.TENON_OPS_LISTEN)
+  await checkWorker(platform.startChecks, platform.installation, { log, signal: stopping.signal })
+  const connection = await connect(config, { health, log, signal: stopping.signal })
+  if (connection !== undefined) {
+    const awaitClose = awaitCloseOn(connection, config.TEMPORAL_NAMESPACE)
+    const records = recordSink(platform.access, { log, work }, awaitClose)
+    patchSdk(config, log)
+    const path = config.TENON_WORKFLOW_BUNDLE
+    const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
+    const shared = optionsOf(config, { platform, log, work, connection })
+    workers = await createWorkers(shared, { workflowBundle, sinks: records.sinks })
+    await run(workers, { platform, log, connection, signal: stopping.signal })
+    // The reconciler confirms the ends that are not settled soon.
+    await Promise.race([records.settled(), delay(SETTLE_MS, undefined, { ref: false })])
+    await connection.close()
+  }
+  await platform.close()
+  await stopTracing()
+  ops?.close()
+}
+
+/** The log of the process, with the lines of the SDK and of its own core, which would write them to the console; and its spans. */
+async function openOutput(config: Config): Promise<Log> {
   const log = openLog(config.LOG_LEVEL, 'worker')
+  logAllOutput(log)
   Runtime.install({
     shutdownSignals: [],
     logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
+    telemetryOptions: { logging: { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } },
   })
-  const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
-  const connection = await NativeConnection.connect({
-    address: config.TEMPORAL_ADDRESS,
-    // Payloads are already compressed and encrypted (infra/temporal/payload-codec.ts), so compression would gain nothing.
-    grpcCompression: { codec: 'none' },
-  })
+  await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-worker', log)
+  return log
+}
+
+/** Waits for Temporal, and says so in the log. @returns undefined if the process is to end before */
+async function connect(
+  config: Config,
+  { health, log, signal }: { readonly health: Health; readonly log: Log; readonly signal: AbortSignal },
+): Promise<NativeConnection | undefined> {
+  const { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace } = config
+  for (;;) {
+    await health.waitFor('temporal', signal, () =>
+      log.warn({ address, namespace }, 'worker waits for Temporal'),
+    )
+    if (signal.aborted) return undefined
+    try {
+      // Payloads are already compressed and encrypted (infra/temporal/payload-codec.ts), so compression would gain nothing.
+      return await NativeConnection.connect({ address, grpcCompression: { codec: 'none' } })
+    } catch (err) {
+      log.warn({ err, address }, 'connection to Temporal failed')
+      await delay(RECONNECT_MS, undefined, { signal }).catch(() => {})
+    }
+  }
+}
+
+interface WorkerServices {
+  readonly platform: Platform
+  readonly log: Log
+  readonly connection: NativeConnection
+}
+
+/** The options of all workers. */
+function optionsOf(
+  config: Config,
+  { platform, log, work, connection }: WorkerServices & { readonly work: WorkLog },
+): Omit<WorkerOptions, 'taskQueue'> {
   const scopes = new Scopes(platform.access)
   const requests = new HttpRequests(scopes, platform.egress)
   const cacheSize = config.TENON_MAX_CACHED_WORKFLOWS
-  const shared: Omit<WorkerOptions, 'taskQueue'> = {
+  return {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     activities: createActivities(platform, { scopes, requests }),
-    interceptors: { activity: [tenantInterceptor(log)] },
+    interceptors: { activity: [tenantInterceptor(log, work)] },
     dataConverter: {
       payloadCodecs: [platform.codec],
       payloadConverterPath: buildFile('payload-converter.mjs'),
       failureConverterPath: buildFile('failure-converter.mjs'),
     },
-    shutdownGraceTime: '5s',
-    shutdownForceTime: '8s',
+    // Steps end by themselves until then; after that they are cancelled, and at last given up.
+    shutdownGraceTime: `${config.TENON_DRAIN_LIMIT} s`,
+    shutdownForceTime: `${config.TENON_DRAIN_LIMIT + FORCE_S} s`,
     // Other workers take over the workflows of a dead worker after this time; the SDK's default is 10 s.
     stickyQueueScheduleToStartTimeout: '3s',
     // By default the SDK sends at most one heartbeat per 0.8 of the timeout, so that a short stall counts as a lost worker.
@@ -69,52 +151,30 @@ async function main(): Promise<void> {
     // activities run, and its own task would then be lost until it times out.
     ...(cacheSize === 0 && { maxConcurrentWorkflowTaskExecutions: 1 }),
   }
-  const records = recordSink(platform.access, log, awaitCloseOn(connection, config.TEMPORAL_NAMESPACE))
-  patchSdk(config, log)
-  const path = config.TENON_WORKFLOW_BUNDLE
-  const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
-  const workers = await Promise.all([
-    Worker.create({
-      ...shared,
-      workflowBundle,
-      sinks: records.sinks,
-      taskQueue: QUEUES.flows,
-      maxConcurrentLocalActivityExecutions: FLOW_LIMITS.localCallsAtOnceMax,
-    }),
-    Worker.create({ ...shared, workflowBundle, taskQueue: QUEUES.provisioning }),
-    Worker.create({ ...shared, taskQueue: QUEUES.calls }),
-    Worker.create({
-      ...shared,
-      taskQueue: QUEUES.functions,
-      maxConcurrentActivityTaskExecutions:
-        availableParallelism() * FUNCTION_LIMITS.slotsPerCore * FUNCTION_LIMITS.activitiesPerSlot,
-    }),
-    Worker.create({
-      ...shared,
-      taskQueue: QUEUES.indexes,
-      maxConcurrentActivityTaskExecutions: COLLECTION_LIMITS.indexBuildsMax,
-    }),
-  ])
-  const socket = config.TENON_EAGER_START_SOCKET
-  const at = { connection, namespace: config.TEMPORAL_NAMESPACE }
-  const eagerStarts = socket && (await openEagerStartServer(socket, at))
-  const end = async () => {
-    if (eagerStarts) await eagerStarts.close()
-    for (const worker of workers) worker.shutdown()
-  }
-  const stop = () => void end()
-  process.once('SIGTERM', stop)
-  process.once('SIGINT', stop)
+}
+
+/** Runs the workers until the process is to end, and their steps have ended. */
+async function run(
+  workers: readonly QueueWorker[],
+  { platform, log, connection, signal }: WorkerServices & { readonly signal: AbortSignal },
+): Promise<void> {
+  const { TENON_EAGER_START_SOCKET: socket, TEMPORAL_NAMESPACE: namespace } = platform.config
+  const eagerStarts = socket && (await openEagerStartServer(socket, { connection, namespace }))
+  const running = Promise.all(workers.map(({ worker }) => worker.run()))
   void platform.functions.warmUp()
-  void platform.functions.layers().then((layers) => log.info(layers ?? {}, 'function isolation detected'))
   startBackgroundWork(platform, log)
   log.info({ queues: Object.values(QUEUES) }, 'worker ready')
-  await Promise.all(workers.map((worker) => worker.run()))
-  // The reconciler confirms the ends that are not settled soon.
-  await Promise.race([records.settled(), delay(SETTLE_MS, undefined, { ref: false })])
-  await connection.close()
-  await platform.close()
+  await Promise.race([running, aborted(signal)])
+  if (eagerStarts) await eagerStarts.close()
+  for (const { worker } of workers) if (worker.getState() === 'RUNNING') worker.shutdown()
+  await running
 }
+
+const aborted = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    if (signal.aborted) resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
 
 /** Work of all workers together; each task runs on one of them. */
 function startBackgroundWork(platform: Platform, log: Log): void {
@@ -129,8 +189,5 @@ function startBackgroundWork(platform: Platform, log: Log): void {
 
 main().then(
   () => process.exit(0),
-  (error: unknown) => {
-    process.stderr.write(`${error instanceof ConfigError ? error.message : (error as Error).stack}\n`)
-    process.exit(1)
-  },
+  (error: unknown) => exitWithError('worker', error),
 )

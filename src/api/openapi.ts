@@ -305,7 +305,7 @@ const TAGS = [
     name: 'Tenants',
     description:
       'Tenants, their workspaces, API keys, settings and quotas, and the operations that create them.',
-    nouns: ['me', 'limits', 'tenant', 'workspace', 'api_key', 'quota', 'service', 'operation'],
+    nouns: ['me', 'limits', 'status', 'tenant', 'workspace', 'api_key', 'quota', 'service', 'operation'],
   },
   {
     name: 'Audit',

@@ -130,10 +130,11 @@ export function createHandler(
       if (operation.http.reply === 'feed') {
         request.workspace = undefined
         if (scope instanceof WorkspaceScope) platform.meters.countStream(scope.ref, reply.elapsedTime)
-        return sendEventStream(output as Feed, reply, async () => {
+        const recheckAll = async () => {
           await recheck()
           confirm()
-        })
+        }
+        return sendEventStream(output as Feed, reply, { recheck: recheckAll, drain: platform.drain })
       }
       if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, recheck)
       check?.(output instanceof Serialized ? output.parsed() : output)
@@ -158,7 +159,7 @@ async function authorizeAndCharge(
   }
   const { states, headers, refused } = await limiter.limitPrincipal(
     principal,
-    request.permission?.role,
+    operation.chargedWithoutStore === true ? undefined : request.permission?.role,
     request.ip,
     operation.rateClass,
   )

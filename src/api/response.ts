@@ -3,6 +3,7 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ACCESS_LIMITS } from '../access/limits.ts'
+import { type Drain, reconnectMs } from '../app/drain.ts'
 import { type Feed, frame } from '../core/bytes.ts'
 import { matches } from '../core/etag.ts'
 import { Serialized } from '../core/json.ts'
@@ -81,10 +82,14 @@ export function endedStream(problem: string, retryAfter: string | undefined): st
 
 /**
  * Sends a feed as server-sent events. Frames of one tick are sent in one write.
- * @param recheck throws if the caller lost its right: a revoked key, an expired token or a suspended tenant must end a
+ * @param options `drain` ends the stream with the process; `recheck` throws if the caller lost its right: a revoked key, an expired token or a suspended tenant must end a
  *   stream, which has no next request
  */
-export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => Promise<void>): void {
+export function sendEventStream(
+  feed: Feed,
+  reply: FastifyReply,
+  { recheck, drain }: { readonly recheck: () => Promise<void>; readonly drain: Drain },
+): void {
   reply.hijack()
   const { raw } = reply
   raw.writeHead(200, { ...(reply.getHeaders() as OutgoingHttpHeaders), ...EVENT_STREAM_HEADERS })
@@ -102,9 +107,11 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => 
     queued += text
     return hasRoom()
   }
-  const end = (code: string) => {
+  const end = (code: string, retryMs?: number) => {
     stop()
-    if (!raw.writableEnded) raw.end(frame({ event: 'end', data: { code } }))
+    const retry = retryMs === undefined ? '' : `retry: ${retryMs}\n`
+    if (!raw.writableEnded) raw.end(queued + retry + frame({ event: 'end', data: { code } }))
+    queued = ''
     // Bounds the memory that a client takes by not reading.
     setTimeout(() => raw.destroy(), API_LIMITS.drainMs).unref()
   }
@@ -124,7 +131,10 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => 
       })
   }, ACCESS_LIMITS.streamCheckMs)
   const close = feed.open({ send, drained, end })
+  // The client reads on at another process, after the last id that it has got.
+  const forget = drain.addStream(() => end('draining', reconnectMs()))
   const stop = () => {
+    forget()
     clearInterval(heartbeat)
     clearInterval(watch)
     close()

@@ -33,6 +33,7 @@ import { RUNS_CHANNEL, RunWatcher } from '../features/runs/watcher.ts'
 import { TRIGGER_TARGETS } from '../features/trigger-targets.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
+import type { ServerName } from '../infra/health-report.ts'
 import { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
 import { Mailer } from '../infra/mail/mail.ts'
@@ -46,19 +47,18 @@ import { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import { PayloadStore } from '../infra/temporal/payload-store.ts'
 import { Temporal } from '../infra/temporal/temporal.ts'
 import { ThreadPool } from '../infra/thread-pool.ts'
+import { inTrace } from '../infra/trace-context.ts'
 import { openCache, TtlCache } from '../infra/ttl-cache.ts'
 import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
+import { Drain } from './drain.ts'
+import { Finding, Health, type Part } from './health.ts'
+import { openStartChecks } from './start-checks/index.ts'
+import { InstallationChecks } from './start-checks/installation.ts'
 
 /** Of the lock under which buckets are created; unlike those of all other locks. */
 const BUCKETS_LOCK = 7_302_531
-
-/** A dependency that /readyz and `tenon doctor` ping. */
-export interface Check {
-  readonly name: string
-  readonly ping: () => Promise<unknown>
-}
 
 /** The opened subsystems, for the entry points. */
 export type Platform = ReturnType<typeof openPlatform>['platform']
@@ -74,14 +74,13 @@ export function openPlatform(
   retryBudget: RetryBudget = { workflow: 0, activity: 0 },
 ) {
   const mailer = new Mailer(config)
-  const { parts, payloads } = openServices(config, log, { retryBudget, mailer })
+  const { parts, payloads, health } = openServices(config, log, { retryBudget, mailer })
   const {
     database,
     documents,
     secrets,
     streams,
     channels,
-    objectClients,
     temporal,
     audit,
     limiter,
@@ -93,17 +92,8 @@ export function openPlatform(
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
-  const pinged = {
-    postgres: database,
-    temporal,
-    objects: objectClients,
-    streams,
-    ...(documents && { documents }),
-  }
-  const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
-    name,
-    ping: () => one.ping(),
-  }))
+  const installation = new InstallationChecks(config, database)
+  for (const part of installation.parts) health.add(part)
   const platform = {
     config,
     log,
@@ -124,8 +114,11 @@ export function openPlatform(
     mailer,
     streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
-    checks,
-    idleQueues: () => temporal.idleQueues(),
+    health,
+    installation,
+    startChecks: openStartChecks({ ...parts, config, installation }),
+    drain: new Drain(health),
+    idleQueues: (identity: string) => temporal.idleQueues(identity),
     close: async () => {
       await Promise.all([
         meters.flush(),
@@ -137,6 +130,7 @@ export function openPlatform(
       ])
       await parts.imageServers.close()
       mailer.close()
+      health.close()
       await runWatcher.close()
       for (const one of [parts.buckets, parts.objectClients, payloads, parts.threads]) one.close()
       streams.close()
@@ -152,12 +146,12 @@ function openServices(
   config: Config,
   log: Log,
   { retryBudget, mailer }: { readonly retryBudget: RetryBudget; readonly mailer: Mailer },
-): { parts: PlatformServices; payloads: PayloadStore } {
-  const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection failed')
-  const onUnseen = (error: unknown) => log.warn({ err: error }, 'watch of runs failed')
-  const database = Database.open(config.DATABASE_APP_URL, (error) =>
-    log.warn({ err: error }, 'idle database connection lost'),
-  )
+): { parts: PlatformServices; payloads: PayloadStore; health: Health } {
+  // A connection keeps the trace of the request that opened it, which has nothing to do with its loss.
+  const warn = (message: string) => (err: unknown) => inTrace(undefined, () => log.warn({ err }, message))
+  const onLost = warn('valkey connection failed')
+  const onUnseen = warn('watch of runs failed')
+  const database = Database.open(config.DATABASE_APP_URL, warn('idle database connection lost'))
   const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, buckets)
@@ -172,19 +166,29 @@ function openServices(
     revocations: issuerState,
   })
   const userMails = new UserMails(mailer, log, publicUrl(config))
+  const temporal = new Temporal(config, codec, eagerStarts(config, log))
+  const streams = new Streams(config.REDIS_URL, onLost)
+  const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
+  const objectClients = new ObjectClients(config)
+  const servers = {
+    ...{ postgres: database, s3: objectClients, valkey: streams, mongodb: documents },
+    temporal: { ping: () => pingTemporal(temporal) },
+  }
+  const health = new Health(serverParts(config, servers), { log, idleQueues: () => temporal.idleQueues() })
   const parts = {
+    health,
     database,
     statements: database,
-    temporal: new Temporal(config, codec, eagerStarts(config, log)),
+    temporal,
     codec,
     buckets,
-    objectClients: new ObjectClients(config),
-    streams: new Streams(config.REDIS_URL, onLost),
+    objectClients,
+    streams,
     channels: new Channels(config.REDIS_URL, onLost),
     runKinds: RUN_KINDS,
     runWatcher: new RunWatcher(database, new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen), onUnseen),
     limiter: new Limiter(config, onLost),
-    documents: config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL),
+    documents,
     secrets,
     keys: new TtlCache<KeyRow>(),
     publishedServers: new TtlCache<PublishedServer | undefined>(),
@@ -210,5 +214,32 @@ function openServices(
     meters: new Meters(database, log),
     log,
   }
-  return { parts, payloads }
+  return { parts, payloads, health }
+}
+
+/** Without its search attributes no workflow starts in the namespace. @throws as Part.ping */
+async function pingTemporal(temporal: Temporal): Promise<void> {
+  await temporal.ping()
+  const fault = await temporal.findFault()
+  if (fault !== undefined) throw new Finding(fault, 'namespace')
+}
+
+/** The servers as parts to check. Without PostgreSQL nothing works; without any other, routes that do not need it go on. */
+function serverParts(
+  config: Config,
+  servers: Readonly<Record<ServerName, Pick<Part, 'ping'> | undefined>>,
+): readonly Part[] {
+  const urls: Readonly<Partial<Record<string, string>>> = {
+    postgres: config.DATABASE_APP_URL,
+    temporal: `http://${config.TEMPORAL_ADDRESS}`,
+    s3: config.S3_ENDPOINT,
+    valkey: config.REDIS_URL,
+    mongodb: config.MONGODB_URL,
+  }
+  return Object.entries(servers).flatMap(([name, server]) => {
+    if (server === undefined) return []
+    const url = urls[name]
+    const at = url !== undefined && URL.canParse(url) ? { url: new URL(url) } : {}
+    return [{ name, required: name === 'postgres', ...at, ping: () => server.ping() }]
+  })
 }

@@ -119,6 +119,8 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
   readonly conditionalScope?: ConditionalScope<Input>
   /** The rate limit that its calls are charged to, if it is not the usual one of the caller's role. */
   readonly rateClass?: RateClass
+  /** True if admins may call it while the store of rate limits is away: then each process counts for itself. */
+  readonly chargedWithoutStore?: boolean
   readonly input: TObject
   readonly output: TSchema
   readonly http: HttpBinding<Output>
@@ -144,6 +146,7 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   /** Its scope, if it is not `area:read` or `area:write`. */
   readonly scope?: string
   readonly rateClass?: RateClass
+  readonly chargedWithoutStore?: boolean
   readonly conditionalScope?: ConditionalScope<Static<I>>
   readonly input: I
   readonly output: O

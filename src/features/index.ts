@@ -28,9 +28,11 @@ import * as users from './identity/users/users-api.ts'
 import { KEY_OPERATIONS } from './key-operations.ts'
 import { MCP_OPERATIONS } from './mcp-servers/index.ts'
 import { getLimits, getQuotas, setQuotas } from './quotas/quotas-api.ts'
+import { getStatus } from './status/status-api.ts'
 import { getOperation, listOperations } from './tenants/jobs.ts'
 import * as suspension from './tenants/suspension.ts'
 import * as tenants from './tenants/tenants.ts'
+import * as unfinished from './tenants/unfinished.ts'
 import { configureServices, getServices } from './tenants/workspace-settings.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
@@ -39,16 +41,21 @@ export const OPERATIONS: readonly AnyOperation[] = [
   listMetrics,
   listUsage,
   queryTenant,
+  getStatus,
   tenants.createTenant,
   tenants.getTenant,
   tenants.listTenants,
   suspension.suspendTenant,
   suspension.resumeTenant,
+  unfinished.retryTenant,
+  unfinished.deleteTenant,
   tenants.createWorkspace,
   tenants.getWorkspace,
   tenants.listWorkspaces,
   suspension.suspendWorkspace,
   suspension.resumeWorkspace,
+  unfinished.retryWorkspace,
+  unfinished.deleteWorkspace,
   apiKeys.createApiKey,
   apiKeys.getApiKey,
   apiKeys.listApiKeys,

@@ -48,6 +48,12 @@ export const INFRA_LIMITS = {
   /** Milliseconds between two attempts of a worker to become leader. Then it tries again. */
   leaderElectionMs: 1_000,
 
+  // Checks at the start of a process
+  /** Milliseconds by which the clocks of a process and of a server may differ. More are reported. */
+  clockSkewMaxMs: 5_000,
+  /** Share of Valkey's memory in use. A larger one is reported. */
+  valkeyUsedShareMax: 0.9,
+
   // Retries, CPU time and threads
   /** Changes of one thing that other writers overtake. */
   contention: {
@@ -102,6 +108,32 @@ export const INFRA_LIMITS = {
   externalIssuersMax: 100,
   /** Bytes of the key set of an issuer. A larger one is not read, and its tokens are refused. */
   jwksBytesMax: 262_144,
+
+  /** Checks of the servers behind a process, for `/readyz` and the log. */
+  health: {
+    /** Milliseconds of one check. Then the part counts as failing: `timeout`. */
+    checkMs: 2_000,
+    /** Milliseconds for which the check of PostgreSQL waits for a connection of the pool. Then it opens one of its own. */
+    poolMs: 500,
+    /** Milliseconds for which a result is used, however many ask. Then the next who asks causes another check. */
+    freshMs: 1_000,
+    /** Milliseconds up to which an old result is reported while the next check runs. Then readers wait for the check. */
+    staleMs: 15_000,
+    /** Milliseconds between two checks if nobody asks. Then the parts are checked again. */
+    pollMs: 5_000,
+    /** Milliseconds after which a check without any outcome is given up. Then another one may begin. */
+    abandonMs: 30_000,
+  },
+
+  /** The end of an API process, after `TENON_DRAIN_DELAY`. */
+  drain: {
+    /** Milliseconds between two looks for connections without a request. Then these are closed. */
+    pollMs: 100,
+    /** Milliseconds in which a connection that has sent nothing yet may send its request. Then it is closed. */
+    firstRequestMs: 1_000,
+    /** Milliseconds after which a client of an ended stream connects again, a random time between the two. Then it continues elsewhere. */
+    reconnectMs: { min: 100, max: 2_000 },
+  },
 
   // Logs that are appended in batches
   /** Milliseconds for which a row waits for others. Then they are stored together. */

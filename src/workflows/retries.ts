@@ -8,6 +8,8 @@ export const RETRIES = {
   call: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '30s', maximumAttempts: 8 },
   /** The start of what a schedule has made due, until its patience ends. */
   dueStart: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  /** A step of a creation or removal, which waits for servers that are away. */
+  provision: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '1m' },
   /** Builds indexes, which may take hours. */
   build: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '30s' },
 } as const

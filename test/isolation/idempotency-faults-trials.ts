@@ -1,8 +1,10 @@
 /** How each operation that takes a key is tried: the state in which it succeeds, and what it has then done besides making rows. */
 
+import { v7 } from 'uuid'
+import { typeId } from '../../src/core/ids.ts'
 import { addAccount, Browser, inWorkspace } from '../support/clients/browser.ts'
 import { NOTES, ok, publish, publishMcpServer } from '../support/clients/mcp.ts'
-import { call, eventually, type Reply, unique } from '../support/fixtures/tenants.ts'
+import { asSuperuser, call, eventually, type Reply, unique } from '../support/fixtures/tenants.ts'
 import { EXECUTION_TRIALS } from './idempotency-faults-executions.ts'
 import type { World } from './sweep-rows.ts'
 import { inviteSweepUser } from './sweep-rows-users.ts'
@@ -11,6 +13,9 @@ import { inviteSweepUser } from './sweep-rows-users.ts'
 interface Target extends World {
   /** The MCP server whose version waits for an approval. */
   readonly mcpServer?: string
+  /** A tenant and a workspace whose creation has failed. */
+  readonly unfinishedTenant?: string
+  readonly unfinishedWorkspace?: string
 }
 
 export interface Trial {
@@ -102,6 +107,30 @@ export async function setSuspended({ workspace }: World, isSuspended: boolean) {
   return {}
 }
 
+/** A tenant or a workspace whose creation has failed. */
+async function unfinished({ workspace: { tenantId } }: World) {
+  const [tenant, room] = [typeId('ten', v7()), typeId('ws', v7())]
+  const failed = "'D', $2, 'provisioning_failed'"
+  await asSuperuser(`insert into tenon.tenants (id, name, slug, state) values ($1, ${failed})`, [
+    tenant,
+    unique('t'),
+  ])
+  await asSuperuser(
+    `insert into tenon.workspaces (id, tenant_id, name, slug, state) values ($1, $3, ${failed})`,
+    [...[room, unique('w'), tenantId]],
+  )
+  return { unfinishedTenant: tenant, unfinishedWorkspace: room }
+}
+
+const stateOf = (kind: 'tenant' | 'workspace') => async (world: Target) => {
+  const id = kind === 'tenant' ? world.unfinishedTenant : world.unfinishedWorkspace
+  const ended = () => asSuperuser<{ state: string }>(`select state from tenon.${kind}s where id = $1`, [id])
+  return eventually(async () => {
+    const [row] = await ended()
+    return row?.state === 'active' ? [row.state] : undefined
+  })
+}
+
 const prepared = (prepare: NonNullable<Trial['prepare']>): readonly Trial[] => [{ prepare }]
 
 /** Operations that need nothing but the resources of the sweep are left out. */
@@ -110,7 +139,30 @@ const TRIALS: Readonly<Record<string, readonly Trial[]>> = {
   'workspace.suspend': prepared((world) => setSuspended(world, false)),
   'tenant.resume': prepared((world) => setSuspended(world, true)),
   'workspace.resume': prepared((world) => setSuspended(world, true)),
+  'tenant.retry': [
+    {
+      prepare: unfinished,
+      path: ({ unfinishedTenant }) => `/v1/tenants/${unfinishedTenant}/retry`,
+      effect: stateOf('tenant'),
+      expected: ['active'],
+    },
+  ],
+  'workspace.retry': [
+    {
+      prepare: unfinished,
+      path: ({ unfinishedWorkspace }) => `/v1/workspaces/${unfinishedWorkspace}/retry`,
+      effect: stateOf('workspace'),
+      expected: ['active'],
+    },
+  ],
   'api_key.rotate': prepared(freshKey),
+  // A workspace has a limited number of sources.
+  'mcp_source.create': prepared(async ({ workspace }) => {
+    await asSuperuser("delete from tenon.mcp_sources where workspace_id = $1 and name like 'source-%'", [
+      workspace.workspaceId,
+    ])
+    return {}
+  }),
   'mcp_server.create': prepared(async (world) => {
     await limitServers(world, 100)
     await call('DELETE', `${serversOf(world)}/x`, { as: world.workspace.operator })

@@ -17,6 +17,8 @@ beforeAll(async () => {
  * the MCP version needs no approval.
  */
 const REFUSED = [
+  'tenant.retry',
+  'workspace.retry',
   'mcp_server.create',
   'mcp_version.approve',
   'account.reset',

@@ -17,7 +17,7 @@ type Foreign =
   | 'own_thing'
   /** Refused by role. */
   | 'refused'
-  /** The object store, not the API, refuses other workspaces: each has a storage identity of its own. */
+  /** The object store, not the API, refuses other workspaces: each has a session of its own. */
   | 'denied'
 
 export interface Row {
@@ -57,6 +57,7 @@ const encodedOf = (tenantId: string) => ({
 export const ROWS: Readonly<Record<string, Row>> = {
   'me.get': { path: () => '/v1/me', foreign: 'own_thing' },
   'limits.get': { path: () => '/v1/limits', foreign: 'own_thing' },
+  'status.get': { path: () => '/v1/status', foreign: 'own_thing' },
   'tenant.create': {
     path: () => '/v1/tenants',
     body: () => ({ name: 'X', slug: unique('x') }),
@@ -72,6 +73,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/resume`,
     foreign: 'refused',
   },
+  'tenant.retry': { path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/retry`, foreign: 'refused' },
+  'tenant.delete': { path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}`, foreign: 'refused' },
   'workspace.create': {
     path: () => '/v1/workspaces',
     body: ({ workspace }) => ({ tenant_id: workspace.tenantId, name: 'X', slug: unique('x') }),
@@ -91,6 +94,14 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'workspace.resume': {
     path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/resume`,
+    foreign: 'not_found',
+  },
+  'workspace.retry': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/retry`,
+    foreign: 'not_found',
+  },
+  'workspace.delete': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}`,
     foreign: 'not_found',
   },
   'api_key.create': {

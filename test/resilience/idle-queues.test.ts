@@ -3,7 +3,8 @@
 import { Connection } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { QUEUES } from '../../src/core/work.ts'
-import { findIdleQueues, type IdleQueue } from '../../src/infra/temporal/idle-queues.ts'
+import type { IdleQueue } from '../../src/infra/health-report.ts'
+import { findIdleQueues } from '../../src/infra/temporal/idle-queues.ts'
 import { runCommand } from '../support/clients/cli.ts'
 import { call, eventually } from '../support/fixtures/tenants.ts'
 import { type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
@@ -40,7 +41,7 @@ async function idleQueues() {
     own.started.running.env
   const connection = await Connection.connect({ address })
   try {
-    return await findIdleQueues(connection, namespace, 2_000)
+    return await findIdleQueues(connection, namespace, { goneMs: 2_000 })
   } finally {
     await connection.close()
   }

@@ -1,9 +1,13 @@
 /** Crashed and hanging servers: nothing is lost or doubled, no response is a 500. */
 
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { OPERATIONS } from '../../src/features/index.ts'
+import type { ServerName } from '../../src/infra/health-report.ts'
 import { FLOW_ROWS } from '../isolation/sweep-rows-flows.ts'
+import { readLog } from '../support/clients/logs.ts'
 import { exported, importInto, openImport } from '../support/clients/ndjson.ts'
 import { Executions } from '../support/fixtures/executions.ts'
 import {
@@ -16,9 +20,10 @@ import {
   type TestWorkspace,
   unique,
 } from '../support/fixtures/tenants.ts'
+import { startInProcessNode } from '../support/stack/in-process-node.ts'
 import { type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
-import type { Started } from '../support/stack/start.ts'
+import type { Running, Started } from '../support/stack/start.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 let own: OwnPlatform
@@ -98,6 +103,115 @@ test('worker killed repeatedly during twenty executions: twenty documents, no mo
     .filter((m: string) => /N\d/.test(m))
   expect(names.sort()).toEqual(Array.from({ length: 20 }, (_, n) => `Hello, N${n}!`).sort())
 }, 150_000)
+
+/** A route for each way in which the platform needs its servers. Each needs PostgreSQL, too. */
+const ROUTES: readonly (readonly [
+  name: string,
+  needs: readonly ServerName[],
+  ask: (at: Running) => Promise<Reply>,
+])[] = [
+  ['documents, read', [], (at) => dataCall('GET', '/v1/collections/greetings/documents', at)],
+  ['documents, write', [], (at) => dataCall('POST', '/v1/collections/outages/documents', at, { n: 1 })],
+  ['caller', [], (at) => dataCall('GET', '/v1/me', at)],
+  ['status', [], (at) => callAt('GET', '/v1/status', { as: workspace.operator, at })],
+  ['objects, write', ['s3'], (at) => dataCall('PUT', `/v1/objects/${bucket}/outages`, at, { n: 1 })],
+  ['objects, read', ['s3'], (at) => dataCall('GET', `/v1/objects/${bucket}/there`, at)],
+  [
+    'events, publish',
+    ['valkey'],
+    (at) => dataCall('POST', '/v1/events/publish', at, { topic: 'a', data: 1 }),
+  ],
+  ['events, subscribe', ['valkey'], (at) => dataCall('GET', '/v1/events/subscribe?topic=a', at)],
+  ['admin, read', ['valkey'], (at) => callAt('GET', '/v1/tenants', { as: workspace.operator, at })],
+  ['execution, cancel', ['valkey', 'temporal'], (at) => cancelWaiting(at)],
+]
+
+let bucket: string
+const dataCall = (method: string, path: string, at: Running, body?: object) =>
+  callAt(method, path, { as: workspace.service, at, ...(body && { body }) })
+const cancelWaiting = async (at: Running) => {
+  const { id } = await startWaiting(workspace)
+  return callAt('POST', `${workspace.flows}/executions/${id}/cancel`, {
+    as: workspace.operator,
+    at,
+    body: {},
+  })
+}
+
+const NOTHING_LISTENS = '127.0.0.1:1'
+const AWAY: readonly (readonly [ServerName, Readonly<Record<string, string>>])[] = [
+  ['temporal', { TEMPORAL_ADDRESS: NOTHING_LISTENS, TENON_EAGER_START_SOCKET: '' }],
+  ['s3', { S3_ENDPOINT: `http://${NOTHING_LISTENS}` }],
+  ['valkey', { REDIS_URL: `redis://${NOTHING_LISTENS}` }],
+  ['mongodb', { MONGODB_URL: `mongodb://${NOTHING_LISTENS}` }],
+]
+
+/** Statuses by route, and the part that a problem names. */
+async function answersAt(at: Running): Promise<Record<string, string>> {
+  const answers = await Promise.all(
+    ROUTES.map(async ([name, , ask]) => {
+      const { status, body } = await ask(at)
+      return [name, status < 300 ? 'served' : `${status} ${body.code} ${body.part}`]
+    }),
+  )
+  return Object.fromEntries(answers)
+}
+
+test.each(AWAY)(
+  '%s away: readiness warns and names it, its routes answer 503 with its name, all others are served',
+  async (part, settings) => {
+    const { body } = await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })
+    bucket = body.bucket
+    await dataCall('PUT', `/v1/objects/${bucket}/there`, started.running, { n: 1 })
+    const node = await startInProcessNode(settings, started.running)
+    try {
+      const ready = await callAt('GET', '/readyz', { at: node.at })
+      expect([ready.status, ready.body.status]).toEqual([200, 'warn'])
+      expect(ready.body.checks[part]).toMatchObject({ required: false, status: 'fail', cause: 'refused' })
+      // Undeclared collections are there.
+      const needs = (name: string, needed: readonly ServerName[]) =>
+        needed.includes(part) || (part === 'mongodb' && name.startsWith('documents'))
+      const expected = ROUTES.map(([name, needed]) => [
+        name,
+        needs(name, needed) ? `503 dependency_unavailable ${part}` : 'served',
+      ])
+      expect(await answersAt(node.at)).toEqual(Object.fromEntries(expected))
+    } finally {
+      await node.close()
+    }
+  },
+  60_000,
+)
+
+test('Valkey is full: readiness warns with the cause, what writes there answers 503 and says so, documents are served, both recover', async () => {
+  const { running: at } = started
+  const valkey = new Redis(at.env['REDIS_URL'] ?? '')
+  const ready = async () => (await callAt('GET', '/readyz', { at })).body
+  const publish = () => dataCall('POST', '/v1/events/publish', at, { topic: 'a', data: 1 })
+  const [, limit = '0'] = (await valkey.config('GET', 'maxmemory')) as string[]
+  await valkey.config('SET', 'maxmemory', '1mb')
+  try {
+    const checks = await eventually(async () => {
+      const { status, checks } = await ready()
+      return status === 'warn' ? checks : undefined
+    })
+    expect(checks.valkey).toMatchObject({ status: 'fail', cause: 'full' })
+    const [published, written] = [
+      await publish(),
+      await dataCall('POST', '/v1/collections/outages/documents', at, { n: 1 }),
+    ]
+    expect(published).toMatchObject({
+      status: 503,
+      body: { part: 'valkey', detail: expect.stringContaining('writes') },
+    })
+    expect(written.status).toBe(201)
+  } finally {
+    await valkey.config('SET', 'maxmemory', limit)
+    valkey.disconnect()
+  }
+  await eventually(async () => ((await ready()).checks.valkey.status === 'pass' ? true : undefined))
+  expect((await publish()).status).toBeLessThan(300)
+}, 60_000)
 
 const makeTenant = (headers: Record<string, string> = {}) =>
   call('POST', '/v1/tenants', { as: workspace.operator, body: { name: 'X', slug: unique('x') }, headers })
@@ -199,6 +313,42 @@ test('object store crashes while a workspace is created: created once it is back
   expect([made.status, made.body.state]).toEqual([201, 'active'])
 }, 60_000)
 
+test('object store hangs: a creation says why it waits, is deleted meanwhile, and its slug serves another one', async () => {
+  const { operator: as, tenantId } = workspace
+  const slug = unique('w')
+  const bucket = unique('b')
+  const create = (more: object) =>
+    call('POST', '/v1/workspaces', { as, body: { tenant_id: tenantId, name: 'W', slug, bucket, ...more } })
+  const jobOf = async (id: string) => (await call('GET', `/v1/operations/${id}`, { as })).body
+  const { removal, target, second } = await whileStopped(started, 'seaweedfs', async () => {
+    const created = (await create({})).body
+    const waiting = await eventually(async () => {
+      const job = await jobOf(created.id)
+      return job.steps[0]?.state === 'waiting' ? job : undefined
+    }, 60_000)
+    expect(waiting.state).toBe('running')
+    expect(waiting.steps[0]).toMatchObject({
+      ...{ name: 'bucket', code: 'dependency_unavailable', attempts: expect.any(Number) },
+      detail: expect.stringContaining('object store'),
+    })
+    const removed = await call('DELETE', `/v1/workspaces/${waiting.target}`, { as })
+    expect([removed.status, removed.body.type]).toEqual([202, 'workspace.delete'])
+    // The slug is free at once, the name of the bucket only when the store has confirmed that it is gone.
+    expect((await create({})).status).toBe(409)
+    return { removal: removed.body.id, target: waiting.target, second: await create({ bucket: null }) }
+  })
+  expect(second.status).toBe(202)
+  await eventually(
+    async () => ((await jobOf(second.body.id)).state === 'succeeded' ? true : undefined),
+    60_000,
+  )
+  await eventually(async () => ((await jobOf(removal)).state === 'succeeded' ? true : undefined), 120_000)
+  expect((await call('GET', `/v1/workspaces/${target}`, { as })).status).toBe(404)
+  const { data } = (await call('GET', `/v1/workspaces?tenant_id=${tenantId}`, { as })).body
+  expect(data.map(({ id }: { id: string }) => id)).not.toContain(target)
+  expect((await create({ slug: unique('w') })).status).toBe(202)
+}, 180_000)
+
 test('object store crashes: 503 meanwhile, the API keeps running, stored objects remain', async () => {
   const api = started.stack.supervisor.pid('api')
   const { body } = await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })
@@ -286,3 +436,13 @@ test('PostgreSQL crashes during import and export: neither reports an incomplete
   expect(again.existing).toBeGreaterThanOrEqual(created)
   expect(await exported(name, options)).toHaveLength(ROWS)
 }, 120_000)
+
+test('logs of all these outages: each line of API and worker is JSON, with time and level', async () => {
+  const folder = join(own.dir, 'logs')
+  for (const process of ['api', 'worker'] as const) {
+    const lines = await readLog(folder, process)
+    // The core of Temporal's SDK has warned, too.
+    expect(new Set(lines.map(({ level }) => level))).toContain(40)
+    expect(lines.filter(({ msg }) => msg === 'warning of Node.js')).toEqual([])
+  }
+})

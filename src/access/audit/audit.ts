@@ -1,11 +1,11 @@
 /** Appends audit entries in batches; throttle.ts decides which refusals and failures get one. */
 
-import { Problem } from '../../core/problem.ts'
 import { AppendQueue } from '../../infra/append-queue.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
+import { unavailable } from '../../infra/unavailable.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
 import { type AuditEvent, type AuditOwner, type AuditRow, auditRowOf, PLATFORM_CHAIN } from './entry.ts'
 import { AuditThrottle, platformEvent } from './throttle.ts'
@@ -40,7 +40,7 @@ export class Audit {
     if (this.#queue.size < ACCESS_LIMITS.auditEntriesPendingMax / 2) return
     const detail =
       'The audit log accepts no entries at the moment, so requests that need an entry make no change.'
-    throw new Problem('dependency_unavailable', { detail })
+    throw unavailable('postgres', undefined, detail)
   }
 
   /** Queues an entry, which is in the log a moment later. No I/O. */

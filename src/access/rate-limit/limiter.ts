@@ -3,10 +3,10 @@
 import { createHash } from 'node:crypto'
 import type { RateClass } from '../../core/operation.ts'
 import { type DataRole, domainOf, type Principal, type Role } from '../../core/policy.ts'
-import { Problem } from '../../core/problem.ts'
 import type { TenantId } from '../../core/tenant.ts'
 import { parseRate, type Rate } from '../../core/units.ts'
 import type { Config } from '../../infra/config.ts'
+import { unavailable } from '../../infra/unavailable.ts'
 import type { AuthFailureLimiter } from '../authentication/authenticator.ts'
 import type { McpPrincipal } from '../authentication/mcp-clients.ts'
 import {
@@ -117,10 +117,7 @@ export class Limiter {
   async #charge(charges: readonly BucketCharge[], isRequired = false): Promise<RateLimitDecision> {
     const charged = await this.#shared.charge(charges, isRequired)
     if (charged !== undefined) return decide(charges, charged.tatOffsetsUs)
-    if (isRequired)
-      throw new Problem('dependency_unavailable', {
-        detail: 'The rate limit store (Valkey) does not answer.',
-      })
+    if (isRequired) throw unavailable('valkey', this.#shared.failure)
     return decide(charges, this.#local.charge(charges))
   }
 }

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { Redis, type Result } from 'ioredis'
 import { Problem } from '../../core/problem.ts'
+import { unavailable } from '../../infra/unavailable.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
 
 export interface StreamLimit {
@@ -72,10 +73,7 @@ export class StreamLeases {
     const full = await this.#redis
       .acquireStream(keys.length, ...keys, id, ACCESS_LIMITS.streamLeaseMs, ...maxima)
       .catch((cause: unknown) => {
-        throw new Problem('dependency_unavailable', {
-          detail: 'The store of stream leases (Valkey) does not answer.',
-          cause,
-        })
+        throw unavailable('valkey', cause)
       })
     const exceeded = limits[full - 1]
     if (exceeded !== undefined) throw tooMany(exceeded)

@@ -50,7 +50,7 @@ export async function launchPlatform(options: PlatformOptions): Promise<RunningP
     builder: deriveSecret(masterKey, DERIVED.builderPassword),
   }
   const [{ appUrl, builderUrl }, build] = await Promise.all([
-    migrate(stack.env['DATABASE_URL'] ?? '', passwords),
+    migrate(stack.env['DATABASE_URL'] ?? '', { ...passwords, masterKey }),
     currentBuild(),
   ])
   const { DATABASE_URL: _admin, ...servers } = stack.env
@@ -63,13 +63,16 @@ export async function launchPlatform(options: PlatformOptions): Promise<RunningP
     ...startsSocket(options.dir),
     TENON_MAIL_DIR: resolve(options.dir, 'mail'),
     NODE_ENV: 'production',
+    // No balancer is in front, and the supervisor of the stack kills after 4 s.
+    TENON_DRAIN_DELAY: '0',
+    TENON_DRAIN_LIMIT: '3',
     // On a local platform, all administrators are one person with scripts.
     TENON_RATE_ADMIN: '1200/min',
     ...inheritedSettings(),
     ...options.env,
   }
   const url = `http://127.0.0.1:${port}`
-  const workerEnv = { ...env, DATABASE_BUILDER_URL: builderUrl }
+  const workerEnv = { ...env, DATABASE_BUILDER_URL: builderUrl, TENON_DRAIN_LIMIT: '5' }
   try {
     await Promise.all([
       runProcess(options, 'worker', build.worker, workerEnv, async () => {}),
@@ -102,6 +105,8 @@ function inheritedSettings(): Record<string, string> {
       'GATEWAY_SECRET',
       'LOG_LEVEL',
       'OIDC_ISSUERS',
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+      'OTEL_EXPORTER_OTLP_HEADERS',
       'SMTP_URL',
       'TENON_MAIL_FROM',
       'TENON_MAX_CACHED_WORKFLOWS',

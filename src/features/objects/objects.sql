@@ -9,7 +9,7 @@ create table tenon.buckets (
   primary key (tenant_id, workspace_id),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
 );
-call tenon.allow('tenon_admin', 'tenon.buckets', 'tenant', 'select, insert');
+call tenon.allow('tenon_admin', 'tenon.buckets', 'tenant', 'select, insert, delete');
 call tenon.allow('tenon_service', 'tenon.buckets', 'workspace', 'select');
 -- Readable only while the workspace allows anon keys to read objects. A session at the store covers the whole bucket, so the
 -- platform checks which object keys they may read.

@@ -283,7 +283,7 @@ end $$;
 
 -- @returns true for the states of a workspace that count towards the quota `workspaces`
 create function tenon.is_active(state text) returns boolean immutable language sql
-  return coalesce(state not in ('deleted', 'provisioning_failed'), false);
+  return coalesce(state not in ('deleting', 'deleted', 'provisioning_failed'), false);
 
 create function tenon.count_workspaces() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$

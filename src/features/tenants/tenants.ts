@@ -19,7 +19,8 @@ import { ADMINS, OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage } from '../operation-helpers.ts'
-import { Job, provision, resolveTenant, START_FAILED } from './jobs.ts'
+import { Job, resolveTenant } from './jobs.ts'
+import { provision, START_FAILED } from './provisioning.ts'
 
 const State = Type.Union(
   ['provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed'].map((s) =>
@@ -49,7 +50,18 @@ const COLUMNS = sql`id, name, slug, state, suspended_at, suspended_by, suspended
 
 /** @throws Problem `not_found` */
 export const findTenant = (scope: AdminScope, id: string) =>
-  findRow<Tenant>(scope, 'tenant', sql`select ${COLUMNS} from tenants where id = ${id}`)
+  findRow<Tenant>(
+    scope,
+    'tenant',
+    sql`select ${COLUMNS} from tenants where id = ${id} and state <> 'deleted'`,
+  )
+
+/** Of a tenant or workspace whose creation never began. Its slug is free again. */
+export const discardTenant = (id: string) =>
+  sql`update tenants set state = 'deleted', slug = id, updated_at = now() where id = ${id} and state = 'provisioning'`
+export const discardWorkspace = (id: string) => sql`
+  update workspaces set state = 'deleted', slug = id, bucket = null, updated_at = now()
+  where id = ${id} and state = 'provisioning'`
 
 /** `POST` of a record that a job makes: 201 with the record if the job ends in time, else 202 with the job. */
 const provisioned = (path: string) => ({
@@ -70,13 +82,21 @@ export const createTenant = adminOperation({
   http: provisioned('/v1/tenants'),
   run: async (scope, { name, slug, wait = 0 }) => {
     const tenantId = scope.newId('ten')
-    const insert = sql`
+    const change = sql`
       insert into tenants (id, name, slug, state) values (${tenantId}, ${name}, ${slug}, 'provisioning')
       on conflict (id) do update set slug = excluded.slug, state = excluded.state, updated_at = now()
         where tenants.${START_FAILED}`
     const ref = { tenantId, workspaceId: '-' } as const
-    const made = await provision(scope, { name: 'tenant', ref, insert, waitS: wait }).catch(
-      conflictIf({ tenants_slug_key: `There is a tenant with the slug ${slug} already.` }),
+    const made = await provision(scope, {
+      name: 'tenant',
+      ref,
+      change,
+      undo: discardTenant(tenantId),
+      waitS: wait,
+    }).catch(
+      conflictIf({
+        tenants_slug_key: `There is a tenant with the slug ${slug} already. If its creation failed, retry or delete it.`,
+      }),
     )
     return made.ended ? findTenant(scope, tenantId) : made.operation
   },
@@ -99,7 +119,8 @@ export const listTenants = adminOperation({
   input: Input(PageInput),
   output: PageOf(Tenant),
   http: { method: 'GET', path: '/v1/tenants' },
-  run: (scope, input) => listPage<Tenant>(scope, input, sql`select ${COLUMNS} from tenants`),
+  run: (scope, input) =>
+    listPage<Tenant>(scope, input, sql`select ${COLUMNS} from tenants where state <> 'deleted'`),
 })
 
 /** S3's rules for names of buckets, which have at most 63 bytes. */
@@ -126,7 +147,11 @@ const WORKSPACE_COLUMNS = sql`id, tenant_id, name, slug, bucket, state, suspende
 
 /** @throws Problem `not_found` */
 export const findWorkspace = (scope: AdminScope, id: string) =>
-  findRow<Workspace>(scope, 'workspace', sql`select ${WORKSPACE_COLUMNS} from workspaces where id = ${id}`)
+  findRow<Workspace>(
+    scope,
+    'workspace',
+    sql`select ${WORKSPACE_COLUMNS} from workspaces where id = ${id} and state <> 'deleted'`,
+  )
 
 export const createWorkspace = adminOperation({
   name: 'workspace.create',
@@ -147,7 +172,7 @@ export const createWorkspace = adminOperation({
     const workspaceId = scope.newId('ws')
     const bucket = input.bucket === undefined ? `${input.slug}-${workspaceId.slice(-12)}` : input.bucket
     if (bucket === PAYLOAD_BUCKET) throw new Problem('conflict', { detail: bucketTaken(bucket) })
-    const insert = sql`
+    const change = sql`
       insert into workspaces (id, tenant_id, name, slug, bucket, state)
       values (${workspaceId}, ${tenantId}, ${input.name}, ${input.slug}, ${bucket}, 'provisioning')
       on conflict (id) do update set
@@ -156,9 +181,15 @@ export const createWorkspace = adminOperation({
     const ref = { tenantId, workspaceId }
     const waitS = input.wait ?? 0
     const name = bucket === null ? 'bare_workspace' : 'workspace'
-    const made = await provision(scope, { name, ref, insert, waitS }).catch(
+    const made = await provision(scope, {
+      name,
+      ref,
+      change,
+      undo: discardWorkspace(workspaceId),
+      waitS,
+    }).catch(
       conflictIf({
-        workspaces_tenant_id_slug_key: `There is a workspace with the slug ${input.slug} already.`,
+        workspaces_tenant_id_slug_key: `There is a workspace with the slug ${input.slug} already. If its creation failed, retry or delete it.`,
         workspaces_bucket_key: bucketTaken(bucket),
       }),
     )
@@ -188,7 +219,7 @@ export async function findInactiveReason(
   const row = await scope.row<{ state: string; tenant: string }>(sql`
     select w.state, t.state as tenant from workspaces w join tenants t on t.id = w.tenant_id
     where w.id = ${workspaceId}`)
-  if (row === undefined) return notFound('workspace')
+  if (row === undefined || row.state === 'deleted') return notFound('workspace')
   if (row.tenant === 'suspended') return new Problem('tenant_suspended')
   if (row.state === 'suspended') return new Problem('workspace_suspended')
   if (row.state === 'active') return undefined
@@ -228,6 +259,7 @@ export const listWorkspaces = adminOperation({
     listPage<Workspace>(
       scope,
       input,
-      sql`select ${WORKSPACE_COLUMNS} from workspaces where ${tenant_id}::text is null or tenant_id = ${tenant_id}`,
+      sql`select ${WORKSPACE_COLUMNS} from workspaces
+        where state <> 'deleted' and (${tenant_id}::text is null or tenant_id = ${tenant_id})`,
     ),
 })

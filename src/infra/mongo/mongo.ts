@@ -1,10 +1,12 @@
 /** Documents over the MongoDB wire protocol: one collection for all tenants, each handle bound to one workspace. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import type { AggregationCursor, Collection, MongoClient } from 'mongodb'
 import { type Actor, isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { unavailable } from '../unavailable.ts'
 import { findServerFaults } from './probe.ts'
 
 /** A stored document: `d` its fields, `k` its keys for filters and orders. */
@@ -52,10 +54,14 @@ const OPTIONS = {
   ignoreUndefined: true,
 }
 
+const PING_MS = 1_500
+
 /** The connection, which never leaves this class: callers receive a handle of one workspace. */
 export class MongoDocuments {
   readonly #url: string
   #client: Promise<MongoClient> | undefined
+  /** Why the server is away; a command says only that it found none. */
+  #lost: Error | undefined
   #ready: Promise<Collection<StoredDocument>> | undefined
 
   constructor(url: string) {
@@ -67,8 +73,15 @@ export class MongoDocuments {
     return new DocumentsHandle(ref, actor, () => this.#collection(), actor.role === 'service' ? OPEN : CLOSED)
   }
 
+  /** @throws the error of the connection or of the server; the driver itself would still look for a server */
   async ping(): Promise<void> {
-    await (await this.#connected()).db(DATABASE).command({ ping: 1 })
+    const asked = (await this.#connected()).db(DATABASE).command({ ping: 1 })
+    const lost = pause(PING_MS, undefined, { ref: false }).then(() => {
+      throw this.#lost ?? new Error(`timeout: no answer within ${PING_MS} ms`)
+    })
+    await Promise.race([asked, lost]).finally(() => {
+      for (const either of [asked, lost]) either.catch(() => {})
+    })
   }
 
   /** @returns a sentence for each fault of the server that loses or refuses what the platform promises */
@@ -83,7 +96,16 @@ export class MongoDocuments {
 
   /** Loads the driver on first use, since loading takes longer than the rest of the start. */
   #connected(): Promise<MongoClient> {
-    this.#client ??= import('mongodb').then(({ MongoClient }) => new MongoClient(this.#url, OPTIONS))
+    this.#client ??= import('mongodb').then(({ MongoClient }) => {
+      const client = new MongoClient(this.#url, OPTIONS)
+      client.on('serverHeartbeatFailed', ({ failure }) => {
+        this.#lost = failure
+      })
+      client.on('serverHeartbeatSucceeded', () => {
+        this.#lost = undefined
+      })
+      return client
+    })
     return this.#client
   }
 
@@ -307,8 +329,5 @@ async function translate(error: unknown): Promise<unknown> {
   if (error instanceof MongoServerError)
     return error.code === TIMED_OUT ? new Problem('query_timeout', { cause: error }) : error
   if (!(error instanceof MongoError)) return error
-  return new Problem('dependency_unavailable', {
-    detail: 'The document store does not answer.',
-    cause: error,
-  })
+  return unavailable('mongodb', error)
 }

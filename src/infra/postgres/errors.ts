@@ -2,6 +2,7 @@
 
 import { DatabaseError } from 'pg'
 import { Problem } from '../../core/problem.ts'
+import { unavailable as serverUnavailable } from '../unavailable.ts'
 
 /** 57014: timeout. 55P03: lock timeout. 42501: row-level security or a missing grant. Class 22: a value that a column does not take. */
 const REFUSALS = [
@@ -97,7 +98,7 @@ export const BUSY = 'All database connections are busy.'
 export function unavailable(cause: unknown): Problem {
   const waited = cause instanceof Error && /timeout exceeded when trying to connect/.test(cause.message)
   if (waited) return new Problem('overloaded', { detail: BUSY, cause })
-  return new Problem('dependency_unavailable', { detail: 'PostgreSQL does not answer.', cause })
+  return serverUnavailable('postgres', cause)
 }
 
 /** The name of a violated unique or foreign key; undefined for other errors. */

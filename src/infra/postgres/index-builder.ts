@@ -4,6 +4,7 @@ import { Client, DatabaseError } from 'pg'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { unavailable as serverUnavailable } from '../unavailable.ts'
 import { TOO_LONG, tooLongForIndex } from './errors.ts'
 import type { Sql } from './sql.ts'
 
@@ -66,7 +67,7 @@ export class Builder {
       return await work(client)
     } catch (cause) {
       if (cause instanceof Problem) throw cause
-      throw new Problem('dependency_unavailable', { detail: 'The index could not be built now.', cause })
+      throw serverUnavailable('postgres', cause, 'The index could not be built now.')
     } finally {
       await client.end().catch(() => {})
     }

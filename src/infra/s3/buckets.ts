@@ -4,9 +4,11 @@ import {
   BucketAlreadyExists,
   BucketAlreadyOwnedByYou,
   CreateBucketCommand,
+  DeleteBucketCommand,
   DeleteObjectCommand,
   GetBucketTaggingCommand,
   ListBucketsCommand,
+  ListObjectsV2Command,
   PutBucketTaggingCommand,
   PutObjectCommand,
   S3Client,
@@ -15,6 +17,7 @@ import {
 import { Problem } from '../../core/problem.ts'
 import type { Config } from '../config.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { unavailable } from '../unavailable.ts'
 import { rootOf, storeOf, timeoutsOf } from './options.ts'
 
 const OWNER_TAG = 'tenon-workspace'
@@ -45,19 +48,38 @@ export class Buckets {
    * @throws Problem `conflict`, or `dependency_unavailable`
    */
   async make(name: string, owner: string): Promise<void> {
-    try {
-      await this.#exclusively(async () => {
+    await this.#asProblem(() =>
+      this.#exclusively(async () => {
         if (await this.#create(name)) await this.#tag(name, owner)
         else if ((await this.#findOwner(name)) !== owner)
           throw new Problem('conflict', { detail: `The bucket ${name} is taken.` })
         await this.#writeFirst(name)
-      })
+      }),
+    )
+  }
+
+  /**
+   * Removes the bucket of its owner, if it has one of that name. Idempotent.
+   * @throws Problem `conflict` if it has objects, or `dependency_unavailable`
+   */
+  async remove(name: string, owner: string): Promise<void> {
+    await this.#asProblem(() =>
+      this.#exclusively(async () => {
+        if ((await this.#findOwner(name)) !== owner) return
+        // The store would remove them with the bucket.
+        const { KeyCount } = await this.#s3.send(new ListObjectsV2Command({ Bucket: name, MaxKeys: 1 }))
+        if (KeyCount !== 0) throw new Problem('conflict', { detail: `The bucket ${name} has objects.` })
+        await this.#s3.send(new DeleteBucketCommand({ Bucket: name }))
+      }),
+    )
+  }
+
+  async #asProblem(work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
     } catch (error) {
       if (error instanceof Problem) throw error
-      throw new Problem('dependency_unavailable', {
-        detail: 'The object store does not answer.',
-        cause: error,
-      })
+      throw unavailable('s3', error)
     }
   }
 
@@ -89,7 +111,8 @@ export class Buckets {
       const { TagSet = [] } = await this.#s3.send(new GetBucketTaggingCommand({ Bucket }))
       return TagSet.find(({ Key }) => Key === OWNER_TAG)?.Value
     } catch (error) {
-      if (error instanceof S3ServiceException && error.name === 'NoSuchTagSet') return undefined
+      if (error instanceof S3ServiceException && ['NoSuchTagSet', 'NoSuchBucket'].includes(error.name))
+        return undefined
       throw error
     }
   }

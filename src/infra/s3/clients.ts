@@ -2,20 +2,22 @@
 
 import { Agent } from 'node:http'
 import { Agent as TlsAgent } from 'node:https'
-import { S3Client } from '@aws-sdk/client-s3'
+import { HeadBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import { LRUCache } from 'lru-cache'
+import { PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { statusOf } from './errors.ts'
 import { rootOf, storeOf } from './options.ts'
 import { StorageSessions } from './sessions.ts'
 
 export class ObjectClients {
   readonly #config: Config
   readonly #sessions: StorageSessions
-  /** Sends nothing itself: it holds the connections that the others share. */
+  /** Holds the connections that the others share; of itself it sends the check alone. */
   readonly #shared: S3Client
   readonly #shares = new KeyedSemaphore(INFRA_LIMITS.storeSocketsPerTenantMax, INFRA_LIMITS.poolWaitMs)
   readonly #buckets = new LRUCache<string, string>({
@@ -67,9 +69,17 @@ export class ObjectClients {
     if (bucket !== undefined) this.#clients.delete(`${name}:${bucket}`)
   }
 
-  /** Opens a session that is not used: it shows that the store opens sessions. @throws Problem `dependency_unavailable` */
+  /**
+   * Opens a session that is not used: it shows that the store opens sessions. Without sessions it asks for a bucket, which need not
+   * exist.
+   * @throws Problem `dependency_unavailable`, or the error of the store
+   */
   async ping(): Promise<void> {
-    if (this.#config.S3_IDENTITY === 'session') await this.#sessions.open('tenon-probe')
+    if (this.#config.S3_IDENTITY === 'session') return void (await this.#sessions.open('tenon-probe'))
+    const asked = this.#shared.send(new HeadBucketCommand({ Bucket: PAYLOAD_BUCKET }))
+    await asked.catch((error: unknown) => {
+      if (statusOf(error) !== 404) throw error
+    })
   }
 
   close(): void {

@@ -3,6 +3,7 @@
 import { S3ServiceException } from '@aws-sdk/client-s3'
 import { Problem } from '../../core/problem.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
+import { unavailable } from '../unavailable.ts'
 
 /** Codes that mean the same here as there. */
 const SAME = [
@@ -52,7 +53,7 @@ export function toProblem(error: unknown): Problem {
   if (code !== undefined) return new Problem(code, { cause, headers: rangeHeader(code, error) })
   if (status >= 400 && status < 500 && !isSessionRefused(error))
     return new Problem('InvalidRequest', { cause })
-  return new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause })
+  return unavailable('s3', cause)
 }
 
 /** The fields of an SDK error that may be logged; it contains the whole exchange with signatures and sockets. */

@@ -8,6 +8,7 @@ import { checkBucket, PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Config } from '../config.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { unavailable as serverUnavailable } from '../unavailable.ts'
 import { rootOf, timeoutsOf } from './options.ts'
 
 /** The rights of a session: object by object, and nothing that would open the bucket to others. */
@@ -90,8 +91,5 @@ export class StorageSessions {
 }
 
 function unavailable(cause: unknown): Problem {
-  return new Problem('dependency_unavailable', {
-    detail: 'The object store opened no session for the bucket.',
-    cause,
-  })
+  return serverUnavailable('s3', cause, 'The object store (S3) opened no session for the bucket.')
 }

@@ -4,6 +4,7 @@ import type { Connection } from '@temporalio/client'
 import { tsToMs } from '@temporalio/common/lib/time.js'
 import proto from '@temporalio/proto'
 import { QUEUES } from '../../core/work.ts'
+import type { IdleQueue } from '../health-report.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 
 const { TASK_QUEUE_TYPE_ACTIVITY: ACTIVITIES, TASK_QUEUE_TYPE_WORKFLOW: WORKFLOWS } =
@@ -11,23 +12,18 @@ const { TASK_QUEUE_TYPE_ACTIVITY: ACTIVITIES, TASK_QUEUE_TYPE_WORKFLOW: WORKFLOW
 /** Queues of workflows; all have activities, too. A worker polls for each by itself. */
 const WITH_WORKFLOWS: readonly string[] = [QUEUES.flows, QUEUES.provisioning]
 
-export interface IdleQueue {
-  readonly queue: string
-  /** The last time that a worker asked for work, RFC 3339; null if Temporal remembers none, which it does for five minutes. */
-  readonly since: string | null
-  /** The finding and the next step, in sentences. */
-  readonly detail: string
+interface IdleOptions {
+  /** Milliseconds: the age of the last poll at which its worker counts as gone. A poll of a live worker lasts up to a minute. */
+  readonly goneMs?: number
+  /** The only worker whose polls count. Default: those of all. */
+  readonly identity?: string | undefined
 }
 
-/**
- * @param goneMs the age of the last poll at which its worker counts as gone. A poll of a live worker lasts up to a minute, so a
- *   worker that restarts within seconds is none
- * @throws errors of the service
- */
+/** A worker that restarts within seconds is none. @throws errors of the service */
 export async function findIdleQueues(
   { workflowService }: Pick<Connection, 'workflowService'>,
   namespace: string,
-  goneMs: number = INFRA_LIMITS.workerGoneMs,
+  { goneMs = INFRA_LIMITS.workerGoneMs, identity }: IdleOptions = {},
 ): Promise<IdleQueue[]> {
   const found = await Promise.all(
     Object.values(QUEUES).map(async (name) => {
@@ -35,7 +31,8 @@ export async function findIdleQueues(
       const types = hasWorkflows ? [WORKFLOWS, ACTIVITIES] : [ACTIVITIES]
       const polls = types.map(async (taskQueueType) => {
         const taskQueue = { name }
-        return lastPollMs(await workflowService.describeTaskQueue({ namespace, taskQueue, taskQueueType }))
+        const described = await workflowService.describeTaskQueue({ namespace, taskQueue, taskQueueType })
+        return lastPollMs(described, identity)
       })
       const lastMs = Math.min(...(await Promise.all(polls)))
       return Date.now() - lastMs < goneMs ? [] : [idleQueue(name, lastMs)]
@@ -45,8 +42,13 @@ export async function findIdleQueues(
 }
 
 /** Milliseconds since 1970; 0 if Temporal remembers none. */
-const lastPollMs = ({ pollers }: proto.temporal.api.workflowservice.v1.IDescribeTaskQueueResponse): number =>
-  Math.max(0, ...(pollers ?? []).map(({ lastAccessTime }) => tsToMs(lastAccessTime ?? undefined)))
+function lastPollMs(
+  { pollers }: proto.temporal.api.workflowservice.v1.IDescribeTaskQueueResponse,
+  only: string | undefined,
+): number {
+  const counted = (pollers ?? []).filter(({ identity }) => only === undefined || identity === only)
+  return Math.max(0, ...counted.map(({ lastAccessTime }) => tsToMs(lastAccessTime ?? undefined)))
+}
 
 function idleQueue(queue: string, lastMs: number): IdleQueue {
   const since = lastMs === 0 ? null : new Date(lastMs).toISOString()

@@ -8,6 +8,7 @@ import { INFRA_LIMITS } from '../limits.ts'
 import type { Buckets } from '../s3/buckets.ts'
 import { statusOf } from '../s3/errors.ts'
 import { rootOf, storeOf, timeoutsOf } from '../s3/options.ts'
+import { unavailable } from '../unavailable.ts'
 
 export class PayloadStore {
   readonly #s3: S3Client
@@ -30,7 +31,7 @@ export class PayloadStore {
     await this.#ready()
     const put = new PutObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name, Body: bytes })
     await this.#s3.send(put).catch((cause: unknown) => {
-      throw unavailable(cause)
+      throw unavailable('s3', cause)
     })
   }
 
@@ -40,7 +41,7 @@ export class PayloadStore {
       const { Body } = await this.#s3.send(new GetObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name }))
       return Buffer.from((await Body?.transformToByteArray()) ?? [])
     } catch (cause) {
-      if (statusOf(cause) !== 404) throw unavailable(cause)
+      if (statusOf(cause) !== 404) throw unavailable('s3', cause)
       throw new Problem('payload_unreadable', {
         detail: 'The payload is no longer in the object store.',
         cause,
@@ -60,8 +61,4 @@ export class PayloadStore {
     })
     return this.#bucket
   }
-}
-
-function unavailable(cause: unknown): Problem {
-  return new Problem('dependency_unavailable', { detail: 'The object store does not answer.', cause })
 }

@@ -17,11 +17,12 @@ import { Problem } from '../../core/problem.ts'
 import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
-import { INFRA_LIMITS } from '../limits.ts'
+import type { IdleQueue } from '../health-report.ts'
 import { retryTransient } from '../retry.ts'
-import { TtlCache } from '../ttl-cache.ts'
-import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
-import { findIdleQueues, type IdleQueue } from './idle-queues.ts'
+import { currentTrace } from '../trace-context.ts'
+import { GRPC, isDiscardedUpdate, isGrpcError, isUnknownWork, toProblem } from './errors.ts'
+import { findIdleQueues } from './idle-queues.ts'
+import { findNamespaceFault } from './namespace.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
@@ -37,6 +38,12 @@ const RETRIES = makeGrpcRetryInterceptor({
   retryableDecider: (attempt, status) =>
     status.code === GRPC.RESOURCE_EXHAUSTED ? attempt < 2 : DEFAULT_RETRIES.retryableDecider(attempt, status),
 })
+
+/** Repeats all calls but the one of {@link Temporal.ping}. */
+const retryAllButPing: typeof RETRIES = (options, nextCall) =>
+  options.method_definition.path.endsWith('/DescribeNamespace')
+    ? (nextCall(options) as ReturnType<typeof RETRIES>)
+    : RETRIES(options, nextCall)
 
 export type WorkflowStatus = 'open' | 'completed' | 'faulted' | 'cancelled' | 'terminated'
 
@@ -58,14 +65,15 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #unpatch: (() => void) | undefined
-  readonly #idleQueues = new TtlCache<readonly IdleQueue[]>({ max: 1, ttl: INFRA_LIMITS.idleQueuesCacheMs })
+  /** The namespace had all search attributes once, which nobody takes away. */
+  #isFit = false
 
   /**
    * @param codec encodes payloads on their way to the server and decodes them on their way back
    * @param patch of the SDK's client (activities/sdk-patches)
    */
   constructor(config: Config, codec: PayloadCodec, patch?: PatchService) {
-    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [RETRIES] })
+    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [retryAllButPing] })
     this.#unpatch = patch?.(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
     this.#uiUrl = config.TEMPORAL_UI_URL
@@ -81,14 +89,26 @@ export class Temporal {
     return new TenantWorkflows(ref, this.#client, uiPrefix)
   }
 
+  /** Asks for the namespace. @throws the error of the service, after one attempt: a repetition would hide its reason */
   async ping(): Promise<void> {
-    await callTemporal(this.#client, () => this.#connection.workflowService.getSystemInfo({}))
+    const namespace = this.#namespace
+    const ask = () => this.#connection.workflowService.describeNamespace({ namespace })
+    await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, ask)
   }
 
-  /** The task queues that no worker polls. */
-  idleQueues(): Promise<readonly IdleQueue[]> {
-    const find = () => callTemporal(this.#client, () => findIdleQueues(this.#connection, this.#namespace))
-    return this.#idleQueues.load('all', find)
+  /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is, or ever was not. */
+  async findFault(): Promise<string | undefined> {
+    if (this.#isFit) return undefined
+    const fault = await callTemporal(this.#client, () =>
+      findNamespaceFault(this.#connection, this.#namespace),
+    )
+    this.#isFit = fault === undefined
+    return fault
+  }
+
+  /** The task queues that no worker polls. @param identity of a worker: those that this one does not poll */
+  idleQueues(identity?: string): Promise<readonly IdleQueue[]> {
+    return callTemporal(this.#client, () => findIdleQueues(this.#connection, this.#namespace, { identity }))
   }
 
   async close(): Promise<void> {
@@ -112,17 +132,18 @@ export class TenantWorkflows {
     this.#uiPrefix = uiPrefix
   }
 
-  /** Starts a workflow and returns its id. Starting the same id again changes nothing. */
+  /** Starts a workflow in the current trace and returns its id. Starting the same id again changes nothing. */
   async start(start: Start): Promise<string> {
     const id = workflowId(this.#ref, start.subject, start.uuid)
+    const trace = currentTrace()
     await callTemporal(this.#client, () =>
       this.#client.workflow.start(start.type ?? start.definition, {
         workflowId: id,
         taskQueue: start.queue,
-        args: withPurpose(`start:${start.definition}`, start.input),
+        args: withPurpose(`start:${start.definition}`, start.input, trace),
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
         staticSummary: plaintextSummary(start.summary),
-        typedSearchAttributes: searchAttributesOf(this.#ref, start.attributes),
+        typedSearchAttributes: searchAttributesOf(this.#ref, start.attributes, trace),
         priority: { fairnessKey: this.#ref.tenantId },
         ...(start.timeoutMs !== undefined && { workflowExecutionTimeout: start.timeoutMs }),
         ...(start.delayMs !== undefined && { startDelay: start.delayMs }),
@@ -131,14 +152,14 @@ export class TenantWorkflows {
     return id
   }
 
-  /** Waits for the end of a workflow. @returns true if it ended, with any outcome, within `waitMs` */
+  /** Waits for the end of a workflow. @returns true if it ended, with any outcome, within `waitMs`, or does not exist */
   async ended(id: string, waitMs: number): Promise<boolean> {
     const handle = this.#handle(id)
     try {
       await this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
       return true
     } catch (error) {
-      return !isGrpcError(error)
+      return !isGrpcError(error) || isUnknownWork(error)
     }
   }
 

@@ -1,7 +1,7 @@
 /** Messages between two processes of the platform, over publish and subscribe of Valkey, which stores none of them. */
 
 import { Redis } from 'ioredis'
-import { Problem } from '../../core/problem.ts'
+import { unavailable } from '../unavailable.ts'
 
 /** The callbacks of an open channel. */
 export interface Receiver {
@@ -52,7 +52,7 @@ export class Channels {
       await this.#subscriber.subscribe(channel)
     } catch (cause) {
       this.#close(channel)
-      throw unavailable(cause)
+      throw unavailable('valkey', cause)
     }
     return () => this.#close(channel)
   }
@@ -63,7 +63,7 @@ export class Channels {
    */
   async send(channel: string, bytes: Buffer): Promise<void> {
     await this.#publisher.publish(channel, bytes).catch((cause: unknown) => {
-      throw unavailable(cause)
+      throw unavailable('valkey', cause)
     })
   }
 
@@ -83,9 +83,3 @@ export class Channels {
     for (const receiver of lost) receiver.lost()
   }
 }
-
-const unavailable = (cause: unknown) =>
-  new Problem('dependency_unavailable', {
-    detail: 'The channel between API and worker is not available.',
-    cause,
-  })

@@ -1,7 +1,7 @@
 /** Small hashes in Valkey that expire when they are not used. */
 
 import { Redis } from 'ioredis'
-import { Problem } from '../../core/problem.ts'
+import { unavailable } from '../unavailable.ts'
 
 export class ExpiringHashes {
   readonly #redis: Redis
@@ -49,7 +49,7 @@ export class ExpiringHashes {
       .expire(key, this.#ttlSeconds)
       .exec()
       .catch((cause: unknown) => {
-        throw new Problem('dependency_unavailable', { cause })
+        throw unavailable('valkey', cause)
       })
     return (replies ?? []).map(([, reply]) => reply)
   }

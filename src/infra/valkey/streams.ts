@@ -3,9 +3,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { isBefore } from '../../core/execution.ts'
-import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { unavailable } from '../unavailable.ts'
+import { readMemory, type ValkeyMemory } from './memory.ts'
 import {
   appendEntries,
   connectToStreams,
@@ -38,6 +39,9 @@ const EMPTY = '0-1'
 /** Follows every entry of its millisecond. */
 const LAST_OF_MS = 9_999_999_999
 const BLOCK_MS = 5_000
+/** The key that all processes write to see whether the server takes writes, and how long it stays. */
+const PROBE_KEY = 'tenon:probe'
+const PROBE_MS = 60_000
 const RETRY_MS = 500
 const UNBLOCK_MS = 10
 
@@ -53,6 +57,8 @@ export class Streams {
   readonly #reader: Redis
   readonly #trimmer = new StreamTrimmer(INFRA_LIMITS.eventsKeptBytesMax)
   readonly #onError: (error: Error) => void
+  /** Why the connection is lost; a command that it fails says only that it was repeated in vain. */
+  #lost: Error | undefined
   readonly #subscriptions = new Map<StreamKey, { last: string; listeners: Set<Listener> }>()
   /** Streams that the reader waits for. */
   #awaited: ReadonlySet<StreamKey> = new Set()
@@ -70,7 +76,13 @@ export class Streams {
     // It blocks inside the server, so it has its own connection and time limit.
     this.#reader = connectToStreams(url, { ...options, commandTimeout: BLOCK_MS * 2 })
     this.#onError = onError
-    this.#redis.on('error', onError)
+    this.#redis.on('error', (error) => {
+      this.#lost = error
+      onError(error)
+    })
+    this.#redis.on('ready', () => {
+      this.#lost = undefined
+    })
     this.#reader.on('error', onError)
   }
 
@@ -144,8 +156,15 @@ export class Streams {
     return { nowMs, last: last ?? START, now, earliest: first === null ? now : before(timeOf(first)) }
   }
 
+  /** Writes, since a server whose memory is full still answers a ping. @throws the error of the server or of the connection */
   async ping(): Promise<void> {
-    await this.#redis.ping()
+    await this.#redis.set(PROBE_KEY, '', 'PX', PROBE_MS).catch((error: Error) => {
+      throw this.#lost ?? error
+    })
+  }
+
+  memory(): Promise<ValkeyMemory> {
+    return readMemory(this.#redis)
   }
 
   close(): void {
@@ -216,7 +235,7 @@ export class Streams {
 
   async #call<T>(work: () => Promise<T>): Promise<T> {
     return work().catch((cause: unknown) => {
-      throw new Problem('dependency_unavailable', { detail: 'The event stream does not answer.', cause })
+      throw unavailable('valkey', cause)
     })
   }
 }

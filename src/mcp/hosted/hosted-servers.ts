@@ -2,6 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../../app/auth-services.ts'
+import { reconnectMs } from '../../app/drain.ts'
 import type { Platform } from '../../app/platform.ts'
 import { isObject } from '../../core/json.ts'
 import { scopeOf } from '../../core/tool-access.ts'
@@ -65,6 +66,7 @@ class HostedServerHandler {
     if (message.method === 'subscriptions/listen') {
       checkSubscriptions(message.params)
       await this.#acquireStream(state)
+      this.#endWithProcess(state)
     }
     const acquireStream = () => this.#acquireStream(state)
     const session = await this.#sessions.openSession(request, state, message, { tool, acquireStream })
@@ -110,6 +112,7 @@ class HostedServerHandler {
     const state = this.stateOf(request)
     const listening = this.#listening({ request, state, offer: await readToolListing(state) })
     await this.#acquireStream(state)
+    this.#endWithProcess(state)
     this.#sessions.openStream(request, reply, state, (onChange) => new ServerChanges(listening, onChange))
   }
 
@@ -131,6 +134,14 @@ class HostedServerHandler {
       onError: (error) => scope.logError(error, 'subscription failed'),
       end: () => response.end(),
     }
+  }
+
+  /** Ends the stream when the process is about to end; its client continues at another one. */
+  #endWithProcess({ response }: RequestState): void {
+    const end = () => {
+      if (!response.writableEnded) response.end(response.headersSent ? `retry: ${reconnectMs()}\n\n` : '')
+    }
+    onClose(response, this.#platform.drain.addStream(end))
   }
 
   async #acquireStream({ client, server, response }: RequestState): Promise<void> {

@@ -66,9 +66,11 @@ test('round trips: merge patch, which reads before it writes: two', async () => 
   expect(await tripsOf('PATCH', `${documents}/${id}`, { n: 2 })).toBe(2)
 })
 
-test('control: two round trips: the counter reports two', async () => {
+test('probes: a hundred at once: one check, not a hundred', async () => {
   await node.platform.meters.flush()
   const before = node.seen.trips
-  await Promise.all([ask('GET', '/healthz'), ask('GET', '/readyz'), ask('GET', '/readyz')])
-  expect(node.seen.trips - before).toBe(2)
+  await Promise.all(Array.from({ length: 100 }, (_, n) => ask('GET', n % 2 === 0 ? '/readyz' : '/startupz')))
+  const trips = node.seen.trips - before
+  // A slow machine needs a second check, or a connection of its own for the first.
+  expect([trips > 0, trips < 10]).toEqual([true, true])
 })

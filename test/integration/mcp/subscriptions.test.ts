@@ -26,6 +26,7 @@ import {
   eventually,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 
 let workspace: TestWorkspace
 let server: PublishedMcpServer
@@ -49,6 +50,12 @@ const patchNote = (id: string) =>
       headers: { 'content-type': 'application/merge-patch+json' },
     }),
   )
+
+const INITIALIZE = {
+  protocolVersion: '2025-11-25',
+  capabilities: {},
+  clientInfo: { name: 'a', version: '1' },
+}
 
 interface Stream {
   readonly status: number
@@ -212,12 +219,7 @@ describe('sessions of versions up to 2025-11-25', () => {
 
   test('GET: 405 without a session, 404 with one of another client; what is missed is told again, and is not stored (T8)', async () => {
     const as = await signIn('notes_get')
-    const initialize = {
-      protocolVersion: '2025-11-25',
-      capabilities: {},
-      clientInfo: { name: 'a', version: '1' },
-    }
-    const { headers } = await rpc(server.path, as, 'initialize', initialize)
+    const { headers } = await rpc(server.path, as, 'initialize', INITIALIZE)
     const session = {
       'mcp-session-id': headers.get('mcp-session-id') ?? '',
       'mcp-protocol-version': '2025-11-25',
@@ -248,6 +250,29 @@ describe('sessions of versions up to 2025-11-25', () => {
     ])
     disconnect.abort()
   })
+})
+
+test('streams: the process is about to end: they end with a time to reconnect after, and continue at another process', async () => {
+  const as = await signIn('notes_get')
+  const node = await startInProcessNode()
+  const { headers } = await rpc(server.path, as, 'initialize', INITIALIZE)
+  const session = {
+    'mcp-session-id': headers.get('mcp-session-id') ?? '',
+    'mcp-protocol-version': '2025-11-25',
+    accept: 'text/event-stream',
+  }
+  const params = { notifications: { toolsListChanged: true } }
+  const streams = await Promise.all([
+    fetch(`${node.at.url}${server.path}`, { headers: { ...as, ...session } }),
+    sendModern(server.path, as, 'subscriptions/listen', params, { at: node.at }),
+  ])
+  expect(streams.map(({ status }) => status)).toEqual([200, 200])
+  const [texts] = await Promise.all([Promise.all(streams.map((stream) => stream.text())), node.drain()])
+  for (const text of texts) expect(text).toMatch(/retry: \d+\n\n$/)
+  await node.close()
+  const continued = await fetch(server.url, { headers: { ...as, ...session } })
+  expect(continued.status).toBe(200)
+  await continued.body?.cancel()
 })
 
 test('streams and resources of a stream have a limit; a refusal leaves other streams open (T9)', async () => {

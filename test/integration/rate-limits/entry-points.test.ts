@@ -75,10 +75,15 @@ test('token endpoint: wrong secrets: limited by address', async () => {
   expect((await guess('203.0.113.10')).status).toBe(401)
 })
 
-test('liveness: frequent requests: never limited', async () => {
-  const statuses = await statusesOf(20, () => ask('/healthz', from('203.0.113.11')))
-  expect(new Set(statuses)).toEqual(new Set([200]))
-  expect((await ask('/readyz', from('203.0.113.11'))).headers.get('ratelimit')).toMatch(/^"address";r=5;/)
+test('probes: the address has spent its rate: each of them is answered, and none is charged', async () => {
+  const as = from('203.0.113.11')
+  const spend = () => statusesOf(8, () => ask('/docs/problems/forbidden', as))
+  expect((await spend()).at(-1)).toBe(429)
+  for (const path of ['/healthz', '/readyz', '/readyz?full', '/startupz', '/version']) {
+    const replies = await Promise.all(Array.from({ length: 20 }, () => ask(path, as)))
+    expect([path, ...new Set(replies.map(({ status }) => status))]).toEqual([path, 200])
+    expect(replies.some(({ headers }) => headers.has('ratelimit'))).toBe(false)
+  }
 })
 
 test('unknown keys: repeated: 401, then 429 without a database lookup; known key: unaffected', async () => {

@@ -1,14 +1,65 @@
-/** The API process stops in time while connections are open. */
+/** The API process stops in time while connections are open, and without an error for its clients. */
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
-import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
+import { openImport } from '../../support/clients/ndjson.ts'
+import { closeSubscriptions, endOf, findEnd, subscribeToEvents } from '../../support/clients/sse.ts'
+import { call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 import { startApi } from '../../support/stack/api-process.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
 afterEach(closeSubscriptions)
+
+/** A process that has been told to end. */
+async function endApi(settings: Readonly<Record<string, string>>) {
+  const node = await startApi(settings)
+  const workspace = await createTestWorkspace()
+  const read = () =>
+    call('GET', '/v1/collections/kept/documents', { as: workspace.service, at: node.at }).catch(
+      () => undefined,
+    )
+  const ready = () => call('GET', '/readyz', { at: node.at })
+  return { node, workspace, read, ready, exited: once(node.process, 'exit') }
+}
+
+test('drain: SIGTERM: not ready at once, and served as before until the delay is over; running requests end, streams say so', async () => {
+  const { node, workspace, read, ready, exited } = await endApi({
+    TENON_DRAIN_DELAY: '2',
+    TENON_DRAIN_LIMIT: '60',
+  })
+  const received = await subscribeToEvents(workspace.service, 'topic=quiet', {}, node.at)
+  const { sent, reply } = openImport('kept', { as: workspace.service, at: node.at })
+  sent.write('{"n":1}\n')
+  node.process.kill('SIGTERM')
+  const draining = await eventually(async () => {
+    const { status, body } = await ready()
+    return status === 503 ? body : undefined
+  })
+  expect(draining).toMatchObject({ status: 'fail', draining: true, checks: { postgres: { status: 'pass' } } })
+  expect((await call('GET', '/healthz', { at: node.at })).status).toBe(200)
+  // On a connection of its own, and kept alive.
+  const served = await read()
+  expect([served?.status, served?.headers.get('connection')]).toEqual([200, 'keep-alive'])
+  expect(findEnd(received)).toBeUndefined()
+  expect(await endOf(received)).toBe('draining')
+  await eventually(async () => ((await read()) === undefined ? true : undefined))
+  expect(node.process.exitCode).toBeNull()
+  sent.end('{"n":2}\n')
+  const { status, headers, body } = await reply
+  expect([status, headers.get('connection')]).toEqual([200, 'close'])
+  expect(body).toMatchObject({ created: 2, failed: 0 })
+  expect(await exited).toEqual([0, null])
+}, 90_000)
+
+test('drain: a request that takes longer than the limit: cut off, and the process ends', async () => {
+  const { node, workspace, exited } = await endApi({ TENON_DRAIN_DELAY: '0', TENON_DRAIN_LIMIT: '1' })
+  const { sent, reply } = openImport('kept', { as: workspace.service, at: node.at })
+  sent.write('{"n":1}\n')
+  node.process.kill('SIGTERM')
+  await expect(reply).rejects.toThrow(/hang up|ECONNRESET/)
+  expect(await exited).toEqual([0, null])
+}, 90_000)
 
 test('shutdown: idle connections and open streams: ends in time', async () => {
   const node = await startApi({})

@@ -109,7 +109,7 @@ describe('provisioning that fails', () => {
     return { tenantId, operationId, slug }
   }
 
-  test('unknown step: job and tenant show the failure, the slug is free again', async () => {
+  test('unknown step: job and tenant show the failure, and the slug is free once it is deleted', async () => {
     const { tenantId, operationId, slug } = await startFailingProvisioning()
     const as = await operator()
     const failed = await eventually(async () => {
@@ -117,11 +117,13 @@ describe('provisioning that fails', () => {
       return body.state === 'failed' ? body : undefined
     })
     expect(failed.error).toMatchObject({ detail: expect.stringContaining('levitate') })
-    expect(failed.steps).toEqual([])
+    expect(failed.steps).toMatchObject([{ name: 'levitate', state: 'failed', code: 'not_found' }])
     const tenant = await call('GET', `/v1/tenants/${tenantId}`, { as })
     expect(tenant.body.state).toBe('provisioning_failed')
-    const again = await call('POST', '/v1/tenants', { as, body: { name: 'D', slug } })
-    expect(again.status).toBe(202)
+    const again = () => call('POST', '/v1/tenants', { as, body: { name: 'D', slug } })
+    expect((await again()).status).toBe(409)
+    expect((await call('DELETE', `/v1/tenants/${tenantId}`, { as })).status).toBe(202)
+    expect((await again()).status).toBe(202)
   })
 })
 

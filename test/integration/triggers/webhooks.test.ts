@@ -99,6 +99,16 @@ test('signed delivery: starts an execution with id, time, allowed headers and bo
   expect(JSON.stringify(await execution(sent.body.execution_id))).not.toMatch(/not shown|a=b|signature/)
 })
 
+test('delivery with a traceparent: its execution is in that trace, and has the id of the request', async () => {
+  const hook = await createWebhook()
+  const trace = crypto.randomUUID().replaceAll('-', '')
+  const sent = await send(hook, {}, { headers: { traceparent: `00-${trace}-b7ad6b7169203331-00` } })
+  expect(await execution(sent.body.execution_id)).toMatchObject({
+    trace_id: trace,
+    request_id: sent.headers.get('x-request-id'),
+  })
+})
+
 test('body that is not JSON: passed as text', async () => {
   const hook = await createWebhook()
   const inputOf = async (body: string, type: string) => {

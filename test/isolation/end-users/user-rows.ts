@@ -6,8 +6,8 @@ const words = (text: string): readonly string[] => text.trim().split(/\s+/)
 const CLOSED_TO_USERS = {
   /** Operations of admins. */
   privilege_domain_mismatch: words(`
-    tenant.create tenant.get tenant.list tenant.suspend tenant.resume
-    workspace.create workspace.get workspace.list workspace.suspend workspace.resume
+    tenant.create tenant.get tenant.list tenant.suspend tenant.resume tenant.retry tenant.delete
+    workspace.create workspace.get workspace.list workspace.suspend workspace.resume workspace.retry workspace.delete
     api_key.create api_key.get api_key.list api_key.update api_key.rotate api_key.revoke
     account.create account.get account.list account.update account.invite account.reset account.confirm account.delete
     oauth_client.create oauth_client.get oauth_client.list oauth_client.rotate_secret oauth_client.delete
@@ -15,7 +15,7 @@ const CLOSED_TO_USERS = {
     issuer.rotate_keys
     collection.explain schema.create schema.get schema.list schema.update schema.delete
     operation.get operation.list
-    quota.set quota.get service.configure service.get
+    quota.set quota.get service.configure service.get status.get
     audit.list audit.verify
     codec.decode codec.encode
     function.create function.get function.list function.configure function.delete

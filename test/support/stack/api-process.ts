@@ -15,7 +15,7 @@ export interface ApiProcess {
 }
 
 /**
- * Resolves when it answers. Tokens of the first process are valid for it. @param preload path of a module
+ * Resolves when it answers. Tokens of the first process are valid for it. It gets a free port, unless the settings have one. @param preload path of a module
  * that the process loads first and that a test may send messages to
  */
 export async function startApi(
@@ -23,7 +23,7 @@ export async function startApi(
   first: Running = inject('tenon'),
   preload?: string,
 ): Promise<ApiProcess> {
-  const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
+  const port = settings['TENON_PORT'] ?? (await new Ports({ remembered: {}, any: true }).take('api', 0))
   const at = { ...first, url: `http://127.0.0.1:${port}` }
   const env = { ...process.env, ...first.env, TENON_PUBLIC_URL: first.url, ...settings }
   const before = preload === undefined ? [] : ['--import', preload]

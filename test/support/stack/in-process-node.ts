@@ -15,6 +15,8 @@ import type { Running } from './start.ts'
 export interface Node {
   /** For `call`. */
   readonly at: Running
+  /** Ends its requests and streams, as SIGTERM does in a process; close it afterwards. */
+  drain(): Promise<void>
   close(): Promise<void>
 }
 
@@ -37,6 +39,7 @@ export async function startInProcessNode(
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   return {
     at: { ...first, url },
+    drain: () => platform.drain.run(app.server, { delayMs: 0, limitMs: 10_000 }),
     close: async () => {
       const closed = app.close()
       // Event streams have no end.

@@ -138,16 +138,12 @@ function endWhenIdle(): void {
 }
 
 /** Stops a server without closing its port, which is harder to detect than a crash. @param name as the supervisor has it */
-export async function whileStopped(
-  { stack }: Started,
-  name: string,
-  work: () => Promise<void>,
-): Promise<void> {
+export async function whileStopped<T>({ stack }: Started, name: string, work: () => Promise<T>): Promise<T> {
   const pid = stack.supervisor.pid(name)
   if (pid === undefined) throw new Error(`${name} does not run`)
   process.kill(pid, 'SIGSTOP')
   try {
-    await work()
+    return await work()
   } finally {
     process.kill(pid, 'SIGCONT')
   }

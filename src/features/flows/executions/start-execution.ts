@@ -15,6 +15,7 @@ import { runBehind, type WorkspaceRef, workflowId } from '../../../core/tenant.t
 import type { Json } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { unavailable } from '../../../infra/unavailable.ts'
 import { SHARED_LIMITS } from '../../limits.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
 import { releaseSlot, startAdmitted } from '../../runs/slots.ts'
@@ -297,7 +298,7 @@ async function startOrFail(scope: WorkspaceScope, { execution }: Admitted): Prom
     // The row has no results to reuse, so the reconciler finds a rerun that runs, but starts none without a slot.
     if (execution.trigger?.kind === 'rerun') {
       const detail = `Temporal does not answer. \`GET …/executions/${id}\` shows in some seconds whether the rerun has started.`
-      throw new Problem('dependency_unavailable', { detail, cause: error })
+      throw unavailable('temporal', error, detail)
     }
     scope.logError(error, 'start of an execution unconfirmed')
   }

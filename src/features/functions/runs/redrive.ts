@@ -6,7 +6,7 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { FunctionCaller, FunctionTrigger } from '../../../core/work.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
+import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { consumeQuota } from '../../quotas/quotas-api.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
@@ -24,18 +24,22 @@ interface DeadLetter {
 
 /**
  * Starts a new run of the active version. Concurrent calls start one.
+ * @param id of the new run. A request that is repeated with its Idempotency-Key has the id of the first one.
  * @returns its id. @throws Problem `not_found`; `state_conflict` if it is no dead letter, or its caller has lost rights;
  *   `quota_exceeded`, `dependency_unavailable`
  */
-export async function redriveRun(scope: WorkspaceScope, functionId: string, runId: string): Promise<string> {
+export async function redriveRun(
+  scope: WorkspaceScope,
+  functionId: string,
+  runId: string,
+  id = scope.newId('run'),
+): Promise<string> {
   const letter = await findRow<DeadLetter>(
     scope,
     'run',
     sql`select id, status, caller, trigger, is_dead_letter, redriven_as from function_runs
       where id = ${runId} and function_id = ${functionId}`,
   )
-  const id = scope.newId('run')
-  // A request that is repeated with its Idempotency-Key has the ids of the first one.
   if (letter.redriven_as === id) return id
   if (!letter.is_dead_letter || letter.caller === null) throw noDeadLetter(letter)
   const { caller, lost } = await narrowedCaller(scope, letter.caller)
@@ -100,11 +104,19 @@ export async function redriveAll(
   after: string,
 ): Promise<Redriven> {
   const { redrivesMax: max, redrivesSeenMax: seenMax } = FUNCTION_LIMITS
+  const ids = Array.from({ length: max }, () => scope.newId('run'))
+  const ownIds = sql`any(${textArray(ids)}::text[])`
+  // A run that an earlier attempt of this request has started may have failed by now: it is not run again.
+  const earlier = await scope.rows<{ run: string; as: string }>(sql`
+    select id as run, redriven_as as "as" from function_runs
+    where function_id = ${functionId} and redriven_as = ${ownIds} order by id`)
   const letters = await scope.rows<{ id: string }>(sql`
-    select id from function_runs where function_id = ${functionId} and is_dead_letter and id > ${after}
+    select id from function_runs
+    where function_id = ${functionId} and is_dead_letter and id > ${after} and not id = ${ownIds}
     order by id limit ${seenMax + 1}`)
-  const [redriven, refused]: [Redriven['redriven'], Redriven['refused']] = [[], []]
-  const seen = () => redriven.length + refused.length
+  const unused = ids.filter((id) => !earlier.some((one) => one.as === id))
+  const [redriven, refused]: [Redriven['redriven'], Redriven['refused']] = [[...earlier], []]
+  const seen = () => redriven.length - earlier.length + refused.length
   const done = (): Redriven => {
     const has_more = seen() < letters.length
     return { redriven, refused, has_more, next: has_more ? (letters[seen() - 1]?.id ?? null) : null }
@@ -112,7 +124,8 @@ export async function redriveAll(
   for (const { id: run } of letters.slice(0, seenMax)) {
     if (redriven.length === max) break
     try {
-      redriven.push({ run, as: await redriveRun(scope, functionId, run) })
+      redriven.push({ run, as: await redriveRun(scope, functionId, run, unused[0]) })
+      unused.shift()
     } catch (error) {
       if (!(error instanceof Problem)) throw error
       if (error.code === 'state_conflict') refused.push({ run, detail: error.message })

@@ -9,6 +9,7 @@ import type { AnyOperation } from '../../../core/operation.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Annotations, CHANGES, READS, readsOnly } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { unavailable } from '../../../infra/unavailable.ts'
 import { OBJECT_LIMITS } from '../../objects/limits.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from '../../objects/objects.ts'
 import { type BytePage, contentOfPage, isTextType, pageLength, pageOf } from '../calls/byte-page.ts'
@@ -75,7 +76,7 @@ async function gather({ chunks, discard }: ByteReply, length: number): Promise<B
     parts.push(chunk)
     if (bytes <= length) continue
     discard?.()
-    throw new Problem('dependency_unavailable', { detail: 'The object store did not answer with the range.' })
+    throw unavailable('s3', undefined, 'The object store (S3) did not answer with the range.')
   }
   return Buffer.concat(parts)
 }

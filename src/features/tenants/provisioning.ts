@@ -1,0 +1,207 @@
+/** Creates and removes tenants and workspaces in named steps, which wait while a server is away. */
+
+import type { AdminScope } from '../../access/scope.ts'
+import { bucketsOf, tenantWorkflowsOf } from '../../access/scope-services.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import type { TenantRef } from '../../core/tenant.ts'
+import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { findRow } from '../operation-helpers.ts'
+import { JOB_COLUMNS, type Job, type OperationStep } from './jobs.ts'
+import { TENANT_LIMITS } from './limits.ts'
+
+/** Steps by what is to be done. Steps are idempotent: each may run again after a crash. */
+const PLANS = {
+  tenant: ['activate_tenant'],
+  workspace: ['bucket', 'activate_workspace'],
+  bare_workspace: ['activate_workspace'],
+  tenant_removal: ['end_of_creation', 'remove_tenant'],
+  workspace_removal: ['end_of_creation', 'remove_bucket', 'remove_workspace'],
+} as const
+export type Plan = keyof typeof PLANS
+type StepName = (typeof PLANS)[Plan][number]
+
+/** Throws a problem that is not final to be tried again later. */
+type Step = (scope: AdminScope, ref: TenantRef) => Promise<void>
+
+const STEPS: Readonly<Record<StepName, Step>> = {
+  activate_tenant: async (scope, { tenantId }) => {
+    await scope.batch(sql`
+      update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)
+  },
+  /** The store has the bucket before the workspace may address it. */
+  bucket: async (scope, { tenantId, workspaceId }) => {
+    const bucket = await readBucket(scope, workspaceId)
+    if (bucket === null) throw new Problem('bucket_required')
+    await bucketsOf(scope).make(bucket, workspaceId)
+    await scope.batch(sql`
+      insert into buckets (tenant_id, workspace_id, name) values (${tenantId}, ${workspaceId}, ${bucket})
+      on conflict do nothing`)
+  },
+  activate_workspace: async (scope, { workspaceId }) => {
+    await scope.batch(sql`
+      update workspaces set state = 'active', updated_at = now()
+      where id = ${workspaceId} and state = 'provisioning'`)
+  },
+  /** A creation that is under way notices at its next attempt that it is not wanted: {@link requireWanted}. */
+  end_of_creation: async (scope, ref) => {
+    const { tenantId } = ref
+    const creations = await scope.rows<{ workflow_id: string }>(sql`
+      select workflow_id from operations where target = ${targetOf(ref)} and type like '%.create'`)
+    const work = tenantWorkflowsOf(scope, { tenantId, workspaceId: '-' })
+    for (const { workflow_id } of creations)
+      if (!(await work.ended(workflow_id, TENANT_LIMITS.creationEndMs)))
+        throw new Problem('dependency_unavailable', { detail: 'The creation is still under way.' })
+  },
+  remove_bucket: async (scope, { workspaceId }) => {
+    const bucket = await readBucket(scope, workspaceId)
+    if (bucket === null) return
+    await bucketsOf(scope).remove(bucket, workspaceId)
+    await scope.batch(
+      sql`delete from buckets where workspace_id = ${workspaceId}`,
+      sql`update workspaces set bucket = null where id = ${workspaceId}`,
+    )
+  },
+  remove_workspace: async (scope, { workspaceId }) => {
+    await scope.batch(
+      sql`update workspaces set state = 'deleted', updated_at = now() where id = ${workspaceId} and state = 'deleting'`,
+    )
+  },
+  remove_tenant: async (scope, { tenantId }) => {
+    await scope.batch(
+      sql`update tenants set state = 'deleted', updated_at = now() where id = ${tenantId} and state = 'deleting'`,
+    )
+  },
+}
+
+async function readBucket(scope: AdminScope, workspaceId: string): Promise<string | null> {
+  const statement = sql`select bucket from workspaces where id = ${workspaceId}`
+  return (await findRow<{ bucket: string | null }>(scope, 'workspace', statement)).bucket
+}
+
+/** The error of a job that never began: a second attempt of the same request resumes it. */
+export const NOT_STARTED = { code: 'dependency_unavailable', detail: 'Temporal did not accept the job.' }
+
+/** For an insert of an existing id: it replaces only a record whose job never began. */
+export const START_FAILED = sql`state = 'deleted'
+  and exists (select from operations o where o.target = excluded.id and o.state = 'queued')`
+
+export const targetOf = ({ tenantId, workspaceId }: TenantRef): string =>
+  workspaceId === '-' ? tenantId : workspaceId
+
+/**
+ * Writes a change of the record and its job in one transaction, starts the workflow, and waits for it at most `waitS` seconds.
+ * With the ids of an earlier attempt, it continues that one.
+ * @param plan.change of the tenant or the workspace @param plan.undo restores it if the workflow cannot be started
+ * @returns the job; `ended`: it ended in that time
+ * @throws the error of the change (a taken slug); Problem `dependency_unavailable` if the workflow cannot be started
+ */
+export async function provision(
+  scope: AdminScope,
+  plan: { name: Plan; ref: TenantRef; change: Sql; undo: Sql; waitS: number; operationId?: string },
+): Promise<{ operation: Job; ended: boolean }> {
+  const { name, ref, operationId: operation_id = scope.newId('op') } = plan
+  const target = targetOf(ref)
+  const kind = target === ref.tenantId ? 'tenant' : 'workspace'
+  const input: ProvisionInput = { operation_id, kind, target: ref, steps: PLANS[name] }
+  const type = `${kind}.${name.endsWith('_removal') ? 'delete' : 'create'}`
+  const start = { subject: `${kind}-provision`, uuid: scope.uuid() }
+  const workflow = `${ref.tenantId}:-:${start.subject}:${start.uuid}`
+  const [, , [operation] = []] = await scope.batch(
+    sql`update operations set state = 'queued', error = null, finished_at = null
+      where id = ${operation_id} and error = ${NOT_STARTED}::jsonb`,
+    plan.change,
+    sql`insert into operations (id, tenant_id, type, target, workflow_id, state)
+      values (${operation_id}, ${ref.tenantId}, ${type}, ${target}, ${workflow}, 'queued')
+      on conflict (id) do update set id = excluded.id
+      returning ${JOB_COLUMNS}`,
+  )
+  const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
+  try {
+    const summary = `${type} ${target}`
+    await work.start({ definition: 'provision', queue: QUEUES.provisioning, ...start, input, summary })
+  } catch (error) {
+    await scope.batch(plan.undo, endAsFailed(operation_id, NOT_STARTED))
+    throw error
+  }
+  const ended = plan.waitS > 0 && (await work.ended(workflow, plan.waitS * 1_000))
+  return { operation: operation as Job, ended }
+}
+
+/**
+ * Runs one step and records it on the job; the last step ends the job.
+ * @throws the problem of the step, after it was recorded as the reason why the step waits, if it is to be tried again
+ */
+export async function provisionStep(
+  scope: AdminScope,
+  input: ProvisionInput,
+  name: string,
+  attempts: number,
+): Promise<void> {
+  const step = Object.hasOwn(STEPS, name) ? STEPS[name as StepName] : undefined
+  if (step === undefined) throw notFound('provisioning step')
+  await requireWanted(scope, input)
+  if (attempts === 1) await record(scope, input, { name, state: 'running' })
+  try {
+    await step(scope, input.target)
+  } catch (error) {
+    const problem = error instanceof Problem ? error : new Problem('internal')
+    const { code, message: detail } = problem
+    const reason = { name, state: 'waiting' as const, code, detail, attempts }
+    // Without the database the reason cannot be recorded; the step is tried again all the same.
+    if (!problem.isFinal) await record(scope, input, reason).catch(() => {})
+    throw error
+  }
+  await record(scope, input, { name, state: 'succeeded' })
+}
+
+/** @throws Problem `state_conflict`, which ends a creation whose record is being deleted */
+async function requireWanted(scope: AdminScope, { kind, target, steps }: ProvisionInput): Promise<void> {
+  if (steps.includes('end_of_creation')) return
+  const { state } = await findRow<{ state: string }>(
+    scope,
+    kind,
+    kind === 'tenant'
+      ? sql`select state from tenants where id = ${target.tenantId}`
+      : sql`select state from workspaces where id = ${target.workspaceId}`,
+  )
+  if (state === 'deleting' || state === 'deleted')
+    throw new Problem('state_conflict', { detail: `The ${kind} was deleted meanwhile.` })
+}
+
+/** Ends the job as failed, and its record, if it was being created. */
+export async function failProvisioning(
+  scope: AdminScope,
+  { operation_id, target }: ProvisionInput,
+  { name, code, detail }: StepFailure,
+): Promise<void> {
+  const error = { code, detail: `The step ${name} failed. ${detail}` }
+  await scope.batch(
+    sql`update tenants set state = 'provisioning_failed', updated_at = now()
+      where id = ${targetOf(target)} and state = 'provisioning'`,
+    sql`update workspaces set state = 'provisioning_failed', updated_at = now()
+      where id = ${targetOf(target)} and state = 'provisioning'`,
+    recordStep(operation_id, { name, state: 'failed', code, detail }),
+    endAsFailed(operation_id, error),
+  )
+}
+
+const endAsFailed = (operationId: string, error: object): Sql => sql`
+  update operations set state = 'failed', error = ${JSON.stringify(error)}, finished_at = now()
+  where id = ${operationId} and state in ('queued', 'running')`
+
+async function record(scope: AdminScope, input: ProvisionInput, step: OperationStep): Promise<void> {
+  const isLast = step.state === 'succeeded' && step.name === input.steps.at(-1)
+  await scope.batch(
+    recordStep(input.operation_id, step),
+    sql`update operations set state = ${isLast ? 'succeeded' : 'running'},
+        finished_at = case when ${isLast}::boolean then now() end
+      where id = ${input.operation_id} and state in ('queued', 'running')`,
+  )
+}
+
+const recordStep = (operationId: string, step: OperationStep): Sql => sql`
+  update operations set
+    steps = coalesce((select jsonb_agg(s) from jsonb_array_elements(steps) s where s->>'name' <> ${step.name}), '[]')
+      || ${JSON.stringify([step])}::jsonb
+  where id = ${operationId} and state in ('queued', 'running')`

@@ -1,0 +1,128 @@
+/** Retries and deletes tenants and workspaces whose creation has failed. */
+
+import { CreateBucketCommand, DeleteBucketCommand, HeadBucketCommand } from '@aws-sdk/client-s3'
+import { beforeAll, expect, test } from 'vitest'
+import { rootClient } from '../../support/clients/object-store.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  createTestWorkspaceWithStorage,
+  operator,
+  type TestWorkspace,
+  tokenOf,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+
+const WAIT = { prefer: 'wait=30' }
+
+let workspace: TestWorkspace
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+})
+
+/** A bucket that the platform did not make makes the creation fail for good. */
+async function failedWorkspace() {
+  const { operator: as, tenantId: tenant_id } = workspace
+  const [Bucket, slug] = [unique('foreign'), unique('w')]
+  await rootClient().send(new CreateBucketCommand({ Bucket }))
+  const body = { tenant_id, name: 'W', slug, bucket: Bucket }
+  const created = await call('POST', '/v1/workspaces', { as, headers: WAIT, body })
+  expect([created.status, created.body.state]).toEqual([201, 'provisioning_failed'])
+  return { id: created.body.id as string, path: `/v1/workspaces/${created.body.id}`, Bucket, slug, body }
+}
+
+const jobsOf = async (target: string) =>
+  (
+    await call('GET', '/v1/operations', {
+      as: await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId }),
+    })
+  ).body.data.filter((job: { target: string }) => job.target === target)
+
+test('creation that has failed: the operation says why; retried once the cause is gone: active', async () => {
+  const { operator: as } = workspace
+  const { id, path, Bucket } = await failedWorkspace()
+  const [failed] = await jobsOf(id)
+  expect(failed).toMatchObject({ state: 'failed', error: { code: 'conflict' } })
+  expect(failed.error.detail).toBe(`The step bucket failed. The bucket ${Bucket} is taken.`)
+  expect(failed.steps).toMatchObject([{ name: 'bucket', state: 'failed', code: 'conflict' }])
+  const again = await call('POST', `${path}/retry`, { as, headers: WAIT })
+  expect(again.body).toMatchObject({ state: 'failed' })
+  expect(again.status).toBe(202)
+  await rootClient().send(new DeleteBucketCommand({ Bucket }))
+  const retried = await call('POST', `${path}/retry`, { as, headers: WAIT })
+  expect([retried.status, retried.body.type, retried.body.state]).toEqual([
+    202,
+    'workspace.create',
+    'succeeded',
+  ])
+  expect((await call('GET', path, { as })).body).toMatchObject({ state: 'active', bucket: Bucket })
+  const refused = await call('POST', `${path}/retry`, { as })
+  expect([refused.status, refused.body.code]).toEqual([409, 'state_conflict'])
+})
+
+test('creation that has failed, deleted: slug and bucket name are free, the bucket of another stays', async () => {
+  const { operator: as } = workspace
+  const { path, Bucket, body } = await failedWorkspace()
+  const taken = await call('POST', '/v1/workspaces', { as, body: { ...body, bucket: null } })
+  expect([taken.status, taken.body.detail]).toEqual([409, expect.stringContaining('retry or delete it')])
+  const removed = await call('DELETE', path, { as, headers: WAIT })
+  expect([removed.status, removed.body.type, removed.body.state]).toEqual([
+    202,
+    'workspace.delete',
+    'succeeded',
+  ])
+  await rootClient().send(new HeadBucketCommand({ Bucket }))
+  expect((await call('GET', path, { as })).status).toBe(404)
+  expect((await call('DELETE', path, { as })).status).toBe(404)
+  await rootClient().send(new DeleteBucketCommand({ Bucket }))
+  const second = await call('POST', '/v1/workspaces', { as, headers: WAIT, body })
+  expect([second.status, second.body.state]).toEqual([201, 'active'])
+})
+
+test('creation that ended between bucket and record, deleted: its own empty bucket is removed', async () => {
+  const { operator: as } = workspace
+  const made = await createTestWorkspaceWithStorage()
+  const { body } = await call('GET', `/v1/workspaces/${made.workspaceId}`, { as })
+  await asSuperuser(`update tenon.workspaces set state = 'provisioning_failed' where id = $1`, [
+    made.workspaceId,
+  ])
+  expect((await call('DELETE', `/v1/workspaces/${made.workspaceId}`, { as, headers: WAIT })).body.state).toBe(
+    'succeeded',
+  )
+  const gone = rootClient().send(new HeadBucketCommand({ Bucket: body.bucket }))
+  await expect(gone).rejects.toMatchObject({ $metadata: { httpStatusCode: 404 } })
+  expect(
+    await asSuperuser('select 1 from tenon.buckets where workspace_id = $1', [made.workspaceId]),
+  ).toEqual([])
+})
+
+test('active or suspended tenant and workspace: neither retried nor deleted', async () => {
+  const as = await operator()
+  for (const path of [`/v1/tenants/${workspace.tenantId}`, `/v1/workspaces/${workspace.workspaceId}`])
+    for (const [method, of] of [
+      ['POST', `${path}/retry`],
+      ['DELETE', path],
+    ] as const) {
+      const reply = await call(method, of, { as })
+      expect([method, of, reply.status, reply.body.code]).toEqual([method, of, 409, 'state_conflict'])
+    }
+})
+
+test('tenant whose creation has failed: retried, or deleted with its slug', async () => {
+  const as = await operator()
+  for (const verb of ['retry', 'delete']) {
+    const slug = unique('t')
+    const { body } = await call('POST', '/v1/tenants', { as, headers: WAIT, body: { name: 'T', slug } })
+    await asSuperuser(`update tenon.tenants set state = 'provisioning_failed' where id = $1`, [body.id])
+    const path = `/v1/tenants/${body.id}`
+    if (verb === 'retry') {
+      expect((await call('POST', `${path}/retry`, { as, headers: WAIT })).body.state).toBe('succeeded')
+      expect((await call('GET', path, { as })).body).toMatchObject({ state: 'active', slug })
+    } else {
+      expect((await call('DELETE', path, { as, headers: WAIT })).body.state).toBe('succeeded')
+      expect((await call('GET', path, { as })).status).toBe(404)
+      expect((await call('POST', '/v1/tenants', { as, body: { name: 'T', slug } })).status).toBe(202)
+    }
+  }
+})
