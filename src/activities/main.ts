@@ -7,13 +7,12 @@ import { inspect } from 'node:util'
 import { DefaultLogger, NativeConnection, Runtime, type WorkerOptions } from '@temporalio/worker'
 import type { Health } from '../app/health.ts'
 import { openOpsServer } from '../app/ops-server.ts'
-import { openPlatform, type Platform } from '../app/platform.ts'
+import { DOES_WORK, openPlatform, type Platform } from '../app/platform.ts'
 import { QUEUES } from '../core/work.ts'
 import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
 import { type Config, ConfigError, parseConfig } from '../infra/config.ts'
-import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
@@ -44,7 +43,7 @@ async function main(): Promise<void> {
     shutdownSignals: [],
     logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
   })
-  const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
+  const { platform } = openPlatform(config, log, DOES_WORK)
   const { health } = platform
   const stopping = new AbortController()
   const stop = () => {
