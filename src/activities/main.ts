@@ -3,17 +3,19 @@
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { inspect } from 'node:util'
 import { DefaultLogger, NativeConnection, Runtime, type WorkerOptions } from '@temporalio/worker'
 import type { Health } from '../app/health.ts'
 import { openOpsServer } from '../app/ops-server.ts'
 import { DOES_WORK, openPlatform, type Platform } from '../app/platform.ts'
+import { exitWithError, logAllOutput } from '../app/process-output.ts'
+import { checkWorker } from '../app/start-checks/at-start.ts'
 import { QUEUES } from '../core/work.ts'
 import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
-import { type Config, ConfigError, parseConfig } from '../infra/config.ts'
+import { type Config, parseConfig } from '../infra/config.ts'
 import { type Log, openLog } from '../infra/log.ts'
+import { startTracing, stopTracing } from '../infra/tracing.ts'
 import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/http-requests.ts'
@@ -22,6 +24,7 @@ import { sdkFields } from './sdk-log.ts'
 import { openEagerStartServer } from './sdk-patches/eager-start-server.ts'
 import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
+import { WorkLog } from './work-log.ts'
 import { checkPollers, createWorkers, IDENTITY, type QueueWorker } from './workers.ts'
 import { buildBundle } from './workflow-bundle.ts'
 
@@ -38,11 +41,8 @@ const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url)
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
-  const log = openLog(config.LOG_LEVEL, 'worker')
-  Runtime.install({
-    shutdownSignals: [],
-    logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
-  })
+  const log = await openOutput(config)
+  const work = new WorkLog(log)
   const { platform } = openPlatform(config, log, DOES_WORK)
   const { health } = platform
   const stopping = new AbortController()
@@ -60,13 +60,15 @@ async function main(): Promise<void> {
   })
   health.start()
   const ops = await openOpsServer(health, config.TENON_OPS_LISTEN)
+  await checkWorker(platform.startChecks, platform.installation, { log, signal: stopping.signal })
   const connection = await connect(config, { health, log, signal: stopping.signal })
   if (connection !== undefined) {
-    const records = recordSink(platform.access, log, awaitCloseOn(connection, config.TEMPORAL_NAMESPACE))
+    const awaitClose = awaitCloseOn(connection, config.TEMPORAL_NAMESPACE)
+    const records = recordSink(platform.access, { log, work }, awaitClose)
     patchSdk(config, log)
     const path = config.TENON_WORKFLOW_BUNDLE
     const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
-    const shared = optionsOf(config, { platform, log, connection })
+    const shared = optionsOf(config, { platform, log, work, connection })
     workers = await createWorkers(shared, { workflowBundle, sinks: records.sinks })
     await run(workers, { platform, log, connection, signal: stopping.signal })
     // The reconciler confirms the ends that are not settled soon.
@@ -74,7 +76,21 @@ async function main(): Promise<void> {
     await connection.close()
   }
   await platform.close()
+  await stopTracing()
   ops?.close()
+}
+
+/** The log of the process, with the lines of the SDK and of its own core, which would write them to the console; and its spans. */
+async function openOutput(config: Config): Promise<Log> {
+  const log = openLog(config.LOG_LEVEL, 'worker')
+  logAllOutput(log)
+  Runtime.install({
+    shutdownSignals: [],
+    logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
+    telemetryOptions: { logging: { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } },
+  })
+  await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-worker', log)
+  return log
 }
 
 /** Waits for Temporal, and says so in the log. @returns undefined if the process is to end before */
@@ -107,7 +123,7 @@ interface WorkerServices {
 /** The options of all workers. */
 function optionsOf(
   config: Config,
-  { platform, log, connection }: WorkerServices,
+  { platform, log, work, connection }: WorkerServices & { readonly work: WorkLog },
 ): Omit<WorkerOptions, 'taskQueue'> {
   const scopes = new Scopes(platform.access)
   const requests = new HttpRequests(scopes, platform.egress)
@@ -116,7 +132,7 @@ function optionsOf(
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     activities: createActivities(platform, { scopes, requests }),
-    interceptors: { activity: [tenantInterceptor(log)] },
+    interceptors: { activity: [tenantInterceptor(log, work)] },
     dataConverter: {
       payloadCodecs: [platform.codec],
       payloadConverterPath: buildFile('payload-converter.mjs'),
@@ -145,7 +161,6 @@ async function run(
   const eagerStarts = socket && (await openEagerStartServer(socket, { connection, namespace }))
   const running = Promise.all(workers.map(({ worker }) => worker.run()))
   void platform.functions.warmUp()
-  void platform.functions.layers().then((layers) => log.info(layers ?? {}, 'function isolation detected'))
   startBackgroundWork(platform, log)
   log.info({ queues: Object.values(QUEUES) }, 'worker ready')
   await Promise.race([running, aborted(signal)])
@@ -164,7 +179,7 @@ const aborted = (signal: AbortSignal) =>
 function startBackgroundWork(platform: Platform, log: Log): void {
   const { access, triggers } = platform
   platform.relay.start()
-  platform.taskRunner.start(createBackgroundTasks(platform.mailer), createTaskContexts(access))
+  platform.taskRunner.start(createBackgroundTasks(platform), createTaskContexts(access))
   platform.streamConsumers.start([
     eventTriggerConsumers({ starter: triggers, openScope: createTriggerScopes(access), log }),
     subscriptionConsumers(createDelivery(access)),
@@ -173,11 +188,5 @@ function startBackgroundWork(platform: Platform, log: Log): void {
 
 main().then(
   () => process.exit(0),
-  (error: unknown) => {
-    // The SDK rejects with values that are no errors, too.
-    const text =
-      error instanceof ConfigError ? error.message : error instanceof Error ? error.stack : undefined
-    process.stderr.write(`${text ?? inspect(error)}\n`)
-    process.exit(1)
-  },
+  (error: unknown) => exitWithError('worker', error),
 )

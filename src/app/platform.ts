@@ -2,6 +2,7 @@
 
 import { Access } from '../access/access.ts'
 import { Audit } from '../access/audit/audit.ts'
+import { ChainSigner } from '../access/audit/chain-signer.ts'
 import type { KeyRow } from '../access/authentication/authenticator.ts'
 import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
 import { SigningKeys } from '../access/authentication/signing-keys.ts'
@@ -47,12 +48,15 @@ import { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import { PayloadStore } from '../infra/temporal/payload-store.ts'
 import { Temporal } from '../infra/temporal/temporal.ts'
 import { ThreadPool } from '../infra/thread-pool.ts'
+import { inTrace } from '../infra/trace-context.ts'
 import { openCache, TtlCache } from '../infra/ttl-cache.ts'
 import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
 import { Drain } from './drain.ts'
-import { Health, type Part } from './health.ts'
+import { Finding, Health, type Part } from './health.ts'
+import { openStartChecks } from './start-checks/index.ts'
+import { InstallationChecks } from './start-checks/installation.ts'
 
 /** Of the lock under which buckets are created; unlike those of all other locks. */
 const BUCKETS_LOCK = 7_302_531
@@ -79,24 +83,15 @@ export type Platform = ReturnType<typeof openPlatform>['platform']
 export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWERS_REQUESTS) {
   const mailer = new Mailer(config)
   const { parts, payloads, health } = openServices(config, log, { role, mailer })
-  const {
-    database,
-    documents,
-    secrets,
-    streams,
-    channels,
-    objectClients,
-    temporal,
-    audit,
-    limiter,
-    runWatcher,
-    codec,
-  } = parts
+  const { database, documents, secrets, streams, channels, temporal, audit, limiter, runWatcher, codec } =
+    parts
   const meters = new Meters(database, log)
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
+  const installation = new InstallationChecks(config, database)
+  for (const part of installation.parts) health.add(part)
   const platform = {
     config,
     log,
@@ -106,6 +101,7 @@ export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWE
     limiter,
     meters,
     audit,
+    chainSigner: parts.chainSigner,
     triggers: new TriggerStarter(TRIGGER_TARGETS),
     webhooks: new WebhookVerifier(database, secrets),
     callbacks: new CallbackVerifier(database),
@@ -117,6 +113,8 @@ export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWE
     streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     health,
+    installation,
+    startChecks: openStartChecks({ ...parts, config, installation }),
     drain: new Drain(health),
     idleQueues: (identity: string) => temporal.idleQueues(identity),
     close: async () => {
@@ -147,11 +145,11 @@ function openServices(
   log: Log,
   { role, mailer }: { readonly role: ProcessRole; readonly mailer: Mailer },
 ): { parts: PlatformServices; payloads: PayloadStore; health: Health } {
-  const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection failed')
-  const onUnseen = (error: unknown) => log.warn({ err: error }, 'watch of runs failed')
-  const database = Database.open(config.DATABASE_APP_URL, (error) =>
-    log.warn({ err: error }, 'idle database connection lost'),
-  )
+  // A connection keeps the trace of the request that opened it, which has nothing to do with its loss.
+  const warn = (message: string) => (err: unknown) => inTrace(undefined, () => log.warn({ err }, message))
+  const onLost = warn('valkey connection failed')
+  const onUnseen = warn('watch of runs failed')
+  const database = Database.open(config.DATABASE_APP_URL, warn('idle database connection lost'))
   const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, buckets)
@@ -171,7 +169,10 @@ function openServices(
   const streams = new Streams(config.REDIS_URL, onLost)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const objectClients = new ObjectClients(config)
-  const servers = { postgres: database, temporal, s3: objectClients, valkey: streams, mongodb: documents }
+  const servers = {
+    ...{ postgres: database, s3: objectClients, valkey: streams, mongodb: documents },
+    temporal: { ping: () => pingTemporal(temporal) },
+  }
   const health = new Health(serverParts(config, servers), { log, idleQueues: () => temporal.idleQueues() })
   const parts = {
     health,
@@ -207,10 +208,18 @@ function openServices(
     egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
     imageServers: new ImageServers(config, log),
     audit: new Audit(database, log),
+    chainSigner: new ChainSigner(secrets),
     callQueue: new CallQueue(log),
     log,
   }
   return { parts, payloads, health }
+}
+
+/** Without its search attributes no workflow starts in the namespace. @throws as Part.ping */
+async function pingTemporal(temporal: Temporal): Promise<void> {
+  await temporal.ping()
+  const fault = await temporal.findFault()
+  if (fault !== undefined) throw new Finding(fault, 'namespace')
 }
 
 /** The servers as parts to check. Without PostgreSQL nothing works; without any other, routes that do not need it go on. */

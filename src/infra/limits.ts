@@ -48,6 +48,12 @@ export const INFRA_LIMITS = {
   /** Milliseconds between two attempts of a worker to become leader. Then it tries again. */
   leaderElectionMs: 1_000,
 
+  // Checks at the start of a process
+  /** Milliseconds by which the clocks of a process and of a server may differ. More are reported. */
+  clockSkewMaxMs: 5_000,
+  /** Share of Valkey's memory in use. A larger one is reported. */
+  valkeyUsedShareMax: 0.9,
+
   // Retries, CPU time and threads
   /** Changes of one thing that other writers overtake. */
   contention: {

@@ -12,3 +12,5 @@ create table tenon.meters (
 );
 call tenon.allow('tenon_operator', 'tenon.meters', 'all', 'select, insert, update');
 call tenon.allow('tenon_service', 'tenon.meters', 'workspace', 'select');
+-- Retention deletes them.
+call tenon.allow('tenon_admin', 'tenon.meters', 'tenant', 'select, delete');

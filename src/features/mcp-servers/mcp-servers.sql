@@ -197,6 +197,7 @@ create table tenon.mcp_call_heads (
   server_id text not null,
   seq bigint not null,
   hash bytea not null check (octet_length(hash) = 32),
+  retention_due_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, server_id)
 ) with (fillfactor = 50);
 call tenon.allow('tenon_admin', 'tenon.mcp_call_heads', 'workspace', 'select');
@@ -204,11 +205,11 @@ call tenon.allow('tenon_admin', 'tenon.mcp_call_heads', 'workspace', 'select');
 call tenon.allow('tenon_owner', 'tenon.mcp_calls', 'workspace');
 call tenon.allow('tenon_owner', 'tenon.mcp_call_heads', 'workspace');
 
-create trigger forbid_rewrite before update or delete or truncate on tenon.mcp_calls
+create trigger forbid_rewrite before update or truncate on tenon.mcp_calls
   for each statement execute function tenon.forbid_update();
 create trigger forbid_rewrite before delete or truncate on tenon.mcp_call_heads
   for each statement execute function tenon.forbid_update();
-create trigger forbid_rewind before update on tenon.mcp_call_heads for each row
+create trigger forbid_rewind before update of tenant_id, workspace_id, server_id, seq, hash on tenon.mcp_call_heads for each row
   when (new.seq <= old.seq
     or (new.tenant_id, new.workspace_id, new.server_id) <> (old.tenant_id, old.workspace_id, old.server_id))
   execute function tenon.forbid_update();
@@ -226,7 +227,8 @@ declare
   hashes bytea[];
 begin
   for server in select distinct s collate "C" from unnest(servers) as u (s) order by 1 loop
-    insert into mcp_call_heads values (tenant(), workspace(), server, 0, decode(repeat('00', 32), 'hex'))
+    insert into mcp_call_heads (tenant_id, workspace_id, server_id, seq, hash)
+      values (tenant(), workspace(), server, 0, decode(repeat('00', 32), 'hex'))
       on conflict do nothing;
     select seq, hash into strict base, last from mcp_call_heads h
       where h.tenant_id = tenant() and h.workspace_id = workspace() and h.server_id = server for no key update;

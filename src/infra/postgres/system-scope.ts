@@ -76,6 +76,16 @@ export const SYSTEM_REASONS = {
     ],
     reason: 'Finds the tenant of a trigger or callback, and stores offsets of streams.',
   },
+  installation: {
+    role: 'tenon_operator',
+    modules: ['infra/postgres/installation'],
+    reason: 'Reads which SQL files the database has, and stores the check value of the first master key.',
+  },
+  isolation: {
+    role: 'tenon_operator',
+    modules: ['infra/postgres/isolation'],
+    reason: 'Reads the attributes of roles and tables in the catalogue.',
+  },
   audit: {
     role: 'tenon_operator',
     modules: ['access/audit/audit'],

@@ -20,9 +20,19 @@ import type { Config } from '../config.ts'
 import type { IdleQueue } from '../health-report.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { retryTransient } from '../retry.ts'
+import { currentTrace } from '../trace-context.ts'
 import { CallLimiter } from './call-limiter.ts'
-import { GRPC, isDiscardedUpdate, isExhausted, isGrpcError, isOverload, toProblem } from './errors.ts'
+import {
+  GRPC,
+  isDiscardedUpdate,
+  isExhausted,
+  isGrpcError,
+  isOverload,
+  isUnknownWork,
+  toProblem,
+} from './errors.ts'
 import { findIdleQueues } from './idle-queues.ts'
+import { findNamespaceFault } from './namespace.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
@@ -75,10 +85,12 @@ const OF_PLATFORM = '-'
 export class Temporal {
   readonly #connection: Connection
   readonly #client: Client
-  readonly #limiter: CallLimiter
+  readonly #calls: Calls
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #unpatch: (() => void) | undefined
+  /** The namespace had all search attributes once, which nobody takes away. */
+  #isFit = false
 
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
   constructor(config: Config, codec: PayloadCodec, { patch, refusesStarts }: TemporalOptions) {
@@ -86,17 +98,17 @@ export class Temporal {
     this.#unpatch = patch?.(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
     this.#uiUrl = config.TEMPORAL_UI_URL
-    this.#limiter = new CallLimiter(refusesStarts)
     this.#client = new Client({
       connection: this.#connection,
       namespace: config.TEMPORAL_NAMESPACE,
       dataConverter: { payloadCodecs: [codec] },
     })
+    this.#calls = { client: this.#client, limiter: new CallLimiter(refusesStarts) }
   }
 
   workflowsOf(ref: TenantRef): TenantWorkflows {
     const uiPrefix = this.#uiUrl && `${this.#uiUrl}/namespaces/${this.#namespace}/workflows/`
-    return new TenantWorkflows(ref, { client: this.#client, limiter: this.#limiter }, uiPrefix)
+    return new TenantWorkflows(ref, this.#calls, uiPrefix)
   }
 
   /** Asks for the namespace. @throws the error of the service, after one attempt: a repetition would hide its reason */
@@ -106,11 +118,21 @@ export class Temporal {
     await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, ask)
   }
 
+  /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is, or ever was not. */
+  async findFault(): Promise<string | undefined> {
+    if (this.#isFit) return undefined
+    const fault = await this.#call(() => findNamespaceFault(this.#connection, this.#namespace))
+    this.#isFit = fault === undefined
+    return fault
+  }
+
   /** The task queues that no worker polls. @param identity of a worker: those that this one does not poll */
   idleQueues(identity?: string): Promise<readonly IdleQueue[]> {
-    const calls = { client: this.#client, limiter: this.#limiter }
-    const find = () => findIdleQueues(this.#connection, this.#namespace, { identity })
-    return callTemporal(calls, { tenantId: OF_PLATFORM }, find)
+    return this.#call(() => findIdleQueues(this.#connection, this.#namespace, { identity }))
+  }
+
+  #call<T>(work: () => Promise<T>): Promise<T> {
+    return callTemporal(this.#calls, { tenantId: OF_PLATFORM }, work)
   }
 
   async close(): Promise<void> {
@@ -141,17 +163,18 @@ export class TenantWorkflows {
     return this.#calls.limiter.reserveStart(this.#ref.tenantId)
   }
 
-  /** Starts a workflow and returns its id. Starting the same id again changes nothing. */
+  /** Starts a workflow in the current trace and returns its id. Starting the same id again changes nothing. */
   async start(start: Start): Promise<string> {
     const id = workflowId(this.#ref, start.subject, start.uuid)
+    const trace = currentTrace()
     await callTemporal(this.#calls, this.#ref, () =>
       this.#client.workflow.start(start.type ?? start.definition, {
         workflowId: id,
         taskQueue: start.queue,
-        args: withPurpose(`start:${start.definition}`, start.input),
+        args: withPurpose(`start:${start.definition}`, start.input, trace),
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
         staticSummary: plaintextSummary(start.summary),
-        typedSearchAttributes: searchAttributesOf(this.#ref, start.attributes),
+        typedSearchAttributes: searchAttributesOf(this.#ref, start.attributes, trace),
         priority: { fairnessKey: this.#ref.tenantId },
         ...(start.timeoutMs !== undefined && { workflowExecutionTimeout: start.timeoutMs }),
         ...(start.delayMs !== undefined && { startDelay: start.delayMs }),
@@ -160,14 +183,14 @@ export class TenantWorkflows {
     return id
   }
 
-  /** Waits for the end of a workflow. @returns true if it ended, with any outcome, within `waitMs` */
+  /** Waits for the end of a workflow. @returns true if it ended, with any outcome, within `waitMs`, or does not exist */
   async ended(id: string, waitMs: number): Promise<boolean> {
     const handle = this.#handle(id)
     try {
       await this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
       return true
     } catch (error) {
-      return !isGrpcError(error)
+      return !isGrpcError(error) || isUnknownWork(error)
     }
   }
 

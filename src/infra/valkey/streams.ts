@@ -6,6 +6,7 @@ import { isBefore } from '../../core/execution.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { unavailable } from '../unavailable.ts'
+import { readMemory, type ValkeyMemory } from './memory.ts'
 import {
   appendEntries,
   connectToStreams,
@@ -160,6 +161,10 @@ export class Streams {
     await this.#redis.set(PROBE_KEY, '', 'PX', PROBE_MS).catch((error: Error) => {
       throw this.#lost ?? error
     })
+  }
+
+  memory(): Promise<ValkeyMemory> {
+    return readMemory(this.#redis)
   }
 
   close(): void {

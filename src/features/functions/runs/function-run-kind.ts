@@ -4,8 +4,8 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { durationMs } from '../../../core/units.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { TaskContext } from '../../background/background-task.ts'
+import type { WorkspaceRetention } from '../../retention/retention-settings.ts'
 import type { RunEnd, RunKind } from '../../runs/run-kind.ts'
-import type { Retention } from '../../tenants/workspace-settings.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
 import { FUNCTION_RUN, failRun } from './record-run.ts'
 import { startRecorded } from './start-recorded.ts'
@@ -62,7 +62,7 @@ const DETAILS: Readonly<Record<RunEnd, string>> = {
  * Removes one batch, with its lines. Dead letters are kept at least 30 days: they wait for a person.
  * @returns true if more may have expired
  */
-async function removeExpired({ scope }: TaskContext, retention: Retention): Promise<boolean> {
+async function removeExpired({ scope }: TaskContext, retention: WorkspaceRetention): Promise<boolean> {
   const { runsKept, deadLettersKept, runsMax } = FUNCTION_LIMITS.retention
   const runsMs = durationMs(retention.function_runs ?? runsKept)
   const lettersMs = Math.max(runsMs, durationMs(deadLettersKept))
