@@ -23,7 +23,7 @@ const INTERFACES = [
   'quotas/quotas-api',
   'retention/retention-settings',
   // The kernel: each kind of durable work uses it.
-  'runs/(run-kind|slots|watcher)',
+  'runs/(run-kind|slots|trace-ids|watcher)',
   // Flows and functions are targets of triggers.
   'runs/triggers/(events|limits|schedules|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
   'tenants/(jobs|public-access|tenants|workspace-settings)',

@@ -135,7 +135,7 @@ function settings({ env, ephemeral }: StartContext, dir: string): string[] {
   return [
     ...['--log-level', 'warn', '--ui-disable-news-fetch', '--disable-config-file', '--disable-config-env'],
     ...[...DYNAMIC_CONFIG, ...userConfig(env)].flatMap((value) => ['--dynamic-config-value', value]),
-    ...SEARCH_ATTRIBUTES.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
+    ...Object.entries(SEARCH_ATTRIBUTES).flatMap(([name, type]) => ['--search-attribute', `${name}=${type}`]),
     ...(ephemeral ? [] : ['--db-filename', join(dir, 'temporal.db')]),
   ]
 }

@@ -7,7 +7,8 @@ import { DefaultLogger, NativeConnection, Runtime, type WorkerOptions } from '@t
 import type { Health } from '../app/health.ts'
 import { openOpsServer } from '../app/ops-server.ts'
 import { openPlatform, type Platform } from '../app/platform.ts'
-import { checkWorker, endMessage } from '../app/start-checks/at-start.ts'
+import { exitWithError, logAllOutput } from '../app/process-output.ts'
+import { checkWorker } from '../app/start-checks/at-start.ts'
 import { QUEUES } from '../core/work.ts'
 import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
@@ -15,6 +16,7 @@ import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers
 import { type Config, parseConfig } from '../infra/config.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type Log, openLog } from '../infra/log.ts'
+import { startTracing, stopTracing } from '../infra/tracing.ts'
 import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/http-requests.ts'
@@ -23,6 +25,7 @@ import { sdkFields } from './sdk-log.ts'
 import { openEagerStartServer } from './sdk-patches/eager-start-server.ts'
 import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
+import { WorkLog } from './work-log.ts'
 import { checkPollers, createWorkers, IDENTITY, type QueueWorker } from './workers.ts'
 import { buildBundle } from './workflow-bundle.ts'
 
@@ -39,11 +42,8 @@ const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url)
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
-  const log = openLog(config.LOG_LEVEL, 'worker')
-  Runtime.install({
-    shutdownSignals: [],
-    logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
-  })
+  const log = await openOutput(config)
+  const work = new WorkLog(log)
   const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
   const { health } = platform
   const stopping = new AbortController()
@@ -64,11 +64,12 @@ async function main(): Promise<void> {
   await checkWorker(platform.startChecks, platform.installation, { log, signal: stopping.signal })
   const connection = await connect(config, { health, log, signal: stopping.signal })
   if (connection !== undefined) {
-    const records = recordSink(platform.access, log, awaitCloseOn(connection, config.TEMPORAL_NAMESPACE))
+    const awaitClose = awaitCloseOn(connection, config.TEMPORAL_NAMESPACE)
+    const records = recordSink(platform.access, { log, work }, awaitClose)
     patchSdk(config, log)
     const path = config.TENON_WORKFLOW_BUNDLE
     const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
-    const shared = optionsOf(config, { platform, log, connection })
+    const shared = optionsOf(config, { platform, log, work, connection })
     workers = await createWorkers(shared, { workflowBundle, sinks: records.sinks })
     await run(workers, { platform, log, connection, signal: stopping.signal })
     // The reconciler confirms the ends that are not settled soon.
@@ -76,7 +77,21 @@ async function main(): Promise<void> {
     await connection.close()
   }
   await platform.close()
+  await stopTracing()
   ops?.close()
+}
+
+/** The log of the process, with the lines of the SDK and of its own core, which would write them to the console; and its spans. */
+async function openOutput(config: Config): Promise<Log> {
+  const log = openLog(config.LOG_LEVEL, 'worker')
+  logAllOutput(log)
+  Runtime.install({
+    shutdownSignals: [],
+    logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
+    telemetryOptions: { logging: { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } },
+  })
+  await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-worker', log)
+  return log
 }
 
 /** Waits for Temporal, and says so in the log. @returns undefined if the process is to end before */
@@ -109,7 +124,7 @@ interface WorkerServices {
 /** The options of all workers. */
 function optionsOf(
   config: Config,
-  { platform, log, connection }: WorkerServices,
+  { platform, log, work, connection }: WorkerServices & { readonly work: WorkLog },
 ): Omit<WorkerOptions, 'taskQueue'> {
   const scopes = new Scopes(platform.access)
   const requests = new HttpRequests(scopes, platform.egress)
@@ -118,7 +133,7 @@ function optionsOf(
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     activities: createActivities(platform, { scopes, requests }),
-    interceptors: { activity: [tenantInterceptor(log)] },
+    interceptors: { activity: [tenantInterceptor(log, work)] },
     dataConverter: {
       payloadCodecs: [platform.codec],
       payloadConverterPath: buildFile('payload-converter.mjs'),
@@ -174,8 +189,5 @@ function startBackgroundWork(platform: Platform, log: Log): void {
 
 main().then(
   () => process.exit(0),
-  (error: unknown) => {
-    process.stderr.write(`${endMessage(error)}\n`)
-    process.exit(1)
-  },
+  (error: unknown) => exitWithError('worker', error),
 )

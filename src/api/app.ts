@@ -21,10 +21,13 @@ import type { AnyOperation } from '../core/operation.ts'
 import { isPublicRole } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { holdsSecret, redactText } from '../core/redact.ts'
+import { readTraceparent, TRACEPARENT } from '../core/trace.ts'
 import { escapesUtf8 } from '../core/utf8.ts'
 import { OPERATIONS } from '../features/index.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { type Log, plainLines } from '../infra/log.ts'
+import { inTrace, traceFields } from '../infra/trace-context.ts'
+import { type Span, startSpan } from '../infra/tracing.ts'
 import { mountApprovalPages } from './approval-routes.ts'
 import { writeAuditEntry } from './audit.ts'
 import { methodsByPath, routePath } from './bind.ts'
@@ -81,8 +84,11 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     if (platform.drain.isClosing) reply.raw.setHeader('connection', 'close')
     reply.header('x-request-id', request.id)
     reply.header('vary', VARY)
-    done(requestProblem(request))
+    request.span = spanOf(request)
+    inTrace(request.span.trace, () => done(refusalOf(request, platform) ?? requestProblem(request)))
   })
+  // The reader of a body calls back in the context of the connection.
+  app.addHook('preValidation', (request, _reply, done) => inTrace(request.span?.trace, done))
   app.addHook('onRequest', (request, reply, done) => {
     if (!isPublic(request.url)) return done()
     platform.limiter.limitAnonymous(request.ip).then(({ headers, refused }) => {
@@ -90,9 +96,6 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       done(refused)
     }, done)
   })
-  app.addHook('onRequest', (request, _reply, done) =>
-    done(isProbe(pathOf(request.url)) ? undefined : platform.installation.refusal),
-  )
   allowPages(app)
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
@@ -105,6 +108,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   app.addHook('onResponse', (request, reply, done) => {
     closeUndrained(request)
     logLine(lines, request, reply)
+    endSpan(request, reply)
     if (request.workspace !== undefined)
       platform.meters.count(request.workspace, reply.statusCode, reply.elapsedTime)
     done()
@@ -132,8 +136,15 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   return app
 }
 
-/** Declared beside their types, in request-pipeline.ts, audit.ts and idempotency.ts. */
+declare module 'fastify' {
+  interface FastifyRequest {
+    span: Span | undefined
+  }
+}
+
+/** Declared beside their types, here, in request-pipeline.ts, audit.ts and idempotency.ts. */
 const REQUEST_PROPERTIES = [
+  'span',
   'principal',
   'permission',
   'gateway',
@@ -175,6 +186,10 @@ function isPublic(url: string): boolean {
   const path = pathOf(url)
   return path.startsWith('/v1/') ? path === FLOW_SCHEMA_PATH : !isProbe(path)
 }
+
+/** Why the process answers probes alone, if it does. */
+const refusalOf = ({ url }: FastifyRequest, { installation }: Platform): Problem | undefined =>
+  isProbe(pathOf(url)) ? undefined : installation.refusal
 
 const pathOf = (url: string): string => url.split('?', 1)[0] ?? ''
 
@@ -282,17 +297,38 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
     .send(replyBeforeBody(text, request))
 }
 
+/** The span of a request, named by its route: paths have ids. */
+function spanOf({ id, method, headers, routeOptions: { url = 'unknown' } }: FastifyRequest): Span {
+  const attributes = { 'http.request.method': method, 'http.route': url }
+  return startSpan(id, readTraceparent(headers[TRACEPARENT]), {
+    name: `${method} ${url}`,
+    kind: 'server',
+    attributes,
+  })
+}
+
+function endSpan({ span, principal, workspace }: FastifyRequest, { statusCode }: FastifyReply): void {
+  const tenant = principal?.tenantId ?? workspace?.tenantId
+  const of = {
+    'http.response.status_code': statusCode,
+    ...(tenant !== undefined && { 'tenon.tenant': tenant }),
+    ...(workspace !== undefined && { 'tenon.workspace': workspace.workspaceId }),
+  }
+  span?.end(of, statusCode >= 500 ? String(statusCode) : undefined)
+}
+
 /** One line per request, without the query: callers put secrets there. */
 function logLine(lines: Log, request: FastifyRequest, reply: FastifyReply): void {
   lines.info(
     {
-      request_id: request.id,
+      ...traceFields(request.span?.trace),
       method: request.method,
-      path: request.url.split('?')[0],
+      path: request.originalUrl.split('?')[0],
       status: reply.statusCode,
       ms: Math.round(reply.elapsedTime * 10) / 10,
       subject: request.principal?.subject,
-      tenant: request.principal?.tenantId,
+      tenant: request.principal?.tenantId ?? request.workspace?.tenantId,
+      workspace: request.workspace?.workspaceId,
     },
     'request',
   )

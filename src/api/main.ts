@@ -3,15 +3,19 @@
 import { openAuthServices } from '../app/auth-services.ts'
 import { openOpsServer } from '../app/ops-server.ts'
 import { openPlatform } from '../app/platform.ts'
-import { checkApi, endMessage } from '../app/start-checks/at-start.ts'
+import { exitWithError, logAllOutput } from '../app/process-output.ts'
+import { checkApi } from '../app/start-checks/at-start.ts'
 import { parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'
+import { startTracing, stopTracing } from '../infra/tracing.ts'
 import { mountMcp } from '../mcp/mount.ts'
 import { buildApp } from './app.ts'
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
   const log = openLog(config.LOG_LEVEL, 'api')
+  logAllOutput(log)
+  await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-api', log)
   const { platform, parts } = openPlatform(config, log)
   const authServices = openAuthServices(config, parts)
   const app = await buildApp(platform, authServices)
@@ -28,6 +32,7 @@ async function main(): Promise<void> {
     // After the requests: what these hooks close is what requests use.
     await app.close()
     await platform.close()
+    await stopTracing()
     ops?.close()
   }
   let _ending: Promise<void> | undefined
@@ -38,7 +43,4 @@ async function main(): Promise<void> {
   process.once('SIGINT', stop)
 }
 
-main().catch((error: unknown) => {
-  process.stderr.write(`${endMessage(error)}\n`)
-  process.exit(1)
-})
+main().catch((error: unknown) => exitWithError('api', error))

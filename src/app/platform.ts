@@ -47,6 +47,7 @@ import { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import { PayloadStore } from '../infra/temporal/payload-store.ts'
 import { Temporal } from '../infra/temporal/temporal.ts'
 import { ThreadPool } from '../infra/thread-pool.ts'
+import { inTrace } from '../infra/trace-context.ts'
 import { openCache, TtlCache } from '../infra/ttl-cache.ts'
 import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
@@ -74,19 +75,8 @@ export function openPlatform(
 ) {
   const mailer = new Mailer(config)
   const { parts, payloads, health } = openServices(config, log, { retryBudget, mailer })
-  const {
-    database,
-    documents,
-    secrets,
-    streams,
-    channels,
-    objectClients,
-    temporal,
-    audit,
-    limiter,
-    runWatcher,
-    codec,
-  } = parts
+  const { database, documents, secrets, streams, channels, temporal, audit, limiter, runWatcher, codec } =
+    parts
   const meters = new Meters(database, log)
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
@@ -147,11 +137,11 @@ function openServices(
   log: Log,
   { retryBudget, mailer }: { readonly retryBudget: RetryBudget; readonly mailer: Mailer },
 ): { parts: PlatformServices; payloads: PayloadStore; health: Health } {
-  const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection failed')
-  const onUnseen = (error: unknown) => log.warn({ err: error }, 'watch of runs failed')
-  const database = Database.open(config.DATABASE_APP_URL, (error) =>
-    log.warn({ err: error }, 'idle database connection lost'),
-  )
+  // A connection keeps the trace of the request that opened it, which has nothing to do with its loss.
+  const warn = (message: string) => (err: unknown) => inTrace(undefined, () => log.warn({ err }, message))
+  const onLost = warn('valkey connection failed')
+  const onUnseen = warn('watch of runs failed')
+  const database = Database.open(config.DATABASE_APP_URL, warn('idle database connection lost'))
   const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, buckets)

@@ -267,6 +267,12 @@ const ConfigSchema = Type.Object({
     description:
       'Comma-separated addresses, networks (10.0.0.0/8) or `loopback` whose X-Forwarded-For header is trusted. Empty: the client address is that of the socket.',
   }),
+  OTEL_EXPORTER_OTLP_ENDPOINT: Type.Optional(
+    Url(
+      'Base URL of an OpenTelemetry collector, which gets the spans of API and worker at `<url>/v1/traces` (OTLP over HTTP, JSON). `OTEL_EXPORTER_OTLP_HEADERS` is sent with them. Spans of a request whose `traceparent` says that its sender records nothing are not recorded. If it is not set, there are no spans.',
+      'https?',
+    ),
+  ),
   LOG_LEVEL: Type.Union(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
     { default: 'info', description: 'Lowest level that is logged.' },

@@ -1,8 +1,6 @@
 /** Runs the checks when API and worker start: reports them, refuses to start, or waits for a server. */
 
 import { setTimeout as delay } from 'node:timers/promises'
-import { inspect } from 'node:util'
-import { ConfigError } from '../../infra/config.ts'
 import type { Log } from '../../infra/log.ts'
 import type { InstallationChecks } from './installation.ts'
 import { type Checked, runChecks, type StartCheck } from './start-check.ts'
@@ -11,18 +9,13 @@ const WAIT_MS = { min: 500, max: 10_000 }
 
 /** A process does not start: a sentence for each check that says what to do. */
 export class StartRefused extends Error {
+  readonly faults: readonly string[]
   constructor(wrong: readonly Checked[]) {
-    const lines = wrong.map(({ check, detail }) => `  ${check.name}: ${detail}`)
-    super(`The process does not start:\n${lines.join('\n')}`)
+    const faults = wrong.map(({ check, detail }) => `${check.name}: ${detail}`)
+    super(`The process does not start:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
     this.name = 'StartRefused'
+    this.faults = faults
   }
-}
-
-/** The text of an error that ends a process: of the expected ones without a stack. */
-export function endMessage(error: unknown): string {
-  if (error instanceof ConfigError || error instanceof StartRefused) return error.message
-  // The SDK of Temporal rejects with values that are no errors, too.
-  return error instanceof Error ? (error.stack ?? error.message) : inspect(error)
 }
 
 /**

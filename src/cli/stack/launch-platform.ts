@@ -105,6 +105,8 @@ function inheritedSettings(): Record<string, string> {
       'GATEWAY_SECRET',
       'LOG_LEVEL',
       'OIDC_ISSUERS',
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+      'OTEL_EXPORTER_OTLP_HEADERS',
       'SMTP_URL',
       'TENON_MAIL_FROM',
       'TENON_MAX_CACHED_WORKFLOWS',

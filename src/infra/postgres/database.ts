@@ -5,6 +5,7 @@ import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } fro
 import { Problem } from '../../core/problem.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { currentTraceText } from '../trace-context.ts'
 import { BUSY, translate, unavailable } from './errors.ts'
 import { type Sql, sql } from './sql.ts'
 import { Batch, type BatchGroup, type Row, type SessionContext } from './statement-batch.ts'
@@ -84,9 +85,9 @@ export class Database implements StatementExecutor {
 
   batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]> {
     return group === undefined
-      ? this.#runAlone(context, statements)
+      ? this.#runAlone(traced(context), statements)
       : this.#batcher.join(
-          group === 'reading' ? { ...context, causedBy: undefined } : context,
+          group === 'reading' ? { ...context, causedBy: undefined } : traced(context),
           statements,
           group,
         )
@@ -113,7 +114,10 @@ export class Database implements StatementExecutor {
       end()
       throw error instanceof Problem ? error : unavailable(error)
     }
-    return { batch: (context, statements) => run(client, context, statements), end }
+    return {
+      batch: (context, statements) => inTurn(client, () => run(client, traced(context), statements)),
+      end,
+    }
   }
 
   /**
@@ -126,12 +130,13 @@ export class Database implements StatementExecutor {
     return this.#withClient(tenant, async (client) => {
       await send(client, BEGIN)
       try {
-        const executor = { batch: (context: SessionContext, of: readonly Sql[]) => run(client, context, of) }
-        const result = await work(executor)
-        await send(client, 'commit')
+        const batch = (context: SessionContext, of: readonly Sql[]) =>
+          inTurn(client, () => run(client, traced(context), of))
+        const result = await work({ batch })
+        await inTurn(client, () => send(client, 'commit'))
         return result
       } catch (error) {
-        await send(client, 'rollback')
+        await inTurn(client, () => send(client, 'rollback'))
         throw error
       }
     })
@@ -247,19 +252,37 @@ async function answered<T>(client: ClientBase, answer: Promise<T>, serverMs: num
   }
 }
 
+/** The newest work of each connection that has not ended. */
+const UNDER_WAY = new WeakMap<ClientBase, Promise<unknown>>()
+
+/** Begins when the work before it on the same connection has ended: `pg` takes one query at a time. */
+function inTurn<T>(client: ClientBase, work: () => Promise<T>): Promise<T> {
+  const before = UNDER_WAY.get(client)
+  const done = before === undefined ? work() : before.then(work, work)
+  UNDER_WAY.set(client, done)
+  return done.finally(() => UNDER_WAY.get(client) === done && UNDER_WAY.delete(client))
+}
+
+/** The context, with the trace of the work in progress, which rows of runs and events keep. */
+function traced(context: SessionContext): SessionContext {
+  const trace = currentTraceText()
+  return trace === undefined ? context : { ...context, trace }
+}
+
 async function run(
   client: ClientBase,
   context: SessionContext,
   statements: readonly Sql[],
   bounds?: MergedBounds,
 ): Promise<Row[][]> {
-  const { role, tenant, workspace, statementTimeoutMs, chainDepth, causedBy, user } = context
+  const { role, tenant, workspace, statementTimeoutMs, chainDepth, causedBy, user, trace } = context
   // All settings are transaction-local (third argument `true`): they last until the next batch or the end of the transaction.
   const settings = [
     sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
       set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true)
       ${causedBy === undefined ? sql`` : sql`, set_config('tenon.caused_by', ${causedBy}, true)`}
-      ${user === undefined ? sql`` : sql`, set_config('tenon.user', ${user}, true)`})`,
+      ${user === undefined ? sql`` : sql`, set_config('tenon.user', ${user}, true)`}
+      ${trace === undefined ? sql`` : sql`, set_config('tenon.trace', ${trace}, true)`})`,
     ...(chainDepth === undefined
       ? []
       : [sql`select set_config('tenon.chain_depth', ${chainDepth}, true) is null`]),

@@ -19,6 +19,7 @@ import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import type { IdleQueue } from '../health-report.ts'
 import { retryTransient } from '../retry.ts'
+import { currentTrace } from '../trace-context.ts'
 import { GRPC, isDiscardedUpdate, isGrpcError, isUnknownWork, toProblem } from './errors.ts'
 import { findIdleQueues } from './idle-queues.ts'
 import { findNamespaceFault } from './namespace.ts'
@@ -131,17 +132,18 @@ export class TenantWorkflows {
     this.#uiPrefix = uiPrefix
   }
 
-  /** Starts a workflow and returns its id. Starting the same id again changes nothing. */
+  /** Starts a workflow in the current trace and returns its id. Starting the same id again changes nothing. */
   async start(start: Start): Promise<string> {
     const id = workflowId(this.#ref, start.subject, start.uuid)
+    const trace = currentTrace()
     await callTemporal(this.#client, () =>
       this.#client.workflow.start(start.type ?? start.definition, {
         workflowId: id,
         taskQueue: start.queue,
-        args: withPurpose(`start:${start.definition}`, start.input),
+        args: withPurpose(`start:${start.definition}`, start.input, trace),
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
         staticSummary: plaintextSummary(start.summary),
-        typedSearchAttributes: searchAttributesOf(this.#ref, start.attributes),
+        typedSearchAttributes: searchAttributesOf(this.#ref, start.attributes, trace),
         priority: { fairnessKey: this.#ref.tenantId },
         ...(start.timeoutMs !== undefined && { workflowExecutionTimeout: start.timeoutMs }),
         ...(start.delayMs !== undefined && { startDelay: start.delayMs }),

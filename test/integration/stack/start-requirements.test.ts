@@ -1,6 +1,7 @@
 /** Processes refuse to start without the master key and name the missing setting. */
 
 import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { expect, inject, test } from 'vitest'
 import { currentBuild } from '../../../src/cli/stack/build.ts'
 import { Ports } from '../../../stack/ports.ts'
@@ -23,6 +24,20 @@ async function startProcess(path: string, key: string | undefined): Promise<Ende
   )
 }
 
+test('start of worker: master key of another installation: refused with a line of its log that says what to set', async () => {
+  const { worker } = await currentBuild()
+  const { code, stderr } = await startProcess(worker, randomBytes(32).toString('base64'))
+  expect(code).toBe(1)
+  expect(JSON.parse(stderr)).toMatchObject({
+    level: 60,
+    faults: [
+      expect.stringMatching(
+        /^master_key: TENON_MASTER_KEY is not the key of this installation: .* Set the key /,
+      ),
+    ],
+  })
+})
+
 const WRONG = 'c2hvcnQ='
 test.each(['api', 'worker'] as const)(
   'start of %s: master key missing or wrong: refused with the name of the setting',
@@ -34,8 +49,10 @@ test.each(['api', 'worker'] as const)(
     ] as const) {
       const { code, stdout, stderr } = await startProcess(path, key)
       expect({ key, code, stdout }).toEqual({ key, code: 1, stdout: '' })
-      expect(stderr).toMatch(/^The configuration is not valid:\n {2}TENON_MASTER_KEY [^\n]+\n$/m)
-      expect(stderr).toContain(message)
+      const { process, level, msg } = JSON.parse(stderr)
+      expect([process, level]).toEqual([name, 60])
+      expect(msg).toMatch(/^The configuration is not valid:\n {2}TENON_MASTER_KEY [^\n]+$/)
+      expect(msg).toContain(message)
       expect(stderr).not.toContain(WRONG)
     }
   },

@@ -56,7 +56,7 @@ test('namespace without search attributes, and none: no 400 for callers, worker 
       const env = { DATABASE_URL, TENON_MASTER_KEY, TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE }
       const migrated = await runCommand(['migrate'], { env })
       expect([migrated.code, migrated.stderr]).toEqual([0, ''])
-      expect(migrated.stdout).toContain(`search attributes ${SEARCH_ATTRIBUTES.join(', ')}`)
+      expect(migrated.stdout).toContain(`search attributes ${Object.keys(SEARCH_ATTRIBUTES).join(', ')}`)
       expect((await runCommand(['migrate'], { env })).stdout).toBe('Up to date.\n')
       expect(await refusalOf('worker', { TEMPORAL_NAMESPACE })).toBe('')
       await eventually(async () => ((await create()).status === 202 ? true : undefined))
