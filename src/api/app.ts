@@ -49,7 +49,29 @@ import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */
 export async function buildApp(platform: Platform, authServices: AuthServices): Promise<FastifyInstance> {
-  const app = Fastify({
+  const app = openServer(platform)
+  for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
+  measureRequests(app, platform.metrics)
+  app.setErrorHandler(sendProblem)
+  app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
+  addHooks(app, platform, authServices)
+  parsers(app)
+  await mountOperations(app, platform, authServices)
+  mountHealth(app, platform)
+  mountFlowSchema(app)
+  await mountWebhooks(app, platform)
+  await mountCallbacks(app, platform)
+  await mountIssuer(app, authServices)
+  await mountPayloadPage(app, platform, authServices)
+  await mountApprovalPages(app, platform, authServices)
+  mountDevMail(app, platform.config)
+  await mountDocs(app)
+  refuseOtherMethods(app)
+  return app
+}
+
+const openServer = (platform: Platform): FastifyInstance =>
+  Fastify({
     loggerInstance: platform.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: CORE_LIMITS.bodyBytesMax,
@@ -70,10 +92,9 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       connectionsCheckingInterval: API_LIMITS.connectionsCheckMs,
     },
   })
-  for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
-  measureRequests(app, platform.metrics)
-  app.setErrorHandler(sendProblem)
-  app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
+
+/** What is done at every request and reply, in this order. */
+function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
   const lines = plainLines(platform.log)
   const gateway = gatewayReader(platform.config.GATEWAY_SECRET)
   const guards = Object.entries(browserGuards(platform.config))
@@ -89,8 +110,6 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     request.span = spanOf(request)
     inTrace(request.span.trace, () => done(requestProblem(request)))
   })
-  // The reader of a body calls back in the context of the connection.
-  app.addHook('preValidation', (request, _reply, done) => inTrace(request.span?.trace, done))
   app.addHook('onRequest', (request, reply, done) => {
     if (!isPublic(request.url)) return done()
     platform.limiter.limitAnonymous(request.ip).then(({ headers, refused }) => {
@@ -118,19 +137,6 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       platform.meters.count(request.workspace, reply.statusCode, reply.elapsedTime)
     done()
   })
-  parsers(app)
-  await mountOperations(app, platform, authServices)
-  mountHealth(app, platform)
-  mountFlowSchema(app)
-  await mountWebhooks(app, platform)
-  await mountCallbacks(app, platform)
-  await mountIssuer(app, authServices)
-  await mountPayloadPage(app, platform, authServices)
-  await mountApprovalPages(app, platform, authServices)
-  mountDevMail(app, platform.config)
-  await mountDocs(app)
-  refuseOtherMethods(app)
-  return app
 }
 
 async function mountOperations(

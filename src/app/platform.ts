@@ -78,9 +78,19 @@ export function openPlatform(
   const mailer = new Mailer(config)
   const metrics = new Metrics(config.TENON_OPS_LISTEN !== undefined)
   const { parts, payloads, health } = openServices(config, log, { retryBudget, mailer })
-  const { database, documents, secrets, streams, channels, temporal, audit, limiter, runWatcher, codec } =
-    parts
-  const meters = new Meters(database, log)
+  const {
+    database,
+    documents,
+    secrets,
+    streams,
+    channels,
+    temporal,
+    audit,
+    limiter,
+    runWatcher,
+    codec,
+    meters,
+  } = parts
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
@@ -205,6 +215,7 @@ function openServices(
     audit: new Audit(database, log),
     chainSigner: new ChainSigner(secrets),
     callQueue: new CallQueue(log),
+    meters: new Meters(database, log),
     log,
   }
   return { parts, payloads, health }
