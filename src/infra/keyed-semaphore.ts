@@ -1,6 +1,6 @@
 /**
  * A semaphore that keys share, such as tenants: no key occupies all of a resource. A released slot goes to the waiting key that
- * holds the fewest, and of one key to the caller that has waited longest.
+ * holds the fewest, and of one key to the caller that has waited longest. The last slot is kept for a key that holds none.
  */
 
 import { Problem } from '../core/problem.ts'
@@ -22,6 +22,7 @@ export class KeyedSemaphore {
   readonly #ofKeyMax: number
   readonly #waitMs: number
   readonly #totalMax: number
+  readonly #reserved: number
   /** Keys that hold a slot or wait for one. Of keys that hold equally many, the first is served first. */
   readonly #keys = new Map<string, Key>()
   #total = 0
@@ -29,12 +30,13 @@ export class KeyedSemaphore {
   /**
    * @param ofKeyMax slots that one key may hold
    * @param waitMs how long a caller waits at most; `Infinity`: without limit
-   * @param totalMax slots of all keys together
+   * @param totalMax slots of all keys together; of several, the last one is only for a key that holds none
    */
   constructor(ofKeyMax: number, waitMs: number, totalMax = Number.POSITIVE_INFINITY) {
     this.#ofKeyMax = ofKeyMax
     this.#waitMs = waitMs
     this.#totalMax = totalMax
+    this.#reserved = totalMax > 1 ? 1 : 0
   }
 
   /**
@@ -56,8 +58,18 @@ export class KeyedSemaphore {
 
   /** @returns releases the slot; undefined if none is free now */
   tryAcquire(key: string): (() => void) | undefined {
-    if (this.#total >= this.#totalMax || (this.#keys.get(key)?.held ?? 0) >= this.#ofKeyMax) return undefined
-    return this.take(key)
+    return this.#isOpenTo(this.heldBy(key)) ? this.take(key) : undefined
+  }
+
+  /** The number of slots that the key holds. */
+  heldBy(key: string): number {
+    return this.#keys.get(key)?.held ?? 0
+  }
+
+  /** @param held slots of the key that asks */
+  #isOpenTo(held: number): boolean {
+    const reserved = held > 0 ? this.#reserved : 0
+    return held < this.#ofKeyMax && this.#total + reserved < this.#totalMax
   }
 
   /** Takes a slot whether or not one is free. @returns releases the slot; idempotent */
@@ -90,10 +102,9 @@ export class KeyedSemaphore {
 
   /** Before a later caller can overtake the one that waits. */
   #serveNext(released: string): void {
-    if (this.#total >= this.#totalMax) return
     const key = this.#totalMax === Number.POSITIVE_INFINITY ? released : this.#nextKey()
     const state = key === undefined ? undefined : this.#keys.get(key)
-    if (key === undefined || state === undefined || state.held >= this.#ofKeyMax) return
+    if (key === undefined || state === undefined || !this.#isOpenTo(state.held)) return
     const [proceed] = state.waiting
     if (proceed === undefined) return
     this.#keys.delete(key)

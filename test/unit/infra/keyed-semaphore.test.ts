@@ -41,6 +41,9 @@ class Callers {
   held = (key: Key) => this.holding.filter((one) => one.key === key).length
 }
 
+/** The last slot is kept for a key that holds none. */
+const isOpen = (held: number, left: number) => held < OF_KEY && left > (held === 0 ? 0 : 1)
+
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 test.each(Array.from({ length: 20 }, (_, seed) => [seed]))(
@@ -58,7 +61,8 @@ test.each(Array.from({ length: 20 }, (_, seed) => [seed]))(
         await callers.release(at)
         const served = callers.holding.find((one) => first.get(one.key) === one)
         before[released] = (before[released] ?? 0) - 1
-        const open = [...first.keys()].filter((key) => (before[key] ?? 0) < OF_KEY)
+        const left = TOTAL - Object.values(before).reduce((sum, held) => sum + held, 0)
+        const open = [...first.keys()].filter((key) => isOpen(before[key] ?? 0, left))
         // The longest waiting caller of a key that holds the fewest, and may hold more.
         expect(served === undefined).toBe(open.length === 0)
         if (served !== undefined)
@@ -66,8 +70,8 @@ test.each(Array.from({ length: 20 }, (_, seed) => [seed]))(
       }
       expect(Math.max(...KEYS.map(callers.held))).toBeLessThanOrEqual(OF_KEY)
       expect(callers.holding.length).toBeLessThanOrEqual(TOTAL)
-      const isFull = callers.holding.length === TOTAL
-      expect(callers.waiting.filter(({ key }) => !isFull && callers.held(key) < OF_KEY)).toEqual([])
+      const left = TOTAL - callers.holding.length
+      expect(callers.waiting.filter(({ key }) => isOpen(callers.held(key), left))).toEqual([])
     }
   },
 )
@@ -87,4 +91,11 @@ test('wait that is aborted, or too long, or of too many: ends with the reason, a
   release()
   expect(semaphore.tryAcquire('a')).toEqual(expect.any(Function))
   expect(semaphore.tryAcquire('a')).toBeUndefined()
+})
+
+test('two keys that want all slots: a third that holds none gets one at once', async () => {
+  const semaphore = new KeyedSemaphore(3, Number.POSITIVE_INFINITY, TOTAL)
+  const taken = ['a', 'b', 'a', 'b', 'a', 'b'].filter((key) => semaphore.tryAcquire(key) !== undefined)
+  expect(taken).toEqual(['a', 'b', 'a'])
+  expect(semaphore.tryAcquire('c')).toEqual(expect.any(Function))
 })

@@ -1,7 +1,8 @@
 /** A Deno process without permissions: started blank, given code once, stopped by a signal while it has nothing to do. */
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { setPriority } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
 import { killGroup, signalGroup } from '../../../infra/kill-group.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
@@ -47,6 +48,7 @@ export class FunctionProcess {
   #isGone = false
   #isKilled = false
   #isStopped = false
+  #niceness: number | undefined
 
   constructor(deno: string, memoryMb: number, isolation: Isolation) {
     this.memoryMb = memoryMb
@@ -85,6 +87,17 @@ export class FunctionProcess {
   /** False once it was killed or has ended. */
   get isAlive(): boolean {
     return !this.#isGone && !this.#isKilled
+  }
+
+  /** The niceness of the process; undefined if the system has not taken it, or before it is set. */
+  get niceness(): number | undefined {
+    return this.#niceness
+  }
+
+  /** Sets the niceness of the process and of its threads. Without root it can only grow; then a lower one leaves it as it is. */
+  setNiceness(niceness: number): void {
+    if (this.#niceness === niceness || this.#enginePid === undefined) return
+    if (setNiceness(this.#enginePid, niceness)) this.#niceness = niceness
   }
 
   /** Kills the process with all its threads; it can have no children. */
@@ -163,4 +176,20 @@ export class FunctionProcess {
 function childOf(pid: number | undefined): number | undefined {
   const [child] = pid === undefined ? [] : readFileSync(childrenOf(pid), 'latin1').trim().split(' ')
   return child ? Number(child) : undefined
+}
+
+/**
+ * Linux counts niceness by thread. Where it groups processes by session, as outside of containers, niceness only counts within the
+ * session, and the session of a function has one of its own (sched(7), "The autogroup feature").
+ * @returns false if the system refuses, as it does more than ten changes of sessions a second without root
+ */
+function setNiceness(pid: number, niceness: number): boolean {
+  try {
+    for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), niceness)
+    writeFileSync(`/proc/${pid}/autogroup`, String(niceness))
+    return true
+  } catch (error) {
+    // The kernel has no such groups.
+    return (error as NodeJS.ErrnoException).code === 'ENOENT'
+  }
 }
