@@ -10,7 +10,7 @@ const only = (name, from, to, comment) => ({
 /** The files of a feature that other features may import (docs/decisions/0031-interfaces-of-features.md). */
 const INTERFACES = [
   '[^/]+/limits',
-  'analytics/time-series',
+  'analytics/(meters|time-series|usage)',
   // Features own their background tasks.
   'background/background-task',
   'collections/(documents-api|rules/(change-events|text-rules)|schemas/(evaluate-schema|is-compatible|schema-language))',
@@ -21,8 +21,9 @@ const INTERFACES = [
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
+  'retention/retention-settings',
   // The kernel: each kind of durable work uses it.
-  'runs/(run-kind|slots|watcher)',
+  'runs/(run-kind|slots|trace-ids|watcher)',
   // Flows and functions are targets of triggers.
   'runs/triggers/(events|limits|schedules|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
   'tenants/(jobs|public-access|tenants|workspace-settings)',

@@ -4,11 +4,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Started, startPlatform } from '../test/support/stack/start.ts'
+import { metrics } from './installation/metrics.ts'
 import { neighbour } from './installation/neighbour.ts'
 
 type Section = (started: Started) => Promise<void>
 
-const SECTIONS: Readonly<Record<string, Section>> = { neighbour }
+const SECTIONS: Readonly<Record<string, Section>> = { metrics, neighbour }
 
 /** Prints all sections, or the named ones. */
 export async function installation(names: readonly string[]): Promise<void> {

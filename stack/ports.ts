@@ -1,10 +1,13 @@
 /**
- * Allocates free loopback ports: the remembered or preferred one, else the next free one; random ones for ephemeral stacks. Starts
- * listeners again if another process was faster.
+ * Allocates free loopback ports: the remembered or preferred one, else the next free one; random ones for ephemeral stacks. A file
+ * reserves each for this process among those of Tenon; listeners are started again if another process was faster.
  */
 
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { cacheDir } from './binaries.mjs'
+import { tryLock } from './lock.mjs'
 
 const PORT_MAX = 65_535
 /**
@@ -50,11 +53,13 @@ export async function onFreePorts<T>(
   }
 }
 
-/** Allocates each port once. */
+/** Allocates each port once; no other process of this user that asks here gets it until it is released, or this process ends. */
 export class Ports {
   readonly #remembered: Readonly<Record<string, number>>
   readonly #any: boolean
   readonly #reserved = new Map<string, number>()
+  /** Releases the reservation of each port. */
+  readonly #locks = new Map<number, () => void>()
 
   constructor(options: { readonly remembered: Readonly<Record<string, number>>; readonly any: boolean }) {
     this.#remembered = options.remembered
@@ -102,13 +107,51 @@ export class Ports {
     return { ...this.#remembered, ...Object.fromEntries(this.#reserved) }
   }
 
+  /** When the listeners have ended: others may have their ports. */
+  release(): void {
+    for (const release of this.#locks.values()) release()
+    this.#locks.clear()
+  }
+
   async #claim(name: string, port: number): Promise<boolean> {
     if ([...this.#reserved.values()].includes(port)) return false
     // Registered before the check, since servers start in parallel.
     this.#reserved.set(name, port)
-    if (await isFree(port)) return true
+    if (this.#lock(port) && (await isFree(port))) return true
+    this.#locks.get(port)?.()
+    this.#locks.delete(port)
     this.#reserved.delete(name)
     return false
+  }
+
+  /** Between the check that a port is free and the start of its listener pass seconds, in which other starts would choose it. */
+  #lock(port: number): boolean {
+    if (this.#locks.has(port)) return true
+    const release = reserve(port)
+    if (release !== undefined) this.#locks.set(port, release)
+    return release !== undefined
+  }
+}
+
+/** Those of this process, which leaves none behind. */
+const reservations = new Map<number, () => void>()
+process.once('exit', () => {
+  for (const release of reservations.values()) release()
+})
+
+/** @returns releases the reservation; undefined if another allocation has it */
+function reserve(port: number): (() => void) | undefined {
+  try {
+    const lock = tryLock(join(cacheDir(), 'ports', String(port)))
+    if ('owner' in lock) return undefined
+    reservations.set(port, lock.release)
+    return () => {
+      reservations.delete(port)
+      lock.release()
+    }
+  } catch {
+    // Without a folder to write to, a listener that finds its port taken is started again.
+    return () => {}
   }
 }
 

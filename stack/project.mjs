@@ -84,6 +84,6 @@ export function packedCommand(verb) {
 function filesOf(path) {
   if (path.endsWith('.json')) return [path]
   const entries = readdirSync(path, { withFileTypes: true, recursive: true })
-  const files = entries.filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+  const files = entries.filter((entry) => entry.isFile() && /\.(ts|sql)$/.test(entry.name))
   return files.map((entry) => join(entry.parentPath, entry.name)).sort()
 }

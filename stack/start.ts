@@ -132,6 +132,7 @@ async function startLocked(options: StackOptions, dir: string, release: () => Pr
     await supervisor.stop()
     for (const server of started) await server.dispose?.()
     writeState(dir, { ports: ports.reserved() })
+    ports.release()
   }
   const failed = new AbortController()
   const functions = findDeno(options.env, AbortSignal.any([failed.signal, ...givenSignal(options)]))

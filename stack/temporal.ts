@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Connection } from '@temporalio/client'
 import { SEARCH_ATTRIBUTES } from '../src/core/work.ts'
+import { ensureNamespace } from '../src/infra/temporal/namespace.ts'
 import { execute } from './binaries.mjs'
 import { embedded, program, repeatedly, type Server, type StartContext, type Started } from './server.ts'
 import { startUiProxy } from './temporal-ui.ts'
@@ -18,7 +19,8 @@ const PREFERRED_UI_PORT = 8_233
 export const UI_PORTS = [6_665, 6_666, 6_667, 6_668, 6_669, 6_697, 6_566, 10_080, 5_060, 5_061]
 export const METRICS_PORTS = [1_719, 1_720, 1_723, 3_659, 6_000]
 const PROBE_MS = 3_000
-const KEYWORD = 2
+/** Also for a namespace that is made: other parts of Temporal learn of it within some 10 s. */
+const ENSURE_MS = 60_000
 
 /**
  * The default of 20 polls per second and shard costs 50 ms a step on the one shard of the dev server. The default shift
@@ -133,7 +135,7 @@ function settings({ env, ephemeral }: StartContext, dir: string): string[] {
   return [
     ...['--log-level', 'warn', '--ui-disable-news-fetch', '--disable-config-file', '--disable-config-env'],
     ...[...DYNAMIC_CONFIG, ...userConfig(env)].flatMap((value) => ['--dynamic-config-value', value]),
-    ...SEARCH_ATTRIBUTES.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
+    ...Object.entries(SEARCH_ATTRIBUTES).flatMap(([name, type]) => ['--search-attribute', `${name}=${type}`]),
     ...(ephemeral ? [] : ['--db-filename', join(dir, 'temporal.db')]),
   ]
 }
@@ -149,25 +151,18 @@ function parseVersions(text: string): string {
   return match === null ? '' : `, UI ${match[1]}`
 }
 
-/** Checks the namespace and returns the version; adds missing search attributes to an external server. */
-async function inspect(address: string, namespace: string, addAttributes: boolean): Promise<string> {
+/** Checks the namespace and returns the version; makes what an external server lacks of namespace and search attributes. */
+async function inspect(address: string, namespace: string, isExternal: boolean): Promise<string> {
   const connection = await Connection.connect({ address, connectTimeout: PROBE_MS })
   try {
+    if (isExternal)
+      await connection.withDeadline(Date.now() + ENSURE_MS, () => ensureNamespace(connection, namespace))
     return await connection.withDeadline(Date.now() + PROBE_MS, async () => {
       await connection.workflowService.describeNamespace({ namespace })
-      if (addAttributes) await addSearchAttributes(connection, namespace)
       const info = await connection.workflowService.getSystemInfo({})
       return info.serverVersion ?? ''
     })
   } finally {
     await connection.close()
   }
-}
-
-async function addSearchAttributes(connection: Connection, namespace: string): Promise<void> {
-  const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace })
-  const missing = SEARCH_ATTRIBUTES.filter((name) => !(name in (customAttributes ?? {})))
-  if (missing.length === 0) return
-  const searchAttributes = Object.fromEntries(missing.map((name) => [name, KEYWORD]))
-  await connection.operatorService.addSearchAttributes({ namespace, searchAttributes })
 }

@@ -1,6 +1,7 @@
 /** Starts Valkey, or the Redis of the machine, on a loopback port with a password. */
 
 import { mkdir, writeFile } from 'node:fs/promises'
+import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import {
@@ -15,6 +16,9 @@ import {
 
 const PREFERRED_PORT = 6_380
 const PROBE_MS = 3_000
+/** Valkey may use a quarter of the memory. */
+const MEMORY_PARTS = 4
+const MEMORY_BYTES_MIN = 256 * 1_048_576
 
 export const valkey: Server = {
   name: 'valkey',
@@ -63,11 +67,18 @@ function settings(context: StartContext, port: number): string {
     `port ${port}`,
     `requirepass ${context.secrets.valkeyPassword}`,
     'save ""',
+    // Full, it refuses writes, which is told; by default it would take all memory, and the system would end a process.
+    `maxmemory ${Math.max(MEMORY_BYTES_MIN, Math.floor(memoryBytes() / MEMORY_PARTS))}`,
+    'maxmemory-policy noeviction',
     `appendonly ${context.ephemeral ? 'no' : 'yes'}`,
     'dir .',
     '',
   ].join('\n')
 }
+
+/** Of the machine, or of the container if that is less. */
+const memoryBytes = (): number =>
+  Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY)
 
 async function inspect(url: string): Promise<{ title: string; version: string }> {
   const client = new Redis(url, {

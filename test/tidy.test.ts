@@ -48,6 +48,7 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'rules/lookups.ts': 'the statements of lookups',
   'sandbox/fair-slots.ts': 'the yielding of slots, with a test of its own',
   'sandbox/reaper.ts': 'a program of its own in a shell',
+  'start-checks/index.ts': 'the list of checks',
   'temporal/idle-queues.ts': 'the check of an operator',
   'triggers/schedules.ts': 'how a schedule is in Temporal',
   'users/totp.ts': 'RFC 6238',

@@ -17,6 +17,7 @@ import type { TrustedIssuer } from '../infra/trusted-issuers.ts'
 import type { Sized, TtlCache } from '../infra/ttl-cache.ts'
 import type { Streams } from '../infra/valkey/streams.ts'
 import type { Audit } from './audit/audit.ts'
+import type { ChainSigner } from './audit/chain-signer.ts'
 import type { KeyRow } from './authentication/authenticator.ts'
 import type { PublishedServer } from './authentication/mcp-server-registry.ts'
 import type { SigningKeys } from './authentication/signing-keys.ts'
@@ -55,6 +56,7 @@ export interface PlatformServices {
   readonly threads: ThreadPool
   readonly egress: Egress
   readonly audit: Audit
+  readonly chainSigner: ChainSigner
   readonly log: Log
 }
 

@@ -4,7 +4,7 @@ import Type, { type TObject, type TSchema } from 'typebox'
 import { type IdPrefix, idPattern } from '../core/ids.ts'
 import { CORE_LIMITS } from '../core/limits.ts'
 import { type OperationSpec, operation } from '../core/operation.ts'
-import { VISIBLE_PATTERN } from '../core/visible-text.ts'
+import { VISIBLE_PATTERN } from '../core/text/visible-text.ts'
 import { ACCESS_LIMITS } from './limits.ts'
 import type { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
 

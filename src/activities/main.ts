@@ -3,26 +3,31 @@
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { inspect } from 'node:util'
 import { DefaultLogger, NativeConnection, Runtime, type WorkerOptions } from '@temporalio/worker'
 import type { Health } from '../app/health.ts'
 import { openOpsServer } from '../app/ops-server.ts'
-import { openPlatform, type Platform } from '../app/platform.ts'
+import { DOES_WORK, openPlatform, type Platform } from '../app/platform.ts'
+import { exitWithError, logAllOutput } from '../app/process-output.ts'
+import { checkWorker } from '../app/start-checks/at-start.ts'
 import { QUEUES } from '../core/work.ts'
 import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
-import { type Config, ConfigError, parseConfig } from '../infra/config.ts'
-import { INFRA_LIMITS } from '../infra/limits.ts'
+import { type Config, parseConfig } from '../infra/config.ts'
 import { type Log, openLog } from '../infra/log.ts'
+import type { Metrics } from '../infra/metrics/metrics.ts'
+import { startTracing, stopTracing } from '../infra/tracing.ts'
 import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/http-requests.ts'
 import { createActivities } from './index.ts'
+import { executionSinks } from './run-metrics.ts'
 import { sdkFields } from './sdk-log.ts'
+import { collectSdkMetrics } from './sdk-metrics.ts'
 import { openEagerStartServer } from './sdk-patches/eager-start-server.ts'
 import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
+import { WorkLog } from './work-log.ts'
 import { checkPollers, createWorkers, IDENTITY, type QueueWorker } from './workers.ts'
 import { buildBundle } from './workflow-bundle.ts'
 
@@ -40,11 +45,11 @@ const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url)
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
   const log = openLog(config.LOG_LEVEL, 'worker')
-  Runtime.install({
-    shutdownSignals: [],
-    logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
-  })
-  const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
+  logAllOutput(log)
+  await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-worker', log)
+  const work = new WorkLog(log)
+  const { platform } = openPlatform(config, log, DOES_WORK)
+  installRuntime(platform.metrics, log)
   const { health } = platform
   const stopping = new AbortController()
   const stop = () => {
@@ -60,22 +65,38 @@ async function main(): Promise<void> {
     ping: () => checkPollers(workers, idleQueues),
   })
   health.start()
-  const ops = await openOpsServer(health, config.TENON_OPS_LISTEN)
+  const ops = await openOpsServer(platform, config.TENON_OPS_LISTEN)
+  await checkWorker(platform.startChecks, platform.installation, { log, signal: stopping.signal })
   const connection = await connect(config, { health, log, signal: stopping.signal })
   if (connection !== undefined) {
-    const records = recordSink(platform.access, log, awaitCloseOn(connection, config.TEMPORAL_NAMESPACE))
+    const awaitClose = awaitCloseOn(connection, config.TEMPORAL_NAMESPACE)
+    const records = recordSink(platform.access, { log, work }, awaitClose)
     patchSdk(config, log)
     const path = config.TENON_WORKFLOW_BUNDLE
     const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
-    const shared = optionsOf(config, { platform, log, connection })
-    workers = await createWorkers(shared, { workflowBundle, sinks: records.sinks })
+    const shared = optionsOf(config, { platform, log, work, connection })
+    workers = await createWorkers(shared, {
+      workflowBundle,
+      sinks: executionSinks(platform.metrics, records.write),
+    })
     await run(workers, { platform, log, connection, signal: stopping.signal })
     // The reconciler confirms the ends that are not settled soon.
     await Promise.race([records.settled(), delay(SETTLE_MS, undefined, { ref: false })])
     await connection.close()
   }
   await platform.close()
+  await stopTracing()
   ops?.close()
+}
+
+/** Configures what all workers share: lines of the SDK and of its core go into the log, which they would write to the console. */
+function installRuntime(metrics: Metrics, log: Log): void {
+  const logging = { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } as const
+  Runtime.install({
+    shutdownSignals: [],
+    logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
+    telemetryOptions: { logging, ...collectSdkMetrics(metrics) },
+  })
 }
 
 /** Waits for Temporal, and says so in the log. @returns undefined if the process is to end before */
@@ -108,7 +129,7 @@ interface WorkerServices {
 /** The options of all workers. */
 function optionsOf(
   config: Config,
-  { platform, log, connection }: WorkerServices,
+  { platform, log, work, connection }: WorkerServices & { readonly work: WorkLog },
 ): Omit<WorkerOptions, 'taskQueue'> {
   const scopes = new Scopes(platform.access)
   const requests = new HttpRequests(scopes, platform.egress)
@@ -117,7 +138,7 @@ function optionsOf(
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     activities: createActivities(platform, { scopes, requests }),
-    interceptors: { activity: [tenantInterceptor(log)] },
+    interceptors: { activity: [tenantInterceptor(log, work)] },
     dataConverter: {
       payloadCodecs: [platform.codec],
       payloadConverterPath: buildFile('payload-converter.mjs'),
@@ -146,7 +167,6 @@ async function run(
   const eagerStarts = socket && (await openEagerStartServer(socket, { connection, namespace }))
   const running = Promise.all(workers.map(({ worker }) => worker.run()))
   void platform.functions.warmUp()
-  void platform.functions.layers().then((layers) => log.info(layers ?? {}, 'function isolation detected'))
   startBackgroundWork(platform, log)
   log.info({ queues: Object.values(QUEUES) }, 'worker ready')
   await Promise.race([running, aborted(signal)])
@@ -165,7 +185,7 @@ const aborted = (signal: AbortSignal) =>
 function startBackgroundWork(platform: Platform, log: Log): void {
   const { access, triggers } = platform
   platform.relay.start()
-  platform.taskRunner.start(createBackgroundTasks(platform.mailer), createTaskContexts(access))
+  platform.taskRunner.start(createBackgroundTasks(platform), createTaskContexts(access))
   platform.streamConsumers.start([
     eventTriggerConsumers({ starter: triggers, openScope: createTriggerScopes(access), log }),
     subscriptionConsumers(createDelivery(access)),
@@ -174,11 +194,5 @@ function startBackgroundWork(platform: Platform, log: Log): void {
 
 main().then(
   () => process.exit(0),
-  (error: unknown) => {
-    // The SDK rejects with values that are no errors, too.
-    const text =
-      error instanceof ConfigError ? error.message : error instanceof Error ? error.stack : undefined
-    process.stderr.write(`${text ?? inspect(error)}\n`)
-    process.exit(1)
-  },
+  (error: unknown) => exitWithError('worker', error),
 )

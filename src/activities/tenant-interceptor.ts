@@ -16,14 +16,20 @@ import {
   authenticatedArguments,
   type FirstAttempt,
   type SuspendedFailure,
+  traceOfArguments,
   UNAUTHENTICATED,
   UNAUTHENTICATED_MESSAGE,
 } from '../core/work.ts'
+import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { triggerActor } from '../features/runs/triggers/trigger-starter.ts'
 import type { Log } from '../infra/log.ts'
+import { isUnavailable } from '../infra/retry.ts'
+import { inTrace } from '../infra/trace-context.ts'
+import { inSpan, type SpanDescription } from '../infra/tracing.ts'
 import { chainDepthOf } from '../workflows/chain-depth-interceptor.ts'
 import { failureOf } from './call-failure.ts'
 import type { FunctionCall } from './contract.ts'
+import type { WorkLog } from './work-log.ts'
 
 /** The first argument of every activity: the tenant, the workflow, and ids that are the same at each attempt. */
 export interface ActivityContext {
@@ -44,22 +50,32 @@ export function workspaceOf({ ref }: Pick<ActivityContext, 'ref'>): WorkspaceRef
 }
 
 /** Puts the {@link ActivityContext} before the activity's own arguments, and turns Problems into failures. */
-export function tenantInterceptor(log: Log): ActivityInterceptorsFactory {
+export function tenantInterceptor(log: Log, work: WorkLog): ActivityInterceptorsFactory {
   const inbound: ActivityInboundCallsInterceptor = {
     execute: async (input, next) => {
       const info = activityInfo()
       const args = argumentsOf(info, input.args)
       const first = firstAttemptOf(info, args)
-      try {
-        const call = {
-          ...contextOf(info, first),
-          chainDepth: chainDepthOf(input.headers) ?? 0,
-          attempt: info.attempt,
+      const attempt = async () => {
+        const startedMs = performance.now()
+        try {
+          const call = {
+            ...contextOf(info, first),
+            chainDepth: chainDepthOf(input.headers) ?? 0,
+            attempt: info.attempt,
+          }
+          const output = await next({ ...input, args: [call, ...args] })
+          // Null: it has done nothing, and is called again as another activity.
+          if (output !== null) work.activityEnded(info, performance.now() - startedMs)
+          return output
+        } catch (error) {
+          const failure =
+            error instanceof Suspended ? suspendedFailure(error, first) : toFailure(error, info, log)
+          work.activityEnded(info, performance.now() - startedMs, codeOf(failure))
+          throw failure
         }
-        return await next({ ...input, args: [call, ...args] })
-      } catch (error) {
-        throw error instanceof Suspended ? suspendedFailure(error, first) : toFailure(error, info, log)
       }
+      return inTrace(traceOfArguments(input.args), () => inSpan(spanOf(info), attempt))
     },
   }
   return () => ({ inbound })
@@ -105,6 +121,16 @@ function idsOf(info: Info, workflowId: string, first: FirstAttempt): IdSource {
   return seededIds(first.at_ms, random, first.order)
 }
 
+const spanOf = ({ activityType: name, workflowExecution, attempt }: Info): SpanDescription => ({
+  name,
+  kind: 'consumer',
+  attributes: { 'tenon.workflow': workflowExecution?.workflowId ?? '', 'tenon.attempt': attempt },
+})
+
+/** For lines of the log: the type of a failure is the code of its problem. */
+const codeOf = (failure: unknown): string =>
+  failure instanceof ApplicationFailure ? (failure.type ?? 'unknown') : 'cancelled'
+
 /** Converts an error into a failure that Temporal retries unless the Problem is final. */
 function toFailure(error: unknown, info: Info, log: Log): unknown {
   if (error instanceof ApplicationFailure || error instanceof CancelledFailure) return error
@@ -117,13 +143,17 @@ function toFailure(error: unknown, info: Info, log: Log): unknown {
   // Failures of a tenant's own code are final. They are shown to the tenant and not logged.
   if (problem.status >= 500 && !problem.row.final)
     log.warn({ err: problem.cause ?? problem, ...context }, 'activity failed')
+  // Starts that have no number of attempts (RETRIES.start) are repeated only while a server is away.
+  const isGivenUp = info.attempt >= FLOW_LIMITS.startAttemptsMax && STARTS.includes(info.activityType)
   return ApplicationFailure.create({
     message: problem.message,
     type: problem.code,
-    nonRetryable: problem.isFinal,
+    nonRetryable: problem.isFinal || (isGivenUp && !isUnavailable(problem)),
     details: [failureOf(problem), problem.members],
   })
 }
+
+const STARTS = ['callFunction', 'startSubflow']
 
 type Role = 'service' | 'workspace_admin'
 

@@ -21,10 +21,13 @@ import type { AnyOperation } from '../core/operation.ts'
 import { isPublicRole } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { holdsSecret, redactText } from '../core/redact.ts'
-import { escapesUtf8 } from '../core/utf8.ts'
+import { escapesUtf8 } from '../core/text/utf8.ts'
+import { readTraceparent, TRACEPARENT } from '../core/trace.ts'
 import { OPERATIONS } from '../features/index.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { type Log, plainLines } from '../infra/log.ts'
+import { inTrace, traceFields } from '../infra/trace-context.ts'
+import { type Span, startSpan } from '../infra/tracing.ts'
 import { mountApprovalPages } from './approval-routes.ts'
 import { writeAuditEntry } from './audit.ts'
 import { methodsByPath, routePath } from './bind.ts'
@@ -39,13 +42,36 @@ import { mountIssuer } from './issuer/issuer-routes.ts'
 import { API_LIMITS } from './limits.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
 import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
+import { measureRequests } from './request-metrics.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
 import { EVENT_STREAM_HEADERS, endedStream, endsAsStream } from './response.ts'
 import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */
 export async function buildApp(platform: Platform, authServices: AuthServices): Promise<FastifyInstance> {
-  const app = Fastify({
+  const app = openServer(platform)
+  for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
+  measureRequests(app, platform.metrics)
+  app.setErrorHandler(sendProblem)
+  app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
+  addHooks(app, platform, authServices)
+  parsers(app)
+  await mountOperations(app, platform, authServices)
+  mountHealth(app, platform)
+  mountFlowSchema(app)
+  await mountWebhooks(app, platform)
+  await mountCallbacks(app, platform)
+  await mountIssuer(app, authServices)
+  await mountPayloadPage(app, platform, authServices)
+  await mountApprovalPages(app, platform, authServices)
+  mountDevMail(app, platform.config)
+  await mountDocs(app)
+  refuseOtherMethods(app)
+  return app
+}
+
+const openServer = (platform: Platform): FastifyInstance =>
+  Fastify({
     loggerInstance: platform.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: CORE_LIMITS.bodyBytesMax,
@@ -66,9 +92,9 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       connectionsCheckingInterval: API_LIMITS.connectionsCheckMs,
     },
   })
-  for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
-  app.setErrorHandler(sendProblem)
-  app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
+
+/** What is done at every request and reply, in this order. */
+function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
   const lines = plainLines(platform.log)
   const gateway = gatewayReader(platform.config.GATEWAY_SECRET)
   const guards = Object.entries(browserGuards(platform.config))
@@ -81,7 +107,8 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     if (platform.drain.isClosing) reply.raw.setHeader('connection', 'close')
     reply.header('x-request-id', request.id)
     reply.header('vary', VARY)
-    done(requestProblem(request))
+    request.span = spanOf(request)
+    inTrace(request.span.trace, () => done(requestProblem(request)))
   })
   app.addHook('onRequest', (request, reply, done) => {
     if (!isPublic(request.url)) return done()
@@ -90,6 +117,9 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       done(refused)
     }, done)
   })
+  app.addHook('onRequest', (request, _reply, done) =>
+    done(isProbe(pathOf(request.url)) ? undefined : platform.installation.refusal),
+  )
   allowPages(app)
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
@@ -102,35 +132,38 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   app.addHook('onResponse', (request, reply, done) => {
     closeUndrained(request)
     logLine(lines, request, reply)
+    endSpan(request, reply)
     if (request.workspace !== undefined)
       platform.meters.count(request.workspace, reply.statusCode, reply.elapsedTime)
     done()
   })
-  parsers(app)
+}
+
+async function mountOperations(
+  app: FastifyInstance,
+  platform: Platform,
+  { auth }: AuthServices,
+): Promise<void> {
   const mount = (into: FastifyInstance, streams: boolean) => {
     for (const operation of OPERATIONS.filter(({ http }) => (http.takes !== undefined) === streams))
-      route(into, operation, createHandler(operation, platform, authServices.auth))
+      route(into, operation, createHandler(operation, platform, auth))
   }
   mount(app, false)
   await app.register(async (part) => {
     acceptStreams(part)
     mount(part, true)
   })
-  mountHealth(app, platform)
-  mountFlowSchema(app)
-  await mountWebhooks(app, platform)
-  await mountCallbacks(app, platform)
-  await mountIssuer(app, authServices)
-  await mountPayloadPage(app, platform, authServices)
-  await mountApprovalPages(app, platform, authServices)
-  mountDevMail(app, platform.config)
-  await mountDocs(app)
-  refuseOtherMethods(app)
-  return app
 }
 
-/** Declared beside their types, in request-pipeline.ts, audit.ts and idempotency.ts. */
+declare module 'fastify' {
+  interface FastifyRequest {
+    span: Span | undefined
+  }
+}
+
+/** Declared beside their types, here, in request-pipeline.ts, audit.ts and idempotency.ts. */
 const REQUEST_PROPERTIES = [
+  'span',
   'principal',
   'permission',
   'gateway',
@@ -169,9 +202,11 @@ function requestProblem({ url, raw }: FastifyRequest): Problem | undefined {
 
 /** True if the route needs no credential, and so is limited by address. Probes are not limited: a refusal would say `not ready`. */
 function isPublic(url: string): boolean {
-  const [path = ''] = url.split('?', 1)
+  const path = pathOf(url)
   return path.startsWith('/v1/') ? path === FLOW_SCHEMA_PATH : !isProbe(path)
 }
+
+const pathOf = (url: string): string => url.split('?', 1)[0] ?? ''
 
 /** WHATWG form rules: a `%` that escapes nothing stays as it is. A name that comes again makes an array. */
 function querystringParser(text: string): Record<string, string | string[]> {
@@ -277,17 +312,38 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
     .send(replyBeforeBody(text, request))
 }
 
+/** The span of a request, named by its route: paths have ids. */
+function spanOf({ id, method, headers, routeOptions: { url = 'unknown' } }: FastifyRequest): Span {
+  const attributes = { 'http.request.method': method, 'http.route': url }
+  return startSpan(id, readTraceparent(headers[TRACEPARENT]), {
+    name: `${method} ${url}`,
+    kind: 'server',
+    attributes,
+  })
+}
+
+function endSpan({ span, principal, workspace }: FastifyRequest, { statusCode }: FastifyReply): void {
+  const tenant = principal?.tenantId ?? workspace?.tenantId
+  const of = {
+    'http.response.status_code': statusCode,
+    ...(tenant !== undefined && { 'tenon.tenant': tenant }),
+    ...(workspace !== undefined && { 'tenon.workspace': workspace.workspaceId }),
+  }
+  span?.end(of, statusCode >= 500 ? String(statusCode) : undefined)
+}
+
 /** One line per request, without the query: callers put secrets there. */
 function logLine(lines: Log, request: FastifyRequest, reply: FastifyReply): void {
   lines.info(
     {
-      request_id: request.id,
+      ...traceFields(request.span?.trace),
       method: request.method,
-      path: request.url.split('?')[0],
+      path: request.originalUrl.split('?')[0],
       status: reply.statusCode,
       ms: Math.round(reply.elapsedTime * 10) / 10,
       subject: request.principal?.subject,
-      tenant: request.principal?.tenantId,
+      tenant: request.principal?.tenantId ?? request.workspace?.tenantId,
+      workspace: request.workspace?.workspaceId,
     },
     'request',
   )
@@ -313,6 +369,6 @@ function mountHealth(app: FastifyInstance, { health }: Platform): void {
   for (const [path, probe] of Object.entries(probesOf(health)))
     app.get(path, async (_request, reply) => {
       const { status, body } = await probe()
-      return reply.code(status).send(body)
+      return reply.code(status).header('cache-control', 'no-store').send(body)
     })
 }

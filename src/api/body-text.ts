@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Problem } from '../core/problem.ts'
-import { decodeUtf8 } from '../core/utf8.ts'
+import { decodeUtf8 } from '../core/text/utf8.ts'
 
 /**
  * Makes a part of the application parse bodies of some types.

@@ -128,10 +128,13 @@ class Refreshed<T> {
   }
 
   async #readAgain(): Promise<T> {
-    const value = await this.#read()
-    this.#known = { value, atMs: performance.now() }
-    this.#reading = undefined
-    return value
+    try {
+      const value = await this.#read()
+      this.#known = { value, atMs: performance.now() }
+      return value
+    } finally {
+      this.#reading = undefined
+    }
   }
 }
 

@@ -24,6 +24,17 @@ async function changeState(
   return printJson(await client.post(`/v1/${noun}/${encodeURIComponent(id)}/${word}`, options))
 }
 
+/** Prints the operation that retries or removes an unfinished tenant or workspace. */
+async function endUnfinished(method: 'POST' | 'DELETE', id: string): Promise<number> {
+  const client = await operatorClient(await readSettings())
+  const path = `/v1/${id.startsWith('ws_') ? 'workspaces' : 'tenants'}/${encodeURIComponent(id)}`
+  return printJson(
+    await client.call(method, method === 'POST' ? `${path}/retry` : path, undefined, {
+      prefer: `wait=${WAIT_S}`,
+    }),
+  )
+}
+
 async function token(): Promise<number> {
   const access = await operatorAccess(await readSettings())
   process.stdout.write(`${access.token}\n`)
@@ -48,6 +59,18 @@ export function adminVerbs(program: Command): void {
     'resume <id>',
     'Resume a tenant or a workspace. Its executions continue where they stopped.',
     (id: string) => changeState('resume', id, {}),
+  )
+  addVerb(
+    tenant,
+    'retry <id>',
+    'Retry the creation of a tenant or a workspace that has failed.',
+    (id: string) => endUnfinished('POST', id),
+  )
+  addVerb(
+    tenant,
+    'delete <id>',
+    'Delete a tenant or a workspace whose creation waits or has failed. Its slug is free at once.',
+    (id: string) => endUnfinished('DELETE', id),
   )
 }
 
@@ -98,7 +121,7 @@ export function workspaceVerbs(program: Command): void {
     configure,
     [WORKSPACE],
   )
-  addVerb(program, 'metrics <metric>', 'Print requests, errors or latency of the workspace.', metrics, [
+  addVerb(program, 'metrics <metric>', 'Print a metric of the workspace.', metrics, [
     ['--window <duration>', 'Time window, such as 30m, 1h or 7d.', '1h'],
   ])
 }

@@ -15,6 +15,7 @@ import { mcpVerbs } from './mcp.ts'
 import { schemaVerbs } from './schema.ts'
 import { forgetAnnounced } from './settings.ts'
 import type { UpOptions } from './stack/up.ts'
+import { traceVerbs } from './trace.ts'
 import { triggerVerbs } from './triggers.ts'
 import { userVerbs } from './users.ts'
 import { addVerb } from './verb.ts'
@@ -36,6 +37,7 @@ const VERBS = [
   triggerVerbs,
   approvalVerbs,
   mcpVerbs,
+  traceVerbs,
 ]
 
 export function createProgram(): Command {

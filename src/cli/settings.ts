@@ -4,7 +4,7 @@
  */
 
 import { readFile, rename, writeFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { ApiClient, fetchToken } from './client.ts'
 
@@ -51,14 +51,20 @@ export async function readEnvFile(): Promise<Settings> {
   return parseEnv(await readFile(FILE, 'utf8').catch(() => ''))
 }
 
-/** Replaces the file, with read access for its owner only, since it contains keys. */
-export async function writeEnvFile(values: Settings): Promise<void> {
+/**
+ * Replaces the file, with read access for its owner only, since it contains keys.
+ * @param folder of the project, or another one
+ * @returns the path of the file, relative to the working directory
+ */
+export async function writeEnvFile(values: Settings, folder = ''): Promise<string> {
+  const path = join(folder, FILE)
   const lines = Object.entries(values).flatMap(([name, value]) =>
     value === undefined ? [] : [`${name}=${value}\n`],
   )
   const text = `# Written by \`npm start\`. Keys of the demo workspace: keep it out of version control.\n${lines.join('')}`
-  await writeFile(`${FILE}.new`, text, { mode: 0o600 })
-  await rename(`${FILE}.new`, FILE)
+  await writeFile(`${path}.new`, text, { mode: 0o600 })
+  await rename(`${path}.new`, path)
+  return path
 }
 
 /** Returns a required setting. @throws Error that says how to set it */

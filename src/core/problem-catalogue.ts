@@ -104,6 +104,31 @@ export const PROBLEMS = {
       adminHint: 'Operators run `npx tenon doctor` to find the server.',
     },
   ),
+  schema_outdated: row(
+    503,
+    'The database has the schema of an older build',
+    'Try again when the installation is upgraded.',
+    {
+      retryAfterS: 10,
+      adminHint: 'Operators run `npx tenon migrate`; `npx tenon doctor` says what differs.',
+    },
+  ),
+  schema_newer: row(
+    503,
+    'The database has the schema of a newer build',
+    'Try again when the installation is upgraded.',
+    { retryAfterS: 10, adminHint: 'Operators start the build that migrated the database, or a newer one.' },
+  ),
+  master_key_wrong: row(
+    503,
+    'The server has the wrong master key',
+    'Try again when the installation is repaired.',
+    {
+      retryAfterS: 10,
+      adminHint:
+        'Operators set TENON_MASTER_KEY to the key of the installation; `npx tenon doctor` checks it.',
+    },
+  ),
   overloaded: row(503, 'The server is overloaded', 'Try again with backoff.', { retryAfterS: 1 }),
 
   // Credentials and rights

@@ -2,6 +2,7 @@
 
 import type { EndUser } from './policy.ts'
 import type { TenantRef, WorkspaceRef } from './tenant.ts'
+import type { Trace } from './trace.ts'
 
 /**
  * The version of what the API, the workers and recorded histories agree on: workflow types, their arguments, signals, updates and
@@ -19,24 +20,28 @@ export const QUEUES = {
 } as const
 
 /**
- * The search attributes of workflows, all of type Keyword. Every namespace registers exactly these. Their values contain names
- * of definitions and ids of the platform, never data.
+ * The search attributes of workflows by name, with their types. Every namespace registers exactly these. Their values contain names
+ * of definitions and ids of the platform, never data. A namespace on an SQL database has room for ten of the type Keyword.
  */
-export const SEARCH_ATTRIBUTES = [
-  'TenantId',
-  'WorkspaceId',
-  'FlowId',
-  'FlowName',
-  'FlowVersion',
-  'ExecutionId',
-  'RunStatus',
-  'TriggerKind',
-  'CorrelationKey',
-  'ErrorType',
-] as const
+export const SEARCH_ATTRIBUTES = {
+  TenantId: 'Keyword',
+  WorkspaceId: 'Keyword',
+  FlowId: 'Keyword',
+  FlowName: 'Keyword',
+  FlowVersion: 'Keyword',
+  ExecutionId: 'Keyword',
+  RunStatus: 'Keyword',
+  TriggerKind: 'Keyword',
+  CorrelationKey: 'Keyword',
+  ErrorType: 'Keyword',
+  /** The ids of the request and of the trace that the workflow belongs to. */
+  RequestIds: 'KeywordList',
+} as const
 
-/** Values of search attributes by name. */
-export type SearchAttributes = { readonly [Name in (typeof SEARCH_ATTRIBUTES)[number]]?: string }
+/** Values of the search attributes that starts give, by name. */
+export type SearchAttributes = {
+  readonly [Name in Exclude<keyof typeof SEARCH_ATTRIBUTES, 'RequestIds'>]?: string
+}
 
 /**
  * Values of `RunStatus`, which says what Temporal's own status does not. An execution that never stops has none; one that
@@ -134,6 +139,11 @@ export interface FunctionRunInput {
   readonly secrets?: SecretNames
 }
 
+/** One attempt of a run; `attempt` counts from 1 those whose code has begun. */
+export interface FunctionAttempt extends FunctionRunInput {
+  readonly attempt: number
+}
+
 /** On whose behalf the code of a run calls the platform. */
 export interface FunctionCaller {
   readonly subject: string
@@ -178,6 +188,9 @@ export const workflowTypeOf = (name: string): string => (name in {} ? `${name}-`
 /** The metadata key of the purpose (Temporal API, `Payload.metadata`). The codec encrypts it with the value. */
 export const PURPOSE = 'tenon-purpose'
 
+/** The metadata key of the trace of an argument ({@link traceText}). The codec encrypts it with the value. */
+export const TRACE = 'tenon-trace'
+
 /** The encoding of the payload that replaces one which the platform has not encrypted for this workflow. */
 export const REJECTED = 'binary/tenon-rejected'
 
@@ -190,15 +203,18 @@ export const UNAUTHENTICATED_MESSAGE =
 /** Identifies instances across two copies of this class: the worker loads its converters as separate modules. */
 const BRAND = Symbol.for('tenon.work-input')
 
-/** An argument with its purpose. The payload converters encode and decode it. */
+/** An argument with its purpose and its trace. The payload converters encode and decode it. */
 export class WorkInput {
   readonly [BRAND] = true
   readonly purpose: Purpose | typeof REJECTED
   readonly value: unknown
+  /** The trace of the work that the argument is for. */
+  readonly trace: Trace | undefined
 
-  constructor(purpose: Purpose | typeof REJECTED, value: unknown) {
+  constructor(purpose: Purpose | typeof REJECTED, value: unknown, trace?: Trace) {
     this.purpose = purpose
     this.value = value
+    this.trace = trace
   }
 
   static is(value: unknown): value is WorkInput {
@@ -207,9 +223,17 @@ export class WorkInput {
 }
 
 /** Wraps arguments for sending; one that has its purpose already keeps it. */
-export function workArguments(purpose: Purpose, args: readonly unknown[]): WorkInput[] {
-  return args.map((value) => (WorkInput.is(value) ? value : new WorkInput(purpose, value)))
+export function workArguments(purpose: Purpose, args: readonly unknown[], trace?: Trace): WorkInput[] {
+  const wrap = (value: unknown) =>
+    WorkInput.is(value)
+      ? new WorkInput(value.purpose, value.value, trace)
+      : new WorkInput(purpose, value, trace)
+  return args.map(wrap)
 }
+
+/** The trace of the work that arguments are for; undefined if the platform has not made them. */
+export const traceOfArguments = ([first]: readonly unknown[]): Trace | undefined =>
+  WorkInput.is(first) ? first.trace : undefined
 
 /** The argument of a workflow of the definition, for a start under another workflow type. */
 export const startArgument = <T>(definition: string, input: T): T =>

@@ -2,6 +2,7 @@
 
 import { Problem } from '../core/problem.ts'
 import { INFRA_LIMITS } from './limits.ts'
+import { inTrace } from './trace-context.ts'
 
 interface AppendQueueOptions<Row> {
   /**
@@ -55,7 +56,8 @@ export class AppendQueue<Row> {
     this.#stopTimer()
     const upTo = this.#queued
     while (this.#stored < upTo) {
-      this.#appending ??= this.#appendNext().finally(() => {
+      // The rows are of several requests.
+      this.#appending ??= inTrace(undefined, () => this.#appendNext()).finally(() => {
         this.#appending = undefined
       })
       await this.#appending

@@ -25,7 +25,7 @@ const ConfigSchema = Type.Object({
     Type.String({
       pattern: '^(\\[[0-9A-Fa-f:.]+\\]|[^\\s:/\\[\\]]+):[0-9]{1,5}$',
       description:
-        'host:port of a second HTTP server for operators, which API and worker open each by itself: /healthz, /readyz with the findings as sentences, /startupz, /version, without credentials. Keep it on a private network. If it is not set, there is none.',
+        'host:port of a second HTTP server for operators, which API and worker open each by itself: /metrics, /healthz, /readyz with the findings as sentences, /startupz, /version, without credentials. Keep it on a private network; processes on one machine need different ports. If it is not set, there is none, and no metrics are kept.',
     }),
   ),
   TENON_DRAIN_DELAY: Type.Integer({
@@ -245,7 +245,7 @@ const ConfigSchema = Type.Object({
   TENON_RATE_TENANT: Rate('6000/min burst 1000', 'Rate limit per tenant, for all its callers together.'),
   TENON_RATE_PUBLIC: Rate(
     '300/min burst 60',
-    'Rate limit per client address on routes without credentials: sign-in, documentation, /readyz.',
+    'Rate limit per client address on routes without credentials: sign-in, documentation. Probes such as /readyz are not limited.',
   ),
   TENON_RATE_AUTH_FAILURES: Rate(
     '60/min burst 30',
@@ -267,6 +267,12 @@ const ConfigSchema = Type.Object({
     description:
       'Comma-separated addresses, networks (10.0.0.0/8) or `loopback` whose X-Forwarded-For header is trusted. Empty: the client address is that of the socket.',
   }),
+  OTEL_EXPORTER_OTLP_ENDPOINT: Type.Optional(
+    Url(
+      'Base URL of an OpenTelemetry collector, which gets the spans of API and worker at `<url>/v1/traces` (OTLP over HTTP, JSON). `OTEL_EXPORTER_OTLP_HEADERS` is sent with them. Spans of a request whose `traceparent` says that its sender records nothing are not recorded. If it is not set, there are no spans.',
+      'https?',
+    ),
+  ),
   LOG_LEVEL: Type.Union(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
     { default: 'info', description: 'Lowest level that is logged.' },

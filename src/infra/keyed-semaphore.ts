@@ -1,6 +1,6 @@
 /**
  * A semaphore that keys share, such as tenants: no key occupies all of a resource. A released slot goes to the waiting key that
- * holds the fewest, and of one key to the caller that has waited longest. The last slot is kept for a key that holds none.
+ * holds the fewest, and of one key to the caller that has waited longest.
  */
 
 import { Problem } from '../core/problem.ts'
@@ -19,9 +19,9 @@ interface Key {
 }
 
 export class KeyedSemaphore {
-  readonly #ofKeyMax: number
+  #ofKeyMax: number
+  #totalMax: number
   readonly #waitMs: number
-  readonly #totalMax: number
   readonly #reserved: number
   /** Keys that hold a slot or wait for one. Of keys that hold equally many, the first is served first. */
   readonly #keys = new Map<string, Key>()
@@ -30,13 +30,35 @@ export class KeyedSemaphore {
   /**
    * @param ofKeyMax slots that one key may hold
    * @param waitMs how long a caller waits at most; `Infinity`: without limit
-   * @param totalMax slots of all keys together; of several, the last one is only for a key that holds none
+   * @param totalMax slots of all keys together
+   * @param reserved slots of these that only a key gets that holds none
    */
-  constructor(ofKeyMax: number, waitMs: number, totalMax = Number.POSITIVE_INFINITY) {
+  constructor(ofKeyMax: number, waitMs: number, totalMax = Number.POSITIVE_INFINITY, reserved = 0) {
     this.#ofKeyMax = ofKeyMax
     this.#waitMs = waitMs
     this.#totalMax = totalMax
-    this.#reserved = totalMax > 1 ? 1 : 0
+    this.#reserved = reserved
+  }
+
+  /** Slots that are held, of all keys. */
+  get held(): number {
+    return this.#total
+  }
+
+  /** Callers that wait for a slot, of all keys. */
+  get waiting(): number {
+    return [...this.#keys.values()].reduce((sum, { waiting }) => sum + waiting.length, 0)
+  }
+
+  /** Changes the numbers of slots. Those that are held stay held; callers that wait get those that are added. */
+  resize(ofKeyMax: number, totalMax = Number.POSITIVE_INFINITY): void {
+    this.#ofKeyMax = ofKeyMax
+    this.#totalMax = totalMax
+    let next = this.#nextKey()
+    while (next !== undefined && this.#total < totalMax) {
+      this.#serve(next)
+      next = this.#nextKey()
+    }
   }
 
   /**
@@ -103,8 +125,13 @@ export class KeyedSemaphore {
   /** Before a later caller can overtake the one that waits. */
   #serveNext(released: string): void {
     const key = this.#totalMax === Number.POSITIVE_INFINITY ? released : this.#nextKey()
-    const state = key === undefined ? undefined : this.#keys.get(key)
-    if (key === undefined || state === undefined || !this.#isOpenTo(state.held)) return
+    if (key !== undefined) this.#serve(key)
+  }
+
+  /** Gives a slot to the caller of the key that has waited longest, if there is one and the key may hold another. */
+  #serve(key: string): void {
+    const state = this.#keys.get(key)
+    if (state === undefined || !this.#isOpenTo(state.held)) return
     const [proceed] = state.waiting
     if (proceed === undefined) return
     this.#keys.delete(key)
@@ -116,7 +143,8 @@ export class KeyedSemaphore {
   #nextKey(): string | undefined {
     let next: { readonly key: string; readonly held: number } | undefined
     for (const [key, { held, waiting }] of this.#keys)
-      if (waiting.length > 0 && held < (next?.held ?? this.#ofKeyMax)) next = { key, held }
+      if (waiting.length > 0 && this.#isOpenTo(held) && held < (next?.held ?? this.#ofKeyMax))
+        next = { key, held }
     return next?.key
   }
 

@@ -1,7 +1,8 @@
-/** JSON log lines. Secrets are redacted by name and by pattern; no request body is logged. */
+/** JSON log lines, each with the ids of the work that it is about. Secrets are redacted by name and by pattern; no request body is logged. */
 
 import { type DestinationStream, type Logger, pino } from 'pino'
 import { redactText } from '../core/redact.ts'
+import { currentTrace, traceFields } from './trace-context.ts'
 
 export type Log = Logger
 
@@ -22,6 +23,7 @@ export function openLog(level: string, process: string, into?: DestinationStream
     level,
     base: { process },
     timestamp: pino.stdTimeFunctions.isoTime,
+    mixin: () => traceFields(currentTrace()),
     redact: {
       paths: [
         '*.authorization',

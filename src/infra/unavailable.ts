@@ -14,8 +14,8 @@ export function unavailable(part: ServerName, cause: unknown, detail = detailOf(
 
 function detailOf(part: ServerName, cause: unknown): string {
   const kind = failureKindOf(cause)
-  const takesReads = kind === 'full' || kind === 'readonly'
-  return `${SERVERS[part]} ${takesReads ? 'takes no writes at present' : 'does not answer'}.`
+  if (kind === 'full') return `${SERVERS[part]} is full: it takes no writes.`
+  return `${SERVERS[part]} ${kind === 'readonly' ? 'takes no writes at present' : 'does not answer'}.`
 }
 
 /** The first pattern that matches decides. Texts are those of Node, OpenSSL, gRPC, PostgreSQL, Valkey, S3 and MongoDB. */
@@ -82,7 +82,11 @@ function textOf(error: unknown, depth = 0): string {
     code,
     details,
     errors = [],
-  } = error as Error & { code?: unknown; details?: unknown; errors?: unknown[] }
+    // Of a transaction of Valkey: those of its commands.
+    previousErrors = [],
+  } = error as Error & { code?: unknown; details?: unknown; errors?: unknown[]; previousErrors?: unknown[] }
   const own = [error.name, code, details, error.message]
-  return [...own, ...[error.cause, ...errors].map((one) => textOf(one, depth + 1))].join(' ')
+  return [...own, ...[error.cause, ...errors, ...previousErrors].map((one) => textOf(one, depth + 1))].join(
+    ' ',
+  )
 }

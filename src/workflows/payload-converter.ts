@@ -1,6 +1,6 @@
 /**
  * Converts values of workflows and arguments of activities to payloads, as Temporal's default converter does, and adds marks
- * for the codec and the purpose of each argument.
+ * for the codec, and the purpose and the trace of each argument.
  */
 
 import {
@@ -12,12 +12,14 @@ import {
   type SerializationContext,
 } from '@temporalio/common'
 import { inWorkflowContext, workflowInfo } from '@temporalio/workflow'
+import { readTrace, traceText } from '../core/trace.ts'
 import {
   PAYLOAD_MARK,
   type PayloadMark,
   PURPOSE,
   type Purpose,
   REJECTED,
+  TRACE,
   UNAUTHENTICATED,
   UNAUTHENTICATED_MESSAGE,
   WorkInput,
@@ -43,6 +45,7 @@ export const payloadConverter: PayloadConverter = {
         ...payload.metadata,
         ...(mark !== undefined && { [PAYLOAD_MARK]: MARKS[mark] }),
         ...(isInput && { [PURPOSE]: bytesOf(value.purpose) }),
+        ...(isInput && value.trace !== undefined && { [TRACE]: bytesOf(traceText(value.trace)) }),
       },
     }
   },
@@ -51,7 +54,8 @@ export const payloadConverter: PayloadConverter = {
     if (isRejected(payload)) return rejected(context) as T
     const purpose = textOf(payload, PURPOSE) as Purpose | undefined
     const value = defaultPayloadConverter.fromPayload<T>(payload, context, hint as never)
-    return purpose === undefined ? value : (new WorkInput(purpose, value) as T)
+    if (purpose === undefined) return value
+    return new WorkInput(purpose, value, readTrace(textOf(payload, TRACE))) as T
   },
 }
 

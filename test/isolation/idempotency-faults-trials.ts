@@ -158,7 +158,9 @@ const TRIALS: Readonly<Record<string, readonly Trial[]>> = {
   'api_key.rotate': prepared(freshKey),
   // A workspace has a limited number of sources.
   'mcp_source.create': prepared(async ({ workspace }) => {
-    await asSuperuser('delete from tenon.mcp_sources where workspace_id = $1', [workspace.workspaceId])
+    await asSuperuser("delete from tenon.mcp_sources where workspace_id = $1 and name like 'source-%'", [
+      workspace.workspaceId,
+    ])
     return {}
   }),
   'mcp_server.create': prepared(async (world) => {

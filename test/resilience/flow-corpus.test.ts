@@ -90,11 +90,19 @@ describe.each([
     const head = "document: { dsl: '1.0.3', namespace: n, name: moves, version: '1.0.0' }"
     await kinds.runner.publish('moves', `${head}\ndo:\n${calls.join('\n')}`)
     const { id, workflow_id } = await kinds.runner.start('moves', {})
-    expect(await kinds.runner.ended(id)).toMatchObject({ status: 'completed' })
+    const { request_id, ...ended } = await kinds.runner.ended(id)
+    expect(ended).toMatchObject({ status: 'completed' })
     const expected = atOnce === 1 ? 2 : 5
     // Visibility lags.
     await eventually(async () => ((await histories(workflow_id)) >= expected ? true : undefined))
     if (atOnce === 1) expect(await histories(workflow_id)).toBeLessThan(5)
+    // Each of them acts for the request that has started the execution.
+    const { workspace, at } = kinds.runner
+    const query = `tenant_id=${workspace.tenantId}&operation=collection.create&request_id=${request_id}`
+    const created = async () =>
+      (await call('GET', `/v1/audit?${query}`, { as: workspace.operator, at })).body.data
+    await eventually(async () => ((await created()).length === calls.length ? true : undefined))
+    await eventually(async () => ((await histories(request_id, 'RequestIds')) >= expected ? true : undefined))
   })
 
   test('generated flows and the quiet corpus: agree with the simulator', async () => {
@@ -129,10 +137,10 @@ describe.each([
   })
 
   /** How many histories an execution had. */
-  const histories = (workflowId: string) =>
+  const histories = (id: string, attribute: 'WorkflowId' | 'RequestIds' = 'WorkflowId') =>
     withRawClient(async (client) => {
       let count = 0
-      for await (const _ of client.workflow.list({ query: `WorkflowId = "${workflowId}"` })) count += 1
+      for await (const _ of client.workflow.list({ query: `${attribute} = "${id}"` })) count += 1
       return count
     }, kinds.runner.at)
 })

@@ -128,6 +128,9 @@ test('rolling restart under load: each acknowledged document is stored once, eac
   listening.abort()
   await hearing
   const stored = await storedNumbers()
+  console.log(
+    `Ledger: ${ledger.acknowledged.size} documents acknowledged, ${stored.length} stored; ${ledger.published.size} events published, ${ledger.heard.length} heard over ${ledger.reconnections + 1} streams; ${ledger.errors.length} errors`,
+  )
   expect({
     errors: [...ledger.errors, ...balancer.errors],
     lost: missing(ledger.acknowledged, stored),

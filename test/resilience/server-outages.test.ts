@@ -1,11 +1,13 @@
 /** Crashed and hanging servers: nothing is lost or doubled, no response is a 500. */
 
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { OPERATIONS } from '../../src/features/index.ts'
 import type { ServerName } from '../../src/infra/health-report.ts'
 import { FLOW_ROWS } from '../isolation/sweep-rows-flows.ts'
+import { readLog } from '../support/clients/logs.ts'
 import { exported, importInto, openImport } from '../support/clients/ndjson.ts'
 import { Executions } from '../support/fixtures/executions.ts'
 import {
@@ -434,3 +436,13 @@ test('PostgreSQL crashes during import and export: neither reports an incomplete
   expect(again.existing).toBeGreaterThanOrEqual(created)
   expect(await exported(name, options)).toHaveLength(ROWS)
 }, 120_000)
+
+test('logs of all these outages: each line of API and worker is JSON, with time and level', async () => {
+  const folder = join(own.dir, 'logs')
+  for (const process of ['api', 'worker'] as const) {
+    const lines = await readLog(folder, process)
+    // The core of Temporal's SDK has warned, too.
+    expect(new Set(lines.map(({ level }) => level))).toContain(40)
+    expect(lines.filter(({ msg }) => msg === 'warning of Node.js')).toEqual([])
+  }
+})

@@ -1,11 +1,15 @@
 /** Credentials of `.env.local` go to the TENON_URL of that file only, and the CLI reports workspace and role. */
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { watch } from 'node:fs'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { writeEnvFile } from '../../src/cli/settings.ts'
 import { type EndedCommand, runCommand } from '../support/clients/cli.ts'
 import { createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
 
@@ -203,4 +207,18 @@ describe('TENON_URL is that of the file', () => {
     const { code, stderr } = await runCli(args, fileSettings(), env)
     expect([code, stderr]).toEqual([0, ''])
   })
+})
+
+test('file of credentials: git and the build of the image ignore it, and the draft of each change', async () => {
+  await writeEnvFile(fileSettings(), folder)
+  const draft = watch(folder)
+  const seen = new Set<string>()
+  draft.on('change', (_event, name) => seen.add(String(name)))
+  await writeEnvFile(fileSettings(), folder)
+  await expect.poll(() => seen.size).toBeGreaterThan(1)
+  draft.close()
+  expect(seen).toContain('.env.local')
+  const { stdout } = await promisify(execFile)('git', ['check-ignore', ...seen])
+  expect(stdout.trim().split('\n').toSorted()).toEqual([...seen].toSorted())
+  expect(await readFile('.dockerignore', 'utf8')).toMatch(/^\.env\.local\*$/m)
 })

@@ -146,13 +146,7 @@ test('headers of the response: those of the platform stay, and a page of the cod
   ])
 })
 
-test('trace context of a client: reaches the code as it was sent, and neither its calls, its reply nor its run', async () => {
-  const trace = '0af7651916cd43dd8448eb211c80319c'
-  const headers = {
-    traceparent: `00-${trace}-b7ad6b7169203331-01`,
-    tracestate: `x=${trace}`,
-    baggage: `t=${trace}`,
-  }
+test('trace context of a client: the code, its calls and its run continue it, without baggage, and no other run does', async () => {
   const { host, origin } = new URL(inject('tenon').url)
   await configure(workspace, { egress: { allow: [host] } })
   const source = `export const fetch = async (request) => {
@@ -161,13 +155,21 @@ test('trace context of a client: reaches the code as it was sent, and neither it
   }`
   await deploy('traced', source, { egress: [host] })
   const runs = []
+  const traces: string[] = []
   for (const as of [workspace.anon, workspace.service]) {
+    const trace = crypto.randomUUID().replaceAll('-', '')
+    const baggage = crypto.randomUUID()
+    const traceparent = `00-${trace}-b7ad6b7169203331-01`
+    const headers = { traceparent, tracestate: `x=${baggage}`, baggage: `t=${baggage}` }
     const reply = await call('GET', '/v1/functions/traced/http/', { as, headers })
     expect(reply.status, JSON.stringify(reply.body)).toBe(200)
-    expect(reply.body.own).toBe(headers.traceparent)
-    expect(JSON.stringify([reply.body.called, ...reply.headers])).not.toContain(trace)
+    expect(reply.body.own).toBe(traceparent)
     const run = reply.headers.get('x-run-id') ?? ''
-    expect(JSON.stringify(await recordOf(run))).not.toContain(trace)
+    const others = JSON.stringify([reply.body.called, await recordOf(run)])
+    expect(others.split(trace).length, others).toBeGreaterThan(2)
+    expect(JSON.stringify([...reply.headers])).not.toContain(trace)
+    for (const foreign of [baggage, ...traces]) expect(others).not.toContain(foreign)
+    traces.push(trace)
     runs.push(run, reply.headers.get('x-request-id'))
   }
   // The second run is in the process of the first.

@@ -169,5 +169,5 @@ describe('functions in the layers found', () => {
 
 test('log of the running worker: names the layers', async () => {
   const log = await readFile(join(inject('tenon').logs, 'worker.log'), 'utf8')
-  expect(log).toMatch(/"active":\["deno permissions"[^\n]*"function isolation detected"/)
+  expect(log).toMatch(/"check":"functions"[^\n]*isolated by deno permissions/)
 })

@@ -17,7 +17,9 @@ call tenon.allow('tenon_admin', 'tenon.audit', 'tenant', 'select');
 create table tenon.audit_heads (
   tenant_id text primary key,
   seq bigint not null,
-  hash bytea not null check (octet_length(hash) = 32)
+  hash bytea not null check (octet_length(hash) = 32),
+  -- When retention looks at the chain next.
+  retention_due_at timestamptz(3) not null default now()
 ) with (fillfactor = 50);
 call tenon.allow('tenon_operator', 'tenon.audit_heads', 'all', 'select');
 -- Workspace admins do not see whole chains, so the head would only reveal the activity of others.
@@ -33,11 +35,12 @@ create function tenon.forbid_update() returns trigger language plpgsql set searc
 begin
   raise exception 'the table % is only appended to', tg_table_name using errcode = 'insufficient_privilege';
 end $$;
-create trigger forbid_rewrite before update or delete or truncate on tenon.audit
+-- Retention deletes old entries (checkpoints.sql).
+create trigger forbid_rewrite before update or truncate on tenon.audit
   for each statement execute function tenon.forbid_update();
 create trigger forbid_rewrite before delete or truncate on tenon.audit_heads
   for each statement execute function tenon.forbid_update();
-create trigger forbid_rewind before update on tenon.audit_heads
+create trigger forbid_rewind before update of tenant_id, seq, hash on tenon.audit_heads
   for each row when (new.seq <= old.seq or new.tenant_id <> old.tenant_id)
   execute function tenon.forbid_update();
 
@@ -72,7 +75,7 @@ declare
   hashes bytea[];
 begin
   for chain in select distinct c collate "C" from unnest(chains) as u (c) order by 1 loop
-    insert into audit_heads values (chain, 0, decode(repeat('00', 32), 'hex')) on conflict do nothing;
+    insert into audit_heads (tenant_id, seq, hash) values (chain, 0, decode(repeat('00', 32), 'hex')) on conflict do nothing;
     select seq, hash into strict base, last from audit_heads h where h.tenant_id = chain for no key update;
     select array_agg(e order by i), array_agg(nullif(w, '') order by i) into lines, workspace_ids
       from unnest(chains, workspaces, entries) with ordinality as u (c, w, e, i) where c = chain;

@@ -18,7 +18,7 @@ export const auditsAsync = ({ name }: Pick<AnyOperation, 'name'>): boolean => FR
 /** The caller of an operation in its audit entry. */
 export interface AuditCaller {
   readonly kind: AuditActor['kind']
-  readonly requestId: string
+  readonly requestId: string | null
   /** The arguments for the log, if the original ones hold secrets of the workspace. */
   readonly redactedArgs?: Readonly<Record<string, unknown>>
   /** Further ids, by name. */

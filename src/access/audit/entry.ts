@@ -4,6 +4,7 @@ import { hash } from 'node:crypto'
 import { canonical, exceedsDepth } from '../../core/json.ts'
 import type { Role } from '../../core/policy.ts'
 import { holdsSecret, namesSecret, redact, redactText } from '../../core/redact.ts'
+import { currentTraceId } from '../../infra/trace-context.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
 
 /** The chain of entries without a tenant, which only operators see. */
@@ -87,6 +88,7 @@ export function auditRowOf(event: AuditEvent, atMs: number): AuditRow {
     status: event.status,
     target: sanitize(event.target),
     tenant_id: chain,
+    trace_id: event.requestId === null ? null : currentTraceId(),
     workspace_id: event.owner.workspaceId ?? null,
   })
   return { chain, workspace: event.owner.workspaceId ?? '', text }

@@ -117,8 +117,7 @@ export class Limiter {
   async #charge(charges: readonly BucketCharge[], isRequired = false): Promise<RateLimitDecision> {
     const charged = await this.#shared.charge(charges, isRequired)
     if (charged !== undefined) return decide(charges, charged.tatOffsetsUs)
-    if (isRequired)
-      throw unavailable('valkey', undefined, 'Valkey, which counts requests of admins, takes no writes.')
+    if (isRequired) throw unavailable('valkey', this.#shared.failure)
     return decide(charges, this.#local.charge(charges))
   }
 }

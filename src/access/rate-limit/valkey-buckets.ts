@@ -36,6 +36,8 @@ export class ValkeyBuckets {
   readonly #redis: Redis
   /** Requests that arrived while the same buckets were being charged: charged together when the reply is here. */
   readonly #waiting = new Map<string, Respond[]>()
+  /** Why the last call failed; undefined if it succeeded or had no answer in time. */
+  failure: unknown
   /** 0 if the last call succeeded; else until when no call is made, by the process's clock. */
   #pausedUntilMs = 0
 
@@ -99,7 +101,10 @@ export class ValkeyBuckets {
     // After a pause one request tries, while the others go on without.
     if (this.#pausedUntilMs > 0) this.#pausedUntilMs = nowMs + ACCESS_LIMITS.rateStoreRetryMs
     const timeoutMs = isRequired ? ACCESS_LIMITS.rateStoreAdminTimeoutMs : ACCESS_LIMITS.rateStoreTimeoutMs
-    const reply = await undefinedAfter(timeoutMs, this.#send(charges, count))
+    const reply = await undefinedAfter(timeoutMs, this.#send(charges, count), (error) => {
+      this.failure = error
+    })
+    if (reply !== undefined) this.failure = undefined
     this.#pausedUntilMs = reply === undefined ? performance.now() + ACCESS_LIMITS.rateStoreRetryMs : 0
     if (reply === undefined) return undefined
     const [nowUs = 0, ...tatOffsetsUs] = reply
@@ -132,12 +137,16 @@ const offsetsAfter = (
 })
 
 /** @returns undefined if the work fails or takes longer */
-function undefinedAfter<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
+function undefinedAfter<T>(
+  ms: number,
+  work: Promise<T>,
+  onError: (error: unknown) => void,
+): Promise<T | undefined> {
   return new Promise((resolve) => {
     // If this process was busy for so long, the reply may have arrived unread: it is read before this counts.
     const timer = setTimeout(() => setImmediate(resolve, undefined), ms)
     void work
-      .catch(() => undefined)
+      .catch((error: unknown) => void onError(error))
       .then((value) => {
         clearTimeout(timer)
         resolve(value)

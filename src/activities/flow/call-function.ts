@@ -11,6 +11,7 @@ import { withoutHandles } from '../../core/secret-handle.ts'
 import { findCallable, storesArguments } from '../../features/data-operations.ts'
 import { publishEvent } from '../../features/events/events-api.ts'
 import { invokeFunction, invokeWithSecrets } from '../../features/functions/invoke.ts'
+import { currentTrace } from '../../infra/trace-context.ts'
 import type { FunctionCall } from '../contract.ts'
 import { type InjectedSecrets, rejectStoredSecrets } from './call-secrets.ts'
 
@@ -25,7 +26,7 @@ export async function callFunction(
 ): Promise<unknown> {
   const operation = findCallable(name)
   if (operation === undefined) throw notFound('function')
-  const by = { kind: 'run', requestId: scope.actor.subject } as const
+  const by = { kind: 'run', requestId: currentTrace()?.requestId ?? null } as const
   if (injected === undefined) return runAudited(operation, scope, given, by)
   const called = withSecrets(operation, given, injected)
   return runAudited(called.operation, scope, called.args, { ...by, redactedArgs: withoutHandles(given) })

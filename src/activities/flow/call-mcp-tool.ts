@@ -3,10 +3,10 @@
 import type { ApplicationFailure } from '@temporalio/common'
 import { clip } from '../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { typeId } from '../../core/ids.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
 import { callActiveVersion } from '../../features/mcp-servers/calls/call-active-version.ts'
 import type { CallResult } from '../../features/mcp-servers/calls/tool-result.ts'
+import { currentTrace } from '../../infra/trace-context.ts'
 import { callFailure } from '../call-failure.ts'
 import type { FunctionCall } from '../contract.ts'
 
@@ -35,7 +35,7 @@ export async function callMcpTool(
   const result = await callActiveVersion(scope, {
     channel: 'flow',
     principal: subject,
-    requestId: typeId('run', subject.split(':').at(-1) ?? ''),
+    requestId: currentTrace()?.requestId ?? '',
     server: String(server),
     tool: String(tool),
     arguments: args,

@@ -2,6 +2,7 @@
 
 import proto from '@temporalio/proto'
 import type { InjectedSinks, NativeConnection } from '@temporalio/worker'
+import type { WorkflowInfo } from '@temporalio/workflow'
 import type { Access } from '../../access/access.ts'
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -9,12 +10,15 @@ import type { Ending, ExecutionUpdate } from '../../core/execution.ts'
 import { uuidOf } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
 import { refOf } from '../../core/tenant.ts'
+import type { Trace } from '../../core/trace.ts'
 import { confirmEnd, recordEnding } from '../../features/flows/executions/record.ts'
 import { FLOW_LIMITS } from '../../features/flows/limits.ts'
 import type { Log } from '../../infra/log.ts'
 import { retryTransient } from '../../infra/retry.ts'
+import { inTrace, traceWithin } from '../../infra/trace-context.ts'
 import type { Records } from '../contract.ts'
 import { workspaceOf } from '../tenant-interceptor.ts'
+import type { WorkLog } from '../work-log.ts'
 
 const openRecord = privilege('flows.records')
 
@@ -24,7 +28,7 @@ const { taskMs: holdMs, backgroundMs: patienceMs } = FLOW_LIMITS.recordRetry
 export type AwaitClose = (workflowId: string, runId: string) => Promise<Ending['status'] | undefined>
 
 export interface RecordSink {
-  readonly sinks: InjectedSinks<Records>
+  readonly write: InjectedSinks<Records>['records']['write']
   /** Resolves when no record is about to be ended. */
   settled(): Promise<void>
 }
@@ -35,18 +39,25 @@ export interface RecordSink {
  * pass, a background retry takes over, so that the task's slot becomes free. The record shows the end when Temporal has it; if
  * this process ends before, the reconciler sees to that.
  */
-export function recordSink(access: Access, log: Log, awaitClose: AwaitClose): RecordSink {
+export function recordSink(
+  access: Access,
+  { log, work }: { readonly log: Log; readonly work: WorkLog },
+  awaitClose: AwaitClose,
+): RecordSink {
   const retries = new RetryQueue()
   const ends = new Set<Promise<void>>()
-  const fn: InjectedSinks<Records>['records']['write']['fn'] = async ({ workflowId, runId }, update) => {
+  const write = async (
+    { workflowId, runId }: Pick<WorkflowInfo, 'workflowId' | 'runId'>,
+    update: ExecutionUpdate,
+  ) => {
     try {
       const scope = scopeOf(access, workflowId, update)
-      const write = () => recordEnding(scope, update)
-      const written = await retryTransient(holdMs, write).then(
+      const record = () => recordEnding(scope, update)
+      const written = await retryTransient(holdMs, record).then(
         () => undefined,
         (error: unknown) => {
           if (!isRetryable(error)) throw error
-          return { late: retries.add(workflowId, write) }
+          return { late: retries.add(workflowId, record) }
         },
       )
       const end = async () => {
@@ -54,6 +65,7 @@ export function recordSink(access: Access, log: Log, awaitClose: AwaitClose): Re
         const status = await awaitClose(workflowId, runId)
         if (status === undefined) return
         await retryTransient(patienceMs, () => confirmEnd(scope, update.execution_id, status), isRetryable)
+        work.executionEnded(workflowId, update.execution_id, status)
       }
       const ended = end()
         .catch((error: unknown) => logFailure(log, workflowId, error))
@@ -63,10 +75,18 @@ export function recordSink(access: Access, log: Log, awaitClose: AwaitClose): Re
       logFailure(log, workflowId, error)
     }
   }
+  const fn: InjectedSinks<Records>['records']['write']['fn'] = (info, update) =>
+    inTrace(traceOf(info), () => write(info, update))
   const settled = async () => {
     await Promise.all(ends)
   }
-  return { sinks: { records: { write: { fn } } }, settled }
+  return { write: { fn }, settled }
+}
+
+/** The trace of a workflow by its search attributes, for the lines about it. */
+function traceOf({ searchAttributes }: Pick<WorkflowInfo, 'searchAttributes'>): Trace | undefined {
+  const [requestId, traceId] = (searchAttributes['RequestIds'] ?? []) as readonly string[]
+  return requestId === undefined || traceId === undefined ? undefined : traceWithin(requestId, traceId)
 }
 
 /** Retries writing records in the background, at most one of each workflow. */

@@ -22,6 +22,7 @@ import type {
   LogLine,
 } from '../../features/functions/sandbox/invocation.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
+import { currentTrace, inTrace } from '../../infra/trace-context.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 import { callCounter } from './call-counter.ts'
 import { actorOfCode, type CodeActor, noRights } from './code-caller.ts'
@@ -64,6 +65,8 @@ export class PlatformHost implements InvocationHost {
   readonly #declaresScopes: boolean
   readonly #untilMs: number
   readonly #countCall = callCounter()
+  /** What the code asks for arrives in the context of its process, which serves many runs. */
+  readonly #trace = currentTrace()
 
   constructor(
     services: HostServices,
@@ -87,7 +90,15 @@ export class PlatformHost implements InvocationHost {
     this.#reads.flush()
   }
 
-  async call(name: string, given: readonly Json[]): Promise<Json> {
+  call(name: string, given: readonly Json[]): Promise<Json> {
+    return inTrace(this.#trace, () => this.#call(name, given))
+  }
+
+  fetch(request: GuestRequest): Promise<GuestResponse> {
+    return inTrace(this.#trace, () => this.#fetch(request))
+  }
+
+  async #call(name: string, given: readonly Json[]): Promise<Json> {
     this.#count()
     const method = findMethod(name)
     const args = method.argumentsOf(given)
@@ -98,7 +109,7 @@ export class PlatformHost implements InvocationHost {
     return (await (method.waitsForRuns ? this.#services.yieldWhile(work) : work())) as Json
   }
 
-  async fetch(request: GuestRequest): Promise<GuestResponse> {
+  async #fetch(request: GuestRequest): Promise<GuestResponse> {
     this.#count()
     const { record, active, call, yieldWhile } = this.#services
     await this.#whileActive(active())
@@ -193,9 +204,10 @@ export class PlatformHost implements InvocationHost {
 
   /** The run is the actor; the caller that started it is in the details. */
   #auditCaller(args: Record<string, unknown>): AuditCaller {
-    const { caller, run_id } = this.#run
+    const { caller } = this.#run
+    const requestId = this.#trace?.requestId ?? null
     const redactedArgs = this.#services.mask.shown(args)
-    return { kind: 'run', requestId: run_id, redactedArgs, detail: { on_behalf_of: caller.subject } }
+    return { kind: 'run', requestId, redactedArgs, detail: { on_behalf_of: caller.subject } }
   }
 
   /** Errors of the code's own arguments name the method, those of declared scopes what declares them. */

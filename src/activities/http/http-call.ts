@@ -3,7 +3,7 @@
 import { OUTCOME_UNKNOWN } from '../../../flows-dsl/errors.ts'
 import { Problem } from '../../core/problem.ts'
 import { redact } from '../../core/redact.ts'
-import { sentences } from '../../core/sentences.ts'
+import { sentences } from '../../core/text/sentences.ts'
 import { type Inbound, isSafe, type Outbound } from '../../infra/http-client/egress.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import { type CallClients, sendAuthenticated } from './authentication.ts'

@@ -1,7 +1,7 @@
 /** Writes the results of `tenon flow test` as JUnit XML, which CI systems show. */
 
 import { type CaseError, type CheckedCase, isPassed } from '../../../flows-dsl/flow-tests/flow-tests.ts'
-import { sentences } from '../../core/sentences.ts'
+import { sentences } from '../../core/text/sentences.ts'
 
 export interface TestedFlow {
   readonly file: string

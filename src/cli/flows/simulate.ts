@@ -16,7 +16,7 @@ import {
   SimulationInvalid,
   type TraceEntry,
 } from '../../../flows-dsl/simulator/types.ts'
-import { sentences } from '../../core/sentences.ts'
+import { sentences } from '../../core/text/sentences.ts'
 import { JSON_NOTATION, jsonArgument, yamlIn } from '../json-argument.ts'
 import { callerPath, flowsClient, readCallerFile } from '../settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'

@@ -5,7 +5,7 @@ import { copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promise
 import { basename, dirname, join } from 'node:path'
 import type { BuildOptions } from 'esbuild'
 import { BUILDS, buildFolder, PROJECT_DIR } from '../../../stack/project.mjs'
-import { schemaDigest } from '../../infra/postgres/migrate.ts'
+import { schemaDigest, schemaOfBuild } from '../../infra/postgres/schema-files.ts'
 
 /** Not bundled: native code, or packages that read files of their own folder. */
 const EXTERNAL = ['@temporalio/*', '@fastify/swagger-ui', '@swc/core', 'esbuild']
@@ -76,9 +76,11 @@ const PACKED: BuildOptions = {
 
 async function packProcesses(folder: string): Promise<void> {
   const { build } = await import('esbuild')
-  // For /version (app/probes.ts).
   const define = {
+    // For /version (app/probes.ts).
     TENON_BUILD: JSON.stringify({ build: basename(buildFolder()), schema: await schemaDigest() }),
+    // They compare the database with the schema of their build, and have no SQL files.
+    SCHEMA_OF_BUILD: JSON.stringify(await schemaOfBuild()),
   }
   const entryPoints = {
     api: 'src/api/main.ts',

@@ -1,30 +1,27 @@
 /** `tenon doctor`: checks the installation, and prints a line for each finding with its remedy. */
 
-import { execFile } from 'node:child_process'
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { resolve } from 'node:path'
-import { promisify } from 'node:util'
+import { join, resolve } from 'node:path'
 import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { Client } from 'pg'
 import { findRunning } from '../../../stack/start.ts'
-import { describeLayers, findIsolation } from '../../features/functions/sandbox/isolation.ts'
+import { openPlatform } from '../../app/platform.ts'
+import { type Finding, runChecks } from '../../app/start-checks/start-check.ts'
+import { type Config, ConfigError, parseConfig } from '../../infra/config.ts'
+import { DERIVED, deriveSecret } from '../../infra/crypto/secrets.ts'
 import { FAILURES, type FailureKind, SERVERS, type ServerName } from '../../infra/health-report.ts'
-import { MongoDocuments } from '../../infra/mongo/mongo.ts'
+import { openLog } from '../../infra/log.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { findViolations } from './invariants.ts'
-
-interface Finding {
-  readonly name: string
-  readonly good: boolean
-  readonly detail: string
-}
 
 type Check = (settings: Settings) => Promise<Finding[]>
 
 /** @param deep compares the records of all executions and runs with Temporal, too @returns the exit code: 0 without problems */
 export async function doctor(deep = false): Promise<number> {
-  const settings: Settings = { ...findRunning(resolve('.tenon'))?.env, ...(await readSettings()) }
+  const dir = resolve('.tenon')
+  const settings = await withDerived(dir, { ...findRunning(dir)?.env, ...(await readSettings()) })
   const checks = deep ? [...CHECKS, invariants] : CHECKS
   const findings = (await Promise.all(checks.map((check) => check(settings)))).flat()
   for (const { name, good, detail } of findings) {
@@ -74,16 +71,9 @@ function findingOf(name: string, cause = 'failed'): string {
   return `${title} ${FAILURES[cause as FailureKind] ?? FAILURES.failed}`
 }
 
-const ports: Check = async (settings) => {
-  const addresses = [
-    ['Temporal', settings['TEMPORAL_ADDRESS']],
-    ['Temporal UI', hostOf(settings['TEMPORAL_UI_URL'])],
-    ['SeaweedFS', hostOf(settings['S3_ENDPOINT'])],
-    ['Valkey', hostOf(settings['REDIS_URL'])],
-  ] as const
-  return Promise.all(
-    addresses.flatMap(([name, address]) => (address === undefined ? [] : [reach(name, address)])),
-  )
+const ui: Check = async ({ TEMPORAL_UI_URL: url }) => {
+  const address = hostOf(url)
+  return address === undefined ? [] : [await reach('Temporal UI', address)]
 }
 
 function hostOf(url: string | undefined): string | undefined {
@@ -101,79 +91,40 @@ async function reach(name: string, address: string): Promise<Finding> {
   return { name, good, detail: good ? address : `${address} does not answer` }
 }
 
-/** What the server of documents does with concurrent changes, if there is one besides PostgreSQL. */
-const documents: Check = async ({ MONGODB_URL: url }) => {
-  if (!url) return []
-  const store = new MongoDocuments(url)
+/** Settings of the platform's processes that follow from those of the stack of this folder, and from its master key. */
+async function withDerived(dir: string, settings: Settings): Promise<Settings> {
+  const { DATABASE_URL: url, TENON_APP_PASSWORD: password } = settings
+  const keyFile = await readFile(join(dir, 'master.key'), 'utf8').catch(() => '')
+  const masterKey = settings['TENON_MASTER_KEY'] || keyFile.trim()
+  if (!masterKey || !url || !URL.canParse(url)) return settings
+  const appUrl = new URL(url)
+  appUrl.username = 'tenon_app'
+  appUrl.password = password || deriveSecret(masterKey, DERIVED.appPassword)
+  const given = settings['DATABASE_APP_URL']
+  return { ...settings, TENON_MASTER_KEY: masterKey, DATABASE_APP_URL: given || appUrl.href }
+}
+
+/** What API and worker check when they start, with their settings. */
+const installation: Check = async (settings) => {
+  const config = configOf(settings)
+  if (config instanceof ConfigError)
+    return config.faults.map((detail) => ({ name: 'settings', good: false, detail }))
+  const { platform } = openPlatform(config, openLog('silent', 'doctor'))
   try {
-    const faults = await store.findFaults()
-    if (faults.length > 0) return faults.map((detail) => ({ name: 'MongoDB', good: false, detail }))
-    return [{ name: 'MongoDB', good: true, detail: 'decides concurrent changes one after the other' }]
-  } catch (error) {
-    return [{ name: 'MongoDB', good: false, detail: error instanceof Error ? error.message : String(error) }]
+    const checked = await runChecks(platform.startChecks)
+    return checked.map(({ check: { name }, is, detail }) => ({ name, good: is === 'good', detail }))
   } finally {
-    await store.close()
+    await platform.close()
   }
 }
 
-/** Isolation depends on roles that cannot bypass row-level security; the database is asked directly. */
-const roles: Check = async ({ DATABASE_URL: url }) => {
-  if (!url)
-    return [{ name: 'PostgreSQL roles', good: false, detail: 'DATABASE_URL is not known; run `npm start`' }]
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
+function configOf(settings: Settings): Config | ConfigError {
   try {
-    await client.connect()
-    const { rows } = await client.query(
-      `select rolname, rolsuper, rolbypassrls from pg_roles where rolname like 'tenon\\_%' order by 1`,
-    )
-    const { rows: unforced } = await client.query(
-      `select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-       where n.nspname = 'tenon' and c.relkind = 'r' and not (c.relrowsecurity and c.relforcerowsecurity)`,
-    )
-    const good = unforced.length === 0
-    const tables = unforced.map(({ relname }) => relname).join(', ')
-    const detail = good ? 'forced on every table' : `not forced on ${tables}`
-    return [...rows.map(roleFinding), { name: 'row-level security', good, detail }]
+    return parseConfig(settings)
   } catch (error) {
-    const detail = error instanceof Error ? error.message : String(error)
-    return [{ name: 'PostgreSQL', good: false, detail }]
-  } finally {
-    await client.end().catch(() => undefined)
+    if (error instanceof ConfigError) return error
+    throw error
   }
-}
-
-function roleFinding(role: { rolname: string; rolsuper: boolean; rolbypassrls: boolean }): Finding {
-  const wrong = [role.rolsuper && 'superuser', role.rolbypassrls && 'BYPASSRLS'].filter(Boolean)
-  const detail =
-    wrong.length === 0 ? 'neither superuser nor BYPASSRLS' : `is ${wrong.join(' and ')}: isolation is off`
-  return { name: role.rolname, good: wrong.length === 0, detail }
-}
-
-/** Only functions need Deno. */
-const deno: Check = async ({ TENON_DENO_BIN: path }) => {
-  if (!path) {
-    const detail = 'not installed: functions answer 503; restart with a network, or set TENON_DENO_BIN'
-    return [{ name: 'Deno', good: false, detail }]
-  }
-  try {
-    const { stdout } = await promisify(execFile)(path, ['--version'], { timeout: 5_000 })
-    const version = /^deno (\S+)/.exec(stdout)?.[1] ?? ''
-    const good = version.startsWith('2.')
-    return [{ name: 'Deno', good, detail: `${version} at ${path}${good ? '' : '; Deno 2 is required'}` }]
-  } catch {
-    return [{ name: 'Deno', good: false, detail: `${path} does not run: functions answer 503` }]
-  }
-}
-
-/** The layers that isolate a function from the host, as a worker of this user finds them. */
-const isolation: Check = async ({ TENON_DENO_BIN: path }) => {
-  if (!path) return []
-  const { layers } = await findIsolation(path)
-  const { active, missing } = describeLayers(layers)
-  const wanting = missing.length === 0 ? '' : `; missing: ${missing.join('; ')}`
-  // Each of them protects the platform from a function that has escaped Deno; other systems than Linux have neither.
-  const good = layers.ownUser || layers.sandbox?.name === 'bwrap' || process.platform !== 'linux'
-  return [{ name: 'functions isolation', good, detail: `${active.join(', ')}${wanting}` }]
 }
 
 /** Executions and runs whose record contradicts Temporal, or that stand still. */
@@ -216,4 +167,4 @@ const invariants: Check = async ({
   }
 }
 
-const CHECKS: readonly Check[] = [node, api, ports, documents, roles, deno, isolation]
+const CHECKS: readonly Check[] = [node, api, ui, installation]

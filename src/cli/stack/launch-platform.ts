@@ -50,7 +50,7 @@ export async function launchPlatform(options: PlatformOptions): Promise<RunningP
     builder: deriveSecret(masterKey, DERIVED.builderPassword),
   }
   const [{ appUrl, builderUrl }, build] = await Promise.all([
-    migrate(stack.env['DATABASE_URL'] ?? '', passwords),
+    migrate(stack.env['DATABASE_URL'] ?? '', { ...passwords, masterKey }),
     currentBuild(),
   ])
   const { DATABASE_URL: _admin, ...servers } = stack.env
@@ -105,6 +105,8 @@ function inheritedSettings(): Record<string, string> {
       'GATEWAY_SECRET',
       'LOG_LEVEL',
       'OIDC_ISSUERS',
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+      'OTEL_EXPORTER_OTLP_HEADERS',
       'SMTP_URL',
       'TENON_MAIL_FROM',
       'TENON_MAX_CACHED_WORKFLOWS',

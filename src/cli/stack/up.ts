@@ -40,8 +40,8 @@ export async function up(options: UpOptions): Promise<number> {
   let stack: Stack | undefined
   // Builds while the servers start; launchPlatform reports a failure.
   currentBuild().catch(() => {})
+  const ports = new Ports({ remembered: {}, any: false })
   try {
-    const ports = new Ports({ remembered: {}, any: false })
     let port = 0
     const takeApiPort = async () => {
       port = await ports.take('api', Number(options.port))
@@ -60,8 +60,8 @@ export async function up(options: UpOptions): Promise<number> {
     if (stack.withoutFunctions !== undefined) screen.line(`  ! functions are off: ${stack.withoutFunctions}`)
     const known = options.ephemeral ? {} : await readEnvFile()
     const { demo, launched } = await start(stack, dir, { ...options, takeApiPort }, known, screen)
-    if (!options.ephemeral) await writeEnvFile(envOf(launched, demo, known))
-    screen.table(stack, launched.url, demo)
+    const file = await writeEnvFile(envOf(launched, demo, known), options.ephemeral ? dir : '')
+    screen.table(stack, { url: launched.url, file }, demo)
     if (options.once) return codeOf(demo)
     screen.line('The platform is running. Press Ctrl-C to stop it.')
     if (!stopping.aborted) await once(stopping, 'abort')
@@ -72,6 +72,7 @@ export async function up(options: UpOptions): Promise<number> {
   } finally {
     screen.end(stopping.aborted)
     await stack?.stop()
+    ports.release()
     if (options.ephemeral) await rm(dir, { recursive: true, force: true })
   }
 }
@@ -132,7 +133,7 @@ async function showRunning(running: RunningStack, options: UpOptions, screen: Sc
     return 1
   }
   const demo = options.demo ? await makeDemo({ url, clientId, clientSecret }, known, screen) : undefined
-  screen.table(running, url, demo)
+  screen.table(running, { url, file: '.env.local' }, demo)
   return codeOf(demo)
 }
 
@@ -146,6 +147,13 @@ function stopSignal(): AbortSignal {
   process.on('SIGINT', stop)
   process.on('SIGTERM', stop)
   return controller.signal
+}
+
+/** A platform as its table shows it. */
+interface Shown {
+  readonly url: string
+  /** The file with its keys. */
+  readonly file: string
 }
 
 const QUIET_MS = 2_000
@@ -185,7 +193,8 @@ class Screen {
     if (type === 'ready' && this.#down.delete(name)) this.line(`  ✓ ${name} is back`)
   }
 
-  table(stack: Pick<Stack, 'servers' | 'env'>, url: string, demo: Demo | undefined): void {
+  table(stack: Pick<Stack, 'servers' | 'env'>, platform: Shown, demo: Demo | undefined): void {
+    const { url } = platform
     this.#stopTicker()
     const { execution, flow, version } = demo?.run ?? {}
     if (execution !== undefined) {
@@ -203,17 +212,17 @@ class Screen {
     this.#row('OpenAPI page', `${url}/docs`)
     this.#row('Temporal UI', stack.env['TEMPORAL_UI_URL'] ?? '(set TEMPORAL_UI_URL)')
     if (execution?.temporal_url) this.#row('this run', execution.temporal_url)
-    if (demo !== undefined) this.#demo(url, demo)
+    if (demo !== undefined) this.#demo(platform, demo)
     this.line(`\nReady in ${seconds(performance.now() - this.#startedMs)}`)
   }
 
-  #demo(url: string, demo: Demo): void {
+  #demo(platform: Shown, demo: Demo): void {
     const { tenantId, workspaceId, suspended } = demo
     if (tenantId !== undefined) this.#row('tenant', tenantId)
     if (workspaceId !== undefined) this.#row('workspace', workspaceId)
     if (suspended !== undefined) this.#row('suspended', `npx tenon tenant resume ${suspended}`)
-    this.#keys(demo)
-    if (demo.run !== undefined) this.#examples(url, demo)
+    this.#keys(platform, demo)
+    if (demo.run !== undefined) this.#examples(platform, demo)
     if (demo.failed.length === 0) return
     this.line('\nThe platform is running, but these steps failed')
     for (const line of demo.failed) this.warn(line)
@@ -228,23 +237,25 @@ class Screen {
     this.line(`  ${name.padEnd(TITLE_CHARS)} ${value}`)
   }
 
-  #keys(demo: Demo): void {
+  #keys({ file }: Shown, demo: Demo): void {
     if (!demo.fresh) {
-      this.#row('keys', 'in .env.local, as before')
+      this.#row('keys', `in ${file}, as before`)
       return
     }
-    this.line('\nKeys (shown once, saved to .env.local)')
+    this.line(`\nKeys (shown once, saved to ${file})`)
     this.#row('anon', demo.anonKey ?? '')
-    this.#row('service', demo.serviceKey ?? '')
+    // What is no terminal may be the log of a service, which more people read than may have the key.
+    const isPrivate = process.stdout.isTTY === true
+    this.#row('service', isPrivate ? (demo.serviceKey ?? '') : `grep TENON_SERVICE_KEY ${file}`)
   }
 
-  #examples(url: string, { workspaceId, run, results }: Demo): void {
+  #examples({ url, file }: Shown, { workspaceId, run, results }: Demo): void {
     const textOf = (wanted: string) => results.find(({ title }) => title === wanted)?.text ?? ''
     const server = textOf('MCP server')
     const [bucket] = textOf('object').split('/')
     this.line(`
 Try it
-  set -a; . ./.env.local; set +a
+  set -a; . ${file.includes('/') ? file : `./${file}`}; set +a
   curl -s ${url}/v1/collections/scratch/documents -H "apikey: $TENON_SERVICE_KEY" \\
     -H 'content-type: application/json' -d '{"title":"buy milk","done":false}'
   curl -s '${url}/v1/collections/scratch/documents?done=eq.false' -H "apikey: $TENON_ANON_KEY"

@@ -20,7 +20,12 @@ const AuditEntry = Type.Object({
   tenant_id: Type.String({ description: 'Id of the tenant. `-`: no tenant.' }),
   workspace_id: Text,
   at: Time,
-  request_id: Text,
+  request_id: Type.Union([Type.String(), Type.Null()], {
+    description: 'Id of the request, also of one that started the run or execution which is the actor.',
+  }),
+  trace_id: Type.Union([Type.String(), Type.Null()], {
+    description: 'Trace of the request (W3C Trace Context).',
+  }),
   actor: Type.Object({
     kind: Type.String({
       description:
@@ -88,6 +93,8 @@ export const listAudit = adminOperation({
       Type.String({ maxLength: 100, description: 'Name of the operation, such as `tenant.create`.' }),
     ),
     outcome: Type.Optional(Type.Enum([...OUTCOMES])),
+    request_id: Type.Optional(Type.String({ maxLength: 128, description: 'Id of a request.' })),
+    trace_id: Type.Optional(Type.String({ maxLength: 32, description: 'Id of a trace.' })),
   }),
   output: PageOf(AuditEntry),
   http: { method: 'GET', path: '/v1/audit' },
@@ -99,6 +106,7 @@ export const listAudit = adminOperation({
       where tenant_id = ${chainOf(scope, input.tenant_id)} and seq < coalesce(nullif(${after}, '')::bigint, 9e18::bigint)
         ${memberFilter('at', '>=', instant(input.since))} ${memberFilter('at', '<', instant(input.until))}
         ${memberFilter('operation', '=', input.operation)} ${memberFilter('outcome', '=', input.outcome)}
+        ${memberFilter('request_id', '=', input.request_id)} ${memberFilter('trace_id', '=', input.trace_id)}
         ${input.actor === undefined ? sql`` : sql`and entry::jsonb #>> '{actor,subject}' = ${input.actor}`}
       order by seq desc limit ${limit}`)
     const { data, page } = pageFrom(input, rows)
@@ -132,12 +140,13 @@ export const verifyAudit = adminOperation({
   run: async (scope, { tenant_id, ...from }) => {
     await requireChain(scope, tenant_id)
     const id = chainOf(scope, tenant_id)
-    const chain = {
-      entries: sql`audit where tenant_id = ${id}`,
-      head: sql`audit_heads where tenant_id = ${id}`,
-      copied: sql`jsonb_build_object('tenant_id', tenant_id, 'workspace_id', workspace_id)`,
-    }
-    return verifyChain(scope, chain, from)
+    const name = { tenant_id: id, workspace_id: '', chain: 'audit' }
+    const rows = sql`tenant_id = ${id}`
+    return verifyChain(
+      scope,
+      { ...name, table: sql`audit`, rows, head: sql`audit_heads where ${rows}` },
+      from,
+    )
   },
 })
 

@@ -12,7 +12,7 @@ import type { Declaration } from './schemas/declaration-cache.ts'
 import type { Collection, Query } from './store.ts'
 
 const { tenantMax, processMax, waitMs, waitingMax } = COLLECTION_LIMITS.scans
-const SLOTS = new KeyedSemaphore(tenantMax, waitMs, processMax)
+const SLOTS = new KeyedSemaphore(tenantMax, waitMs, processMax, 1)
 const BUSY = 'Too many queries without an index run at the same time, so this one was not run.'
 
 /**

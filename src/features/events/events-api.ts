@@ -8,6 +8,8 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { checkJson } from '../../core/json.ts'
 import { callersOf, causesOf, DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
+import { currentTrace } from '../../infra/trace-context.ts'
+import { countEvent } from '../analytics/meters.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
@@ -53,9 +55,18 @@ export const publishEvent = workspaceOperation({
     const events = eventsIn(scope)
     const { chainDepth } = scope.actor
     await events.publish(
-      cloudEvent({ id, source: events.source, topic, time, data: data ?? null, chainDepth }),
+      cloudEvent({
+        id,
+        source: events.source,
+        topic,
+        time,
+        data: data ?? null,
+        chainDepth,
+        trace: currentTrace(),
+      }),
       causesOf(scope.actor),
     )
+    countEvent(scope)
     return { id, topic, time }
   },
 })

@@ -6,6 +6,7 @@ import { type Feed, frame } from '../../core/bytes.ts'
 import { withSince } from '../../core/policy.ts'
 import { notFound } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { TRACEPARENT, type Trace } from '../../core/trace.ts'
 import {
   changesOf,
   type Entry,
@@ -45,6 +46,8 @@ export interface CloudEvent {
   readonly datacontenttype: 'application/json'
   /** Chain depth: how many executions started each other by events before this event; absent for 0. */
   readonly tenonchaindepth?: number
+  /** Of the work that has published it (CloudEvents, "Distributed Tracing"). */
+  readonly traceparent?: string
   readonly data: unknown
 }
 
@@ -80,9 +83,10 @@ export const CHAIN_DEPTH = 'tenonchaindepth'
 export function cloudEvent(
   of: Pick<CloudEvent, 'id' | 'source' | 'topic' | 'time' | 'data'> & {
     readonly chainDepth?: number | undefined
+    readonly trace?: Trace | undefined
   },
 ): CloudEvent {
-  const { id, source, topic, time, data, chainDepth = 0 } = of
+  const { id, source, topic, time, data, chainDepth = 0, trace } = of
   return {
     specversion: '1.0',
     id,
@@ -92,6 +96,7 @@ export function cloudEvent(
     time,
     datacontenttype: 'application/json',
     ...(chainDepth > 0 && { [CHAIN_DEPTH]: chainDepth }),
+    ...(trace !== undefined && { [TRACEPARENT]: trace.traceparent }),
     data,
   }
 }

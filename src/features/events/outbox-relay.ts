@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 import { seededIds, typeId } from '../../core/ids.ts'
 import { withSince } from '../../core/policy.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
+import { readTrace } from '../../core/trace.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { type Leadership, LeaderTask } from '../../infra/postgres/leader-task.ts'
@@ -173,6 +174,7 @@ interface Row {
   readonly more_behind: string | null
   readonly chain_depth: number
   readonly caused_by: string | null
+  readonly trace: string | null
 }
 
 export class Outbox {
@@ -228,7 +230,7 @@ const roundRobin = (after: string): Sql => sql`
     from ranked
   )
   select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, deleted::text, owner, at, event_id, anon_reads,
-    user_reads, chain_depth, caused_by,
+    user_reads, chain_depth, caused_by, trace,
     (select max(tenant_id) from tenants having count(*) = ${EVENT_LIMITS.relayTenantsMax}) as more_behind
   from placed where place <= ${EVENT_LIMITS.relayChangesMax} and ahead < ${EVENT_LIMITS.relayBytesMax} order by place`
 
@@ -243,6 +245,7 @@ function toMessage(row: Row): OutboxMessage {
     time: at,
     data: row.topic === null ? changeData(row) : JSON.parse(document ?? 'null'),
     chainDepth: chain_depth,
+    trace: readTrace(row.trace),
   })
   const isWhole = document === null || row.topic !== null
   const text = isWhole ? JSON.stringify(event) : withDocument(JSON.stringify(event), document)

@@ -31,6 +31,8 @@ create table tenon.outbox (
   chain_depth smallint not null default coalesce(nullif(current_setting('tenon.chain_depth', true), ''), '0')::smallint,
   -- JSON array of the subjects behind it, who may not approve what it starts (`fourEyes`). Subscribers do not receive it.
   caused_by text default nullif(current_setting('tenon.caused_by', true), ''),
+  -- The request and the trace that it belongs to (core/trace.ts). Subscribers receive the trace.
+  trace text default nullif(current_setting('tenon.trace', true), ''),
   at timestamptz(3) not null default now(),
   -- The relay serves tenants in turn, so that a backlog of one does not delay the others.
   primary key (tenant_id, seq),
@@ -45,3 +47,5 @@ create policy admin on tenon.outbox for insert to tenon_admin
 grant insert on tenon.outbox to tenon_admin;
 -- The relay publishes the changes of all tenants and reads nothing else.
 call tenon.allow('tenon_relay', 'tenon.outbox', 'all', 'select, delete');
+-- For metrics, which count the changes that wait.
+call tenon.allow('tenon_reconciler', 'tenon.outbox', 'all', 'select (tenant_id, seq, at)');

@@ -144,6 +144,8 @@ create table tenon.executions (
   rerun_of text,
   -- How many executions led to the event that started this one.
   chain_depth smallint,
+  -- The request and the trace that it belongs to (core/trace.ts).
+  trace text default nullif(current_setting('tenon.trace', true), ''),
   -- The `seq` of its newest event.
   events integer not null default 0,
   started_at timestamptz(3) not null default now(),
@@ -180,6 +182,8 @@ create index executions_by_compensation on tenon.executions (tenant_id, workspac
   where compensated is not null;
 create index executions_by_error on tenon.executions (tenant_id, workspace_id, error_type, started_at, id)
   where error_type is not null;
+-- For counts of what ended in a time.
+create index on tenon.executions (tenant_id, workspace_id, ended_at) where ended_at is not null;
 -- For the latest execution of a trigger.
 create index on tenon.executions (tenant_id, workspace_id, trigger_id, id) where trigger_id is not null;
 -- For suspending and resuming open executions.
@@ -241,9 +245,9 @@ declare
       'status', new.error -> 'status', 'title', new.error -> 'title', 'instance', new.error -> 'instance') end,
     'compensated', new.compensated));
 begin
-  insert into outbox (topic, document, bytes, chain_depth, caused_by)
+  insert into outbox (topic, document, bytes, chain_depth, caused_by, trace)
     values ('platform.execution.' || verb, data, length(data::text), coalesce(new.chain_depth, 0),
-      to_json(new.started_by || new.caused_by || tenon.since_entry(new.started_at))::text);
+      to_json(new.started_by || new.caused_by || tenon.since_entry(new.started_at))::text, new.trace);
   return null;
 end $$;
 

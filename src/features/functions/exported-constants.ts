@@ -14,7 +14,7 @@ import { type Diagnostic as FlowDiagnostic, nearest } from '../../../flows-dsl/d
 import { fieldOf, isObject, type JsonObject, omitUndefined, unescaped } from '../../../flows-dsl/json.ts'
 import { checkSchema } from '../../../flows-dsl/json-schema/check-schema.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
-import { sentences } from '../../core/sentences.ts'
+import { sentences } from '../../core/text/sentences.ts'
 import { MCP_LIMITS } from '../mcp-servers/limits.ts'
 import { ConfigChange, FunctionConfig } from './config.ts'
 import { FUNCTION_LIMITS } from './limits.ts'

@@ -4,7 +4,7 @@ import type { Expression, Identifier, ObjectExpression, Program, Property, Sprea
 import type { Location, MapEntry, SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
 import type { DiagnosticList } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { fieldOf, pointerTo } from '../../../flows-dsl/json.ts'
-import { hiddenIn } from '../../core/visible-text.ts'
+import { hiddenIn } from '../../core/text/visible-text.ts'
 import { FUNCTION_LIMITS } from './limits.ts'
 
 const { charsMax, depthMax } = FUNCTION_LIMITS.constant

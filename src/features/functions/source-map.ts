@@ -4,7 +4,7 @@
  */
 
 import type { Problem } from '../../core/problem.ts'
-import { hiddenIn } from '../../core/visible-text.ts'
+import { hiddenIn } from '../../core/text/visible-text.ts'
 import { FUNCTION_LIMITS } from './limits.ts'
 
 /** `line` and `column` count from 1. `file` is a name from a source map. */

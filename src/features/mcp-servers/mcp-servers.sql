@@ -188,6 +188,8 @@ create table tenon.mcp_calls (
   client_id text,
   primary key (tenant_id, workspace_id, server_id, seq)
 );
+-- For counts of what was called in a time.
+create index on tenon.mcp_calls (tenant_id, workspace_id, time);
 call tenon.allow('tenon_admin', 'tenon.mcp_calls', 'workspace', 'select');
 
 -- The head of each chain, as in the audit log.
@@ -197,6 +199,7 @@ create table tenon.mcp_call_heads (
   server_id text not null,
   seq bigint not null,
   hash bytea not null check (octet_length(hash) = 32),
+  retention_due_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, server_id)
 ) with (fillfactor = 50);
 call tenon.allow('tenon_admin', 'tenon.mcp_call_heads', 'workspace', 'select');
@@ -204,11 +207,11 @@ call tenon.allow('tenon_admin', 'tenon.mcp_call_heads', 'workspace', 'select');
 call tenon.allow('tenon_owner', 'tenon.mcp_calls', 'workspace');
 call tenon.allow('tenon_owner', 'tenon.mcp_call_heads', 'workspace');
 
-create trigger forbid_rewrite before update or delete or truncate on tenon.mcp_calls
+create trigger forbid_rewrite before update or truncate on tenon.mcp_calls
   for each statement execute function tenon.forbid_update();
 create trigger forbid_rewrite before delete or truncate on tenon.mcp_call_heads
   for each statement execute function tenon.forbid_update();
-create trigger forbid_rewind before update on tenon.mcp_call_heads for each row
+create trigger forbid_rewind before update of tenant_id, workspace_id, server_id, seq, hash on tenon.mcp_call_heads for each row
   when (new.seq <= old.seq
     or (new.tenant_id, new.workspace_id, new.server_id) <> (old.tenant_id, old.workspace_id, old.server_id))
   execute function tenon.forbid_update();
@@ -226,7 +229,8 @@ declare
   hashes bytea[];
 begin
   for server in select distinct s collate "C" from unnest(servers) as u (s) order by 1 loop
-    insert into mcp_call_heads values (tenant(), workspace(), server, 0, decode(repeat('00', 32), 'hex'))
+    insert into mcp_call_heads (tenant_id, workspace_id, server_id, seq, hash)
+      values (tenant(), workspace(), server, 0, decode(repeat('00', 32), 'hex'))
       on conflict do nothing;
     select seq, hash into strict base, last from mcp_call_heads h
       where h.tenant_id = tenant() and h.workspace_id = workspace() and h.server_id = server for no key update;

@@ -4,8 +4,8 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
+import { hiddenIn } from '../../core/text/visible-text.ts'
 import type { Annotations } from '../../core/tool-annotations.ts'
-import { hiddenIn } from '../../core/visible-text.ts'
 import type {
   CallClient,
   InputRequests,

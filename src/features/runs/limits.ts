@@ -17,17 +17,4 @@ export const RUN_LIMITS = {
   queuePollMs: 2_000,
   /** Milliseconds between two reads of all watched runs, doubling between the two, in case a notification was lost. Then they are read. */
   watchPollMs: { min: 300, max: 1_200 },
-  /** Removing runs that a workspace no longer keeps. */
-  retention: {
-    /** Milliseconds that runs may be kept, at least. A shorter period is refused with `validation_failed`. */
-    minMs: 3_600_000,
-    /** Milliseconds that runs may be kept, at most. A longer period is refused with `validation_failed`. */
-    maxMs: 315_360_000_000,
-    /** Workspaces whose runs are removed at a time. Further ones wait. */
-    workspacesMax: 20,
-    /** Seconds between two rounds of a workspace. Then it is looked at again. */
-    pauseSeconds: 300,
-    /** Milliseconds for which runs of one kind are removed in a round. The next round goes on after them. */
-    servedMs: 15_000,
-  },
 } as const

@@ -5,7 +5,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
 import type { WorkflowStatus } from '../../infra/temporal/temporal.ts'
 import type { TaskContext } from '../background/background-task.ts'
-import type { Retention } from '../tenants/workspace-settings.ts'
+import type { WorkspaceRetention } from '../retention/retention-settings.ts'
 
 declare module '../../access/internals.ts' {
   interface PlatformServices {
@@ -54,7 +54,7 @@ export interface RunKind {
    * Removes a few runs that ended longer ago than they are kept.
    * @returns true if more may have expired @throws Problem if one cannot be removed, with the reason for admins
    */
-  removeExpired(context: TaskContext, retention: Retention): Promise<boolean>
+  removeExpired(context: TaskContext, retention: WorkspaceRetention): Promise<boolean>
   /** Ends the record of a run with its slot ({@link releaseSlot}), and starts those that get it. */
   end(scope: WorkspaceScope, id: string, end: RunEnd): Promise<void>
 }

@@ -14,6 +14,8 @@ create table tenon.tenants (
   suspended_reason text,
   -- Schedules do not start what was due before this time.
   resumed_at timestamptz(3),
+  -- {audit, operations}: for how long these are kept; absent members have their default (features/retention).
+  retention jsonb not null default '{}',
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now()
 );
@@ -22,7 +24,7 @@ create policy admin on tenon.tenants to tenon_admin
   using (id = tenon.tenant()) with check (id = tenon.tenant());
 grant select, update on tenon.tenants to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.tenants', 'all', 'select');
-call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state)');
+call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state, retention)');
 
 create table tenon.workspaces (
   id text primary key,
@@ -38,8 +40,10 @@ create table tenon.workspaces (
   suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
   suspended_reason text,
   resumed_at timestamptz(3),
-  -- When the reconciler removes runs that have expired next.
+  -- When the reconciler removes what has expired next.
   retention_due_at timestamptz(3) not null default now(),
+  -- The end of the last hour whose usage is recorded.
+  usage_until timestamptz(3) not null default date_trunc('hour', now(), 'UTC'),
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   unique (tenant_id, slug),
@@ -75,8 +79,7 @@ create table tenon.services (
   cors_origins jsonb not null default '["*"]' check (jsonb_typeof(cors_origins) = 'array'),
   -- {sign_up, branding, providers}: how end users get into the workspace, how pages for them look, and where else they sign in.
   auth jsonb not null default '{}' check (jsonb_typeof(auth) = 'object'),
-  -- {executions, function_runs, archive}: for how long ended executions and runs are kept, and the bucket for the archive of
-  -- executions. Without them, executions are kept for ever, and runs for a default time.
+  -- For how long executions, runs and the like are kept, and the bucket for the archive of executions (features/retention).
   retention jsonb not null default '{}',
   -- {at, detail}: why the last removal ended early; null after one that did not.
   retention_failure jsonb,
@@ -123,9 +126,13 @@ create table tenon.operations (
   finished_at timestamptz(3)
 );
 create index on tenon.operations (tenant_id, created_at);
+create index on tenon.operations (tenant_id, finished_at) where finished_at is not null;
+create index operations_open on tenon.operations (type, created_at) where finished_at is null;
 
 call tenon.allow('tenon_operator', 'tenon.operations', 'all', 'select, insert, update');
-call tenon.allow('tenon_admin', 'tenon.operations', 'whole tenant', 'select, insert, update');
+-- For metrics, which count creations that are late.
+call tenon.allow('tenon_reconciler', 'tenon.operations', 'all', 'select (type, created_at, finished_at)');
+call tenon.allow('tenon_admin', 'tenon.operations', 'whole tenant', 'select, insert, update, delete');
 
 -- Keys that encrypt a tenant's payloads in Temporal, themselves encrypted by the platform. Only tenon_payload_keys reads
 -- them, those of one tenant at a time. The row of a destroyed key stays, so that its number is not reused.

@@ -1,22 +1,22 @@
 /** Retries and deletes tenants and workspaces whose creation waits for a server or has failed. */
 
+import { isDeepStrictEqual } from 'node:util'
 import { adminOperation, Input, Ref, Wait } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
-import { findRow } from '../operation-helpers.ts'
 import { JOB_COLUMNS, Job } from './jobs.ts'
 import { NOT_STARTED, type Plan, provision, targetOf } from './provisioning.ts'
 import { findTenant, findWorkspace } from './tenants.ts'
 
-/** 202 with the job, or 200 if it has ended in the time of `Prefer: wait`. */
+/** 202 with the job, which has ended by then if `Prefer: wait` was long enough. */
 const asJob = (method: 'POST' | 'DELETE', path: string) => ({
   method,
   path,
   headers: { wait: 'prefer' as const },
-  status: (job: object) => ('finished_at' in job && job.finished_at !== null ? 200 : 202),
+  status: () => 202,
   location: ({ id }: { readonly id: string }) => `/v1/operations/${id}`,
 })
 
@@ -99,15 +99,14 @@ const unfinishedWorkspace = (found: {
     where id = ${found.id} and state = any(${textArray(from)}::text[])`,
 })
 
-/** @param find reads the record; a repeated request is answered without, since the record may be gone by then */
+/** @param find reads the record; a request that is repeated after its job has ended is answered without, since it may be gone */
 async function retry(scope: AdminScope, find: () => Promise<Unfinished>, waitS = 0): Promise<Job> {
   const operationId = scope.newId('op')
-  const earlier = await findEarlier(scope, operationId)
-  if (earlier !== undefined) return earlier
+  const earlier = await findJob(scope, operationId)
+  if (earlier !== undefined && isEnded(earlier)) return earlier
   const found = await find()
   const { kind, ref, slug, state, change } = found
-  if (state === 'provisioning') return readOpenJob(scope, found)
-  if (state !== 'provisioning_failed')
+  if (state !== 'provisioning_failed' && state !== 'provisioning')
     throw new Problem('state_conflict', {
       detail: `The ${kind} is ${state}. Only a creation that has failed can be retried.`,
     })
@@ -121,8 +120,8 @@ async function retry(scope: AdminScope, find: () => Promise<Unfinished>, waitS =
 /** @param find as in {@link retry} */
 async function remove(scope: AdminScope, find: () => Promise<Unfinished>, waitS = 0): Promise<Job> {
   const operationId = scope.newId('op')
-  const earlier = await findEarlier(scope, operationId)
-  if (earlier !== undefined) return earlier
+  const earlier = await findJob(scope, operationId)
+  if (earlier !== undefined && isEnded(earlier)) return earlier
   const found = await find()
   const { kind, ref, slug, state, change } = found
   if (!REMOVABLE.includes(state))
@@ -139,25 +138,14 @@ async function remove(scope: AdminScope, find: () => Promise<Unfinished>, waitS 
 /** A removal that has failed is begun again; two at once do the same. */
 const REMOVABLE: readonly string[] = ['provisioning', 'provisioning_failed', 'deleting']
 
+/** Of steps that another job does already, each is done once: steps are idempotent. */
 async function begin(scope: AdminScope, plan: Parameters<typeof provision>[1]): Promise<Job> {
   const { operation, ended } = await provision(scope, plan)
-  if (!ended) return operation
-  return findRow<Job>(
-    scope,
-    'operation',
-    sql`select ${JOB_COLUMNS} from operations where id = ${operation.id}`,
-  )
+  return (ended ? await findJob(scope, operation.id) : undefined) ?? operation
 }
 
-/** The job that an earlier attempt of this request has started. */
-const findEarlier = (scope: AdminScope, operationId: string): Promise<Job | undefined> =>
-  scope.row<Job>(sql`
-    select ${JOB_COLUMNS} from operations
-    where id = ${operationId} and error is distinct from ${NOT_STARTED}::jsonb`)
+const isEnded = ({ state, error }: Job): boolean =>
+  state !== 'queued' && state !== 'running' && !isDeepStrictEqual(error, NOT_STARTED)
 
-const readOpenJob = (scope: AdminScope, { ref }: Unfinished): Promise<Job> =>
-  findRow<Job>(
-    scope,
-    'operation',
-    sql`select ${JOB_COLUMNS} from operations where target = ${targetOf(ref)} and state in ('queued', 'running')`,
-  )
+const findJob = (scope: AdminScope, id: string): Promise<Job | undefined> =>
+  scope.row<Job>(sql`select ${JOB_COLUMNS} from operations where id = ${id}`)

@@ -8,13 +8,11 @@ import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
-import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { FUNCTION_LIMITS } from '../functions/limits.ts'
 import { AuthInput, AuthSettings, type StoredAuth } from '../identity/users/auth-settings.ts'
 import { authToShow, authToStore } from '../identity/users/workspace-auth.ts'
 import { findRow } from '../operation-helpers.ts'
-import { RUN_LIMITS } from '../runs/limits.ts'
+import { checkPeriods, TenantRetention, WorkspaceRetention } from '../retention/retention-settings.ts'
 import { checkPrefixes, checkUserRules } from './check-public-access.ts'
 import {
   ANON_DEFAULTS,
@@ -47,32 +45,17 @@ const Allow = Type.Array(
   { maxItems: 100, uniqueItems: true },
 )
 
-const RETENTION = {
-  executions: Type.Optional(
-    Duration('Time for which ended executions are kept, from 1h to 3650d. Default: no limit.'),
-  ),
-  function_runs: Type.Optional(
-    Duration(
-      `Time for which ended runs of functions are kept with their logs, from 1h to 3650d. Default: \`${FUNCTION_LIMITS.retention.runsKept}\`. Dead letters are kept for at least ${FUNCTION_LIMITS.retention.deadLettersKept}.`,
-    ),
-  ),
-  archive: Type.Optional(
-    Type.Object(
-      { bucket: Type.String({ maxLength: 63, description: 'Name of the bucket of the workspace.' }) },
-      {
-        additionalProperties: false,
-        description:
-          'Archive to which each execution is written as `executions/<flow>/<id>.json` before it is removed.',
-      },
-    ),
-  ),
-}
-const RetentionPolicy = Type.Object(RETENTION, { additionalProperties: false })
-export type Retention = Static<typeof RetentionPolicy>
-
 const RetentionFailure = Type.Object(
   { at: Time, detail: Type.String() },
-  { description: 'Reason why the last removal of executions ended early; absent if it did not.' },
+  { description: 'Reason why the last removal ended early; absent if it did not.' },
+)
+
+const TenantSettings = Type.Object(
+  { retention: TenantRetention },
+  {
+    additionalProperties: false,
+    description: 'Settings of the tenant of the workspace, for all of its workspaces.',
+  },
 )
 
 export const Services = Type.Object({
@@ -84,8 +67,9 @@ export const Services = Type.Object({
   auth: AuthSettings,
   objects: Type.Object({ public_read: PublicRead, user: UserObjects }),
   topics: Type.Object({ user: UserTopics }),
-  retention: RetentionPolicy,
+  retention: WorkspaceRetention,
   retention_failure: Type.Optional(RetentionFailure),
+  tenant: TenantSettings,
   updated_at: OptionalTime,
   warnings: Type.Optional(
     Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
@@ -115,16 +99,22 @@ export const configureServices = adminOperation({
     topics: Type.Optional(
       Type.Partial(Type.Object({ user: UserTopicsInput }), { additionalProperties: false }),
     ),
-    retention: Type.Optional(RetentionPolicy),
+    retention: Type.Optional(WorkspaceRetention),
+    tenant: Type.Optional(TenantSettings),
   }),
   output: Services,
   http: { method: 'POST', path: '/v1/services/configure', body: '*' },
   run: async (
     scope,
-    { workspace_id, experimental, egress, anon, cors, auth, objects, topics, retention },
+    { workspace_id, experimental, egress, anon, cors, auth, objects, topics, retention, tenant },
   ) => {
     if (egress !== undefined && scope.actor.role !== 'operator') {
       throw new Problem('forbidden', { detail: 'Only operators can change egress.allow.' })
+    }
+    if (tenant !== undefined && scope.actor.role === 'workspace_admin') {
+      throw new Problem('forbidden', {
+        detail: 'Only admins of the tenant, and operators, can change `tenant`.',
+      })
     }
     if (cors !== undefined) checkOrigins(cors.origins)
     const readPresent = async () => {
@@ -135,6 +125,7 @@ export const configureServices = adminOperation({
     if (objects?.public_read !== undefined) checkPrefixes(objects.public_read)
     checkUserRules(objects?.user, topics?.user)
     if (retention !== undefined) await checkRetention(scope, workspace_id, retention)
+    if (tenant !== undefined) checkPeriods('tenant.retention', tenant.retention)
     const settings = [
       [sql`experimental`, experimental],
       [sql`egress_allow`, egress?.allow],
@@ -149,7 +140,11 @@ export const configureServices = adminOperation({
     const writes = settings.flatMap(([column, value, merged]) =>
       value === undefined ? [] : [setting(workspace_id, column, value, merged)],
     )
-    await scope.batch(...writes)
+    await scope.batch(
+      ...writes,
+      ...(tenant === undefined ? [] : [tenantRetention(workspace_id, tenant.retention)]),
+      ...(retention === undefined && tenant === undefined ? [] : [retentionDue(workspace_id)]),
+    )
     const { ref, services } = await readServices(scope, workspace_id)
     invalidate(scope, ref, PUBLIC_ACCESS_KEY)
     // Keys and states are cached with the origins.
@@ -175,17 +170,14 @@ async function openedCollections(scope: AdminScope, workspaceId: string) {
   }
 }
 
-const period = (name: 'executions' | 'function_runs') =>
-  ({ in: 'body', name: `retention.${name}`, pointer: `/retention/${name}` }) as const
-
 /** @throws Problem `validation_failed` if the period is out of bounds, or the bucket is not that of the workspace */
 async function checkRetention(
   scope: AdminScope,
   workspaceId: string,
-  { executions, function_runs: runs, archive }: Retention,
+  retention: WorkspaceRetention,
 ): Promise<void> {
-  if (executions !== undefined) boundedMs(period('executions'), executions, RUN_LIMITS.retention)
-  if (runs !== undefined) boundedMs(period('function_runs'), runs, RUN_LIMITS.retention)
+  checkPeriods('retention', retention)
+  const { archive } = retention
   if (archive === undefined) return
   const workspace = sql`select bucket from workspaces where id = ${workspaceId}`
   const { bucket } = await findRow<{ bucket: string | null }>(scope, 'workspace', workspace)
@@ -204,6 +196,14 @@ const setting = (
   insert into services (tenant_id, workspace_id, ${column})
   select tenant_id, id, ${JSON.stringify(value)}::jsonb from workspaces where id = ${workspaceId}
   on conflict (tenant_id, workspace_id) do update set ${column} = ${merged}, updated_at = now()`
+
+const tenantRetention = (workspaceId: string, retention: TenantRetention): Sql => sql`
+  update tenants set retention = ${JSON.stringify(retention)}::jsonb, updated_at = now()
+  where id = (select tenant_id from workspaces where id = ${workspaceId})`
+
+/** A changed period counts at once, not at the next look. */
+const retentionDue = (workspaceId: string): Sql =>
+  sql`update workspaces set retention_due_at = now() where id = ${workspaceId}`
 
 export const getServices = adminOperation({
   name: 'service.get',
@@ -225,7 +225,8 @@ interface Row {
   readonly user_topics: Partial<UserTopics>
   readonly origins: string[]
   readonly auth: Partial<StoredAuth>
-  readonly retention: Retention
+  readonly retention: WorkspaceRetention
+  readonly tenant_retention: TenantRetention
   readonly retention_failure: Static<typeof RetentionFailure> | null
   readonly updated_at: string | null
 }
@@ -236,8 +237,8 @@ async function readRow(scope: AdminScope, workspaceId: string): Promise<{ ref: W
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,
       ${ORIGINS_COLUMN}, coalesce(s.auth, '{}') as auth,
       coalesce(s.user_objects, '{}') as user_objects, coalesce(s.user_topics, '{}') as user_topics,
-      coalesce(s.retention, '{}') as retention, s.retention_failure, s.updated_at
-    from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
+      coalesce(s.retention, '{}') as retention, t.retention as tenant_retention, s.retention_failure, s.updated_at
+    from workspaces w join tenants t on t.id = w.tenant_id left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
     where w.id = ${workspaceId}`
   const row = await findRow<Row>(scope, 'workspace', statement)
   return { ref: { tenantId: row.tenant_id as TenantId, workspaceId: workspaceId as WorkspaceId }, row }
@@ -262,6 +263,7 @@ async function readServices(
       topics: { user: { ...NO_TOPICS, ...row.user_topics } },
       retention,
       ...(failure !== null && { retention_failure: failure }),
+      tenant: { retention: row.tenant_retention },
       updated_at,
     },
   }

@@ -62,6 +62,9 @@ export const DERIVED = {
   appPassword: 'database:tenon_app',
   builderPassword: 'database:tenon_builder',
   operatorSecret: 'client:operator',
+  keyCheck: 'installation:key-check',
+  /** The seed of the Ed25519 key that signs checkpoints of hash chains. */
+  chainKey: 'audit:checkpoints',
 } as const
 
 const IV_BYTES = 12

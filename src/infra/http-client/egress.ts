@@ -16,7 +16,9 @@ import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
 import { Problem } from '../../core/problem.ts'
+import { TRACEPARENT } from '../../core/trace.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { inSpan, outgoingTraceparent } from '../tracing.ts'
 
 export interface Outbound {
   readonly method: string
@@ -107,6 +109,22 @@ export class Egress {
    *   response, `upstream_invalid` for one that is too large
    */
   async send(outbound: Outbound, sender: Sender = ANONYMOUS, bounds: Bounds = FLOW_BOUNDS): Promise<Inbound> {
+    const { method, url } = outbound
+    const description = {
+      name: `${method} ${url.host}`,
+      kind: 'client',
+      attributes: spanAttributes(outbound),
+    } as const
+    return inSpan(
+      description,
+      () => this.#sendOnce(outbound, sender, bounds),
+      ({ status }) => ({
+        'http.response.status_code': status,
+      }),
+    )
+  }
+
+  async #sendOnce(outbound: Outbound, sender: Sender, bounds: Bounds): Promise<Inbound> {
     try {
       return await this.#send(outbound, sender, bounds)
     } catch (error) {
@@ -118,6 +136,7 @@ export class Egress {
 
   async #send(outbound: Outbound, sender: Sender, bounds: Bounds): Promise<Inbound> {
     const { url, method } = outbound
+    const traced = withTraceparent(outbound)
     const { owner, reusesAlways = false } = sender
     if (url.protocol !== 'http:' && url.protocol !== 'https:') throw notHttp(url)
     const isAllowlisted = this.#isAllowlisted(url, sender)
@@ -126,12 +145,11 @@ export class Egress {
     if (!isAllowlisted && isIP(host) !== 0 && !this.#addresses.isPublic(host)) throw refusal()
     const lookupPublic = publicLookup(this.#find, this.#addresses, refusal)
     const connection = { agent: false, ...(!isAllowlisted && { lookup: lookupPublic }) } as const
-    if (owner === undefined || !(reusesAlways || isSafe(method)))
-      return exchange(outbound, bounds, connection)
+    if (owner === undefined || !(reusesAlways || isSafe(method))) return exchange(traced, bounds, connection)
     const key = `${owner} ${url.protocol} ${isAllowlisted}`
     const agent = this.#agents.get(key) ?? agentFor(url.protocol)
     this.#agents.set(key, agent)
-    return exchange(outbound, bounds, { ...connection, agent }, isSafe(method) ? connection : undefined)
+    return exchange(traced, bounds, { ...connection, agent }, isSafe(method) ? connection : undefined)
   }
 
   #isAllowlisted(url: URL, { allowed, publicOnly = false }: Sender): boolean {
@@ -139,6 +157,23 @@ export class Egress {
     const server = hostAndPort(url)
     return this.#allowed.has(server) || this.#allowed.has(`${url.hostname}:*`) || allowed.includes(server)
   }
+}
+
+/** Of the URL only the server: paths and queries are data of the tenant. */
+const spanAttributes = ({ method, url }: Outbound) => ({
+  'http.request.method': method,
+  'server.address': url.hostname,
+})
+
+/**
+ * The request with the `traceparent` of the work in progress, unless the code of a tenant sets one of its own. It is the only id
+ * that other servers get.
+ */
+function withTraceparent(outbound: Outbound): Outbound {
+  const traceparent = outgoingTraceparent()
+  if (traceparent === undefined) return outbound
+  if (Object.keys(outbound.headers).some((name) => name.toLowerCase() === TRACEPARENT)) return outbound
+  return { ...outbound, headers: { ...outbound.headers, [TRACEPARENT]: traceparent } }
 }
 
 /** `host:port`, with the default port of the protocol. */

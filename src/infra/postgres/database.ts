@@ -5,6 +5,7 @@ import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } fro
 import { Problem } from '../../core/problem.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { currentTraceText } from '../trace-context.ts'
 import { BUSY, translate, unavailable } from './errors.ts'
 import { type Sql, sql } from './sql.ts'
 import { Batch, type BatchGroup, type Row, type SessionContext } from './statement-batch.ts'
@@ -45,6 +46,20 @@ export abstract class Statements {
   }
 }
 
+/** How much of a pool is in use. */
+export interface PoolUse {
+  /** Open connections: those in use, and the others. */
+  readonly used: number
+  readonly idle: number
+  readonly max: number
+  /** Transactions that wait now: for any connection, or since their tenant uses its share. */
+  readonly waiting: number
+  readonly waitingForShare: number
+  /** Transactions that have waited for any connection until now, and for how long. */
+  readonly waits: number
+  readonly waitedMs: number
+}
+
 export class Database implements StatementExecutor {
   readonly #pool: Pool
   readonly #config: ClientConfig
@@ -57,6 +72,8 @@ export class Database implements StatementExecutor {
   /** By advisory lock: one caller of this process waits at the database, the others here. */
   readonly #lines = new KeyedSemaphore(1, Number.POSITIVE_INFINITY)
   readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
+  #waits = 0
+  #waitedMs = 0
 
   private constructor(config: ClientConfig, onError: (error: Error) => void, connectionsMax: number) {
     this.#config = config
@@ -84,9 +101,9 @@ export class Database implements StatementExecutor {
 
   batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]> {
     return group === undefined
-      ? this.#runAlone(context, statements)
+      ? this.#runAlone(traced(context), statements)
       : this.#batcher.join(
-          group === 'reading' ? { ...context, causedBy: undefined } : context,
+          group === 'reading' ? { ...context, causedBy: undefined } : traced(context),
           statements,
           group,
         )
@@ -113,7 +130,10 @@ export class Database implements StatementExecutor {
       end()
       throw error instanceof Problem ? error : unavailable(error)
     }
-    return { batch: (context, statements) => run(client, context, statements), end }
+    return {
+      batch: (context, statements) => inTurn(client, () => run(client, traced(context), statements)),
+      end,
+    }
   }
 
   /**
@@ -126,12 +146,13 @@ export class Database implements StatementExecutor {
     return this.#withClient(tenant, async (client) => {
       await send(client, BEGIN)
       try {
-        const executor = { batch: (context: SessionContext, of: readonly Sql[]) => run(client, context, of) }
-        const result = await work(executor)
-        await send(client, 'commit')
+        const batch = (context: SessionContext, of: readonly Sql[]) =>
+          inTurn(client, () => run(client, traced(context), of))
+        const result = await work({ batch })
+        await inTurn(client, () => send(client, 'commit'))
         return result
       } catch (error) {
-        await send(client, 'rollback')
+        await inTurn(client, () => send(client, 'rollback'))
         throw error
       }
     })
@@ -171,6 +192,16 @@ export class Database implements StatementExecutor {
     session.end()
   }
 
+  get use(): PoolUse {
+    const { totalCount, idleCount: idle, waitingCount, options } = this.#pool
+    // A transaction that begins waits for an instant, too.
+    const waiting = totalCount < options.max || idle > 0 ? 0 : waitingCount
+    return {
+      ...{ used: totalCount - idle, idle, max: options.max, waiting },
+      ...{ waitingForShare: this.#connectionShares.waiting, waits: this.#waits, waitedMs: this.#waitedMs },
+    }
+  }
+
   async close(): Promise<void> {
     await this.#pool.end()
   }
@@ -200,8 +231,18 @@ export class Database implements StatementExecutor {
   }
 
   #connect(): Promise<PoolClient> {
-    return this.#pool.connect().catch((error: unknown) => {
+    const { idleCount, totalCount, options } = this.#pool
+    const connected = this.#pool.connect().catch((error: unknown) => {
       throw unavailable(error)
+    })
+    return idleCount > 0 || totalCount < options.max ? connected : this.#countWait(connected)
+  }
+
+  #countWait(connected: Promise<PoolClient>): Promise<PoolClient> {
+    const startedMs = performance.now()
+    return connected.finally(() => {
+      this.#waits += 1
+      this.#waitedMs += performance.now() - startedMs
     })
   }
 }
@@ -247,19 +288,37 @@ async function answered<T>(client: ClientBase, answer: Promise<T>, serverMs: num
   }
 }
 
+/** The newest work of each connection that has not ended. */
+const UNDER_WAY = new WeakMap<ClientBase, Promise<unknown>>()
+
+/** Begins when the work before it on the same connection has ended: `pg` takes one query at a time. */
+function inTurn<T>(client: ClientBase, work: () => Promise<T>): Promise<T> {
+  const before = UNDER_WAY.get(client)
+  const done = before === undefined ? work() : before.then(work, work)
+  UNDER_WAY.set(client, done)
+  return done.finally(() => UNDER_WAY.get(client) === done && UNDER_WAY.delete(client))
+}
+
+/** The context, with the trace of the work in progress, which rows of runs and events keep. */
+function traced(context: SessionContext): SessionContext {
+  const trace = currentTraceText()
+  return trace === undefined ? context : { ...context, trace }
+}
+
 async function run(
   client: ClientBase,
   context: SessionContext,
   statements: readonly Sql[],
   bounds?: MergedBounds,
 ): Promise<Row[][]> {
-  const { role, tenant, workspace, statementTimeoutMs, chainDepth, causedBy, user } = context
+  const { role, tenant, workspace, statementTimeoutMs, chainDepth, causedBy, user, trace } = context
   // All settings are transaction-local (third argument `true`): they last until the next batch or the end of the transaction.
   const settings = [
     sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
       set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true)
       ${causedBy === undefined ? sql`` : sql`, set_config('tenon.caused_by', ${causedBy}, true)`}
-      ${user === undefined ? sql`` : sql`, set_config('tenon.user', ${user}, true)`})`,
+      ${user === undefined ? sql`` : sql`, set_config('tenon.user', ${user}, true)`}
+      ${trace === undefined ? sql`` : sql`, set_config('tenon.trace', ${trace}, true)`})`,
     ...(chainDepth === undefined
       ? []
       : [sql`select set_config('tenon.chain_depth', ${chainDepth}, true) is null`]),

@@ -1,52 +1,14 @@
 /** Migrates a database to this version: login roles, then each SQL file once, under one advisory lock. */
 
-import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { Client } from 'pg'
-
-/** The folder `src`. */
-const SOURCES = new URL('../../', import.meta.url)
-
-/**
- * The SQL files in the order of their application, each in the folder of its feature. After version 0.1.0 these files do not
- * change: a change is another file at the end, such as `infra/postgres/migrations/0001-….sql`.
- */
-const FILES = [
-  'infra/postgres/roles.sql',
-  'features/tenants/tenants.sql',
-  'features/quotas/quotas.sql',
-  'features/identity/identity.sql',
-  'features/identity/makers.sql',
-  'features/identity/users/users.sql',
-  'features/identity/users/factors.sql',
-  'features/identity/keys/api-keys.sql',
-  'access/idempotency.sql',
-  'access/audit/audit.sql',
-  'features/collections/collections.sql',
-  'features/collections/collection-tables.sql',
-  'features/events/outbox.sql',
-  'features/objects/objects.sql',
-  'features/runs/slots.sql',
-  'features/runs/triggers/triggers.sql',
-  'features/functions/functions.sql',
-  'features/functions/runs/runs.sql',
-  'features/flows/flows.sql',
-  'features/flows/subscriptions/subscriptions.sql',
-  'features/mcp-servers/mcp-servers.sql',
-  'features/flows/approvals/approvals.sql',
-  'features/mcp-servers/kept-results.sql',
-  'features/analytics/analytics.sql',
-]
-
-/** Identifies the schema of this build: the first 12 digits of the SHA-256 of all its files. */
-export async function schemaDigest(): Promise<string> {
-  const hash = createHash('sha256')
-  for (const name of FILES) hash.update(name).update(await readFile(new URL(name, SOURCES)))
-  return hash.digest('hex').slice(0, 12)
-}
+import { retryTransient } from '../retry.ts'
+import { keyCheckOf, WRONG_KEY } from './installation.ts'
+import { compareSchema, type FileHashes, readSchemaFile, schemaOfBuild, sha256Of } from './schema-files.ts'
 
 /** The key of the advisory lock. */
 const LOCK = 7_302_516
+/** For how long a step is repeated that meets the migration of another database of the server: roles belong to all of them. */
+const ROLES_MS = 10_000
 
 export interface Migrated {
   /** Names of the files that this call applied. */
@@ -58,23 +20,28 @@ export interface Migrated {
 }
 
 /** Passwords of the roles that log in. */
-export interface Passwords {
+export interface MigrationSecrets {
   readonly app: string
   readonly builder: string
+  /** The key of the installation. If it is given, the database remembers its check value, or compares it. */
+  readonly masterKey?: string
 }
 
 /**
  * Idempotent; concurrent calls wait for each other.
  * @param adminUrl a role that may create roles, or one with the roles `tenon_owner` and `tenon_app`
- * @throws Error if an applied file has changed since, or the database belongs to a build before 0.1.0
+ * @throws Error if the schema is that of a newer or another build, or the installation has another master key: then nothing was
+ *   changed, not even a password
  */
-export async function migrate(adminUrl: string, passwords: Passwords): Promise<Migrated> {
+export async function migrate(adminUrl: string, secrets: MigrationSecrets): Promise<Migrated> {
   const client = new Client({ connectionString: adminUrl, application_name: 'tenon-migrate' })
   await client.connect()
   try {
     await client.query('select pg_advisory_lock($1)', [LOCK])
-    await ensureLogins(client, passwords)
-    const applied = await applyAll(client)
+    const missing = await findMissing(client, secrets.masterKey)
+    await retryTransient(ROLES_MS, () => ensureLogins(client, secrets), isRoleRace)
+    for (const name of missing) await retryTransient(ROLES_MS, () => apply(client, name), isRoleRace)
+    await describeInstallation(client, secrets.masterKey)
     const urlOf = (role: string, password: string) => {
       const url = new URL(adminUrl)
       url.username = role
@@ -82,20 +49,61 @@ export async function migrate(adminUrl: string, passwords: Passwords): Promise<M
       return url.href
     }
     return {
-      applied,
-      appUrl: urlOf('tenon_app', passwords.app),
-      builderUrl: urlOf('tenon_builder', passwords.builder),
+      applied: missing,
+      appUrl: urlOf('tenon_app', secrets.app),
+      builderUrl: urlOf('tenon_builder', secrets.builder),
     }
   } finally {
     await client.end()
   }
 }
 
+/** @returns the names of the files to apply @throws as {@link migrate} */
+async function findMissing(client: Client, masterKey: string | undefined): Promise<string[]> {
+  await client.query(TABLES)
+  const { rows: files } = await client.query('select name, sha256 from public.tenon_migrations')
+  const { rows: keys } = await client.query('select key_check from public.tenon_installation')
+  const applied: FileHashes = Object.fromEntries(files.map(({ name, sha256 }) => [name, sha256]))
+  const ofBuild = await schemaOfBuild()
+  const compared = compareSchema(applied, ofBuild)
+  if (compared.state === 'newer' || compared.state === 'other') throw new Error(compared.detail)
+  if (masterKey !== undefined && keys.some(({ key_check }) => key_check !== keyCheckOf(masterKey)))
+    throw new Error(WRONG_KEY)
+  return Object.keys(ofBuild).filter((name) => !(name in applied))
+}
+
+/** The lock of a migration holds for its database alone. PostgreSQL has no code for the first of these. */
+function isRoleRace(error: unknown): boolean {
+  const { message = '', code } = (error instanceof Error ? (error.cause ?? error) : {}) as {
+    message?: string
+    code?: string
+  }
+  return /tuple concurrently (updated|deleted)/.test(message) || code === '42710' || /pg_authid/.test(message)
+}
+
+/** They belong to no tenant, and are read before anything else is known of the database. */
+const TABLES = `
+  create table if not exists public.tenon_migrations
+    (name text primary key, sha256 text not null, applied_at timestamptz not null default now());
+  create table if not exists public.tenon_installation
+    (one boolean primary key default true check (one), key_check text not null, made_at timestamptz not null default now())`
+
+/** Lets the platform read both tables (infra/postgres/installation.ts), and remembers the check value of the first master key. */
+async function describeInstallation(client: Client, masterKey: string | undefined): Promise<void> {
+  await client.query(`grant usage on schema public to tenon_operator;
+    grant select on public.tenon_migrations to tenon_operator;
+    grant select, insert on public.tenon_installation to tenon_operator`)
+  if (masterKey === undefined) return
+  await client.query('insert into public.tenon_installation (key_check) values ($1) on conflict do nothing', [
+    keyCheckOf(masterKey),
+  ])
+}
+
 /**
  * Creates the login roles. The owner owns all objects and never logs in; the app logs in and owns nothing. The builder logs
  * in, has no rights of its own, and may act as the owner. None of them bypasses row-level security.
  */
-async function ensureLogins(client: Client, passwords: Passwords): Promise<void> {
+async function ensureLogins(client: Client, passwords: MigrationSecrets): Promise<void> {
   await client.query(`do $$ begin
     if not exists (select from pg_roles where rolname = 'tenon_owner') then
       create role tenon_owner nologin nosuperuser nobypassrls createrole;
@@ -120,39 +128,15 @@ async function ensureLogins(client: Client, passwords: Passwords): Promise<void>
   await client.query('grant tenon_owner to current_user')
 }
 
-async function applyAll(client: Client): Promise<string[]> {
-  await client.query(
-    'create table if not exists public.tenon_migrations (name text primary key, sha256 text not null, applied_at timestamptz not null default now())',
-  )
-  const { rows } = await client.query('select name, sha256 from public.tenon_migrations')
-  const done = new Map(rows.map((row) => [row.name as string, row.sha256 as string]))
-  if (rows.length > 0 && !done.has('infra/postgres/roles.sql'))
-    throw new Error(
-      'This database has the schema of a build before 0.1.0. Start with an empty database: locally, stop Tenon and delete the folder .tenon.',
-    )
-  const applied: string[] = []
-  for (const name of FILES) {
-    const text = await readFile(new URL(name, SOURCES), 'utf8')
-    const sha256 = createHash('sha256').update(text).digest('hex')
-    const known = done.get(name)
-    if (known === sha256) continue
-    if (known !== undefined)
-      throw new Error(
-        `The file ${name} was changed after it was applied to this database. Restore it, and add a new file.`,
-      )
-    await apply(client, name, text, sha256)
-    applied.push(name)
-  }
-  return applied
-}
-
-async function apply(client: Client, name: string, text: string, sha256: string): Promise<void> {
+async function apply(client: Client, name: string): Promise<void> {
+  const text = await readSchemaFile(name)
   await client.query('begin')
   try {
     await client.query('set local role tenon_owner')
     await client.query(text)
     await client.query('reset role')
-    await client.query('insert into public.tenon_migrations (name, sha256) values ($1, $2)', [name, sha256])
+    const row = [name, sha256Of(text)]
+    await client.query('insert into public.tenon_migrations (name, sha256) values ($1, $2)', row)
     await client.query('commit')
   } catch (error) {
     await client.query('rollback')

@@ -39,6 +39,8 @@ export interface SessionContext {
   readonly chainDepth?: number
   /** JSON array of the subjects that are written with changes of documents as those behind them. */
   readonly causedBy?: string | undefined
+  /** The trace that is written with executions, runs and changes of documents ({@link traceText} in core/trace.ts). */
+  readonly trace?: string
   /** JSON of the end user, for the role `tenon_user`: `tenon.caller()` in roles.sql. */
   readonly user?: string
 }

@@ -47,6 +47,11 @@ export const SYSTEM_REASONS = {
     modules: ['access/authentication/mcp-server-registry'],
     reason: 'Finds the published version of an MCP server by its address.',
   },
+  metrics: {
+    role: 'tenon_reconciler',
+    modules: ['app/observe'],
+    reason: 'Counts what waits or has failed, and sees nothing of its content.',
+  },
   meters: {
     role: 'tenon_operator',
     modules: ['features/analytics/meters'],
@@ -75,6 +80,16 @@ export const SYSTEM_REASONS = {
       'features/runs/triggers/stream-consumer',
     ],
     reason: 'Finds the tenant of a trigger or callback, and stores offsets of streams.',
+  },
+  installation: {
+    role: 'tenon_operator',
+    modules: ['infra/postgres/installation'],
+    reason: 'Reads which SQL files the database has, and stores the check value of the first master key.',
+  },
+  isolation: {
+    role: 'tenon_operator',
+    modules: ['infra/postgres/isolation'],
+    reason: 'Reads the attributes of roles and tables in the catalogue.',
   },
   audit: {
     role: 'tenon_operator',

@@ -8,7 +8,7 @@ import { LRUCache } from 'lru-cache'
 import { Problem } from '../../core/problem.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { failedStatement } from './errors.ts'
-import type { Sql } from './sql.ts'
+import { type Sql, sql } from './sql.ts'
 import type { BatchGroup, Row, SessionContext } from './statement-batch.ts'
 
 /** Bounds of a merged transaction. */
@@ -22,6 +22,7 @@ export interface MergedBounds {
 type Run = (context: SessionContext, statements: readonly Sql[], bounds?: MergedBounds) => Promise<Row[][]>
 
 interface Member {
+  readonly trace: string | undefined
   readonly statements: readonly Sql[]
   readonly resolve: (rows: Row[][]) => void
   readonly reject: (error: unknown) => void
@@ -57,23 +58,24 @@ export class TransactionBatcher {
    * repeated separately, so that only the faulty one fails. Waits for at most `INFRA_LIMITS.transactionBatch.waitMs`.
    * @throws as running them alone does
    */
-  join(context: SessionContext, statements: readonly Sql[], kind: BatchGroup): Promise<Row[][]> {
+  join(of: SessionContext, statements: readonly Sql[], kind: BatchGroup): Promise<Row[][]> {
+    const { trace, ...context } = of
     const key = keyOf(context, kind)
     const group = this.#groups.get(key) ?? { context, kind, inFlight: 0, waiting: [], timer: undefined }
     this.#groups.set(key, group)
     const isIdle = group.inFlight === 0 && group.waiting.length === 0
     if (this.#cooling.has(key) || (isIdle && kind === 'writing')) {
       group.inFlight += 1
-      return this.#run(context, statements).finally(() => this.#ended(key, group))
+      return this.#run(of, statements).finally(() => this.#ended(key, group))
     }
     // A first read goes with all that this turn of the event loop brings. A write may wait for a lock, so it begins alone.
     if (isIdle) setImmediate(() => group.waiting.length > 0 && this.#send(key, group))
-    return this.#wait(key, group, statements)
+    return this.#wait(key, group, { statements, trace })
   }
 
-  #wait(key: string, group: Group, statements: readonly Sql[]): Promise<Row[][]> {
+  #wait(key: string, group: Group, of: Pick<Member, 'statements' | 'trace'>): Promise<Row[][]> {
     return new Promise((resolve, reject) => {
-      group.waiting.push({ statements, resolve, reject })
+      group.waiting.push({ ...of, resolve, reject })
       group.timer ??= setTimeout(() => this.#send(key, group), waitMs)
       if (group.waiting.length >= batchSizeMax) this.#send(key, group)
     })
@@ -99,7 +101,10 @@ export class TransactionBatcher {
     const isAlone = members.length === 1
     const bounds = isAlone ? undefined : boundsOf(kind, members.length)
     try {
-      const merged = coalesce(members.flatMap((member) => member.statements))
+      const merged = coalesce(
+        members.flatMap(({ statements }) => statements),
+        members.flatMap(({ statements, trace }) => statements.map(() => trace)),
+      )
       const rows = merged.split(await this.#run(context, merged.statements, bounds))
       for (const { statements, resolve } of members) resolve(rows.splice(0, statements.length))
     } catch (error) {
@@ -109,8 +114,8 @@ export class TransactionBatcher {
       }
       this.#cooling.set(key, true)
       await Promise.all(
-        members.map(({ statements, resolve, reject }) =>
-          this.#run(context, statements).then(resolve, reject),
+        members.map(({ statements, trace, resolve, reject }) =>
+          this.#run(tracedBy(context, trace), statements).then(resolve, reject),
         ),
       )
     }
@@ -143,24 +148,35 @@ interface Coalesced {
   readonly split: (rows: readonly Row[][]) => Row[][]
 }
 
+const tracedBy = (context: SessionContext, trace: string | undefined): SessionContext =>
+  trace === undefined ? context : { ...context, trace }
+
 /**
  * Merges single-row statements of one kind. Two statements about one row are never merged: the second must see the effect
- * of the first.
+ * of the first. Each of the others runs in its own trace; a statement that can be merged has its trace among its values.
+ * @param traces of the statements, in their order
  */
-export function coalesce(all: readonly Sql[]): Coalesced {
-  const bundles: Sql[][] = []
-  const origins = all.map((statement) => {
-    const found = bundles.findIndex((bundle) => belongs(statement, bundle))
-    if (found >= 0) bundles[found]?.push(statement)
-    const at = found >= 0 ? found : bundles.push([statement]) - 1
+export function coalesce(all: readonly Sql[], traces: readonly (string | undefined)[] = []): Coalesced {
+  const bundles: { readonly trace: string; readonly parts: Sql[] }[] = []
+  const origins = all.map((statement, index) => {
+    const found = bundles.findIndex(({ parts }) => belongs(statement, parts))
+    if (found >= 0) bundles[found]?.parts.push(statement)
+    const at = found >= 0 ? found : bundles.push({ trace: traces[index] ?? '', parts: [statement] }) - 1
     return { at, key: statement.coalescable?.key }
   })
+  const statements: Sql[] = []
+  let current = ''
+  const places = bundles.map(({ trace, parts }) => {
+    if (trace !== current) statements.push(sql`select set_config('tenon.trace', ${trace}, true) is null`)
+    current = trace
+    return statements.push(merged(parts)) - 1
+  })
   return {
-    statements: bundles.map(merged),
+    statements,
     split: (rows) =>
       origins.map(({ at, key }) => {
-        const found = rows[at] ?? []
-        return bundles[at]?.length === 1 ? found : found.filter((row) => row['item_id'] === key)
+        const found = rows[places[at] ?? -1] ?? []
+        return bundles[at]?.parts.length === 1 ? found : found.filter((row) => row['item_id'] === key)
       }),
   }
 }

@@ -8,6 +8,7 @@ import {
   TypedSearchAttributes,
 } from '@temporalio/common'
 import type { TenantRef } from '../../core/tenant.ts'
+import { type Trace, traceIdOf, traceText } from '../../core/trace.ts'
 import {
   PAYLOAD_MARK,
   type PayloadMark,
@@ -15,6 +16,7 @@ import {
   type Purpose,
   type QUEUES,
   type SearchAttributes,
+  TRACE,
 } from '../../core/work.ts'
 
 export interface Start {
@@ -45,28 +47,36 @@ const CHARS_MAX = 200
  * @param text is cut to 200 characters
  */
 export function plaintextSummary(text: string): string {
-  return rawValue(text.slice(0, CHARS_MAX), PAYLOAD_MARK, CLEARTEXT) as unknown as string
+  return rawValue(text.slice(0, CHARS_MAX), { [PAYLOAD_MARK]: CLEARTEXT }) as unknown as string
 }
 
 /**
- * The single argument of a workflow, a signal or an update. The codec encrypts the purpose with the value; the interceptors in
- * workflows/tenant-interceptor.ts compare it.
+ * The single argument of a workflow, a signal or an update. The codec encrypts purpose and trace with the value; the interceptors
+ * in workflows/tenant-interceptor.ts compare the purpose, and pass the trace on.
  */
-export function withPurpose(purpose: Purpose, value: unknown): [unknown] {
-  return [rawValue(value, PURPOSE, Buffer.from(purpose))]
+export function withPurpose(purpose: Purpose, value: unknown, trace?: Trace): [unknown] {
+  const traced = trace === undefined ? {} : { [TRACE]: Buffer.from(traceText(trace)) }
+  return [rawValue(value, { [PURPOSE]: Buffer.from(purpose), ...traced })]
 }
 
-function rawValue(value: unknown, name: string, text: Buffer): RawValue {
+function rawValue(value: unknown, marks: Readonly<Record<string, Buffer>>): RawValue {
   const payload = defaultPayloadConverter.toPayload(value)
-  return RawValue.fromPayload({ ...payload, metadata: { ...payload.metadata, [name]: text } })
+  return RawValue.fromPayload({ ...payload, metadata: { ...payload.metadata, ...marks } })
 }
 
-/** Tenant and workspace, and the given ones. */
-export function searchAttributesOf(ref: TenantRef, more: SearchAttributes = {}): TypedSearchAttributes {
+/** Tenant and workspace, the given ones, and the ids of the trace. */
+export function searchAttributesOf(
+  ref: TenantRef,
+  more: SearchAttributes = {},
+  trace?: Trace,
+): TypedSearchAttributes {
   const of: SearchAttributes = { TenantId: ref.tenantId, WorkspaceId: ref.workspaceId, ...more }
   const pairs: SearchAttributePair[] = Object.entries(of).map(([name, value]) => ({
     key: defineSearchAttributeKey(name, 'KEYWORD'),
     value,
   }))
-  return new TypedSearchAttributes(pairs)
+  const ids = trace === undefined ? [] : [{ key: REQUEST_IDS, value: [trace.requestId, traceIdOf(trace)] }]
+  return new TypedSearchAttributes([...pairs, ...ids])
 }
+
+const REQUEST_IDS = defineSearchAttributeKey('RequestIds', 'KEYWORD_LIST')

@@ -112,7 +112,9 @@ test('audit table: login roles: cannot change or add rows; superuser: only by di
       )
     if (statement.startsWith('insert')) continue
     await expect(asSuperuser(statement), statement).rejects.toThrow(/only appended to/)
-    await expect(asSuperuser(`set role tenon_owner; ${statement}`)).rejects.toThrow(/only appended to|denied/)
+    await expect(
+      asSuperuser(`set role tenon_owner; set tenon.tenant = '${workspace.tenantId}'; ${statement}`),
+    ).rejects.toThrow(/only appended to|denied/)
   }
   for (const mask of ['tenon_admin', 'tenon_service', 'tenon_anon'])
     await expect(sqlAsRole(mask, ref, "select tenon.append_audit('{a}', '{a}', '{}')")).rejects.toThrow(

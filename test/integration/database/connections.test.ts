@@ -13,6 +13,7 @@ let isSilent = false
 let database: Database
 let proxyUrl: string
 const sockets = new Set<Socket>()
+const CONTEXT = { role: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 } as const
 
 beforeAll(async () => {
   const url = new URL(inject('tenon').env['DATABASE_APP_URL'] ?? '')
@@ -34,22 +35,37 @@ afterAll(async () => {
 })
 
 test('PostgreSQL does not answer on an open connection: the statement fails in time, the next one uses a new connection', async () => {
-  await database.ping()
+  const ask = () => database.batch(CONTEXT, [sql`select 1`])
+  await ask()
   isSilent = true
   const elapsedMs = stopwatch()
-  await expect(database.ping()).rejects.toMatchObject({ code: 'dependency_unavailable' })
+  await expect(ask()).rejects.toMatchObject({ code: 'dependency_unavailable' })
   expect(elapsedMs()).toBeLessThan(10_000)
+  await expect(database.ping()).rejects.toMatchObject({ code: 'dependency_unavailable' })
   isSilent = false
-  await database.ping()
+  await ask()
 }, 20_000)
 
+test('check of PostgreSQL: all connections of the pool are busy: asks on a connection of its own', async () => {
+  const { promise: free, resolve: release } = Promise.withResolvers<void>()
+  const { promise: held, resolve: hold } = Promise.withResolvers<void>()
+  const busy = database.transaction('', async () => {
+    hold()
+    await free
+  })
+  await held
+  // A statement would wait for the only connection.
+  await database.ping()
+  release()
+  await busy
+})
+
 test('session that holds a lock: takes no connection of the pool, ends by itself', async () => {
-  const context = { role: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 } as const
   const backend = sql`select pg_backend_pid() as pid`
   const session = await database.session()
-  const [[inSession] = []] = await session.batch(context, [backend])
+  const [[inSession] = []] = await session.batch(CONTEXT, [backend])
   // The pool has one connection.
-  const [[inPool] = []] = await database.batch(context, [backend])
+  const [[inPool] = []] = await database.batch(CONTEXT, [backend])
   expect(inPool?.['pid']).not.toBe(inSession?.['pid'])
   session.end()
   await eventually(async () => {

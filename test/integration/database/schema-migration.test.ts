@@ -1,5 +1,6 @@
 /** Schema migration: applied once to an empty database, from unchanged files. */
 
+import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
 import { DERIVED, deriveSecret } from '../../../src/infra/crypto/secrets.ts'
@@ -48,17 +49,32 @@ test('migration: database from before the first release: refused, unchanged', as
     await client.query('create table public.tenon_migrations (name text primary key, sha256 text not null)')
     await client.query("insert into public.tenon_migrations values ('0001-roles.sql', '')")
     await expect(migrate(url, passwordsOf())).rejects.toThrow(
-      /before 0\.1\.0\. Start with an empty database:/,
+      /before 0\.1\.0\. .* start with an empty database:/,
     )
     expect((await client.query("select to_regnamespace('tenon') as schema")).rows).toEqual([{ schema: null }])
   })
 })
 
-test('migration: file changed after it was applied: refused', async () => {
+test('migration: schema of a newer or another build, or another master key: refused with the next step, unchanged', async () => {
   await withDatabase(async (url, client) => {
-    const { applied } = await migrate(url, passwordsOf())
+    const masterKey = randomBytes(32).toString('base64')
+    const { applied } = await migrate(url, { ...passwordsOf(), masterKey })
     expect(applied).toContain('access/audit/audit.sql')
+    const passwords = () =>
+      asSuperuser(`select rolname, rolpassword from pg_authid where rolname like 'tenon%'`)
+    const before = await passwords()
+    const others = { app: 'other', builder: 'other' }
+    await expect(migrate(url, { ...others, masterKey: randomBytes(32).toString('base64') })).rejects.toThrow(
+      /^TENON_MASTER_KEY is not the key of this installation: .* Set the key with which /,
+    )
     await client.query("update public.tenon_migrations set sha256 = '' where name = 'access/audit/audit.sql'")
-    await expect(migrate(url, passwordsOf())).rejects.toThrow(/audit\.sql was changed after/)
+    await expect(migrate(url, others)).rejects.toThrow(
+      /^The database was made by another build, with another version of the file access\/audit\/audit\.sql\. Start the build /,
+    )
+    await client.query("insert into public.tenon_migrations values ('features/later.sql', '')")
+    await expect(migrate(url, others)).rejects.toThrow(
+      /^The database has the schema of a newer build: this one does not know the file features\/later\.sql\. Start that build/,
+    )
+    expect(await passwords()).toEqual(before)
   })
 })

@@ -38,6 +38,7 @@ test('event: published: delivered as a CloudEvent, also to an anon key in the qu
       topic: 'orders.created',
       time: sent.body.time,
       datacontenttype: 'application/json',
+      traceparent: expect.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/),
       data: { n: 1 },
     })
     expect(event?.id).toMatch(/^\d+-\d+$/)

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import { createIn, declaredWithRules } from '../../support/fixtures/access-rules.ts'
 import { ended, publishOn } from '../../support/fixtures/event-triggers.ts'
-import { deployed, EVALUATES, invoke, resultOf, runIdOf } from '../../support/fixtures/functions.ts'
+import { deployed, EVALUATES, invoke, resultOf } from '../../support/fixtures/functions.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import { publish, resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
 import {
@@ -234,10 +234,12 @@ describe('audit', () => {
         await tenon.flows.get('run_none').catch(() => {})
       }`,
     })
-    const runId = runIdOf(reply)
+    const requestId = reply.headers.get('x-request-id')
     const entries = await eventually(async () => {
       const found = await entriesOfWorkspace(audited)
-      const ofRun = found.filter(({ request_id }) => request_id === runId)
+      const ofRun = found.filter(
+        ({ request_id, actor }) => request_id === requestId && (actor as { kind: string }).kind === 'run',
+      )
       return ofRun.length === 4 ? ofRun : undefined
     })
     expect(entries.map(({ operation, outcome, count }) => [operation, outcome, count]).toSorted()).toEqual([

@@ -83,13 +83,13 @@ test('composite tool: a flow calls two tools of its server; the log has an entry
     output: { id: order.id, customer: 'Ann', status: 'refunded' },
   })
   const { execution } = body.result.structuredContent
-  const { workflow_id } = await executions.read(execution)
+  const { workflow_id, request_id } = await executions.read(execution)
   const [composite, refunded, found] = await callsOf(server)
   expect(composite).toMatchObject({ channel: 'wire', tool: 'run_refund-late', outcome: 'ok' })
   const byFlow = {
     channel: 'flow',
     principal: workflow_id,
-    request_id: execution,
+    request_id,
     outcome: 'ok',
     scope: null,
   }

@@ -6,9 +6,9 @@ import type { WorkspaceScope } from '../../../src/access/scope.ts'
 import { openPlatform } from '../../../src/app/platform.ts'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
+import { workspaceRetention } from '../../../src/features/retention/workspace-retention.ts'
 import { RUN_KINDS } from '../../../src/features/run-kinds.ts'
 import { openRuns } from '../../../src/features/runs/open-runs.ts'
-import { runRetention } from '../../../src/features/runs/retention.ts'
 import type { RunEnd, RunKind } from '../../../src/features/runs/run-kind.ts'
 import { slotQueues, unstartedSlots } from '../../../src/features/runs/slot-tasks.ts'
 import {
@@ -216,6 +216,7 @@ test('retention: the kind removes what has expired', async () => {
   const id = await deliver(unique('i'))
   await end(scope, id, 'done')
   await scope.rows(sql`update deliveries set ended_at = now() - interval '2 hours' where id = ${id}`)
-  await runRetention([deliveries]).run({ scope, service: scope, isActive: true }, {})
+  const context = { scope, service: scope, isActive: true }
+  await workspaceRetention([deliveries]).run(context, { workspace: {}, tenant: {} })
   expect(await statusOf(id)).toEqual([undefined])
 })

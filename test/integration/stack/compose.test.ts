@@ -7,12 +7,14 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
+import { describeConfig } from '../../../src/infra/config.ts'
 import { roles, security } from '../../../stack/seaweedfs.ts'
 import { DYNAMIC_CONFIG } from '../../../stack/temporal.ts'
 
 interface Service {
-  readonly command?: string
+  readonly healthcheck?: { readonly test: readonly string[] }
+  readonly stop_grace_period?: string
+  readonly command?: string | readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly ports?: readonly string[]
 }
@@ -32,8 +34,23 @@ test('compose file: published ports of all services: API and Temporal UI proxy o
   ])
 })
 
+test.each(['api', 'worker'])(
+  'compose file: %s: is healthy when it is ready, and has the time to end its requests',
+  (name) => {
+    const { healthcheck, stop_grace_period: grace = '', environment = {} } = services[name] ?? {}
+    const [, port, path] = /127\.0\.0\.1:(\d+)(\/\w+)/.exec(healthcheck?.test.join(' ') ?? '') ?? []
+    const ports = ['8787', environment['TENON_OPS_LISTEN']?.split(':').at(-1)]
+    expect([path, ports]).toEqual(['/readyz', expect.arrayContaining([port])])
+    const seconds = (setting: string) =>
+      Number(describeConfig().find(({ name }) => name === setting)?.default)
+    const [delay, limit] = [seconds('TENON_DRAIN_DELAY'), seconds('TENON_DRAIN_LIMIT')]
+    expect(delay + limit).toBeGreaterThan(0)
+    expect(Number(/^(\d+)s$/.exec(grace)?.[1])).toBeGreaterThan(delay + limit)
+  },
+)
+
 test('compose file: SeaweedFS: same settings as the embedded server', async () => {
-  const { command = '', environment = {} } = services['seaweedfs'] ?? {}
+  const { command, environment = {} } = services['seaweedfs'] ?? {}
   const tokens = Object.entries(environment).filter(([name]) => name.startsWith('WEED_'))
   const expected = security('/identity/seaweedfs.pem', '${TENON_S3_SIGNING_SECRET}')
   const settings = Object.fromEntries(
@@ -42,20 +59,21 @@ test('compose file: SeaweedFS: same settings as the embedded server', async () =
   expect({ ...(await securityFile()), ...settings }).toEqual(expected)
   const restrictions = ['-disableHttp', '-s3.allowedOrigins=http://closed.invalid', '-ip.bind=127.0.0.1']
   for (const option of [...restrictions, '-s3.iam.readOnly=true', '-volume.max=25000'])
-    expect(command.split(' ')).toContain(option)
+    expect(String(command).split(' ')).toContain(option)
   expect(command).toContain('-s3.iam.config=/etc/seaweedfs/iam.json')
   const accessKey = services['api']?.environment?.['S3_ACCESS_KEY_ID'] ?? ''
   expect(JSON.parse(await readFile('deploy/seaweedfs/iam.json', 'utf8'))).toEqual(roles(accessKey))
 })
 
+test('compose file: Valkey: has a limit of memory, and deletes nothing by itself', () => {
+  expect(services['valkey']?.command).toEqual(
+    expect.arrayContaining(['--maxmemory', '--maxmemory-policy', 'noeviction']),
+  )
+})
+
 test('compose file: Temporal: accepts no requests over HTTP', async () => {
   const config = parse(await readFile('deploy/temporal/dynamicconfig.yaml', 'utf8'))
   expect(config['frontend.httpAllowedHosts']).toEqual([{ value: ['closed.invalid'] }])
-})
-
-test('compose file: Temporal namespace: registers the search attributes of the platform', async () => {
-  const script = await readFile('deploy/temporal/namespace.sh', 'utf8')
-  expect(/for name in (.+); do/.exec(script)?.[1]?.split(' ')).toEqual(SEARCH_ATTRIBUTES)
 })
 
 test('compose file: Temporal: has the dynamic settings of the embedded server', async () => {

@@ -1,5 +1,8 @@
 /** Ports that another process takes between the check that they are free and the start of the server. */
 
+import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
+import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import type { Server as Listener } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -9,6 +12,7 @@ import { Ports } from '../../../stack/ports.ts'
 import { postgres } from '../../../stack/postgres.ts'
 import { seaweedfs } from '../../../stack/seaweedfs.ts'
 import { loadSecrets, type Server, type ServerInfo } from '../../../stack/server.ts'
+import { startStack } from '../../../stack/start.ts'
 import { Supervisor } from '../../../stack/supervise.ts'
 import { temporal } from '../../../stack/temporal.ts'
 import { valkey } from '../../../stack/valkey.ts'
@@ -51,6 +55,7 @@ class RacedPorts extends Ports {
   }
 
   close(): void {
+    this.release()
     for (const listener of this.#listeners) listener.close()
   }
 }
@@ -124,3 +129,50 @@ test('valkey: its port is taken each time: fails after three repetitions, says s
   const start = startRaced(valkey, Array(9).fill('valkey'))
   await expect(start).rejects.toThrow(/^The port \d+ was taken by another process .*3 times: start again\.$/)
 }, 60_000)
+
+const STARTS_AT_ONCE = 6
+
+test('six installations that start at once: each gets ports of its own before anything listens', async () => {
+  const from = randomInt(40_000, 60_000)
+  const children = Array.from({ length: STARTS_AT_ONCE }, () =>
+    spawn(process.execPath, ['test/support/stack/take-ports.ts', String(from), '14'], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    }),
+  )
+  try {
+    const taken = await Promise.all(
+      children.map(async ({ stdout }) => JSON.parse(String((await once(stdout, 'data'))[0])) as number[]),
+    )
+    expect(taken.map(({ length }) => length)).toEqual(Array(STARTS_AT_ONCE).fill(14))
+    expect(new Set(taken.flat()).size).toBe(STARTS_AT_ONCE * 14)
+  } finally {
+    for (const child of children) child.stdin.end()
+  }
+})
+
+test.runIf(repeated(0, 1))(
+  'six first starts at once: all servers of each run',
+  async () => {
+    const dirs = Array.from({ length: STARTS_AT_ONCE }, () => mkdtempSync(join(root, 'first-')))
+    for (const dir of dirs) chmodSync(dir, 0o711)
+    const env = withoutServers(process.env)
+    const starts = await Promise.allSettled(
+      dirs.map((dir) => startStack({ dir, env, ephemeral: false, onProgress: () => {} })),
+    )
+    await Promise.all(starts.map((start) => (start.status === 'fulfilled' ? start.value.stop() : undefined)))
+    expect(starts.map((start) => (start.status === 'fulfilled' ? 4 : start.reason.message))).toEqual(
+      Array(STARTS_AT_ONCE).fill(4),
+    )
+  },
+  300_000,
+)
+
+test('port that is released: another allocation of the process gets it', async () => {
+  const from = randomInt(40_000, 60_000)
+  const [first, second] = [0, 1].map(() => new Ports({ remembered: {}, any: false })) as [Ports, Ports]
+  const port = await first.take('one', from)
+  expect(await second.take('one', port)).not.toBe(port)
+  first.release()
+  second.release()
+  expect(await new Ports({ remembered: { one: port }, any: false }).take('one', from)).toBe(port)
+})

@@ -46,7 +46,9 @@ test('drain: SIGTERM: not ready at once, and served as before until the delay is
   await eventually(async () => ((await read()) === undefined ? true : undefined))
   expect(node.process.exitCode).toBeNull()
   sent.end('{"n":2}\n')
-  expect(await reply).toMatchObject({ status: 200, body: { created: 2, failed: 0 } })
+  const { status, headers, body } = await reply
+  expect([status, headers.get('connection')]).toEqual([200, 'close'])
+  expect(body).toMatchObject({ created: 2, failed: 0 })
   expect(await exited).toEqual([0, null])
 }, 90_000)
 

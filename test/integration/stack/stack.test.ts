@@ -14,7 +14,7 @@ import { Connection } from '@temporalio/client'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
+import { ATTRIBUTE_TYPES } from '../../../src/infra/temporal/namespace.ts'
 import { findRunning, type Stack, StackRunning, startStack } from '../../../stack/start.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 import { eventually, isDead, listenOn, withoutServers } from './support.ts'
@@ -73,7 +73,7 @@ describe('running stack', () => {
       namespace: 'default',
     })
     await connection.close()
-    expect(customAttributes).toMatchObject(Object.fromEntries(SEARCH_ATTRIBUTES.map((name) => [name, 2])))
+    expect(customAttributes).toMatchObject(ATTRIBUTE_TYPES)
   })
 
   it('object store: many buckets: accepts an object in each', async () => {

@@ -34,8 +34,10 @@ test.each(['api', 'worker'] as const)(
     ] as const) {
       const { code, stdout, stderr } = await startProcess(path, key)
       expect({ key, code, stdout }).toEqual({ key, code: 1, stdout: '' })
-      expect(stderr).toMatch(/^The configuration is not valid:\n {2}TENON_MASTER_KEY [^\n]+\n$/m)
-      expect(stderr).toContain(message)
+      const { process, level, msg } = JSON.parse(stderr)
+      expect([process, level]).toEqual([name, 60])
+      expect(msg).toMatch(/^The configuration is not valid:\n {2}TENON_MASTER_KEY [^\n]+$/)
+      expect(msg).toContain(message)
       expect(stderr).not.toContain(WRONG)
     }
   },

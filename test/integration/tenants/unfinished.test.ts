@@ -48,11 +48,11 @@ test('creation that has failed: the operation says why; retried once the cause i
   expect(failed.steps).toMatchObject([{ name: 'bucket', state: 'failed', code: 'conflict' }])
   const again = await call('POST', `${path}/retry`, { as, headers: WAIT })
   expect(again.body).toMatchObject({ state: 'failed' })
-  expect(again.status).toBe(200)
+  expect(again.status).toBe(202)
   await rootClient().send(new DeleteBucketCommand({ Bucket }))
   const retried = await call('POST', `${path}/retry`, { as, headers: WAIT })
   expect([retried.status, retried.body.type, retried.body.state]).toEqual([
-    200,
+    202,
     'workspace.create',
     'succeeded',
   ])
@@ -68,7 +68,7 @@ test('creation that has failed, deleted: slug and bucket name are free, the buck
   expect([taken.status, taken.body.detail]).toEqual([409, expect.stringContaining('retry or delete it')])
   const removed = await call('DELETE', path, { as, headers: WAIT })
   expect([removed.status, removed.body.type, removed.body.state]).toEqual([
-    200,
+    202,
     'workspace.delete',
     'succeeded',
   ])

@@ -3,6 +3,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
 import { makeSecret, sign } from '../../../src/features/runs/triggers/standard-webhooks.ts'
+import { makeRetentionDue } from '../../support/fixtures/executions.ts'
 import { publishScheduled } from '../../support/fixtures/schedules.ts'
 import {
   addTestWorkspace,
@@ -98,6 +99,16 @@ test('signed delivery: starts an execution with id, time, allowed headers and bo
   expect(JSON.stringify(await execution(sent.body.execution_id))).not.toMatch(/not shown|a=b|signature/)
 })
 
+test('delivery with a traceparent: its execution is in that trace, and has the id of the request', async () => {
+  const hook = await createWebhook()
+  const trace = crypto.randomUUID().replaceAll('-', '')
+  const sent = await send(hook, {}, { headers: { traceparent: `00-${trace}-b7ad6b7169203331-00` } })
+  expect(await execution(sent.body.execution_id)).toMatchObject({
+    trace_id: trace,
+    request_id: sent.headers.get('x-request-id'),
+  })
+})
+
 test('body that is not JSON: passed as text', async () => {
   const hook = await createWebhook()
   const inputOf = async (body: string, type: string) => {
@@ -151,22 +162,20 @@ test('crash between delivery and start: the repeated delivery starts the recorde
   expect((await ended(lost)).status).toBe('completed')
 })
 
-test('deliveries older than a month: deleted a few at a time', async () => {
+test('delivery older than the period of the workspace: forgotten, so that a repeated one starts another execution', async () => {
   const hook = await createWebhook()
-  await Promise.all(Array.from({ length: 30 }, (_, n) => send(hook, { n }, { id: `msg_${n}` })))
-  const age = (days: number) =>
-    asSuperuser(
-      "update tenon.webhook_deliveries set received_at = now() - $2 * interval '1 day' where trigger_id = $1",
-      [hook.id, days],
-    )
-  const countDeliveries = async () =>
-    (await asSuperuser('select 1 from tenon.webhook_deliveries where trigger_id = $1', [hook.id])).length
-  await age(29)
-  await send(hook, {})
-  expect(await countDeliveries()).toBe(31)
-  await age(31)
-  await send(hook, {})
-  expect(await countDeliveries()).toBe(12)
+  const [young, old] = ['msg_young', 'msg_old']
+  await Promise.all([young, old].map((id) => send(hook, {}, { id })))
+  await asSuperuser(
+    `update tenon.webhook_deliveries set received_at = now() - interval '1 day' * case delivery_id when $2 then 29 else 31 end
+     where trigger_id = $1`,
+    [hook.id, young],
+  )
+  await makeRetentionDue(workspace)
+  const rows = () => asSuperuser('select 1 from tenon.webhook_deliveries where trigger_id = $1', [hook.id])
+  await eventually(async () => ((await rows()).length === 1 ? true : undefined))
+  const isRepeated = async (id: string) => (await send(hook, {}, { id })).body.deduplicated
+  expect([await isRepeated(young), await isRepeated(old)]).toEqual([true, false])
 })
 
 const INVALID = [401, 'signature_invalid']

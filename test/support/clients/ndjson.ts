@@ -53,7 +53,11 @@ export function openImport(
         text += chunk
       })
       response.on('end', () =>
-        resolve({ status: response.statusCode ?? 0, headers: new Headers(), body: JSON.parse(text) }),
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: new Headers(response.headers as Record<string, string>),
+          body: JSON.parse(text),
+        }),
       )
     })
   })

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'vitest'
 import { checkPollers, type QueueWorker } from '../../../src/activities/workers.ts'
-import type { IdleQueue } from '../../../src/infra/health-report.ts'
 import { QUEUES } from '../../../src/core/work.ts'
+import type { IdleQueue } from '../../../src/infra/health-report.ts'
 import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 
 interface State {

@@ -16,9 +16,13 @@ interface Caller {
 
 /** Callers of a semaphore: those that hold a slot, and those that wait, in their order. */
 class Callers {
-  readonly semaphore = new KeyedSemaphore(OF_KEY, Number.POSITIVE_INFINITY, TOTAL)
+  readonly semaphore: KeyedSemaphore
   readonly holding: Caller[] = []
   readonly waiting: Caller[] = []
+
+  constructor(reserved: number) {
+    this.semaphore = new KeyedSemaphore(OF_KEY, Number.POSITIVE_INFINITY, TOTAL, reserved)
+  }
 
   async request(key: Key): Promise<void> {
     const caller: Caller = { key }
@@ -41,16 +45,15 @@ class Callers {
   held = (key: Key) => this.holding.filter((one) => one.key === key).length
 }
 
-/** The last slot is kept for a key that holds none. */
-const isOpen = (held: number, left: number) => held < OF_KEY && left > (held === 0 ? 0 : 1)
-
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 test.each(Array.from({ length: 20 }, (_, seed) => [seed]))(
   'callers of three keys, seed %i: never more than the bounds, and none waits beside a free slot of its key',
   async (seed) => {
     const random = randomOf(seed)
-    const callers = new Callers()
+    const reserved = seed % 2
+    const callers = new Callers(reserved)
+    const isOpen = (held: number, left: number) => held < OF_KEY && left > (held === 0 ? 0 : reserved)
     for (let step = 0; step < 200; step++) {
       if (random(2) === 0) await callers.request(KEYS[random(KEYS.length)] ?? 'a')
       else if (callers.holding.length > 0) {
@@ -94,7 +97,7 @@ test('wait that is aborted, or too long, or of too many: ends with the reason, a
 })
 
 test('two keys that want all slots: a third that holds none gets one at once', async () => {
-  const semaphore = new KeyedSemaphore(3, Number.POSITIVE_INFINITY, TOTAL)
+  const semaphore = new KeyedSemaphore(3, Number.POSITIVE_INFINITY, TOTAL, 1)
   const taken = ['a', 'b', 'a', 'b', 'a', 'b'].filter((key) => semaphore.tryAcquire(key) !== undefined)
   expect(taken).toEqual(['a', 'b', 'a'])
   expect(semaphore.tryAcquire('c')).toEqual(expect.any(Function))

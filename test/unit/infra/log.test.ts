@@ -42,3 +42,32 @@ test('log line: names its process and contains nothing that looks like a secret'
     ...{ process: 'test', msg: 'request', path: '/v1/[redacted]' },
   })
 })
+
+test('process with output of its own: console, warnings and its last error are lines of the log', async () => {
+  const code = `
+    const { logAllOutput } = await import('./src/app/process-output.ts')
+    const { openLog } = await import('./src/infra/log.ts')
+    logAllOutput(openLog('info', 'test'))
+    console.log('%s said', 'a library')
+    console.warn('careful')
+    process.emitWarning('old', 'DeprecationWarning')
+    setTimeout(() => Promise.reject(new Error('oh')), 10)`
+  const ended = await new Promise<{ code: unknown; output: string }>((done) =>
+    execFile(process.execPath, ['--input-type=module', '-e', code], (error, stdout, stderr) =>
+      done({ code: error?.code, output: stdout + stderr }),
+    ),
+  )
+  const lines = ended.output
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  expect([ended.code, lines.map(({ level, msg, err }) => [level, msg, err?.message])]).toEqual([
+    1,
+    [
+      [30, 'a library said', undefined],
+      [40, 'careful', undefined],
+      [40, 'warning of Node.js', 'old'],
+      [60, 'uncaught exception', 'oh'],
+    ],
+  ])
+})

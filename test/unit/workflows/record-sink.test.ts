@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { Access } from '../../../src/access/access.ts'
 import type { PlatformServices } from '../../../src/access/internals.ts'
 import { recordSink } from '../../../src/activities/flow/record-sink.ts'
+import { WorkLog } from '../../../src/activities/work-log.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import type { Json } from '../../../src/core/work.ts'
 import { EXECUTION } from '../../../src/features/flows/executions/concurrency.ts'
@@ -36,11 +37,11 @@ function sinkOf(...failures: readonly unknown[]) {
   const services = { statements, runWatcher: { notify: () => {} }, runKinds: [{ name: EXECUTION }] }
   const access = new Access(services as unknown as PlatformServices)
   const log = { error: ({ err }: { err: unknown }) => seen.errors.push(err) } as unknown as Log
-  const { write } = recordSink(access, log, async () => undefined).sinks.records
+  const { write } = recordSink(access, { log, work: new WorkLog(log) }, async () => undefined)
   const run = ({ workflowId = WORKFLOW, output = null }: { workflowId?: string; output?: Json } = {}) => {
     const ended = { is: false }
     const update = { execution_id: ID, status: 'completed', steps: [], output } as const
-    void Promise.resolve(write.fn({ workflowId } as never, update)).then(() => {
+    void Promise.resolve(write.fn({ workflowId, searchAttributes: {} } as never, update)).then(() => {
       ended.is = true
     })
     return ended

@@ -2,6 +2,7 @@
 
 import { LRUCache } from 'lru-cache'
 import { commas, Sql, type StatementKind, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { currentTraceText } from '../../../infra/trace-context.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { hasReadFilter } from '../rules/access.ts'
 import type { CheckedChange, Collection, Create } from '../store.ts'
@@ -32,6 +33,8 @@ interface Values {
   /** The versions that the caller accepts, as JSON; null for any. */
   readonly versions?: string | null
   readonly owner?: string
+  /** Of the request, if the statement is merged with others. */
+  readonly trace?: string | undefined
 }
 
 /** The columns that a statement returns. */
@@ -69,15 +72,20 @@ function insertOne(target: Target, values: Values): Sql {
 /** Inserts the rows of several callers; each event has the text that its caller sent. */
 const insertBatch = (target: Target, rows: string): Sql =>
   insertItems(target, rows, {
-    events: sql`select id, version, owner, ${BATCH_VALUES.text} as document, null::json as deleted
+    events: sql`select id, version, owner, ${BATCH_VALUES.text} as document, null::json as deleted, item_trace
       from written join items on item_id = id`,
     namesOwners: false,
+    trace: ITEM_TRACE,
   })
 
 function insertItems(
   target: Target,
   rows: string,
-  { events, namesOwners }: { readonly events: Sql; readonly namesOwners: boolean },
+  {
+    events,
+    namesOwners,
+    trace,
+  }: { readonly events: Sql; readonly namesOwners: boolean; readonly trace?: Sql },
 ): Sql {
   const table = tableOf(target.collection)
   const values = rowOf(table, BATCH_VALUES)
@@ -85,7 +93,7 @@ function insertItems(
     ? insertOwned(table, sql`select ${values}, item_owner from items`)
     : insertInto(table, sql`select ${values} from items`)
   const written = sql`${insert} ${skipExisting(table)}`
-  return sql`with ${itemsOf(rows)}, written as (${written}), event as (${outboxRow(target, 'created', events)})
+  return sql`with ${itemsOf(rows)}, written as (${written}), event as (${outboxRow(target, 'created', events, trace)})
     select ${returned(target)}, id as item_id from written`
 }
 
@@ -189,7 +197,9 @@ function updateOne(target: Target, values: Values, makeSets: MakeSets): Sql {
 const updateBatch = (makeSets: MakeSets) => (target: Target, rows: string) => {
   const table = tableOf(target.collection)
   const { written, current } = updateOf(table, BATCH_VALUES, makeSets(BATCH_VALUES), sql`from items`)
-  const event = outboxRow(target, 'updated', changesOf(table))
+  const changes = sql`select id, version, owner, ${documentOf(table)} as document, null::json as deleted, item_trace
+    from written join items on item_id = id where changed`
+  const event = outboxRow(target, 'updated', changes, ITEM_TRACE)
   return sql`with ${itemsOf(rows)}, written as (${written}), event as (${event})
     select item_id, written.*, case when written.id is null then ${current} end as current
     from items left join written on written.id = item_id`
@@ -234,17 +244,21 @@ const eventsOf = (document: Sql): Sql =>
 /** The updated rows that have a new version. */
 const changesOf = (table: Table): Sql => sql`${eventsOf(documentOf(table))} where changed`
 
-/** Inserts a row of the outbox for each row that was written. */
+/** Inserts a row of the outbox for each row that was written. @param trace of the events; by default that of the transaction */
 const outboxRow = (
   { collection: { name, readers } }: Target,
   verb: 'created' | 'updated' | 'deleted',
   events: Sql,
+  trace?: Sql,
 ): Sql =>
   sql`insert into tenon.outbox
-      (collection, verb, document_id, version, document, deleted, owner, bytes, anon_reads, user_reads)
+      (collection, verb, document_id, version, document, deleted, owner, bytes, anon_reads, user_reads${trace === undefined ? sql`` : sql`, trace`})
     select ${name}, ${verb}, id, version, document, deleted, owner,
-      coalesce(octet_length(coalesce(document, deleted)::text), 0), ${readers.anon}, ${readers.user}
+      coalesce(octet_length(coalesce(document, deleted)::text), 0), ${readers.anon}, ${readers.user}${trace === undefined ? sql`` : sql`, ${trace}`}
     from (${events}) as written_event`
+
+/** Statements of several requests become one, in which each row has the trace of its request. */
+const ITEM_TRACE = sql`item_trace`
 
 interface Sets {
   /** Columns and their new values. */
@@ -290,7 +304,11 @@ interface Mergeable {
 
 /** Lets a statement be merged with those of other requests. PostgreSQL returns ids in lower case. */
 const withKind = (single: Sql, item: Mergeable): Sql =>
-  single.as({ kind: kindOf(item) as StatementKind, key: item.values.id.toLowerCase(), item })
+  single.as({
+    kind: kindOf(item) as StatementKind,
+    key: item.values.id.toLowerCase(),
+    item: { ...item, values: { ...item.values, trace: currentTraceText() } },
+  })
 
 /** Kinds by table, then by shape: statements are merged if their kind is the same value. */
 const KINDS = new WeakMap<Table, LRUCache<string, StatementKind<Mergeable>>>()
@@ -315,8 +333,8 @@ function kindOf({ target, shape, merge }: Mergeable): StatementKind<Mergeable> {
 }
 
 /** `rest` and `versions` are JSON already. */
-const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions, owner }: Values): string =>
-  `${JSON.stringify({ id, typed, text, names, owner }).slice(0, -1)},"rest":${rest},"versions":${versions ?? 'null'}}`
+const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions, owner, trace }: Values): string =>
+  `${JSON.stringify({ id, typed, text, names, owner, trace }).slice(0, -1)},"rest":${rest},"versions":${versions ?? 'null'}}`
 
 /** The SQL expressions that give a statement the values of a document. */
 interface Source {
@@ -357,7 +375,7 @@ const BATCH_VALUES: Source = {
 const itemsOf = (rows: string): Sql => sql`items as (
   select (v ->> 'id')::uuid as item_id, nullif(v -> 'versions', 'null') as item_versions, v -> 'typed' as item_typed,
     v -> 'rest' as item_rest, (v ->> 'names')::text[] as item_names, v ->> 'text' as item_text,
-    v ->> 'owner' as item_owner
+    v ->> 'owner' as item_owner, v ->> 'trace' as item_trace
   from jsonb_array_elements((select ${rows}::jsonb)) v)`
 
 /** The value of a column in a jsonb that has the column's own name as key. */

@@ -11,6 +11,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { queuePosition } from '../../runs/slots.ts'
+import { RequestId, TRACE_IDS, TraceId } from '../../runs/trace-ids.ts'
 import { watchRun } from '../../runs/watcher.ts'
 import { AliasName, VersionNumber } from '../../version-aliases.ts'
 import { Approval, openApprovals } from '../approvals/approval-shape.ts'
@@ -95,6 +96,8 @@ export const Execution = Type.Object({
   rerun_of: Type.Union([Type.String(), Type.Null()], {
     description: 'Id of the execution that this one repeats. `null`: none.',
   }),
+  request_id: RequestId,
+  trace_id: TraceId,
   started_at: Time,
   ended_at: OptionalTime,
   overdue: Type.Boolean({
@@ -124,7 +127,7 @@ const OUTLINE = sql`id, workflow_id, flow_id,
   case when paused and ended_at is null then pause_reason end as pause_reason,
   error, compensation, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id)
     || case when response is null then '{}' else jsonb_build_object('response', response) end as trigger,
-  correlation_key, event_gap, rerun_of, started_at, ended_at, overdue`
+  correlation_key, event_gap, rerun_of, ${TRACE_IDS}, started_at, ended_at, overdue`
 
 export const startExecution = previewOperation({
   name: 'execution.create',

@@ -1,11 +1,11 @@
-/** Removes executions that ended longer ago than the workspace keeps them (features/runs/retention.ts), and archives them before. */
+/** Removes executions that ended longer ago than the workspace keeps them (features/retention/workspace-retention.ts), and archives them before. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { durationMs } from '../../../core/units.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import type { TaskContext } from '../../background/background-task.ts'
 import { objectsOf } from '../../objects/workspace-objects.ts'
-import type { Retention } from '../../tenants/workspace-settings.ts'
+import type { WorkspaceRetention } from '../../retention/retention-settings.ts'
 import { FLOW_LIMITS } from '../limits.ts'
 import { rememberStarts } from './expectations.ts'
 
@@ -22,7 +22,7 @@ interface ExpiredRow {
  */
 export async function removeExpired(
   { scope, service, isActive }: TaskContext,
-  { executions, archive }: Retention,
+  { executions, archive }: WorkspaceRetention,
 ): Promise<boolean> {
   // The archive of a suspended workspace takes nothing.
   if (executions === undefined || !isActive) return false

@@ -4,8 +4,10 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import type { ExecutionInput, ExecutionTrigger, SlotGeneration } from '../../../core/execution.ts'
 import { uuidOf } from '../../../core/ids.ts'
+import { readTrace } from '../../../core/trace.ts'
 import { type Json, QUEUES, workflowTypeOf } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { inTrace } from '../../../infra/trace-context.ts'
 import { decryptSecret, handlesFor } from '../secrets.ts'
 import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
 
@@ -27,6 +29,8 @@ interface PendingRow {
   readonly started_by: string
   readonly trigger: ExecutionTrigger
   readonly correlation_key: string | null
+  /** That it was created in. */
+  readonly trace?: string | null
   /** The workflow's input as it was when the execution was queued for a slot. */
   readonly run: Omit<ExecutionInput, 'ir' | 'input'> | null
 }
@@ -63,7 +67,7 @@ export async function startOrNotify(scope: WorkspaceScope, id: string): Promise<
 async function startPending(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row<PendingRow>(sql`
     with selected as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
-      e.input, e.started_by, e.correlation_key, s.start as run,
+      e.input, e.started_by, e.correlation_key, e.trace, s.start as run,
       jsonb_strip_nulls(jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id,
         'chain_depth', e.chain_depth)) as trigger
     from executions e join flows f on f.id = e.flow_id
@@ -72,7 +76,8 @@ async function startPending(scope: WorkspaceScope, id: string): Promise<boolean>
     where e.id = ${id} and e.status = 'pending' and e.ended_at is null and s.state is distinct from 'queued')
     select selected.*, ${SEALED} from selected`)
   if (row === undefined) return false
-  await startWorkflow(scope, await withStreamOffsets(scope, executionInput(scope, row)))
+  const execution = await withStreamOffsets(scope, executionInput(scope, row))
+  await inTrace(readTrace(row.trace), () => startWorkflow(scope, execution))
   // A cancellation that came before the workflow existed is delivered now.
   const cancelRequested = sql`select e.id from executions e left join run_slots s on s.run_id = e.id
     where e.id = ${id} and (e.cancel_requested or s.cancel_requested)`

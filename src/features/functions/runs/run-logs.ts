@@ -8,6 +8,7 @@ import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
+import { RequestId, TRACE_IDS, TraceId } from '../../runs/trace-ids.ts'
 import { type RunWatch, watchRun } from '../../runs/watcher.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
 import { FUNCTION_RUN } from './record-run.ts'
@@ -17,6 +18,8 @@ export const RunLine = Type.Object({
   at: Time,
   level: Type.Union(['debug', 'info', 'warn', 'error'].map((level) => Type.Literal(level))),
   text: Type.String(),
+  request_id: RequestId,
+  trace_id: TraceId,
 })
 type RunLine = Static<typeof RunLine>
 
@@ -117,5 +120,6 @@ const findRun = (scope: WorkspaceScope, runId: string, functionId: string | unde
   )
 
 const readLines = (scope: WorkspaceScope, runId: string, after: number, limit: number) =>
-  scope.rows<RunLine>(sql`select seq, at, level, text from function_run_logs
+  scope.rows<RunLine>(sql`select seq, at, level, text, ${TRACE_IDS}
+    from function_run_logs join function_runs on id = run_id
     where run_id = ${runId} and seq > ${after} order by seq limit ${limit}`)

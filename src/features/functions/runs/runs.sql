@@ -9,10 +9,15 @@ create table tenon.function_runs (
   -- {kind, id?}
   trigger jsonb not null,
   started_by text not null,
+  -- The request and the trace that it belongs to (core/trace.ts).
+  trace text default nullif(current_setting('tenon.trace', true), ''),
   -- The caller does not wait for the result: the record keeps it, and the input, so that a failed run can be run again.
   is_async boolean not null,
   status text not null default 'queued' check (status in ('queued', 'running', 'completed', 'failed')),
+  -- Those whose code has begun.
   attempts integer not null default 0,
+  -- The worker's own mark of the last of these: a statement whose answer was lost is repeated.
+  begun_by text,
   -- Type json, since jsonb takes no NUL.
   input json,
   result json,

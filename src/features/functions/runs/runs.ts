@@ -10,6 +10,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import { workflowId } from '../../../core/tenant.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
+import { RequestId, TRACE_IDS, TraceId } from '../../runs/trace-ids.ts'
 
 const STATUSES = ['queued', 'running', 'completed', 'failed'] as const
 const TRIGGERS = ['api', 'http', 'flow', 'function', 'mcp', 'schedule', 'event', 'redrive'] as const
@@ -54,6 +55,8 @@ const OUTLINE = {
     description: 'True if the run is asynchronous, has failed, and was not run again.',
   }),
   redriven_as: Nullable(Type.String({ description: 'Id of the run that ran this dead letter again.' })),
+  request_id: RequestId,
+  trace_id: TraceId,
   created_at: Time,
   started_at: OptionalTime,
   ended_at: OptionalTime,
@@ -69,7 +72,7 @@ export const FunctionRunWithResult = Type.Object({
 })
 
 const COLUMNS = sql`id, tenant_id, workspace_id, function_id, version, status, trigger, started_by, is_async as async, attempts, duration_ms, memory_mb,
-  is_cold as cold, error, is_dead_letter as dead_letter, redriven_as, created_at, started_at, ended_at`
+  is_cold as cold, error, is_dead_letter as dead_letter, redriven_as, ${TRACE_IDS}, created_at, started_at, ended_at`
 
 export const RUN_FILTERS = {
   ...PageInput,

@@ -3,8 +3,10 @@
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
+import { readTrace } from '../../../core/trace.ts'
 import type { FunctionCaller, FunctionTrigger, Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { inTrace } from '../../../infra/trace-context.ts'
 import { promoteQueued, queueRun } from '../../runs/slots.ts'
 import { notifyRunChanged } from '../../runs/watcher.ts'
 import type { ConfigChange } from '../config.ts'
@@ -18,6 +20,8 @@ interface RecordedRow extends Invocable {
   readonly input: Json
   readonly context: Json | null
   readonly caller: FunctionCaller
+  /** That it was created in. */
+  readonly trace: string | null
   /** Null if it neither holds a slot nor queues for one. */
   readonly slot: string | null
 }
@@ -29,7 +33,7 @@ interface RecordedRow extends Invocable {
  */
 export async function startRecorded(scope: WorkspaceScope, runId: string): Promise<boolean> {
   const row = await scope.row<RecordedRow>(sql`
-    select f.id, f.name, r.version, f.config, r.trigger, r.is_async, r.input, r.context, r.caller, s.state as slot
+    select f.id, f.name, r.version, f.config, r.trigger, r.is_async, r.input, r.context, r.caller, r.trace, s.state as slot
     from function_runs r join functions f on f.id = r.function_id left join run_slots s on s.run_id = r.id
     where r.id = ${runId} and r.ended_at is null and s.state is distinct from 'queued'`)
   if (row === undefined) return true
@@ -42,14 +46,15 @@ export async function startRecorded(scope: WorkspaceScope, runId: string): Promi
     await queueRun(scope, FUNCTION_RUN, { runId, ownerId: row.id })
     return true
   }
-  const { trigger, input, context, slot: _slot, ...invoked } = row
+  const { trigger, input, context, slot: _slot, trace, ...invoked } = row
   const { caller, lost } = await currentCaller(scope, row)
   if (lost !== undefined) {
     const error = { code: 'forbidden', detail: `The run was not started: ${lost}.` }
     return !(await failUnlessBegun(scope, runId, error))
   }
   const request = { id: row.id, input, trigger, caller, isAsync: true, ...(context !== null && { context }) }
-  await startWorkflow(scope, runInput(scope, runId, invoked, request, trigger))
+  const run = runInput(scope, runId, invoked, request, trigger)
+  await inTrace(readTrace(trace), () => startWorkflow(scope, run))
   return true
 }
 

@@ -29,7 +29,7 @@ export class IdleProcesses {
   readonly #sweeper = setInterval(() => this.#sweep(), limits.sweepMs).unref()
 
   /**
-   * Takes the process with this code that was used last, and resumes it.
+   * Takes the process with this code that was used last; it stays stopped until its next invocation.
    * @param nicenessMax a process with a higher one is taken only if it can be lowered, which takes root
    */
   take(key: string, nicenessMax: number): WarmProcess | undefined {
@@ -37,7 +37,6 @@ export class IdleProcesses {
     const found = this.#idle.findLast((each) => each.key === key && each.process.isAlive && fits(each))
     if (found === undefined) return undefined
     this.#idle = this.#idle.filter((each) => each !== found)
-    found.process.resume()
     return found
   }
 

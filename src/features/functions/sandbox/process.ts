@@ -49,6 +49,7 @@ export class FunctionProcess {
   #isKilled = false
   #isStopped = false
   #niceness: number | undefined
+  #isSessionSet = false
 
   constructor(deno: string, memoryMb: number, isolation: Isolation) {
     this.memoryMb = memoryMb
@@ -89,15 +90,20 @@ export class FunctionProcess {
     return !this.#isGone && !this.#isKilled
   }
 
-  /** The niceness of the process; undefined if the system has not taken it, or before it is set. */
+  /** Undefined until it is set. */
   get niceness(): number | undefined {
     return this.#niceness
   }
 
-  /** Sets the niceness of the process and of its threads. Without root it can only grow; then a lower one leaves it as it is. */
+  /** Sets the niceness of the process and of its session. Without root it only grows; then a lower one leaves it as it is. */
   setNiceness(niceness: number): void {
-    if (this.#niceness === niceness || this.#enginePid === undefined) return
-    if (setNiceness(this.#enginePid, niceness)) this.#niceness = niceness
+    const pid = this.#enginePid
+    if (pid === undefined) return
+    if (this.#niceness !== niceness && setThreads(pid, niceness)) {
+      this.#niceness = niceness
+      this.#isSessionSet = false
+    }
+    this.#isSessionSet ||= setSession(pid, this.#niceness ?? niceness)
   }
 
   /** Kills the process with all its threads; it can have no children. */
@@ -178,18 +184,26 @@ function childOf(pid: number | undefined): number | undefined {
   return child ? Number(child) : undefined
 }
 
-/**
- * Linux counts niceness by thread. Where it groups processes by session, as outside of containers, niceness only counts within the
- * session, and the session of a function has one of its own (sched(7), "The autogroup feature").
- * @returns false if the system refuses, as it does more than ten changes of sessions a second without root
- */
-function setNiceness(pid: number, niceness: number): boolean {
+/** Linux counts niceness by thread. @returns false if the system refuses, or a thread has just ended */
+function setThreads(pid: number, niceness: number): boolean {
   try {
     for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), niceness)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Where Linux groups processes by session, as outside of containers, the niceness of a process counts only within its session, and
+ * that of the session between sessions (sched(7), "The autogroup feature").
+ * @returns false if it is to be tried again: without root, ten changes a second are possible
+ */
+function setSession(pid: number, niceness: number): boolean {
+  try {
     writeFileSync(`/proc/${pid}/autogroup`, String(niceness))
     return true
   } catch (error) {
-    // The kernel has no such groups.
-    return (error as NodeJS.ErrnoException).code === 'ENOENT'
+    return (error as NodeJS.ErrnoException).code !== 'EAGAIN'
   }
 }

@@ -3,7 +3,7 @@
 import { parseCron } from '../../../../flows-dsl/compile/cron.ts'
 import { isTimezone } from '../../../../flows-dsl/compile/timezones.ts'
 import { checkJson } from '../../../core/json.ts'
-import { sentences } from '../../../core/sentences.ts'
+import { sentences } from '../../../core/text/sentences.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { isChangeTopic } from '../../events/events.ts'
 import { TOPIC_PATTERN } from '../../events/events-api.ts'

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { CORE_LIMITS } from '../../../core/limits.ts'
-import { VISIBLE_PATTERN } from '../../../core/visible-text.ts'
+import { VISIBLE_PATTERN } from '../../../core/text/visible-text.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
 import {
   Provider,

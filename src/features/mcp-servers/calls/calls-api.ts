@@ -179,11 +179,15 @@ export const verifyCalls = previewOperation({
   http: { method: 'GET', path: `${SERVERS}/{server}/audit/verify` },
   run: async (scope, { server, ws: _ws, ...from }) => {
     const { id } = await findLog(scope, server)
+    const { tenantId: tenant_id, workspaceId: workspace_id } = scope.ref
+    const rows = sql`server_id = ${id}`
     const chain = {
-      entries: sql`mcp_calls where server_id = ${id}`,
-      head: sql`mcp_call_heads where server_id = ${id}`,
-      copied: sql`jsonb_build_object('tenant_id', tenant_id, 'workspace_id', workspace_id, 'server_id', server_id, 'time', time,
-        'tool', tool, 'outcome', outcome, 'principal', principal, 'client_id', client_id)`,
+      tenant_id,
+      workspace_id,
+      chain: id,
+      table: sql`mcp_calls`,
+      rows,
+      head: sql`mcp_call_heads where ${rows}`,
     }
     return verifyChain(scope, chain, from)
   },

@@ -1,7 +1,7 @@
 /** Rules on the texts of a tool: hidden content, instructions to models, secrets, look-alike letters. */
 
 import { redactContent } from '../../../core/redact.ts'
-import { hiddenIn } from '../../../core/visible-text.ts'
+import { hiddenIn } from '../../../core/text/visible-text.ts'
 
 /** `error`: never right. `suspect`: a person has to judge it. `advice`: agents would do better otherwise. */
 export type Severity = 'error' | 'suspect' | 'advice'

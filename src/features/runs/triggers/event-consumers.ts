@@ -9,10 +9,12 @@ import type { TargetRef } from '../../../core/execution.ts'
 import type { ActorIn } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../../core/tenant.ts'
+import { TRACEPARENT } from '../../../core/trace.ts'
 import { INFRA_LIMITS } from '../../../infra/limits.ts'
 import type { Log } from '../../../infra/log.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import { inTrace, triggeredTrace } from '../../../infra/trace-context.ts'
 import type { Entry, StreamGap } from '../../../infra/valkey/streams.ts'
 import { SHARED_LIMITS } from '../../limits.ts'
 import { acceptsTopic, chainDepth, withCauses } from './events.ts'
@@ -153,9 +155,10 @@ class EventHandler {
     }
     try {
       const scope = await openScope(ref, triggerActor(triggerId))
-      const started = await starter.startByEvents(scope, {
-        ...{ triggerId, target, revision, events, chainDepth: depth },
-      })
+      // What it starts has a request id of its own, in the trace of the event that was the last one.
+      const started = await inTrace(triggeredTrace(events.at(-1)?.[TRACEPARENT]), () =>
+        starter.startByEvents(scope, { triggerId, target, revision, events, chainDepth: depth }),
+      )
       if (started === 'full') return started
       // Of a changed trigger nothing is stored, and its next revision gets the events.
       return 'run' in started ? started : 'dropped'

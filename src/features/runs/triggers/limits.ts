@@ -22,8 +22,4 @@ export const TRIGGER_LIMITS = {
   webhookHeaderCharsMax: 1_000,
   /** Seconds for which a rotated secret stays valid. Then webhooks with it are refused. */
   webhookGraceSeconds: 86_400,
-  /** Days for which a repeated delivery starts nothing. Then it counts as a new one. */
-  webhookDeliveriesKeptDays: 30,
-  /** Expired deliveries that each new delivery deletes. Later ones delete the others. */
-  webhookDeliveriesDeletedMax: 20,
 } as const

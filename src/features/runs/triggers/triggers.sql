@@ -88,7 +88,8 @@ create table tenon.webhook_secrets (
 call tenon.allow('tenon_admin', 'tenon.webhook_secrets', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_triggers', 'tenon.webhook_secrets', 'all', 'select');
 
--- Received deliveries: a repeated one starts nothing for 30 days, even if its run was deleted meanwhile.
+-- Received deliveries: a repeated one starts nothing until retention forgets it (30 days by default), even if its run was deleted
+-- meanwhile.
 create table tenon.webhook_deliveries (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
@@ -102,5 +103,5 @@ create table tenon.webhook_deliveries (
   primary key (tenant_id, workspace_id, trigger_id, delivery_id),
   foreign key (tenant_id, workspace_id, trigger_id) references tenon.triggers on delete cascade
 );
-create index on tenon.webhook_deliveries (tenant_id, workspace_id, trigger_id, received_at);
+create index on tenon.webhook_deliveries (tenant_id, workspace_id, received_at);
 call tenon.allow('tenon_admin', 'tenon.webhook_deliveries', 'workspace', 'select, insert, delete');

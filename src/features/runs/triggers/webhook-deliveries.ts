@@ -5,7 +5,7 @@ import { objectOf } from '../../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { parseJson } from '../../../core/json.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import { decodeUtf8 } from '../../../core/utf8.ts'
+import { decodeUtf8 } from '../../../core/text/utf8.ts'
 import type { Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { TRIGGER_LIMITS } from './limits.ts'
@@ -14,7 +14,7 @@ import type { WebhookSpec } from './trigger.ts'
 import { TOKEN_PARAMETER } from './webhook-schemes.ts'
 
 /**
- * Finds or assigns the run of a delivery. Also deletes a few expired deliveries.
+ * Finds or assigns the run of a delivery. Retention forgets it (features/retention).
  * @throws Problem `conflict` if the delivery had another body, `not_found` if the trigger is gone
  */
 export async function claimDelivery(
@@ -25,11 +25,7 @@ export async function claimDelivery(
 ): Promise<{ readonly runId: `run_${string}`; readonly isNew: boolean }> {
   const newId = scope.newId('run')
   const digest = hash('sha256', body, 'hex')
-  const expiredBefore = sql`now() - ${TRIGGER_LIMITS.webhookDeliveriesKeptDays} * interval '1 day'`
-  const [, , [row] = []] = await scope.batch(
-    sql`delete from webhook_deliveries where trigger_id = ${triggerId} and delivery_id in (
-      select delivery_id from webhook_deliveries where trigger_id = ${triggerId} and received_at < ${expiredBefore}
-      order by received_at limit ${TRIGGER_LIMITS.webhookDeliveriesDeletedMax})`,
+  const [, [row] = []] = await scope.batch(
     sql`insert into webhook_deliveries (trigger_id, delivery_id, body_sha256, run_id)
       select id, ${deliveryId}, ${digest}, ${newId} from triggers
       where workspace_id = ${scope.ref.workspaceId} and id = ${triggerId} on conflict do nothing`,

@@ -1,7 +1,7 @@
 /** Decodes UTF-8 without replacing bytes that are none: what is stored reads back as it was sent. */
 
 import { isUtf8 } from 'node:buffer'
-import { Problem } from './problem.ts'
+import { Problem } from '../problem.ts'
 
 /**
  * The text of UTF-8 bytes, without a byte-order mark (RFC 8259 §8.1).

@@ -1,7 +1,7 @@
 /** Names of one script pass, words of several do not (UTS #39). */
 
 import { describe, expect, test } from 'vitest'
-import { mixesScripts, mixesScriptsInWord } from '../../../src/core/scripts.ts'
+import { mixesScripts, mixesScriptsInWord } from '../../../src/core/text/visible-text.ts'
 
 /** Look-alikes of Latin letters, and letters that no Latin word has. */
 const OTHERS = {

@@ -1,0 +1,49 @@
+/** The checks of an installation, in the order in which `tenon doctor` prints them. */
+
+import type { Config } from '../../infra/config.ts'
+import type { MongoDocuments } from '../../infra/mongo/mongo.ts'
+import type { StatementExecutor } from '../../infra/postgres/database.ts'
+import { findIsolationFaults } from '../../infra/postgres/isolation.ts'
+import type { ObjectClients } from '../../infra/s3/clients.ts'
+import type { Temporal } from '../../infra/temporal/temporal.ts'
+import type { Streams } from '../../infra/valkey/streams.ts'
+import { functionsCheck } from './functions.ts'
+import type { InstallationChecks } from './installation.ts'
+import { documentsCheck, storageCheck, temporalCheck, valkeyCheck } from './servers.ts'
+import type { StartCheck } from './start-check.ts'
+
+/** What the checks ask. */
+export interface CheckTargets {
+  readonly config: Config
+  readonly database: StatementExecutor
+  readonly installation: InstallationChecks
+  readonly temporal: Temporal
+  readonly streams: Streams
+  readonly objectClients: ObjectClients
+  readonly documents: MongoDocuments | undefined
+}
+
+export function openStartChecks(targets: CheckTargets): readonly StartCheck[] {
+  const { config, database, installation, documents } = targets
+  return [
+    ...installation.required,
+    isolationCheck(database),
+    installation.clock,
+    temporalCheck(targets.temporal),
+    valkeyCheck(targets.streams),
+    storageCheck(targets.objectClients, config.S3_IDENTITY),
+    ...(documents === undefined ? [] : [documentsCheck(documents)]),
+    functionsCheck(config.TENON_DENO_BIN),
+  ]
+}
+
+const isolationCheck = (database: StatementExecutor): StartCheck => ({
+  name: 'isolation',
+  stops: ['api', 'worker'],
+  run: async () => {
+    const faults = await findIsolationFaults(database)
+    return faults.length === 0
+      ? { is: 'good', detail: 'no role can bypass row-level security, which every table forces' }
+      : { is: 'wrong', detail: faults.join(' ') }
+  },
+})

@@ -1,0 +1,137 @@
+/** Checks of what the database knows of the installation: its schema, the master key, the time. */
+
+import { Problem } from '../../core/problem.ts'
+import type { Config } from '../../infra/config.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
+import type { StatementExecutor } from '../../infra/postgres/database.ts'
+import {
+  type Installation,
+  keyCheckOf,
+  readInstallation,
+  storeKeyCheck,
+  WRONG_KEY,
+} from '../../infra/postgres/installation.ts'
+import { compareSchema, schemaOfBuild } from '../../infra/postgres/schema-files.ts'
+import { TtlCache } from '../../infra/ttl-cache.ts'
+import { unavailable } from '../../infra/unavailable.ts'
+import { Finding, type Part } from '../health.ts'
+import type { StartCheck, Verdict } from './start-check.ts'
+
+type Required = 'schema' | 'master_key'
+
+/** The word of each problem in `/readyz`. */
+const KINDS = { schema_outdated: 'outdated', schema_newer: 'newer', master_key_wrong: 'wrong' } as const
+
+/** Processes read the tables of an installation no more often. */
+const READ_EVERY_MS = 500
+
+/**
+ * The database of an installation, as this process fits it. Until schema and master key are known to be right, an API that serves
+ * refuses all requests: documents of another schema answered `overloaded`, and a wrong key would encrypt new rows.
+ */
+export class InstallationChecks {
+  readonly #database: StatementExecutor
+  readonly #keyCheck: string
+  readonly #read = new TtlCache<Installation>({ max: 1, ttl: READ_EVERY_MS })
+  readonly #refusals = new Map<Required, Problem>()
+  #hasFitted = false
+  #isServing = false
+
+  constructor(config: Pick<Config, 'TENON_MASTER_KEY'>, database: StatementExecutor) {
+    this.#database = database
+    this.#keyCheck = keyCheckOf(config.TENON_MASTER_KEY)
+  }
+
+  /** Why requests are refused; undefined if schema and key are right, or were not checked. */
+  get refusal(): Problem | undefined {
+    const [first] = this.#refusals.values()
+    return first
+  }
+
+  /**
+   * For a process that is about to serve: it stores the check value of its key if the database has none, and refuses requests until the
+   * checks have said that schema and key are right. Others, such as `tenon doctor`, only look.
+   */
+  start(): void {
+    this.#isServing = true
+    for (const name of ['schema', 'master_key'] as const)
+      this.#refusals.set(name, unavailable('postgres', undefined))
+  }
+
+  /** Without them no process is ready. */
+  readonly required: readonly StartCheck[] = [
+    { name: 'schema', stops: ['worker'], isAwaited: true, run: () => this.#schema() },
+    { name: 'master_key', stops: ['worker'], isAwaited: true, run: () => this.#masterKey() },
+  ]
+
+  /** The same for the readiness of the process. */
+  readonly parts: readonly Part[] = this.required.map(({ name, run }) => ({
+    ...{ name, required: true },
+    ping: async () => {
+      const { is, detail, kind } = await run()
+      if (is === 'wrong') throw new Finding(detail, kind)
+    },
+  }))
+
+  readonly clock: StartCheck = { name: 'clock', stops: [], run: () => this.#clock() }
+
+  #installation(): Promise<Installation> {
+    return this.#read.load('installation', () => readInstallation(this.#database))
+  }
+
+  async #schema(): Promise<Verdict> {
+    const { applied } = await this.#installation()
+    const compared = compareSchema(applied, await schemaOfBuild())
+    if (compared.state === 'same') {
+      this.#hasFitted = true
+      return this.#right('schema', `${Object.keys(applied).length} files, those of this build`)
+    }
+    // During an upgrade, the database is migrated while processes of the old build still serve.
+    if (compared.state === 'newer' && this.#hasFitted) return this.#right('schema', compared.detail)
+    return this.#wrong(
+      'schema',
+      compared.state === 'newer' ? 'schema_newer' : 'schema_outdated',
+      compared.detail,
+    )
+  }
+
+  async #masterKey(): Promise<Verdict> {
+    const known = await this.#knownKeyCheck()
+    if (known === this.#keyCheck) return this.#right('master_key', 'the key of this installation')
+    if (known === undefined)
+      return {
+        is: 'warning',
+        detail: 'The database knows no key yet: the first process that starts stores its own.',
+      }
+    return this.#wrong('master_key', 'master_key_wrong', WRONG_KEY)
+  }
+
+  async #knownKeyCheck(): Promise<string | undefined> {
+    const { keyCheck, applied } = await this.#installation()
+    if (keyCheck !== undefined || !this.#isServing || Object.keys(applied).length === 0) return keyCheck
+    await storeKeyCheck(this.#database, this.#keyCheck)
+    this.#read.drop('installation')
+    return (await this.#installation()).keyCheck
+  }
+
+  async #clock(): Promise<Verdict> {
+    const { serverMs, ownMs, uncertainMs } = (await this.#installation()).clock
+    const aheadMs = ownMs - serverMs
+    if (Math.abs(aheadMs) - uncertainMs <= INFRA_LIMITS.clockSkewMaxMs)
+      return { is: 'good', detail: 'that of PostgreSQL' }
+    const seconds = Math.round(Math.abs(aheadMs) / 1_000)
+    const detail = `The clock of this machine is ${seconds} s ${aheadMs > 0 ? 'ahead of' : 'behind'} that of PostgreSQL: tokens and links are accepted too long or not at all. Synchronise both with NTP.`
+    return { is: 'warning', detail }
+  }
+
+  #right(name: Required, detail: string): Verdict {
+    this.#refusals.delete(name)
+    return { is: 'good', detail }
+  }
+
+  #wrong(name: Required, code: keyof typeof KINDS, detail: string): Verdict {
+    // Callers learn the code alone: which files differ is for the log and for `tenon doctor`.
+    this.#refusals.set(name, new Problem(code))
+    return { is: 'wrong', detail, kind: KINDS[code] }
+  }
+}

@@ -1,0 +1,75 @@
+/** Checks of the servers behind the platform: whether each is set up as the platform needs it. */
+
+import type { Config } from '../../infra/config.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
+import type { MongoDocuments } from '../../infra/mongo/mongo.ts'
+import type { ObjectClients } from '../../infra/s3/clients.ts'
+import type { Temporal } from '../../infra/temporal/temporal.ts'
+import type { Streams } from '../../infra/valkey/streams.ts'
+import type { StartCheck, Verdict } from './start-check.ts'
+
+/** Without it the worker fails each task; the API answers 503 where it needs Temporal. */
+export const temporalCheck = (temporal: Pick<Temporal, 'findFault'>): StartCheck => ({
+  name: 'temporal',
+  stops: ['worker'],
+  isAwaited: true,
+  run: async () => {
+    const fault = await temporal.findFault()
+    return fault === undefined
+      ? { is: 'good', detail: 'the namespace has all search attributes' }
+      : { is: 'wrong', detail: fault }
+  },
+})
+
+export const valkeyCheck = (streams: Pick<Streams, 'memory'>): StartCheck => ({
+  name: 'valkey',
+  stops: ['api', 'worker'],
+  run: async (): Promise<Verdict> => {
+    const { usedBytes, maxBytes, policy } = await streams.memory()
+    if (policy !== 'noeviction') {
+      const detail = `Valkey deletes keys when its memory is full (maxmemory-policy ${policy}): events would be lost that were acknowledged. Set \`maxmemory-policy noeviction\`.`
+      return { is: 'wrong', detail }
+    }
+    if (maxBytes === 0) {
+      const detail =
+        'Valkey has no limit of memory (maxmemory 0): when it grows, the system ends it, and events since its last save are lost. Set `maxmemory` below the memory of its machine.'
+      return { is: 'warning', detail }
+    }
+    const percent = Math.round((usedBytes / maxBytes) * 100)
+    if (usedBytes > maxBytes * INFRA_LIMITS.valkeyUsedShareMax) {
+      const detail = `Valkey uses ${percent} % of its memory (maxmemory ${mib(maxBytes)}): when it is full, publishing and administration answer 503. Raise \`maxmemory\`, or remove what fills it besides Tenon.`
+      return { is: 'warning', detail }
+    }
+    return { is: 'good', detail: `${percent} % of ${mib(maxBytes)} in use, deletes nothing by itself` }
+  },
+})
+
+const mib = (bytes: number): string => `${Math.round(bytes / 1_048_576)} MiB`
+
+/** @param identity how workspaces reach their buckets */
+export const storageCheck = (
+  objects: Pick<ObjectClients, 'ping'>,
+  identity: Config['S3_IDENTITY'],
+): StartCheck => ({
+  name: 'storage',
+  stops: [],
+  run: async () => {
+    await objects.ping()
+    const detail =
+      identity === 'session'
+        ? 'opens a session of its own for each workspace'
+        : 'the platform alone separates the buckets of workspaces, since S3_IDENTITY is none'
+    return { is: 'good', detail }
+  },
+})
+
+export const documentsCheck = (documents: Pick<MongoDocuments, 'findFaults'>): StartCheck => ({
+  name: 'documents',
+  stops: [],
+  run: async () => {
+    const faults = await documents.findFaults()
+    return faults.length === 0
+      ? { is: 'good', detail: 'decides concurrent changes one after the other' }
+      : { is: 'wrong', detail: faults.join(' ') }
+  },
+})

@@ -1,0 +1,64 @@
+/** Reads which SQL files a database has, and the check value of its master key. */
+
+import { DatabaseError } from 'pg'
+import { Problem } from '../../core/problem.ts'
+import { DERIVED, deriveSecret } from '../crypto/secrets.ts'
+import type { StatementExecutor } from './database.ts'
+import type { FileHashes } from './schema-files.ts'
+import { sql } from './sql.ts'
+import { SystemScope } from './system-scope.ts'
+
+export interface Installation {
+  /** The SQL files that were applied; empty if there is no schema. */
+  readonly applied: FileHashes
+  /** Undefined until `tenon migrate` or the first start of a process has stored it. */
+  readonly keyCheck: string | undefined
+  /** The clock of the server, and that of this process in the middle of the request, in milliseconds since 1970. */
+  readonly clock: { readonly serverMs: number; readonly ownMs: number; readonly uncertainMs: number }
+}
+
+/** The check value of a master key: HMAC-SHA-256 of a fixed text in base64url, from which the key cannot be computed. */
+export const keyCheckOf = (masterKey: string): string => deriveSecret(masterKey, DERIVED.keyCheck)
+
+export const WRONG_KEY =
+  'TENON_MASTER_KEY is not the key of this installation: what the database holds cannot be decrypted with it. Set the key with which the database was first started; after a restore, the key of the backup.'
+
+const systemOf = (database: StatementExecutor) => new SystemScope('installation', database)
+
+/** 42P01: no table. 3F000: no schema. */
+const NO_TABLE = ['42P01', '3F000']
+
+/** @throws Problem `dependency_unavailable` or `overloaded` if the server does not answer */
+export async function readInstallation(database: StatementExecutor): Promise<Installation> {
+  const sentMs = Date.now()
+  const batch = systemOf(database).batch(
+    sql`select name, sha256 from public.tenon_migrations`,
+    sql`select key_check from public.tenon_installation`,
+    sql`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`,
+  )
+  const [files = [], [key] = [], [time] = []] = await batch.catch((error: unknown) => {
+    if (isUnmigrated(error)) return []
+    throw error
+  })
+  const uncertainMs = (Date.now() - sentMs) / 2
+  const ownMs = sentMs + uncertainMs
+  return {
+    applied: Object.fromEntries(files.map(({ name, sha256 }) => [name, sha256])),
+    keyCheck: key?.['key_check'] as string | undefined,
+    clock: { serverMs: Number(time?.['ms'] ?? ownMs), ownMs, uncertainMs },
+  }
+}
+
+/** Stores the check value, unless there is one. */
+export async function storeKeyCheck(database: StatementExecutor, keyCheck: string): Promise<void> {
+  await systemOf(database).batch(
+    sql`insert into public.tenon_installation (key_check) values (${keyCheck}) on conflict do nothing`,
+  )
+}
+
+/** True if the tables or their grants are missing: `tenon migrate` of this build has never ended here. */
+const isUnmigrated = (error: unknown): boolean =>
+  error instanceof DatabaseError
+    ? NO_TABLE.includes(error.code ?? '')
+    : // Without the role of the scope the server reports a value that it does not accept.
+      error instanceof Problem && (error.code === 'forbidden' || error.code === 'value_invalid')

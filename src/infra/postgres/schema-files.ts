@@ -1,0 +1,100 @@
+/** The SQL files of a build, and how they differ from those that were applied to a database. */
+
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+
+/** The folder `src`. */
+const SOURCES = new URL('../../', import.meta.url)
+
+/**
+ * The SQL files in the order of their application, each in the folder of its feature. After version 0.1.0 these files do not
+ * change: a change is another file at the end, such as `infra/postgres/migrations/0001-….sql`.
+ */
+export const FILES = [
+  'infra/postgres/roles.sql',
+  'features/tenants/tenants.sql',
+  'features/quotas/quotas.sql',
+  'features/identity/identity.sql',
+  'features/identity/makers.sql',
+  'features/identity/users/users.sql',
+  'features/identity/users/factors.sql',
+  'features/identity/keys/api-keys.sql',
+  'access/idempotency.sql',
+  'access/audit/audit.sql',
+  'features/collections/collections.sql',
+  'features/collections/collection-tables.sql',
+  'features/events/outbox.sql',
+  'features/objects/objects.sql',
+  'features/runs/slots.sql',
+  'features/runs/triggers/triggers.sql',
+  'features/functions/functions.sql',
+  'features/functions/runs/runs.sql',
+  'features/flows/flows.sql',
+  'features/flows/subscriptions/subscriptions.sql',
+  'features/mcp-servers/mcp-servers.sql',
+  'access/audit/checkpoints.sql',
+  'features/flows/approvals/approvals.sql',
+  'features/mcp-servers/kept-results.sql',
+  'features/analytics/analytics.sql',
+]
+
+/** SHA-256 in hex by the name of the file. */
+export type FileHashes = Readonly<Record<string, string>>
+
+/** Bundles contain the hashes (cli/stack/build.ts), since they are run without the files. */
+declare const SCHEMA_OF_BUILD: FileHashes | undefined
+
+/** The text of a file of the sources. */
+export const readSchemaFile = (name: string): Promise<string> => readFile(new URL(name, SOURCES), 'utf8')
+
+export const sha256Of = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+/** The files of this build. */
+export async function schemaOfBuild(): Promise<FileHashes> {
+  if (typeof SCHEMA_OF_BUILD !== 'undefined') return SCHEMA_OF_BUILD
+  const hashes = FILES.map(async (name) => [name, sha256Of(await readSchemaFile(name))] as const)
+  return Object.fromEntries(await Promise.all(hashes))
+}
+
+/** Identifies the schema of this build: the first 12 digits of the SHA-256 of all its files. */
+export const schemaDigest = async (): Promise<string> =>
+  sha256Of(JSON.stringify(await schemaOfBuild())).slice(0, 12)
+
+/** How the files of a database differ from those of a build. `other`: no migration leads from one to the other. */
+export type SchemaState =
+  | { readonly state: 'same' }
+  | { readonly state: 'older' | 'newer' | 'other'; readonly detail: string }
+
+const START_OVER =
+  'Start the build that made it. Or start with an empty database: locally, stop Tenon and delete the folder .tenon.'
+
+/** @param applied the files of the database; empty if it has none, or does not let the platform read them */
+export function compareSchema(applied: FileHashes, ofBuild: FileHashes): SchemaState {
+  const names = Object.keys(applied)
+  if (names.length === 0)
+    return {
+      state: 'older',
+      detail:
+        'The database has no schema that this build can read. Run `tenon migrate`, which makes it, or says what is there.',
+    }
+  if (!names.includes('infra/postgres/roles.sql'))
+    return { state: 'other', detail: `The database was made by a build before 0.1.0. ${START_OVER}` }
+  const unknown = names.filter((name) => !(name in ofBuild))
+  if (unknown.length > 0) {
+    const detail = `The database has the schema of a newer build: this one does not know ${several(unknown)}. Start that build, or a newer one.`
+    return { state: 'newer', detail }
+  }
+  const changed = names.filter((name) => applied[name] !== ofBuild[name])
+  if (changed.length > 0) {
+    const detail = `The database was made by another build, with another version of ${several(changed)}. ${START_OVER}`
+    return { state: 'other', detail }
+  }
+  const missing = Object.keys(ofBuild).filter((name) => !(name in applied))
+  if (missing.length === 0) return { state: 'same' }
+  const detail = `The database is older than this build: it lacks ${several(missing)}. Run \`tenon migrate\` of this build.`
+  return { state: 'older', detail }
+}
+
+/** `the file a.sql`, `the file a.sql and 2 more` */
+const several = ([first, ...others]: readonly string[]): string =>
+  `the file ${first}${others.length === 0 ? '' : ` and ${others.length} more`}`

@@ -1,0 +1,114 @@
+/** The namespace of the platform in Temporal: whether it exists with all search attributes, and making both. */
+
+import type { Connection } from '@temporalio/client'
+import { msToTs } from '@temporalio/common/lib/time.js'
+import proto from '@temporalio/proto'
+import { SEARCH_ATTRIBUTES } from '../../core/work.ts'
+import { retryTransient } from '../retry.ts'
+import { GRPC, grpcCode } from './errors.ts'
+
+const { INDEXED_VALUE_TYPE_KEYWORD, INDEXED_VALUE_TYPE_KEYWORD_LIST } =
+  proto.temporal.api.enums.v1.IndexedValueType
+/** Numbers of the types of search attributes in the Temporal API. */
+const TYPES = { Keyword: INDEXED_VALUE_TYPE_KEYWORD, KeywordList: INDEXED_VALUE_TYPE_KEYWORD_LIST } as const
+/** The search attributes that a namespace must have: the number of the type by name. */
+export const ATTRIBUTE_TYPES: Readonly<Record<string, number>> = Object.fromEntries(
+  Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => [name, TYPES[type]]),
+)
+const NAMES = Object.keys(ATTRIBUTE_TYPES)
+/** How long Temporal keeps closed workflows of a namespace that is made here: reruns and late questions need their results. */
+const RETENTION_MS = 7 * 24 * 3_600_000
+/** Other parts of Temporal learn of a new namespace within some 10 s. */
+const KNOWN_MS = 60_000
+
+type Services = Pick<Connection, 'workflowService' | 'operatorService'>
+
+/**
+ * @returns a sentence that says what is wrong with the namespace, and what to do; undefined if nothing is. Without the right to read
+ *   the search attributes they count as right
+ * @throws errors of the service, if it does not answer
+ */
+export async function findNamespaceFault(services: Services, namespace: string): Promise<string | undefined> {
+  if (!(await exists(services, namespace)))
+    return `The namespace "${namespace}" does not exist in Temporal. Run \`tenon migrate\`, which makes it, or correct TEMPORAL_NAMESPACE.`
+  const types = await readAttributes(services, namespace)
+  if (types === undefined) return undefined
+  const missing = NAMES.filter((name) => types[name] === undefined)
+  if (missing.length > 0)
+    return `The namespace "${namespace}" of Temporal lacks the search attributes ${missing.join(', ')}. Run \`tenon migrate\`, which adds them.`
+  const others = NAMES.filter((name) => types[name] !== ATTRIBUTE_TYPES[name])
+  if (others.length === 0) return undefined
+  return `The search attributes ${others.join(', ')} of the namespace "${namespace}" have other types than the platform's. Use another namespace: a type cannot be changed.`
+}
+
+/**
+ * Makes the namespace and its search attributes, as far as they are missing. Idempotent.
+ * @returns what was made, in words
+ * @throws Error with a sentence if Temporal does not permit it; errors of the service
+ */
+export async function ensureNamespace(services: Services, namespace: string): Promise<string[]> {
+  const made: string[] = []
+  if (!(await exists(services, namespace))) {
+    await permitted(`make the namespace "${namespace}"`, () =>
+      services.workflowService.registerNamespace({
+        namespace,
+        workflowExecutionRetentionPeriod: msToTs(RETENTION_MS),
+      }),
+    )
+    made.push(`namespace ${namespace}`)
+  }
+  const types = await whenKnown(() => readAttributes(services, namespace))
+  const missing = NAMES.filter((name) => types !== undefined && types[name] === undefined)
+  if (missing.length === 0) return made
+  const searchAttributes = Object.fromEntries(
+    missing.map((name) => [name, ATTRIBUTE_TYPES[name] ?? TYPES.Keyword]),
+  )
+  await whenKnown(() =>
+    permitted(`add the search attributes ${missing.join(', ')}`, () =>
+      services.operatorService.addSearchAttributes({ namespace, searchAttributes }),
+    ),
+  )
+  return [...made, `search attributes ${missing.join(', ')}`]
+}
+
+async function exists({ workflowService }: Services, namespace: string): Promise<boolean> {
+  try {
+    await workflowService.describeNamespace({ namespace })
+    return true
+  } catch (error) {
+    if (grpcCode(error) === GRPC.NOT_FOUND) return false
+    throw error
+  }
+}
+
+/** Types of the search attributes by name; undefined if Temporal does not tell them. */
+async function readAttributes(
+  { operatorService }: Services,
+  namespace: string,
+): Promise<Readonly<Record<string, number>> | undefined> {
+  try {
+    const { customAttributes } = await operatorService.listSearchAttributes({ namespace })
+    return (customAttributes ?? {}) as Record<string, number>
+  } catch (error) {
+    if (HIDDEN.includes(grpcCode(error) ?? 0)) return undefined
+    throw error
+  }
+}
+
+const HIDDEN: readonly number[] = [GRPC.PERMISSION_DENIED, GRPC.UNIMPLEMENTED, GRPC.UNAUTHENTICATED]
+
+async function permitted<T>(what: string, work: () => Promise<T>): Promise<T> {
+  return work().catch((error: unknown) => {
+    if (!HIDDEN.includes(grpcCode(error) ?? 0)) throw error
+    throw new Error(
+      `Temporal does not let this program ${what}. Do it with the rights of its administrator.`,
+      {
+        cause: error,
+      },
+    )
+  })
+}
+
+/** Repeats work while a part of Temporal does not know the new namespace yet. */
+const whenKnown = <T>(work: () => Promise<T>): Promise<T> =>
+  retryTransient(KNOWN_MS, work, (error) => grpcCode(error) === GRPC.NOT_FOUND, { min: 100, max: 1_000 })
