@@ -20,6 +20,7 @@ import { type Report, runInvocation } from './run-invocation.ts'
 const { sandbox: limits } = FUNCTION_LIMITS
 const SLOTS = availableParallelism() * FUNCTION_LIMITS.slotsPerCore
 const SLOTS_OF_TENANT = Math.ceil(SLOTS * limits.tenantShare)
+const SLOTS_OF_USUAL_PRIORITY = Math.ceil(SLOTS * limits.usualShare)
 const BUSY = 'All slots for functions are taken. Try again later.'
 
 /** The right to run invocations of a tenant, one at a time. `run` throws as {@link Functions.run} does. */
@@ -138,8 +139,11 @@ export class Functions {
   }
 
   async #runInSlot(invocation: Invocation): Promise<Outcome> {
-    const idle = this.#idle.take(keyOf(invocation))
+    const isUsual = this.#slots.heldBy(tenantOf(invocation)) <= SLOTS_OF_USUAL_PRIORITY
+    const niceness = isUsual ? limits.niceness.usual : limits.niceness.beyond
+    const idle = this.#idle.take(keyOf(invocation), niceness)
     const warm = idle ?? (await this.#start(invocation))
+    warm.process.setNiceness(niceness)
     try {
       await begin(warm, invocation)
       const report = await this.#runIn(warm, invocation)
