@@ -106,5 +106,7 @@ export type Records = {
   readonly records: {
     /** Does the same as `recordExecution`, for an execution that ends. */
     write(update: ExecutionUpdate): void
+    /** Says that the first step of an execution is about to begin. */
+    began(executionId: string): void
   }
 }

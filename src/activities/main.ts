@@ -15,12 +15,15 @@ import { subscriptionConsumers } from '../features/flows/subscriptions/subscript
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
 import { type Config, parseConfig } from '../infra/config.ts'
 import { type Log, openLog } from '../infra/log.ts'
+import type { Metrics } from '../infra/metrics/metrics.ts'
 import { startTracing, stopTracing } from '../infra/tracing.ts'
 import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/http-requests.ts'
 import { createActivities } from './index.ts'
+import { executionSinks } from './run-metrics.ts'
 import { sdkFields } from './sdk-log.ts'
+import { collectSdkMetrics } from './sdk-metrics.ts'
 import { openEagerStartServer } from './sdk-patches/eager-start-server.ts'
 import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
@@ -41,9 +44,12 @@ const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url)
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
-  const log = await openOutput(config)
+  const log = openLog(config.LOG_LEVEL, 'worker')
+  logAllOutput(log)
+  await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-worker', log)
   const work = new WorkLog(log)
   const { platform } = openPlatform(config, log, DOES_WORK)
+  installRuntime(platform.metrics, log)
   const { health } = platform
   const stopping = new AbortController()
   const stop = () => {
@@ -59,7 +65,7 @@ async function main(): Promise<void> {
     ping: () => checkPollers(workers, idleQueues),
   })
   health.start()
-  const ops = await openOpsServer(health, config.TENON_OPS_LISTEN)
+  const ops = await openOpsServer(platform, config.TENON_OPS_LISTEN)
   await checkWorker(platform.startChecks, platform.installation, { log, signal: stopping.signal })
   const connection = await connect(config, { health, log, signal: stopping.signal })
   if (connection !== undefined) {
@@ -69,7 +75,10 @@ async function main(): Promise<void> {
     const path = config.TENON_WORKFLOW_BUNDLE
     const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
     const shared = optionsOf(config, { platform, log, work, connection })
-    workers = await createWorkers(shared, { workflowBundle, sinks: records.sinks })
+    workers = await createWorkers(shared, {
+      workflowBundle,
+      sinks: executionSinks(platform.metrics, records.write),
+    })
     await run(workers, { platform, log, connection, signal: stopping.signal })
     // The reconciler confirms the ends that are not settled soon.
     await Promise.race([records.settled(), delay(SETTLE_MS, undefined, { ref: false })])
@@ -80,17 +89,14 @@ async function main(): Promise<void> {
   ops?.close()
 }
 
-/** The log of the process, with the lines of the SDK and of its own core, which would write them to the console; and its spans. */
-async function openOutput(config: Config): Promise<Log> {
-  const log = openLog(config.LOG_LEVEL, 'worker')
-  logAllOutput(log)
+/** Configures what all workers share: lines of the SDK and of its core go into the log, which they would write to the console. */
+function installRuntime(metrics: Metrics, log: Log): void {
+  const logging = { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } as const
   Runtime.install({
     shutdownSignals: [],
     logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
-    telemetryOptions: { logging: { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } },
+    telemetryOptions: { logging, ...collectSdkMetrics(metrics) },
   })
-  await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-worker', log)
-  return log
 }
 
 /** Waits for Temporal, and says so in the log. @returns undefined if the process is to end before */

@@ -129,9 +129,8 @@ export function createHandler(
       const output = await runWithClaim(claim, () => operation.run(scope, parsed))
       if (auditContext !== undefined) await finishAuditRecord(auditContext, operation, opened, parsed, output)
       if (operation.http.reply === 'feed') {
-        // Counted as it opens: the duration of a stream is no latency.
         request.workspace = undefined
-        if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
+        if (scope instanceof WorkspaceScope) platform.meters.countStream(scope.ref, reply.elapsedTime)
         const recheckAll = async () => {
           await recheck()
           confirm()

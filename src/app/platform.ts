@@ -38,6 +38,7 @@ import { Egress } from '../infra/http-client/egress.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import type { Log } from '../infra/log.ts'
 import { Mailer } from '../infra/mail/mail.ts'
+import { Metrics } from '../infra/metrics/metrics.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
@@ -55,6 +56,7 @@ import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
 import { Drain } from './drain.ts'
 import { Finding, Health, type Part } from './health.ts'
+import { observePlatform } from './observe.ts'
 import { openStartChecks } from './start-checks/index.ts'
 import { InstallationChecks } from './start-checks/installation.ts'
 
@@ -82,19 +84,33 @@ export type Platform = ReturnType<typeof openPlatform>['platform']
  */
 export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWERS_REQUESTS) {
   const mailer = new Mailer(config)
+  const metrics = new Metrics(config.TENON_OPS_LISTEN !== undefined)
   const { parts, payloads, health } = openServices(config, log, { role, mailer })
-  const { database, documents, secrets, streams, channels, temporal, audit, limiter, runWatcher, codec } =
-    parts
-  const meters = new Meters(database, log)
+  const {
+    database,
+    documents,
+    secrets,
+    streams,
+    channels,
+    temporal,
+    audit,
+    limiter,
+    runWatcher,
+    codec,
+    meters,
+  } = parts
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
   const installation = new InstallationChecks(config, database)
   for (const part of installation.parts) health.add(part)
+  const work = { functions, mailer, taskRunner, streamConsumers }
+  const stopObserving = observePlatform(metrics, parts, { ...work, health })
   const platform = {
     config,
     log,
+    metrics,
     access: new Access(parts),
     idempotency: new Idempotency(secrets),
     egress: parts.egress,
@@ -105,12 +121,9 @@ export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWE
     triggers: new TriggerStarter(TRIGGER_TARGETS),
     webhooks: new WebhookVerifier(database, secrets),
     callbacks: new CallbackVerifier(database),
-    functions,
+    ...work,
     relay,
     codec,
-    taskRunner,
-    mailer,
-    streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     health,
     installation,
@@ -118,6 +131,7 @@ export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWE
     drain: new Drain(health),
     idleQueues: (identity: string) => temporal.idleQueues(identity),
     close: async () => {
+      stopObserving()
       await Promise.all([
         meters.flush(),
         relay.close(),
@@ -210,6 +224,7 @@ function openServices(
     audit: new Audit(database, log),
     chainSigner: new ChainSigner(secrets),
     callQueue: new CallQueue(log),
+    meters: new Meters(database, log),
     log,
   }
   return { parts, payloads, health }

@@ -37,6 +37,16 @@ export class KeyedSemaphore {
     this.#totalMax = totalMax
   }
 
+  /** Slots that are held, of all keys. */
+  get held(): number {
+    return this.#total
+  }
+
+  /** Callers that wait for a slot, of all keys. */
+  get waiting(): number {
+    return [...this.#keys.values()].reduce((sum, { waiting }) => sum + waiting.length, 0)
+  }
+
   /** Changes the numbers of slots. Those that are held stay held; callers that wait get those that are added. */
   resize(ofKeyMax: number, totalMax = Number.POSITIVE_INFINITY): void {
     this.#ofKeyMax = ofKeyMax

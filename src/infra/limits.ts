@@ -109,6 +109,10 @@ export const INFRA_LIMITS = {
   /** Bytes of the key set of an issuer. A larger one is not read, and its tokens are refused. */
   jwksBytesMax: 262_144,
 
+  // Metrics
+  /** Milliseconds for which a scrape waits for the values of one source. Then it goes on without them. */
+  observationMs: 2_000,
+
   /** Checks of the servers behind a process, for `/readyz` and the log. */
   health: {
     /** Milliseconds of one check. Then the part counts as failing: `timeout`. */

@@ -30,6 +30,8 @@ export interface FunctionRunServices {
   readonly call: ActivityContext
   readonly functions: Functions
   readonly code: CodeCache
+  /** Called when the first attempt of a run begins. */
+  readonly onBegin: (runId: string) => void
   /** The workspace in any state, in the role of an admin: for the record. */
   readonly record: WorkspaceScope
   /** Checks that the workspace is active; called again while the function runs. @throws Suspended */
@@ -83,6 +85,7 @@ async function runInSlot(
   const { version } = read
   requireExport(version.exports, run.kind)
   checkInput(version.input_schema, run)
+  if (run.attempt === 1) services.onBegin(run.run_id)
   const mask = new SecretMask(read.runtime.secrets.values(), flowSecrets)
   const log = new RunLog(record, run.run_id, run.attempt)
   try {

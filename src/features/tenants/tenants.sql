@@ -42,6 +42,8 @@ create table tenon.workspaces (
   resumed_at timestamptz(3),
   -- When the reconciler removes what has expired next.
   retention_due_at timestamptz(3) not null default now(),
+  -- The end of the last hour whose usage is recorded.
+  usage_until timestamptz(3) not null default date_trunc('hour', now(), 'UTC'),
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   unique (tenant_id, slug),
@@ -125,8 +127,11 @@ create table tenon.operations (
 );
 create index on tenon.operations (tenant_id, created_at);
 create index on tenon.operations (tenant_id, finished_at) where finished_at is not null;
+create index operations_open on tenon.operations (type, created_at) where finished_at is null;
 
 call tenon.allow('tenon_operator', 'tenon.operations', 'all', 'select, insert, update');
+-- For metrics, which count creations that are late.
+call tenon.allow('tenon_reconciler', 'tenon.operations', 'all', 'select (type, created_at, finished_at)');
 call tenon.allow('tenon_admin', 'tenon.operations', 'whole tenant', 'select, insert, update, delete');
 
 -- Keys that encrypt a tenant's payloads in Temporal, themselves encrypted by the platform. Only tenon_payload_keys reads

@@ -36,6 +36,7 @@ import { findNamespaceFault } from './namespace.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
+import { describeTaskQueues, type TaskQueueState } from './task-queues.ts'
 
 const { callMs: CALL_DEADLINE_MS, pauseMs: EXHAUSTED_PAUSE_MS } = INFRA_LIMITS.temporalCalls
 const DISCARDED_PAUSE_MS = { min: 20, max: 500 }
@@ -75,13 +76,24 @@ interface TemporalOptions {
 
 /** What all calls of a process to the server share. */
 interface Calls {
-  readonly client: Client
+  readonly client: CountingClient
   readonly limiter: CallLimiter
+}
+
+/** Calls of Temporal until now, without those that wait for a result. */
+export interface TemporalCalls {
+  readonly ok: number
+  readonly failed: number
+  readonly ms: number
+}
+
+class CountingClient extends Client {
+  readonly calls = { ok: 0, failed: 0, ms: 0 }
 }
 
 export class Temporal {
   readonly #connection: Connection
-  readonly #client: Client
+  readonly #client: CountingClient
   readonly #calls: Calls
   readonly #uiUrl: string | undefined
   readonly #namespace: string
@@ -95,7 +107,7 @@ export class Temporal {
     this.#unpatch = patch?.(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
     this.#uiUrl = config.TEMPORAL_UI_URL
-    this.#client = new Client({
+    this.#client = new CountingClient({
       connection: this.#connection,
       namespace: config.TEMPORAL_NAMESPACE,
       dataConverter: { payloadCodecs: [codec] },
@@ -121,6 +133,14 @@ export class Temporal {
     const fault = await this.#check(() => findNamespaceFault(this.#connection, this.#namespace))
     this.#isFit = fault === undefined
     return fault
+  }
+
+  taskQueues(): Promise<readonly TaskQueueState[]> {
+    return this.#check(() => describeTaskQueues(this.#connection, this.#namespace))
+  }
+
+  get calls(): TemporalCalls {
+    return this.#client.calls
   }
 
   /** The task queues that no worker polls. @param identity of a worker: those that this one does not poll */
@@ -150,7 +170,7 @@ export class Temporal {
 export class TenantWorkflows {
   readonly #ref: TenantRef
   readonly #calls: Calls
-  readonly #client: Client
+  readonly #client: CountingClient
   readonly #uiPrefix: string | undefined
 
   constructor(ref: TenantRef, calls: Calls, uiPrefix: string | undefined) {
@@ -318,13 +338,19 @@ async function callTemporal<T>(
   work: () => Promise<T>,
   options: CallOptions = { isOverload },
 ): Promise<T> {
+  const startedMs = performance.now()
+  let outcome: 'ok' | 'failed' = 'ok'
   const call = () => client.withDeadline(Date.now() + CALL_DEADLINE_MS, work)
   const send = () => limiter.run({ tenantId, ...options }, call)
   try {
     return await retryTransient(CALL_DEADLINE_MS, send, isExhausted, EXHAUSTED_PAUSE_MS)
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined as T
+    outcome = 'failed'
     throw toProblem(error)
+  } finally {
+    client.calls[outcome] += 1
+    client.calls.ms += performance.now() - startedMs
   }
 }
 

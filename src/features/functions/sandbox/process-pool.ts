@@ -115,6 +115,11 @@ export class Functions {
     }
   }
 
+  /** How many slots are held, how many there are, and how many runs wait for one. */
+  get use(): { readonly used: number; readonly max: number; readonly waiting: number } {
+    return { used: this.#slots.held, max: SLOTS, waiting: this.#slots.waiting }
+  }
+
   /** Ends all processes. */
   async close(): Promise<void> {
     this.#closed = true
