@@ -6,7 +6,6 @@ import { isBefore } from '../../core/execution.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { unavailable } from '../unavailable.ts'
-import { readMemory, type ValkeyMemory } from './memory.ts'
 import {
   appendEntries,
   connectToStreams,
@@ -163,8 +162,15 @@ export class Streams {
     })
   }
 
-  memory(): Promise<ValkeyMemory> {
-    return readMemory(this.#redis)
+  /** Read from INFO, since managed servers refuse CONFIG. @throws the error of the server or of the connection */
+  async memory(): Promise<ValkeyMemory> {
+    const info = await this.#redis.info('memory')
+    const field = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1]
+    return {
+      usedBytes: Number(field('used_memory') ?? 0),
+      maxBytes: Number(field('maxmemory') ?? 0),
+      policy: field('maxmemory_policy') ?? 'noeviction',
+    }
   }
 
   close(): void {
@@ -238,6 +244,14 @@ export class Streams {
       throw unavailable('valkey', cause)
     })
   }
+}
+
+interface ValkeyMemory {
+  readonly usedBytes: number
+  /** 0: without limit. */
+  readonly maxBytes: number
+  /** `noeviction`, or one that deletes keys when the limit is reached. */
+  readonly policy: string
 }
 
 /** Entries of a stream after a position. */
