@@ -161,7 +161,7 @@ test.runIf(repeated(0, 1))(
     const starts = await Promise.allSettled(
       dirs.map((dir) => startStack({ dir, env, ephemeral: false, onProgress: () => {} })),
     )
-    await Promise.all(starts.map((start) => (start.status === 'fulfilled' ? start.value.stop() : undefined)))
+    await Promise.all(starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value.stop()] : [])))
     expect(starts.map((start) => (start.status === 'fulfilled' ? 4 : start.reason.message))).toEqual(
       Array(STARTS_AT_ONCE).fill(4),
     )
