@@ -25,3 +25,17 @@ function read(pid: number): number {
   }
   return us
 }
+
+/** Nanoseconds of a process until now, its running threads alone (/proc/pid/task/tid/schedstat): for short turns. */
+export function threadsNs(pid: number | undefined): number {
+  if (pid === undefined) return 0
+  try {
+    const tasks = readdirSync(`/proc/${pid}/task`)
+    const used = tasks.map(
+      (task) => readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'utf8').split(' ', 1)[0],
+    )
+    return used.reduce((sum, ns) => sum + Number(ns), 0)
+  } catch {
+    return 0
+  }
+}

@@ -9,6 +9,7 @@ import { flows } from './flows.ts'
 import { flowsDsl } from './flows-dsl.ts'
 import { functionProcesses } from './function-processes.ts'
 import { functions } from './functions.ts'
+import { installation } from './installation.ts'
 import { listen } from './listen.ts'
 import { lostConnections } from './measure.ts'
 import { ndjson } from './ndjson.ts'
@@ -29,6 +30,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   functions,
   'function-processes': functionProcesses,
   listen,
+  installation,
   mcp: () => surface(['mcp']),
 }
 

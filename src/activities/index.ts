@@ -40,6 +40,7 @@ import { type DocumentReader, Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
 import { redactingTokens, withDocumentSecrets } from './http/request-secrets.ts'
 import { limitOutput, withHeartbeat } from './limit-output.ts'
+import { measureFunctionRuns, recordWait } from './run-metrics.ts'
 import { type SuspensionContext, signalExecutions } from './tenant/suspension.ts'
 import type { ActivityContext, Scopes } from './tenant-interceptor.ts'
 
@@ -106,16 +107,18 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
     callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: openApiPlanner({ scopes, requests }),
-    runFunction: (call, input) => {
-      const work = (injected?: InjectedSecrets) =>
-        runFunction(functionServices(call), withSecretValues(input, injected), injected?.redactor)
-      return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
-    },
-    runFunctionInline: (call, input) => {
-      const work = (injected?: InjectedSecrets) =>
-        runFunctionInline(functionServices(call), withSecretValues(input, injected), injected?.redactor)
-      return withCallSecrets(record(call), input.secrets, work) as Promise<{ result: Json } | null>
-    },
+    ...measureFunctionRuns(platform.metrics, {
+      runFunction: (call, input) => {
+        const work = (injected?: InjectedSecrets) =>
+          runFunction(functionServices(call), withSecretValues(input, injected), injected?.redactor)
+        return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
+      },
+      runFunctionInline: (call, input) => {
+        const work = (injected?: InjectedSecrets) =>
+          runFunctionInline(functionServices(call), withSecretValues(input, injected), injected?.redactor)
+        return withCallSecrets(record(call), input.secrets, work) as Promise<{ result: Json } | null>
+      },
+    }),
     failFunctionRun: async (call, { run_id }, error) => {
       const { usage, ...shown } = error as unknown as RunFailure
       return failRun(record(call), run_id, shown, usage)
@@ -152,7 +155,7 @@ function openApiPlanner({ scopes, requests }: ActivityServices): Implementation[
 
 /** The services of each run of a function; the runs of a worker share the code that they have read. */
 function functionRuns(
-  { functions }: Platform,
+  { functions, metrics }: Platform,
   scopes: Scopes,
 ): (call: ActivityContext) => FunctionRunServices {
   const code = new CodeCache()
@@ -160,6 +163,7 @@ function functionRuns(
     call,
     code,
     functions,
+    onBegin: (runId) => recordWait(metrics, 'function_run', runId),
     record: scopes.workspace(call, 'workspace_admin'),
     active: () => scopes.active(call, 'service'),
     openActorScope: (actor) => scopes.openActorScope(call, actor),

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, type WorkerOptions } from '@temporalio/worker'
 import type { Health } from '../app/health.ts'
 import { openOpsServer } from '../app/ops-server.ts'
-import { openPlatform, type Platform } from '../app/platform.ts'
+import { DOES_WORK, openPlatform, type Platform } from '../app/platform.ts'
 import { exitWithError, logAllOutput } from '../app/process-output.ts'
 import { checkWorker } from '../app/start-checks/at-start.ts'
 import { QUEUES } from '../core/work.ts'
@@ -14,14 +14,16 @@ import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
 import { type Config, parseConfig } from '../infra/config.ts'
-import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type Log, openLog } from '../infra/log.ts'
+import type { Metrics } from '../infra/metrics/metrics.ts'
 import { startTracing, stopTracing } from '../infra/tracing.ts'
 import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/http-requests.ts'
 import { createActivities } from './index.ts'
+import { executionSinks } from './run-metrics.ts'
 import { sdkFields } from './sdk-log.ts'
+import { collectSdkMetrics } from './sdk-metrics.ts'
 import { openEagerStartServer } from './sdk-patches/eager-start-server.ts'
 import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
@@ -42,9 +44,12 @@ const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url)
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
-  const log = await openOutput(config)
+  const log = openLog(config.LOG_LEVEL, 'worker')
+  logAllOutput(log)
+  await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-worker', log)
   const work = new WorkLog(log)
-  const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
+  const { platform } = openPlatform(config, log, DOES_WORK)
+  installRuntime(platform.metrics, log)
   const { health } = platform
   const stopping = new AbortController()
   const stop = () => {
@@ -60,7 +65,7 @@ async function main(): Promise<void> {
     ping: () => checkPollers(workers, idleQueues),
   })
   health.start()
-  const ops = await openOpsServer(health, config.TENON_OPS_LISTEN)
+  const ops = await openOpsServer(platform, config.TENON_OPS_LISTEN)
   await checkWorker(platform.startChecks, platform.installation, { log, signal: stopping.signal })
   const connection = await connect(config, { health, log, signal: stopping.signal })
   if (connection !== undefined) {
@@ -70,7 +75,10 @@ async function main(): Promise<void> {
     const path = config.TENON_WORKFLOW_BUNDLE
     const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
     const shared = optionsOf(config, { platform, log, work, connection })
-    workers = await createWorkers(shared, { workflowBundle, sinks: records.sinks })
+    workers = await createWorkers(shared, {
+      workflowBundle,
+      sinks: executionSinks(platform.metrics, records.write),
+    })
     await run(workers, { platform, log, connection, signal: stopping.signal })
     // The reconciler confirms the ends that are not settled soon.
     await Promise.race([records.settled(), delay(SETTLE_MS, undefined, { ref: false })])
@@ -81,17 +89,14 @@ async function main(): Promise<void> {
   ops?.close()
 }
 
-/** The log of the process, with the lines of the SDK and of its own core, which would write them to the console; and its spans. */
-async function openOutput(config: Config): Promise<Log> {
-  const log = openLog(config.LOG_LEVEL, 'worker')
-  logAllOutput(log)
+/** Configures what all workers share: lines of the SDK and of its core go into the log, which they would write to the console. */
+function installRuntime(metrics: Metrics, log: Log): void {
+  const logging = { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } as const
   Runtime.install({
     shutdownSignals: [],
     logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
-    telemetryOptions: { logging: { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } },
+    telemetryOptions: { logging, ...collectSdkMetrics(metrics) },
   })
-  await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-worker', log)
-  return log
 }
 
 /** Waits for Temporal, and says so in the log. @returns undefined if the process is to end before */

@@ -20,7 +20,7 @@ async function main(): Promise<void> {
   const authServices = openAuthServices(config, parts)
   const app = await buildApp(platform, authServices)
   mountMcp(app, platform, authServices)
-  const ops = await openOpsServer(platform.health, config.TENON_OPS_LISTEN)
+  const ops = await openOpsServer(platform, config.TENON_OPS_LISTEN)
   await checkApi(platform.startChecks, platform.installation, log)
   platform.drain.watch(app.server)
   await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })

@@ -41,7 +41,7 @@ function describe(operation: AnyOperation): Json {
   return {
     operationId: operation.name,
     summary: operation.summary,
-    tags: [tagOf(operation.name)],
+    tags: [requireTag(operation.name)],
     'x-privilege-domain': operation.domain,
     'x-roles': operation.roles,
     ...(operation.requiredScope !== undefined && { 'x-scope': operation.requiredScope }),
@@ -314,10 +314,15 @@ const TAGS = [
   },
 ]
 
-/** @throws TypeError if no tag lists the noun of the operation */
-function tagOf(operation: string): string {
+/** The tag of the noun of an operation; undefined if none lists it. */
+export function tagOf(operation: string): string | undefined {
   const noun = operation.split('.')[0] ?? ''
-  const tag = TAGS.find(({ nouns }) => nouns.includes(noun))
-  if (tag === undefined) throw new TypeError(`no tag lists ${noun}`)
-  return tag.name
+  return TAGS.find(({ nouns }) => nouns.includes(noun))?.name
+}
+
+/** @throws TypeError if no tag lists the noun of the operation */
+function requireTag(operation: string): string {
+  const tag = tagOf(operation)
+  if (tag === undefined) throw new TypeError(`no tag lists the noun of ${operation}`)
+  return tag
 }

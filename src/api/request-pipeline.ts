@@ -25,7 +25,7 @@ import type { WorkspaceRef } from '../core/tenant.ts'
 import { onClose } from '../infra/response-close.ts'
 import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
 import { bind, parseBound } from './bind.ts'
-import { sendBytes } from './body-streams.ts'
+import { sendBytes, whenGone } from './body-streams.ts'
 import {
   acceptsKey,
   completeClaim,
@@ -121,6 +121,7 @@ export function createHandler(
           return sendResponse(operation, input, claimed.output, request, reply.header(...REPLAYED))
         claim = request.idempotencyClaim = claimed
         scope = platform.access.openSeeded(opened, principal, claimed)
+        if (operation.waits === true) releaseWhenGone(claimed, request, reply)
       }
       if (operation.http.reply === 'feed') await acquireStream(platform, permitted, request, reply)
       const auditContext = await startAuditRecord(operation, opened, parsed, platform.audit)
@@ -141,6 +142,13 @@ export function createHandler(
       return sendResponse(operation, input, output, request, reply)
     },
   }
+}
+
+/** The request goes on, and stores its reply unless another one has taken the claim over. */
+function releaseWhenGone(claim: Claim, { log, id }: FastifyRequest, reply: FastifyReply): void {
+  const release = () =>
+    claim.release().catch((err: unknown) => log.error({ err, request_id: id }, 'claim not released'))
+  whenGone(reply).addEventListener('abort', release)
 }
 
 /** Forbidden requests are charged as well. @throws Problem `rate_limited`, else that of a missing right */

@@ -2,6 +2,8 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Log } from '../infra/log.ts'
+import type { Metrics } from '../infra/metrics/metrics.ts'
 import type { Health } from './health.ts'
 import { probesOf } from './probes.ts'
 
@@ -57,10 +59,26 @@ function sendJson(response: ServerResponse, status: number, body: object): void 
   response.writeHead(status, { ...headers, 'cache-control': 'no-store' }).end(text)
 }
 
-/** Opens the server if the setting names an address for it. */
-export async function openOpsServer(health: Health, at: string | undefined): Promise<OpsServer | undefined> {
+interface Served {
+  readonly health: Health
+  readonly metrics: Metrics
+  readonly log: Log
+}
+
+const TEXT_FORMAT = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** Opens the server, with the metrics, if the setting names an address for it. */
+export async function openOpsServer(
+  { health, metrics, log }: Served,
+  at: string | undefined,
+): Promise<OpsServer | undefined> {
   if (at === undefined) return undefined
   const server = new OpsServer(health)
-  await server.listen(at)
+  server.handle('/metrics', async (_request, response) => {
+    const text = await metrics.scrape()
+    response.writeHead(200, { 'content-type': TEXT_FORMAT, 'cache-control': 'no-store' }).end(text)
+  })
+  const { address, port } = await server.listen(at)
+  log.info({ address, port }, 'ops server listens')
   return server
 }

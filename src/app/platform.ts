@@ -35,8 +35,10 @@ import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
 import type { ServerName } from '../infra/health-report.ts'
 import { Egress } from '../infra/http-client/egress.ts'
+import { INFRA_LIMITS } from '../infra/limits.ts'
 import type { Log } from '../infra/log.ts'
 import { Mailer } from '../infra/mail/mail.ts'
+import { Metrics } from '../infra/metrics/metrics.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
@@ -54,11 +56,23 @@ import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
 import { Drain } from './drain.ts'
 import { Finding, Health, type Part } from './health.ts'
+import { observePlatform } from './observe.ts'
 import { openStartChecks } from './start-checks/index.ts'
 import { InstallationChecks } from './start-checks/installation.ts'
 
 /** Of the lock under which buckets are created; unlike those of all other locks. */
 const BUCKETS_LOCK = 7_302_531
+
+/** What differs between a process that answers requests and one that does work that was accepted before. */
+interface ProcessRole {
+  /** Of the payload codec. */
+  readonly retryBudget: RetryBudget
+  /** True if a start is refused while too many of its tenant wait for Temporal; false if it waits as long as it takes. */
+  readonly refusesStarts: boolean
+}
+
+const ANSWERS_REQUESTS: ProcessRole = { retryBudget: { workflow: 0, activity: 0 }, refusesStarts: true }
+export const DOES_WORK: ProcessRole = { retryBudget: INFRA_LIMITS.payloads.retryMs, refusesStarts: false }
 
 /** The opened subsystems, for the entry points. */
 export type Platform = ReturnType<typeof openPlatform>['platform']
@@ -66,15 +80,12 @@ export type Platform = ReturnType<typeof openPlatform>['platform']
 /**
  * Opens the platform. Connections are lazy: servers may be down now and come up later. `functions`, `relay`, `taskRunner`
  * and `streamConsumers` do nothing until the worker starts them.
- * @param retryBudget of the payload codec
+ * @param role of the process; by default it answers requests
  */
-export function openPlatform(
-  config: Config,
-  log: Log,
-  retryBudget: RetryBudget = { workflow: 0, activity: 0 },
-) {
+export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWERS_REQUESTS) {
   const mailer = new Mailer(config)
-  const { parts, payloads, health } = openServices(config, log, { retryBudget, mailer })
+  const metrics = new Metrics(config.TENON_OPS_LISTEN !== undefined)
+  const { parts, payloads, health } = openServices(config, log, { role, mailer })
   const {
     database,
     documents,
@@ -94,9 +105,12 @@ export function openPlatform(
   const streamConsumers = new StreamConsumers(database, streams, log)
   const installation = new InstallationChecks(config, database)
   for (const part of installation.parts) health.add(part)
+  const work = { functions, mailer, taskRunner, streamConsumers }
+  const stopObserving = observePlatform(metrics, parts, { ...work, health })
   const platform = {
     config,
     log,
+    metrics,
     access: new Access(parts),
     idempotency: new Idempotency(secrets),
     egress: parts.egress,
@@ -107,12 +121,9 @@ export function openPlatform(
     triggers: new TriggerStarter(TRIGGER_TARGETS),
     webhooks: new WebhookVerifier(database, secrets),
     callbacks: new CallbackVerifier(database),
-    functions,
+    ...work,
     relay,
     codec,
-    taskRunner,
-    mailer,
-    streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     health,
     installation,
@@ -120,6 +131,7 @@ export function openPlatform(
     drain: new Drain(health),
     idleQueues: (identity: string) => temporal.idleQueues(identity),
     close: async () => {
+      stopObserving()
       await Promise.all([
         meters.flush(),
         relay.close(),
@@ -145,7 +157,7 @@ export function openPlatform(
 function openServices(
   config: Config,
   log: Log,
-  { retryBudget, mailer }: { readonly retryBudget: RetryBudget; readonly mailer: Mailer },
+  { role, mailer }: { readonly role: ProcessRole; readonly mailer: Mailer },
 ): { parts: PlatformServices; payloads: PayloadStore; health: Health } {
   // A connection keeps the trace of the request that opened it, which has nothing to do with its loss.
   const warn = (message: string) => (err: unknown) => inTrace(undefined, () => log.warn({ err }, message))
@@ -155,7 +167,7 @@ function openServices(
   const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, buckets)
-  const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, retryBudget)
+  const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, role.retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
   const signingKeys = new SigningKeys(database, secrets)
@@ -166,7 +178,8 @@ function openServices(
     revocations: issuerState,
   })
   const userMails = new UserMails(mailer, log, publicUrl(config))
-  const temporal = new Temporal(config, codec, eagerStarts(config, log))
+  const { refusesStarts } = role
+  const temporal = new Temporal(config, codec, { patch: eagerStarts(config, log), refusesStarts })
   const streams = new Streams(config.REDIS_URL, onLost)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const objectClients = new ObjectClients(config)

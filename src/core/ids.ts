@@ -54,6 +54,11 @@ export function uuidOf(id: string): string {
   return TypeID.fromString(id).toUUID()
 }
 
+/** When an id was made, milliseconds since 1970. @param uuid a UUIDv7 (RFC 9562 §5.7) */
+export function timeOf(uuid: string): number {
+  return Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
+}
+
 /** The JSON Schema pattern of one kind of id. */
 export function idPattern(prefix: IdPrefix): string {
   return `^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`

@@ -139,6 +139,11 @@ export interface FunctionRunInput {
   readonly secrets?: SecretNames
 }
 
+/** One attempt of a run; `attempt` counts from 1 those whose code has begun. */
+export interface FunctionAttempt extends FunctionRunInput {
+  readonly attempt: number
+}
+
 /** On whose behalf the code of a run calls the platform. */
 export interface FunctionCaller {
   readonly subject: string

@@ -25,7 +25,7 @@ const ConfigSchema = Type.Object({
     Type.String({
       pattern: '^(\\[[0-9A-Fa-f:.]+\\]|[^\\s:/\\[\\]]+):[0-9]{1,5}$',
       description:
-        'host:port of a second HTTP server for operators, which API and worker open each by itself: /healthz, /readyz with the findings as sentences, /startupz, /version, without credentials. Keep it on a private network. If it is not set, there is none.',
+        'host:port of a second HTTP server for operators, which API and worker open each by itself: /metrics, /healthz, /readyz with the findings as sentences, /startupz, /version, without credentials. Keep it on a private network; processes on one machine need different ports. If it is not set, there is none, and no metrics are kept.',
     }),
   ),
   TENON_DRAIN_DELAY: Type.Integer({

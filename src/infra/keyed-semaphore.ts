@@ -19,9 +19,9 @@ interface Key {
 }
 
 export class KeyedSemaphore {
-  readonly #ofKeyMax: number
+  #ofKeyMax: number
+  #totalMax: number
   readonly #waitMs: number
-  readonly #totalMax: number
   /** Keys that hold a slot or wait for one. Of keys that hold equally many, the first is served first. */
   readonly #keys = new Map<string, Key>()
   #total = 0
@@ -35,6 +35,27 @@ export class KeyedSemaphore {
     this.#ofKeyMax = ofKeyMax
     this.#waitMs = waitMs
     this.#totalMax = totalMax
+  }
+
+  /** Slots that are held, of all keys. */
+  get held(): number {
+    return this.#total
+  }
+
+  /** Callers that wait for a slot, of all keys. */
+  get waiting(): number {
+    return [...this.#keys.values()].reduce((sum, { waiting }) => sum + waiting.length, 0)
+  }
+
+  /** Changes the numbers of slots. Those that are held stay held; callers that wait get those that are added. */
+  resize(ofKeyMax: number, totalMax = Number.POSITIVE_INFINITY): void {
+    this.#ofKeyMax = ofKeyMax
+    this.#totalMax = totalMax
+    let next = this.#nextKey()
+    while (next !== undefined && this.#total < totalMax) {
+      this.#serve(next)
+      next = this.#nextKey()
+    }
   }
 
   /**
@@ -92,8 +113,13 @@ export class KeyedSemaphore {
   #serveNext(released: string): void {
     if (this.#total >= this.#totalMax) return
     const key = this.#totalMax === Number.POSITIVE_INFINITY ? released : this.#nextKey()
-    const state = key === undefined ? undefined : this.#keys.get(key)
-    if (key === undefined || state === undefined || state.held >= this.#ofKeyMax) return
+    if (key !== undefined) this.#serve(key)
+  }
+
+  /** Gives a slot to the caller of the key that has waited longest, if there is one and the key may hold another. */
+  #serve(key: string): void {
+    const state = this.#keys.get(key)
+    if (state === undefined || state.held >= this.#ofKeyMax) return
     const [proceed] = state.waiting
     if (proceed === undefined) return
     this.#keys.delete(key)

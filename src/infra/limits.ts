@@ -109,6 +109,10 @@ export const INFRA_LIMITS = {
   /** Bytes of the key set of an issuer. A larger one is not read, and its tokens are refused. */
   jwksBytesMax: 262_144,
 
+  // Metrics
+  /** Milliseconds for which a scrape waits for the values of one source. Then it goes on without them. */
+  observationMs: 2_000,
+
   /** Checks of the servers behind a process, for `/readyz` and the log. */
   health: {
     /** Milliseconds of one check. Then the part counts as failing: `timeout`. */
@@ -193,6 +197,24 @@ export const INFRA_LIMITS = {
   },
 
   // Temporal
+  /** Requests of a process to Temporal, except those that only wait for the end of a run. */
+  temporalCalls: {
+    /** Milliseconds of one request. Then it is given up, and counts as refused by a server that is overloaded. */
+    callMs: 5_000,
+    /**
+     * Requests at a time. Further ones wait. From `max` the number halves after a request that Temporal did not answer in time or
+     * refused, down to `min`, and grows again by one with each round of answers.
+     */
+    atOnce: { min: 4, max: 64 },
+    /** Share of these that one tenant may have. Its further requests wait. */
+    tenantShare: 0.5,
+    /** Milliseconds for which a request waits. Then it is refused with `overloaded`; the start of a recorded run is made later. */
+    waitMs: 5_000,
+    /** Starts of one tenant for each request that it may have at a time. The API refuses further ones with `rate_limited` (429). */
+    startsPerRequest: 4,
+    /** Milliseconds after a refused request until its place is free again, doubling between the two. Then the next one is sent. */
+    pauseMs: { min: 100, max: 5_000 },
+  },
   /** Starts of executions that go to a worker of the same machine at once with their request. */
   eagerStart: {
     /** Starts of one tenant at a time. Further ones take the usual way. */

@@ -6,6 +6,8 @@ import { QUEUES } from '../../src/core/work.ts'
 import type { IdleQueue } from '../../src/infra/health-report.ts'
 import { findIdleQueues } from '../../src/infra/temporal/idle-queues.ts'
 import { runCommand } from '../support/clients/cli.ts'
+import { scrape, sumOf } from '../support/clients/metrics.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { call, eventually } from '../support/fixtures/tenants.ts'
 import { type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
@@ -87,6 +89,15 @@ test('Temporal remembers no worker: readiness and doctor name each queue, and do
     expect(stdout).toContain(`✗ ${queue}`)
   }
   expect(stdout).not.toContain('All checks passed')
+  // What a flow would do waits, and the metrics of the API say so without a worker.
+  const executions = new Executions(own.workspace, own.started.running)
+  await executions.start(await executions.publish('- one: { set: { n: 1 } }'))
+  await eventually(async () => {
+    const series = await scrape('api', own.started.running)
+    const waiting = sumOf(series, 'tenon_task_queue_backlog', { task_queue: QUEUES.flows }) ?? 0
+    const workers = sumOf(series, 'tenon_task_queue_has_worker')
+    return waiting > 0 && workers === 0 ? true : undefined
+  })
   const document = { as: own.workspace.service, at: own.started.running, body: { n: 1 } }
   expect((await call('POST', '/v1/collections/notes/documents', document)).status).toBe(201)
 }, 120_000)

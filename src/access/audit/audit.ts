@@ -18,6 +18,7 @@ export class Audit {
   readonly #queue: AppendQueue<AuditRow>
   /** Lost entries by chain, until an entry of the chain says how many. */
   readonly #lost = new Map<string, number>()
+  #lostUntilNow = 0
   #summaryTimer: NodeJS.Timeout | undefined
 
   constructor(database: Database, log: Log) {
@@ -33,6 +34,16 @@ export class Audit {
       onStored: () => this.#enqueueLosses(),
       rowsMax: ACCESS_LIMITS.auditEntriesPendingMax,
     })
+  }
+
+  /** Entries that wait to be stored. */
+  get pending(): number {
+    return this.#queue.size
+  }
+
+  /** Entries that could not be kept, until now. */
+  get lost(): number {
+    return this.#lostUntilNow
   }
 
   /** @throws Problem `dependency_unavailable` if too many entries wait to accept another change that must be recorded */
@@ -81,6 +92,7 @@ export class Audit {
   }
 
   #countLost({ chain }: AuditRow): void {
+    this.#lostUntilNow += 1
     if (this.#lost.size === 0) this.#log.error('audit entries lost')
     // Beyond the maximum of chains, losses are counted in the chain of the platform.
     const counted =

@@ -28,7 +28,7 @@ const { taskMs: holdMs, backgroundMs: patienceMs } = FLOW_LIMITS.recordRetry
 export type AwaitClose = (workflowId: string, runId: string) => Promise<Ending['status'] | undefined>
 
 export interface RecordSink {
-  readonly sinks: InjectedSinks<Records>
+  readonly write: InjectedSinks<Records>['records']['write']
   /** Resolves when no record is about to be ended. */
   settled(): Promise<void>
 }
@@ -80,7 +80,7 @@ export function recordSink(
   const settled = async () => {
     await Promise.all(ends)
   }
-  return { sinks: { records: { write: { fn } } }, settled }
+  return { write: { fn }, settled }
 }
 
 /** The trace of a workflow by its search attributes, for the lines about it. */

@@ -13,6 +13,7 @@ import { PROBLEMS, type ProblemCode, type ProblemRow } from '../../core/problem-
 import { diagnosticDocs } from '../../features/flows/analyze.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import { describeConfig } from '../../infra/config.ts'
+import { metricsPage } from '../../infra/metrics/catalogue.ts'
 import { createProgram } from '../program.ts'
 import { examplesFile } from './docstring-examples.ts'
 import { limitsPage } from './limits-page.ts'
@@ -31,6 +32,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'flow-conformance.md': conformancePage(),
     'config.md': config(),
     'limits.md': limitsPage(),
+    'metrics.md': metricsPage(),
     'examples.ts': examplesFile(),
     'cli.md': commandLine(),
   }

@@ -13,4 +13,11 @@ export const ANALYTICS_LIMITS = {
   pointsMax: 1_000,
   /** Days of the window of a time series. A longer one is refused with `validation_failed`. */
   windowDaysMax: 90,
+  /** Figures of the whole installation, for metrics. */
+  installation: {
+    /** Rows that are counted. One more means that there are more. */
+    rowsCountedMax: 10_000,
+    /** Seconds after which a tenant or workspace should be created. Then metrics count it as late. */
+    provisioningLateSeconds: 120,
+  },
 } as const

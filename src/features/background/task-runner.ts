@@ -17,6 +17,7 @@ export class TaskRunner {
   readonly #leader: LeaderTask
   readonly #log: Log
   readonly #firstMs: number
+  readonly #served = new Map<string, Served>()
 
   /** @param options the advisory lock, and the pause before the first look, in milliseconds */
   constructor(database: Database, log: Log, options = DEFAULTS) {
@@ -32,9 +33,22 @@ export class TaskRunner {
     this.#leader.start(async (leadership) => {
       // The previous leader may have died during work that Temporal resumes by itself.
       await leadership.wait(this.#firstMs)
-      const running = tasks.map((task) => new RunningTask(task, { leadership, open, log: this.#log }))
+      const running = tasks.map(
+        (task) => new RunningTask(task, { leadership, open, log: this.#log, served: this.#servedOf(task) }),
+      )
       await Promise.all(running.map((task) => task.run()))
     })
+  }
+
+  /** The items that this process has served, by the name of their task. */
+  get served(): ReadonlyMap<string, Readonly<Served>> {
+    return this.#served
+  }
+
+  #servedOf({ name }: BackgroundTask): Served {
+    const served = this.#served.get(name) ?? { done: 0, failed: 0 }
+    this.#served.set(name, served)
+    return served
   }
 
   /** Finishes the items under way. */
@@ -43,7 +57,14 @@ export class TaskRunner {
   }
 }
 
+/** Items of a task that were served, and attempts that failed. */
+interface Served {
+  done: number
+  failed: number
+}
+
 interface TaskServices {
+  readonly served: Served
   readonly leadership: Leadership
   readonly open: OpenContext
   readonly log: Log
@@ -93,13 +114,19 @@ class RunningTask {
   #serve(ref: WorkspaceRef, item: unknown): void {
     const key = JSON.stringify([ref, item])
     if (this.#underWay.has(key)) return
-    const { open, log } = this.#services
-    const served = open(ref)
+    const { open, log, served } = this.#services
+    const serving = open(ref)
       .then((context) => this.#task.run(context, item))
-      .catch((error: unknown) =>
-        log.warn({ err: error, task: this.#task.name, ref, item }, 'background task failed'),
+      .then(
+        () => {
+          served.done += 1
+        },
+        (error: unknown) => {
+          served.failed += 1
+          log.warn({ err: error, task: this.#task.name, ref, item }, 'background task failed')
+        },
       )
       .finally(() => this.#underWay.delete(key))
-    this.#underWay.set(key, served)
+    this.#underWay.set(key, serving)
   }
 }

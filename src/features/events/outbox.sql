@@ -47,3 +47,5 @@ create policy admin on tenon.outbox for insert to tenon_admin
 grant insert on tenon.outbox to tenon_admin;
 -- The relay publishes the changes of all tenants and reads nothing else.
 call tenon.allow('tenon_relay', 'tenon.outbox', 'all', 'select, delete');
+-- For metrics, which count the changes that wait.
+call tenon.allow('tenon_reconciler', 'tenon.outbox', 'all', 'select (tenant_id, seq, at)');

@@ -100,6 +100,8 @@ export const FUNCTION_LIMITS = {
   asyncQueueMs: 3_600_000,
   /** Milliseconds between two attempts of an asynchronous run to get a slot, doubling between the two. Then it asks again. */
   asyncPause: { minMs: 1_000, maxMs: 15_000 },
+  /** Milliseconds from the schedule of an attempt, or of recording its beginning, to its code. Then another worker may make it. */
+  beginMs: 5_000,
   /** Milliseconds of the timeout up to which an attempt is made within a workflow task. A longer one is an activity. */
   inlineMsMax: 10_000,
   /** Milliseconds without a sign of the worker of a run. Then the attempt has failed. */

@@ -3,13 +3,11 @@
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { bucketsOf, tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
-import { isTenantId, type TenantId, type TenantRef } from '../../core/tenant.ts'
-import { type ProvisionInput, QUEUES } from '../../core/work.ts'
-import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { notFound } from '../../core/problem.ts'
+import { isTenantId, type TenantId } from '../../core/tenant.ts'
+import { sql } from '../../infra/postgres/sql.ts'
 import { bodyProblem, findRow, listPage } from '../operation-helpers.ts'
 
 const OperationStep = Type.Object({

@@ -127,8 +127,11 @@ create table tenon.operations (
 );
 create index on tenon.operations (tenant_id, created_at);
 create index on tenon.operations (tenant_id, finished_at) where finished_at is not null;
+create index operations_open on tenon.operations (type, created_at) where finished_at is null;
 
 call tenon.allow('tenon_operator', 'tenon.operations', 'all', 'select, insert, update');
+-- For metrics, which count creations that are late.
+call tenon.allow('tenon_reconciler', 'tenon.operations', 'all', 'select (type, created_at, finished_at)');
 call tenon.allow('tenon_admin', 'tenon.operations', 'whole tenant', 'select, insert, update, delete');
 
 -- Keys that encrypt a tenant's payloads in Temporal, themselves encrypted by the platform. Only tenon_payload_keys reads

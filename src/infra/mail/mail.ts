@@ -27,6 +27,7 @@ export class Mailer {
   readonly #from: string
   readonly #folder: string | undefined
   readonly #transport: Transporter | undefined
+  readonly #outcomes = { sent: 0, refused: 0, failed: 0 }
 
   constructor({ SMTP_URL: url, TENON_MAIL_FROM: from, TENON_MAIL_DIR: folder }: Config) {
     this.#from = from
@@ -47,8 +48,24 @@ export class Mailer {
     return this.#transport !== undefined
   }
 
+  /** How many mails the server has taken, has refused for their recipient, and could not be given. */
+  get outcomes(): Readonly<Record<'sent' | 'refused' | 'failed', number>> {
+    return this.#outcomes
+  }
+
   /** @returns why the recipient does not get it, if it is refused. @throws Error if the server cannot be used */
   async send(mail: Mail): Promise<MailRefusal | undefined> {
+    try {
+      const refusal = await this.#send(mail)
+      this.#outcomes[refusal === undefined ? 'sent' : 'refused'] += 1
+      return refusal
+    } catch (error) {
+      this.#outcomes.failed += 1
+      throw error
+    }
+  }
+
+  async #send(mail: Mail): Promise<MailRefusal | undefined> {
     try {
       const sent = await this.#transport?.sendMail(this.#messageOf(mail))
       if (this.#folder !== undefined && sent !== undefined)

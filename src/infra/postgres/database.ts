@@ -46,6 +46,20 @@ export abstract class Statements {
   }
 }
 
+/** How much of a pool is in use. */
+export interface PoolUse {
+  /** Open connections: those in use, and the others. */
+  readonly used: number
+  readonly idle: number
+  readonly max: number
+  /** Transactions that wait now: for any connection, or since their tenant uses its share. */
+  readonly waiting: number
+  readonly waitingForShare: number
+  /** Transactions that have waited for any connection until now, and for how long. */
+  readonly waits: number
+  readonly waitedMs: number
+}
+
 export class Database implements StatementExecutor {
   readonly #pool: Pool
   readonly #config: ClientConfig
@@ -58,6 +72,8 @@ export class Database implements StatementExecutor {
   /** By advisory lock: one caller of this process waits at the database, the others here. */
   readonly #lines = new KeyedSemaphore(1, Number.POSITIVE_INFINITY)
   readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
+  #waits = 0
+  #waitedMs = 0
 
   private constructor(config: ClientConfig, onError: (error: Error) => void, connectionsMax: number) {
     this.#config = config
@@ -176,6 +192,16 @@ export class Database implements StatementExecutor {
     session.end()
   }
 
+  get use(): PoolUse {
+    const { totalCount, idleCount: idle, waitingCount, options } = this.#pool
+    // A transaction that begins waits for an instant, too.
+    const waiting = totalCount < options.max || idle > 0 ? 0 : waitingCount
+    return {
+      ...{ used: totalCount - idle, idle, max: options.max, waiting },
+      ...{ waitingForShare: this.#connectionShares.waiting, waits: this.#waits, waitedMs: this.#waitedMs },
+    }
+  }
+
   async close(): Promise<void> {
     await this.#pool.end()
   }
@@ -205,8 +231,18 @@ export class Database implements StatementExecutor {
   }
 
   #connect(): Promise<PoolClient> {
-    return this.#pool.connect().catch((error: unknown) => {
+    const { idleCount, totalCount, options } = this.#pool
+    const connected = this.#pool.connect().catch((error: unknown) => {
       throw unavailable(error)
+    })
+    return idleCount > 0 || totalCount < options.max ? connected : this.#countWait(connected)
+  }
+
+  #countWait(connected: Promise<PoolClient>): Promise<PoolClient> {
+    const startedMs = performance.now()
+    return connected.finally(() => {
+      this.#waits += 1
+      this.#waitedMs += performance.now() - startedMs
     })
   }
 }

@@ -47,6 +47,11 @@ export const SYSTEM_REASONS = {
     modules: ['access/authentication/mcp-server-registry'],
     reason: 'Finds the published version of an MCP server by its address.',
   },
+  metrics: {
+    role: 'tenon_reconciler',
+    modules: ['app/observe'],
+    reason: 'Counts what waits or has failed, and sees nothing of its content.',
+  },
   meters: {
     role: 'tenon_operator',
     modules: ['features/analytics/meters'],

@@ -19,6 +19,7 @@ export class ObjectClients {
   readonly #sessions: StorageSessions
   /** Holds the connections that the others share; of itself it sends the check alone. */
   readonly #shared: S3Client
+  readonly #agents: readonly Agent[]
   readonly #shares = new KeyedSemaphore(INFRA_LIMITS.storeSocketsPerTenantMax, INFRA_LIMITS.poolWaitMs)
   readonly #buckets = new LRUCache<string, string>({
     max: INFRA_LIMITS.storageBucketsCachedMax,
@@ -30,15 +31,17 @@ export class ObjectClients {
   constructor(config: Config) {
     this.#config = config
     this.#sessions = new StorageSessions(config)
-    const agent = { keepAlive: true, maxSockets: INFRA_LIMITS.storeSocketsMax }
+    const options = { keepAlive: true, maxSockets: INFRA_LIMITS.storeSocketsMax }
+    const [httpAgent, httpsAgent] = [new Agent(options), new TlsAgent(options)]
+    this.#agents = [httpAgent, httpsAgent]
     this.#shared = new S3Client({
       ...storeOf(config),
       credentials: rootOf(config),
       requestHandler: {
         connectionTimeout: INFRA_LIMITS.storeConnectMs,
         socketTimeout: INFRA_LIMITS.storeIdleMs,
-        httpAgent: new Agent(agent),
-        httpsAgent: new TlsAgent(agent),
+        httpAgent,
+        httpsAgent,
       },
     })
   }
@@ -59,6 +62,23 @@ export class ObjectClients {
   /** Acquires a connection of the tenant's share, since a slow reader may hold one for long. @returns releases it */
   take({ tenantId }: WorkspaceRef): Promise<() => void> {
     return this.#shares.acquire(tenantId, 'Too many objects are on their way at once.')
+  }
+
+  /** How many connections are in use, and what waits for one. */
+  get use(): {
+    readonly used: number
+    readonly idle: number
+    readonly waiting: number
+    readonly waitingForShare: number
+  } {
+    const count = (of: (agent: Agent) => NodeJS.ReadOnlyDict<readonly unknown[]>) =>
+      this.#agents.flatMap((agent) => Object.values(of(agent)).flat()).length
+    return {
+      used: count(({ sockets }) => sockets),
+      idle: count(({ freeSockets }) => freeSockets),
+      waiting: count(({ requests }) => requests),
+      waitingForShare: this.#shares.waiting,
+    }
   }
 
   /** Call after the object store has refused the session: the next call reads the bucket again and opens another. */

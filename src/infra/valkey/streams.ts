@@ -6,7 +6,6 @@ import { isBefore } from '../../core/execution.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { unavailable } from '../unavailable.ts'
-import { readMemory, type ValkeyMemory } from './memory.ts'
 import {
   appendEntries,
   connectToStreams,
@@ -163,8 +162,19 @@ export class Streams {
     })
   }
 
+  /** Commands that the server has not answered yet, with the one that waits for entries. */
+  get pending(): number {
+    return this.#redis.commandQueue.length + this.#reader.commandQueue.length
+  }
+
+  /** The number of listeners of all streams. */
+  get listeners(): number {
+    return [...this.#subscriptions.values()].reduce((sum, { listeners }) => sum + listeners.size, 0)
+  }
+
+  /** @throws Problem `dependency_unavailable` */
   memory(): Promise<ValkeyMemory> {
-    return readMemory(this.#redis)
+    return this.#call(() => readMemory(this.#redis))
   }
 
   close(): void {
@@ -237,6 +247,29 @@ export class Streams {
     return work().catch((cause: unknown) => {
       throw unavailable('valkey', cause)
     })
+  }
+}
+
+/** How much memory the server uses, its limit, and what it does there. */
+export interface ValkeyMemory {
+  readonly usedBytes: number
+  /** 0: without limit. */
+  readonly maxBytes: number
+  /** Keys dropped for lack of memory since the server was started. */
+  readonly evictedKeys: number
+  /** `noeviction`, or one that deletes keys when the limit is reached. */
+  readonly policy: string
+}
+
+/** Read from INFO, since managed servers refuse CONFIG. */
+async function readMemory(redis: Redis): Promise<ValkeyMemory> {
+  const info = (await Promise.all([redis.info('memory'), redis.info('stats')])).join('\n')
+  const field = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1]
+  return {
+    usedBytes: Number(field('used_memory') ?? 0),
+    maxBytes: Number(field('maxmemory') ?? 0),
+    evictedKeys: Number(field('evicted_keys') ?? 0),
+    policy: field('maxmemory_policy') ?? 'noeviction',
   }
 }
 

@@ -16,13 +16,14 @@ import { EventSubscriptions } from './event-subscriptions.ts'
 import { ExecutionGate } from './execution-gate.ts'
 import { ExecutionStatusDisplay } from './execution-status.ts'
 import { LogicalClock, nowMs } from './logical-clock.ts'
-import { createRecordWriter, Recorder } from './recorder.ts'
+import { createRecordWriter, Recorder, reportBeginning } from './recorder.ts'
 import { ResultCache } from './result-cache.ts'
 import { registerHandlers } from './signals-and-updates.ts'
 
 /** Runs one execution of a flow. A fault of the flow fails the workflow, so that the Temporal UI shows it as failed. */
 export async function flowExecution(input: ExecutionInput): Promise<Json> {
   const { continued } = input
+  if (continued === undefined) reportBeginning(input.execution_id)
   const recorder = new Recorder(input.execution_id, createRecordWriter(), continued?.record)
   const gate = new ExecutionGate(continued?.gate)
   const results = new ResultCache(input.reuse)

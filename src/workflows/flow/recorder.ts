@@ -347,5 +347,8 @@ export function recordExecution(update: ExecutionUpdate, summary: string): Promi
   )
 }
 
+/** Lets the worker measure how long the execution has waited. It is no command, so it leaves no trace in the history. */
+export const reportBeginning = (executionId: string): void => sinks.records.began(executionId)
+
 /** The sink writes before the worker reports the end to Temporal (activities/flow/record-sink.ts), so there is no result to await. */
 const sinks = proxySinks<Records>()

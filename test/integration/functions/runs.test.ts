@@ -1,6 +1,6 @@
 /** Records of runs: every invocation has one, from every trigger, with its outcome; lists, rights, orphans, retention. */
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
 import { Executions, makeRetentionDue } from '../../support/fixtures/executions.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
@@ -48,6 +48,34 @@ describe('record of an invocation', () => {
     expect(run.memory_mb).toBeGreaterThan(10)
     const times = [run.created_at, run.started_at, run.ended_at].map(Date.parse)
     expect(times).toEqual([...times].sort((a, b) => a - b))
+  })
+
+  test('client gone while its call runs: a repetition with the key is not in flight, and gets the result of the same run', async () => {
+    const source = 'export default () => new Promise((done) => setTimeout(done, 4_000, Math.random()))'
+    const id = await runs.deploy('slow', source)
+    const headers = { 'content-type': 'application/json', 'idempotency-key': 'once' }
+    const client = new AbortController()
+    const gone = fetch(`${inject('tenon').url}/v1/functions/${id}/invoke`, {
+      ...{ method: 'POST', body: '{}', signal: client.signal },
+      headers: { ...headers, ...(workspace.service as Record<string, string>) },
+    })
+    const [run = ''] = await eventually(async () => {
+      const running = await runs.ids(id, 'status=running')
+      return running.length === 1 ? running : undefined
+    })
+    client.abort()
+    await expect(gone).rejects.toThrow()
+    const [first, second] = await eventually(async () => {
+      const both = await Promise.all([runs.invoke(id, {}, { headers }), runs.invoke(id, {}, { headers })])
+      return both.every(({ status }) => status === 409) ? undefined : both
+    })
+    // One of them has taken the request over; a client that waits keeps it.
+    const answered = first?.status === 200 ? first : second
+    expect([answered?.status, answered?.headers.get('idempotent-replayed')]).toEqual([200, null])
+    expect([first?.status, second?.status].toSorted()).toEqual([200, 409])
+    const replayed = await runs.invoke(id, {}, { headers })
+    expect([replayed.body, replayed.headers.get('x-run-id')]).toEqual([answered?.body, run])
+    expect(await runs.ids(id)).toEqual([run])
   })
 
   test('failed: has code, detail and the location in the source; is no dead letter, since its caller knows', async () => {

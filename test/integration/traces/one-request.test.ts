@@ -1,6 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
 /** The ids of a request in everything that it causes: records, events, requests to other servers, logs, Temporal. */
 
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type LogLine, readLog } from '../../support/clients/logs.ts'
 import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
@@ -271,6 +273,27 @@ test('executions that many requests start at once: each is in the trace of its r
     many.map(({ ids }) => ids),
   )
   await Promise.all(runs.map(({ id }) => executions.ended(id)))
+})
+
+test('request whose body arrives in pieces: acts in its trace', async () => {
+  const { headers, traceId } = traced()
+  const topic = unique('large')
+  const heard = await subscribeToEvents(workspace.service, `topic=${topic}`)
+  const { url } = inject('tenon')
+  const sending = request(`${url}/v1/events/publish`, {
+    method: 'POST',
+    headers: { ...workspace.service, ...headers, 'content-type': 'application/json' },
+  })
+  const replied = once(sending, 'response')
+  sending.write(`{ "topic": "${topic}", `)
+  // By then the API waits for the rest.
+  await call('GET', '/v1/me', { as: workspace.service })
+  sending.end('"data": {} }')
+  const [response] = (await replied) as [IncomingMessage]
+  response.resume()
+  expect(response.statusCode).toBe(202)
+  const { data } = await eventually(async () => heard.find(({ event }) => event !== 'ready'))
+  expect(data.traceparent).toContain(traceId)
 })
 
 test('invalid traceparent: a new trace; the response has the id of the request, the record has both', async () => {

@@ -104,6 +104,8 @@ export async function startPlatform(
       env: {
         GATEWAY_SECRET: randomBytes(32).toString('hex'),
         TENON_VALIDATE_RESPONSES: String(options.checkReplies ?? true),
+        // Each process has a port of its own, which its log names.
+        TENON_OPS_LISTEN: '127.0.0.1:0',
         ...UNLIMITED,
         NODE_COMPILE_CACHE: process.env['TEST_COMPILE_CACHE'] ?? '',
         // Undeclared collections are in PostgreSQL, even if a test has another document store.

@@ -37,7 +37,7 @@ function sinkOf(...failures: readonly unknown[]) {
   const services = { statements, runWatcher: { notify: () => {} }, runKinds: [{ name: EXECUTION }] }
   const access = new Access(services as unknown as PlatformServices)
   const log = { error: ({ err }: { err: unknown }) => seen.errors.push(err) } as unknown as Log
-  const { write } = recordSink(access, { log, work: new WorkLog(log) }, async () => undefined).sinks.records
+  const { write } = recordSink(access, { log, work: new WorkLog(log) }, async () => undefined)
   const run = ({ workflowId = WORKFLOW, output = null }: { workflowId?: string; output?: Json } = {}) => {
     const ended = { is: false }
     const update = { execution_id: ID, status: 'completed', steps: [], output } as const

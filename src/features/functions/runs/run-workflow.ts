@@ -22,9 +22,9 @@ export interface Invocable {
 export const workflowOf = ({ ref }: WorkspaceScope, run: FunctionRunInput): string =>
   workflowId(ref, run.function.id, uuidOf(run.run_id))
 
-/** How long a caller waits at most for the end of a run. */
+/** How long a caller waits at most for the end of a run. An execution asks again afterwards. */
 export const waitMs = (run: FunctionRunInput): number =>
-  workflowTimeoutMs(run) + FUNCTION_LIMITS.heartbeatMs / 2
+  lifetimeMs(run, run.is_async) + FUNCTION_LIMITS.heartbeatMs / 2
 
 /** Idempotent. @throws Problem `dependency_unavailable` */
 export async function startWorkflow(scope: WorkspaceScope, run: FunctionRunInput): Promise<void> {
@@ -67,9 +67,16 @@ export function runInput(
   }
 }
 
-/** The workflow ends a run that waited for a slot, ran and was repeated as long as it may; this is for a workflow that fails to. */
-function workflowTimeoutMs({ timeout_ms, attempts_max, is_async }: FunctionRunInput): number {
-  const queueMs = is_async ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs
+/**
+ * The workflow ends a run that waited for a slot, ran and was repeated as long as it may; this is for a workflow that fails to, and
+ * for a run that nobody waits for any more before a worker has taken it up. An execution waits.
+ */
+function workflowTimeoutMs(run: FunctionRunInput): number {
+  return lifetimeMs(run, run.is_async || run.trigger.kind === 'flow')
+}
+
+function lifetimeMs({ timeout_ms, attempts_max }: FunctionRunInput, isPatient: boolean): number {
+  const queueMs = isPatient ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs
   const attemptMs = queueMs + timeout_ms + 2 * FUNCTION_LIMITS.heartbeatMs
   return attempts_max * (attemptMs + FUNCTION_LIMITS.retry.maxMs)
 }

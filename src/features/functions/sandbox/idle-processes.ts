@@ -25,12 +25,11 @@ export class IdleProcesses {
   #idle: Idle[] = []
   readonly #sweeper = setInterval(() => this.#sweep(), limits.sweepMs).unref()
 
-  /** Takes the process with this code that was used last, and resumes it. */
+  /** Takes the process with this code that was used last; it stays stopped until its next invocation. */
   take(key: string): WarmProcess | undefined {
     const found = this.#idle.findLast((each) => each.key === key && each.process.isAlive)
     if (found === undefined) return undefined
     this.#idle = this.#idle.filter((each) => each !== found)
-    found.process.resume()
     return found
   }
 

@@ -68,7 +68,7 @@ export class Functions {
    * @throws Problem `function_error`, `function_timeout`, `function_out_of_memory`, `function_output_too_large`,
    *   `run_cut_off`; each with the members `logs`, the last lines that it printed, and `usage`, and `function_error` with
    *   `error` {name, line, column, file} if it threw. Before it was run: `overloaded`, `functions_unavailable`,
-   *   `run_cut_off`.
+   *   `run_cut_off`, and what `begin` rejects with.
    */
   async run(invocation: Invocation): Promise<Outcome> {
     const slot = await this.acquire(tenantOf(invocation), invocation.signal)
@@ -115,6 +115,11 @@ export class Functions {
     }
   }
 
+  /** How many slots are held, how many there are, and how many runs wait for one. */
+  get use(): { readonly used: number; readonly max: number; readonly waiting: number } {
+    return { used: this.#slots.held, max: SLOTS, waiting: this.#slots.waiting }
+  }
+
   /** Ends all processes. */
   async close(): Promise<void> {
     this.#closed = true
@@ -136,6 +141,7 @@ export class Functions {
     const idle = this.#idle.take(keyOf(invocation))
     const warm = idle ?? (await this.#start(invocation))
     try {
+      await begin(warm, invocation)
       const report = await this.#runIn(warm, invocation)
       if (idle === undefined || !diedUnbegun(report) || this.#closed)
         return this.#outcomeOf(report, idle === undefined, invocation)
@@ -194,6 +200,15 @@ export class Functions {
     })
     return made
   }
+}
+
+/** A process whose invocation does not begin is given up: it has code, and no invocation to be kept after. */
+async function begin({ process }: WarmProcess, invocation: Invocation): Promise<void> {
+  if (invocation.signal.aborted) return
+  await invocation.begin?.().catch((error: unknown) => {
+    process.kill()
+    throw error
+  })
 }
 
 const keyOf = ({ code, memoryMb }: Invocation) => `${code.key}:${memoryMb}`

@@ -39,6 +39,7 @@ export class UserMails {
   readonly #mailer: Mailer
   readonly #log: Log
   readonly #url: string
+  #pending = 0
 
   /** @param url of the API, as browsers see it */
   constructor(mailer: Mailer, log: Log, url: string) {
@@ -50,6 +51,11 @@ export class UserMails {
   /** False if neither an SMTP server nor a folder is configured. */
   get isConfigured(): boolean {
     return this.#mailer.isConfigured
+  }
+
+  /** Mails that the server has not taken yet. */
+  get pending(): number {
+    return this.#pending
   }
 
   linkTo(token: string): string {
@@ -189,8 +195,12 @@ If it was not you, set a new password now: choose "Forgot your password?" on the
       if (!refusal.isFinal) throw refusal.error
       this.#log.warn({ err: refusal.error }, 'user mail refused')
     }
+    this.#pending += 1
     delay(START_DELAY_MS)
       .then(() => retryTransient(ISSUER_LIMITS.users.mailRetryMs, attempt, () => true, RETRY_PAUSE_MS))
       .catch((error: unknown) => this.#log.error({ err: error }, 'user mail failed'))
+      .finally(() => {
+        this.#pending -= 1
+      })
   }
 }

@@ -169,6 +169,11 @@ export class CallQueue {
     await this.#queues.get(ref.workspaceId)?.flush()
   }
 
+  /** Entries that wait to be stored. */
+  get pending(): number {
+    return [...this.#queues.values()].reduce((sum, { size }) => sum + size, 0)
+  }
+
   /** Appends the rest. */
   async close(): Promise<void> {
     const pending = await Promise.all([...this.#queues.values()].map((queue) => queue.close()))

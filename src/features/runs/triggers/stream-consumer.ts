@@ -15,6 +15,7 @@ import {
   type StreamGap,
   type StreamKey,
   type Streams,
+  timeOf,
 } from '../../../infra/valkey/streams.ts'
 import type { StreamName } from '../../events/events.ts'
 import { TRIGGER_LIMITS } from './limits.ts'
@@ -82,6 +83,7 @@ export class StreamConsumers {
   readonly #task: LeaderTask
   readonly #streams: Streams
   readonly #log: Log
+  #running: readonly RunningConsumers[] = []
 
   constructor(database: Database, streams: Streams, log: Log) {
     this.#task = new LeaderTask(database, TASK, log)
@@ -94,6 +96,11 @@ export class StreamConsumers {
     this.#task.start((leadership) => this.#run(leadership, kinds))
   }
 
+  /** Milliseconds since the oldest event that was read and is not handled was published; 0 if there is none. */
+  get lagMs(): number {
+    return Math.max(0, ...this.#running.map((consumers) => consumers.lagMs))
+  }
+
   /** Waits for handlers under way. */
   close(): Promise<void> {
     return this.#task.close()
@@ -101,15 +108,17 @@ export class StreamConsumers {
 
   async #run(leadership: Leadership, kinds: readonly ConsumerKind[]): Promise<void> {
     const services = { system: leadership.system, streams: this.#streams, log: this.#log }
-    const running = kinds.map((kind) => new RunningConsumers(kind, services))
+    this.#running = kinds.map((kind) => new RunningConsumers(kind, services))
     try {
       while (!leadership.isOver) {
-        for (const consumers of running) await consumers.refresh()
+        for (const consumers of this.#running) await consumers.refresh()
         leadership.resetBackoff()
         await leadership.wait(TRIGGER_LIMITS.refreshMs)
       }
     } finally {
-      await Promise.all(running.map((consumers) => consumers.close()))
+      const ending = this.#running
+      this.#running = []
+      await Promise.all(ending.map((consumers) => consumers.close()))
     }
   }
 }
@@ -129,6 +138,10 @@ class RunningConsumers {
   constructor(kind: ConsumerKind, services: ConsumerServices) {
     this.#kind = kind
     this.#services = services
+  }
+
+  get lagMs(): number {
+    return Math.max(0, ...[...this.#consumers.values()].map(({ consumer }) => consumer.lagMs))
   }
 
   /** Starts and ends consumers, so that those run that are listed now. */
@@ -169,6 +182,8 @@ class StreamConsumer {
   #wake: () => void = () => {}
   /** True while a new entry ends the wait. */
   #wakesOnEntry = true
+  /** The id of the oldest entry, by stream, that was read and is not handled. */
+  readonly #unhandled = new Map<StreamName, string>()
 
   /**
    * @param about fields of log lines
@@ -188,6 +203,11 @@ class StreamConsumer {
 
   get isClosed(): boolean {
     return this.#closed
+  }
+
+  /** As of {@link StreamConsumers}. */
+  get lagMs(): number {
+    return Math.max(0, ...[...this.#unhandled.values()].map((id) => Date.now() - timeOf(id)))
   }
 
   /** Waits for the handler if it runs. Never rejects. */
@@ -228,7 +248,9 @@ class StreamConsumer {
       if (this.#closed || this.#state === undefined) continue
       const offset = this.#state[`${stream}_offset`]
       const following = await this.#services.streams.following(streamKey(ref, stream), offset)
-      if (following.entries.length === 0) continue
+      const [oldest] = following.entries
+      if (oldest === undefined) continue
+      this.#unhandled.set(stream, oldest.id)
       const handled = await this.#handle(stream, following)
       busyMs += handled.busyMs
       isFull ||= handled.isFull
@@ -265,6 +287,9 @@ class StreamConsumer {
     const isStored = await this.#consumption.store(this.#services.system, state, after, gap)
     // Another process has changed the stored state: it is loaded, and the entries are handled again.
     this.#state = isStored ? after : undefined
+    const next = entries[count]
+    if (isStored && next !== undefined) this.#unhandled.set(stream, next.id)
+    else if (isStored) this.#unhandled.delete(stream)
     if (isStored && gap !== undefined)
       this.#services.log.warn({ ...this.#about, stream, ...gap }, 'event consumer missed dropped events')
     return { busyMs, isFull }
