@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Started, startPlatform } from '../test/support/stack/start.ts'
 import { metrics } from './installation/metrics.ts'
+import { tracing } from './installation/tracing.ts'
 
 type Section = (started: Started) => Promise<void>
 
-const SECTIONS: Readonly<Record<string, Section>> = { metrics }
+const SECTIONS: Readonly<Record<string, Section>> = { metrics, tracing }
 
 /** Prints all sections, or the named ones. */
 export async function installation(names: readonly string[]): Promise<void> {
