@@ -126,6 +126,17 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     acceptStreams(part)
     mount(part, true)
   })
+  await mountOthers(app, platform, authServices)
+  refuseOtherMethods(app)
+  return app
+}
+
+/** Routes that are no operations. */
+async function mountOthers(
+  app: FastifyInstance,
+  platform: Platform,
+  authServices: AuthServices,
+): Promise<void> {
   mountHealth(app, platform)
   mountFlowSchema(app)
   await mountWebhooks(app, platform)
@@ -135,8 +146,6 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   await mountApprovalPages(app, platform, authServices)
   mountDevMail(app, platform.config)
   await mountDocs(app)
-  refuseOtherMethods(app)
-  return app
 }
 
 declare module 'fastify' {
