@@ -10,7 +10,7 @@ const only = (name, from, to, comment) => ({
 /** The files of a feature that other features may import (docs/decisions/0031-interfaces-of-features.md). */
 const INTERFACES = [
   '[^/]+/limits',
-  'analytics/time-series',
+  'analytics/(meters|time-series|usage)',
   // Features own their background tasks.
   'background/background-task',
   'collections/(documents-api|rules/(change-events|text-rules)|schemas/(evaluate-schema|is-compatible|schema-language))',

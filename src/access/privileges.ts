@@ -293,6 +293,20 @@ export const PRIVILEGES = {
     service: 'runKinds',
     reason: 'Finds what starts and ends a kind of runs.',
   },
+  'analytics.meters': {
+    module: 'features/analytics/meters',
+    opener: 'service',
+    service: 'meters',
+    reason: 'Counts events of the workspace.',
+  },
+  'analytics.keys': {
+    module: 'features/analytics/analytics-api',
+    opener: 'inRole',
+    from: WRITERS,
+    to: ADMIN,
+    reason:
+      'Counts what the workspace did and has, for a key or token with the scope for it; returns numbers only.',
+  },
   'mcp.hosted': {
     module: 'mcp/hosted/hosted-access',
     opener: 'inAnyState',

@@ -13,6 +13,7 @@ import type {
 import type { TenantRef } from '../core/tenant.ts'
 import type {
   FirstAttempt,
+  FunctionAttempt,
   FunctionRunInput,
   IndexBuildInput,
   Json,
@@ -84,10 +85,10 @@ export interface Activities {
   callHttpInline(call: FunctionCall): Promise<InlineResult | null>
   /** Reads an OpenAPI document and returns the arguments of `callHttp` for one of its operations. */
   planOpenApi(call: FunctionCall): Promise<Json>
-  /** Makes one attempt of a run of a function, and records its success. Is never retried. */
-  runFunction(input: FunctionRunInput): Promise<Json>
+  /** Makes one attempt of a run of a function, and records its success; the code of an attempt begins once. */
+  runFunction(input: FunctionAttempt): Promise<Json>
   /** The same within a workflow task; null if no slot is free, and the attempt has not begun. */
-  runFunctionInline(input: FunctionRunInput): Promise<{ readonly result: Json } | null>
+  runFunctionInline(input: FunctionAttempt): Promise<{ readonly result: Json } | null>
   /** Records that a run of a function has failed for good; idempotent. Returns true if its record has completed before. */
   failFunctionRun(input: FunctionRunInput, error: Json): Promise<boolean>
   /** Releases the slot of a waiting execution; idempotent. */

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, type WorkerOptions } from '@temporalio/worker'
 import type { Health } from '../app/health.ts'
 import { openOpsServer } from '../app/ops-server.ts'
-import { openPlatform, type Platform } from '../app/platform.ts'
+import { DOES_WORK, openPlatform, type Platform } from '../app/platform.ts'
 import { exitWithError, logAllOutput } from '../app/process-output.ts'
 import { checkWorker } from '../app/start-checks/at-start.ts'
 import { QUEUES } from '../core/work.ts'
@@ -14,7 +14,6 @@ import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
 import { type Config, parseConfig } from '../infra/config.ts'
-import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import type { Metrics } from '../infra/metrics/metrics.ts'
 import { startTracing, stopTracing } from '../infra/tracing.ts'
@@ -49,7 +48,7 @@ async function main(): Promise<void> {
   logAllOutput(log)
   await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-worker', log)
   const work = new WorkLog(log)
-  const { platform } = openPlatform(config, log, INFRA_LIMITS.payloads.retryMs)
+  const { platform } = openPlatform(config, log, DOES_WORK)
   installRuntime(platform.metrics, log)
   const { health } = platform
   const stopping = new AbortController()

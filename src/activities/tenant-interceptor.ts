@@ -20,8 +20,10 @@ import {
   UNAUTHENTICATED,
   UNAUTHENTICATED_MESSAGE,
 } from '../core/work.ts'
+import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { triggerActor } from '../features/runs/triggers/trigger-starter.ts'
 import type { Log } from '../infra/log.ts'
+import { isUnavailable } from '../infra/retry.ts'
 import { inTrace } from '../infra/trace-context.ts'
 import { inSpan, type SpanDescription } from '../infra/tracing.ts'
 import { chainDepthOf } from '../workflows/chain-depth-interceptor.ts'
@@ -141,13 +143,17 @@ function toFailure(error: unknown, info: Info, log: Log): unknown {
   // Failures of a tenant's own code are final. They are shown to the tenant and not logged.
   if (problem.status >= 500 && !problem.row.final)
     log.warn({ err: problem.cause ?? problem, ...context }, 'activity failed')
+  // Starts that have no number of attempts (RETRIES.start) are repeated only while a server is away.
+  const isGivenUp = info.attempt >= FLOW_LIMITS.startAttemptsMax && STARTS.includes(info.activityType)
   return ApplicationFailure.create({
     message: problem.message,
     type: problem.code,
-    nonRetryable: problem.isFinal,
+    nonRetryable: problem.isFinal || (isGivenUp && !isUnavailable(problem)),
     details: [failureOf(problem), problem.members],
   })
 }
+
+const STARTS = ['callFunction', 'startSubflow']
 
 type Role = 'service' | 'workspace_admin'
 

@@ -49,7 +49,29 @@ import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */
 export async function buildApp(platform: Platform, authServices: AuthServices): Promise<FastifyInstance> {
-  const app = Fastify({
+  const app = openServer(platform)
+  for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
+  measureRequests(app, platform.metrics)
+  app.setErrorHandler(sendProblem)
+  app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
+  addHooks(app, platform, authServices)
+  parsers(app)
+  await mountOperations(app, platform, authServices)
+  mountHealth(app, platform)
+  mountFlowSchema(app)
+  await mountWebhooks(app, platform)
+  await mountCallbacks(app, platform)
+  await mountIssuer(app, authServices)
+  await mountPayloadPage(app, platform, authServices)
+  await mountApprovalPages(app, platform, authServices)
+  mountDevMail(app, platform.config)
+  await mountDocs(app)
+  refuseOtherMethods(app)
+  return app
+}
+
+const openServer = (platform: Platform): FastifyInstance =>
+  Fastify({
     loggerInstance: platform.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: CORE_LIMITS.bodyBytesMax,
@@ -70,10 +92,9 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       connectionsCheckingInterval: API_LIMITS.connectionsCheckMs,
     },
   })
-  for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
-  measureRequests(app, platform.metrics)
-  app.setErrorHandler(sendProblem)
-  app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
+
+/** What is done at every request and reply, in this order. */
+function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
   const lines = plainLines(platform.log)
   const gateway = gatewayReader(platform.config.GATEWAY_SECRET)
   const guards = Object.entries(browserGuards(platform.config))
@@ -87,7 +108,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     reply.header('x-request-id', request.id)
     reply.header('vary', VARY)
     request.span = spanOf(request)
-    inTrace(request.span.trace, () => done(requestProblem(request)))
+    inTrace(request.span.trace, () => done(refusalOf(request, platform) ?? requestProblem(request)))
   })
   app.addHook('onRequest', (request, reply, done) => {
     if (!isPublic(request.url)) return done()
@@ -96,9 +117,6 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       done(refused)
     }, done)
   })
-  app.addHook('onRequest', (request, _reply, done) =>
-    done(isProbe(pathOf(request.url)) ? undefined : platform.installation.refusal),
-  )
   allowPages(app)
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
@@ -116,36 +134,22 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       platform.meters.count(request.workspace, reply.statusCode, reply.elapsedTime)
     done()
   })
-  parsers(app)
+}
+
+async function mountOperations(
+  app: FastifyInstance,
+  platform: Platform,
+  { auth }: AuthServices,
+): Promise<void> {
   const mount = (into: FastifyInstance, streams: boolean) => {
     for (const operation of OPERATIONS.filter(({ http }) => (http.takes !== undefined) === streams))
-      route(into, operation, createHandler(operation, platform, authServices.auth))
+      route(into, operation, createHandler(operation, platform, auth))
   }
   mount(app, false)
   await app.register(async (part) => {
     acceptStreams(part)
     mount(part, true)
   })
-  await mountOthers(app, platform, authServices)
-  refuseOtherMethods(app)
-  return app
-}
-
-/** Routes that are no operations. */
-async function mountOthers(
-  app: FastifyInstance,
-  platform: Platform,
-  authServices: AuthServices,
-): Promise<void> {
-  mountHealth(app, platform)
-  mountFlowSchema(app)
-  await mountWebhooks(app, platform)
-  await mountCallbacks(app, platform)
-  await mountIssuer(app, authServices)
-  await mountPayloadPage(app, platform, authServices)
-  await mountApprovalPages(app, platform, authServices)
-  mountDevMail(app, platform.config)
-  await mountDocs(app)
 }
 
 declare module 'fastify' {
@@ -198,6 +202,10 @@ function isPublic(url: string): boolean {
   const path = pathOf(url)
   return path.startsWith('/v1/') ? path === FLOW_SCHEMA_PATH : !isProbe(path)
 }
+
+/** Why the process answers probes alone, if it does. */
+const refusalOf = ({ url }: FastifyRequest, { installation }: Platform): Problem | undefined =>
+  isProbe(pathOf(url)) ? undefined : installation.refusal
 
 const pathOf = (url: string): string => url.split('?', 1)[0] ?? ''
 

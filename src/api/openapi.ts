@@ -296,7 +296,11 @@ const TAGS = [
     description: 'Support of the Temporal UI for operators: decrypted payloads of executions.',
     nouns: ['codec'],
   },
-  { name: 'Analytics', description: 'Requests, errors and latency of the workspace.', nouns: ['analytics'] },
+  {
+    name: 'Analytics',
+    description: 'Metrics of a workspace or tenant, and usage by the hour.',
+    nouns: ['analytics', 'usage'],
+  },
   {
     name: 'Tenants',
     description:

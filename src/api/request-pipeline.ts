@@ -25,7 +25,7 @@ import type { WorkspaceRef } from '../core/tenant.ts'
 import { onClose } from '../infra/response-close.ts'
 import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
 import { bind, parseBound } from './bind.ts'
-import { sendBytes } from './body-streams.ts'
+import { sendBytes, whenGone } from './body-streams.ts'
 import {
   acceptsKey,
   completeClaim,
@@ -121,6 +121,7 @@ export function createHandler(
           return sendResponse(operation, input, claimed.output, request, reply.header(...REPLAYED))
         claim = request.idempotencyClaim = claimed
         scope = platform.access.openSeeded(opened, principal, claimed)
+        releaseWhenGone(operation, claimed, request, reply)
       }
       if (operation.http.reply === 'feed') await acquireStream(platform, permitted, request, reply)
       const auditContext = await startAuditRecord(operation, opened, parsed, platform.audit)
@@ -128,9 +129,8 @@ export function createHandler(
       const output = await runWithClaim(claim, () => operation.run(scope, parsed))
       if (auditContext !== undefined) await finishAuditRecord(auditContext, operation, opened, parsed, output)
       if (operation.http.reply === 'feed') {
-        // Counted as it opens: the duration of a stream is no latency.
         request.workspace = undefined
-        if (scope instanceof WorkspaceScope) platform.meters.count(scope.ref, 200, reply.elapsedTime)
+        if (scope instanceof WorkspaceScope) platform.meters.countStream(scope.ref, reply.elapsedTime)
         const recheckAll = async () => {
           await recheck()
           confirm()
@@ -142,6 +142,22 @@ export function createHandler(
       return sendResponse(operation, input, output, request, reply)
     },
   }
+}
+
+/**
+ * Lets a repetition of a request that only waits take its claim over as soon as its client has gone. The request goes on, and stores its
+ * reply unless that happens.
+ */
+function releaseWhenGone(
+  { waits }: AnyOperation,
+  claim: Claim,
+  { log, id }: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  if (waits !== true) return
+  const release = () =>
+    claim.release().catch((err: unknown) => log.error({ err, request_id: id }, 'claim not released'))
+  whenGone(reply).addEventListener('abort', release)
 }
 
 /** Forbidden requests are charged as well. @throws Problem `rate_limited`, else that of a missing right */

@@ -35,6 +35,7 @@ import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
 import type { ServerName } from '../infra/health-report.ts'
 import { Egress } from '../infra/http-client/egress.ts'
+import { INFRA_LIMITS } from '../infra/limits.ts'
 import type { Log } from '../infra/log.ts'
 import { Mailer } from '../infra/mail/mail.ts'
 import { Metrics } from '../infra/metrics/metrics.ts'
@@ -62,25 +63,42 @@ import { InstallationChecks } from './start-checks/installation.ts'
 /** Of the lock under which buckets are created; unlike those of all other locks. */
 const BUCKETS_LOCK = 7_302_531
 
+/** What differs between a process that answers requests and one that does work that was accepted before. */
+interface ProcessRole {
+  /** Of the payload codec. */
+  readonly retryBudget: RetryBudget
+  /** True if a start is refused while too many of its tenant wait for Temporal; false if it waits as long as it takes. */
+  readonly refusesStarts: boolean
+}
+
+const ANSWERS_REQUESTS: ProcessRole = { retryBudget: { workflow: 0, activity: 0 }, refusesStarts: true }
+export const DOES_WORK: ProcessRole = { retryBudget: INFRA_LIMITS.payloads.retryMs, refusesStarts: false }
+
 /** The opened subsystems, for the entry points. */
 export type Platform = ReturnType<typeof openPlatform>['platform']
 
 /**
  * Opens the platform. Connections are lazy: servers may be down now and come up later. `functions`, `relay`, `taskRunner`
  * and `streamConsumers` do nothing until the worker starts them.
- * @param retryBudget of the payload codec
+ * @param role of the process; by default it answers requests
  */
-export function openPlatform(
-  config: Config,
-  log: Log,
-  retryBudget: RetryBudget = { workflow: 0, activity: 0 },
-) {
+export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWERS_REQUESTS) {
   const mailer = new Mailer(config)
   const metrics = new Metrics(config.TENON_OPS_LISTEN !== undefined)
-  const { parts, payloads, health } = openServices(config, log, { retryBudget, mailer })
-  const { database, documents, secrets, streams, channels, temporal, audit, limiter, runWatcher, codec } =
-    parts
-  const meters = new Meters(database, log)
+  const { parts, payloads, health } = openServices(config, log, { role, mailer })
+  const {
+    database,
+    documents,
+    secrets,
+    streams,
+    channels,
+    temporal,
+    audit,
+    limiter,
+    runWatcher,
+    codec,
+    meters,
+  } = parts
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const taskRunner = new TaskRunner(database, log)
@@ -139,7 +157,7 @@ export function openPlatform(
 function openServices(
   config: Config,
   log: Log,
-  { retryBudget, mailer }: { readonly retryBudget: RetryBudget; readonly mailer: Mailer },
+  { role, mailer }: { readonly role: ProcessRole; readonly mailer: Mailer },
 ): { parts: PlatformServices; payloads: PayloadStore; health: Health } {
   // A connection keeps the trace of the request that opened it, which has nothing to do with its loss.
   const warn = (message: string) => (err: unknown) => inTrace(undefined, () => log.warn({ err }, message))
@@ -149,7 +167,7 @@ function openServices(
   const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, buckets)
-  const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, retryBudget)
+  const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, role.retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
   const signingKeys = new SigningKeys(database, secrets)
@@ -160,7 +178,8 @@ function openServices(
     revocations: issuerState,
   })
   const userMails = new UserMails(mailer, log, publicUrl(config))
-  const temporal = new Temporal(config, codec, eagerStarts(config, log))
+  const { refusesStarts } = role
+  const temporal = new Temporal(config, codec, { patch: eagerStarts(config, log), refusesStarts })
   const streams = new Streams(config.REDIS_URL, onLost)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const objectClients = new ObjectClients(config)
@@ -205,6 +224,7 @@ function openServices(
     audit: new Audit(database, log),
     chainSigner: new ChainSigner(secrets),
     callQueue: new CallQueue(log),
+    meters: new Meters(database, log),
     log,
   }
   return { parts, payloads, health }

@@ -121,7 +121,7 @@ export function workspaceVerbs(program: Command): void {
     configure,
     [WORKSPACE],
   )
-  addVerb(program, 'metrics <metric>', 'Print requests, errors or latency of the workspace.', metrics, [
+  addVerb(program, 'metrics <metric>', 'Print a metric of the workspace.', metrics, [
     ['--window <duration>', 'Time window, such as 30m, 1h or 7d.', '1h'],
   ])
 }

@@ -119,6 +119,11 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
   readonly conditionalScope?: ConditionalScope<Input>
   /** The rate limit that its calls are charged to, if it is not the usual one of the caller's role. */
   readonly rateClass?: RateClass
+  /**
+   * True if it only waits for what has a life of its own, such as a run: when its client has gone, a repetition with the same
+   * Idempotency-Key is not refused as in flight, and waits for the same.
+   */
+  readonly waits?: boolean
   /** True if admins may call it while the store of rate limits is away: then each process counts for itself. */
   readonly chargedWithoutStore?: boolean
   readonly input: TObject
@@ -146,6 +151,7 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   /** Its scope, if it is not `area:read` or `area:write`. */
   readonly scope?: string
   readonly rateClass?: RateClass
+  readonly waits?: boolean
   readonly chargedWithoutStore?: boolean
   readonly conditionalScope?: ConditionalScope<Static<I>>
   readonly input: I

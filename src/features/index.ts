@@ -1,6 +1,8 @@
 /** OPERATIONS: the list of all operations; those on data are in data-operations.ts. */
 
 import type { AnyOperation } from '../core/operation.ts'
+import { listMetrics, queryTenant } from './analytics/analytics-api.ts'
+import { listUsage } from './analytics/usage-api.ts'
 import { listAudit, verifyAudit } from './audit/audit-api.ts'
 import { explainAccess } from './collections/rules/explain-access.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
@@ -36,6 +38,9 @@ import { configureServices, getServices } from './tenants/workspace-settings.ts'
 export const OPERATIONS: readonly AnyOperation[] = [
   getMe,
   getLimits,
+  listMetrics,
+  listUsage,
+  queryTenant,
   getStatus,
   tenants.createTenant,
   tenants.getTenant,

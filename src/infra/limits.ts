@@ -158,6 +158,8 @@ export const INFRA_LIMITS = {
   droppedTopicsMax: 2_000,
   /** Entries of one read of a stream, at most 8 MiB together. Further ones are read next. */
   eventsReadAtOnceMax: 32,
+  /** Listeners that get entries in one turn of the event loop. Then requests go first. */
+  listenersPerTurnMax: 32,
 
   // Object store
   /** Sockets of a process to the object store. Further requests wait for one. */
@@ -197,6 +199,24 @@ export const INFRA_LIMITS = {
   },
 
   // Temporal
+  /** Requests of a process to Temporal, except those that only wait for the end of a run. */
+  temporalCalls: {
+    /** Milliseconds of one request. Then it is given up, and counts as refused by a server that is overloaded. */
+    callMs: 5_000,
+    /**
+     * Requests at a time. Further ones wait. From `max` the number halves after a request that Temporal did not answer in time or
+     * refused, down to `min`, and grows again by one with each round of answers.
+     */
+    atOnce: { min: 4, max: 64 },
+    /** Share of these that one tenant may have. Its further requests wait. */
+    tenantShare: 0.5,
+    /** Milliseconds for which a request waits. Then it is refused with `overloaded`; the start of a recorded run is made later. */
+    waitMs: 5_000,
+    /** Starts of one tenant for each request that it may have at a time. The API refuses further ones with `rate_limited` (429). */
+    startsPerRequest: 4,
+    /** Milliseconds after a refused request until its place is free again, doubling between the two. Then the next one is sent. */
+    pauseMs: { min: 100, max: 5_000 },
+  },
   /** Starts of executions that go to a worker of the same machine at once with their request. */
   eagerStart: {
     /** Starts of one tenant at a time. Further ones take the usual way. */

@@ -64,7 +64,9 @@ export async function retryContended<T>(
 
 const TRANSIENT: readonly string[] = ['dependency_unavailable', 'overloaded', 'query_timeout']
 
-const isUnavailable = (error: unknown) => error instanceof Problem && TRANSIENT.includes(error.code)
+/** True if a server is away, overloaded or slow: the work may succeed later, unchanged. */
+export const isUnavailable = (error: unknown): boolean =>
+  error instanceof Problem && TRANSIENT.includes(error.code)
 
 /**
  * Repeats the work while it fails transiently. Without this, a short outage would use up an attempt of a flow's call.

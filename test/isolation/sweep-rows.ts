@@ -251,6 +251,15 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ workspace }) => `/v1/audit/verify?tenant_id=${workspace.tenantId}`,
     foreign: 'not_found',
   },
+  'analytics.metrics': { path: () => '/v1/analytics/metrics', foreign: 'own_thing' },
+  'usage.list': {
+    path: ({ workspace }) => `/v1/usage?tenant_id=${workspace.tenantId}`,
+    foreign: 'own_list',
+  },
+  'usage.query': {
+    path: ({ workspace }) => `/v1/usage/query?tenant_id=${workspace.tenantId}&metric=requests&window=5m`,
+    foreign: 'own_list',
+  },
   'analytics.query': { path: () => '/v1/analytics/query?metric=requests&window=5m', foreign: 'own_list' },
   'function.create': {
     path: () => '/v1/functions',

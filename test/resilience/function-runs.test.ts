@@ -3,11 +3,13 @@
 import { Connection, Client as TemporalClient } from '@temporalio/client'
 import type { Client } from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { uuidOf } from '../../src/core/ids.ts'
 import { FunctionRuns } from '../support/fixtures/function-runs.ts'
-import { connectSuperuser, eventually } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
+import { connectSuperuser, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import { type SharedPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
+import { withRawClient } from '../support/stack/temporal.ts'
 
-let own: OwnPlatform
+let own: SharedPlatform
 let runs: FunctionRuns
 beforeAll(async () => {
   own = await sharedPlatform()
@@ -44,16 +46,18 @@ async function lockRecord(run: string): Promise<Client> {
   return session
 }
 
-/** Waits until a statement waits for a lock of the session. */
-const blocks = (session: Client) =>
+/** Waits until a statement waits for a lock of the session. @param ms longer if a worker may have to start before */
+const blocks = (session: Client, ms?: number) =>
   eventually(async () => {
     const { rows } = await session.query(
-      'select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))',
+      'select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))',
     )
     return rows[0]
-  })
+  }, ms)
 
 const SLOW = 'export default () => new Promise((done) => setTimeout(done, 1_000, 7))'
+const SLOW_AT_FIRST = `export default (_input, { run }) =>
+  new Promise((done) => setTimeout(done, run.attempt === 1 ? 50_000 : 0, 7))`
 const LOADS = 'await new Promise(() => {}); export default () => 1'
 const STREAMS = `export const fetch = () =>
   new Response(new ReadableStream({ start: (to) => to.enqueue(new TextEncoder().encode('first')) }))`
@@ -90,20 +94,24 @@ test('worker killed before the code, in it, in a response, at the end of runs, a
   const streams = await runs.deploy('streams', STREAMS, config)
   const [ends, endsAsync] = [await runs.deploy('ends', SLOW), await runs.deploy('ends-async', SLOW)]
   const repeated = { idempotent: true, retries: 2 }
-  const again = await runs.deploy('again', SLOW, repeated)
+  const again = await runs.deploy('again', SLOW_AT_FIRST, { ...config, ...repeated })
   const repeats = await runs.deploy('repeats', THIRD_TIME, repeated)
   const loading = await runs.start(loads)
   await runs.until(loads, loading, ({ status }) => status === 'running')
+  const running = await runs.start(again)
+  await runs.until(again, running, ({ status }) => status === 'running')
   const url = `${own.started.running.url}/v1/functions/${streams}/http/`
   const response = await fetch(url, { headers: { ...own.workspace.service } })
   const reader = response.body?.getReader()
   expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe('first')
   const replied = runs.invoke(ends)
   await runs.start(endsAsync)
-  const [waited, queued] = await Promise.all([heldAtItsEnd(ends), heldAtItsEnd(endsAsync)])
-  const paused = await startedAndPaused(repeats)
-  const running = await runs.start(again)
-  await runs.until(again, running, ({ status }) => status === 'running')
+  // A write of an end is given up after some seconds.
+  const [waited, queued, paused] = await Promise.all([
+    heldAtItsEnd(ends),
+    heldAtItsEnd(endsAsync),
+    startedAndPaused(repeats),
+  ])
   killWorker()
   // The database ends both statements, whose worker is gone.
   await Promise.all([waited.lock.end(), queued.lock.end()])
@@ -127,6 +135,59 @@ test('worker killed before the code, in it, in a response, at the end of runs, a
   ])
   expect(reply.body).toMatchObject({ code: 'run_cut_off', detail: expect.stringMatching(/has completed/) })
 }, 150_000)
+
+/**
+ * Calls a function, and lets its worker wait for the code, which it reads before it begins: the table is locked while Temporal, stopped
+ * for as long, has not begun the run that the record is of.
+ */
+async function calledAndHeldBeforeItsCode(name: string) {
+  const id = await runs.deploy(name, `export default () => '${name}'`)
+  const lock = await connectSuperuser(own.started.running)
+  onTestFinished(() => lock.end())
+  const { called, run } = await whileStopped(own.started, 'temporal', async () => {
+    const calling = runs.invoke(id)
+    const [begun = ''] = await eventually(async () => {
+      const ids = await runs.ids(id)
+      return ids.length === 1 ? ids : undefined
+    })
+    await lock.query('begin; lock table tenon.function_versions in access exclusive mode')
+    return { called: { calling }, run: begun }
+  })
+  await blocks(lock, 60_000)
+  return { id, run, lock, ...called }
+}
+
+/** Waits until Temporal has given up the workflow task of a run: its worker did not answer. */
+const isTaskLost = ({ tenantId, workspaceId }: TestWorkspace, id: string, run: string) =>
+  withRawClient(
+    (client) =>
+      eventually(async () => {
+        const handle = client.workflow.getHandle(`${tenantId}:${workspaceId}:${id}:${uuidOf(run)}`)
+        const { raw } = await handle.describe()
+        return (raw.pendingWorkflowTask?.attempt ?? 0) > 1 ? true : undefined
+      }, 60_000),
+    own.started.running,
+  )
+
+test.each(['killed', 'stopped'] as const)(
+  'worker %s before the code of a run begins: the attempt is not used up, and the code runs once',
+  async (how) => {
+    await own.forgetCrashes()
+    const { id, run, lock, calling } = await calledAndHeldBeforeItsCode(`unbegun-${how}`)
+    if (how === 'killed') {
+      killWorker()
+      await lock.query('rollback')
+    } else
+      await whileStopped(own.started, 'worker', async () => {
+        await lock.query('rollback')
+        await isTaskLost(own.workspace, id, run)
+      })
+    const { status, body } = await calling
+    expect([status, body]).toEqual([200, `unbegun-${how}`])
+    expect(await runs.ended(id, run)).toMatchObject({ status: 'completed', attempts: 1 })
+  },
+  120_000,
+)
 
 /** Starts a call of a function that takes a second, and stops a server while its code runs. @returns the response, and the run */
 async function calledWhileStopped(name: string, server: 'temporal' | 'valkey') {

@@ -268,10 +268,10 @@ export async function withCallSecrets(
 }
 
 /** Replaces the handles in the input of a function by values. */
-export function withSecretValues(
-  run: FunctionRunInput,
+export function withSecretValues<Run extends FunctionRunInput>(
+  run: Run,
   injected: InjectedSecrets | undefined,
-): FunctionRunInput {
+): Run {
   return injected === undefined ? run : { ...run, input: injected.redactor.resolveHandles(run.input) }
 }
 

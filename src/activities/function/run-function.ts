@@ -1,20 +1,22 @@
-/** Makes one attempt of a run of a function: claims it, runs the code in the sandbox, and records its end. */
+/** Makes one attempt of a run of a function: runs the code in the sandbox, and records its beginning and its end. */
 
-import { cancellationSignal } from '@temporalio/activity'
+import { randomUUID } from 'node:crypto'
+import { activityInfo, cancellationSignal } from '@temporalio/activity'
 import { ACCESS_LIMITS } from '../../access/limits.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { Problem } from '../../core/problem.ts'
-import type { FunctionRunInput, Json } from '../../core/work.ts'
+import type { FunctionAttempt, FunctionRunInput, Json } from '../../core/work.ts'
 import { checkInput, checkOutput, requireExport } from '../../features/functions/check-run.ts'
 import { findMaps } from '../../features/functions/functions.ts'
 import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { sendResult } from '../../features/functions/runs/direct-result.ts'
-import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
+import { beginAttempt, completeRun, undoBeginning } from '../../features/functions/runs/record-run.ts'
 import { secretValues } from '../../features/functions/runtime-config.ts'
 import type { FunctionSlot, Functions } from '../../features/functions/sandbox/process-pool.ts'
 import { atPosition, positionIn } from '../../features/functions/source-map.ts'
 import { inThread } from '../../features/threads/run-in-thread.ts'
+import { rejectIfCancelled } from '../cancellation.ts'
 import type { CallSecrets } from '../flow/call-secrets.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 import type { CodeCache } from './code-cache.ts'
@@ -47,7 +49,7 @@ export interface FunctionRunServices {
  */
 export async function runFunction(
   services: FunctionRunServices,
-  run: FunctionRunInput,
+  run: FunctionAttempt,
   flowSecrets?: CallSecrets,
 ): Promise<Json> {
   const { functions, record } = services
@@ -62,7 +64,7 @@ export async function runFunction(
  */
 export async function runFunctionInline(
   services: FunctionRunServices,
-  run: FunctionRunInput,
+  run: FunctionAttempt,
   flowSecrets?: CallSecrets,
 ): Promise<{ readonly result: Json } | null> {
   const { functions, record } = services
@@ -74,24 +76,20 @@ export async function runFunctionInline(
 async function runInSlot(
   slot: FunctionSlot,
   services: FunctionRunServices,
-  run: FunctionRunInput,
+  run: FunctionAttempt,
   flowSecrets?: CallSecrets,
 ): Promise<Json> {
   const { record, active } = services
   await active()
-  const claimed = claimRun(record, run.run_id, run.attempts_max)
-  // Awaited last: what is wrong with the version is told first.
-  claimed.catch(() => {})
   const read = await services.code.read(record, run.function)
   const { version } = read
   requireExport(version.exports, run.kind)
   checkInput(version.input_schema, run)
-  const attempt = await claimed
-  if (attempt === 1) services.onBegin(run.run_id)
+  if (run.attempt === 1) services.onBegin(run.run_id)
   const mask = new SecretMask(read.runtime.secrets.values(), flowSecrets)
-  const log = new RunLog(record, run.run_id, attempt)
+  const log = new RunLog(record, run.run_id, run.attempt)
   try {
-    const { result, usage } = await invoke(slot, services, run, { ...read, attempt, mask, log })
+    const { result, usage } = await invoke(slot, services, run, { ...read, mask, log })
     checkOutput(version.output_schema, run, result)
     const shown = mask.value(result)
     // The database may be slow, and the code does not run any more.
@@ -129,9 +127,7 @@ async function complete(
 
 const NEVER = new AbortController().signal
 
-type Attempt = Awaited<ReturnType<CodeCache['read']>> & {
-  /** Counts from 1. */
-  readonly attempt: number
+type Prepared = Awaited<ReturnType<CodeCache['read']>> & {
   readonly mask: SecretMask
   readonly log: RunLog
 }
@@ -139,13 +135,13 @@ type Attempt = Awaited<ReturnType<CodeCache['read']>> & {
 async function invoke(
   slot: FunctionSlot,
   services: FunctionRunServices,
-  run: FunctionRunInput,
-  { code, runtime, attempt, mask, log }: Attempt,
+  run: FunctionAttempt,
+  { code, runtime, mask, log }: Prepared,
 ): ReturnType<FunctionSlot['run']> {
   const secrets = secretValues(services.record, runtime)
   const { mcp } = (run.context ?? {}) as { readonly mcp?: Json }
   const caller = callerForCode(services.record, run)
-  const context = { run: { id: run.run_id, attempt }, caller, env: runtime.env, secrets }
+  const context = { run: { id: run.run_id, attempt: run.attempt }, caller, env: runtime.env, secrets }
   const invocation = {
     code,
     kind: run.kind,
@@ -153,6 +149,7 @@ async function invoke(
     context: { ...context, ...(mcp !== undefined && { mcp }) },
     timeoutMs: run.timeout_ms,
     memoryMb: run.memory_mb,
+    begin: () => begin(services.record, run),
   }
   return withHttpExchange(services.record, run, (http, gone = NEVER) =>
     whileActive(services.active, async (suspended, stop) => {
@@ -170,6 +167,37 @@ async function invoke(
     }),
   )
 }
+
+/**
+ * Records that the code begins. A worker that was stopped for a while learns before and after it whether another one may make the
+ * attempt by now.
+ * @throws Problem `overloaded` if it is too late: then no code has begun, and the attempt is not counted
+ */
+async function begin(record: WorkspaceScope, { run_id: runId, attempt }: FunctionAttempt): Promise<void> {
+  await rejectIfLost()
+  const beginning = { runId, attempt, by: randomUUID() }
+  const startedMs = performance.now()
+  await beginAttempt(record, beginning)
+  if (performance.now() - startedMs < 2 * FUNCTION_LIMITS.beginMs) return
+  await undoBeginning(record, beginning)
+  throw late()
+}
+
+/**
+ * A workflow task that lasts for too long is given to another worker, and Temporal knows what became of an activity.
+ * @throws Problem `overloaded`; CancelledFailure
+ */
+async function rejectIfLost(): Promise<void> {
+  const { isLocal, currentAttemptScheduledTimestampMs: scheduledMs } = activityInfo()
+  if (Date.now() - scheduledMs < FUNCTION_LIMITS.beginMs) return
+  if (isLocal) throw late()
+  await rejectIfCancelled(cancellationSignal())
+}
+
+const late = () =>
+  new Problem('overloaded', {
+    detail: 'The worker did not start the function in time; the function was not run.',
+  })
 
 /** Aborts the work if a periodic check throws Suspended, or the work itself meets one. */
 async function whileActive<T>(

@@ -202,8 +202,8 @@ async function withoutRecord(database: Database, temporal: Temporal, scope: Scop
 
 const ENDS: Readonly<Record<string, readonly WorkflowExecutionStatusName[]>> = {
   completed: ['COMPLETED'],
-  faulted: ['FAILED'],
-  cancelled: ['CANCELLED', 'TERMINATED', 'TIMED_OUT'],
+  faulted: ['FAILED', 'TIMED_OUT'],
+  cancelled: ['CANCELLED', 'TERMINATED'],
 }
 
 /** Executions that ended within the last hour, the newest first. One that was cancelled in its queue had no workflow. */

@@ -7,7 +7,9 @@ export const ANALYTICS_LIMITS = {
   durationBuckets: 40,
   /** Meters that a process keeps while the database does not answer. Those of the oldest minutes are dropped. */
   metersKeptMax: 10_000,
-  /** Points of a time series. For a longer window, each point stands for more minutes. */
+  /** Seconds after the end of an hour until its usage is recorded, for transactions that are still under way. Then it is. */
+  usageDelaySeconds: 120,
+  /** Points of a time series. A shorter step is refused with `validation_failed`. */
   pointsMax: 1_000,
   /** Days of the window of a time series. A longer one is refused with `validation_failed`. */
   windowDaysMax: 90,

@@ -1,5 +1,7 @@
-/** Counts requests by workspace and minute in memory, and adds them to the database every few seconds. */
+/** Counts requests, events and streams by workspace and minute in memory, and adds them to the database every few seconds. */
 
+import { privilege } from '../../access/privileges.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
@@ -9,6 +11,17 @@ import { ANALYTICS_LIMITS } from './limits.ts'
 
 const MINUTE_MS = 60_000
 
+declare module '../../access/internals.ts' {
+  interface PlatformServices {
+    readonly meters: Meters
+  }
+}
+
+const metersOf = privilege('analytics.meters')
+
+/** Counts an event that the workspace has published. Does no I/O. */
+export const countEvent = (scope: WorkspaceScope): void => metersOf(scope).countEvent(scope.ref)
+
 interface Meter {
   readonly tenant_id: string
   readonly workspace_id: string
@@ -16,6 +29,8 @@ interface Meter {
   requests: number
   client_errors: number
   server_errors: number
+  events: number
+  streams: number
   readonly buckets: number[]
 }
 
@@ -39,17 +54,28 @@ export class Meters {
     else if (status >= 400) meter.client_errors += 1
     const bucket = bucketOf(ms)
     meter.buckets[bucket] = (meter.buckets[bucket] ?? 0) + 1
-    this.#timer ??= setTimeout(() => void this.flush(), ANALYTICS_LIMITS.flushMs).unref()
   }
 
+  countEvent(ref: WorkspaceRef): void {
+    this.#meterOf(ref).events += 1
+  }
+
+  /** Counts an event stream as it opens, and its request: the duration of a stream is no latency. */
+  countStream(ref: WorkspaceRef, ms: number): void {
+    this.count(ref, 200, ms)
+    this.#meterOf(ref).streams += 1
+  }
+
+  /** The current meter of a workspace, which the next flush stores. */
   #meterOf({ tenantId, workspaceId }: WorkspaceRef): Meter {
+    this.#timer ??= setTimeout(() => void this.flush(), ANALYTICS_LIMITS.flushMs).unref()
     const minute = Math.floor(Date.now() / MINUTE_MS)
     const name = `${workspaceId}@${minute}`
     const known = this.#meters.get(name)
     if (known !== undefined) return known
     const at = new Date(minute * MINUTE_MS).toISOString()
     const buckets = Array<number>(ANALYTICS_LIMITS.durationBuckets).fill(0)
-    const counts = { requests: 0, client_errors: 0, server_errors: 0, buckets }
+    const counts = { requests: 0, client_errors: 0, server_errors: 0, events: 0, streams: 0, buckets }
     const made = { tenant_id: tenantId, workspace_id: workspaceId, at, ...counts }
     this.#meters.set(name, made)
     return made
@@ -94,6 +120,8 @@ function add(to: Meter, from: Meter): void {
   to.requests += from.requests
   to.client_errors += from.client_errors
   to.server_errors += from.server_errors
+  to.events += from.events
+  to.streams += from.streams
   for (const [bucket, count] of from.buckets.entries()) to.buckets[bucket] = (to.buckets[bucket] ?? 0) + count
 }
 
@@ -104,14 +132,16 @@ function bucketOf(ms: number): number {
 }
 
 const addAll = (meters: readonly Meter[]) => sql`
-  insert into meters as m (tenant_id, workspace_id, at, requests, client_errors, server_errors, buckets)
-  select tenant_id, workspace_id, at, requests, client_errors, server_errors,
+  insert into meters as m (tenant_id, workspace_id, at, requests, client_errors, server_errors, events, streams, buckets)
+  select tenant_id, workspace_id, at, requests, client_errors, server_errors, events, streams,
     array(select jsonb_array_elements_text(buckets)::bigint)
   from jsonb_to_recordset(${JSON.stringify(meters)}::jsonb) as r (tenant_id text, workspace_id text,
-    at timestamptz, requests bigint, client_errors bigint, server_errors bigint, buckets jsonb)
+    at timestamptz, requests bigint, client_errors bigint, server_errors bigint, events bigint, streams bigint, buckets jsonb)
   order by tenant_id, workspace_id, at
   on conflict (tenant_id, workspace_id, at) do update set
     requests = m.requests + excluded.requests,
     client_errors = m.client_errors + excluded.client_errors,
     server_errors = m.server_errors + excluded.server_errors,
+    events = m.events + excluded.events,
+    streams = m.streams + excluded.streams,
     buckets = array(select a + b from unnest(m.buckets, excluded.buckets) as u (a, b))`

@@ -15,6 +15,8 @@ export const TimeSeries = Type.Object({
   unit: Type.String(),
   window: Type.String(),
   step: Type.String(),
+  from: Type.Optional(Time),
+  to: Type.Optional(Time),
   series: Type.Array(
     Type.Object({ labels: Type.Record(Type.String(), Type.String()), points: Type.Array(Point) }),
   ),

@@ -9,6 +9,7 @@ import { checkJson } from '../../core/json.ts'
 import { callersOf, causesOf, DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { currentTrace } from '../../infra/trace-context.ts'
+import { countEvent } from '../analytics/meters.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
@@ -65,6 +66,7 @@ export const publishEvent = workspaceOperation({
       }),
       causesOf(scope.actor),
     )
+    countEvent(scope)
     return { id, topic, time }
   },
 })

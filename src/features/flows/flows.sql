@@ -182,6 +182,8 @@ create index executions_by_compensation on tenon.executions (tenant_id, workspac
   where compensated is not null;
 create index executions_by_error on tenon.executions (tenant_id, workspace_id, error_type, started_at, id)
   where error_type is not null;
+-- For counts of what ended in a time.
+create index on tenon.executions (tenant_id, workspace_id, ended_at) where ended_at is not null;
 -- For the latest execution of a trigger.
 create index on tenon.executions (tenant_id, workspace_id, trigger_id, id) where trigger_id is not null;
 -- For suspending and resuming open executions.

@@ -69,6 +69,10 @@ export const FLOW_LIMITS = {
   callTimeoutMsMax: 900_000,
   /** Milliseconds by which the activity of a call may take longer. Then Temporal counts its worker as lost. */
   callGraceMs: 15_000,
+  /** Milliseconds for which a flow starts a function or a subflow, and waits for the function. Then its step fails. */
+  startLimitMs: 3_600_000,
+  /** Attempts of such a start that fail for another reason than a server that is away or overloaded. Then its step fails. */
+  startAttemptsMax: 8,
   /** Milliseconds without a sign of the worker of a call that may be repeated. Then it is repeated. */
   callHeartbeatMs: 10_000,
   /** Milliseconds without a sign of the worker of a call that may not be repeated. Then it fails. */

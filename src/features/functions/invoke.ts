@@ -36,6 +36,7 @@ export const invokeFunction = workspaceOperation({
   name: 'function.invoke',
   summary: 'Invoke a function and wait for its result, or start an asynchronous run',
   roles: DATA_ROLES,
+  waits: true,
   input: Input({
     ...invokeInput,
     version: Type.Optional(VersionNumber),

@@ -100,6 +100,8 @@ export const FUNCTION_LIMITS = {
   asyncQueueMs: 3_600_000,
   /** Milliseconds between two attempts of an asynchronous run to get a slot, doubling between the two. Then it asks again. */
   asyncPause: { minMs: 1_000, maxMs: 15_000 },
+  /** Milliseconds from the schedule of an attempt, or of recording its beginning, to its code. Then another worker may make it. */
+  beginMs: 5_000,
   /** Milliseconds of the timeout up to which an attempt is made within a workflow task. A longer one is an activity. */
   inlineMsMax: 10_000,
   /** Milliseconds without a sign of the worker of a run. Then the attempt has failed. */
@@ -178,8 +180,12 @@ export const FUNCTION_LIMITS = {
     busyMs: 120_000,
     /** Share of its memory limit. An idle process above it is not used again. */
     reuseMemoryShare: 0.75,
-    /** Share of all slots that one tenant may hold. Its further invocations wait. */
+    /** Share of all slots that one tenant may hold, of which the last one is kept for a tenant that holds none. Its further invocations wait. */
     tenantShare: 0.75,
+    /** Share of all slots in which a tenant's runs have the usual priority. Beyond it they get what processor time others leave. */
+    usualShare: 0.25,
+    /** Niceness of the processes of runs. Beyond `usualShare` of the slots, those of a tenant have the higher one, and get what others leave. */
+    niceness: { usual: 5, beyond: 19 },
     /** Share of these that HTTP requests may hold. Further ones wait. */
     httpShare: 0.5,
     /** Calls of the host that an invocation may have open. The process queues others; with more it is killed. */

@@ -188,6 +188,8 @@ create table tenon.mcp_calls (
   client_id text,
   primary key (tenant_id, workspace_id, server_id, seq)
 );
+-- For counts of what was called in a time.
+create index on tenon.mcp_calls (tenant_id, workspace_id, time);
 call tenon.allow('tenon_admin', 'tenon.mcp_calls', 'workspace', 'select');
 
 -- The head of each chain, as in the audit log.

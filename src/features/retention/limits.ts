@@ -11,17 +11,19 @@ export const RETENTION_LIMITS = {
     operations: '90d',
     /** Duration for which counts of requests by the minute are kept. Then they are removed. */
     meters: '90d',
+    /** Duration for which records of the usage of an hour are kept. Then they are removed. */
+    usage: '400d',
     /** Duration for which the id of a webhook delivery is kept. Then a repeated delivery counts as a new one. */
     webhookDeliveries: '30d',
   },
   /** The shortest periods that settings may have. */
   keptMin: {
-    /** Duration of `audit` and `mcp_calls`, at least, so that a thief cannot remove the traces at once. A shorter one is refused with `validation_failed`. */
+    /** Duration of `audit`, `mcp_calls` and `usage`, at least, so that a thief cannot remove the traces at once. A shorter one is refused with `validation_failed`. */
     logs: '30d',
     /** Duration of `operations`, `meters` and `webhook_deliveries`, at least. A shorter one is refused with `validation_failed`. */
     others: '3d',
-    /** Duration of `executions` and `function_runs`, at least. A shorter one is refused with `validation_failed`. */
-    runs: '1h',
+    /** Duration of `executions` and `function_runs`, at least: until their usage is recorded. A shorter one is refused with `validation_failed`. */
+    runs: '2h',
   },
   /** Duration of any period, at most. A longer one is refused with `validation_failed`. */
   keptMax: '3650d',
@@ -33,6 +35,8 @@ export const RETENTION_LIMITS = {
   rowsMax: 1_000,
   /** Seconds between two rounds of a workspace or chain: a twelfth of its shortest period, within these bounds. Then it is looked at again. */
   pauseSeconds: { min: 300, max: 3_600 },
+  /** Seconds in which the workspaces are looked at for the usage of an hour, one after the other. Then all are. */
+  usageSpreadSeconds: 240,
   /** Milliseconds for which rows of one kind are removed in a round. The next round goes on after them. */
   servedMs: 15_000,
 } as const

@@ -32,6 +32,11 @@ const WORKSPACE_PERIODS = {
     default: kept.meters,
     min: keptMin.others,
   },
+  usage: {
+    description: 'Time for which records of the usage of each hour are kept',
+    default: kept.usage,
+    min: keptMin.logs,
+  },
   webhook_deliveries: {
     description: 'Time for which a repeated webhook delivery is recognized',
     default: kept.webhookDeliveries,

@@ -1,16 +1,18 @@
-/** Removes what a workspace no longer keeps: executions, runs of functions and rows that expire by their age, a few at a time. */
+/** Records the usage of a workspace by the hour, and removes what it no longer keeps: executions, runs of functions and rows that expire by their age, a few at a time. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import { durationMs } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { ANALYTICS_LIMITS } from '../analytics/limits.ts'
+import { recordUsage } from '../analytics/usage.ts'
 import { type BackgroundTask, refOf, type TaskContext, type TurnRow } from '../background/background-task.ts'
 import { BACKGROUND_LIMITS } from '../background/limits.ts'
 import type { RunKind } from '../runs/run-kind.ts'
 import { RETENTION_LIMITS } from './limits.ts'
 import { pauseSecondsOf, periodsOf, type Retention } from './retention-settings.ts'
 
-const { workspacesMax, pauseSeconds, servedMs } = RETENTION_LIMITS
+const { workspacesMax, pauseSeconds, servedMs, usageSpreadSeconds } = RETENTION_LIMITS
 
 interface DueRow extends TurnRow {
   readonly retention: Retention
@@ -40,6 +42,8 @@ async function removeExpired(
   retention: Retention,
 ): Promise<void> {
   const periods = periodsOf(retention)
+  // It counts what is removed afterwards.
+  await recordUsage(context.scope)
   const removals: Removal[] = [
     ...kinds.map((kind) => () => kind.removeExpired(context, retention.workspace)),
     () => removeExpiredRows(context.scope, periods),
@@ -78,6 +82,7 @@ interface ExpiringRows {
 /** Row-level security shows an admin of the workspace its rows; of operations, those of its tenant. */
 const TABLES: readonly ExpiringRows[] = [
   { period: 'meters', table: sql`meters`, since: sql`at` },
+  { period: 'usage', table: sql`usage_records`, since: sql`hour` },
   { period: 'webhook_deliveries', table: sql`webhook_deliveries`, since: sql`received_at` },
   { period: 'operations', table: sql`operations`, since: sql`finished_at` },
 ]
@@ -121,8 +126,12 @@ const dueWorkspaces = (limit: number) => sql`
   from served w join tenants t on t.id = w.tenant_id
     left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.workspace_id`
 
+/** After the pause, or as soon as the usage of this hour can be recorded; the workspaces share some minutes for that. */
 const nextLook = (seconds: number): Sql => sql`
-  update workspaces set retention_due_at = now() + make_interval(secs => ${seconds}::integer) where id = tenon.workspace()`
+  update workspaces set retention_due_at = least(now() + make_interval(secs => ${seconds}::integer),
+    date_trunc('hour', now(), 'UTC') + interval '1 hour'
+      + make_interval(secs => ${ANALYTICS_LIMITS.usageDelaySeconds}::integer + random() * ${usageSpreadSeconds}::integer))
+  where id = tenon.workspace()`
 
 /** Admins of the workspace read it with its settings. */
 function setFailure(error: unknown): Sql {

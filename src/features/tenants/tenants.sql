@@ -42,6 +42,8 @@ create table tenon.workspaces (
   resumed_at timestamptz(3),
   -- When the reconciler removes what has expired next.
   retention_due_at timestamptz(3) not null default now(),
+  -- The end of the last hour whose usage is recorded.
+  usage_until timestamptz(3) not null default date_trunc('hour', now(), 'UTC'),
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   unique (tenant_id, slug),

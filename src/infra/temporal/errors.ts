@@ -8,11 +8,13 @@ import { unavailable } from '../unavailable.ts'
 /** Status codes (gRPC, "Status codes and their use") that tell more than that the server does not answer. */
 export const GRPC = {
   INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
   NOT_FOUND: 5,
   PERMISSION_DENIED: 7,
   RESOURCE_EXHAUSTED: 8,
   FAILED_PRECONDITION: 9,
   UNIMPLEMENTED: 12,
+  UNAVAILABLE: 14,
   UNAUTHENTICATED: 16,
 } as const
 
@@ -31,6 +33,14 @@ export function isUnknownWork(error: unknown): boolean {
 
 /** Without its namespace, Temporal knows nothing of a workflow. The client names this case only in part of its calls. */
 const NO_NAMESPACE = /^Namespace .*not found/i
+
+/** True if the service refuses the call since it has too much to do. */
+export const isExhausted = (error: unknown): boolean => statusOf(error)?.code === GRPC.RESOURCE_EXHAUSTED
+
+/** True if the service refuses the call since it has too much to do, or does not answer it. */
+export const isOverload = (error: unknown): boolean => OVERLOADS.includes(statusOf(error)?.code ?? 0)
+
+const OVERLOADS: readonly number[] = [GRPC.DEADLINE_EXCEEDED, GRPC.RESOURCE_EXHAUSTED, GRPC.UNAVAILABLE]
 
 /** True if the workflow task that an update was in has failed: the update had no effect. */
 export function isDiscardedUpdate(error: unknown): boolean {

@@ -12,15 +12,25 @@ import {
   type WorkflowService,
   WorkflowUpdateFailedError,
 } from '@temporalio/client'
-import { ApplicationFailure, type PayloadCodec } from '@temporalio/common'
+import { ApplicationFailure, type PayloadCodec, TimeoutFailure } from '@temporalio/common'
 import { Problem } from '../../core/problem.ts'
 import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import type { IdleQueue } from '../health-report.ts'
+import { INFRA_LIMITS } from '../limits.ts'
 import { retryTransient } from '../retry.ts'
 import { currentTrace } from '../trace-context.ts'
-import { GRPC, isDiscardedUpdate, isGrpcError, isUnknownWork, toProblem } from './errors.ts'
+import { CallLimiter } from './call-limiter.ts'
+import {
+  GRPC,
+  isDiscardedUpdate,
+  isExhausted,
+  isGrpcError,
+  isOverload,
+  isUnknownWork,
+  toProblem,
+} from './errors.ts'
 import { findIdleQueues } from './idle-queues.ts'
 import { findNamespaceFault } from './namespace.ts'
 import { hasReceivedSignal } from './received-signals.ts'
@@ -28,16 +38,16 @@ import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
 import { describeTaskQueues, type TaskQueueState } from './task-queues.ts'
 
-const CALL_DEADLINE_MS = 5_000
+const { callMs: CALL_DEADLINE_MS, pauseMs: EXHAUSTED_PAUSE_MS } = INFRA_LIMITS.temporalCalls
 const DISCARDED_PAUSE_MS = { min: 20, max: 500 }
 
 const DEFAULT_RETRIES = defaultGrpcRetryOptions()
 
-/** By default the client repeats a call of an exhausted server until its deadline, and then reports only the deadline. */
+/** Calls of an exhausted server are repeated by {@link callTemporal}, which slows all calls of the process down. */
 const RETRIES = makeGrpcRetryInterceptor({
   ...DEFAULT_RETRIES,
   retryableDecider: (attempt, status) =>
-    status.code === GRPC.RESOURCE_EXHAUSTED ? attempt < 2 : DEFAULT_RETRIES.retryableDecider(attempt, status),
+    status.code !== GRPC.RESOURCE_EXHAUSTED && DEFAULT_RETRIES.retryableDecider(attempt, status),
 })
 
 /** Repeats all calls but the one of {@link Temporal.ping}. */
@@ -46,19 +56,29 @@ const retryAllButPing: typeof RETRIES = (options, nextCall) =>
     ? (nextCall(options) as ReturnType<typeof RETRIES>)
     : RETRIES(options, nextCall)
 
-export type WorkflowStatus = 'open' | 'completed' | 'faulted' | 'cancelled' | 'terminated'
+export type WorkflowStatus = 'open' | 'completed' | 'faulted' | 'cancelled' | 'terminated' | 'timed_out'
 
 /** By the name in the Temporal API; a workflow that continued as new is open. */
 const STATUSES: Readonly<Record<string, WorkflowStatus>> = {
   COMPLETED: 'completed',
   FAILED: 'faulted',
-  TIMED_OUT: 'terminated',
+  TIMED_OUT: 'timed_out',
   TERMINATED: 'terminated',
   CANCELLED: 'cancelled',
 }
 
-/** Changes the client's service before its first call. @returns closes what the change has opened */
-type PatchService = (service: WorkflowService) => () => void
+interface TemporalOptions {
+  /** Changes the SDK's client before its first call (activities/sdk-patches). @returns closes what the change has opened */
+  readonly patch?: ((service: WorkflowService) => () => void) | undefined
+  /** As in {@link CallLimiter}. */
+  readonly refusesStarts: boolean
+}
+
+/** What all calls of a process to the server share. */
+interface Calls {
+  readonly client: CountingClient
+  readonly limiter: CallLimiter
+}
 
 /** Calls of Temporal until now, without those that wait for a result. */
 export interface TemporalCalls {
@@ -74,17 +94,15 @@ class CountingClient extends Client {
 export class Temporal {
   readonly #connection: Connection
   readonly #client: CountingClient
+  readonly #calls: Calls
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #unpatch: (() => void) | undefined
   /** The namespace had all search attributes once, which nobody takes away. */
   #isFit = false
 
-  /**
-   * @param codec encodes payloads on their way to the server and decodes them on their way back
-   * @param patch of the SDK's client (activities/sdk-patches)
-   */
-  constructor(config: Config, codec: PayloadCodec, patch?: PatchService) {
+  /** @param codec encodes payloads on their way to the server and decodes them on their way back */
+  constructor(config: Config, codec: PayloadCodec, { patch, refusesStarts }: TemporalOptions) {
     this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [retryAllButPing] })
     this.#unpatch = patch?.(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
@@ -94,11 +112,12 @@ export class Temporal {
       namespace: config.TEMPORAL_NAMESPACE,
       dataConverter: { payloadCodecs: [codec] },
     })
+    this.#calls = { client: this.#client, limiter: new CallLimiter(refusesStarts) }
   }
 
   workflowsOf(ref: TenantRef): TenantWorkflows {
     const uiPrefix = this.#uiUrl && `${this.#uiUrl}/namespaces/${this.#namespace}/workflows/`
-    return new TenantWorkflows(ref, this.#client, uiPrefix)
+    return new TenantWorkflows(ref, this.#calls, uiPrefix)
   }
 
   /** Asks for the namespace. @throws the error of the service, after one attempt: a repetition would hide its reason */
@@ -111,15 +130,13 @@ export class Temporal {
   /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is, or ever was not. */
   async findFault(): Promise<string | undefined> {
     if (this.#isFit) return undefined
-    const fault = await callTemporal(this.#client, () =>
-      findNamespaceFault(this.#connection, this.#namespace),
-    )
+    const fault = await this.#check(() => findNamespaceFault(this.#connection, this.#namespace))
     this.#isFit = fault === undefined
     return fault
   }
 
   taskQueues(): Promise<readonly TaskQueueState[]> {
-    return callTemporal(this.#client, () => describeTaskQueues(this.#connection, this.#namespace))
+    return this.#check(() => describeTaskQueues(this.#connection, this.#namespace))
   }
 
   get calls(): TemporalCalls {
@@ -128,7 +145,16 @@ export class Temporal {
 
   /** The task queues that no worker polls. @param identity of a worker: those that this one does not poll */
   idleQueues(identity?: string): Promise<readonly IdleQueue[]> {
-    return callTemporal(this.#client, () => findIdleQueues(this.#connection, this.#namespace, { identity }))
+    return this.#check(() => findIdleQueues(this.#connection, this.#namespace, { identity }))
+  }
+
+  /** A few calls that check the server: beside the limiter, since they must not wait behind what they are to explain. */
+  async #check<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, work)
+    } catch (error) {
+      throw toProblem(error)
+    }
   }
 
   async close(): Promise<void> {
@@ -143,20 +169,27 @@ export class Temporal {
  */
 export class TenantWorkflows {
   readonly #ref: TenantRef
+  readonly #calls: Calls
   readonly #client: CountingClient
   readonly #uiPrefix: string | undefined
 
-  constructor(ref: TenantRef, client: CountingClient, uiPrefix: string | undefined) {
+  constructor(ref: TenantRef, calls: Calls, uiPrefix: string | undefined) {
     this.#ref = ref
-    this.#client = client
+    this.#calls = calls
+    this.#client = calls.client
     this.#uiPrefix = uiPrefix
+  }
+
+  /** As {@link CallLimiter.reserveStart}. */
+  reserveStart(): () => void {
+    return this.#calls.limiter.reserveStart(this.#ref.tenantId)
   }
 
   /** Starts a workflow in the current trace and returns its id. Starting the same id again changes nothing. */
   async start(start: Start): Promise<string> {
     const id = workflowId(this.#ref, start.subject, start.uuid)
     const trace = currentTrace()
-    await callTemporal(this.#client, () =>
+    await callTemporal(this.#calls, this.#ref, () =>
       this.#client.workflow.start(start.type ?? start.definition, {
         workflowId: id,
         taskQueue: start.queue,
@@ -185,15 +218,18 @@ export class TenantWorkflows {
 
   /**
    * Waits for the end of a workflow and returns its result.
-   * @throws Problem the one that an activity failed with; `run_cut_off` if the workflow was terminated;
+   * @throws Problem the one that an activity failed with; `run_cut_off` if the workflow was terminated or timed out;
    *   `dependency_unavailable` if it did not end within `waitMs`, or the signal was aborted before
    */
   async result(id: string, waitMs: number, signal?: AbortSignal): Promise<unknown> {
     const handle = this.#handle(id)
-    const wait = () => this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
+    const deadline = Date.now() + waitMs
+    const wait = () => this.#client.withDeadline(deadline, () => handle.result())
+    // The SDK adds a listener per request, so a signal that many requests share would keep them all.
+    const poll = () => (signal === undefined ? wait() : this.#client.withAbortSignal(signal, wait))
+    const isPollLost = (error: unknown) => isOverload(error) && Date.now() < deadline
     try {
-      // The SDK adds a listener per request, so a signal that many requests share would keep them all.
-      return await (signal === undefined ? wait() : this.#client.withAbortSignal(signal, wait))
+      return await retryTransient(waitMs, poll, isPollLost, EXHAUSTED_PAUSE_MS)
     } catch (error) {
       if (error instanceof WorkflowFailedError) throw problemOf(error)
       if (!isGrpcError(error)) throw error
@@ -232,11 +268,12 @@ export class TenantWorkflows {
    */
   update(id: string, update: { id: string; name: string; value: unknown }): Promise<unknown> {
     const args = withPurpose(`update:${update.name}`, update.value)
-    return this.#unlessGone(id, (handle) => {
+    const execute = (handle: WorkflowHandle) => {
       const send = () =>
         handle.executeUpdate(update.name, { args, updateId: update.id }).catch(undefinedIfEnded)
       return retryTransient(CALL_DEADLINE_MS, send, isDiscardedUpdate, DISCARDED_PAUSE_MS)
-    })
+    }
+    return this.#unlessGone(id, execute, WAITS_FOR_WORKER)
   }
 
   /**
@@ -244,7 +281,8 @@ export class TenantWorkflows {
    * @returns undefined if its current run has accepted no update with this id
    */
   updateAnswer(id: string, updateId: string): Promise<unknown> {
-    return this.#unlessGone(id, (handle) => handle.getUpdateHandle(updateId).result().catch(undefinedIfEnded))
+    const read = (handle: WorkflowHandle) => handle.getUpdateHandle(updateId).result().catch(undefinedIfEnded)
+    return this.#unlessGone(id, read, WAITS_FOR_WORKER)
   }
 
   /** Requests cancellation: the workflow compensates and ends. Does nothing if it has ended. */
@@ -259,7 +297,8 @@ export class TenantWorkflows {
   }
 
   get schedules(): Schedules {
-    return new Schedules(this.#ref, (work) => callTemporal(this.#client, () => work(this.#client.schedule)))
+    const { schedule } = this.#client
+    return new Schedules(this.#ref, (work) => callTemporal(this.#calls, this.#ref, () => work(schedule)))
   }
 
   /** A link to the workflow in the Temporal UI; undefined if none is configured. */
@@ -273,17 +312,38 @@ export class TenantWorkflows {
   }
 
   /** @returns undefined if there is no such workflow, or none any more */
-  #unlessGone<T>(id: string, work: (handle: WorkflowHandle) => Promise<T>): Promise<T | undefined> {
+  #unlessGone<T>(
+    id: string,
+    work: (handle: WorkflowHandle) => Promise<T>,
+    options?: CallOptions,
+  ): Promise<T | undefined> {
     const handle = this.#handle(id)
-    return callTemporal(this.#client, () => unlessThrown(WorkflowNotFoundError, work(handle)))
+    const find = () => unlessThrown(WorkflowNotFoundError, work(handle))
+    return callTemporal(this.#calls, this.#ref, find, options)
   }
 }
 
-async function callTemporal<T>(client: CountingClient, work: () => Promise<T>): Promise<T> {
+interface CallOptions {
+  /** What tells that the server is overloaded. */
+  readonly isOverload: (error: unknown) => boolean
+}
+
+/** Of a call that waits for a worker: its deadline says nothing of the server. */
+const WAITS_FOR_WORKER: CallOptions = { isOverload: isExhausted }
+
+/** Makes a call within the bounds of the process; again, as they allow, if the server has too much to do. */
+async function callTemporal<T>(
+  { client, limiter }: Calls,
+  { tenantId }: { readonly tenantId: string },
+  work: () => Promise<T>,
+  options: CallOptions = { isOverload },
+): Promise<T> {
   const startedMs = performance.now()
   let outcome: 'ok' | 'failed' = 'ok'
+  const call = () => client.withDeadline(Date.now() + CALL_DEADLINE_MS, work)
+  const send = () => limiter.run({ tenantId, ...options }, call)
   try {
-    return await client.withDeadline(Date.now() + CALL_DEADLINE_MS, work)
+    return await retryTransient(CALL_DEADLINE_MS, send, isExhausted, EXHAUSTED_PAUSE_MS)
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined as T
     outcome = 'failed'
@@ -309,5 +369,9 @@ function problemOf(error: WorkflowFailedError): Problem {
     const members = cause.details?.[1] as Readonly<Record<string, unknown>> | undefined
     return new Problem(cause.type, { detail: cause.message, ...(members && { members }), cause: error })
   }
-  return new Problem('run_cut_off', { detail: 'The workflow was terminated in Temporal.', cause: error })
+  const detail =
+    error.cause instanceof TimeoutFailure
+      ? 'Temporal ended the workflow of the run, which has a time limit: no worker has completed it in time.'
+      : 'The workflow was terminated in Temporal.'
+  return new Problem('run_cut_off', { detail, cause: error })
 }

@@ -36,6 +36,8 @@ const SLOW = new Set(['http', 'openapi', 'function.invoke', MCP])
 const CALLS_QUEUE = { taskQueue: QUEUES.calls, heartbeatTimeout: FLOW_LIMITS.callHeartbeatMs } as const
 /** A call that is cancelled ends when its outcome is known, or when it is known not to have been sent. */
 const SETTLES = { cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED } as const
+/** Of what starts a run or a subflow. */
+const UNTIL_STARTED = { retry: RETRIES.start, scheduleToCloseTimeout: FLOW_LIMITS.startLimitMs } as const
 /** How often a request is sent at most, if its worker is lost each time. */
 const REQUESTS_MAX = 3
 
@@ -148,7 +150,8 @@ function dispatch(request: CallRequest, sent: FunctionCall): Promise<Json> {
   if (!usesCallsQueue(request)) return platformActivity(request.function, options)(sent)
   if (request.function === 'openapi') return planningActivity(options).planOpenApi(sent)
   if (request.function === 'http') return httpActivity(request, options).callHttp(sent)
-  return functionActivity(options).callFunction(sent)
+  const repeats = request.function === 'function.invoke' ? UNTIL_STARTED : {}
+  return functionActivity({ ...options, ...repeats }).callFunction(sent)
 }
 
 function inlineActivity({ function: name }: CallRequest, options: ActivityOptions) {
@@ -171,9 +174,10 @@ async function tryHttpInline(options: ActivityOptions, sent: FunctionCall): Prom
 }
 
 function platformActivity(name: string, options: ActivityOptions) {
-  const activities = proxyActivities<Activities>({ ...options, ...SETTLES, startToCloseTimeout: '20s' })
-  if (name === OPEN_CALLBACK_CALL) return activities.openCallback
-  return name === SUBFLOW ? activities.startSubflow : activities.callFunction
+  const limits = { ...options, ...SETTLES, startToCloseTimeout: '20s' } as const
+  if (name === SUBFLOW) return proxyActivities<Activities>({ ...limits, ...UNTIL_STARTED }).startSubflow
+  const activities = proxyActivities<Activities>(limits)
+  return name === OPEN_CALLBACK_CALL ? activities.openCallback : activities.callFunction
 }
 
 /**
@@ -224,7 +228,7 @@ function toFlowError(error: unknown, request: CallRequest): unknown {
   const instance = request.step.pointer
   const cause = causeOf(error)
   if (cause instanceof TimeoutFailure)
-    return usesCallsQueue(request)
+    return usesCallsQueue(request) && cause.timeoutType !== 'SCHEDULE_TO_CLOSE'
       ? workerLost(request)
       : new FlowError({ ...ERRORS.timeout, code: OUTCOME_UNKNOWN }, 'The call took too long.', instance)
   if (cause === error && !(cause instanceof ApplicationFailure)) return error

@@ -1,4 +1,4 @@
-/** Runs a function as a workflow: each attempt is an activity, which is never retried by Temporal. */
+/** Runs a function as a workflow: an attempt is an activity, which is repeated unless its code has begun. */
 
 import { ActivityFailure, ApplicationFailure, CancelledFailure, TimeoutFailure } from '@temporalio/common'
 import {
@@ -11,7 +11,14 @@ import {
 } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
-import { type FunctionRunInput, type Json, QUEUES, type SuspendedFailure } from '../../core/work.ts'
+import {
+  type FunctionAttempt,
+  type FunctionRunInput,
+  isPatient,
+  type Json,
+  QUEUES,
+  type SuspendedFailure,
+} from '../../core/work.ts'
 import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { nowMs, randomFraction } from '../flow/logical-clock.ts'
 import { RETRIES } from '../retries.ts'
@@ -41,8 +48,7 @@ const RESULT_LOST = 'The function has completed, as the record of the run shows,
 async function runRepeatedly(input: FunctionRunInput): Promise<Json> {
   for (let attempt = 1; ; attempt++) {
     try {
-      const done = attempt === 1 && mayRunInline(input) ? await runInline(input) : null
-      return done === null ? await runQueued(input) : done.result
+      return await makeAttempt({ ...input, attempt })
     } catch (error) {
       const failure = toFailure(error)
       if (attempt >= input.attempts_max || !isRepeatable(failure)) throw failure
@@ -56,7 +62,7 @@ const mayRunInline = ({ is_async, timeout_ms }: FunctionRunInput): boolean =>
   !is_async && timeout_ms <= FUNCTION_LIMITS.inlineMsMax
 
 /** Makes the attempt within the workflow task, which saves two round trips of Temporal: 0.55 of the latency. */
-function runInline(input: FunctionRunInput): Promise<{ readonly result: Json } | null> {
+function runInline(input: FunctionAttempt): Promise<{ readonly result: Json } | null> {
   const { runFunctionInline } = proxyLocalActivities<Activities>({
     summary: `${input.function.name} v${input.function.version}`,
     startToCloseTimeout: attemptMs(input),
@@ -65,24 +71,55 @@ function runInline(input: FunctionRunInput): Promise<{ readonly result: Json } |
   return runFunctionInline(input)
 }
 
-/** Makes an attempt. One for which no slot is free has not begun: it asks again after a pause. */
-async function runQueued(input: FunctionRunInput): Promise<Json> {
-  const untilMs = nowMs() + (input.is_async ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs)
+/**
+ * Makes an attempt. One that has not begun is asked for again after a pause. Whether a lost worker has begun it, the next one finds
+ * out: then that loss is the outcome.
+ */
+async function makeAttempt(input: FunctionAttempt): Promise<Json> {
+  let lost: unknown
+  if (input.attempt === 1 && mayRunInline(input))
+    try {
+      const done = await runInline(input)
+      if (done !== null) return done.result
+    } catch (error) {
+      if (!mayBeUnbegun(error)) throw error
+      if (isLost(error)) lost = error
+    }
+  const untilMs = nowMs() + (isPatient(input) ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs)
   for (let asked = 1; ; asked++) {
     // Runs that were rejected together ask again one by one.
     const waitMs = Math.round(pauseMs(asked, FUNCTION_LIMITS.asyncPause) * (0.5 + randomFraction()))
     try {
-      return await runAttempt(input, untilMs - nowMs())
+      return await runQueued(input, untilMs - nowMs())
     } catch (error) {
-      if (!isOverloaded(error) || nowMs() + waitMs >= untilMs) throw error
+      if (!isCutOff(error) && !mayBeUnbegun(error)) throw error
+      if (isLost(error)) lost ??= error
+      if (isCutOff(error) || nowMs() + waitMs >= untilMs) throw lost ?? error
     }
     await sleep(waitMs, { summary: 'until a slot is free' })
   }
 }
 
-const isOverloaded = (error: unknown): boolean => {
+/** The worker was lost, or its answer. */
+const isLost = (error: unknown): boolean => {
+  const cause = causeOf(error)
+  return cause instanceof TimeoutFailure && cause.timeoutType !== 'SCHEDULE_TO_START'
+}
+
+/** A local activity fails with the cause itself. */
+const causeOf = (error: unknown): unknown => (error instanceof ActivityFailure ? error.cause : error)
+
+/** True for a failure after which the code may not have begun, as the record of the run tells. */
+const mayBeUnbegun = (error: unknown): boolean => isLost(error) || isOneOf(error, UNBEGUN)
+
+const isCutOff = (error: unknown): boolean => !isLost(error) && isOneOf(error, ['run_cut_off'])
+
+/** A worker fails with these only before the code begins (activities/function/run-function.ts). */
+const UNBEGUN: readonly ProblemCode[] = ['dependency_unavailable', 'overloaded', 'query_timeout']
+
+const isOneOf = (error: unknown, codes: readonly ProblemCode[]): boolean => {
   const failed = toFailure(error)
-  return failed instanceof ApplicationFailure && failed.type === ('overloaded' satisfies ProblemCode)
+  return failed instanceof ApplicationFailure && codes.some((code) => code === failed.type)
 }
 
 /**
@@ -93,7 +130,7 @@ const attemptMs = ({ timeout_ms }: FunctionRunInput): number =>
   FUNCTION_LIMITS.startMs + timeout_ms + FUNCTION_LIMITS.recordMs + FUNCTION_LIMITS.heartbeatMs
 
 /** @param queueMs how long the attempt may wait for a worker */
-function runAttempt(input: FunctionRunInput, queueMs: number): Promise<Json> {
+function runQueued(input: FunctionAttempt, queueMs: number): Promise<Json> {
   const { runFunction } = proxyActivities<Activities>({
     taskQueue: QUEUES.functions,
     summary: `${input.function.name} v${input.function.version}`,
@@ -142,8 +179,7 @@ function errorOf(failure: unknown): Json {
 
 /** Converts Temporal's timeouts and the refusal in a suspended workspace to failures with a problem code for the caller. */
 function toFailure(error: unknown): unknown {
-  // A local activity fails with the cause itself.
-  const cause = error instanceof ActivityFailure ? error.cause : error
+  const cause = causeOf(error)
   if (cause instanceof ApplicationFailure) return cause.type === 'held' ? suspendedFailure(cause) : cause
   if (!(cause instanceof TimeoutFailure)) return error
   if (cause.timeoutType === 'SCHEDULE_TO_START')

@@ -298,6 +298,20 @@ describe('reconciler', () => {
     expect(ended.steps.map(({ status }: { status: string }) => status)).toEqual(['cancelled'])
   }, 60_000)
 
+  test('workflow timed out: execution shown as faulted, with whose time limit it was', async () => {
+    const flow = await publishFlow('{ limit: 1 }')
+    const [a = '', b = ''] = await startInOrder(flow, 2)
+    await waitForStatus(workspace, a, 'waiting')
+    const { workflow_id: workflowId } = await readExecution(workspace, b)
+    // In place of the one that the platform would start: Temporal has a limit for all workflows, if an operator sets one.
+    const taskQueue = unique('nobody')
+    await temporal.workflow.start('none', { workflowId, taskQueue, workflowExecutionTimeout: 1_000 })
+    await sendGo(a)
+    await waitForStatus(workspace, b, 'faulted', 30_000)
+    const { error } = await readExecution(workspace, b)
+    expect(error.detail).toMatch(/time limit of the Temporal server/)
+  }, 60_000)
+
   test('crash before the next execution is promoted or started: both queued executions start', async () => {
     const flow = await publishFlow('{ limit: 2 }')
     const [a = '', b = '', c = '', d = ''] = await startInOrder(flow, 4)

@@ -1,6 +1,6 @@
 /** Records of runs: every invocation has one, from every trigger, with its outcome; lists, rights, orphans, retention. */
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
 import { Executions, makeRetentionDue } from '../../support/fixtures/executions.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
@@ -48,6 +48,34 @@ describe('record of an invocation', () => {
     expect(run.memory_mb).toBeGreaterThan(10)
     const times = [run.created_at, run.started_at, run.ended_at].map(Date.parse)
     expect(times).toEqual([...times].sort((a, b) => a - b))
+  })
+
+  test('client gone while its call runs: a repetition with the key is not in flight, and gets the result of the same run', async () => {
+    const source = 'export default () => new Promise((done) => setTimeout(done, 4_000, Math.random()))'
+    const id = await runs.deploy('slow', source)
+    const headers = { 'content-type': 'application/json', 'idempotency-key': 'once' }
+    const client = new AbortController()
+    const gone = fetch(`${inject('tenon').url}/v1/functions/${id}/invoke`, {
+      ...{ method: 'POST', body: '{}', signal: client.signal },
+      headers: { ...headers, ...(workspace.service as Record<string, string>) },
+    })
+    const [run = ''] = await eventually(async () => {
+      const running = await runs.ids(id, 'status=running')
+      return running.length === 1 ? running : undefined
+    })
+    client.abort()
+    await expect(gone).rejects.toThrow()
+    const [first, second] = await eventually(async () => {
+      const both = await Promise.all([runs.invoke(id, {}, { headers }), runs.invoke(id, {}, { headers })])
+      return both.every(({ status }) => status === 409) ? undefined : both
+    })
+    // One of them has taken the request over; a client that waits keeps it.
+    const answered = first?.status === 200 ? first : second
+    expect([answered?.status, answered?.headers.get('idempotent-replayed')]).toEqual([200, null])
+    expect([first?.status, second?.status].toSorted()).toEqual([200, 409])
+    const replayed = await runs.invoke(id, {}, { headers })
+    expect([replayed.body, replayed.headers.get('x-run-id')]).toEqual([answered?.body, run])
+    expect(await runs.ids(id)).toEqual([run])
   })
 
   test('failed: has code, detail and the location in the source; is no dead letter, since its caller knows', async () => {
@@ -123,15 +151,19 @@ const makeDue = (run: string) =>
   asSuperuser('update tenon.function_runs set due_at = now() where id = $1', [run])
 
 /** Inserts a record as an API leaves it that is killed before it starts the workflow. */
-async function abandon(functionId: string, isAsync: boolean, { key = 'key_x', status = 'queued' } = {}) {
+async function abandon(
+  functionId: string,
+  isAsync: boolean,
+  { key = 'key_x', status = 'queued', trigger = { kind: 'api' } as object } = {},
+) {
   const id = typeId('run', randomIds.uuid())
   await asSuperuser(
     `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async, input,
         status, caller, due_at)
-      values ($1, $2, $3, $4, 1, '{"kind":"api"}', 'key_x', $5, '{}', $6, $7, now())`,
+      values ($1, $2, $3, $4, 1, $8, 'key_x', $5, '{}', $6, $7, now())`,
     [
       ...[workspace.tenantId, workspace.workspaceId, id, functionId, isAsync, status],
-      JSON.stringify({ subject: key, role: 'service' }),
+      ...[{ subject: key, role: 'service' }, trigger].map((one) => JSON.stringify(one)),
     ],
   )
   return id
@@ -155,6 +187,30 @@ describe('orphans', () => {
       ['failed', 'forbidden', true],
       ['failed', 'run_cut_off', true],
     ])
+  })
+
+  test('record whose workflow is not there yet, called by an execution: left to it while it is open, ended afterwards', async () => {
+    const executions = new Executions(workspace)
+    const flow = await executions.publish('  - heard: { listen: { to: { one: { with: { type: x } } } } }')
+    const caller = await executions.start(flow)
+    await executions.shown(caller, 'waiting')
+    const id = await runs.deploy('called', 'export default () => 1')
+    const run = await abandon(id, false, { trigger: { kind: 'flow', id: caller } })
+    for (let check = 0; check < 2; check++) {
+      await makeDue(run)
+      await eventually(async () => {
+        const [row] = await asSuperuser(
+          'select id from tenon.function_runs where id = $1 and due_at > now()',
+          [run],
+        )
+        return row
+      })
+    }
+    expect(await runs.read(id, run)).toMatchObject({ status: 'queued', ended_at: null })
+    await executions.send(caller, 'cancel')
+    await executions.ended(caller)
+    await makeDue(run)
+    expect((await runs.ended(id, run)).error.code).toBe('run_cut_off')
   })
 
   test('thousands of runs of one workspace that are due, and its queues: do not delay the repair of another', async () => {

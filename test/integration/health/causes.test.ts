@@ -73,8 +73,10 @@ test.each(OUTAGES)(
     for (const { status, parts } of reports) {
       expect(status).toBe('fail')
       const servers = parts.filter(({ name }) => name in SERVERS)
-      expect(servers.map((part) => `${part.name}: ${part.status}, ${part.cause}`)).toEqual(
-        Object.keys(SERVERS).map((name) => `${name}: fail, ${cause}`),
+      expect(servers.map((part) => `${part.name}: ${part.status}, ${part.cause}`).toSorted()).toEqual(
+        Object.keys(SERVERS)
+          .map((name) => `${name}: fail, ${cause}`)
+          .toSorted(),
       )
     }
     const changes = checks.changes()

@@ -70,7 +70,7 @@ const VALUES: Readonly<Record<string, readonly string[] | RegExp>> = {
   area: [...new Set(OPERATION_NAMES.map((name) => tagOf(name) ?? '')), ...OTHERS],
   status: ['1xx', '2xx', '3xx', '4xx', '5xx'],
   code: CODES,
-  part: /^[a-z_]{1,20}$/,
+  part: /^[a-z_0-9]{1,20}$/,
   source: /^[a-z_]{1,20}$/,
   state: ['used', 'idle', 'free', 'failed', 'late'],
   for: ['pool', 'share'],

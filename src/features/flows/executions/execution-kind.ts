@@ -52,6 +52,11 @@ const RECORDED_ENDS: Readonly<
   cancelled: { status: 'cancelled' },
   faulted: { status: 'faulted', detail: 'The execution failed without recording an error.' },
   terminated: { status: 'cancelled', detail: 'The workflow was terminated in Temporal.' },
+  timed_out: {
+    status: 'faulted',
+    detail:
+      'The workflow has reached the time limit of the Temporal server, which an operator sets; the platform sets none.',
+  },
   orphaned: {
     status: 'cancelled',
     detail: 'The execution that runs this flow ended before it was started.',

@@ -5,6 +5,7 @@ import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Concurrency, FlowIR } from '../../../../flows-dsl/ir.ts'
 import { type SchemaError, schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
 import type { ExecutionInput, ExecutionReuse, ExecutionTrigger, Subflow } from '../../../core/execution.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { checkJson, checkStorable } from '../../../core/json.ts'
@@ -77,9 +78,19 @@ const WAS_REJECTED = sql`(status = 'faulted' and coalesce(error = ${NOT_STARTED}
  * @param flow its id or its name
  * @returns the id of the workflow
  * @throws Problem `not_found`, `state_conflict` if nothing is published or if executions that start one another are too deep,
- *   `dependency_unavailable` for a rerun without an answer of Temporal
+ *   `dependency_unavailable` for a rerun without an answer of Temporal, `rate_limited` if too many starts wait for Temporal
  */
 export async function startFlow(
+  scope: WorkspaceScope,
+  flow: string,
+  version: number | undefined,
+  asked: ExecutionStart,
+): Promise<string> {
+  const endReservation = workflowsOf(scope).reserveStart()
+  return startReserved(scope, flow, version, asked).finally(endReservation)
+}
+
+async function startReserved(
   scope: WorkspaceScope,
   flow: string,
   version: number | undefined,

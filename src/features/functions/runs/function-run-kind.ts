@@ -13,6 +13,10 @@ import { startRecorded } from './start-recorded.ts'
 /** Longer than a caller waits for a slot and the start of its run together. */
 const CALLER_SECONDS = 2 * FUNCTION_LIMITS.recheckSeconds
 
+/** A condition: the execution that calls is open. It tries to start the run until its step ends, however long Temporal is away. */
+const IS_CALLER_OPEN = sql`(r.trigger ->> 'kind' = 'flow'
+  and exists (select from executions e where e.id = r.trigger ->> 'id' and e.ended_at is null))`
+
 export const FUNCTION_RUNS: RunKind = {
   name: FUNCTION_RUN,
   plural: 'function runs',
@@ -29,6 +33,7 @@ export const FUNCTION_RUNS: RunKind = {
   // Callers of asynchronous runs were told that they will run. One that waits starts its run itself, as soon as it has a slot.
   unstarted: sql`case when r.is_async then 'start'
     when s.run_id is not null and r.created_at > now() - make_interval(secs => ${CALLER_SECONDS}::integer) then 'wait'
+    when ${IS_CALLER_OPEN} then 'wait'
     else 'lost' end`,
   version: sql`(select coalesce(max(l.seq), 0) from function_run_logs l
     where l.tenant_id = r.tenant_id and l.workspace_id = r.workspace_id and l.run_id = r.id)`,
@@ -47,7 +52,9 @@ const DETAILS: Readonly<Record<RunEnd, string>> = {
   completed: 'Its workflow ended without a record.',
   faulted: 'Its workflow failed without a record.',
   cancelled: 'Its workflow was cancelled.',
-  terminated: 'Its workflow was terminated in Temporal, or ran too long.',
+  terminated: 'Its workflow was terminated in Temporal.',
+  timed_out:
+    'Its workflow has reached the time limit that the platform gives to a run: no worker has completed it in time.',
   lost: 'The workflow of the run does not exist in Temporal, or never started.',
   orphaned: 'What would have started it has ended.',
 }

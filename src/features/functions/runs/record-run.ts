@@ -1,4 +1,4 @@
-/** The record of a run, written by its worker: claimed before the code runs, ended after it, with the lines that it printed. */
+/** The record of a run, written by its worker: when the code begins, and when it has ended, with the lines that it printed. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -14,19 +14,44 @@ import type { LogLine, Usage } from '../sandbox/invocation.ts'
 /** Runs of functions, as a kind of runs. */
 export const FUNCTION_RUN = 'function_run'
 
+/** The beginning of an attempt. */
+interface Beginning {
+  readonly runId: string
+  /** Counts from 1. */
+  readonly attempt: number
+  /** Differs for each worker that tries to make it. */
+  readonly by: string
+}
+
 /**
- * Counts an attempt before the code runs, so that code whose worker was lost does not run again.
- * @returns the number of this attempt
- * @throws Problem `run_cut_off` if the run has ended, or had all its attempts
+ * Counts an attempt, right before its code runs: code whose worker was lost does not run again. Tries again while the database is
+ * away: an answer that was lost uses up no attempt.
+ * @throws Problem `run_cut_off` if another worker has begun the attempt, or the run has ended
  */
-export async function claimRun(scope: WorkspaceScope, runId: string, attemptsMax: number): Promise<number> {
-  const row = await scope.row<{ attempts: number }>(sql`
-    update function_runs set status = 'running', attempts = attempts + 1, started_at = coalesce(started_at, now())
-    where id = ${runId} and ended_at is null and attempts < ${attemptsMax} returning attempts`)
-  if (row !== undefined) return row.attempts
-  throw new Problem('run_cut_off', {
-    detail: 'An earlier attempt has started, and the function is not repeated.',
-  })
+export async function beginAttempt(scope: WorkspaceScope, { runId, attempt, by }: Beginning): Promise<void> {
+  const begin = sql`
+    update function_runs set status = 'running', attempts = ${attempt}::integer, begun_by = ${by},
+      started_at = coalesce(started_at, now())
+    where id = ${runId} and ended_at is null
+      and (attempts < ${attempt}::integer or attempts = ${attempt}::integer and begun_by = ${by})
+    returning id`
+  if ((await retryTransient(FUNCTION_LIMITS.beginMs, () => scope.row(begin))) !== undefined) return
+  const run = await scope.row<{ attempts: number; reason: string | null }>(
+    sql`select attempts, error ->> 'detail' as reason from function_runs where id = ${runId}`,
+  )
+  const detail =
+    run !== undefined && run.attempts >= attempt
+      ? 'An earlier attempt has started, and the function is not repeated.'
+      : `The run was ended before its code began. ${run?.reason ?? 'The caller has given up.'}`
+  throw new Problem('run_cut_off', { detail })
+}
+
+/** Takes back the beginning of an attempt whose code did not begin. */
+export async function undoBeginning(scope: WorkspaceScope, { runId, attempt, by }: Beginning): Promise<void> {
+  await scope.batch(sql`
+    update function_runs set status = 'queued', attempts = ${attempt - 1}::integer, begun_by = null,
+      started_at = case when ${attempt}::integer = 1 then null else started_at end
+    where id = ${runId} and ended_at is null and attempts = ${attempt}::integer and begun_by = ${by}`)
 }
 
 /**

@@ -5,7 +5,13 @@ import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { workflowId } from '../../../core/tenant.ts'
 import { durationMs } from '../../../core/units.ts'
-import { type FunctionRunInput, type FunctionTrigger, QUEUES, workflowTypeOf } from '../../../core/work.ts'
+import {
+  type FunctionRunInput,
+  type FunctionTrigger,
+  isPatient,
+  QUEUES,
+  workflowTypeOf,
+} from '../../../core/work.ts'
 import type { FunctionConfig } from '../config.ts'
 import { DEFAULTS } from '../config.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
@@ -22,9 +28,9 @@ export interface Invocable {
 export const workflowOf = ({ ref }: WorkspaceScope, run: FunctionRunInput): string =>
   workflowId(ref, run.function.id, uuidOf(run.run_id))
 
-/** How long a caller waits at most for the end of a run. */
+/** How long a caller waits at most for the end of a run. An execution asks again afterwards. */
 export const waitMs = (run: FunctionRunInput): number =>
-  workflowTimeoutMs(run) + FUNCTION_LIMITS.heartbeatMs / 2
+  lifetimeMs(run, run.is_async) + FUNCTION_LIMITS.heartbeatMs / 2
 
 /** Idempotent. @throws Problem `dependency_unavailable` */
 export async function startWorkflow(scope: WorkspaceScope, run: FunctionRunInput): Promise<void> {
@@ -67,9 +73,16 @@ export function runInput(
   }
 }
 
-/** The workflow ends a run that waited for a slot, ran and was repeated as long as it may; this is for a workflow that fails to. */
-function workflowTimeoutMs({ timeout_ms, attempts_max, is_async }: FunctionRunInput): number {
-  const queueMs = is_async ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs
+/**
+ * The workflow ends a run that waited for a slot, ran and was repeated as long as it may; this is for a workflow that fails to, and
+ * for a run that nobody waits for any more before a worker has taken it up. An execution waits.
+ */
+function workflowTimeoutMs(run: FunctionRunInput): number {
+  return lifetimeMs(run, isPatient(run))
+}
+
+function lifetimeMs({ timeout_ms, attempts_max }: FunctionRunInput, isQueuedLong: boolean): number {
+  const queueMs = isQueuedLong ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs
   const attemptMs = queueMs + timeout_ms + 2 * FUNCTION_LIMITS.heartbeatMs
   return attempts_max * (attemptMs + FUNCTION_LIMITS.retry.maxMs)
 }

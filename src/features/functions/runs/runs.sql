@@ -14,7 +14,10 @@ create table tenon.function_runs (
   -- The caller does not wait for the result: the record keeps it, and the input, so that a failed run can be run again.
   is_async boolean not null,
   status text not null default 'queued' check (status in ('queued', 'running', 'completed', 'failed')),
+  -- Those whose code has begun.
   attempts integer not null default 0,
+  -- The worker's own mark of the last of these: a statement whose answer was lost is repeated.
+  begun_by text,
   -- Type json, since jsonb takes no NUL.
   input json,
   result json,

@@ -2,6 +2,7 @@
 
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
 import { callersOf, isPublicRole } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { FunctionRunInput, FunctionTrigger } from '../../../core/work.ts'
@@ -44,9 +45,15 @@ interface Checked extends Invocable {
  * Idempotent for the same `runId`. A run of a function with `concurrency` waits for a slot: here if its caller waits, else in
  * the queue of the function.
  * @throws Problem `not_found`, `validation_failed` if the input does not fit the schema of the version, `quota_exceeded`,
- *   `function_busy`, `state_conflict` if runs that start one another are too deep, `dependency_unavailable`
+ *   `function_busy`, `state_conflict` if runs that start one another are too deep, `dependency_unavailable`, `rate_limited` if too
+ *   many starts wait for Temporal
  */
 export async function startRun(scope: WorkspaceScope, request: RunRequest): Promise<StartedRun> {
+  const endReservation = workflowsOf(scope).reserveStart()
+  return startReserved(scope, request).finally(endReservation)
+}
+
+async function startReserved(scope: WorkspaceScope, request: RunRequest): Promise<StartedRun> {
   const trigger = { ...request.trigger, ...chainDepthOf(scope, request.trigger) }
   const runId = request.runId ?? scope.newId('run')
   const invoked = await createRecord(scope, runId, request, trigger)
@@ -67,7 +74,10 @@ export async function startRun(scope: WorkspaceScope, request: RunRequest): Prom
 
 /** A loaded server takes longer than the deadline of one call. Starts of one run are one start, and its caller waits anyway. */
 const startSurely = (scope: WorkspaceScope, run: FunctionRunInput) =>
-  retryTransient(FUNCTION_LIMITS.startRetryMs, () => startWorkflow(scope, run))
+  retryTransient(FUNCTION_LIMITS.startRetryMs, () => startWorkflow(scope, run), undefined, START_PAUSE_MS)
+
+/** The bound of requests to Temporal, which all starts of the process share, paces them further. */
+const START_PAUSE_MS = { min: 50, max: 5_000 }
 
 /** Only its caller can find out what became of the run. */
 function unconfirmed(error: unknown, runId: string): unknown {

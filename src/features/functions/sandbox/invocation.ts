@@ -16,6 +16,8 @@ export interface Invocation {
   /** Aborts the invocation; the process is killed. */
   readonly signal: AbortSignal
   readonly host: InvocationHost
+  /** Called when everything is ready, right before the code gets the input. If it rejects, no code runs. */
+  readonly begin?: () => Promise<void>
 }
 
 interface InvocationContext {

@@ -20,6 +20,7 @@ import { type Report, runInvocation } from './run-invocation.ts'
 const { sandbox: limits } = FUNCTION_LIMITS
 const SLOTS = availableParallelism() * FUNCTION_LIMITS.slotsPerCore
 const SLOTS_OF_TENANT = Math.ceil(SLOTS * limits.tenantShare)
+const SLOTS_OF_USUAL_PRIORITY = Math.ceil(SLOTS * limits.usualShare)
 const BUSY = 'All slots for functions are taken. Try again later.'
 
 /** The right to run invocations of a tenant, one at a time. `run` throws as {@link Functions.run} does. */
@@ -68,7 +69,7 @@ export class Functions {
    * @throws Problem `function_error`, `function_timeout`, `function_out_of_memory`, `function_output_too_large`,
    *   `run_cut_off`; each with the members `logs`, the last lines that it printed, and `usage`, and `function_error` with
    *   `error` {name, line, column, file} if it threw. Before it was run: `overloaded`, `functions_unavailable`,
-   *   `run_cut_off`.
+   *   `run_cut_off`, and what `begin` rejects with.
    */
   async run(invocation: Invocation): Promise<Outcome> {
     const slot = await this.acquire(tenantOf(invocation), invocation.signal)
@@ -138,9 +139,13 @@ export class Functions {
   }
 
   async #runInSlot(invocation: Invocation): Promise<Outcome> {
-    const idle = this.#idle.take(keyOf(invocation))
+    const isUsual = this.#slots.heldBy(tenantOf(invocation)) <= SLOTS_OF_USUAL_PRIORITY
+    const niceness = isUsual ? limits.niceness.usual : limits.niceness.beyond
+    const idle = this.#idle.take(keyOf(invocation), niceness)
     const warm = idle ?? (await this.#start(invocation))
+    warm.process.setNiceness(niceness)
     try {
+      await begin(warm, invocation)
       const report = await this.#runIn(warm, invocation)
       if (idle === undefined || !diedUnbegun(report) || this.#closed)
         return this.#outcomeOf(report, idle === undefined, invocation)
@@ -199,6 +204,15 @@ export class Functions {
     })
     return made
   }
+}
+
+/** A process whose invocation does not begin is given up: it has code, and no invocation to be kept after. */
+async function begin({ process }: WarmProcess, invocation: Invocation): Promise<void> {
+  if (invocation.signal.aborted) return
+  await invocation.begin?.().catch((error: unknown) => {
+    process.kill()
+    throw error
+  })
 }
 
 const keyOf = ({ code, memoryMb }: Invocation) => `${code.key}:${memoryMb}`

@@ -98,6 +98,7 @@ class InvocationRun {
     const { kind, input, context } = this.#invocation
     const nonce = this.#nonce.toString('hex')
     const job: GuestJob = { nonce, kind, input, context, limits: GUEST_LIMITS }
+    this.#process.resume()
     void this.#process.send('invoke', 0, JSON.stringify(job))
   }
 

@@ -1,0 +1,76 @@
+/** Lists the records of what workspaces used in each hour, for billing. */
+
+import Type, { type Static } from 'typebox'
+import { adminOperation, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { listPage } from '../operation-helpers.ts'
+import { METRICS, type Metric, type MetricName } from './metrics.ts'
+
+const Amount = Type.Object({
+  metric: Type.String(),
+  labels: Type.Record(Type.String(), Type.String()),
+  unit: Type.String(),
+  value: Type.Integer({
+    description: 'Sum of the hour; of documents, bytes and users the level at its end.',
+  }),
+})
+
+const UsageRecord = Type.Object({
+  id: Type.String({
+    description: 'Fixed id: the same hour of a workspace has the same record, however often it is read.',
+  }),
+  tenant_id: Id('ten'),
+  workspace_id: Id('ws'),
+  from: Time,
+  to: Time,
+  amounts: Type.Array(Amount, { description: 'Amounts that are not 0.' }),
+})
+type UsageRecord = Static<typeof UsageRecord>
+
+interface Row extends Omit<UsageRecord, 'amounts'> {
+  readonly amounts: Readonly<Record<string, Readonly<Record<string, number>>>>
+}
+
+export const listUsage = adminOperation({
+  name: 'usage.list',
+  summary: 'List what workspaces used by the hour, oldest first, with ids that never change',
+  roles: ADMINS,
+  input: Input({
+    ...PageInput,
+    tenant_id: Type.Optional(Ref('tenant. Default: your own tenant; for operators, all tenants')),
+    workspace_id: Type.Optional(Ref('workspace. Default: all workspaces that you may administer')),
+    from: Type.Optional(Time),
+    to: Type.Optional(Time),
+  }),
+  output: PageOf(UsageRecord),
+  http: { method: 'GET', path: '/v1/usage' },
+  run: async (scope, { tenant_id, workspace_id, from, to, ...page }) => {
+    const records = sql`
+      select id, tenant_id, workspace_id, hour as from, hour + interval '1 hour' as to, amounts from usage_records
+      where (${tenant_id ?? null}::text is null or tenant_id = ${tenant_id ?? null})
+        and (${workspace_id ?? null}::text is null or workspace_id = ${workspace_id ?? null})
+        and id >= ${idFrom(from) ?? ''} ${to === undefined ? sql`` : sql`and id < ${idFrom(to)}`}`
+    const { data, ...rest } = await listPage<Row>(scope, page, records)
+    return { data: data.map((row) => ({ ...row, amounts: amountsOf(row.amounts) })), ...rest }
+  },
+})
+
+/** The beginning of the ids of the hour that a time is in; of one within an hour, the next. */
+function idFrom(time: string | undefined): string | undefined {
+  if (time === undefined) return undefined
+  const hour = new Date(Math.ceil(Date.parse(time) / 3_600_000) * 3_600_000).toISOString()
+  return `usage_${hour.slice(0, 13).replaceAll('-', '')}`
+}
+
+function amountsOf(amounts: Row['amounts']): UsageRecord['amounts'] {
+  return (Object.entries(METRICS) as [MetricName, Metric][]).flatMap(([metric, { unit, label }]) =>
+    Object.entries(amounts[metric] ?? {}).map(([value, amount]) => ({
+      metric,
+      labels: label === undefined ? {} : { [label.name]: value },
+      unit,
+      value: amount,
+    })),
+  )
+}
