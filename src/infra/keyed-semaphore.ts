@@ -80,12 +80,7 @@ export class KeyedSemaphore {
 
   /** @returns releases the slot; undefined if none is free now */
   tryAcquire(key: string): (() => void) | undefined {
-    return this.#isOpenTo(this.heldBy(key)) ? this.take(key) : undefined
-  }
-
-  /** The number of slots that the key holds. */
-  heldBy(key: string): number {
-    return this.#keys.get(key)?.held ?? 0
+    return this.#isOpenTo(this.#keys.get(key)?.held ?? 0) ? this.take(key) : undefined
   }
 
   /** @param held slots of the key that asks */

@@ -183,8 +183,8 @@ export const FUNCTION_LIMITS = {
     /** Share of all slots that one tenant may hold, of which the last one is kept for a tenant that holds none. Its further invocations wait. */
     tenantShare: 0.75,
     /** Share of all slots in which a tenant's runs have the usual priority. Beyond it they get what processor time others leave. */
-    usualShare: 0.25,
-    /** Niceness of the processes of runs. Beyond `usualShare` of the slots, those of a tenant have the higher one, and get what others leave. */
+    usualShare: 0.125,
+    /** Niceness of the processes of runs: the usual one, below the platform's own, and the one beyond `usualShare`. */
     niceness: { usual: 5, beyond: 19 },
     /** Share of these that HTTP requests may hold. Further ones wait. */
     httpShare: 0.5,

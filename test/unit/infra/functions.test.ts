@@ -90,7 +90,7 @@ describe('function runtime: with Deno', () => {
     expect(await limitsOfChildren()).toEqual([])
   })
 
-  test('many runs of a tenant at once: those beyond a quarter of the slots get what processor time others leave', async () => {
+  test('many runs of a tenant at once: those beyond their share of the slots get what processor time others leave', async () => {
     const functions = real()
     const stop = new AbortController()
     const slots = availableParallelism() * FUNCTION_LIMITS.slotsPerCore
