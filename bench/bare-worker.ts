@@ -12,7 +12,10 @@ let installed = false
 let n = 0
 
 export interface Bare {
-  run(type: 'bare' | 'bareCall' | 'bareLocalCall' | 'bareLaterCall', input?: unknown): Promise<unknown>
+  run(
+    type: 'bare' | 'bareCall' | 'bareLocalCall' | 'bareLaterCall' | 'bareSteps',
+    input?: unknown,
+  ): Promise<unknown>
   stop(): Promise<void>
 }
 

@@ -25,3 +25,9 @@ export async function bareLocalCall(input: unknown): Promise<unknown> {
 export async function bareLaterCall(input: unknown): Promise<unknown> {
   return local.answerLater(input)
 }
+
+/** As many activities as the creation of a workspace has. */
+export async function bareSteps(input: unknown): Promise<unknown> {
+  await answer(input)
+  return answer(input)
+}

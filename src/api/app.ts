@@ -108,7 +108,7 @@ function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthSe
     reply.header('x-request-id', request.id)
     reply.header('vary', VARY)
     request.span = spanOf(request)
-    inTrace(request.span.trace, () => done(requestProblem(request)))
+    inTrace(request.span.trace, () => done(refusalOf(request, platform) ?? requestProblem(request)))
   })
   app.addHook('onRequest', (request, reply, done) => {
     if (!isPublic(request.url)) return done()
@@ -117,9 +117,6 @@ function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthSe
       done(refused)
     }, done)
   })
-  app.addHook('onRequest', (request, _reply, done) =>
-    done(isProbe(pathOf(request.url)) ? undefined : platform.installation.refusal),
-  )
   allowPages(app)
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
@@ -205,6 +202,10 @@ function isPublic(url: string): boolean {
   const path = pathOf(url)
   return path.startsWith('/v1/') ? path === FLOW_SCHEMA_PATH : !isProbe(path)
 }
+
+/** Why the process answers probes alone, if it does. */
+const refusalOf = ({ url }: FastifyRequest, { installation }: Platform): Problem | undefined =>
+  isProbe(pathOf(url)) ? undefined : installation.refusal
 
 const pathOf = (url: string): string => url.split('?', 1)[0] ?? ''
 

@@ -121,7 +121,7 @@ export function createHandler(
           return sendResponse(operation, input, claimed.output, request, reply.header(...REPLAYED))
         claim = request.idempotencyClaim = claimed
         scope = platform.access.openSeeded(opened, principal, claimed)
-        if (operation.waits === true) releaseWhenGone(claimed, request, reply)
+        releaseWhenGone(operation, claimed, request, reply)
       }
       if (operation.http.reply === 'feed') await acquireStream(platform, permitted, request, reply)
       const auditContext = await startAuditRecord(operation, opened, parsed, platform.audit)
@@ -144,8 +144,17 @@ export function createHandler(
   }
 }
 
-/** The request goes on, and stores its reply unless another one has taken the claim over. */
-function releaseWhenGone(claim: Claim, { log, id }: FastifyRequest, reply: FastifyReply): void {
+/**
+ * Lets a repetition of a request that only waits take its claim over as soon as its client has gone. The request goes on, and stores its
+ * reply unless that happens.
+ */
+function releaseWhenGone(
+  { waits }: AnyOperation,
+  claim: Claim,
+  { log, id }: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  if (waits !== true) return
   const release = () =>
     claim.release().catch((err: unknown) => log.error({ err, request_id: id }, 'claim not released'))
   whenGone(reply).addEventListener('abort', release)

@@ -22,9 +22,9 @@ export function logAllOutput(log: Log): void {
 /** Ends the process with a line on stderr that says why it cannot start. @param name of the process */
 export function exitWithError(name: string, error: unknown): never {
   const log = openLog('info', name, process.stderr)
-  // Errors of the settings are sentences for operators; their stack says nothing.
-  if (error instanceof ConfigError) log.fatal({ faults: error.faults }, error.message)
-  else if (error instanceof StartRefused) log.fatal(error.message)
+  // Errors of the settings and of the installation are sentences for operators; their stack says nothing.
+  if (error instanceof ConfigError || error instanceof StartRefused)
+    log.fatal({ faults: error.faults }, error.message)
   // The SDK of Temporal rejects with values that are no errors, too.
   else log.fatal({ err: error instanceof Error ? error : new Error(inspect(error)) }, 'process failed')
   process.exit(1)

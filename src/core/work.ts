@@ -139,6 +139,10 @@ export interface FunctionRunInput {
   readonly secrets?: SecretNames
 }
 
+/** True if nobody waits for the run who would rather know that it is not run: an execution waits as long as it takes. */
+export const isPatient = ({ is_async, trigger }: FunctionRunInput): boolean =>
+  is_async || trigger.kind === 'flow'
+
 /** One attempt of a run; `attempt` counts from 1 those whose code has begun. */
 export interface FunctionAttempt extends FunctionRunInput {
   readonly attempt: number

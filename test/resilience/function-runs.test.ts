@@ -3,9 +3,11 @@
 import { Connection, Client as TemporalClient } from '@temporalio/client'
 import type { Client } from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { uuidOf } from '../../src/core/ids.ts'
 import { FunctionRuns } from '../support/fixtures/function-runs.ts'
-import { connectSuperuser, eventually } from '../support/fixtures/tenants.ts'
+import { connectSuperuser, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type SharedPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
+import { withRawClient } from '../support/stack/temporal.ts'
 
 let own: SharedPlatform
 let runs: FunctionRuns
@@ -44,14 +46,14 @@ async function lockRecord(run: string): Promise<Client> {
   return session
 }
 
-/** Waits until a statement waits for a lock of the session. */
-const blocks = (session: Client) =>
+/** Waits until a statement waits for a lock of the session. @param ms longer if a worker may have to start before */
+const blocks = (session: Client, ms?: number) =>
   eventually(async () => {
     const { rows } = await session.query(
-      'select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))',
+      'select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))',
     )
     return rows[0]
-  })
+  }, ms)
 
 const SLOW = 'export default () => new Promise((done) => setTimeout(done, 1_000, 7))'
 const SLOW_AT_FIRST = `export default (_input, { run }) =>
@@ -140,36 +142,48 @@ test('worker killed before the code, in it, in a response, at the end of runs, a
  */
 async function calledAndHeldBeforeItsCode(name: string) {
   const id = await runs.deploy(name, `export default () => '${name}'`)
-  let lock: Client | undefined
-  const calling = await whileStopped(own.started, 'temporal', async () => {
-    const called = runs.invoke(id)
-    await eventually(async () => ((await runs.ids(id)).length === 1 ? true : undefined))
-    lock = await connectSuperuser(own.started.running)
+  const lock = await connectSuperuser(own.started.running)
+  onTestFinished(() => lock.end())
+  const { called, run } = await whileStopped(own.started, 'temporal', async () => {
+    const calling = runs.invoke(id)
+    const [begun = ''] = await eventually(async () => {
+      const ids = await runs.ids(id)
+      return ids.length === 1 ? ids : undefined
+    })
     await lock.query('begin; lock table tenon.function_versions in access exclusive mode')
-    return { called }
+    return { called: { calling }, run: begun }
   })
-  if (lock === undefined) throw new Error('the table is not locked')
-  await blocks(lock)
-  return { id, lock, called: calling.called }
+  await blocks(lock, 60_000)
+  return { id, run, lock, ...called }
 }
+
+/** Waits until Temporal has given up the workflow task of a run: its worker did not answer. */
+const isTaskLost = ({ tenantId, workspaceId }: TestWorkspace, id: string, run: string) =>
+  withRawClient(
+    (client) =>
+      eventually(async () => {
+        const handle = client.workflow.getHandle(`${tenantId}:${workspaceId}:${id}:${uuidOf(run)}`)
+        const { raw } = await handle.describe()
+        return (raw.pendingWorkflowTask?.attempt ?? 0) > 1 ? true : undefined
+      }, 60_000),
+    own.started.running,
+  )
 
 test.each(['killed', 'stopped'] as const)(
   'worker %s before the code of a run begins: the attempt is not used up, and the code runs once',
   async (how) => {
     await own.forgetCrashes()
-    const { id, lock, called } = await calledAndHeldBeforeItsCode(`unbegun-${how}`)
+    const { id, run, lock, calling } = await calledAndHeldBeforeItsCode(`unbegun-${how}`)
     if (how === 'killed') {
       killWorker()
-      await lock.end()
+      await lock.query('rollback')
     } else
       await whileStopped(own.started, 'worker', async () => {
-        await lock.end()
-        // Temporal gives up a workflow task, and an activity without heartbeats, after ten seconds.
-        await new Promise((over) => setTimeout(over, 12_000))
+        await lock.query('rollback')
+        await isTaskLost(own.workspace, id, run)
       })
-    const { status, body } = await called
+    const { status, body } = await calling
     expect([status, body]).toEqual([200, `unbegun-${how}`])
-    const [run = ''] = await runs.ids(id)
     expect(await runs.ended(id, run)).toMatchObject({ status: 'completed', attempts: 1 })
   },
   120_000,

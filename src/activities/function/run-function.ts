@@ -195,7 +195,9 @@ async function rejectIfLost(): Promise<void> {
 }
 
 const late = () =>
-  new Problem('overloaded', { detail: 'The worker has not begun the function in time; it was not run.' })
+  new Problem('overloaded', {
+    detail: 'The worker did not start the function in time; the function was not run.',
+  })
 
 /** Aborts the work if a periodic check throws Suspended, or the work itself meets one. */
 async function whileActive<T>(

@@ -9,10 +9,12 @@ const WAIT_MS = { min: 500, max: 10_000 }
 
 /** A process does not start: a sentence for each check that says what to do. */
 export class StartRefused extends Error {
+  readonly faults: readonly string[]
   constructor(wrong: readonly Checked[]) {
-    const lines = wrong.map(({ check, detail }) => `  ${check.name}: ${detail}`)
-    super(`The process does not start:\n${lines.join('\n')}`)
+    const faults = wrong.map(({ check, detail }) => `${check.name}: ${detail}`)
+    super(`The process does not start:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
     this.name = 'StartRefused'
+    this.faults = faults
   }
 }
 

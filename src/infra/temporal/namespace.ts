@@ -7,15 +7,15 @@ import { SEARCH_ATTRIBUTES } from '../../core/work.ts'
 import { retryTransient } from '../retry.ts'
 import { GRPC, grpcCode } from './errors.ts'
 
-const { INDEXED_VALUE_TYPE_KEYWORD, INDEXED_VALUE_TYPE_KEYWORD_LIST } =
-  proto.temporal.api.enums.v1.IndexedValueType
-/** Numbers of the types of search attributes in the Temporal API. */
-const TYPES = { Keyword: INDEXED_VALUE_TYPE_KEYWORD, KeywordList: INDEXED_VALUE_TYPE_KEYWORD_LIST } as const
-/** The search attributes that a namespace must have: the number of the type by name. */
-export const ATTRIBUTE_TYPES: Readonly<Record<string, number>> = Object.fromEntries(
-  Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => [name, TYPES[type]]),
+const { IndexedValueType } = proto.temporal.api.enums.v1
+/** Numbers of types of search attributes in the Temporal API. */
+export const INDEXED_VALUE_TYPES = {
+  Keyword: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+  KeywordList: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+} as const
+const ATTRIBUTES = Object.entries(SEARCH_ATTRIBUTES).map(
+  ([name, type]) => [name, INDEXED_VALUE_TYPES[type]] as const,
 )
-const NAMES = Object.keys(ATTRIBUTE_TYPES)
 /** How long Temporal keeps closed workflows of a namespace that is made here: reruns and late questions need their results. */
 const RETENTION_MS = 7 * 24 * 3_600_000
 /** Other parts of Temporal learn of a new namespace within some 10 s. */
@@ -33,12 +33,14 @@ export async function findNamespaceFault(services: Services, namespace: string):
     return `The namespace "${namespace}" does not exist in Temporal. Run \`tenon migrate\`, which makes it, or correct TEMPORAL_NAMESPACE.`
   const types = await readAttributes(services, namespace)
   if (types === undefined) return undefined
-  const missing = NAMES.filter((name) => types[name] === undefined)
+  const missing = ATTRIBUTES.flatMap(([name]) => (types[name] === undefined ? [name] : []))
   if (missing.length > 0)
     return `The namespace "${namespace}" of Temporal lacks the search attributes ${missing.join(', ')}. Run \`tenon migrate\`, which adds them.`
-  const others = NAMES.filter((name) => types[name] !== ATTRIBUTE_TYPES[name])
+  const others = ATTRIBUTES.flatMap(([name, type]) =>
+    types[name] === type ? [] : [`${name} (${SEARCH_ATTRIBUTES[name as keyof typeof SEARCH_ATTRIBUTES]})`],
+  )
   if (others.length === 0) return undefined
-  return `The search attributes ${others.join(', ')} of the namespace "${namespace}" have other types than the platform's. Use another namespace: a type cannot be changed.`
+  return `The search attributes ${others.join(', ')} of the namespace "${namespace}" have another type. Use another namespace: a type cannot be changed.`
 }
 
 /**
@@ -58,17 +60,16 @@ export async function ensureNamespace(services: Services, namespace: string): Pr
     made.push(`namespace ${namespace}`)
   }
   const types = await whenKnown(() => readAttributes(services, namespace))
-  const missing = NAMES.filter((name) => types !== undefined && types[name] === undefined)
+  const missing = ATTRIBUTES.filter(([name]) => types !== undefined && types[name] === undefined)
   if (missing.length === 0) return made
-  const searchAttributes = Object.fromEntries(
-    missing.map((name) => [name, ATTRIBUTE_TYPES[name] ?? TYPES.Keyword]),
-  )
+  const names = missing.map(([name]) => name).join(', ')
+  const searchAttributes = Object.fromEntries(missing)
   await whenKnown(() =>
-    permitted(`add the search attributes ${missing.join(', ')}`, () =>
+    permitted(`add the search attributes ${names}`, () =>
       services.operatorService.addSearchAttributes({ namespace, searchAttributes }),
     ),
   )
-  return [...made, `search attributes ${missing.join(', ')}`]
+  return [...made, `search attributes ${names}`]
 }
 
 async function exists({ workflowService }: Services, namespace: string): Promise<boolean> {

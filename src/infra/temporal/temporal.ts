@@ -80,9 +80,6 @@ interface Calls {
   readonly limiter: CallLimiter
 }
 
-/** The key of calls that are made for no tenant. */
-const OF_PLATFORM = '-'
-
 /** Calls of Temporal until now, without those that wait for a result. */
 export interface TemporalCalls {
   readonly ok: number
@@ -133,13 +130,13 @@ export class Temporal {
   /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is, or ever was not. */
   async findFault(): Promise<string | undefined> {
     if (this.#isFit) return undefined
-    const fault = await this.#call(() => findNamespaceFault(this.#connection, this.#namespace))
+    const fault = await this.#check(() => findNamespaceFault(this.#connection, this.#namespace))
     this.#isFit = fault === undefined
     return fault
   }
 
   taskQueues(): Promise<readonly TaskQueueState[]> {
-    return this.#call(() => describeTaskQueues(this.#connection, this.#namespace))
+    return this.#check(() => describeTaskQueues(this.#connection, this.#namespace))
   }
 
   get calls(): TemporalCalls {
@@ -148,11 +145,16 @@ export class Temporal {
 
   /** The task queues that no worker polls. @param identity of a worker: those that this one does not poll */
   idleQueues(identity?: string): Promise<readonly IdleQueue[]> {
-    return this.#call(() => findIdleQueues(this.#connection, this.#namespace, { identity }))
+    return this.#check(() => findIdleQueues(this.#connection, this.#namespace, { identity }))
   }
 
-  #call<T>(work: () => Promise<T>): Promise<T> {
-    return callTemporal(this.#calls, { tenantId: OF_PLATFORM }, work)
+  /** A few calls that check the server: beside the limiter, since they must not wait behind what they are to explain. */
+  async #check<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, work)
+    } catch (error) {
+      throw toProblem(error)
+    }
   }
 
   async close(): Promise<void> {

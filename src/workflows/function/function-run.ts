@@ -14,6 +14,7 @@ import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import {
   type FunctionAttempt,
   type FunctionRunInput,
+  isPatient,
   type Json,
   QUEUES,
   type SuspendedFailure,
@@ -84,16 +85,16 @@ async function makeAttempt(input: FunctionAttempt): Promise<Json> {
       if (!mayBeUnbegun(error)) throw error
       if (isLost(error)) lost = error
     }
-  const untilMs = nowMs() + (input.is_async ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs)
+  const untilMs = nowMs() + (isPatient(input) ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs)
   for (let asked = 1; ; asked++) {
     // Runs that were rejected together ask again one by one.
     const waitMs = Math.round(pauseMs(asked, FUNCTION_LIMITS.asyncPause) * (0.5 + randomFraction()))
     try {
       return await runQueued(input, untilMs - nowMs())
     } catch (error) {
+      if (!isCutOff(error) && !mayBeUnbegun(error)) throw error
       if (isLost(error)) lost ??= error
       if (isCutOff(error) || nowMs() + waitMs >= untilMs) throw lost ?? error
-      if (!mayBeUnbegun(error)) throw error
     }
     await sleep(waitMs, { summary: 'until a slot is free' })
   }

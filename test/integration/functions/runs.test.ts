@@ -151,15 +151,19 @@ const makeDue = (run: string) =>
   asSuperuser('update tenon.function_runs set due_at = now() where id = $1', [run])
 
 /** Inserts a record as an API leaves it that is killed before it starts the workflow. */
-async function abandon(functionId: string, isAsync: boolean, { key = 'key_x', status = 'queued' } = {}) {
+async function abandon(
+  functionId: string,
+  isAsync: boolean,
+  { key = 'key_x', status = 'queued', trigger = { kind: 'api' } as object } = {},
+) {
   const id = typeId('run', randomIds.uuid())
   await asSuperuser(
     `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async, input,
         status, caller, due_at)
-      values ($1, $2, $3, $4, 1, '{"kind":"api"}', 'key_x', $5, '{}', $6, $7, now())`,
+      values ($1, $2, $3, $4, 1, $8, 'key_x', $5, '{}', $6, $7, now())`,
     [
       ...[workspace.tenantId, workspace.workspaceId, id, functionId, isAsync, status],
-      JSON.stringify({ subject: key, role: 'service' }),
+      ...[{ subject: key, role: 'service' }, trigger].map((one) => JSON.stringify(one)),
     ],
   )
   return id
@@ -183,6 +187,30 @@ describe('orphans', () => {
       ['failed', 'forbidden', true],
       ['failed', 'run_cut_off', true],
     ])
+  })
+
+  test('record whose workflow is not there yet, called by an execution: left to it while it is open, ended afterwards', async () => {
+    const executions = new Executions(workspace)
+    const flow = await executions.publish('  - heard: { listen: { to: { one: { with: { type: x } } } } }')
+    const caller = await executions.start(flow)
+    await executions.shown(caller, 'waiting')
+    const id = await runs.deploy('called', 'export default () => 1')
+    const run = await abandon(id, false, { trigger: { kind: 'flow', id: caller } })
+    for (let check = 0; check < 2; check++) {
+      await makeDue(run)
+      await eventually(async () => {
+        const [row] = await asSuperuser(
+          'select id from tenon.function_runs where id = $1 and due_at > now()',
+          [run],
+        )
+        return row
+      })
+    }
+    expect(await runs.read(id, run)).toMatchObject({ status: 'queued', ended_at: null })
+    await executions.send(caller, 'cancel')
+    await executions.ended(caller)
+    await makeDue(run)
+    expect((await runs.ended(id, run)).error.code).toBe('run_cut_off')
   })
 
   test('thousands of runs of one workspace that are due, and its queues: do not delay the repair of another', async () => {

@@ -14,7 +14,8 @@ import { Connection } from '@temporalio/client'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ATTRIBUTE_TYPES } from '../../../src/infra/temporal/namespace.ts'
+import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
+import { INDEXED_VALUE_TYPES } from '../../../src/infra/temporal/namespace.ts'
 import { findRunning, type Stack, StackRunning, startStack } from '../../../stack/start.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 import { eventually, isDead, listenOn, withoutServers } from './support.ts'
@@ -73,7 +74,11 @@ describe('running stack', () => {
       namespace: 'default',
     })
     await connection.close()
-    expect(customAttributes).toMatchObject(ATTRIBUTE_TYPES)
+    expect(customAttributes).toMatchObject(
+      Object.fromEntries(
+        Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => [name, INDEXED_VALUE_TYPES[type]]),
+      ),
+    )
   })
 
   it('object store: many buckets: accepts an object in each', async () => {

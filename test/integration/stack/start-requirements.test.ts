@@ -1,6 +1,7 @@
 /** Processes refuse to start without the master key and name the missing setting. */
 
 import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { expect, inject, test } from 'vitest'
 import { currentBuild } from '../../../src/cli/stack/build.ts'
 import { Ports } from '../../../stack/ports.ts'
@@ -22,6 +23,20 @@ async function startProcess(path: string, key: string | undefined): Promise<Ende
     ),
   )
 }
+
+test('start of worker: master key of another installation: refused with a line of its log that says what to set', async () => {
+  const { worker } = await currentBuild()
+  const { code, stderr } = await startProcess(worker, randomBytes(32).toString('base64'))
+  expect(code).toBe(1)
+  expect(JSON.parse(stderr)).toMatchObject({
+    level: 60,
+    faults: [
+      expect.stringMatching(
+        /^master_key: TENON_MASTER_KEY is not the key of this installation: .* Set the key /,
+      ),
+    ],
+  })
+})
 
 const WRONG = 'c2hvcnQ='
 test.each(['api', 'worker'] as const)(

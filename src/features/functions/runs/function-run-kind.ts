@@ -32,7 +32,8 @@ export const FUNCTION_RUNS: RunKind = {
   isCancelRequested: sql`false`,
   // Callers of asynchronous runs were told that they will run. One that waits starts its run itself, as soon as it has a slot.
   unstarted: sql`case when r.is_async then 'start'
-    when r.created_at > now() - make_interval(secs => ${CALLER_SECONDS}::integer) or ${IS_CALLER_OPEN} then 'wait'
+    when s.run_id is not null and r.created_at > now() - make_interval(secs => ${CALLER_SECONDS}::integer) then 'wait'
+    when ${IS_CALLER_OPEN} then 'wait'
     else 'lost' end`,
   version: sql`(select coalesce(max(l.seq), 0) from function_run_logs l
     where l.tenant_id = r.tenant_id and l.workspace_id = r.workspace_id and l.run_id = r.id)`,

@@ -42,7 +42,7 @@ export async function beginAttempt(scope: WorkspaceScope, { runId, attempt, by }
   const detail =
     run !== undefined && run.attempts >= attempt
       ? 'An earlier attempt has started, and the function is not repeated.'
-      : `The run was ended before its code began. ${run?.reason ?? 'Its caller has given up.'}`
+      : `The run was ended before its code began. ${run?.reason ?? 'The caller has given up.'}`
   throw new Problem('run_cut_off', { detail })
 }
 

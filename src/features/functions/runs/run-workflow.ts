@@ -5,7 +5,13 @@ import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { workflowId } from '../../../core/tenant.ts'
 import { durationMs } from '../../../core/units.ts'
-import { type FunctionRunInput, type FunctionTrigger, QUEUES, workflowTypeOf } from '../../../core/work.ts'
+import {
+  type FunctionRunInput,
+  type FunctionTrigger,
+  isPatient,
+  QUEUES,
+  workflowTypeOf,
+} from '../../../core/work.ts'
 import type { FunctionConfig } from '../config.ts'
 import { DEFAULTS } from '../config.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
@@ -72,11 +78,11 @@ export function runInput(
  * for a run that nobody waits for any more before a worker has taken it up. An execution waits.
  */
 function workflowTimeoutMs(run: FunctionRunInput): number {
-  return lifetimeMs(run, run.is_async || run.trigger.kind === 'flow')
+  return lifetimeMs(run, isPatient(run))
 }
 
-function lifetimeMs({ timeout_ms, attempts_max }: FunctionRunInput, isPatient: boolean): number {
-  const queueMs = isPatient ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs
+function lifetimeMs({ timeout_ms, attempts_max }: FunctionRunInput, isQueuedLong: boolean): number {
+  const queueMs = isQueuedLong ? FUNCTION_LIMITS.asyncQueueMs : FUNCTION_LIMITS.queueMs
   const attemptMs = queueMs + timeout_ms + 2 * FUNCTION_LIMITS.heartbeatMs
   return attempts_max * (attemptMs + FUNCTION_LIMITS.retry.maxMs)
 }
