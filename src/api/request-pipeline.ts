@@ -155,9 +155,9 @@ function releaseWhenGone(
   reply: FastifyReply,
 ): void {
   if (waits !== true) return
-  const release = () =>
+  whenGone(reply).addEventListener('abort', () => {
     claim.release().catch((err: unknown) => log.error({ err, request_id: id }, 'claim not released'))
-  whenGone(reply).addEventListener('abort', release)
+  })
 }
 
 /** Forbidden requests are charged as well. @throws Problem `rate_limited`, else that of a missing right */

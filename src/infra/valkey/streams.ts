@@ -172,9 +172,9 @@ export class Streams {
     return [...this.#subscriptions.values()].reduce((sum, { listeners }) => sum + listeners.size, 0)
   }
 
-  /** @throws Problem `dependency_unavailable` */
+  /** Read from INFO, since managed servers refuse CONFIG. @throws the error of the server or of the connection */
   memory(): Promise<ValkeyMemory> {
-    return this.#call(() => readMemory(this.#redis))
+    return readMemory(this.#redis)
   }
 
   close(): void {
@@ -289,7 +289,6 @@ export interface ValkeyMemory {
   readonly policy: string
 }
 
-/** Read from INFO, since managed servers refuse CONFIG. */
 async function readMemory(redis: Redis): Promise<ValkeyMemory> {
   const info = (await Promise.all([redis.info('memory'), redis.info('stats')])).join('\n')
   const field = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1]
