@@ -122,7 +122,7 @@ module.exports = {
     only(
       'workflows-are-sealed',
       '^src/workflows/',
-      '^(src/workflows/|flows-dsl/(?!compile/(compile|definition|schedule|timezones))|src/core/(json|problem|problem-catalogue|execution|secret-handle|tenant|work|work-input)\\.ts|src/activities/contract\\.ts|src/(?!app/).*/limits\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
+      '^(src/workflows/|flows-dsl/(?!compile/(compile|definition|schedule|timezones))|src/core/(json|problem|problem-catalogue|execution|secret-handle|tenant|trace|work|work-input)\\.ts|src/activities/contract\\.ts|src/(?!app/).*/limits\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
       'deterministic code: no platform, no features but their limits, no Node built-ins',
     ),
     only('limits-are-constants', '^src/(?!app/).*/limits\\.ts$', '^$', 'so every part may import them'),

@@ -5,11 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Started, startPlatform } from '../test/support/stack/start.ts'
 import { metrics } from './installation/metrics.ts'
+import { neighbour } from './installation/neighbour.ts'
+import { tracing } from './installation/tracing.ts'
 import { workspaces } from './installation/workspaces.ts'
 
 type Section = (started: Started) => Promise<void>
 
-const SECTIONS: Readonly<Record<string, Section>> = { metrics, workspaces }
+const SECTIONS: Readonly<Record<string, Section>> = { metrics, neighbour, tracing, workspaces }
 
 /** Prints all sections, or the named ones. */
 export async function installation(names: readonly string[]): Promise<void> {

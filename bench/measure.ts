@@ -159,7 +159,7 @@ function ratesOf(turns: readonly Turn[]): Rates {
   return { perS: rates[rates.length >> 1] ?? 0, cpuUs: usedUs / times.length, ...figuresOf(times) }
 }
 
-function figuresOf(times: readonly number[]): Figures {
+export function figuresOf(times: readonly number[]): Figures {
   const sorted = [...times].sort((a, b) => a - b)
   const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
   return { p50Ms: at(0.5), p99Ms: at(0.99) }

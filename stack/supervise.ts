@@ -28,7 +28,7 @@ export interface RunOptions extends Omit<LaunchOptions, 'args'> {
   readonly stage?: number
 }
 
-export interface Liveness {
+interface Liveness {
   readonly probe: () => Promise<void>
   readonly everyMs: number
   /** As many failures in a row end the process. */

@@ -1,14 +1,13 @@
 /** Measures the cost of metrics for a request: one API with them, which is scraped, and two without, of which one shows the noise. */
 
-import { currentBuild } from '../../src/cli/stack/build.ts'
-import { Ports } from '../../stack/ports.ts'
 import { opsAddress } from '../../test/support/clients/metrics.ts'
 import type { Started } from '../../test/support/stack/start.ts'
 import { threadsNs } from '../cpu.ts'
 import { createTestWorkspace } from '../fixture.ts'
 import { sender } from '../http.ts'
 import { print, sized } from '../measure.ts'
-import { compare, type Side } from './paired.ts'
+import { compare } from './paired.ts'
+import { processOf, startApi } from './start-api.ts'
 
 /** As in deploy/prometheus/prometheus.yml. */
 const SCRAPE_MS = 15_000
@@ -21,7 +20,9 @@ const NAMES = Object.keys(APIS) as Name[]
 
 export async function metrics(started: Started): Promise<void> {
   const { apikey } = await createTestWorkspace(started.running)
-  const [first, ...others] = await Promise.all(NAMES.map((name) => startApi(started, name)))
+  const [first, ...others] = await Promise.all(
+    NAMES.map((name) => startApi(started, name, { TENON_OPS_LISTEN: APIS[name] })),
+  )
   if (first === undefined) return
   const sides = [first, ...others] as const
   const scrape = await scraper(started)
@@ -37,31 +38,6 @@ export async function metrics(started: Started): Promise<void> {
   for (let n = 0; n < SCRAPES; n++) await scrape()
   print('\none scrape', 'CPU ms')
   print(`every ${SCRAPE_MS / 1_000} s`, (usedNs() - before) / SCRAPES / 1e6)
-}
-
-const processOf = (name: Name) => `api ${name.replaceAll(/\W+/g, '-')}`
-
-/** Starts an API on the servers of the platform. */
-async function startApi({ stack, running }: Started, name: Name): Promise<Side> {
-  const port = await new Ports({ remembered: {}, any: true }).take(name, 0)
-  const url = `http://127.0.0.1:${port}`
-  await stack.supervisor.run({
-    name: processOf(name),
-    command: process.execPath,
-    args: [(await currentBuild()).api],
-    cwd: process.cwd(),
-    env: {
-      ...running.env,
-      TENON_PUBLIC_URL: running.url,
-      TENON_PORT: String(port),
-      TENON_OPS_LISTEN: APIS[name],
-    },
-    logFile: `${running.logs}/${processOf(name)}.log`,
-    ready: async () => {
-      if (!(await fetch(`${url}/readyz`)).ok) throw new Error(`${url} is not ready`)
-    },
-  })
-  return { name, url, usedNs: () => threadsNs(stack.supervisor.pid(processOf(name))) }
 }
 
 async function scraper({ running }: Started): Promise<() => Promise<string>> {

@@ -23,7 +23,6 @@ import { failProvisioning, provisionStep } from '../features/tenants/provisionin
 import { changeState } from '../features/tenants/suspension.ts'
 import { inThread } from '../features/threads/run-in-thread.ts'
 import { untilCancelled } from './cancellation.ts'
-import type { Activities } from './contract.ts'
 import { callFunction } from './flow/call-function.ts'
 import { callMcpTool } from './flow/call-mcp-tool.ts'
 import {
@@ -42,15 +41,7 @@ import { redactingTokens, withDocumentSecrets } from './http/request-secrets.ts'
 import { limitOutput, withHeartbeat } from './limit-output.ts'
 import { measureFunctionRuns, recordWait } from './run-metrics.ts'
 import { type SuspensionContext, signalExecutions } from './tenant/suspension.ts'
-import type { ActivityContext, Scopes } from './tenant-interceptor.ts'
-
-/** The contract, with the context that the tenant interceptor puts before the arguments. */
-export type Implementation = {
-  [Name in keyof Activities]: (
-    call: ActivityContext,
-    ...input: Parameters<Activities[Name]>
-  ) => ReturnType<Activities[Name]>
-}
+import type { ActivityContext, Implementation, Scopes } from './tenant-interceptor.ts'
 
 /** Services that the activities of a worker share. */
 export interface ActivityServices {

@@ -5,7 +5,7 @@ import { timeOf, uuidOf } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
 import type { Metrics } from '../infra/metrics/metrics.ts'
 import type { Records } from './contract.ts'
-import type { Implementation } from './index.ts'
+import type { Implementation } from './tenant-interceptor.ts'
 
 type WriteRecord = InjectedSinks<Records>['records']['write']
 

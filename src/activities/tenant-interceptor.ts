@@ -28,7 +28,7 @@ import { inTrace } from '../infra/trace-context.ts'
 import { inSpan, type SpanDescription } from '../infra/tracing.ts'
 import { chainDepthOf } from '../workflows/chain-depth-interceptor.ts'
 import { failureOf } from './call-failure.ts'
-import type { FunctionCall } from './contract.ts'
+import type { Activities, FunctionCall } from './contract.ts'
 import type { WorkLog } from './work-log.ts'
 
 /** The first argument of every activity: the tenant, the workflow, and ids that are the same at each attempt. */
@@ -40,6 +40,14 @@ export interface ActivityContext {
   readonly chainDepth: number
   /** 1 for the first. */
   readonly attempt: number
+}
+
+/** The activities as a worker has them: each gets the context first. */
+export type Implementation = {
+  [Name in keyof Activities]: (
+    call: ActivityContext,
+    ...input: Parameters<Activities[Name]>
+  ) => ReturnType<Activities[Name]>
 }
 
 /** @throws Problem `forbidden` if the work belongs to a tenant as a whole */

@@ -226,7 +226,7 @@ const ConfigSchema = Type.Object({
       'Comma-separated values of the `Host` header that MCP servers accept, such as `tenon.internal` or `api:8787`, in addition to the host of TENON_PUBLIC_URL and loopback names.',
   }),
   TENON_RATE_SERVICE: Rate(
-    '1200/min',
+    '1200/min burst 300',
     'Rate limit per service key. `300/min burst 30` means 300 requests per minute, at most 30 of them at once. Without `burst`, all 300 may come at once.',
   ),
   TENON_RATE_USER: Rate('600/min burst 100', 'Rate limit per end user.'),
@@ -242,7 +242,7 @@ const ConfigSchema = Type.Object({
   ),
   TENON_RATE_MCP: Rate('300/min burst 60', 'Rate limit per subject at the hosted MCP servers of a tenant.'),
   TENON_RATE_WEBHOOK: Rate('600/min burst 120', 'Rate limit per client address and webhook.'),
-  TENON_RATE_TENANT: Rate('6000/min', 'Rate limit per tenant, for all its callers together.'),
+  TENON_RATE_TENANT: Rate('6000/min burst 1000', 'Rate limit per tenant, for all its callers together.'),
   TENON_RATE_PUBLIC: Rate(
     '300/min burst 60',
     'Rate limit per client address on routes without credentials: sign-in, documentation. Probes such as /readyz are not limited.',

@@ -22,6 +22,7 @@ export class KeyedSemaphore {
   #ofKeyMax: number
   #totalMax: number
   readonly #waitMs: number
+  readonly #reserved: number
   /** Keys that hold a slot or wait for one. Of keys that hold equally many, the first is served first. */
   readonly #keys = new Map<string, Key>()
   #total = 0
@@ -30,11 +31,13 @@ export class KeyedSemaphore {
    * @param ofKeyMax slots that one key may hold
    * @param waitMs how long a caller waits at most; `Infinity`: without limit
    * @param totalMax slots of all keys together
+   * @param reserved slots of these that only a key gets that holds none
    */
-  constructor(ofKeyMax: number, waitMs: number, totalMax = Number.POSITIVE_INFINITY) {
+  constructor(ofKeyMax: number, waitMs: number, totalMax = Number.POSITIVE_INFINITY, reserved = 0) {
     this.#ofKeyMax = ofKeyMax
     this.#waitMs = waitMs
     this.#totalMax = totalMax
+    this.#reserved = reserved
   }
 
   /** Slots that are held, of all keys. */
@@ -77,8 +80,13 @@ export class KeyedSemaphore {
 
   /** @returns releases the slot; undefined if none is free now */
   tryAcquire(key: string): (() => void) | undefined {
-    if (this.#total >= this.#totalMax || (this.#keys.get(key)?.held ?? 0) >= this.#ofKeyMax) return undefined
-    return this.take(key)
+    return this.#isOpenTo(this.#keys.get(key)?.held ?? 0) ? this.take(key) : undefined
+  }
+
+  /** @param held slots of the key that asks */
+  #isOpenTo(held: number): boolean {
+    const reserved = held > 0 ? this.#reserved : 0
+    return held < this.#ofKeyMax && this.#total + reserved < this.#totalMax
   }
 
   /** Takes a slot whether or not one is free. @returns releases the slot; idempotent */
@@ -111,7 +119,6 @@ export class KeyedSemaphore {
 
   /** Before a later caller can overtake the one that waits. */
   #serveNext(released: string): void {
-    if (this.#total >= this.#totalMax) return
     const key = this.#totalMax === Number.POSITIVE_INFINITY ? released : this.#nextKey()
     if (key !== undefined) this.#serve(key)
   }
@@ -119,7 +126,7 @@ export class KeyedSemaphore {
   /** Gives a slot to the caller of the key that has waited longest, if there is one and the key may hold another. */
   #serve(key: string): void {
     const state = this.#keys.get(key)
-    if (state === undefined || state.held >= this.#ofKeyMax) return
+    if (state === undefined || !this.#isOpenTo(state.held)) return
     const [proceed] = state.waiting
     if (proceed === undefined) return
     this.#keys.delete(key)
@@ -131,7 +138,8 @@ export class KeyedSemaphore {
   #nextKey(): string | undefined {
     let next: { readonly key: string; readonly held: number } | undefined
     for (const [key, { held, waiting }] of this.#keys)
-      if (waiting.length > 0 && held < (next?.held ?? this.#ofKeyMax)) next = { key, held }
+      if (waiting.length > 0 && this.#isOpenTo(held) && held < (next?.held ?? this.#ofKeyMax))
+        next = { key, held }
     return next?.key
   }
 

@@ -158,6 +158,8 @@ export const INFRA_LIMITS = {
   droppedTopicsMax: 2_000,
   /** Entries of one read of a stream, at most 8 MiB together. Further ones are read next. */
   eventsReadAtOnceMax: 32,
+  /** Listeners that get entries in one turn of the event loop. Then requests go first. */
+  listenersPerTurnMax: 32,
 
   // Object store
   /** Sockets of a process to the object store. Further requests wait for one. */

@@ -112,6 +112,16 @@ test.each(pages)('runbook %s: has the four parts in order', (page) => {
   expect(textOf(page).match(/^## .*$/gm)).toEqual(HEADINGS)
 })
 
+test('runbooks: look for metrics that are exported', () => {
+  const names = pages.flatMap((page) =>
+    [...textOf(page).matchAll(/grep '\^(\w+)'/g)].map(([, name = '']) => `${page}: ${name}`),
+  )
+  expect(names.length).toBeGreaterThan(20)
+  const exported = [...labelsOf.keys()]
+  const strange = names.filter((name) => !exported.some((one) => one.startsWith(name.split(': ')[1] ?? name)))
+  expect(strange).toEqual([])
+})
+
 test('dashboard: each panel has a title of its own', () => {
   const titles = [...new Set(dashboard.map(({ title }) => title))]
   const { panels } = JSON.parse(readFileSync(DASHBOARD_FILE, 'utf8')) as {

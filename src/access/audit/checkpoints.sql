@@ -120,7 +120,10 @@ begin
   perform act_for_workspace(settings[1], settings[2]);
   return n;
 end $$;
-revoke execute on function tenon.expired_entries, tenon.cut_chain from public;
+revoke execute on function tenon.copied(tenon.audit), tenon.copied(tenon.mcp_calls), tenon.is_in_chain,
+  tenon.expired_entries, tenon.cut_chain from public;
+-- For verification.
+grant execute on function tenon.copied(tenon.audit), tenon.copied(tenon.mcp_calls) to tenon_admin, tenon_operator;
 grant execute on function tenon.expired_entries, tenon.cut_chain to tenon_reconciler;
 
 -- The reconciler finds the chains whose turn it is, and sees nothing of their entries.

@@ -46,7 +46,7 @@ const TIMEOUT_MS = 5_000
 export const runChecks = (checks: readonly StartCheck[]): Promise<Checked[]> =>
   Promise.all(checks.map(runCheck))
 
-export async function runCheck(check: StartCheck): Promise<Checked> {
+async function runCheck(check: StartCheck): Promise<Checked> {
   const late = delay(TIMEOUT_MS, undefined, { ref: false }).then(() => {
     throw new Error(`no answer within ${TIMEOUT_MS / 1_000} s`)
   })
@@ -58,7 +58,7 @@ export async function runCheck(check: StartCheck): Promise<Checked> {
 }
 
 /** The sentence of a Problem and, of the errors that caused it, the last: what the driver has said. */
-export function causeOf(error: unknown): string {
+function causeOf(error: unknown): string {
   const said = error instanceof Problem ? error.message : undefined
   let cause = error
   while (cause instanceof Error && cause.cause instanceof Error) cause = cause.cause

@@ -34,7 +34,7 @@ const QueryInput = {
     Type.String({
       maxLength: 100,
       description:
-        'Grouping of the series: the label of the metric (the default, if it has one), `none` for one series, or, in queries of tenants, `workspace`.',
+        'Grouping of the series: `none` for one series, the label of the metric, or, in queries of tenants, `workspace`. Default: the label, or `none` for a metric without one.',
     }),
   ),
 }

@@ -16,7 +16,7 @@ export const RangeInput = {
   to: Type.Optional(Time),
   step: Type.Optional(
     Duration(
-      `Length of a step in whole minutes, of which the range has at most ${ANALYTICS_LIMITS.pointsMax}. Steps begin at multiples of it since 1970, in UTC. Default: the shortest of 1m, 2m, 5m, 10m, 15m, 30m, 1h, 2h, 3h, 6h, 12h and 1d that fits.`,
+      `Length of a step in whole minutes, of which the range has at most ${ANALYTICS_LIMITS.pointsMax}. Steps begin at multiples of it since 1970, in UTC. Default: the shortest of 1m, 2m, 5m, 10m, 15m, 30m, 1h, 2h, 3h, 6h, 12h and 1d that makes no more.`,
     ),
   ),
 }

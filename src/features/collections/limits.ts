@@ -48,6 +48,17 @@ export const COLLECTION_LIMITS = {
   queryDocumentsMax: 1_000,
   /** Documents up to which `count=estimated` is exact. Beyond them, it is the estimate of the query planner. */
   exactCountMax: 1_000,
+  /** Queries that no index narrows, of PostgreSQL's collections. */
+  scans: {
+    /** Such queries of a tenant that a process runs at a time. Further ones wait. */
+    tenantMax: 2,
+    /** Such queries that a process runs at a time, of which the last is kept for a tenant that runs none. Further ones wait. */
+    processMax: 4,
+    /** Milliseconds for which one waits. Then it is refused with `overloaded`, which names the index to declare. */
+    waitMs: 5_000,
+    /** Such queries of a tenant that wait. Further ones are refused in the same way. */
+    waitingMax: 32,
+  },
   /** Characters of a cursor, which clients send back in a URL with the filters. A longer one is refused with `cursor_too_large`. */
   cursorCharsMax: 4_096,
 

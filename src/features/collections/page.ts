@@ -8,11 +8,11 @@ import type { Json } from '../../core/work.ts'
 import { listDigest } from '../operation-helpers.ts'
 import { type SelectedDocument, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
-import { type Filter, type OrderKey, type Path, pathsOf, pathText } from './query/filter.ts'
+import type { Filter, OrderKey, Path } from './query/filter.ts'
 import { project, type Selection } from './query/order-and-selection.ts'
 import { withCollection } from './resolve-store.ts'
-import type { Declaration } from './schemas/declaration-cache.ts'
-import { type Count, type Query, type Stored, valueAt } from './store.ts'
+import { inLine } from './scans.ts'
+import { type Count, type Stored, valueAt } from './store.ts'
 import { applyDeclaration } from './typed-query.ts'
 
 export interface PageQuery {
@@ -42,11 +42,9 @@ export async function readDocumentPage(
     ...(count !== undefined && { count }),
   }
   const { rows, total } = await withCollection(scope, name, ['read'], (collection, inside) =>
-    collection.store
-      .list(inside, collection, applyDeclaration(query, collection.declared))
-      .catch((error: unknown) => {
-        throw withIndexHint(error, query, collection.declared)
-      }),
+    inLine(inside, collection, query, () =>
+      collection.store.list(inside, collection, applyDeclaration(query, collection.declared)),
+    ),
   )
   const documents = rows.slice(0, size)
   const last = documents.at(-1)
@@ -62,26 +60,6 @@ export async function readDocumentPage(
     },
   }
 }
-
-/** Adds to `query_timeout` the fields on which a missing index would help. */
-function withIndexHint(error: unknown, { filter, order }: Query, declared: Declaration | undefined): unknown {
-  if (!(error instanceof Problem && error.code === 'query_timeout')) return error
-  const paths = [...pathsOf(filter), ...order.map(({ path }) => path)].filter((path) => path.length === 1)
-  const first = new Set(declared?.indexes.map(({ fields }) => fields[0]))
-  const fields = [...new Set(paths.flat())].filter((name) => !NEVER_INDEXED.test(name) && !first.has(name))
-  const named = fields.map((name) => pathText([name])).join(', ')
-  const hints =
-    fields.length === 0
-      ? { hint: 'Restrict the query. The fields that it uses have an index, or cannot have one.' }
-      : {
-          hint: 'Restrict the query.',
-          adminHint: `Or declare the collection with an index on ${named} (POST /v1/schemas).`,
-        }
-  return new Problem('query_timeout', { ...hints, cause: error.cause })
-}
-
-/** Fields that no declaration can index. */
-const NEVER_INDEXED = /^(id$|_)/
 
 /** A total order: each path once, ending at the first `id`, or with `id` added in the direction of the last key. */
 function totalOrder(requested: readonly OrderKey[]): OrderKey[] {

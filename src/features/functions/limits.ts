@@ -180,8 +180,12 @@ export const FUNCTION_LIMITS = {
     busyMs: 120_000,
     /** Share of its memory limit. An idle process above it is not used again. */
     reuseMemoryShare: 0.75,
-    /** Share of all slots that one tenant may hold. Its further invocations wait. */
+    /** Share of all slots that one tenant may hold, of which the last one is kept for a tenant that holds none. Its further invocations wait. */
     tenantShare: 0.75,
+    /** Share of all slots in which a tenant's runs have the usual priority. Beyond it they get what processor time others leave. */
+    usualShare: 0.125,
+    /** Niceness of the processes of runs: the usual one, below the platform's own, and the one beyond `usualShare`. */
+    niceness: { usual: 5, beyond: 19 },
     /** Share of these that HTTP requests may hold. Further ones wait. */
     httpShare: 0.5,
     /** Calls of the host that an invocation may have open. The process queues others; with more it is killed. */

@@ -57,9 +57,9 @@ export const findTenant = (scope: AdminScope, id: string) =>
   )
 
 /** Of a tenant or workspace whose creation never began. Its slug is free again. */
-export const discardTenant = (id: string) =>
+const discardTenant = (id: string) =>
   sql`update tenants set state = 'deleted', slug = id, updated_at = now() where id = ${id} and state = 'provisioning'`
-export const discardWorkspace = (id: string) => sql`
+const discardWorkspace = (id: string) => sql`
   update workspaces set state = 'deleted', slug = id, bucket = null, updated_at = now()
   where id = ${id} and state = 'provisioning'`
 

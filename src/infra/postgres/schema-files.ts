@@ -10,7 +10,7 @@ const SOURCES = new URL('../../', import.meta.url)
  * The SQL files in the order of their application, each in the folder of its feature. After version 0.1.0 these files do not
  * change: a change is another file at the end, such as `infra/postgres/migrations/0001-….sql`.
  */
-export const FILES = [
+const FILES = [
   'infra/postgres/roles.sql',
   'features/tenants/tenants.sql',
   'features/quotas/quotas.sql',

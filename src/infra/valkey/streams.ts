@@ -1,6 +1,6 @@
 /** Valkey Streams: builds their keys, appends, and fans entries out from one blocking reader per process. */
 
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as pause, setImmediate } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { isBefore } from '../../core/execution.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
@@ -172,9 +172,9 @@ export class Streams {
     return [...this.#subscriptions.values()].reduce((sum, { listeners }) => sum + listeners.size, 0)
   }
 
-  /** @throws Problem `dependency_unavailable` */
+  /** Read from INFO, since managed servers refuse CONFIG. @throws the error of the server or of the connection */
   memory(): Promise<ValkeyMemory> {
-    return this.#call(() => readMemory(this.#redis))
+    return readMemory(this.#redis)
   }
 
   close(): void {
@@ -232,15 +232,22 @@ export class Streams {
     const lastIds = waiting.map(([, { last }]) => last)
     const count = INFRA_LIMITS.eventsReadAtOnceMax
     const answer = await this.#reader.xread('COUNT', count, 'BLOCK', BLOCK_MS, 'STREAMS', ...keys, ...lastIds)
-    for (const [key, rows] of (answer ?? []) as [StreamKey, [string, string[]][]][]) {
-      const subscribed = this.#subscriptions.get(key)
-      for (const entry of rows.map(toEntry)) {
-        // A listener that subscribed during this read may be further on.
-        if (subscribed === undefined || !isBefore(subscribed.last, entry.id)) continue
-        subscribed.last = entry.id
-        for (const listener of subscribed.listeners) listener(entry)
-      }
-    }
+    const read = (answer ?? []) as [StreamKey, [string, string[]][]][]
+    await deliver(read.map(([key, rows]) => this.#deliveries(key, rows)))
+  }
+
+  /** The calls that pass entries on, one for each listener of the stream. Who subscribes from now on gets later entries. */
+  #deliveries(key: StreamKey, rows: readonly [string, string[]][]): readonly (() => void)[] {
+    const subscribed = this.#subscriptions.get(key)
+    if (subscribed === undefined) return []
+    const { listeners, last } = subscribed
+    // A listener that subscribed during this read may be further on.
+    const entries = rows.map(toEntry).filter(({ id }) => isBefore(last, id))
+    subscribed.last = entries.at(-1)?.id ?? last
+    return [...listeners].map((listener) => () => {
+      // It may have stopped meanwhile, and may do so at any of its entries.
+      for (const entry of entries) if (listeners.has(listener)) listener(entry)
+    })
   }
 
   async #call<T>(work: () => Promise<T>): Promise<T> {
@@ -248,6 +255,27 @@ export class Streams {
       throw unavailable('valkey', cause)
     })
   }
+}
+
+/**
+ * Calls listeners of all streams in turns, a few in each turn of the event loop: a stream with many listeners delays neither other
+ * streams nor requests.
+ * @param streams the calls of each stream
+ */
+async function deliver(streams: readonly (readonly (() => void)[])[]): Promise<void> {
+  const most = Math.max(0, ...streams.map(({ length }) => length))
+  let called = 0
+  for (let at = 0; at < most; at += 1)
+    for (const calls of streams) {
+      const call = calls[at]
+      if (call === undefined) continue
+      if (called === INFRA_LIMITS.listenersPerTurnMax) {
+        await setImmediate()
+        called = 0
+      }
+      call()
+      called += 1
+    }
 }
 
 /** How much memory the server uses, its limit, and what it does there. */
@@ -261,7 +289,6 @@ export interface ValkeyMemory {
   readonly policy: string
 }
 
-/** Read from INFO, since managed servers refuse CONFIG. */
 async function readMemory(redis: Redis): Promise<ValkeyMemory> {
   const info = (await Promise.all([redis.info('memory'), redis.info('stats')])).join('\n')
   const field = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1]

@@ -7,6 +7,7 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import type { Server as Listener } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Ports } from '../../../stack/ports.ts'
 import { postgres } from '../../../stack/postgres.ts'
@@ -131,11 +132,12 @@ test('valkey: its port is taken each time: fails after three repetitions, says s
 }, 60_000)
 
 const STARTS_AT_ONCE = 6
+const TAKE_PORTS = fileURLToPath(new URL('../../support/stack/take-ports.ts', import.meta.url))
 
 test('six installations that start at once: each gets ports of its own before anything listens', async () => {
   const from = randomInt(40_000, 60_000)
   const children = Array.from({ length: STARTS_AT_ONCE }, () =>
-    spawn(process.execPath, ['test/support/stack/take-ports.ts', String(from), '14'], {
+    spawn(process.execPath, [TAKE_PORTS, String(from), '14'], {
       stdio: ['pipe', 'pipe', 'inherit'],
     }),
   )
@@ -159,7 +161,7 @@ test.runIf(repeated(0, 1))(
     const starts = await Promise.allSettled(
       dirs.map((dir) => startStack({ dir, env, ephemeral: false, onProgress: () => {} })),
     )
-    await Promise.all(starts.map((start) => (start.status === 'fulfilled' ? start.value.stop() : undefined)))
+    await Promise.all(starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value.stop()] : [])))
     expect(starts.map((start) => (start.status === 'fulfilled' ? 4 : start.reason.message))).toEqual(
       Array(STARTS_AT_ONCE).fill(4),
     )

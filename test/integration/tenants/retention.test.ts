@@ -143,7 +143,7 @@ async function countStatements({ tenantId, workspaceId }: TestWorkspace): Promis
 test('workspace with nothing to remove: few statements, then rest until the next hour: 2,000 of them take four a second', async () => {
   const of = await createTestWorkspace()
   const setBack =
-    "update tenon.workspaces set usage_until = usage_until - interval '1 hour', retention_due_at = 'infinity' where id = $1"
+    "update tenon.workspaces set usage_until = usage_until - interval '2 hours', retention_due_at = 'infinity' where id = $1"
   await asSuperuser(setBack, [of.workspaceId])
   const [hourly, further] = [await countStatements(of), await countStatements(of)]
   expect([hourly, further]).toEqual([6, 4])

@@ -134,8 +134,10 @@ test('history of an execution: has the same events with spans as without, and re
     const code = await readFile(at.env['TENON_WORKFLOW_BUNDLE'] ?? '', 'utf8')
     const platform = openInProcessPlatform(at.env)
     const dataConverter = { payloadCodecs: [platform.codec] }
-    await Worker.runReplayHistory({ workflowBundle: { code }, dataConverter }, history, id).finally(() =>
-      platform.close(),
-    )
+    try {
+      await Worker.runReplayHistory({ workflowBundle: { code }, dataConverter }, history, id)
+    } finally {
+      await platform.close()
+    }
   }
 })

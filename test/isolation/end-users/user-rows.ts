@@ -39,7 +39,8 @@ const CLOSED_TO_USERS = {
     mcp_candidate.list mcp_curation.replace
     mcp_version.create mcp_version.list mcp_version.get mcp_version.activate mcp_version.approve
     mcp_call.list mcp_call.verify mcp_client.create mcp_client.list mcp_client.delete
-    mcp_source.list mcp_source.create mcp_source.get mcp_source.refresh mcp_source.delete`),
+    mcp_source.list mcp_source.create mcp_source.get mcp_source.refresh mcp_source.delete
+    usage.list usage.query`),
   /** Operations of keys, whose effects no rule of the workspace decides about. */
   forbidden: words(`
     analytics.query
@@ -50,7 +51,7 @@ const CLOSED_TO_USERS = {
 
 export const OPEN_TO_USERS = {
   /** Operations about the caller. */
-  caller: words('me.get limits.get'),
+  caller: words('me.get limits.get analytics.metrics'),
   /** Operations whose every effect a rule of the workspace decides about. */
   rules: words(`
     collections.list

@@ -73,9 +73,9 @@ test('rate policy: states the bucket size and the seconds that it takes to fill'
 
 test('limit of a key: replaces the default of its kind and no other limit', () => {
   const own = rates.ofPrincipal({ ...KEY, rateLimit: 5 }, 'service', '::/64')
-  expect(own.map(({ limit }) => limit.policy)).toEqual(['"key";q=5;w=60', '"tenant";q=6000;w=60'])
+  expect(own.map(({ limit }) => limit.policy)).toEqual(['"key";q=5;w=60', '"tenant";q=1000;w=10'])
   const usual = rates.ofPrincipal(KEY, 'service', '::/64')
-  expect(usual.map(({ limit }) => limit.policy)).toEqual(['"key";q=1200;w=60', '"tenant";q=6000;w=60'])
+  expect(usual.map(({ limit }) => limit.policy)).toEqual(['"key";q=300;w=15', '"tenant";q=1000;w=10'])
   expect(usual.map(({ bucket }) => bucket)).toEqual(own.map(({ bucket }) => bucket))
 })
 
@@ -113,4 +113,15 @@ test.each([
   ['[2001:db8::1]:50123', '2001:db8:0:0::/64'],
 ])('client address %s: is counted as %s', (address, network) => {
   expect(networkOf(address)).toBe(network)
+})
+
+test('default rates of callers of data: at most a quarter of a minute comes at once, and the rest evenly', () => {
+  const config = parseConfig(NEEDED)
+  const { TENON_RATE_ADMIN: _ofPeople, TENON_RATE_AUTH_FAILURES: _failures, ...others } = config
+  const names = Object.keys(others).filter((name) => name.startsWith('TENON_RATE_'))
+  expect(names.length).toBeGreaterThan(7)
+  for (const name of names) {
+    const { perMinute, burst } = parseRate(String(config[name as keyof typeof config]))
+    expect(burst, name).toBeLessThanOrEqual(perMinute / 4)
+  }
 })

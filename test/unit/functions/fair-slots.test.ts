@@ -8,7 +8,7 @@ async function held(slots: FairSlots, tenant = 'ten_a'): Promise<HeldSlot> {
 }
 
 test('parents that wait for children: the children get their slots, at any depth', async () => {
-  const slots = new FairSlots(2, 2, 1_000)
+  const slots = new FairSlots(3, 2, 1_000)
   const call = async (depth: number): Promise<number> => {
     const slot = await held(slots)
     const result = depth === 0 ? 0 : await slots.yieldWhile(slot, () => call(depth - 1))
@@ -53,7 +53,7 @@ const acquire = (slots: FairSlots, tenant: string, waitingMax = Number.POSITIVE_
   slots.acquire(tenant, 'busy', { waitingMax })
 
 test('as many of a tenant wait as may: the next one is rejected at once, and another tenant gets a slot', async () => {
-  const slots = new FairSlots(3, 2, 60_000)
+  const slots = new FairSlots(4, 2, 60_000)
   const held = [await acquire(slots, 'a', 1), await acquire(slots, 'a', 1)]
   const waits = acquire(slots, 'a', 1)
   await expect(acquire(slots, 'a', 1)).rejects.toMatchObject({ code: 'overloaded' })

@@ -2,14 +2,15 @@
 
 import { execFile } from 'node:child_process'
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { FUNCTION_LIMITS } from '../../../src/features/functions/limits.ts'
 import { FrameReader } from '../../../src/features/functions/sandbox/frames.ts'
 import { RawOutput } from '../../../src/features/functions/sandbox/output-lines.ts'
 import { Functions } from '../../../src/features/functions/sandbox/process-pool.ts'
-import { testInvocation } from '../../support/fixtures/invocations.ts'
+import { testHost, testInvocation } from '../../support/fixtures/invocations.ts'
 import { eventually } from '../../support/fixtures/tenants.ts'
 
 let dir: string
@@ -88,10 +89,58 @@ describe('function runtime: with Deno', () => {
     await functions.close()
     expect(await limitsOfChildren()).toEqual([])
   })
+
+  test('many runs of a tenant at once: those beyond their share of the slots get what processor time others leave', async () => {
+    const functions = real()
+    const stop = new AbortController()
+    const slots = availableParallelism() * FUNCTION_LIMITS.slotsPerCore
+    const { usualShare, niceness } = FUNCTION_LIMITS.sandbox
+    const usual = Math.ceil(slots * usualShare)
+    const start = (tenant: string) => {
+      const host = testHost({ log: ({ text }) => void begun.push(text) })
+      const code = 'export default () => { console.log("begun"); return new Promise(() => {}) }'
+      const of = { key: `${tenant}:ws:fn:1`, timeoutMs: 60_000, signal: stop.signal, memoryMb: 64, host }
+      const running = functions.run(testInvocation(code, of))
+      running.catch(() => {})
+      return running
+    }
+    const begun: string[] = []
+    const loud = Array.from({ length: usual + 2 }, () => start('ten_loud'))
+    await eventually(async () => begun.length === usual + 2 || undefined, 60_000)
+    const quiet = start('ten_quiet')
+    await eventually(async () => begun.length === usual + 3 || undefined, 60_000)
+    const found = await Promise.all((await pidsOfChildren()).map(nicenessOf))
+    const priorities = found.map(({ process, session }) => [process, session ?? process])
+    expect(priorities.toSorted()).toEqual(
+      [...Array(usual + 1).fill(niceness.usual), niceness.beyond, niceness.beyond]
+        .map((n) => [n, n])
+        .toSorted(),
+    )
+    stop.abort()
+    await Promise.allSettled([...loud, quiet])
+    await functions.close()
+  }, 90_000)
 })
+
+/** The niceness of a process, and of its session where the kernel groups processes by session. */
+async function nicenessOf(pid: string) {
+  const [stat, group] = await Promise.all([
+    readFile(`/proc/${pid}/stat`, 'utf8'),
+    readFile(`/proc/${pid}/autogroup`, 'utf8').catch(() => ''),
+  ])
+  const session = /nice (-?\d+)/.exec(group)?.[1]
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return { process: Number(fields[16]), session: session && Number(session) }
+}
 
 /** Among the runtime's processes that are children of this one. */
 async function limitsOfChildren(): Promise<string[]> {
+  const pids = await pidsOfChildren()
+  const limits = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/limits`, 'utf8').catch(() => '')))
+  return limits.filter((text) => text !== '')
+}
+
+async function pidsOfChildren(): Promise<string[]> {
   const { stdout } = await promisify(execFile)('ps', ['-eo', 'pid=,ppid=,args='], { maxBuffer: 1 << 24 })
   const all = stdout.split('\n').map((line) => /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? [])
   const children = (parents: readonly string[]) =>
@@ -100,12 +149,7 @@ async function limitsOfChildren(): Promise<string[]> {
   const direct = children([String(process.pid)])
   // The sandbox itself has no limits: its child, which is the runtime, has.
   const isSandbox = ([, , , args = '']: readonly string[]) => /^\S*(bwrap|unshare) /.test(args)
-  const pids = pidsOf([
-    ...direct.filter((each) => !isSandbox(each)),
-    ...children(pidsOf(direct.filter(isSandbox))),
-  ])
-  const limits = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/limits`, 'utf8').catch(() => '')))
-  return limits.filter((text) => text !== '')
+  return pidsOf([...direct.filter((each) => !isSandbox(each)), ...children(pidsOf(direct.filter(isSandbox)))])
 }
 
 describe('function runtime: frames', () => {

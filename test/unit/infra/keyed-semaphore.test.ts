@@ -16,9 +16,13 @@ interface Caller {
 
 /** Callers of a semaphore: those that hold a slot, and those that wait, in their order. */
 class Callers {
-  readonly semaphore = new KeyedSemaphore(OF_KEY, Number.POSITIVE_INFINITY, TOTAL)
+  readonly semaphore: KeyedSemaphore
   readonly holding: Caller[] = []
   readonly waiting: Caller[] = []
+
+  constructor(reserved: number) {
+    this.semaphore = new KeyedSemaphore(OF_KEY, Number.POSITIVE_INFINITY, TOTAL, reserved)
+  }
 
   async request(key: Key): Promise<void> {
     const caller: Caller = { key }
@@ -47,7 +51,9 @@ test.each(Array.from({ length: 20 }, (_, seed) => [seed]))(
   'callers of three keys, seed %i: never more than the bounds, and none waits beside a free slot of its key',
   async (seed) => {
     const random = randomOf(seed)
-    const callers = new Callers()
+    const reserved = seed % 2
+    const callers = new Callers(reserved)
+    const isOpen = (held: number, left: number) => held < OF_KEY && left > (held === 0 ? 0 : reserved)
     for (let step = 0; step < 200; step++) {
       if (random(2) === 0) await callers.request(KEYS[random(KEYS.length)] ?? 'a')
       else if (callers.holding.length > 0) {
@@ -58,7 +64,8 @@ test.each(Array.from({ length: 20 }, (_, seed) => [seed]))(
         await callers.release(at)
         const served = callers.holding.find((one) => first.get(one.key) === one)
         before[released] = (before[released] ?? 0) - 1
-        const open = [...first.keys()].filter((key) => (before[key] ?? 0) < OF_KEY)
+        const left = TOTAL - Object.values(before).reduce((sum, held) => sum + held, 0)
+        const open = [...first.keys()].filter((key) => isOpen(before[key] ?? 0, left))
         // The longest waiting caller of a key that holds the fewest, and may hold more.
         expect(served === undefined).toBe(open.length === 0)
         if (served !== undefined)
@@ -66,8 +73,8 @@ test.each(Array.from({ length: 20 }, (_, seed) => [seed]))(
       }
       expect(Math.max(...KEYS.map(callers.held))).toBeLessThanOrEqual(OF_KEY)
       expect(callers.holding.length).toBeLessThanOrEqual(TOTAL)
-      const isFull = callers.holding.length === TOTAL
-      expect(callers.waiting.filter(({ key }) => !isFull && callers.held(key) < OF_KEY)).toEqual([])
+      const left = TOTAL - callers.holding.length
+      expect(callers.waiting.filter(({ key }) => isOpen(callers.held(key), left))).toEqual([])
     }
   },
 )
@@ -87,4 +94,11 @@ test('wait that is aborted, or too long, or of too many: ends with the reason, a
   release()
   expect(semaphore.tryAcquire('a')).toEqual(expect.any(Function))
   expect(semaphore.tryAcquire('a')).toBeUndefined()
+})
+
+test('two keys that want all slots: a third that holds none gets one at once', async () => {
+  const semaphore = new KeyedSemaphore(3, Number.POSITIVE_INFINITY, TOTAL, 1)
+  const taken = ['a', 'b', 'a', 'b', 'a', 'b'].filter((key) => semaphore.tryAcquire(key) !== undefined)
+  expect(taken).toEqual(['a', 'b', 'a'])
+  expect(semaphore.tryAcquire('c')).toEqual(expect.any(Function))
 })

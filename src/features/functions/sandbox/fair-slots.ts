@@ -1,4 +1,4 @@
-/** Slots of running invocations, which tenants share; a holder that waits for other runs yields its slot meanwhile. */
+/** Slots of running invocations, which tenants share, the last one for a tenant that holds none; a holder that waits for other runs yields its slot meanwhile. */
 
 import { Problem } from '../../../core/problem.ts'
 import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
@@ -22,7 +22,7 @@ export class FairSlots extends KeyedSemaphore {
   #yielded = 0
 
   constructor(max: number, ofTenantMax: number, waitMs: number) {
-    super(ofTenantMax, waitMs, max)
+    super(ofTenantMax, waitMs, max, max > 1 ? 1 : 0)
     this.#yieldedMax = YIELDED_PER_SLOT_MAX * max
   }
 

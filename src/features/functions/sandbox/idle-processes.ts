@@ -5,6 +5,9 @@ import type { FunctionProcess } from './process.ts'
 
 const { sandbox: limits } = FUNCTION_LIMITS
 
+/** Only root lowers the niceness of a process. */
+const MAY_LOWER = process.getuid?.() === 0
+
 export interface WarmProcess {
   /** Tenant, workspace, function, version and memory. */
   readonly key: string
@@ -25,9 +28,13 @@ export class IdleProcesses {
   #idle: Idle[] = []
   readonly #sweeper = setInterval(() => this.#sweep(), limits.sweepMs).unref()
 
-  /** Takes the process with this code that was used last; it stays stopped until its next invocation. */
-  take(key: string): WarmProcess | undefined {
-    const found = this.#idle.findLast((each) => each.key === key && each.process.isAlive)
+  /**
+   * Takes the process with this code that was used last; it stays stopped until its next invocation.
+   * @param nicenessMax a process with a higher one is taken only if it can be lowered, which takes root
+   */
+  take(key: string, nicenessMax: number): WarmProcess | undefined {
+    const fits = ({ process }: Idle) => MAY_LOWER || (process.niceness ?? 0) <= nicenessMax
+    const found = this.#idle.findLast((each) => each.key === key && each.process.isAlive && fits(each))
     if (found === undefined) return undefined
     this.#idle = this.#idle.filter((each) => each !== found)
     return found

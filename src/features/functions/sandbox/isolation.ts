@@ -24,7 +24,7 @@ let nextUser = randomInt(USERS.count)
  * No core dumps; a limit of CPU time, in case its watcher dies; a lower priority than the platform, which must be able to
  * watch it.
  */
-const BOUNDED = `ulimit -c 0; ulimit -t ${FUNCTION_LIMITS.cpuSecondsMax}; exec nice -n 5 "$0" "$@"`
+const BOUNDED = `ulimit -c 0; ulimit -t ${FUNCTION_LIMITS.cpuSecondsMax}; exec nice -n ${FUNCTION_LIMITS.sandbox.niceness.usual} "$0" "$@"`
 /**
  * In addition, few threads, counted for each user and namespace: `-p` in dash and busybox, `-u` in bash. A sandbox has no
  * /dev/null.

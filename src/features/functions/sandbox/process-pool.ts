@@ -36,6 +36,8 @@ export class Functions {
   readonly #slots = new FairSlots(SLOTS, SLOTS_OF_TENANT, FUNCTION_LIMITS.queueMs)
   /** Of these, a tenant's HTTP requests hold a part: slow clients keep a slot for as long as they like. */
   readonly #http = new KeyedSemaphore(Math.ceil(SLOTS_OF_TENANT * limits.httpShare), FUNCTION_LIMITS.queueMs)
+  /** The slots in which a tenant's runs have the usual priority. */
+  readonly #usual = new KeyedSemaphore(Math.ceil(SLOTS * limits.usualShare), 0)
   readonly #idle = new IdleProcesses()
   readonly #reaper = new Reaper()
   /** Processes without code, of the default size; another size starts a new process. */
@@ -138,21 +140,30 @@ export class Functions {
   }
 
   async #runInSlot(invocation: Invocation): Promise<Outcome> {
-    const idle = this.#idle.take(keyOf(invocation))
-    const warm = idle ?? (await this.#start(invocation))
+    const release = this.#usual.tryAcquire(tenantOf(invocation))
+    const niceness = release === undefined ? limits.niceness.beyond : limits.niceness.usual
     try {
-      await begin(warm, invocation)
-      const report = await this.#runIn(warm, invocation)
-      if (idle === undefined || !diedUnbegun(report) || this.#closed)
-        return this.#outcomeOf(report, idle === undefined, invocation)
-      // Code of an earlier invocation has ended the process; no code of this invocation has run.
-      const timeoutMs = Math.max(1, invocation.timeoutMs - report.durationMs)
-      const again = await this.#runIn(await this.#start(invocation), { ...invocation, timeoutMs })
-      return this.#outcomeOf(again, true, invocation)
+      return await this.#runWithNiceness(niceness, invocation)
     } finally {
+      release?.()
       // After the invocation, since a starting process would compete with it.
       void this.warmUp()
     }
+  }
+
+  async #runWithNiceness(niceness: number, invocation: Invocation): Promise<Outcome> {
+    const idle = this.#idle.take(keyOf(invocation), niceness)
+    const warm = idle ?? (await this.#start(invocation))
+    warm.process.setNiceness(niceness)
+    await begin(warm, invocation)
+    const report = await this.#runIn(warm, invocation)
+    if (idle === undefined || !diedUnbegun(report) || this.#closed)
+      return this.#outcomeOf(report, idle === undefined, invocation)
+    // Code of an earlier invocation has ended the process; no code of this invocation has run.
+    const timeoutMs = Math.max(1, invocation.timeoutMs - report.durationMs)
+    const fresh = await this.#start(invocation)
+    fresh.process.setNiceness(niceness)
+    return this.#outcomeOf(await this.#runIn(fresh, { ...invocation, timeoutMs }), true, invocation)
   }
 
   async #runIn(warm: WarmProcess, invocation: Invocation): Promise<Report> {

@@ -1,7 +1,8 @@
 /** A Deno process without permissions: started blank, given code once, stopped by a signal while it has nothing to do. */
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { setPriority } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
 import { killGroup, signalGroup } from '../../../infra/kill-group.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
@@ -47,6 +48,8 @@ export class FunctionProcess {
   #isGone = false
   #isKilled = false
   #isStopped = false
+  #niceness: number | undefined
+  #isSessionSet = false
 
   constructor(deno: string, memoryMb: number, isolation: Isolation) {
     this.memoryMb = memoryMb
@@ -85,6 +88,22 @@ export class FunctionProcess {
   /** False once it was killed or has ended. */
   get isAlive(): boolean {
     return !this.#isGone && !this.#isKilled
+  }
+
+  /** Undefined until it is set. */
+  get niceness(): number | undefined {
+    return this.#niceness
+  }
+
+  /** Sets the niceness of the process and of its session. Without root it only grows; then a lower one leaves it as it is. */
+  setNiceness(niceness: number): void {
+    const pid = this.#enginePid
+    if (pid === undefined) return
+    if (this.#niceness !== niceness && setThreads(pid, niceness)) {
+      this.#niceness = niceness
+      this.#isSessionSet = false
+    }
+    this.#isSessionSet ||= setSession(pid, this.#niceness ?? niceness)
   }
 
   /** Kills the process with all its threads; it can have no children. */
@@ -163,4 +182,28 @@ export class FunctionProcess {
 function childOf(pid: number | undefined): number | undefined {
   const [child] = pid === undefined ? [] : readFileSync(childrenOf(pid), 'latin1').trim().split(' ')
   return child ? Number(child) : undefined
+}
+
+/** Linux counts niceness by thread. @returns false if the system refuses, or a thread has just ended */
+function setThreads(pid: number, niceness: number): boolean {
+  try {
+    for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), niceness)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Where Linux groups processes by session, as outside of containers, the niceness of a process counts only within its session, and
+ * that of the session between sessions (sched(7), "The autogroup feature").
+ * @returns false if it is to be tried again: without root, ten changes a second are possible
+ */
+function setSession(pid: number, niceness: number): boolean {
+  try {
+    writeFileSync(`/proc/${pid}/autogroup`, String(niceness))
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'EAGAIN'
+  }
 }

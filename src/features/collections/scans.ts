@@ -1,0 +1,129 @@
+/**
+ * Queries that no index narrows: they read a whole collection. They run a few at a time, so that they delay no others, and their
+ * refusals name the index to declare.
+ */
+
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { Problem } from '../../core/problem.ts'
+import { KeyedSemaphore } from '../../infra/keyed-semaphore.ts'
+import { COLLECTION_LIMITS } from './limits.ts'
+import { type Filter, type OrderKey, pathsOf, pathText } from './query/filter.ts'
+import type { Declaration } from './schemas/declaration-cache.ts'
+import type { Collection, Query } from './store.ts'
+
+const { tenantMax, processMax, waitMs, waitingMax } = COLLECTION_LIMITS.scans
+const SLOTS = new KeyedSemaphore(tenantMax, waitMs, processMax, 1)
+const BUSY = 'Too many queries without an index run at the same time, so this one was not run.'
+
+/**
+ * Runs a query of one page: at once if an index narrows it, else as soon as its tenant may scan. Not for use inside of a
+ * transaction, which would hold its locks while it waits.
+ * @throws as `work` does; Problem `overloaded` if too many wait, or it waited too long. That, and `query_timeout`, have a hint
+ */
+export async function inLine<T>(
+  scope: WorkspaceScope,
+  collection: Pick<Collection, 'store' | 'declared' | 'permissions'>,
+  query: Query,
+  work: () => Promise<T>,
+): Promise<T> {
+  const { declared } = collection
+  const release = await waitForSlot(scope, collection, query).catch((error: unknown) => {
+    throw error instanceof Problem && error.code === 'overloaded' ? withHint(error, query, declared) : error
+  })
+  try {
+    return await work()
+  } catch (error) {
+    throw error instanceof Problem && error.code === 'query_timeout'
+      ? withHint(error, query, declared)
+      : error
+  } finally {
+    release()
+  }
+}
+
+/** PostgreSQL's alone: collections in MongoDB have no indexes to declare. */
+async function waitForSlot(
+  { ref }: WorkspaceScope,
+  collection: Pick<Collection, 'store' | 'declared' | 'permissions'>,
+  query: Query,
+): Promise<() => void> {
+  if (collection.store.kind !== 'postgresql' || isNarrowed(collection, query)) return () => {}
+  return SLOTS.acquire(ref.tenantId, BUSY, { waitingMax })
+}
+
+/**
+ * True if an index selects the documents, or gives the first of them in their order. It is decided by the form of the query, as
+ * the planner may; an index may still select many.
+ */
+export function isNarrowed(
+  { declared, permissions: { read } }: Pick<Collection, 'declared' | 'permissions'>,
+  { filter, order, count }: Pick<Query, 'filter' | 'order' | 'count'>,
+): boolean {
+  const leading = leadingFields(declared)
+  if (typeof read !== 'boolean' && isSelective(read, leading)) return true
+  if (isSelective(filter, leading)) return true
+  const isOpen = filter.kind === 'all' && filter.of.length === 0 && typeof read === 'boolean'
+  return isOpen && count === undefined && isIndexOrder(order[0], leading)
+}
+
+/** The fields by which an index finds documents. */
+const leadingFields = (declared: Declaration | undefined): ReadonlySet<string | undefined> =>
+  new Set([
+    'id',
+    ...(declared?.indexes ?? []).filter(({ state }) => state === 'ready').map(({ fields }) => fields[0]),
+  ])
+
+function isSelective(filter: Filter, leading: ReadonlySet<string | undefined>): boolean {
+  switch (filter.kind) {
+    case 'all':
+      return filter.of.some((part) => isSelective(part, leading))
+    case 'any':
+      return filter.of.every((part) => isSelective(part, leading))
+    case 'unknown':
+      return true
+    case 'null':
+      return !filter.not && isLeading(filter.path, leading)
+    case 'test':
+      return !filter.not && isLeading(filter.path, leading) && isIndexable(filter)
+    case 'exists':
+    case 'deferred':
+      return false
+  }
+}
+
+const isLeading = (path: readonly string[], leading: ReadonlySet<string | undefined>) =>
+  path.length === 1 && leading.has(path[0])
+
+function isIndexable({ test }: Extract<Filter, { kind: 'test' }>): boolean {
+  if (test.op !== 'like') return 'value' in test || 'values' in test
+  return !test.fold && typeof test.pattern[0] === 'object'
+}
+
+/** An index is ascending with nulls last, and read backwards descending with nulls first; ids are never null. */
+const isIndexOrder = (key: OrderKey | undefined, leading: ReadonlySet<string | undefined>): boolean =>
+  key !== undefined &&
+  isLeading(key.path, leading) &&
+  (key.path[0] === 'id' || key.descending === key.nullsFirst)
+
+/** Adds the fields on which a missing index would help. */
+function withHint(
+  { code, detail, cause }: Problem,
+  { filter, order }: Query,
+  declared: Declaration | undefined,
+) {
+  const paths = [...pathsOf(filter), ...order.map(({ path }) => path)].filter((path) => path.length === 1)
+  const first = new Set(declared?.indexes.map(({ fields }) => fields[0]))
+  const fields = [...new Set(paths.flat())].filter((name) => !NEVER_INDEXED.test(name) && !first.has(name))
+  const named = fields.map((name) => pathText([name])).join(', ')
+  const hints =
+    fields.length === 0
+      ? { hint: 'Restrict the query. The fields that it uses have an index, or cannot have one.' }
+      : {
+          hint: 'Restrict the query.',
+          adminHint: `Or declare the collection with an index on ${named} (POST /v1/schemas).`,
+        }
+  return new Problem(code, { ...(detail !== undefined && { detail }), ...hints, cause })
+}
+
+/** Fields that no declaration can index. */
+const NEVER_INDEXED = /^(id$|_)/
