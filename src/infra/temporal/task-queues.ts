@@ -1,7 +1,7 @@
 /** Reads the state of the platform's task queues from Temporal: their backlog, and when a worker asked for work last. */
 
 import type { Connection } from '@temporalio/client'
-import { tsToMs } from '@temporalio/common/lib/time.js'
+import { optionalTsToMs } from '@temporalio/common/lib/time.js'
 import proto from '@temporalio/proto'
 import { QUEUES } from '../../core/work.ts'
 
@@ -35,8 +35,9 @@ export function describeTaskQueues(
         queue,
         lastPollMs: Math.min(...described.map((one) => lastPollMs(one, identity))),
         backlog: described.reduce((sum, { stats }) => sum + Number(stats?.approximateBacklogCount ?? 0), 0),
+        // Servers before 1.25 tell no statistics.
         backlogAgeMs: Math.max(
-          ...described.map(({ stats }) => tsToMs(stats?.approximateBacklogAge ?? undefined)),
+          ...described.map(({ stats }) => optionalTsToMs(stats?.approximateBacklogAge) ?? 0),
         ),
       }
     }),
@@ -48,5 +49,5 @@ function lastPollMs(
   only: string | undefined,
 ): number {
   const counted = (pollers ?? []).filter(({ identity }) => only === undefined || identity === only)
-  return Math.max(0, ...counted.map(({ lastAccessTime }) => tsToMs(lastAccessTime ?? undefined)))
+  return Math.max(0, ...counted.map(({ lastAccessTime }) => optionalTsToMs(lastAccessTime) ?? 0))
 }
