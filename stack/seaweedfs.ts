@@ -10,6 +10,7 @@ import {
   ListBucketsCommand,
   PutObjectCommand,
   S3Client,
+  S3ServiceException,
 } from '@aws-sdk/client-s3'
 import { execute } from './binaries.mjs'
 import { ensureCertificate } from './certificate.ts'
@@ -107,7 +108,7 @@ async function run(
     graceMs: 800,
     ready: () => withS3(identity, createAndWrite),
     // Its master can stop answering for good while all its ports are open.
-    liveness: { probe: () => withS3(identity, write, ALIVE_MS), everyMs: ALIVE_EVERY_MS, failuresMax: 4 },
+    liveness: { probe: () => withS3(identity, answer, ALIVE_MS), everyMs: ALIVE_EVERY_MS, failuresMax: 4 },
   })
   const about = { version, address: hostOf(identity.endpoint) }
   return {
@@ -264,6 +265,13 @@ async function createAndWrite(s3: S3Client, options: ProbeOptions): Promise<void
     if (!(error instanceof BucketAlreadyExists || error instanceof BucketAlreadyOwnedByYou)) throw error
   })
   await write(s3, options)
+}
+
+/** As {@link write}; a store that refuses it, for example since its disk is full, is alive. */
+async function answer(s3: S3Client, options: ProbeOptions): Promise<void> {
+  await write(s3, options).catch((error: unknown) => {
+    if (!(error instanceof S3ServiceException)) throw error
+  })
 }
 
 /** Does not create the bucket, which could stop the master (infra/s3/buckets.ts). */

@@ -31,7 +31,8 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
 }
 
 /** Creates and removes buckets at the object store. */
-export const bucketsOf = (scope: AdminScope): Pick<Buckets, 'make' | 'remove'> => servicesOf(scope).buckets
+export const bucketsOf = (scope: AdminScope): Pick<Buckets, 'requireFree' | 'make' | 'remove'> =>
+  servicesOf(scope).buckets
 
 /** The state of the servers behind this process. */
 export const readHealth = (scope: AdminScope): Promise<HealthReport> => servicesOf(scope).health.read()

@@ -157,8 +157,12 @@ async function readAudit(client: ApiClient, lines: readonly Entry[]): Promise<En
   const texts = (name: string) =>
     new Set(lines.flatMap(({ fields }) => (typeof fields[name] === 'string' ? [String(fields[name])] : [])))
   const times = lines.map(({ time }) => Date.parse(time))
-  const since = new Date(Math.min(...times) - MINUTE_MS).toISOString()
-  const until = new Date(Math.max(...times) + MINUTE_MS).toISOString()
+  const [first = 0, last = first] = [
+    times.reduce((a, b) => Math.min(a, b)),
+    times.reduce((a, b) => Math.max(a, b)),
+  ]
+  const since = new Date(first - MINUTE_MS).toISOString()
+  const until = new Date(last + MINUTE_MS).toISOString()
   const tenants = [
     ...texts('tenant'),
     ...[...texts('workflow')].map((workflow) => workflow.split(':')[0] ?? ''),

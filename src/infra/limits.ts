@@ -168,7 +168,9 @@ export const INFRA_LIMITS = {
   storeSocketsPerTenantMax: 64,
   /** Milliseconds of opening a connection to the object store. Then the request fails, and is tried once more. */
   storeConnectMs: 2_000,
-  /** Milliseconds of a request that creates a bucket or opens a session. Then it is sent once more. */
+  /** Milliseconds of a request for a new bucket. Then it fails, and the creation tries again. */
+  bucketAnswerMs: 3_000,
+  /** Milliseconds of a request that opens a session. Then it is sent once more. */
   storeAnswerMs: 5_000,
   /** Milliseconds without a byte on a connection to a store. Then the request fails. */
   storeIdleMs: 60_000,

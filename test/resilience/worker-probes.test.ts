@@ -14,7 +14,8 @@ interface Line {
   readonly part?: string
   readonly cause?: string
   readonly detail?: string
-  readonly namespace?: string
+  readonly check?: string
+  readonly is?: string
 }
 
 let own: OwnPlatform
@@ -73,8 +74,7 @@ test('worker: Temporal is away at its start: waits, alive and not ready, says wh
   const { open, ...settings } = await reserveAddress()
   const { child, probe, lines, statuses, exited, at } = await startWorker(settings)
   await eventually(async () => ((await probe('/healthz'))?.status === 200 ? true : undefined), 60_000)
-  const waiting = await eventually(async () => lines().find(({ msg }) => msg === 'worker waits for Temporal'))
-  expect(waiting.namespace).toBe('default')
+  await eventually(async () => lines().find(({ check, is }) => check === 'temporal' && is === 'unknown'))
   const failing = lines().find(({ part }) => part === 'temporal')
   expect(failing).toMatchObject({ msg: 'health check fails', cause: 'refused' })
   expect(failing?.detail).toContain('Temporal refuses connections')
@@ -100,18 +100,3 @@ test('worker: Temporal is away at its start: waits, alive and not ready, says wh
   child.kill('SIGTERM')
   expect(await exited).toEqual([0, null])
 }, 120_000)
-
-test('worker: the namespace does not exist: says so, waits, and ends when it is told to', async () => {
-  const { child, lines, exited } = await startWorker({ TEMPORAL_NAMESPACE: 'not-made' })
-  const waiting = await eventually(
-    async () => lines().find(({ msg }) => msg === 'worker waits for Temporal'),
-    60_000,
-  )
-  expect(waiting.namespace).toBe('not-made')
-  expect(lines().find(({ part }) => part === 'temporal')).toMatchObject({
-    cause: 'namespace',
-    detail: expect.stringContaining('create it'),
-  })
-  child.kill('SIGTERM')
-  expect(await exited).toEqual([0, null])
-}, 90_000)

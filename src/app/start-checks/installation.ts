@@ -1,5 +1,6 @@
 /** Checks of what the database knows of the installation: its schema, the master key, the time. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import { Problem } from '../../core/problem.ts'
 import type { Config } from '../../infra/config.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
@@ -34,6 +35,7 @@ export class InstallationChecks {
   readonly #keyCheck: string
   readonly #read = new TtlCache<Installation>({ max: 1, ttl: READ_EVERY_MS })
   readonly #refusals = new Map<Required, Problem>()
+  readonly #wasRight = new Set<Required>()
   #hasFitted = false
   #isServing = false
 
@@ -68,7 +70,7 @@ export class InstallationChecks {
   readonly parts: readonly Part[] = this.required.map(({ name, run }) => ({
     ...{ name, required: true },
     ping: async () => {
-      const { is, detail, kind } = await run()
+      const { is, detail, kind } = await this.#orAsBefore(name as Required, run())
       if (is === 'wrong') throw new Finding(detail, kind)
     },
   }))
@@ -124,13 +126,28 @@ export class InstallationChecks {
     return { is: 'warning', detail }
   }
 
+  /**
+   * What was right stands while PostgreSQL does not tell: only a migration or a restore changes it, and a database that is busy or away
+   * is the matter of another part.
+   */
+  async #orAsBefore(name: Required, asked: Promise<Verdict>): Promise<Verdict> {
+    if (!this.#wasRight.has(name)) return asked
+    const before: Verdict = { is: 'good', detail: 'as before' }
+    return Promise.race([
+      asked.catch(() => before),
+      pause(INFRA_LIMITS.health.poolMs, before, { ref: false }),
+    ])
+  }
+
   #right(name: Required, detail: string): Verdict {
+    this.#wasRight.add(name)
     this.#refusals.delete(name)
     return { is: 'good', detail }
   }
 
   #wrong(name: Required, code: keyof typeof KINDS, detail: string): Verdict {
     // Callers learn the code alone: which files differ is for the log and for `tenon doctor`.
+    this.#wasRight.delete(name)
     this.#refusals.set(name, new Problem(code))
     return { is: 'wrong', detail, kind: KINDS[code] }
   }

@@ -46,7 +46,9 @@ async function readLevels(scope: WorkspaceScope): Promise<Record<string, number 
 /** A query of the columns `since, until`: from which time on hours are not recorded, and the end of the last hour that has ended. */
 const RECORDED = sql`
   select usage_until as since,
-    date_trunc('hour', now() - make_interval(secs => ${ANALYTICS_LIMITS.usageDelaySeconds}::integer), 'UTC') as until
+    -- Of a long outage a part at a time, so that one statement can count it.
+    least(date_trunc('hour', now() - make_interval(secs => ${ANALYTICS_LIMITS.usageDelaySeconds}::integer), 'UTC'),
+      usage_until + interval '24 hours') as until
   from workspaces where id = tenon.workspace()`
 
 const anyEvents = (): Sql =>

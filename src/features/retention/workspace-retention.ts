@@ -42,8 +42,13 @@ async function removeExpired(
   retention: Retention,
 ): Promise<void> {
   const periods = periodsOf(retention)
-  // It counts what is removed afterwards.
-  await recordUsage(context.scope)
+  // It counts what is removed afterwards, so nothing is removed without it.
+  try {
+    await recordUsage(context.scope)
+  } catch (error) {
+    await context.scope.batch(setFailure(error), nextLook(pauseSecondsOf(periods.values())))
+    throw error
+  }
   const removals: Removal[] = [
     ...kinds.map((kind) => () => kind.removeExpired(context, retention.workspace)),
     () => removeExpiredRows(context.scope, periods),

@@ -29,14 +29,17 @@ const STEPS: Readonly<Record<StepName, Step>> = {
     await scope.batch(sql`
       update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)
   },
-  /** The store has the bucket before the workspace may address it. */
+  /** The row comes before the bucket: from then on, a bucket of that name that nobody's tag names is the workspace's own. */
   bucket: async (scope, { tenantId, workspaceId }) => {
     const bucket = await readBucket(scope, workspaceId)
     if (bucket === null) throw new Problem('bucket_required')
+    if (!(await hasBucket(scope, workspaceId))) {
+      await bucketsOf(scope).requireFree(bucket, workspaceId)
+      await scope.batch(sql`
+        insert into buckets (tenant_id, workspace_id, name) values (${tenantId}, ${workspaceId}, ${bucket})
+        on conflict do nothing`)
+    }
     await bucketsOf(scope).make(bucket, workspaceId)
-    await scope.batch(sql`
-      insert into buckets (tenant_id, workspace_id, name) values (${tenantId}, ${workspaceId}, ${bucket})
-      on conflict do nothing`)
   },
   activate_workspace: async (scope, { workspaceId }) => {
     await scope.batch(sql`
@@ -55,8 +58,8 @@ const STEPS: Readonly<Record<StepName, Step>> = {
   },
   remove_bucket: async (scope, { workspaceId }) => {
     const bucket = await readBucket(scope, workspaceId)
-    if (bucket === null) return
-    await bucketsOf(scope).remove(bucket, workspaceId)
+    if (bucket !== null && (await hasBucket(scope, workspaceId)))
+      await bucketsOf(scope).remove(bucket, workspaceId)
     await scope.batch(
       sql`delete from buckets where workspace_id = ${workspaceId}`,
       sql`update workspaces set bucket = null where id = ${workspaceId}`,
@@ -72,6 +75,11 @@ const STEPS: Readonly<Record<StepName, Step>> = {
       sql`update tenants set state = 'deleted', updated_at = now() where id = ${tenantId} and state = 'deleting'`,
     )
   },
+}
+
+/** True once the creation has begun to make the bucket. */
+async function hasBucket(scope: AdminScope, workspaceId: string): Promise<boolean> {
+  return (await scope.row(sql`select from buckets where workspace_id = ${workspaceId}`)) !== undefined
 }
 
 async function readBucket(scope: AdminScope, workspaceId: string): Promise<string | null> {

@@ -31,7 +31,7 @@ create table tenon.workspaces (
   tenant_id text not null references tenon.tenants (id),
   name text not null,
   slug text not null,
-  -- Null if the workspace has no bucket, and so no identity at the object store.
+  -- Null if the workspace has no bucket, and so no sessions at the object store.
   bucket text unique,
   state text not null check (state in
     ('provisioning', 'active', 'suspended', 'deleting', 'deleted', 'provisioning_failed')),

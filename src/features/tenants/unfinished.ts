@@ -108,12 +108,13 @@ async function retry(scope: AdminScope, find: () => Promise<Unfinished>, waitS =
   const { kind, ref, slug, state, change } = found
   if (state !== 'provisioning_failed' && state !== 'provisioning')
     throw new Problem('state_conflict', {
-      detail: `The ${kind} is ${state}. Only a creation that has failed can be retried.`,
+      detail: `The ${kind} is ${state}. Only a creation that waits or has failed can be retried.`,
     })
   return begin(scope, {
     ...{ name: found.creation, ref, waitS, operationId },
     change: change('provisioning', slug, ['provisioning_failed']),
-    undo: change('provisioning_failed', slug, ['provisioning']),
+    // Of what another job does, nothing is undone.
+    undo: change('provisioning_failed', slug, state === 'provisioning_failed' ? ['provisioning'] : []),
   })
 }
 
@@ -131,7 +132,7 @@ async function remove(scope: AdminScope, find: () => Promise<Unfinished>, waitS 
   return begin(scope, {
     ...{ name: found.removal, ref, waitS, operationId },
     change: change('deleting', targetOf(ref), REMOVABLE),
-    undo: change('provisioning_failed', slug, ['deleting']),
+    undo: change('provisioning_failed', slug, state === 'deleting' ? [] : ['deleting']),
   })
 }
 

@@ -70,7 +70,7 @@ export class Database implements StatementExecutor {
     INFRA_LIMITS.poolWaitMs,
   )
   /** By advisory lock: one caller of this process waits at the database, the others here. */
-  readonly #lines = new KeyedSemaphore(1, Number.POSITIVE_INFINITY)
+  readonly #lines = new KeyedSemaphore(1, INFRA_LIMITS.lockWaitMs)
   readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
   #waits = 0
   #waitedMs = 0
@@ -160,7 +160,8 @@ export class Database implements StatementExecutor {
 
   /**
    * Runs work while no other process runs work under the same lock. It holds a connection meanwhile; callers of this process
-   * wait in line without one.
+   * wait in line without one, for `lockWaitMs` at most.
+   * @param work must end within `transactionIdleMs`: PostgreSQL ends the transaction then, and the lock with it
    * @param lock a number of our own for `pg_advisory_xact_lock`, unlike all others
    * @throws the error of `work`; Problem if the lock is not free within `lockWaitMs`, or without the database
    */

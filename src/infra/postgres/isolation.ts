@@ -9,7 +9,7 @@ export async function findIsolationFaults(database: StatementExecutor): Promise<
   const system = new SystemScope('isolation', database)
   const [roles = [], tables = []] = await system.batch(
     sql`select rolname, rolsuper from pg_roles
-      where (rolname like 'tenon\\_%' or rolname = session_user) and (rolsuper or rolbypassrls) order by 1`,
+      where pg_has_role(session_user, oid, 'member') and (rolsuper or rolbypassrls) order by 1`,
     sql`select n.nspname || '.' || c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname in ('tenon', 'tenon_data') and c.relkind in ('r', 'p')
         and not (c.relrowsecurity and c.relforcerowsecurity) order by 1`,

@@ -94,9 +94,9 @@ async function describeInstallation(client: Client, masterKey: string | undefine
     grant select on public.tenon_migrations to tenon_operator;
     grant select, insert on public.tenon_installation to tenon_operator`)
   if (masterKey === undefined) return
-  await client.query('insert into public.tenon_installation (key_check) values ($1) on conflict do nothing', [
-    keyCheckOf(masterKey),
-  ])
+  const keyCheck = keyCheckOf(masterKey)
+  const statement = `insert into public.tenon_installation (key_check) values ($1) on conflict do nothing`
+  await client.query(statement, [keyCheck])
 }
 
 /**

@@ -7,8 +7,10 @@ import {
   DeleteBucketCommand,
   DeleteObjectCommand,
   GetBucketTaggingCommand,
+  HeadBucketCommand,
   ListBucketsCommand,
   ListObjectsV2Command,
+  NoSuchBucket,
   PutBucketTaggingCommand,
   PutObjectCommand,
   S3Client,
@@ -18,11 +20,14 @@ import { Problem } from '../../core/problem.ts'
 import type { Config } from '../config.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { unavailable } from '../unavailable.ts'
+import { statusOf } from './errors.ts'
 import { rootOf, storeOf, timeoutsOf } from './options.ts'
 
 const OWNER_TAG = 'tenon-workspace'
 /** A key that no caller can address: the stored form of a key has no `%` but in escapes (core/object-key.ts). */
 const FIRST_KEY = '%first'
+
+const taken = (name: string) => new Problem('conflict', { detail: `The bucket ${name} is taken.` })
 
 /** Runs work while no other process of the installation runs such work. */
 export type Exclusively = <T>(work: () => Promise<T>) => Promise<T>
@@ -35,14 +40,16 @@ export class Buckets {
     this.#exclusively = exclusively
     this.#s3 = new S3Client({
       ...storeOf(config),
-      requestHandler: timeoutsOf(INFRA_LIMITS.storeAnswerMs),
+      // The lock ends after `transactionIdleMs`, and four requests must end before. Callers try again.
+      maxAttempts: 1,
+      requestHandler: timeoutsOf(INFRA_LIMITS.bucketAnswerMs),
       credentials: rootOf(config),
     })
   }
 
   /**
-   * Creates a bucket for its owner, and writes a first object to it. Idempotent for the same owner, by a tag that is set at its
-   * creation; a bucket that exists without that tag belongs to another owner, even if the database has it.
+   * Creates a bucket for its owner, and writes a first object to it. Idempotent for the same owner, whom a tag names. A bucket without
+   * the tag is taken for one that an attempt has created and not tagged yet: ask {@link requireFree} before the first attempt.
    * The master of SeaweedFS stops for good if a bucket is created while another one gets its first object, hence the lock, and
    * a first object before any caller can write one.
    * @throws Problem `conflict`, or `dependency_unavailable`
@@ -50,28 +57,52 @@ export class Buckets {
   async make(name: string, owner: string): Promise<void> {
     await this.#asProblem(() =>
       this.#exclusively(async () => {
-        if (await this.#create(name)) await this.#tag(name, owner)
-        else if ((await this.#findOwner(name)) !== owner)
-          throw new Problem('conflict', { detail: `The bucket ${name} is taken.` })
+        const known = (await this.#create(name)) ? undefined : await this.#findOwner(name)
+        if (known === undefined) await this.#tag(name, owner)
+        else if (known !== owner) throw taken(name)
         await this.#writeFirst(name)
       }),
     )
   }
 
+  /** @throws Problem `conflict` if there is a bucket of that name that is not the owner's, or `dependency_unavailable` */
+  async requireFree(name: string, owner: string): Promise<void> {
+    await this.#asProblem(async () => {
+      const isThere = await this.#s3.send(new HeadBucketCommand({ Bucket: name })).then(
+        () => true,
+        (error: unknown) => {
+          if (statusOf(error) === 404) return false
+          throw error
+        },
+      )
+      if (isThere && (await this.#findOwner(name)) !== owner) throw taken(name)
+    })
+  }
+
   /**
-   * Removes the bucket of its owner, if it has one of that name. Idempotent.
+   * Removes the bucket of its owner, also one that is not tagged yet, as {@link make} takes it. Idempotent.
    * @throws Problem `conflict` if it has objects, or `dependency_unavailable`
    */
   async remove(name: string, owner: string): Promise<void> {
     await this.#asProblem(() =>
       this.#exclusively(async () => {
-        if ((await this.#findOwner(name)) !== owner) return
-        // The store would remove them with the bucket.
-        const { KeyCount } = await this.#s3.send(new ListObjectsV2Command({ Bucket: name, MaxKeys: 1 }))
-        if (KeyCount !== 0) throw new Problem('conflict', { detail: `The bucket ${name} has objects.` })
-        await this.#s3.send(new DeleteBucketCommand({ Bucket: name }))
+        const known = await this.#findOwner(name)
+        if (known === undefined || known === owner) await this.#removeEmpty(name)
       }),
     )
+  }
+
+  async #removeEmpty(Bucket: string): Promise<void> {
+    try {
+      // A creation that was cut off may have left it.
+      await this.#s3.send(new DeleteObjectCommand({ Bucket, Key: FIRST_KEY }))
+      // The store would remove them with the bucket.
+      const { KeyCount } = await this.#s3.send(new ListObjectsV2Command({ Bucket, MaxKeys: 1 }))
+      if (KeyCount !== 0) throw new Problem('conflict', { detail: `The bucket ${Bucket} has objects.` })
+      await this.#s3.send(new DeleteBucketCommand({ Bucket }))
+    } catch (error) {
+      if (!(error instanceof NoSuchBucket)) throw error
+    }
   }
 
   async #asProblem(work: () => Promise<void>): Promise<void> {

@@ -4,6 +4,9 @@ import type { S3ClientConfig } from '@aws-sdk/client-s3'
 import type { Config } from '../config.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 
+/** By default the SDK warns on the console of each upload whose client has gone, which is no error. Real ones are thrown. */
+const QUIET = { trace: () => {}, debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+
 /** Options of all S3 clients. Checksums only where required, since they are trailers that some stores reject. */
 export function storeOf(config: Config) {
   return {
@@ -14,6 +17,7 @@ export function storeOf(config: Config) {
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     maxAttempts: 2,
+    logger: QUIET,
   } as const satisfies S3ClientConfig
 }
 

@@ -154,26 +154,27 @@ test('crash during creation of a tenant, workspace or execution: next attempt: c
   expect(body.data).toHaveLength(1)
 })
 
-test('tenant creation: failed without being started: begins again under the same ids; failed in a step: stays failed', async () => {
+test('tenant creation: never started: begins again under the same ids; failed in a step: stays failed', async () => {
   const testWorkspace = await createTestWorkspace()
   const [key, body] = [unique('k'), { name: 'X', slug: unique('x') }]
   const first = await post(testWorkspace.operator, key, body, '/v1/tenants')
-  const refuse = async (detail: string) => {
+  const refuse = async (state: 'deleted' | 'provisioning_failed', detail: string) => {
     await simulateCrash(testWorkspace, body)
     const error = { code: 'dependency_unavailable', detail }
     const operation = `update tenon.operations set state = 'failed', error = $2 where id = $1 returning target`
     const [row] = await asSuperuser<{ target: string }>(operation, [first.body.id, error])
-    const tenant = "update tenon.tenants set state = 'provisioning_failed', slug = id where id = $1"
-    await asSuperuser(tenant, [row?.target])
+    await asSuperuser('update tenon.tenants set state = $2, slug = id where id = $1', [row?.target, state])
     await post(testWorkspace.operator, key, body, '/v1/tenants')
     return (await call('GET', `/v1/tenants/${row?.target}`, { as: testWorkspace.operator })).body
   }
-  expect(await refuse('Temporal did not accept the job.')).toMatchObject({
+  expect(await refuse('deleted', 'Temporal did not accept the job.')).toMatchObject({
     // A step may already be complete when the state is read.
     state: expect.stringMatching(/^(provisioning|active)$/),
     slug: body.slug,
   })
-  expect(await refuse('A step failed.')).toMatchObject({ state: 'provisioning_failed' })
+  expect(await refuse('provisioning_failed', 'A step failed.')).toMatchObject({
+    state: 'provisioning_failed',
+  })
 })
 
 test('crash after creating an API key: next attempt: the same key, with its text', async () => {
