@@ -88,7 +88,7 @@ test('one execution receives thousands of signals: counts every accepted one, ot
 /** The server's `history.maxInFlightUpdates`. */
 const UPDATES_AT_ONCE = 10
 
-test('requests that Temporal refuses: an invalid value is named, a workflow with too many commands is overloaded', async () => {
+test('requests that Temporal refuses: an invalid id is the platform's fault, a workflow with too many commands is overloaded', async () => {
   const { tenantId, workspaceId } = runner.workspace
   const { temporal, close } = openTemporal()
   const workflows = temporal.workflowsOf({
@@ -100,7 +100,7 @@ test('requests that Temporal refuses: an invalid value is named, a workflow with
   const base = { definition: 'nothing', queue, uuid: unique('u'), input: null, summary: '' }
   try {
     await expect(workflows.start({ ...base, subject: 'x'.repeat(1_000) })).rejects.toMatchObject({
-      code: 'value_invalid',
+      code: 'dependency_unavailable',
     })
     const id = await workflows.start({ ...base, subject: 'flow_x' })
     const updates = Array.from({ length: UPDATES_AT_ONCE + 1 }, () =>
