@@ -110,7 +110,7 @@ export const PROBLEMS = {
     'Try again when the installation is upgraded.',
     {
       retryAfterS: 10,
-      adminHint: 'Operators run `npx tenon migrate`; `npx tenon doctor` says what differs.',
+      adminHint: 'Operators run `npx tenon migrate`.',
     },
   ),
   schema_newer: row(
@@ -125,8 +125,7 @@ export const PROBLEMS = {
     'Try again when the installation is repaired.',
     {
       retryAfterS: 10,
-      adminHint:
-        'Operators set TENON_MASTER_KEY to the key of the installation; `npx tenon doctor` checks it.',
+      adminHint: 'Operators set TENON_MASTER_KEY to the key of the installation.',
     },
   ),
   overloaded: row(503, 'The server is overloaded', 'Try again with backoff.', { retryAfterS: 1 }),

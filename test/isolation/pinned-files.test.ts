@@ -28,8 +28,12 @@ test('HTTP routes that are not operations: pages, webhooks, callbacks and MCP on
   ])
 })
 
-test('session settings: set in one file', async () => {
-  expect(await filesThat(/set_config/)).toEqual(['infra/postgres/database.ts'])
+test('session settings: set in one file, but for the trace of each member of a merged transaction', async () => {
+  expect(await filesThat(/set_config/)).toEqual([
+    'infra/postgres/database.ts',
+    'infra/postgres/transaction-batcher.ts',
+  ])
+  expect(await filesThat(/set_config\((?!'tenon\.trace')/)).toEqual(['infra/postgres/database.ts'])
 })
 
 test('workflow ids: built from a tenant reference in one file', async () => {

@@ -184,7 +184,7 @@ export const FUNCTION_LIMITS = {
     tenantShare: 0.75,
     /** Share of all slots in which a tenant's runs have the usual priority. Beyond it they get what processor time others leave. */
     usualShare: 0.125,
-    /** Niceness of the processes of runs: the usual one, below the platform's own, and the one beyond `usualShare`. */
+    /** Niceness of the processes of runs. Beyond `usualShare` of the slots, those of a tenant have the higher one, and get what others leave. */
     niceness: { usual: 5, beyond: 19 },
     /** Share of these that HTTP requests may hold. Further ones wait. */
     httpShare: 0.5,

@@ -98,8 +98,10 @@ export class TransactionBatcher {
   }
 
   async #runMerged(key: string, { context, kind }: Group, members: readonly Member[]): Promise<void> {
-    const isAlone = members.length === 1
-    const bounds = isAlone ? undefined : boundsOf(kind, members.length)
+    const [only, ...others] = members
+    if (only !== undefined && others.length === 0)
+      return this.#run(tracedBy(context, only.trace), only.statements).then(only.resolve, only.reject)
+    const bounds = boundsOf(kind, members.length)
     try {
       const merged = coalesce(
         members.flatMap(({ statements }) => statements),
@@ -108,7 +110,7 @@ export class TransactionBatcher {
       const rows = merged.split(await this.#run(context, merged.statements, bounds))
       for (const { statements, resolve } of members) resolve(rows.splice(0, statements.length))
     } catch (error) {
-      if (isAlone || !isRepeatable(kind, error)) {
+      if (!isRepeatable(kind, error)) {
         for (const { reject } of members) reject(error)
         return
       }

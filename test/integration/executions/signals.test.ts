@@ -88,7 +88,7 @@ test('one execution receives thousands of signals: counts every accepted one, ot
 /** The server's `history.maxInFlightUpdates`. */
 const UPDATES_AT_ONCE = 10
 
-test('requests that Temporal refuses: an invalid id is the platform's fault, a workflow with too many commands is overloaded', async () => {
+test('requests that Temporal refuses: an invalid id is no fault of the caller, a workflow with too many commands is overloaded', async () => {
   const { tenantId, workspaceId } = runner.workspace
   const { temporal, close } = openTemporal()
   const workflows = temporal.workflowsOf({

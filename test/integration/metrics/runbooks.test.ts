@@ -1,11 +1,12 @@
 /** Runs every command of the runbooks against the common platform. */
 
 import { execFile } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
-import { delimiter, dirname } from 'node:path'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
-import { beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { binary } from '../../../stack/binaries.mjs'
 import { opsAddress } from '../../support/clients/metrics.ts'
 import { asSuperuser } from '../../support/fixtures/tenants.ts'
@@ -28,15 +29,18 @@ const lines = (language: string): string[] => [
 ]
 
 let env: NodeJS.ProcessEnv
+/** Has Temporal's program under its usual name. */
+const programs = mkdtempSync(join(tmpdir(), 'tenon-programs-'))
+afterAll(() => rmSync(programs, { recursive: true, force: true }))
 beforeAll(async () => {
   const { url, logs, clientId, clientSecret, env: settings } = inject('tenon')
-  const temporal = await binary('temporal')
+  symlinkSync(await binary('temporal'), join(programs, 'temporal'))
   env = {
     ...process.env,
     ...{ OPS: await opsAddress('worker'), TENON_URL: url, LOGS: logs },
     ...{ TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret },
     TEMPORAL_ADDRESS: settings['TEMPORAL_ADDRESS'],
-    PATH: [dirname(temporal), process.env['PATH']].join(delimiter),
+    PATH: [programs, process.env['PATH']].join(delimiter),
   }
 })
 
