@@ -75,7 +75,7 @@ test('worker: Temporal is away at its start: waits, alive and not ready, says wh
   const { child, probe, lines, statuses, exited, at } = await startWorker(settings)
   await eventually(async () => ((await probe('/healthz'))?.status === 200 ? true : undefined), 60_000)
   await eventually(async () => lines().find(({ check, is }) => check === 'temporal' && is === 'unknown'))
-  const failing = lines().find(({ part }) => part === 'temporal')
+  const failing = await eventually(async () => lines().find(({ part }) => part === 'temporal'))
   expect(failing).toMatchObject({ msg: 'health check fails', cause: 'refused' })
   expect(failing?.detail).toContain('Temporal refuses connections')
   expect(await statuses()).toEqual([200, 503, 503])

@@ -131,17 +131,17 @@ test('flow with an interval that has not passed since its last start: no event, 
     executions.start(removed ?? ''),
   ])
   await Promise.all([executions.ended(kept), executions.ended(removedId)])
-  await ageExecutions([kept, removedId], '2 hours')
+  await ageExecutions([kept, removedId], '3 hours')
   await call('POST', '/v1/services/configure', {
     as: workspace.operator,
-    body: { workspace_id: workspace.workspaceId, retention: { executions: '1h' } },
+    body: { workspace_id: workspace.workspaceId, retention: { executions: '2h' } },
   })
   await makeRetentionDue(workspace)
   await eventually(async () => ((await executions.read(removedId)).status === 404 ? true : undefined))
   expect(await missedOf(workspace, [started ?? '', removed ?? '', idle ?? ''])).toEqual([idle])
   const hours = (await nextLook(removed ?? '')) / 3_600_000
-  expect(hours).toBeGreaterThan(21.9)
-  expect(hours).toBeLessThan(22.1)
+  expect(hours).toBeGreaterThan(20.9)
+  expect(hours).toBeLessThan(21.1)
 })
 
 test('schedule that is paused: misses nothing; the interval begins again when it is resumed', async () => {
