@@ -21,7 +21,7 @@ export const QUEUES = {
 
 /**
  * The search attributes of workflows by name, with their types. Every namespace registers exactly these. Their values contain names
- * of definitions and ids of the platform, never data. A namespace on an SQL database has room for ten of the type Keyword.
+ * of definitions, ids of the platform, and ids that clients choose for their requests, never data. A namespace on an SQL database has room for ten of the type Keyword.
  */
 export const SEARCH_ATTRIBUTES = {
   TenantId: 'Keyword',
@@ -61,7 +61,6 @@ export type RunStatus =
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 
-/** Provisioning of a tenant or workspace, and its named steps. */
 /** Why a step of a provisioning has ended it: the problem of its last attempt. */
 export interface StepFailure {
   readonly name: string
@@ -69,6 +68,7 @@ export interface StepFailure {
   readonly detail: string
 }
 
+/** Provisioning of a tenant or workspace, and its named steps. */
 export interface ProvisionInput {
   readonly operation_id: string
   readonly kind: 'tenant' | 'workspace'

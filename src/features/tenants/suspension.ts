@@ -1,4 +1,4 @@
-/** Suspends and resumes tenants and workspaces, and starts the workflow that notifies their executions and storage. */
+/** Suspends and resumes tenants and workspaces, and starts the workflow that notifies their executions. */
 
 import Type, { type Static, type TSchema } from 'typebox'
 import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'

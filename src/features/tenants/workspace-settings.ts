@@ -201,7 +201,7 @@ const tenantRetention = (workspaceId: string, retention: TenantRetention): Sql =
   update tenants set retention = ${JSON.stringify(retention)}::jsonb, updated_at = now()
   where id = (select tenant_id from workspaces where id = ${workspaceId})`
 
-/** A changed period counts at once, not at the next look. */
+/** A changed period counts at once, not at the next look; that of a hash chain within an hour. */
 const retentionDue = (workspaceId: string): Sql =>
   sql`update workspaces set retention_due_at = now() where id = ${workspaceId}`
 
