@@ -30,6 +30,11 @@ const FLOWS: Readonly<Record<string, string>> = {
   - sleep: { wait: { seconds: 2 } }
   - write: { call: collection.create, with: { name: done, document: { n: '\${ .n }' } } }
 `,
+  // Waits for longer than a worker uses the state that it has read, perhaps just before.
+  patient: `
+  - sleep: { wait: { seconds: 5 } }
+  - write: { call: collection.create, with: { name: done, document: { n: '\${ .n }' } } }
+`,
   busy: `
   - keep:
       for: { each: n, in: .all }
@@ -190,15 +195,15 @@ describe('suspended execution', () => {
   })
 
   test('signal lost: its next call is refused and repeated after resume with the same id', async () => {
-    const workspace = await createWorkspaceWith('sleeper')
-    const id = await start(workspace, 'sleeper', { n: 1 })
+    const workspace = await createWorkspaceWith('patient')
+    const id = await start(workspace, 'patient', { n: 1 })
     await waitForStatus(workspace, id, 'waiting')
     await asSuperuser(
       `update tenon.tenants set state = 'suspended', state_seq = state_seq + 1, suspension_seq = suspension_seq + 1
        where id = $1`,
       [workspace.tenantId],
     )
-    expect(await waitUntilIdle(workspace, 4_000)).toBe(0)
+    expect(await waitUntilIdle(workspace, 7_000)).toBe(0)
     expect((await readExecution(workspace, id)).error).toBeNull()
     const resumedMs = Date.now()
     await resume(workspace)
