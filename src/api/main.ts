@@ -35,9 +35,11 @@ async function main(): Promise<void> {
     await stopTracing()
     ops?.close()
   }
-  let _ending: Promise<void> | undefined
+  let isEnding = false
   const stop = () => {
-    _ending ??= end().finally(() => process.exit(0))
+    if (isEnding) return
+    isEnding = true
+    void end().finally(() => process.exit(0))
   }
   process.once('SIGTERM', stop)
   process.once('SIGINT', stop)

@@ -2,7 +2,7 @@
 
 import project from '../../package.json' with { type: 'json' }
 import type { Audit } from '../access/audit/audit.ts'
-import { readInstallation } from '../features/analytics/installation.ts'
+import { readWaitingWork } from '../features/analytics/installation.ts'
 import type { TaskRunner } from '../features/background/task-runner.ts'
 import type { Functions } from '../features/functions/sandbox/process-pool.ts'
 import type { UserMails } from '../features/identity/pages/user-mails.ts'
@@ -118,7 +118,7 @@ async function observeInstallation(
   system: SystemScope,
   kinds: readonly RunKind[],
 ): Promise<void> {
-  const { outbox, provisioning, queued, approvalMails } = await readInstallation(system, kinds)
+  const { outbox, provisioning, queued, approvalMails } = await readWaitingWork(system, kinds)
   set('tenon_outbox_rows', outbox.rows, {})
   set('tenon_outbox_lag_seconds', outbox.lagSeconds, {})
   set('tenon_provisioning', provisioning.failed, { state: 'failed' })

@@ -22,7 +22,7 @@ const { rowsCountedMax, provisioningLateSeconds } = ANALYTICS_LIMITS.installatio
  * One round trip. Counts stop above `rowsCountedMax`, so that a backlog makes no scrape slow.
  * @param system with the reason `metrics` @param kinds of runs
  */
-export async function readInstallation(
+export async function readWaitingWork(
   system: SystemScope,
   kinds: readonly RunKind[],
 ): Promise<InstallationFigures> {

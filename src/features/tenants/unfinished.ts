@@ -27,8 +27,7 @@ export const retryTenant = adminOperation({
   input: Input({ id: Ref('tenant'), wait: Wait }),
   output: Job,
   http: asJob('POST', '/v1/tenants/{id}/retry'),
-  run: async (scope, { id, wait }) =>
-    retry(scope, async () => unfinishedTenant(await findTenant(scope, id)), wait),
+  run: (scope, { id, wait }) => startJob(scope, () => findUnfinishedTenant(scope, id), retry, wait),
 })
 
 export const retryWorkspace = adminOperation({
@@ -38,8 +37,7 @@ export const retryWorkspace = adminOperation({
   input: Input({ id: Ref('workspace'), wait: Wait }),
   output: Job,
   http: asJob('POST', '/v1/workspaces/{id}/retry'),
-  run: async (scope, { id, wait }) =>
-    retry(scope, async () => unfinishedWorkspace(await findWorkspace(scope, id)), wait),
+  run: (scope, { id, wait }) => startJob(scope, () => findUnfinishedWorkspace(scope, id), retry, wait),
 })
 
 export const deleteTenant = adminOperation({
@@ -49,8 +47,7 @@ export const deleteTenant = adminOperation({
   input: Input({ id: Ref('tenant'), wait: Wait }),
   output: Job,
   http: asJob('DELETE', '/v1/tenants/{id}'),
-  run: async (scope, { id, wait }) =>
-    remove(scope, async () => unfinishedTenant(await findTenant(scope, id)), wait),
+  run: (scope, { id, wait }) => startJob(scope, () => findUnfinishedTenant(scope, id), remove, wait),
 })
 
 export const deleteWorkspace = adminOperation({
@@ -60,8 +57,7 @@ export const deleteWorkspace = adminOperation({
   input: Input({ id: Ref('workspace'), wait: Wait }),
   output: Job,
   http: asJob('DELETE', '/v1/workspaces/{id}'),
-  run: async (scope, { id, wait }) =>
-    remove(scope, async () => unfinishedWorkspace(await findWorkspace(scope, id)), wait),
+  run: (scope, { id, wait }) => startJob(scope, () => findUnfinishedWorkspace(scope, id), remove, wait),
 })
 
 interface Unfinished {
@@ -75,73 +71,80 @@ interface Unfinished {
   readonly slug: string
 }
 
-const unfinishedTenant = ({ id, state, slug }: { id: string; state: string; slug: string }): Unfinished => ({
-  kind: 'tenant',
-  ref: { tenantId: id as TenantId, workspaceId: '-' },
-  ...{ state, slug, creation: 'tenant', removal: 'tenant_removal' },
-  change: (to, newSlug, from) => sql`
-    update tenants set state = ${to}, slug = ${newSlug}, updated_at = now() where id = ${id} and state = any(${textArray(from)}::text[])`,
-})
+async function findUnfinishedTenant(scope: AdminScope, id: string): Promise<Unfinished> {
+  const { state, slug } = await findTenant(scope, id)
+  return {
+    kind: 'tenant',
+    ref: { tenantId: id as TenantId, workspaceId: '-' },
+    ...{ state, slug, creation: 'tenant', removal: 'tenant_removal' },
+    change: (to, newSlug, from) => sql`
+      update tenants set state = ${to}, slug = ${newSlug}, updated_at = now()
+      where id = ${id} and state = any(${textArray(from)}::text[])`,
+  }
+}
 
-const unfinishedWorkspace = (found: {
-  id: string
-  tenant_id: string
-  state: string
-  slug: string
-  bucket: string | null
-}): Unfinished => ({
-  kind: 'workspace',
-  ref: { tenantId: found.tenant_id as TenantId, workspaceId: found.id as WorkspaceId },
-  ...{ state: found.state, slug: found.slug, removal: 'workspace_removal' },
-  creation: found.bucket === null ? 'bare_workspace' : 'workspace',
-  change: (to, newSlug, from) => sql`
-    update workspaces set state = ${to}, slug = ${newSlug}, updated_at = now()
-    where id = ${found.id} and state = any(${textArray(from)}::text[])`,
-})
+async function findUnfinishedWorkspace(scope: AdminScope, id: string): Promise<Unfinished> {
+  const { tenant_id, state, slug, bucket } = await findWorkspace(scope, id)
+  return {
+    kind: 'workspace',
+    ref: { tenantId: tenant_id as TenantId, workspaceId: id as WorkspaceId },
+    ...{ state, slug, removal: 'workspace_removal' },
+    creation: bucket === null ? 'bare_workspace' : 'workspace',
+    change: (to, newSlug, from) => sql`
+      update workspaces set state = ${to}, slug = ${newSlug}, updated_at = now()
+      where id = ${id} and state = any(${textArray(from)}::text[])`,
+  }
+}
 
-/** @param find reads the record; a request that is repeated after its job has ended is answered without, since it may be gone */
-async function retry(scope: AdminScope, find: () => Promise<Unfinished>, waitS = 0): Promise<Job> {
-  const operationId = scope.newId('op')
-  const earlier = await findJob(scope, operationId)
-  if (earlier !== undefined && isEnded(earlier)) return earlier
-  const found = await find()
-  const { kind, ref, slug, state, change } = found
+/** Plans a retry or a removal of an unfinished tenant or workspace. @throws Problem `state_conflict` if its state forbids it */
+type Planner = (found: Unfinished) => { readonly name: Plan; readonly change: Sql; readonly undo: Sql }
+
+const retry: Planner = ({ kind, slug, state, creation, change }) => {
   if (state !== 'provisioning_failed' && state !== 'provisioning')
     throw new Problem('state_conflict', {
       detail: `The ${kind} is ${state}. Only a creation that waits or has failed can be retried.`,
     })
-  return begin(scope, {
-    ...{ name: found.creation, ref, waitS, operationId },
+  return {
+    name: creation,
     change: change('provisioning', slug, ['provisioning_failed']),
     // Of what another job does, nothing is undone.
     undo: change('provisioning_failed', slug, state === 'provisioning_failed' ? ['provisioning'] : []),
-  })
+  }
 }
 
-/** @param find as in {@link retry} */
-async function remove(scope: AdminScope, find: () => Promise<Unfinished>, waitS = 0): Promise<Job> {
-  const operationId = scope.newId('op')
-  const earlier = await findJob(scope, operationId)
-  if (earlier !== undefined && isEnded(earlier)) return earlier
-  const found = await find()
-  const { kind, ref, slug, state, change } = found
+const remove: Planner = ({ kind, ref, slug, state, removal, change }) => {
   if (!REMOVABLE.includes(state))
     throw new Problem('state_conflict', {
       detail: `The ${kind} is ${state}. Only one whose creation waits or has failed can be deleted. Suspend it instead.`,
     })
-  return begin(scope, {
-    ...{ name: found.removal, ref, waitS, operationId },
+  return {
+    name: removal,
     change: change('deleting', targetOf(ref), REMOVABLE),
     undo: change('provisioning_failed', slug, state === 'deleting' ? [] : ['deleting']),
-  })
+  }
 }
 
 /** A removal that has failed is begun again; two at once do the same. */
 const REMOVABLE: readonly string[] = ['provisioning', 'provisioning_failed', 'deleting']
 
-/** Of steps that another job does already, each is done once: steps are idempotent. */
-async function begin(scope: AdminScope, plan: Parameters<typeof provision>[1]): Promise<Job> {
-  const { operation, ended } = await provision(scope, plan)
+/**
+ * Starts the job of a plan. Of steps that another job does already, each is done once, since steps are idempotent.
+ * @param find reads the record; a request that is repeated after its job has ended is answered without, since it may be gone
+ */
+async function startJob(
+  scope: AdminScope,
+  find: () => Promise<Unfinished>,
+  plan: Planner,
+  waitS = 0,
+): Promise<Job> {
+  const operationId = scope.newId('op')
+  const earlier = await findJob(scope, operationId)
+  if (earlier !== undefined && isEnded(earlier)) return earlier
+  const found = await find()
+  const { operation, ended } = await provision(scope, {
+    ...plan(found),
+    ...{ ref: found.ref, waitS, operationId },
+  })
   return (ended ? await findJob(scope, operation.id) : undefined) ?? operation
 }
 

@@ -8,7 +8,6 @@ import {
   DeleteObjectCommand,
   GetBucketTaggingCommand,
   HeadBucketCommand,
-  ListBucketsCommand,
   ListObjectsV2Command,
   NoSuchBucket,
   PutBucketTaggingCommand,
@@ -146,10 +145,6 @@ export class Buckets {
         return undefined
       throw error
     }
-  }
-
-  async ping(): Promise<void> {
-    await this.#s3.send(new ListBucketsCommand({}))
   }
 
   close(): void {

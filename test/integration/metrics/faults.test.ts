@@ -1,7 +1,7 @@
 /** Checks scrapes while servers are away, and the figures of pools and of the whole installation. */
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { readInstallation } from '../../../src/features/analytics/installation.ts'
+import { readWaitingWork } from '../../../src/features/analytics/installation.ts'
 import { RUN_KINDS } from '../../../src/features/run-kinds.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
@@ -79,13 +79,13 @@ const ROLLED_BACK = new Error('rolled back')
 test('installation: a change waits in the outbox: its age is the lag', async () => {
   const { tenantId: tenant, workspaceId } = workspace
   const writer = { ...CONTEXT, role: 'tenon_service', tenant, workspace: workspaceId } as const
-  let figures: Awaited<ReturnType<typeof readInstallation>> | undefined
+  let figures: Awaited<ReturnType<typeof readWaitingWork>> | undefined
   const look = database.transaction(tenant, async (held) => {
     await held.batch(writer, [
       sql`insert into outbox (collection, verb, document_id, version, at)
         values ('measured', 'created', gen_random_uuid(), 1, now() - interval '1 hour')`,
     ])
-    figures = await readInstallation(new SystemScope('metrics', held), RUN_KINDS)
+    figures = await readWaitingWork(new SystemScope('metrics', held), RUN_KINDS)
     throw ROLLED_BACK
   })
   await expect(look).rejects.toBe(ROLLED_BACK)
@@ -95,7 +95,7 @@ test('installation: a change waits in the outbox: its age is the lag', async () 
 })
 
 test('installation: creations that have failed, or last for longer than two minutes: are counted', async () => {
-  const read = () => readInstallation(new SystemScope('metrics', database), RUN_KINDS)
+  const read = () => readWaitingWork(new SystemScope('metrics', database), RUN_KINDS)
   const slug = unique('failed')
   await asSuperuser(
     `insert into tenon.tenants (id, name, slug, state) values ($1, 'Failed', $1, 'provisioning_failed')`,
