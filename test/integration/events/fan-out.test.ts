@@ -38,7 +38,8 @@ test('many listeners of a stream: a few get its entries in a turn, all get each 
   await eventually(async () => heard.length === (LISTENERS + 1) * ENTRIES || undefined)
   for (const at of new Set(heard.map((one) => one.at)))
     expect(heard.filter((one) => one.at === at).map(({ text }) => text)).toEqual(texts)
-  const turns = Map.groupBy(heard, (one) => one.turn)
+  // The last calls of an entry and the first ones of the next may share a turn: each entry is counted by itself.
+  const turns = Map.groupBy(heard, (one) => `${one.turn} ${one.text}`)
   for (const [, calls] of turns)
     expect(new Set(calls.map(({ at }) => at)).size).toBeLessThanOrEqual(INFRA_LIMITS.listenersPerTurnMax)
 })

@@ -5,11 +5,21 @@ import { connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { openImport } from '../../support/clients/ndjson.ts'
 import { closeSubscriptions, endOf, findEnd, subscribeToEvents } from '../../support/clients/sse.ts'
-import { call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
+import { type Caller, call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 import { startApi } from '../../support/stack/api-process.ts'
+import type { Running } from '../../support/stack/start.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
 afterEach(closeSubscriptions)
+
+/** An import that the process has begun to serve: it answered `100 Continue`. Its first line is sent, and its body is open. */
+async function beginImport(as: Caller, at: Running) {
+  const { sent, reply } = openImport('kept', { as, at, headers: { expect: '100-continue' } })
+  sent.flushHeaders()
+  await once(sent, 'continue')
+  sent.write('{"n":1}\n')
+  return { sent, reply }
+}
 
 /** A process that has been told to end. */
 async function endApi(settings: Readonly<Record<string, string>>) {
@@ -29,8 +39,7 @@ test('drain: SIGTERM: not ready at once, and served as before until the delay is
     TENON_DRAIN_LIMIT: '60',
   })
   const received = await subscribeToEvents(workspace.service, 'topic=quiet', {}, node.at)
-  const { sent, reply } = openImport('kept', { as: workspace.service, at: node.at })
-  sent.write('{"n":1}\n')
+  const { sent, reply } = await beginImport(workspace.service, node.at)
   node.process.kill('SIGTERM')
   const draining = await eventually(async () => {
     const { status, body } = await ready()
@@ -54,8 +63,7 @@ test('drain: SIGTERM: not ready at once, and served as before until the delay is
 
 test('drain: a request that takes longer than the limit: cut off, and the process ends', async () => {
   const { node, workspace, exited } = await endApi({ TENON_DRAIN_DELAY: '0', TENON_DRAIN_LIMIT: '1' })
-  const { sent, reply } = openImport('kept', { as: workspace.service, at: node.at })
-  sent.write('{"n":1}\n')
+  const { reply } = await beginImport(workspace.service, node.at)
   node.process.kill('SIGTERM')
   await expect(reply).rejects.toThrow(/hang up|ECONNRESET/)
   expect(await exited).toEqual([0, null])
