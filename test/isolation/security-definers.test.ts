@@ -38,13 +38,9 @@ test('security definer functions: callable by the listed roles, with a fixed sea
     },
     { name: 'enable_counting', roles: ['tenon_operator'] },
     { name: 'expired_entries', roles: ['tenon_reconciler'] },
-    { name: 'is_limited', roles: writers },
     { name: 'limited', roles: inside },
     { name: 'people_behind', roles: ['tenon_admin'] },
     { name: 'quota_count', roles: ['tenon_admin', 'tenon_operator'] },
-    { name: 'reconcile_object', roles: writers },
-    { name: 'register_objects', roles: ['tenon_service'] },
-    { name: 'reserve_bytes', roles: writers },
     { name: 'total_bytes', roles: ['tenon_tables'] },
     { name: 'versions_in_tools', roles: ['tenon_admin', 'tenon_operator'] },
   ])
@@ -77,8 +73,6 @@ test('tables that a security definer function reads: seen in all workspaces of t
   expect(narrow).toEqual([
     { name: 'append_mcp_calls', tables: ['mcp_call_heads: workspace'] },
     { name: 'quota_tools', tables: ['mcp_server_versions: workspace', 'mcp_servers: workspace'] },
-    { name: 'reconcile_object', tables: ['stored_objects: workspace'] },
-    { name: 'reserve_bytes', tables: ['stored_objects: workspace'] },
     { name: 'versions_in_tools', tables: ['mcp_server_versions: workspace'] },
   ])
 })
