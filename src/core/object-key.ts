@@ -26,9 +26,9 @@ export function checkKey(key: string): string {
   return key
 }
 
-/** True for a valid prefix of keys that ends with a slash. */
+/** True for a prefix of keys that a rule may name: readable, and with a slash at its end. */
 export function isPrefix(text: string): boolean {
-  return text.endsWith('/') && !text.startsWith('/') && faultOf(text) === undefined
+  return text.endsWith('/') && !text.startsWith('/') && !/\p{Cc}/u.test(text) && faultOf(text) === undefined
 }
 
 /** The reason why a key is invalid; undefined if it is valid. */

@@ -21,7 +21,6 @@ test('security definer functions: callable by the listed roles, with a fixed sea
     where n.nspname like 'tenon%' and p.prosecdef and p.prorettype <> 'trigger'::regtype
       and r.rolname like 'tenon%' and r.rolname <> 'tenon_owner' and has_function_privilege(r.rolname, p.oid, 'execute')
     group by 1 order by 1`)
-  const writers = ['tenon_service', 'tenon_user']
   const inside = ['tenon_admin', 'tenon_anon', 'tenon_service', 'tenon_user']
   expect(called).toEqual([
     { name: 'accounts_named', roles: ['tenon_admin'] },
