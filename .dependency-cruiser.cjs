@@ -19,7 +19,7 @@ const INTERFACES = [
   'functions/(exported-constants|functions|invoke|source-map)',
   'identity/users/(auth-settings|workspace-auth)',
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
-  'objects/(objects|workspace-objects)',
+  'objects/(object-rules|objects|sweep-blobs|workspace-objects)',
   'quotas/quotas-api',
   'retention/retention-settings',
   // The kernel: each kind of durable work uses it.
@@ -67,7 +67,7 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^src/features/',
-        pathNot: '^src/features/(objects/workspace-objects|events/outbox-relay|runs/watcher)\\.ts$',
+        pathNot: '^src/features/(objects/blobs|events/outbox-relay|runs/watcher)\\.ts$',
       },
       to: {
         path: '^(src/(app|api|mcp|activities|workflows|cli)/|stack/|node_modules/(pg|ioredis|mongodb|fastify|@aws-sdk|@temporalio)/)',

@@ -71,7 +71,7 @@ async function archiveExecution(
   await objectsOf(service).put(
     object,
     { chunks: readRecord(scope, id) },
-    { headers: { 'content-type': 'application/json' }, metadata: {} },
+    { headers: { 'content-type': 'application/json' }, metadata: {}, tags: {} },
   )
 }
 
