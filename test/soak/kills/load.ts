@@ -17,7 +17,7 @@ import {
 import { compareChanges, compareNumbers, publishNumbers, Subscriber } from './streams.ts'
 import { compareLedger, openLedgers, Writer } from './writers.ts'
 
-export const SEED = Number(process.env['TENON_KILLS_SEED'] ?? 1)
+const SEED = Number(process.env['TENON_KILLS_SEED'] ?? 1)
 export const MINUTES = Number(process.env['TENON_KILLS_MINUTES'] ?? 2)
 export const TIMEOUT_MS = MINUTES * 60_000 + 1_800_000
 
