@@ -54,24 +54,30 @@ export async function checkWorker<Connection>(
 ): Promise<Connection | undefined> {
   installation.start()
   const report = reporter(log)
+  let waitsFor = ''
   for (let pauseMs = WAIT_MS.min; ; pauseMs = Math.min(pauseMs * 2, WAIT_MS.max)) {
     const checked = await runChecks(checks)
     refuseStart(checked, 'worker')
     report(checked)
     if (signal.aborted) return undefined
-    const awaited = checked.flatMap(({ check, is }) =>
-      is === 'unknown' && check.isAwaited ? [check.name] : [],
-    )
-    if (awaited.length > 0) log.warn({ checks: awaited }, 'worker waits for servers')
-    else {
+    const before = waitsFor
+    waitsFor = awaitedOf(checked)
+    if (waitsFor === '') {
       const connection = await connect().catch((err: unknown) =>
         log.warn({ err }, 'connection to Temporal failed'),
       )
       if (connection !== undefined) return connection
-    }
+    } else if (waitsFor !== before) log.warn({ checks: waitsFor }, 'worker waits for servers')
     await delay(pauseMs, undefined, { signal }).catch(() => {})
   }
 }
+
+/** Names of the checks whose servers do not answer, and that a worker waits for. */
+const awaitedOf = (checked: readonly Checked[]): string =>
+  checked
+    .filter(({ check, is }) => is === 'unknown' && check.isAwaited === true)
+    .map(({ check }) => check.name)
+    .join(', ')
 
 function refuseStart(checked: readonly Checked[], process: 'api' | 'worker'): void {
   const wrong = checked.filter(({ check, is }) => is === 'wrong' && check.stops.includes(process))
