@@ -30,7 +30,7 @@ export const valkeyCheck = (streams: Pick<Streams, 'memory'>): StartCheck => ({
   run: async (): Promise<Verdict> => {
     const { usedBytes, maxBytes, policy } = await streams.memory()
     if (VOLATILE.test(policy)) {
-      const detail = `Valkey deletes keys that expire when its memory is full (maxmemory-policy ${policy}): counts of rate limits, which then begin anew, and subscriptions of MCP clients. Events stay. Set \`maxmemory-policy noeviction\`.`
+      const detail = `Valkey deletes keys that expire when its memory is full (maxmemory-policy ${policy}): counts of rate limits, which then begin at zero again, and subscriptions of MCP clients. Events stay. Set \`maxmemory-policy noeviction\`.`
       return { is: 'warning', detail }
     }
     if (policy !== 'noeviction') {

@@ -28,6 +28,8 @@ afterAll(() => database?.close())
 /** The scrape of a platform with other settings. */
 async function scrapeWith(settings: Readonly<Record<string, string>>) {
   const platform = openInProcessPlatform(settings)
+  // The first checks of parts may take longer than a scrape waits.
+  await platform.health.read()
   try {
     return seriesOf(await platform.metrics.scrape())
   } finally {
