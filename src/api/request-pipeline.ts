@@ -130,7 +130,9 @@ export function createHandler(
       if (auditContext !== undefined) await finishAuditRecord(auditContext, operation, opened, parsed, output)
       if (operation.http.reply === 'feed') {
         request.workspace = undefined
-        if (scope instanceof WorkspaceScope) platform.meters.countStream(scope.ref, reply.elapsedTime)
+        // A request that has ended before was counted at its end.
+        if (scope instanceof WorkspaceScope && !reply.raw.destroyed)
+          platform.meters.countStream(scope.ref, reply.elapsedTime)
         const recheckAll = async () => {
           await recheck()
           confirm()

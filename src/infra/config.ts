@@ -19,7 +19,10 @@ const Rate = (usual: string, description: string) =>
   Type.String({ default: usual, pattern: RATE_PATTERN, description })
 
 const ConfigSchema = Type.Object({
-  TENON_HOST: Type.String({ default: '127.0.0.1', description: 'Address on which the API listens. `localhost`: 127.0.0.1 and ::1.' }),
+  TENON_HOST: Type.String({
+    default: '127.0.0.1',
+    description: 'Address on which the API listens. `localhost`: 127.0.0.1 and ::1.',
+  }),
   TENON_PORT: Type.Integer({ default: 8787, minimum: 0, maximum: 65_535, description: 'Port of the API.' }),
   TENON_OPS_LISTEN: Type.Optional(
     Type.String({

@@ -52,7 +52,11 @@ test('embedded server: has a limit, and deletes nothing by itself', async () => 
 
 const withPolicy = async (policy: string, work: () => Promise<void>) => {
   await redis.config('SET', 'maxmemory-policy', policy)
-  await work().finally(() => redis.config('SET', 'maxmemory-policy', 'noeviction'))
+  try {
+    await work()
+  } finally {
+    await redis.config('SET', 'maxmemory-policy', 'noeviction')
+  }
 }
 
 test.each(['allkeys-lru', 'allkeys-lfu', 'allkeys-random'])(
