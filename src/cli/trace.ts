@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
 import { typeId } from '../core/ids.ts'
 import { refOf } from '../core/tenant.ts'
+import { MINUTE_MS } from '../core/units.ts'
 import { type ApiClient, ApiError } from './client.ts'
 import { callerPath, operatorClient, readSettings } from './settings.ts'
 import { addVerb, printJson, printTable } from './verb.ts'
@@ -149,8 +150,6 @@ async function readRun(client: ApiClient, workflow: string): Promise<Entry[]> {
   const fields = { id, status, ms, request_id, trace_id, about: flow_name ?? subject }
   return [{ time, from: 'record', what: isFlow ? 'execution' : 'function run', fields }]
 }
-
-const MINUTE_MS = 60_000
 
 /** Entries of the tenants of the lines, within a minute of them. */
 async function readAudit(client: ApiClient, lines: readonly Entry[]): Promise<Entry[]> {

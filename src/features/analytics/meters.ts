@@ -3,13 +3,12 @@
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { MINUTE_MS } from '../../core/units.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { ANALYTICS_LIMITS } from './limits.ts'
-
-const MINUTE_MS = 60_000
 
 declare module '../../access/internals.ts' {
   interface PlatformServices {

@@ -3,11 +3,10 @@
 import Type, { type Static } from 'typebox'
 import { Time } from '../../access/operation-builders.ts'
 import { Problem } from '../../core/problem.ts'
-import { Duration, durationMs } from '../../core/units.ts'
+import { Duration, durationMs, MINUTE_MS } from '../../core/units.ts'
 import { ANALYTICS_LIMITS } from './limits.ts'
 import { Window, windowMsOf } from './time-series.ts'
 
-const MINUTE_MS = 60_000
 export const HOUR_MS = 3_600_000
 
 export const RangeInput = {

@@ -32,7 +32,7 @@ import {
   toProblem,
 } from './errors.ts'
 import { findIdleQueues } from './idle-queues.ts'
-import { findNamespaceFault } from './namespace.ts'
+import { findNamespaceFault, type NamespaceFault } from './namespace.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
@@ -50,9 +50,12 @@ const RETRIES = makeGrpcRetryInterceptor({
     status.code !== GRPC.RESOURCE_EXHAUSTED && DEFAULT_RETRIES.retryableDecider(attempt, status),
 })
 
-/** Repeats all calls but the one of {@link Temporal.ping}. */
-const retryAllButPing: typeof RETRIES = (options, nextCall) =>
-  options.method_definition.path.endsWith('/DescribeNamespace')
+/** Calls that only look, and are made again soon: an attempt that waits for its turn would outlive the connection at a stop. */
+const LOOKS = /\/(DescribeNamespace|DescribeTaskQueue|ListSearchAttributes)$/
+
+/** Repeats all calls but those that only look. */
+const retryAllButLooks: typeof RETRIES = (options, nextCall) =>
+  LOOKS.test(options.method_definition.path)
     ? (nextCall(options) as ReturnType<typeof RETRIES>)
     : RETRIES(options, nextCall)
 
@@ -103,7 +106,7 @@ export class Temporal {
 
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
   constructor(config: Config, codec: PayloadCodec, { patch, refusesStarts }: TemporalOptions) {
-    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [retryAllButPing] })
+    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [retryAllButLooks] })
     this.#unpatch = patch?.(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
     this.#uiUrl = config.TEMPORAL_UI_URL
@@ -128,7 +131,7 @@ export class Temporal {
   }
 
   /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is, or ever was not. */
-  async findFault(): Promise<string | undefined> {
+  async findFault(): Promise<NamespaceFault | undefined> {
     if (this.#isFit) return undefined
     const fault = await this.#check(() => findNamespaceFault(this.#connection, this.#namespace))
     this.#isFit = fault === undefined
