@@ -21,7 +21,7 @@ import type { IdleQueue } from '../health-report.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { retryTransient } from '../retry.ts'
 import { currentTrace } from '../trace-context.ts'
-import { CallLimiter } from './call-limiter.ts'
+import { CallLimiter, type StartReservation } from './call-limiter.ts'
 import {
   GRPC,
   isDiscardedUpdate,
@@ -181,7 +181,7 @@ export class TenantWorkflows {
   }
 
   /** As {@link CallLimiter.reserveStart}. */
-  reserveStart(): () => void {
+  reserveStart(): StartReservation {
     return this.#calls.limiter.reserveStart(this.#ref.tenantId)
   }
 
