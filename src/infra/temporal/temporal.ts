@@ -74,7 +74,7 @@ interface TemporalOptions {
   readonly refusesStarts: boolean
 }
 
-/** What all calls of a process to the server share. */
+/** The parts that all calls of a process to the server share. */
 interface Calls {
   readonly client: CountingClient
   readonly limiter: CallLimiter
@@ -98,7 +98,7 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #unpatch: (() => void) | undefined
-  /** The namespace had all search attributes once, which nobody takes away. */
+  /** The namespace had all search attributes once; they are never removed. */
   #isFit = false
 
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
@@ -127,7 +127,7 @@ export class Temporal {
     await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, ask)
   }
 
-  /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is, or ever was not. */
+  /** The fault of the namespace, and its remedy for the operator; undefined if it has none, or had none at an earlier check. */
   async findFault(): Promise<string | undefined> {
     if (this.#isFit) return undefined
     const fault = await this.#check(() => findNamespaceFault(this.#connection, this.#namespace))
@@ -324,7 +324,7 @@ export class TenantWorkflows {
 }
 
 interface CallOptions {
-  /** What tells that the server is overloaded. */
+  /** True for an error that shows that the server is overloaded. */
   readonly isOverload: (error: unknown) => boolean
 }
 
