@@ -10,7 +10,6 @@ import {
   OptionalTime,
   Ref,
 } from '../../access/operation-builders.ts'
-import { privilege } from '../../access/privileges.ts'
 import type { BucketState } from '../../access/rate-limit/memory-buckets.ts'
 import { seconds } from '../../access/rate-limit/memory-buckets.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
@@ -28,7 +27,6 @@ import { EVENT_LIMITS } from '../events/limits.ts'
 import { FLOW_LIMITS } from '../flows/limits.ts'
 import { FUNCTION_LIMITS } from '../functions/limits.ts'
 import { OBJECT_LIMITS } from '../objects/limits.ts'
-import { objectsOf } from '../objects/workspace-objects.ts'
 import { bodyProblem, findRow } from '../operation-helpers.ts'
 
 /** Quotas of a workspace. */
@@ -55,8 +53,8 @@ const WORKSPACE_QUOTAS = [
 /** Quotas of a tenant over all of its workspaces. */
 const TENANT_QUOTAS = ['workspaces', 'sse_streams'] as const
 
-/** Quotas that are counted only while they are set: their use is not in PostgreSQL, or is of a time window. */
-const COUNTED_WHILE_SET = /^object_bytes$|_per_(day|minute)$/
+/** Quotas of a time window are counted only while they are set. */
+const COUNTED_WHILE_SET = /_per_(day|minute)$/
 
 const Limit = Type.Integer({
   minimum: -1,
@@ -77,7 +75,7 @@ const Quota = Type.Object({
   limit: Limit,
   used: Type.Union([Type.Integer(), Type.Null()], {
     description:
-      'Amount that is used. `null`: not counted; time windows and objects are counted only while they have a limit.',
+      'Amount that is used. `null`: not counted; time windows are counted only while they have a limit.',
   }),
   remaining: Type.Union([Type.Integer(), Type.Null()], {
     description: 'Amount that remains. `null`: no limit.',
@@ -119,8 +117,6 @@ const OWNER_INPUT = {
 }
 type Target = { readonly workspace_id?: string; readonly tenant_id?: string }
 
-const openObjects = privilege('quotas.recount')
-
 export const setQuotas = adminOperation({
   name: 'quota.set',
   summary: 'Set quotas of a workspace or a tenant; absent quotas do not change',
@@ -137,7 +133,6 @@ export const setQuotas = adminOperation({
     if (owner.workspaceId !== '') {
       const ref = { tenantId: owner.tenantId, workspaceId: owner.workspaceId } as WorkspaceRef
       invalidate(scope, ref, LIMITED_QUOTAS)
-      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(openObjects(scope, ref)).recount()
     }
     return read(scope, owner)
   },
@@ -196,8 +191,7 @@ function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sq
   if (max === -1) {
     const drop = sql`delete from quotas
       where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and name = ${name}`
-    const forget = sql`delete from stored_objects where tenant_id = ${tenantId} and workspace_id = ${workspaceId}`
-    return name === 'object_bytes' ? [lock, drop, forget] : [lock, drop]
+    return [lock, drop]
   }
   const used =
     name === 'workspaces'
