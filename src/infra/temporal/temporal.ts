@@ -21,7 +21,7 @@ import type { IdleQueue } from '../health-report.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { retryTransient } from '../retry.ts'
 import { currentTrace } from '../trace-context.ts'
-import { CallLimiter } from './call-limiter.ts'
+import { CallLimiter, type StartReservation } from './call-limiter.ts'
 import {
   GRPC,
   isDiscardedUpdate,
@@ -77,7 +77,7 @@ interface TemporalOptions {
   readonly refusesStarts: boolean
 }
 
-/** What all calls of a process to the server share. */
+/** The parts that all calls of a process to the server share. */
 interface Calls {
   readonly client: CountingClient
   readonly limiter: CallLimiter
@@ -101,7 +101,7 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #unpatch: (() => void) | undefined
-  /** The namespace had all search attributes once, which nobody takes away. */
+  /** The namespace had all search attributes once; they are never removed. */
   #isFit = false
 
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
@@ -130,7 +130,7 @@ export class Temporal {
     await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, ask)
   }
 
-  /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is, or ever was not. */
+  /** The fault of the namespace, and its remedy for the operator; undefined if it has none, or had none at an earlier check. */
   async findFault(): Promise<NamespaceFault | undefined> {
     if (this.#isFit) return undefined
     const fault = await this.#check(() => findNamespaceFault(this.#connection, this.#namespace))
@@ -184,7 +184,7 @@ export class TenantWorkflows {
   }
 
   /** As {@link CallLimiter.reserveStart}. */
-  reserveStart(): () => void {
+  reserveStart(): StartReservation {
     return this.#calls.limiter.reserveStart(this.#ref.tenantId)
   }
 
@@ -327,7 +327,7 @@ export class TenantWorkflows {
 }
 
 interface CallOptions {
-  /** What tells that the server is overloaded. */
+  /** True for an error that shows that the server is overloaded. */
   readonly isOverload: (error: unknown) => boolean
 }
 
