@@ -1,4 +1,4 @@
-/** What was written for work that was not started is taken back, also while connections to the database break. */
+/** Records of work that was not started are taken back, also while connections to the database break. */
 
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'

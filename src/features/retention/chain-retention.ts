@@ -112,7 +112,7 @@ async function cut(
 ): Promise<void> {
   const { tenant_id, workspace_id, chain } = due
   const name = { tenant_id, workspace_id, chain }
-  const base = await checkpointOf(due, signer)
+  const base = await verifyCheckpoint(due, signer)
   const expired = await readExpired(system, chains, due, base.seq)
   const fault = findEntryFault(base, expired)
   if (fault !== null)
@@ -130,8 +130,8 @@ async function cut(
   )
 }
 
-/** @throws Error if this installation has not signed it */
-async function checkpointOf(
+/** @returns the last entry that was removed, or the start of the chain @throws Error if this installation has not signed it */
+async function verifyCheckpoint(
   { seq, hash, signature, period: _period, ...name }: DueChain,
   signer: ChainSigner,
 ): Promise<ChainLink> {
