@@ -24,6 +24,7 @@ import { refusal } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { retryContended } from '../../infra/retry.ts'
 import { COLLECTION_LIMITS } from '../collections/limits.ts'
+import { inScanLine } from '../collections/scans.ts'
 import { EVENT_LIMITS } from '../events/limits.ts'
 import { FLOW_LIMITS } from '../flows/limits.ts'
 import { FUNCTION_LIMITS } from '../functions/limits.ts'
@@ -58,6 +59,9 @@ const TENANT_QUOTAS = ['workspaces', 'sse_streams'] as const
 /** Quotas that are counted only while they are set: their use is not in PostgreSQL, or is of a time window. */
 const COUNTED_WHILE_SET = /^object_bytes$|_per_(day|minute)$/
 
+/** Quotas whose use is counted by reading all documents. Those in MongoDB are not counted. */
+const DOCUMENTS = /^document(s|_bytes)$/
+
 const Limit = Type.Integer({
   minimum: -1,
   maximum: Number.MAX_SAFE_INTEGER,
@@ -77,7 +81,7 @@ const Quota = Type.Object({
   limit: Limit,
   used: Type.Union([Type.Integer(), Type.Null()], {
     description:
-      'Amount that is used. `null`: not counted; time windows and objects are counted only while they have a limit.',
+      'Amount that is used. `null`: not counted; time windows and objects are counted only while they have a limit, and documents only if none are in MongoDB.',
   }),
   remaining: Type.Union([Type.Integer(), Type.Null()], {
     description: 'Amount that remains. `null`: no limit.',
@@ -151,7 +155,7 @@ function rejectMisplaced(scope: AdminScope, target: Target, entries: readonly [s
         `/limits/${name}`,
         `The quota is one of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`,
       )
-    if (/^document(s|_bytes)$/.test(name) && max !== -1 && hasDocumentStore(scope))
+    if (DOCUMENTS.test(name) && max !== -1 && hasDocumentStore(scope))
       throw bodyProblem(
         `/limits/${name}`,
         'Documents in MongoDB are not counted yet, so they cannot be limited.',
@@ -175,7 +179,9 @@ async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target)
 
 async function setAll(scope: AdminScope, owner: Owner, entries: [string, number][]): Promise<void> {
   const statements = entries.flatMap(([name, max]) => setOne(owner, name, max))
-  await countTables(() => scope.batch(...statements))
+  const set = () => countTables(() => scope.batch(...statements))
+  const reads = entries.some(([name, max]) => DOCUMENTS.test(name) && max !== -1)
+  await (reads ? inScanLine(owner.tenantId, set) : set())
 }
 
 /**
@@ -244,7 +250,9 @@ function readRows(
   { tenantId, workspaceId }: Owner,
   names: readonly string[],
 ): Promise<QuotaRow[]> {
-  const alwaysCounted = JSON.stringify(names.filter((name) => !COUNTED_WHILE_SET.test(name)))
+  const isCounted = (name: string) =>
+    !COUNTED_WHILE_SET.test(name) && !(DOCUMENTS.test(name) && hasDocumentStore(scope))
+  const alwaysCounted = JSON.stringify(names.filter(isCounted))
   const rows = sql`
     select n.name, coalesce(q.max, -1) as limit,
       case when n.name = 'mcp_tools' then tenon.quota_count(${tenantId}, ${workspaceId}, n.name)
@@ -255,7 +263,8 @@ function readRows(
       case when q.resets_at <= now() then tenon.window_end(n.name) else q.resets_at end as resets_at
     from jsonb_array_elements_text(${JSON.stringify(names)}::jsonb) as n (name)
       left join quotas q on q.tenant_id = ${tenantId} and q.workspace_id = ${workspaceId} and q.name = n.name`
-  return countTables(() => scope.rows<QuotaRow>(rows))
+  const count = () => countTables(() => scope.rows<QuotaRow>(rows))
+  return names.some((name) => DOCUMENTS.test(name)) ? inScanLine(tenantId, count) : count()
 }
 
 /**
