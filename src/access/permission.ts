@@ -30,7 +30,7 @@ export class Permission {
 
   /** With the parsed input. @throws Problem `insufficient_scope` */
   confirm(input: unknown): void {
-    if (this.role !== undefined) requireConditionalScope(this.operation, this.principal, input)
+    if (this.role !== undefined) requireConditionalScopes(this.operation, this.principal, input)
   }
 }
 
@@ -41,15 +41,15 @@ export class Permission {
 export function permitActor(operation: AnyOperation, actor: Actor, input: unknown): void {
   if (!operation.roles.includes(actor.role)) throw roleMissing(operation)
   requireScope(actor.scopes, operation.requiredScope)
-  requireConditionalScope(operation, actor, input)
+  requireConditionalScopes(operation, actor, input)
 }
 
-function requireConditionalScope(
-  { conditionalScope }: AnyOperation,
+function requireConditionalScopes(
+  { conditionalScopes = [] }: AnyOperation,
   { scopes }: Pick<Principal, 'scopes'>,
   input: unknown,
 ): void {
-  if (conditionalScope?.when(input)) requireScope(scopes, conditionalScope.scope)
+  for (const { scope, when } of conditionalScopes) if (when(input)) requireScope(scopes, scope)
 }
 
 function roleProblem(operation: AnyOperation, principal: Principal): Problem {

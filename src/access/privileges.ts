@@ -10,7 +10,6 @@ import {
   ADMINS,
   DATA_ROLES,
   EVERYBODY,
-  OPERATORS,
   type Role,
   WRITERS,
 } from '../core/policy.ts'
@@ -147,15 +146,8 @@ export const PRIVILEGES = {
     service: 'documents',
     reason: 'Opens the documents of the workspace in MongoDB.',
   },
-  'quotas.recount': {
-    module: 'features/quotas/quotas-api',
-    opener: 'inWorkspace',
-    from: OPERATORS,
-    to: SERVICE,
-    reason: 'Counts the bytes of objects when a quota of them begins.',
-  },
   'objects.store': {
-    module: 'features/objects/workspace-objects',
+    module: 'features/objects/blobs',
     opener: 'service',
     service: 'objectClients',
     reason: 'Opens a client under a session of the workspace at the object store.',

@@ -22,8 +22,6 @@ export const CORE_LIMITS = {
   subjectCharsMax: 200,
   /** Bytes of an object's key. A longer one is refused with `KeyTooLongError`. */
   objectKeyBytesMax: 1_024,
-  /** Bytes of an object's key between two slashes, as the object store allows. A longer part is refused with `KeyTooLongError`. */
-  objectKeySegmentBytesMax: 255,
   /** Characters of a field name that is taken for the name of a secret. Fields with longer names are not redacted by name. */
   secretNameCharsMax: 40,
   /** Names of fields for which a process remembers whether they name a secret. The least recently used is forgotten. */

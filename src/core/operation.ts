@@ -116,7 +116,8 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
   readonly forgets?: boolean
   /** The scope that a restricted key or token needs (policy.ts); undefined for operations that keys cannot run. */
   readonly requiredScope: string | undefined
-  readonly conditionalScope?: ConditionalScope<Input>
+  /** Further scopes that some inputs need. */
+  readonly conditionalScopes?: readonly ConditionalScope<Input>[]
   /** The rate limit that its calls are charged to, if it is not the usual one of the caller's role. */
   readonly rateClass?: RateClass
   /**
@@ -153,7 +154,7 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly rateClass?: RateClass
   readonly waits?: boolean
   readonly chargedWithoutStore?: boolean
-  readonly conditionalScope?: ConditionalScope<Static<I>>
+  readonly conditionalScopes?: readonly ConditionalScope<Static<I>>[]
   readonly input: I
   readonly output: O
   readonly http: HttpBinding<Static<O>>

@@ -330,7 +330,7 @@ export const PROBLEMS = {
   InvalidKey: row(
     400,
     'The object key is not valid',
-    'Use a key that is not empty, without `.` or `..` between slashes, and without control characters.',
+    'Use a key that is not empty, without `.` or `..` between slashes, and without NUL.',
   ),
   KeyTooLongError: row(400, 'The object key is too long', 'See `detail` for the limit.'),
   InvalidBucketName: row(
@@ -352,6 +352,7 @@ export const PROBLEMS = {
     'The object does not meet the condition',
     'Read the object again, then retry with its ETag.',
   ),
+  upload_expired: row(409, 'The upload stood still for too long', 'Send the object again.'),
   EntityTooLarge: row(413, 'The object is too large', 'See `detail` for the limit.'),
   InvalidRange: row(
     416,

@@ -21,7 +21,6 @@ test('security definer functions: callable by the listed roles, with a fixed sea
     where n.nspname like 'tenon%' and p.prosecdef and p.prorettype <> 'trigger'::regtype
       and r.rolname like 'tenon%' and r.rolname <> 'tenon_owner' and has_function_privilege(r.rolname, p.oid, 'execute')
     group by 1 order by 1`)
-  const writers = ['tenon_service', 'tenon_user']
   const inside = ['tenon_admin', 'tenon_anon', 'tenon_service', 'tenon_user']
   expect(called).toEqual([
     { name: 'accounts_named', roles: ['tenon_admin'] },
@@ -38,13 +37,9 @@ test('security definer functions: callable by the listed roles, with a fixed sea
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service', 'tenon_user'],
     },
     { name: 'enable_counting', roles: ['tenon_operator'] },
-    { name: 'is_limited', roles: writers },
     { name: 'limited', roles: inside },
     { name: 'people_behind', roles: ['tenon_admin'] },
     { name: 'quota_count', roles: ['tenon_admin', 'tenon_operator'] },
-    { name: 'reconcile_object', roles: writers },
-    { name: 'register_objects', roles: ['tenon_service'] },
-    { name: 'reserve_bytes', roles: writers },
     { name: 'total_bytes', roles: ['tenon_tables'] },
     { name: 'versions_in_tools', roles: ['tenon_admin', 'tenon_operator'] },
   ])
@@ -77,8 +72,6 @@ test('tables that a security definer function reads: seen in all workspaces of t
   expect(narrow).toEqual([
     { name: 'append_mcp_calls', tables: ['mcp_call_heads: workspace'] },
     { name: 'quota_tools', tables: ['mcp_server_versions: workspace', 'mcp_servers: workspace'] },
-    { name: 'reconcile_object', tables: ['stored_objects: workspace'] },
-    { name: 'reserve_bytes', tables: ['stored_objects: workspace'] },
     { name: 'versions_in_tools', tables: ['mcp_server_versions: workspace'] },
   ])
 })

@@ -38,10 +38,9 @@ function operationTable(operations: readonly AnyOperation[]): string {
   return table([22, 6, 66, 16, 37, 32, 0], head, rows)
 }
 
-/** The scope of an operation; `[+…]` is needed for some inputs only. */
-function scopesOf({ requiredScope = '-', conditionalScope }: AnyOperation): string {
-  return conditionalScope === undefined ? requiredScope : `${requiredScope}[+${conditionalScope.scope}]`
-}
+/** The scope of an operation; `[+…]` are needed for some inputs only. */
+const scopesOf = ({ requiredScope = '-', conditionalScopes = [] }: AnyOperation): string =>
+  [requiredScope, ...conditionalScopes.map(({ scope }) => `[+${scope}]`)].join('')
 
 function privilegeTable(): string {
   const rows = Object.entries<Privilege>(PRIVILEGES).map(([consumer, row]) => {

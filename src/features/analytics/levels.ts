@@ -16,18 +16,14 @@ export type Levels = Readonly<Record<string, number | null>>
 export async function readLevels(scope: WorkspaceScope, names: readonly MetricName[]): Promise<Levels> {
   const counters = await scope.rows<{ name: string; used: number }>(sql`
     select name, used from quotas where workspace_id = tenon.workspace() and name = any(${textArray(names)}::text[])`)
-  const levels = new Map<string, number | null>(names.map((name) => [name, null]))
-  for (const { name, used } of counters) levels.set(name, used)
-  const isElsewhere = hasDocumentStore(scope)
-  const open: MetricName[] = []
-  for (const name of names) {
-    const { count = 'while limited' }: Metric = METRICS[name]
-    if (count === 'documents' && isElsewhere) levels.set(name, null)
-    else if (levels.get(name) === null && count !== 'while limited') open.push(name)
-  }
-  const counted = open.length === 0 ? {} : await countRows(scope, open)
-  return { ...Object.fromEntries(levels), ...counted }
+  const levels = new Map<string, number | null>(counters.map(({ name, used }) => [name, used]))
+  if (hasDocumentStore(scope))
+    for (const name of names) if (readsOf(name) === 'documents') levels.set(name, null)
+  const open = names.filter((name) => !levels.has(name))
+  return { ...Object.fromEntries(levels), ...(open.length === 0 ? {} : await countRows(scope, open)) }
 }
+
+const readsOf = (name: MetricName) => (METRICS[name] as Metric).reads
 
 /** As the quotas of these names would count. */
 async function countRows(scope: WorkspaceScope, names: readonly MetricName[]): Promise<Levels> {
@@ -40,6 +36,5 @@ async function countRows(scope: WorkspaceScope, names: readonly MetricName[]): P
     )
     return row?.levels ?? {}
   }
-  const reads = names.some((name) => (METRICS[name] as Metric).count === 'documents')
-  return reads ? inScanLine(scope.ref.tenantId, count) : count()
+  return names.some((name) => readsOf(name) !== undefined) ? inScanLine(scope.ref.tenantId, count) : count()
 }

@@ -12,11 +12,8 @@ export interface Metric {
   readonly label?: { readonly name: string; readonly values: readonly string[] }
   /** Of a count: the table and columns of its events, by the time of each. */
   readonly events?: Events
-  /**
-   * Of a level, which has the name of a quota: how it is counted without one. `documents`: by reading all of them, unless some are in
-   * another store; `rows`: those of a table; `while limited`: not at all.
-   */
-  readonly count?: 'documents' | 'rows' | 'while limited'
+  /** Of a level, which has the name of a quota: all of these are read to count it without one. By default, the rows are few. */
+  readonly reads?: 'documents' | 'objects'
   /** Reason why a level may be null: a sentence for clients. */
   readonly uncounted?: string
   /** The period of retention that bounds how far back it can be read by the minute. */
@@ -76,28 +73,28 @@ export const METRICS = {
     unit: 'documents',
     help: 'Documents that are stored. Not counted in an installation that stores some in MongoDB.',
     kind: 'level',
-    count: 'documents',
+    reads: 'documents',
     uncounted: DOCUMENTS_UNCOUNTED,
   },
   document_bytes: {
     unit: 'bytes',
     help: 'Size of the stored documents, as the quota `document_bytes` counts it. Not counted in an installation that stores some in MongoDB.',
     kind: 'level',
-    count: 'documents',
+    reads: 'documents',
     uncounted: DOCUMENTS_UNCOUNTED,
   },
   object_bytes: {
     unit: 'bytes',
-    help: 'Size of the stored objects. Counted while the quota `object_bytes` is set.',
+    help: 'Size of the stored objects, and of uploads under way.',
     kind: 'level',
-    count: 'while limited',
-    uncounted: 'Objects are counted while the quota `object_bytes` is set.',
+    reads: 'objects',
+    uncounted: 'Objects are not counted if counting them took too long.',
   },
   users: {
     unit: 'users',
     help: 'End users of the workspace.',
     kind: 'level',
-    count: 'rows',
+    uncounted: 'Users are not counted if counting them took too long.',
   },
   events: {
     unit: 'events',

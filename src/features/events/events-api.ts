@@ -11,10 +11,20 @@ import { Problem } from '../../core/problem.ts'
 import { currentTrace } from '../../infra/trace-context.ts'
 import { countEvent } from '../analytics/meters.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
+import { mayRead } from '../objects/object-rules.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import type { EventFilter } from './event-sender.ts'
-import { cloudEvent, eventsIn, isChangeTopic, isPlatformTopic, matchesAny } from './events.ts'
+import {
+  type CloudEvent,
+  cloudEvent,
+  eventsIn,
+  isChangeTopic,
+  isObjectTopic,
+  isPlatformTopic,
+  isWorkspaceTopic,
+  matchesAny,
+} from './events.ts'
 import { EVENT_LIMITS } from './limits.ts'
 import { allowedTopics, requireEvents, requireTopicRules } from './topic-rules.ts'
 
@@ -32,10 +42,10 @@ const TopicPatterns = Type.String({
   maxLength: TOPICS_MAX * 201,
   pattern: `^${PATTERN}(,${PATTERN}){0,${TOPICS_MAX - 1}}$`,
   description:
-    'Up to 20 topics, separated by commas: each is one topic, or `orders.*` for all topics below `orders`. `collections.<name>.created|updated|deleted` are changes of documents, `platform.execution.completed|faulted|cancelled|held|overdue` states of executions, `platform.flow.missed` missed starts.',
+    'Up to 20 topics, separated by commas: each is one topic, or `orders.*` for all topics below `orders`. `collections.<name>.created|updated|deleted` are changes of documents, `objects.created|updated|deleted` of objects, `platform.execution.completed|faulted|cancelled|held|overdue` states of executions, `platform.flow.missed` missed starts.',
 })
 /** Topics that only the platform publishes. */
-const RESERVED = /^(platform|collections)(\.|$)/
+const RESERVED = /^(platform|collections|objects)(\.|$)/
 
 export const publishEvent = workspaceOperation({
   name: 'event.publish',
@@ -74,16 +84,19 @@ export const publishEvent = workspaceOperation({
 export const subscribeEvents = workspaceOperation({
   name: 'event.subscribe',
   summary:
-    'Subscribe to topics of the tenant and to changes of documents, as server-sent events (CloudEvents 1.0)',
+    'Subscribe to topics of the tenant and to changes of documents and objects, as server-sent events (CloudEvents 1.0)',
   roles: DATA_ROLES,
-  // Change events contain the documents.
-  conditionalScope: { scope: 'collections:read', when: ({ topic }) => topic.split(',').some(isChangeTopic) },
+  // Events of changes contain the documents, and the names of the objects.
+  conditionalScopes: [
+    { scope: 'collections:read', when: ({ topic }) => topic.split(',').some(isChangeTopic) },
+    { scope: 'objects:read', when: ({ topic }) => topic.split(',').some(isObjectTopic) },
+  ],
   input: Input({
     topic: TopicPatterns,
     workspace: Type.Optional(
       Type.Literal('self', {
         description:
-          'Restriction to events of this workspace. Changes below `collections`, and all events that anon keys and users receive, are always restricted to it.',
+          'Restriction to events of this workspace. Changes below `collections` and `objects`, and all events that anon keys and users receive, are always restricted to it.',
       }),
     ),
     last_event_id: Type.Optional(Type.String()),
@@ -128,12 +141,24 @@ async function subscriptionFilter(
     const detail = `${callersOf(scope.actor)} cannot subscribe to events of the platform.`
     throw new Problem('forbidden', { detail })
   }
-  const published = topics.filter((topic) => !isChangeTopic(topic))
+  const published = topics.filter((topic) => !isWorkspaceTopic(topic))
   await requireTopicRules(scope, 'subscribe', published)
   for (const topic of topics.filter(isChangeTopic)) await requireReadable(scope, topic)
   const acceptsChange = changeFilter(scope, role)
+  const acceptsObject = objectFilter(scope)
   const acceptsEvent = role === 'user' ? topicFilter(scope, published) : () => true
-  return (entry) => (isChangeTopic(entry.topic) ? acceptsChange(entry) : acceptsEvent(entry))
+  return (entry) => {
+    if (isObjectTopic(entry.topic)) return acceptsObject(entry)
+    return isChangeTopic(entry.topic) ? acceptsChange(entry) : acceptsEvent(entry)
+  }
+}
+
+/** Events of the objects that the caller may read now. */
+function objectFilter(scope: WorkspaceScope): EventFilter {
+  return ({ text }) => {
+    const { data } = JSON.parse(text) as CloudEvent & { readonly data: { readonly key: string } }
+    return mayRead(scope, data.key)
+  }
 }
 
 /** A user receives an event if the rules of now, which are cached for `feedCheckMs`, allow a topic of the subscription that it has. */

@@ -70,8 +70,12 @@ export const CURSOR = '^[0-9]{1,15}-[0-9]{1,10}(,[0-9]{1,15}-[0-9]{1,10})?$'
 /** True for topics of document changes, which only the platform publishes. */
 export const isChangeTopic = (topic: string): boolean => /^collections(\.|$)/.test(topic)
 
-/** True for topics of the workspace's own stream: document changes, and events of the platform. */
-export const isWorkspaceTopic = (topic: string): boolean => isChangeTopic(topic) || isPlatformTopic(topic)
+/** True for topics of changes of objects, which only the platform publishes. */
+export const isObjectTopic = (topic: string): boolean => /^objects(\.|$)/.test(topic)
+
+/** True for topics of the workspace's own stream: changes of documents and objects, and events of the platform. */
+export const isWorkspaceTopic = (topic: string): boolean =>
+  isChangeTopic(topic) || isObjectTopic(topic) || isPlatformTopic(topic)
 
 /** True for topics of events that the platform itself emits, such as the end of an execution. */
 export const isPlatformTopic = (topic: string): boolean => /^platform(\.|$)/.test(topic)

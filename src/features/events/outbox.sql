@@ -8,8 +8,8 @@ create table tenon.outbox (
   workspace_id text not null default tenon.workspace(),
   -- The id of the event, stable across repeated publication.
   event_id uuid not null default gen_random_uuid(),
-  -- Of an event of the platform, such as `platform.execution.completed`; null for the change of a document.
-  topic text check (topic ~ '^platform[.]'),
+  -- Of an event of the platform, such as `platform.execution.completed`, or of an object; null for the change of a document.
+  topic text check (topic ~ '^(platform|objects)[.]'),
   collection text,
   verb text check (verb in ('created', 'updated', 'deleted')),
   document_id uuid,

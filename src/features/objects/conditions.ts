@@ -1,7 +1,9 @@
-/** Preconditions and ranges of requests for objects (RFC 9110 §13, §14), as the store gets them. */
+/** Preconditions and ranges of requests for objects (RFC 9110 §13, §14), decided by the entry of the catalogue. */
 
 import { matches } from '../../core/etag.ts'
 import { Problem } from '../../core/problem.ts'
+import type { ByteRange } from './blobs.ts'
+import type { CatalogueEntry } from './catalogue.ts'
 
 /** Header values, as RFC 9110 writes them. */
 export interface Conditions {
@@ -13,83 +15,79 @@ export interface Conditions {
   readonly range?: string | undefined
 }
 
-/** The facts that the store has of the object of a condition. */
-export interface Validators {
-  readonly ETag?: string | undefined
-  readonly LastModified?: Date | undefined
+export const tagOf = ({ etag }: Pick<CatalogueEntry, 'etag'>): string => `"${etag}"`
+
+/** HTTP dates have seconds (RFC 9110 §5.6.7). */
+const dateOf = ({ modifiedMs }: CatalogueEntry): number => Math.floor(modifiedMs / 1_000) * 1_000
+
+/**
+ * Decides the conditions of a request that reads, in the order of RFC 9110 §13.2.2.
+ * @returns false if the client has this version already: the status is 304
+ * @throws Problem `PreconditionFailed`
+ */
+export function isToBeSent(conditions: Conditions, entry: CatalogueEntry): boolean {
+  requireExpected(conditions, entry)
+  const { if_none_match, if_modified_since } = conditions
+  if (if_none_match !== undefined) return !matches(if_none_match, tagOf(entry), 'weak')
+  const since = readDate(if_modified_since)
+  return since === undefined || dateOf(entry) > since
 }
 
 /**
- * Conditions of GET and HEAD. `If-None-Match` is compared weakly (RFC 9110 §13.1.2): a proxy that compresses sends `W/"…"`. With
- * it, or with an invalid date, `If-Modified-Since` does not count (§13.1.3); `If-Match` likewise (§13.1.4).
+ * Decides the conditions of a change. `If-None-Match` fails for a version that it names; `*` for any.
+ * @param entry undefined if there is no such object
+ * @throws Problem `PreconditionFailed`
  */
-export function readConditions({
-  if_match,
-  if_none_match,
-  if_modified_since,
-  if_unmodified_since,
-  range,
-}: Conditions) {
-  const since = if_none_match === undefined ? dateOf(if_modified_since) : undefined
-  const unmodified = if_match === undefined ? dateOf(if_unmodified_since) : undefined
-  return {
-    ...(if_match !== undefined && { IfMatch: if_match }),
-    ...(if_none_match !== undefined && { IfNoneMatch: if_none_match.replaceAll(/\bW\/(?=")/g, '') }),
-    ...(since !== undefined && { IfModifiedSince: since }),
-    ...(unmodified !== undefined && { IfUnmodifiedSince: unmodified }),
-    ...(range !== undefined && { Range: bounded(range) }),
-  }
+export function requireChangeable(conditions: Conditions, entry: CatalogueEntry | undefined): void {
+  requireExpected(conditions, entry)
+  const { if_none_match } = conditions
+  if (if_none_match === undefined || entry === undefined) return
+  if (matches(if_none_match, tagOf(entry), 'weak'))
+    throw new Problem('PreconditionFailed', { detail: 'The object exists already.' })
 }
 
-/** A position beyond every object (RFC 9110 §14.1.1 has no limit) as the end, since stores read it into 64 bits. */
-const bounded = (range: string): string =>
-  range.replace(/^(bytes=)(\d*)-\d{16,}$/, (_, unit, first) => `${unit}${first || 0}-`)
-
-/**
- * True if the range of `If-Range` is of this version: the ETag is compared strongly, a date exactly (RFC 9110 §13.1.5).
- * @param validator the value of `If-Range`
- */
-export function isSameVersion(validator: string, { ETag, LastModified }: Validators): boolean {
-  if (validator.startsWith('"')) return validator === ETag
-  const date = dateOf(validator)
-  return date !== undefined && date.getTime() === LastModified?.getTime()
-}
-
-/** True if the version is one that `If-Match`, or without it `If-Unmodified-Since`, asks for (RFC 9110 §13.2.2, steps 1 and 2). */
-export function isExpectedVersion(
+/** `If-Match`, or without it `If-Unmodified-Since` (steps 1 and 2). An object that does not exist was not modified. */
+function requireExpected(
   { if_match, if_unmodified_since }: Conditions,
-  { ETag, LastModified }: Validators,
-): boolean {
-  if (if_match !== undefined) return ETag !== undefined && matches(if_match, ETag, 'strong')
-  const date = dateOf(if_unmodified_since)
-  return date === undefined || (LastModified?.getTime() ?? 0) <= date.getTime()
+  entry: CatalogueEntry | undefined,
+): void {
+  if (if_match !== undefined) {
+    if (entry !== undefined && matches(if_match, tagOf(entry), 'strong')) return
+    throw new Problem('PreconditionFailed')
+  }
+  const date = readDate(if_unmodified_since)
+  if (date === undefined || entry === undefined || dateOf(entry) <= date) return
+  throw new Problem('PreconditionFailed', {
+    detail: `The object has changed since ${new Date(date).toUTCString()}.`,
+  })
 }
 
 /**
- * The condition of a change, which the store checks as it makes it.
- * @param known what the store has now; undefined if there is no object; a Problem if the store did not answer
- * @throws Problem `PreconditionFailed`; `known`, if it is a Problem and its date is needed
+ * The range that is sent. `If-Range` must name this version: an ETag is compared strongly, a date exactly (RFC 9110 §13.1.5).
+ * @returns undefined for the whole object: without a range, with several, with one of another unit or version, or a malformed one (§14.2)
+ * @throws Problem `InvalidRange` if it begins behind the end of the object
  */
-export function writeConditions(
-  { if_match, if_none_match, if_unmodified_since }: Conditions,
-  known: Validators | Problem | undefined,
-): { IfMatch?: string; IfNoneMatch?: string } {
-  const date = if_match === undefined ? dateOf(if_unmodified_since) : undefined
-  if (date === undefined) return conditionOf(if_match, if_none_match)
-  if (known instanceof Problem) throw known
-  if (!isExpectedVersion({ if_unmodified_since }, known ?? {}))
-    throw new Problem('PreconditionFailed', { detail: `The object has changed since ${date.toUTCString()}.` })
-  // Only the state that the date was compared with may be changed: that version, or still no object.
-  return known?.ETag === undefined ? { IfNoneMatch: '*' } : conditionOf(known.ETag, if_none_match)
+export function rangeOf({ range, if_range }: Conditions, entry: CatalogueEntry): ByteRange | undefined {
+  const [, first = '', last = ''] = /^bytes=[ \t]*(\d*)-(\d*)[ \t]*$/i.exec(range ?? '') ?? []
+  if (first === '' && last === '') return undefined
+  if (if_range !== undefined && !isSameVersion(if_range, entry)) return undefined
+  const end = entry.size - 1
+  const found =
+    first === ''
+      ? { first: Math.max(entry.size - Number(last), 0), last: Number(last) === 0 ? -1 : end }
+      : { first: Number(first), last: last === '' ? end : Math.min(Number(last), end) }
+  if (first !== '' && last !== '' && Number(last) < Number(first)) return undefined
+  if (found.first <= found.last) return found
+  throw new Problem('InvalidRange', { headers: { 'content-range': `bytes */${entry.size}` } })
 }
 
-const conditionOf = (match: string | undefined, noneMatch: string | undefined) => ({
-  ...(match !== undefined && { IfMatch: match }),
-  ...(noneMatch !== undefined && { IfNoneMatch: noneMatch }),
-})
+function isSameVersion(validator: string, entry: CatalogueEntry): boolean {
+  if (validator.startsWith('"')) return validator === tagOf(entry)
+  return readDate(validator) === dateOf(entry)
+}
 
-/** An HTTP date; undefined if it is absent or none, which RFC 9110 says to ignore. */
-function dateOf(text: string | undefined): Date | undefined {
+/** An HTTP date in milliseconds; undefined if it is absent or none, which RFC 9110 says to ignore. */
+function readDate(text: string | undefined): number | undefined {
   const ms = text === undefined || !/\bGMT$/.test(text) ? Number.NaN : Date.parse(text)
-  return Number.isNaN(ms) ? undefined : new Date(ms)
+  return Number.isNaN(ms) ? undefined : ms
 }

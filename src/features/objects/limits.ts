@@ -1,12 +1,14 @@
-/** Limits of objects and of the ledger that counts them. */
+/** Limits of objects and of their uploads. */
 
 export const OBJECT_LIMITS = {
   /** Bytes of an object. A larger one is refused with `EntityTooLarge` (413). */
   objectBytesMax: 104_857_600,
-  /** Milliseconds without progress for which an upload keeps its reserved bytes. Then they are counted anew. */
+  /** Milliseconds without progress for which an upload keeps its reserved bytes. One that takes longer is refused with `upload_expired` at its end. */
   uploadLeaseMs: 600_000,
-  /** Uploads with an expired lease that one request counts anew. Later requests count the others. */
-  uploadsReconciledMax: 20,
-  /** Objects that are counted when the bytes of a workspace are limited. With more, the limit is refused with `value_invalid`. */
-  objectsCountedMax: 200_000,
+  /** Bytes that an upload of unknown length reserves ahead of what has come. Near the limit of the quota it reserves only what has come. */
+  reservedAheadBytes: 1_048_576,
+  /** Milliseconds for which a blob stays after its object was replaced or deleted. A slower reader of the old object is cut off. */
+  unusedBlobKeptMs: 3_600_000,
+  /** Blobs that the sweeper removes at once. The others of the workspace wait for its next turn. */
+  blobsSweptMax: 1_000,
 } as const

@@ -17,6 +17,17 @@ export async function requireReadable(scope: WorkspaceScope, prefix: string): Pr
   else await requireObjectRule(scope, 'read', prefix)
 }
 
+/** True if {@link requireReadable} lets the caller read an object. */
+export async function mayRead(scope: WorkspaceScope, key: string): Promise<boolean> {
+  return requireReadable(scope, key).then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof Problem && error.code === 'forbidden') return false
+      throw error
+    },
+  )
+}
+
 async function requirePublic(scope: WorkspaceScope, prefix: string): Promise<void> {
   const { objects, publicRead } = await readPublicAccess(scope)
   const callers = callersOf(scope.actor)

@@ -9,6 +9,8 @@ import { PageInput, PageOf } from '../../core/page.ts'
 import { DATA_ROLES, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
+import type { CommonPrefix, KeptHeaders, ListedEntry } from './catalogue.ts'
+import { tagOf } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
 import { objectsOf } from './workspace-objects.ts'
@@ -59,6 +61,17 @@ const DIGESTS = {
     'Digest of the stored bytes, which are those of the body, in the form of `Content-Digest`.',
   ),
 }
+
+const KEPT_NAMES = Object.keys(KEPT) as (keyof typeof KEPT)[]
+
+/** The headers of a request that are kept, by their names. */
+const keptHeaders = (input: Readonly<Partial<Record<keyof typeof KEPT, string>>>): KeptHeaders =>
+  Object.fromEntries(
+    KEPT_NAMES.flatMap((name) => {
+      const value = input[name]
+      return value === undefined || value === '' ? [] : [[name.replaceAll('_', '-'), value]]
+    }),
+  )
 
 /** The output of GET and HEAD: a stream of any type. */
 const Content = Type.Unsafe<ByteReply>(
@@ -115,7 +128,12 @@ export const putObject = workspaceOperation({
       throw new Problem('media_type_unsupported', {
         detail: 'The Content-Encoding aws-chunked is not supported. Send the bytes without this encoding.',
       })
-    const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, content, options)
+    const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, content, {
+      headers: keptHeaders(options),
+      metadata: {},
+      conditions: options,
+      digests: options,
+    })
     return { bucket, key, ...stored }
   },
 })
@@ -190,10 +208,11 @@ const Listed = Type.Object({
   etag: Type.String(),
   last_modified: Time,
 })
+const ObjectPage = PageOf(Listed)
 
 export const listObjects = workspaceOperation({
   name: 'object.list',
-  summary: 'List the objects of a bucket',
+  summary: 'List the objects of a bucket, in the byte order of their keys',
   roles: DATA_ROLES,
   input: Input({
     bucket: Bucket,
@@ -205,29 +224,62 @@ export const listObjects = workspaceOperation({
     prefix: Type.Optional(
       Type.String({ maxLength: CORE_LIMITS.objectKeyBytesMax, description: 'Prefix of the keys to list.' }),
     ),
+    delimiter: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 100,
+        description:
+          'Separator, such as `/`: keys that have it behind the prefix are listed once, as their common prefix in `prefixes`.',
+      }),
+    ),
   }),
-  output: PageOf(Listed),
+  output: Type.Object({
+    ...ObjectPage.properties,
+    prefixes: Type.Optional(
+      Type.Array(Type.String(), {
+        description: 'Common prefixes, each ending with the delimiter; with `delimiter` only.',
+      }),
+    ),
+  }),
   http: { method: 'GET', path: '/v1/objects/{bucket}' },
-  run: async (scope, { bucket, page_size: size = CORE_LIMITS.pageItemsDefault, page_after, prefix = '' }) => {
+  run: async (scope, { bucket, page_size: size = CORE_LIMITS.pageItemsDefault, page_after, ...input }) => {
+    const { prefix = '', delimiter } = input
     await requireReadable(scope, prefix)
-    const digest = listDigest(bucket, prefix)
-    const after = page_after === undefined ? {} : { after: readCursor(digest, page_after) }
-    const { data, next } = await objectsOf(scope).list(checkBucket(bucket), { prefix, size, ...after })
+    const digest = listDigest(bucket, prefix, delimiter)
+    const after = page_after === undefined ? undefined : readCursor(digest, page_after)
+    const request = { prefix, delimiter, after, size: size + 1 }
+    const found = await objectsOf(scope).list(checkBucket(bucket), request)
+    const items = found.slice(0, size)
+    const last = items.at(-1)
+    const next = found.length > size && last !== undefined ? cursor(digest, nameOf(last)) : null
     return {
-      data,
-      page: { size, next: next === undefined ? null : cursor(digest, next), has_more: next !== undefined },
+      data: items.flatMap((item) => ('key' in item ? [toListed(item)] : [])),
+      ...(delimiter !== undefined && {
+        prefixes: items.flatMap((item) => ('key' in item ? [] : [item.prefix])),
+      }),
+      page: { size, next, has_more: next !== null },
     }
   },
 })
 
-/** @param token the store's continuation token, which the store takes for any prefix, and would show another part */
-const cursor = (digest: string, token: string) => `c1_${Buffer.from(digest + token).toString('base64url')}`
+const nameOf = (item: ListedEntry | CommonPrefix): string => ('key' in item ? item.key : item.prefix)
+
+const toListed = (entry: ListedEntry) => ({
+  key: entry.key,
+  size: entry.size,
+  etag: tagOf(entry),
+  last_modified: new Date(entry.modifiedMs).toISOString(),
+})
+
+/** @param after the last item of the page */
+const cursor = (digest: string, after: string) => `c1_${Buffer.from(digest + after).toString('base64url')}`
 
 /** @throws Problem `cursor_invalid` if the text is not a cursor, `cursor_mismatch` if it is of another list */
 function readCursor(digest: string, text: string): string {
   const content = Buffer.from(text.replace(/^c1_/, ''), 'base64url').toString()
-  const token = content.slice(LIST_DIGEST_CHARS)
-  if (token === '' || cursor('', content) !== text) throw new Problem('cursor_invalid')
+  const after = content.slice(LIST_DIGEST_CHARS)
+  if (after === '' || after.includes('\0') || cursor('', content) !== text)
+    throw new Problem('cursor_invalid')
   if (!content.startsWith(digest)) throw new Problem('cursor_mismatch')
-  return token
+  return after
 }

@@ -10,7 +10,6 @@ import {
   OptionalTime,
   Ref,
 } from '../../access/operation-builders.ts'
-import { privilege } from '../../access/privileges.ts'
 import type { BucketState } from '../../access/rate-limit/memory-buckets.ts'
 import { seconds } from '../../access/rate-limit/memory-buckets.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
@@ -29,7 +28,6 @@ import { EVENT_LIMITS } from '../events/limits.ts'
 import { FLOW_LIMITS } from '../flows/limits.ts'
 import { FUNCTION_LIMITS } from '../functions/limits.ts'
 import { OBJECT_LIMITS } from '../objects/limits.ts'
-import { objectsOf } from '../objects/workspace-objects.ts'
 import { bodyProblem, findRow } from '../operation-helpers.ts'
 
 /** Quotas of a workspace. */
@@ -56,11 +54,14 @@ const WORKSPACE_QUOTAS = [
 /** Quotas of a tenant over all of its workspaces. */
 const TENANT_QUOTAS = ['workspaces', 'sse_streams'] as const
 
-/** Quotas that are counted only while they are set: their use is not in PostgreSQL, or is of a time window. */
-const COUNTED_WHILE_SET = /^object_bytes$|_per_(day|minute)$/
+/** Quotas of a time window are counted only while they are set. */
+const COUNTED_WHILE_SET = /_per_(day|minute)$/
 
-/** Quotas whose use is counted by reading all documents. Those in MongoDB are not counted. */
+/** Quotas of documents, of which those in MongoDB are not counted. */
 const DOCUMENTS = /^document(s|_bytes)$/
+
+/** Quotas whose use is counted by reading all that they count. */
+const READS_ALL = /^documents$|_bytes$/
 
 const Limit = Type.Integer({
   minimum: -1,
@@ -81,7 +82,7 @@ const Quota = Type.Object({
   limit: Limit,
   used: Type.Union([Type.Integer(), Type.Null()], {
     description:
-      'Amount that is used. `null`: not counted; time windows and objects are counted only while they have a limit, and documents only if none are in MongoDB.',
+      'Amount that is used. `null`: not counted; time windows are counted only while they have a limit, and documents only if none are in MongoDB.',
   }),
   remaining: Type.Union([Type.Integer(), Type.Null()], {
     description: 'Amount that remains. `null`: no limit.',
@@ -123,8 +124,6 @@ const OWNER_INPUT = {
 }
 type Target = { readonly workspace_id?: string; readonly tenant_id?: string }
 
-const openObjects = privilege('quotas.recount')
-
 export const setQuotas = adminOperation({
   name: 'quota.set',
   summary: 'Set quotas of a workspace or a tenant; absent quotas do not change',
@@ -141,7 +140,6 @@ export const setQuotas = adminOperation({
     if (owner.workspaceId !== '') {
       const ref = { tenantId: owner.tenantId, workspaceId: owner.workspaceId } as WorkspaceRef
       invalidate(scope, ref, LIMITED_QUOTAS)
-      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(openObjects(scope, ref)).recount()
     }
     return read(scope, owner)
   },
@@ -180,7 +178,7 @@ async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target)
 async function setAll(scope: AdminScope, owner: Owner, entries: [string, number][]): Promise<void> {
   const statements = entries.flatMap(([name, max]) => setOne(owner, name, max))
   const set = () => countTables(() => scope.batch(...statements))
-  const reads = entries.some(([name, max]) => DOCUMENTS.test(name) && max !== -1)
+  const reads = entries.some(([name, max]) => READS_ALL.test(name) && max !== -1)
   await (reads ? inScanLine(owner.tenantId, set) : set())
 }
 
@@ -202,8 +200,7 @@ function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sq
   if (max === -1) {
     const drop = sql`delete from quotas
       where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and name = ${name}`
-    const forget = sql`delete from stored_objects where tenant_id = ${tenantId} and workspace_id = ${workspaceId}`
-    return name === 'object_bytes' ? [lock, drop, forget] : [lock, drop]
+    return [lock, drop]
   }
   const used =
     name === 'workspaces'
@@ -264,7 +261,7 @@ function readRows(
     from jsonb_array_elements_text(${JSON.stringify(names)}::jsonb) as n (name)
       left join quotas q on q.tenant_id = ${tenantId} and q.workspace_id = ${workspaceId} and q.name = n.name`
   const count = () => countTables(() => scope.rows<QuotaRow>(rows))
-  return names.some((name) => DOCUMENTS.test(name)) ? inScanLine(tenantId, count) : count()
+  return names.some((name) => READS_ALL.test(name)) ? inScanLine(tenantId, count) : count()
 }
 
 /**

@@ -19,11 +19,13 @@ call tenon.allow('tenon_admin', 'tenon.quotas', 'tenant', 'select');
 -- The owner never logs in; it acts only through the functions below.
 create policy counting on tenon.quotas to tenon_owner using (true) with check (true);
 
--- Which tables count towards which quota. With `until`, a row counts as long as that column is null.
+-- Which tables count towards which quota. With `until`, a row counts as long as that column is null; with `summed`, that column of
+-- a row counts instead of the row.
 create table tenon.quota_sources (
   quota text not null,
   relation regclass not null,
   until text,
+  summed text,
   -- Set if the table is one workspace's own.
   tenant_id text,
   workspace_id text,
@@ -155,15 +157,16 @@ begin
   if quota_count.quota = 'mcp_tools' then
     total := quota_tools();
   end if;
-  for source in select relation, until from quota_sources s where s.quota = quota_count.quota
+  for source in select relation, until, summed from quota_sources s where s.quota = quota_count.quota
       and (s.tenant_id is null or (s.tenant_id = t and s.workspace_id = w)) loop
     -- Dropped with its declaration since the loop began.
     continue when not exists (select from pg_catalog.pg_class where oid = source.relation);
     if quota_count.quota = 'document_bytes' then
       n := total_bytes(t, w, source.relation);
     else
-      execute format('select count(*) from %s where tenant_id = $1 and workspace_id = $2 and %s', source.relation,
-        case when source.until is null then 'true' else format('%I is null', source.until) end)
+      execute format('select %s from %s where tenant_id = $1 and workspace_id = $2 and %s',
+        case when source.summed is null then 'count(*)' else format('coalesce(sum(%I), 0)::bigint', source.summed) end,
+        source.relation, case when source.until is null then 'true' else format('%I is null', source.until) end)
         into n using t, w;
     end if;
     total := total + n;
@@ -239,6 +242,44 @@ begin
     for each statement execute function tenon.count_bytes()', counted);
 end $$;
 
+-- Adds a column of a statement's rows to a quota. All rows of a statement belong to one workspace. Trigger arguments: the quota, and
+-- the column.
+create function tenon.count_sizes() returns trigger
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+declare
+  n bigint := 0;
+  m bigint := 0;
+begin
+  if not is_limited(tg_argv[0]) then
+    return null;
+  end if;
+  if tg_op <> 'DELETE' then
+    execute format('select coalesce(sum(%I), 0)::bigint from added', tg_argv[1]) into n;
+  end if;
+  if tg_op <> 'INSERT' then
+    execute format('select coalesce(sum(%I), 0)::bigint from removed', tg_argv[1]) into m;
+  end if;
+  if n <> m then
+    perform use_quota(tenant(), workspace(), tg_argv[0], n - m);
+  end if;
+  return null;
+end $$;
+
+-- Counts a column of a table with tenant_id and workspace_id towards a quota.
+create procedure tenon.add_size_quota(quota text, counted regclass, summed text)
+  language plpgsql as $$
+begin
+  insert into tenon.quota_sources (quota, relation, summed) values (quota, counted, summed);
+  execute format('create policy counting on %s for select to tenon_owner
+    using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace())', counted);
+  execute format('create trigger sizes_added after insert on %s referencing new table as added
+    for each statement execute function tenon.count_sizes(%L, %L)', counted, quota, summed);
+  execute format('create trigger sizes_removed after delete on %s referencing old table as removed
+    for each statement execute function tenon.count_sizes(%L, %L)', counted, quota, summed);
+  execute format('create trigger sizes_changed after update on %s referencing old table as removed new table as added
+    for each statement execute function tenon.count_sizes(%L, %L)', counted, quota, summed);
+end $$;
+
 -- @returns the bytes of all documents in a table, under the policies of the workspace
 create function tenon.total_bytes(t text, w text, counted regclass) returns bigint
   language plpgsql security definer set search_path = tenon, pg_temp as $$
@@ -311,10 +352,10 @@ create trigger set_initial_quotas after insert on tenon.workspaces
 
 revoke execute on function tenon.quota_count, tenon.use_quota, tenon.count_rows, tenon.window_end,
   tenon.raise_quota_exceeded, tenon.is_limited, tenon.limited, tenon.consume_quota, tenon.is_active,
-  tenon.count_workspaces, tenon.set_initial_quotas, tenon.document_bytes, tenon.count_bytes, tenon.total_bytes,
+  tenon.count_workspaces, tenon.set_initial_quotas, tenon.document_bytes, tenon.count_bytes, tenon.count_sizes,
+  tenon.total_bytes,
   tenon.enable_counting, tenon.act_for_workspace, tenon.administers from public;
-revoke execute on procedure tenon.add_row_quota, tenon.add_byte_quota, tenon.switch_counting from public;
+revoke execute on procedure tenon.add_row_quota, tenon.add_size_quota, tenon.add_byte_quota, tenon.switch_counting from public;
 grant execute on function tenon.quota_count, tenon.window_end, tenon.is_active to tenon_admin, tenon_operator;
 grant execute on function tenon.enable_counting to tenon_operator;
 grant execute on function tenon.limited, tenon.consume_quota to tenon_anon, tenon_user, tenon_service, tenon_admin;
-grant execute on function tenon.is_limited to tenon_service, tenon_user;

@@ -8,6 +8,7 @@ import { ANALYTICS_LIMITS } from '../analytics/limits.ts'
 import { recordUsage } from '../analytics/usage.ts'
 import { type BackgroundTask, refOf, type TaskContext, type TurnRow } from '../background/background-task.ts'
 import { BACKGROUND_LIMITS } from '../background/limits.ts'
+import { sweepBlobs } from '../objects/sweep-blobs.ts'
 import type { RunKind } from '../runs/run-kind.ts'
 import { RETENTION_LIMITS } from './limits.ts'
 import { pauseSecondsOf, periodsOf, type Retention } from './retention-settings.ts'
@@ -52,6 +53,7 @@ async function removeExpired(
   const removals: Removal[] = [
     ...kinds.map((kind) => () => kind.removeExpired(context, retention.workspace)),
     () => removeExpiredRows(context.scope, periods),
+    () => sweepBlobs(context.service),
   ]
   let hasMore = false
   let failure: unknown

@@ -126,6 +126,12 @@ export function changeRefused(
   return JSON.parse(error.detail ?? '{}')
 }
 
+/** What has changed since it was read, if tenon.refuse_object_change ended a change of an object. */
+export function readObjectChange(error: unknown): 'object' | 'upload' | undefined {
+  if (!(error instanceof DatabaseError) || error.code !== 'TN004') return undefined
+  return error.message.startsWith('upload') ? 'upload' : 'object'
+}
+
 /** Refusals of our own functions, and a table that was dropped with its declaration. */
 const RAISED: Readonly<Record<string, 'is_declared' | 'no_table' | 'no_column' | 'deadlock'>> = {
   TN002: 'is_declared',

@@ -14,6 +14,9 @@ import { statusOf } from './errors.ts'
 import { rootOf, storeOf } from './options.ts'
 import { StorageSessions } from './sessions.ts'
 
+/** Reads the name of a workspace's bucket; undefined if it has none. */
+type FindBucket = () => Promise<string | undefined>
+
 export class ObjectClients {
   readonly #config: Config
   readonly #sessions: StorageSessions
@@ -51,12 +54,18 @@ export class ObjectClients {
    * @param findBucket reads the name of its bucket, if that is not cached
    * @throws Problem `bucket_required` if the workspace has none; `dependency_unavailable` if the store opens no session
    */
-  async of(ref: WorkspaceRef, findBucket: () => Promise<string | undefined>): Promise<S3Client> {
+  async of(ref: WorkspaceRef, findBucket: FindBucket): Promise<S3Client> {
+    const bucket = await this.readBucket(ref, findBucket)
+    return this.#clientOf(`${nameOf(ref)}:${bucket}`, bucket)
+  }
+
+  /** The bucket of a workspace. @throws Problem `bucket_required` if it has none */
+  async readBucket(ref: WorkspaceRef, findBucket: FindBucket): Promise<string> {
     const name = nameOf(ref)
     const bucket = this.#buckets.get(name) ?? (await findBucket())
     if (bucket === undefined) throw new Problem('bucket_required')
     this.#buckets.set(name, bucket)
-    return this.#clientOf(`${name}:${bucket}`, bucket)
+    return bucket
   }
 
   /** Acquires a connection of the tenant's share, since a slow reader may hold one for long. @returns releases it */

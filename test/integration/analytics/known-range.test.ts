@@ -2,8 +2,10 @@
 
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
+import { queryAnalytics } from '../../../src/features/analytics/analytics-api.ts'
 import { readLevels } from '../../../src/features/analytics/levels.ts'
 import { Meters } from '../../../src/features/analytics/meters.ts'
+import { recordUsage } from '../../../src/features/analytics/usage.ts'
 import { inScanLine } from '../../../src/features/collections/scans.ts'
 import { recordExecution } from '../../../src/features/flows/executions/record.ts'
 import { openLog } from '../../../src/infra/log.ts'
@@ -123,17 +125,38 @@ test('events that are recorded hours after they happened: count at the time of t
   }
 })
 
-test('levels that are not counted: are null with the reason, and not 0', async () => {
+test('documents of an installation that stores some in MongoDB: are null with the reason, and not 0', async () => {
   const workspace = await createTestWorkspace()
-  const { body } = await call('GET', '/v1/analytics/query?metric=object_bytes&window=2h', {
-    as: workspace.service,
-  })
-  expect(body.series[0].points.at(-1)[1]).toBe(null)
-  expect(body.not_counted).toBe('Objects are counted while the quota `object_bytes` is set.')
+  const { workspaceId, operator: as } = workspace
+  const reason =
+    'Documents are not counted in an installation that stores some in MongoDB, or if counting them took too long.'
   const withMongo = openInProcessPlatform({ MONGODB_URL: 'mongodb://127.0.0.1:9/' })
   try {
-    const levels = await readLevels(scopeOf(withMongo, workspace), ['documents', 'document_bytes', 'users'])
-    expect(levels).toEqual({ documents: null, document_bytes: null, users: 0 })
+    const query = { metric: 'documents', window: '2h' }
+    const series = await queryAnalytics.run(scopeOf(withMongo, workspace, 'service'), query)
+    expect([series.series[0]?.points.at(-1)?.[1], series.not_counted]).toEqual([null, reason])
+    await addMinute(workspace, agoOf(3), 1)
+    await asSuperuser(
+      `update tenon.workspaces set usage_until = usage_until - interval '5 hours', retention_due_at = 'infinity' where id = $1`,
+      [workspaceId],
+    )
+    await recordUsage(scopeOf(withMongo, workspace))
+    // Nothing but levels makes no record of the last hour.
+    const { body } = await call('GET', `/v1/usage?workspace_id=${workspaceId}`, { as })
+    expect(body.data.map(({ amounts }: { amounts: unknown }) => amounts)).toEqual([
+      [{ metric: 'requests', labels: {}, unit: 'requests', value: 1 }],
+    ])
+    await addMinute(workspace, new Date(Date.parse(body.data[0].to) + 2 * HOUR_MS - 1_000), 2)
+    await asSuperuser('delete from tenon.usage_records where workspace_id = $1', [workspaceId])
+    await asSuperuser(
+      `update tenon.workspaces set usage_until = usage_until - interval '5 hours' where id = $1`,
+      [workspaceId],
+    )
+    await recordUsage(scopeOf(withMongo, workspace))
+    const again = await call('GET', `/v1/usage?workspace_id=${workspaceId}`, { as })
+    expect(again.body.data.at(-1).amounts).toContainEqual({
+      ...{ metric: 'documents', labels: {}, unit: 'documents', value: null, not_counted: reason },
+    })
   } finally {
     await withMongo.close()
   }

@@ -15,6 +15,7 @@ const FILES = [
   'features/collections/collections.sql',
   'features/collections/collection-tables.sql',
   'features/quotas/quotas.sql',
+  'features/objects/objects.sql',
 ]
 
 interface Session {
@@ -64,6 +65,7 @@ function sessionOf(client: Client, workspace: TestWorkspace): Session {
 }
 
 const TABLE = 'tenon_data.counted'
+const addBucket = `insert into tenon.buckets (name) values ('b' || substr(md5(tenon.workspace()), 1, 20))`
 const createTable = `create table ${TABLE} (tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(), n int, ended_at timestamptz)`
 const setQuota = ({ tenantId, workspaceId }: TestWorkspace, name: string, max: number, resets = 'null') =>
@@ -232,6 +234,33 @@ const CASES: Readonly<Record<string, (session: Session) => Promise<void>>> = {
     expect(await bytes()).toBe(first + 2)
     await run(`delete from tenon.documents where collection = 'c' and workspace_id = tenon.workspace()`)
     expect(await bytes()).toBe(0)
+  },
+
+  count_sizes: async ({ run, used, workspace }) => {
+    await run(setQuota(workspace, 'object_bytes', 1_000))
+    const upload = (bytes: number) =>
+      `insert into tenon.object_uploads (id, bytes, expires_at) values (gen_random_uuid(), ${bytes}, now())`
+    await run(`${addBucket}; ${upload(300)}; ${upload(200)}`)
+    expect(await used('object_bytes')).toBe(500)
+    await run(
+      `update tenon.object_uploads set bytes = 250 where bytes = 200 and workspace_id = tenon.workspace()`,
+    )
+    expect(await used('object_bytes')).toBe(550)
+    await run('delete from tenon.object_uploads where bytes = 300 and workspace_id = tenon.workspace()')
+    expect(await used('object_bytes')).toBe(250)
+  },
+
+  add_size_quota: async ({ run }) => {
+    await run(`${createTable}; alter table ${TABLE} add size bigint;
+      call tenon.add_size_quota('object_bytes', '${TABLE}', 'size')`)
+    const names = await run<{ tgname: string }>(
+      `select tgname from pg_trigger where tgrelid = '${TABLE}'::regclass order by 1`,
+    )
+    expect(names.map(({ tgname }) => tgname)).toEqual(['sizes_added', 'sizes_changed', 'sizes_removed'])
+  },
+
+  refuse_object_change: async ({ fails }) => {
+    expect((await fails(`select tenon.refuse_object_change('upload')`)).code).toBe('TN004')
   },
 
   add_byte_quota: async ({ run }) => {

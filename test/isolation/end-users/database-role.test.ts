@@ -73,13 +73,15 @@ const PRIVILEGES = {
   function_versions: ['select'],
   functions: ['select'],
   idempotency: ['delete', 'insert', 'select', 'update'],
+  object_uploads: ['delete', 'insert', 'select', 'update'],
+  objects: ['delete', 'insert', 'select', 'update'],
   outbox: ['insert'],
   schemas: ['select'],
   services: ['select'],
-  stored_objects: ['select'],
+  unused_blobs: ['insert'],
 }
 
-test('tables of the platform – by their grants – are closed to the role but for ten', async () => {
+test('tables of the platform – by their grants – are closed to the role but for twelve', async () => {
   const granted = await asSuperuser<{ name: string; privileges: string[] }>(`
     select c.relname as name, array_agg(p order by p) as privileges
     from pg_class c join pg_namespace n on n.oid = c.relnamespace,
@@ -103,14 +105,13 @@ const READABLE = {
   tenon_user: {
     services: SETTINGS,
     ...FUNCTIONS,
-    stored_objects: [...WORKSPACE, 'bucket', 'key', 'upload', 'expires_at'],
   },
   tenon_anon: { services: SETTINGS, ...FUNCTIONS },
 }
 /** Tables that a role may read as a whole: each has columns of the statements of the product alone. */
 const READABLE_AS_A_WHOLE = {
-  tenon_user: ['buckets', 'idempotency', 'schemas'],
-  tenon_anon: ['buckets', 'documents', 'idempotency', 'schemas'],
+  tenon_user: ['buckets', 'idempotency', 'object_uploads', 'objects', 'schemas'],
+  tenon_anon: ['buckets', 'documents', 'idempotency', 'objects', 'schemas'],
 }
 
 test.each(['tenon_user', 'tenon_anon'] as const)(
@@ -163,10 +164,18 @@ test('every table of the platform – read by the role – shows rows of the own
     function_aliases: 'tenant_id, workspace_id, versions',
     function_versions: 'tenant_id, workspace_id, input_schema',
     functions: 'tenant_id, workspace_id',
-    stored_objects: 'tenant_id, workspace_id',
+    objects: 'tenant_id, workspace_id',
+    object_uploads: 'tenant_id, workspace_id',
   }
   /** Of these the role sees rows only where a function or a rule on objects is open to users. */
-  const mayBeEmpty = ['buckets', 'function_aliases', 'function_versions', 'functions', 'stored_objects']
+  const mayBeEmpty = [
+    'buckets',
+    'function_aliases',
+    'function_versions',
+    'functions',
+    'object_uploads',
+    'objects',
+  ]
   for (const { name } of tables) {
     const text = `select ${columns[name] ?? '*'} from tenon."${name}"`
     if (columns[name] === undefined) {
@@ -263,8 +272,8 @@ const CALLABLE = [
     'collection_lock',
     'consume_quota',
   ],
-  ...['delete_expired_replies', 'is_limited', 'limited', 'lock_object', 'quota_lock', 'reconcile_object'],
-  ...['refuse_change', 'reserve_bytes', 'role_rank', 'tenant', 'workspace'],
+  ...['delete_expired_replies', 'limited', 'quota_lock', 'refuse_change', 'refuse_object_change'],
+  ...['role_rank', 'tenant', 'workspace'],
 ]
 
 test('functions and procedures of tables and quotas – called by the role – are refused', async () => {
@@ -328,11 +337,13 @@ async function occurrences(pattern: RegExp): Promise<string[]> {
 
 test('statements of the product – that write – name the owner of a document in imports by service keys alone', async () => {
   expect((await occurrences(/insert into/g)).length).toBeGreaterThan(30)
-  // The event of a change has the owner of its document.
+  // The event of a change has the owner of its document or object.
   expect(await occurrences(/insert into[^(`]*\([^`]*?\bowner\b/g)).toEqual([
     // The role has no right to it: see the test of the columns above.
     'features/collections/postgres/write-statements.ts: insert into ${table.name} (${namesOf(table)}, owner',
     'features/collections/postgres/write-statements.ts: insert into tenon.outbox (collection, verb, document_id, version, document, deleted, owner',
+    // It reads the owner that the database set.
+    'features/objects/catalogue.ts: insert into objects (key, version, blob, size, etag, headers, metadata) values (${key}, ${version}, ${blob}, ${size}, ${etag}, ${headers}, ${metadata}) on conflict do nothing returning null::uuid as replaced, key, size, etag, headers, owner',
   ])
   expect(await occurrences(/\bset\s[^`;]*\bowner"?\s*=|`\s*"?owner"?\s*=|\bowner"?\s*=\s*\$\{/g)).toEqual([])
 })

@@ -74,7 +74,7 @@ async function archiveExecution(
   await objectsOf(service).put(
     object,
     { chunks: readRecord(scope, id) },
-    { content_type: 'application/json' },
+    { headers: { 'content-type': 'application/json' }, metadata: {} },
   )
 }
 

@@ -1,0 +1,156 @@
+/**
+ * The bytes of a workspace's objects: blobs in its bucket, each written once under a name of its own. They are reached under a session
+ * of the workspace, so that the store itself refuses other buckets.
+ */
+
+import type { Readable } from 'node:stream'
+import {
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  type S3Client,
+} from '@aws-sdk/client-s3'
+import { privilege } from '../../access/privileges.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { Problem } from '../../core/problem.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import type { ObjectClients } from '../../infra/s3/clients.ts'
+import { isSessionRefused, statusOf, toProblem } from '../../infra/s3/errors.ts'
+import { unavailable } from '../../infra/unavailable.ts'
+
+const clientsOf = privilege('objects.store')
+
+/** First and last byte, both included. */
+export interface ByteRange {
+  readonly first: number
+  readonly last: number
+}
+
+/** Work on the bucket of the workspace. */
+type Work<T> = (s3: S3Client, bucket: string, until: (end: Promise<unknown>) => void) => Promise<T>
+
+export class Blobs {
+  readonly #scope: WorkspaceScope
+  readonly #clients: ObjectClients
+
+  constructor(scope: WorkspaceScope) {
+    this.#scope = scope
+    this.#clients = clientsOf(scope)
+  }
+
+  /**
+   * Checks that a bucket is that of the workspace. The store answers for any other one, under the session of the workspace.
+   * @throws Problem `AccessDenied`, `NoSuchBucket`; `bucket_required` if the workspace has none
+   */
+  async requireOwn(bucket: string): Promise<void> {
+    if (bucket === (await this.#bucket())) return
+    await this.#once((s3) => s3.send(new ListObjectsV2Command({ Bucket: bucket, MaxKeys: 1 })))
+    throw new Problem('AccessDenied')
+  }
+
+  /** @param length in bytes, if it is known before @returns the entity tag, without quotes */
+  async write(
+    blob: string,
+    { body, length, signal }: { body: Readable; length: number | undefined; signal: AbortSignal },
+  ): Promise<string> {
+    const size = length === undefined ? {} : { ContentLength: length }
+    const { ETag = '' } = await this.#once((s3, Bucket) =>
+      s3.send(new PutObjectCommand({ Bucket, Key: blob, Body: body, ...size }), { abortSignal: signal }),
+    )
+    return ETag.replaceAll('"', '')
+  }
+
+  /** @param range a part of the blob; absent: all of it @throws Problem `dependency_unavailable`, also if the store has no such blob */
+  async read(blob: string, range?: ByteRange): Promise<Readable> {
+    const part = range === undefined ? {} : { Range: `bytes=${range.first}-${range.last}` }
+    const found = await this.#repeatable(async (s3, Bucket, until) => {
+      const got = await s3.send(new GetObjectCommand({ Bucket, Key: blob, ...part }))
+      const body = got.Body as Readable
+      until(new Promise((done) => body.once('close', done)))
+      return { body, isPart: got.ContentRange !== undefined }
+    }).catch((error: unknown) => {
+      throw error instanceof Problem && error.code === 'NoSuchKey' ? missing(blob, error) : error
+    })
+    if (range === undefined || found.isPart) return found.body
+    found.body.destroy()
+    throw unavailable('s3', new Error('the object store answered a range with the whole object'))
+  }
+
+  /** Removes blobs, also those that are not there. @throws Problem `dependency_unavailable` */
+  async remove(blobs: readonly string[]): Promise<void> {
+    const Delete = { Objects: blobs.map((Key) => ({ Key })), Quiet: true }
+    const { Errors = [] } = await this.#repeatable((s3, Bucket) =>
+      s3.send(new DeleteObjectsCommand({ Bucket, Delete })),
+    )
+    const [failed] = Errors.filter(({ Code }) => Code !== 'NoSuchKey')
+    if (failed !== undefined) throw unavailable('s3', new Error(`${failed.Code}: ${failed.Message}`))
+  }
+
+  /** All blobs of the bucket by name, with their sizes in bytes. A page that fails ends the list with its error. */
+  async *list(): AsyncGenerator<{ readonly blob: string; readonly size: number }> {
+    let token: string | undefined
+    do {
+      const from = token === undefined ? {} : { ContinuationToken: token }
+      const page = await this.#repeatable((s3, Bucket) =>
+        s3.send(new ListObjectsV2Command({ Bucket, ...from })),
+      )
+      for (const { Key = '', Size = 0 } of page.Contents ?? []) yield { blob: Key, size: Size }
+      token = page.IsTruncated ? page.NextContinuationToken : undefined
+    } while (token !== undefined)
+  }
+
+  #bucket(): Promise<string> {
+    return this.#clients.readBucket(this.#scope.ref, () => this.#findBucket())
+  }
+
+  async #findBucket(): Promise<string | undefined> {
+    const { workspaceId } = this.#scope.ref
+    const row = await this.#scope.row<{ name: string }>(
+      sql`select name from buckets where workspace_id = ${workspaceId}`,
+    )
+    return row?.name
+  }
+
+  /** As {@link #once}, and once more under a new session if the store has ended this one before its time. */
+  async #repeatable<T>(work: Work<T>): Promise<T> {
+    try {
+      return await this.#attempt(work)
+    } catch (error) {
+      // A session reaches its own bucket as long as it lasts.
+      if (!isSessionRefused(error) && statusOf(error) !== 403) throw toProblem(error)
+    }
+    this.#clients.forget(this.#scope.ref)
+    return this.#once(work)
+  }
+
+  #once<T>(work: Work<T>): Promise<T> {
+    return this.#attempt(work).catch((error: unknown) => {
+      if (isSessionRefused(error)) this.#clients.forget(this.#scope.ref)
+      throw toProblem(error)
+    })
+  }
+
+  /** Runs work on one connection of the workspace. @param work may keep the connection `until` a promise is settled */
+  async #attempt<T>(work: Work<T>): Promise<T> {
+    const s3 = await this.#clients.of(this.#scope.ref, () => this.#findBucket())
+    const bucket = await this.#bucket()
+    const release = await this.#clients.take(this.#scope.ref)
+    let inUse: Promise<unknown> = Promise.resolve()
+    try {
+      return await work(s3, bucket, (end) => {
+        inUse = end
+      })
+    } finally {
+      void inUse.then(release)
+    }
+  }
+}
+
+/** The catalogue names a blob that the store does not have: a fault of the installation, not of the request. */
+const missing = (blob: string, cause: unknown): Problem =>
+  unavailable(
+    's3',
+    new Error(`the object store has no blob ${blob}`, { cause }),
+    'The object store (S3) does not have the bytes of this object.',
+  )

@@ -1,0 +1,24 @@
+/** Removes the bytes that no object has: of objects that were replaced or deleted, and of uploads that are over. */
+
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { sql, textArray } from '../../infra/postgres/sql.ts'
+import { Blobs } from './blobs.ts'
+import { OBJECT_LIMITS } from './limits.ts'
+import { abandoned } from './uploads.ts'
+
+const { blobsSweptMax, unusedBlobKeptMs } = OBJECT_LIMITS
+
+/** @param scope with the rights of a service key @returns true if there may be more */
+export async function sweepBlobs(scope: WorkspaceScope): Promise<boolean> {
+  const before = new Date(Date.now() - unusedBlobKeptMs)
+  const [, rows = []] = await scope.batch(
+    abandoned(sql`expires_at <= now()`),
+    sql`select blob from unused_blobs where unused_at <= ${before} order by unused_at limit ${blobsSweptMax}`,
+  )
+  const blobs = rows.map(({ blob }) => String(blob))
+  if (blobs.length === 0) return false
+  // First the bytes: a blob whose removal fails is found again.
+  await new Blobs(scope).remove(blobs)
+  await scope.batch(sql`delete from unused_blobs where blob = any(${textArray(blobs)}::uuid[])`)
+  return blobs.length === blobsSweptMax
+}
