@@ -33,9 +33,10 @@ export class Access {
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const { operation, principal, role } = permission
     if (role === undefined) return new CallerScope(principal, rateLimits)
-    const { subject, clientId, groups, user, scopes, kind, roles } = principal
+    const { subject, clientId, groups, user, scopes, kind, roles, claims, link } = principal
     const actor: Actor = {
-      ...{ subject, role, credential: { kind, roles } },
+      ...{ subject, role },
+      credential: { kind, roles, ...(claims && { claims }), ...(link && { link }) },
       ...(clientId !== undefined && { clientId }),
       ...(groups !== undefined && { groups }),
       ...(user !== undefined && { user }),

@@ -152,6 +152,12 @@ export const PRIVILEGES = {
     service: 'objectClients',
     reason: 'Opens a client under a session of the workspace at the object store.',
   },
+  'objects.public': {
+    module: 'api/public-objects',
+    opener: 'ifActive',
+    to: ['anon'],
+    reason: 'Reads objects that a workspace has opened to the public, for requests without a credential.',
+  },
   'identity.admin': {
     module: 'features/identity/identity-services',
     opener: 'service',

@@ -9,6 +9,13 @@ import type { Buckets } from '../infra/s3/buckets.ts'
 import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
 import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
+import {
+  type LinkedRequest,
+  lastsUntil,
+  makerOf,
+  type ObjectLink,
+  signLink,
+} from './authentication/object-links.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
 import type { McpToolCall } from './rate-limit/limiter.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
@@ -109,6 +116,29 @@ export function decryptFor(scope: WorkspaceScope, purpose: string, encrypted: Bu
 /** A secret text that follows from workspace and purpose: 43 letters of base64url. */
 export function deriveFor(scope: WorkspaceScope, purpose: string): string {
   return servicesOf(scope).secrets.derive(purposeIn(scope.ref, purpose))
+}
+
+/**
+ * Signs a link to an object of the workspace, which acts as the credential of the request that makes it.
+ * @returns its public URL
+ * @throws Problem `forbidden` if the credential can make none
+ */
+export function signObjectLink(
+  scope: WorkspaceScope,
+  path: string,
+  request: LinkedRequest,
+  { expiresMs, terms }: Pick<ObjectLink, 'expiresMs' | 'terms'>,
+): { readonly url: string; readonly expiresMs: number } {
+  const { subject, credential } = scope.actor
+  const maker = makerOf(subject, credential)
+  const until = Math.min(expiresMs, lastsUntil(maker))
+  const token = signLink(servicesOf(scope).secrets, request, {
+    ref: scope.ref,
+    maker,
+    expiresMs: until,
+    terms,
+  })
+  return { url: addressOf(scope, `${path}?link=${token}`), expiresMs: until }
 }
 
 /** Runs a task in a worker thread, in the share of the scope's tenant. @throws Problem `overloaded` */

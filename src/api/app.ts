@@ -42,6 +42,7 @@ import { mountIssuer } from './issuer/issuer-routes.ts'
 import { API_LIMITS } from './limits.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
 import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
+import { mountPublicObjects, PUBLIC_OBJECTS } from './public-objects.ts'
 import { isCut, onEnd, sentStatus } from './request-end.ts'
 import { measureRequests } from './request-metrics.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
@@ -63,6 +64,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   mountFlowSchema(app)
   await mountWebhooks(app, platform)
   await mountCallbacks(app, platform)
+  mountPublicObjects(app, platform)
   await mountIssuer(app, authServices)
   await mountPayloadPage(app, platform, authServices)
   await mountApprovalPages(app, platform, authServices)
@@ -196,9 +198,13 @@ function requestProblem({ url, raw }: FastifyRequest): Problem | undefined {
   return new Problem('request_malformed', { detail: 'The header Host was sent more than once.' })
 }
 
-/** True if the route needs no credential, and so is limited by address. Probes are not limited: a refusal would say `not ready`. */
+/**
+ * True if the route needs no credential, and so is limited by address. Probes are not limited: a refusal would say `not ready`. Public
+ * objects have a limit of their own.
+ */
 function isPublic(url: string): boolean {
   const path = pathOf(url)
+  if (path.startsWith(PUBLIC_OBJECTS)) return false
   return path.startsWith('/v1/') ? path === FLOW_SCHEMA_PATH : !isProbe(path)
 }
 

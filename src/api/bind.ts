@@ -9,6 +9,9 @@ import { rawRequest, sourceOf } from './body-streams.ts'
 
 type Fields = Record<string, unknown>
 
+/** The query parameter with a signed link. */
+export const LINK = 'link'
+
 /**
  * Collects path, query, headers and body. The operation's schema checks the types later.
  * @param recheck throws if the caller lost the right meanwhile; for bodies that are sent for minutes
@@ -105,6 +108,7 @@ function queryFields(operation: AnyOperation, query: Fields): Fields {
   const others: [string, unknown][] = []
   for (const [name, value] of Object.entries(query)) {
     if (name === 'apikey' && operation.http.keyInQuery) continue
+    if (name === LINK && operation.http.linkInQuery) continue
     const field = name === LAST_EVENT_ID && isFeed(operation) ? name : fieldOf.get(name)
     if (field !== undefined) fields[field] = coerce(operation, field, value)
     else if (rest === undefined) throw unknownParameter(name, [...fieldOf.keys()])

@@ -7,7 +7,7 @@ import {
   type AuthFailureLimiter,
   RejectedKey,
 } from '../access/authentication/authenticator.ts'
-import { credentialsOf, type GatewayIdentity } from '../access/authentication/credentials.ts'
+import { type Credential, credentialsOf, type GatewayIdentity } from '../access/authentication/credentials.ts'
 import { requireOrigin } from '../access/browser-origins.ts'
 import { nestedScope } from '../access/derived-scopes.ts'
 import type { Claim } from '../access/idempotency.ts'
@@ -24,7 +24,7 @@ import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import { onClose } from '../infra/connections.ts'
 import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
-import { bind, parseBound } from './bind.ts'
+import { bind, LINK, parseBound } from './bind.ts'
 import { sendBytes, whenGone } from './body-streams.ts'
 import {
   acceptsKey,
@@ -70,12 +70,9 @@ export function createHandler(
   const acceptsIdempotencyKey = acceptsKey(operation)
   const check = platform.config.TENON_VALIDATE_RESPONSES ? replyChecker(operation) : undefined
   const authenticate = async (request: FastifyRequest, failures?: AuthFailureLimiter): Promise<Principal> => {
-    const { headers, gateway, pageToken, raw } = request
-    const query = request.query as Record<string, unknown>
-    const sources = { headers, rawHeaders: raw.rawHeaders, query, gateway, pageToken }
     // All must be valid; the first one identifies the caller.
     const principals: Principal[] = []
-    for (const credential of credentialsOf(sources, operation.http)) {
+    for (const credential of credentialsIn(request, operation)) {
       principals.push(
         await auth.authenticate(credential, failures).catch((error) => auditRejection(request, error)),
       )
@@ -193,6 +190,17 @@ function permitRequest(operation: AnyOperation, principal: Principal, request: F
   const { headers, protocol, host } = request
   if (headers.origin !== undefined) requireOrigin(principal, headers.origin, `${protocol}://${host}`)
   request.permission = Permission.require(operation, principal)
+}
+
+/** A browser sends credentials of its own with a link, such as those of a page that was open before: they are not read. */
+function credentialsIn(request: FastifyRequest, { http }: AnyOperation): Credential[] {
+  const { headers, gateway, pageToken, raw, method } = request
+  const query = request.query as Record<string, unknown>
+  if (http.linkInQuery === true && query[LINK] !== undefined) {
+    const { bucket = '', '*': key = '' } = request.params as Record<string, string>
+    return [{ kind: 'link', text: String(query[LINK]), request: { method, bucket, key } }]
+  }
+  return credentialsOf({ headers, rawHeaders: raw.rawHeaders, query, gateway, pageToken }, http)
 }
 
 /** Records the use of a rejected key in the audit log of its tenant. */

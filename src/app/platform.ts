@@ -25,6 +25,7 @@ import { ProviderSettings } from '../features/identity/users/identity-provider-s
 import { UsersStore } from '../features/identity/users/users-store.ts'
 import { CallQueue } from '../features/mcp-servers/calls/call-log.ts'
 import { ImageServers } from '../features/mcp-servers/images/image-servers.ts'
+import { PublicBuckets } from '../features/objects/public-objects.ts'
 import { RUN_KINDS } from '../features/run-kinds.ts'
 import { StreamConsumers } from '../features/runs/triggers/stream-consumer.ts'
 import { TriggerStarter } from '../features/runs/triggers/trigger-starter.ts'
@@ -121,6 +122,7 @@ export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWE
     triggers: new TriggerStarter(TRIGGER_TARGETS),
     webhooks: new WebhookVerifier(database, secrets),
     callbacks: new CallbackVerifier(database),
+    publicBuckets: new PublicBuckets(database),
     ...work,
     relay,
     codec,

@@ -80,6 +80,8 @@ export interface HttpBinding<Output> {
   readonly replyHeaders?: Readonly<Record<string, string>>
   /** Accepts an anon key in the query, for browsers that cannot set headers on an event stream. */
   readonly keyInQuery?: boolean
+  /** Accepts a signed link in the query (`link`) in place of any other credential. Its path has `{bucket}` and `{key*}`. */
+  readonly linkInQuery?: boolean
   /** Default: 200. */
   readonly status?: (output: Output) => number
   /** Other success statuses, for the OpenAPI document. */

@@ -95,6 +95,10 @@ export interface Principal {
   readonly scopes?: ReadonlySet<string>
   /** Origins of the pages that may use the credential; absent if it is bound to no workspace. */
   readonly origins?: readonly string[]
+  /** Set for tokens. */
+  readonly claims?: TokenClaims
+  /** Set for signed links, which grant one request for one object and no other right of the credential that made them. */
+  readonly link?: LinkTerms
   /** Requests per minute, if the key has its own limit. */
   readonly rateLimit?: number
   /** Set for API keys. */
@@ -105,6 +109,26 @@ export interface Principal {
     /** RFC 3339; null if it does not expire. */
     readonly expires_at: string | null
   }
+}
+
+/** The verified claims of a token; a link that it signs has them all. */
+export interface TokenClaims {
+  /** Milliseconds since 1970. */
+  readonly expiresMs: number
+  /** The generation of its user, if the platform issued it; it ends when the user is disabled or signs out everywhere. */
+  readonly credential?: string | undefined
+  /** Describes the subject, if it is an end user. */
+  readonly user?: Omit<EndUser, 'id'>
+}
+
+/** What a signed link fixes of its one request. */
+export interface LinkTerms {
+  /** Of an upload: the media type that it must have. Of a download: the one that the reply has. */
+  readonly contentType?: string
+  /** Of an upload: the greatest size, in bytes. */
+  readonly maxBytes?: number
+  /** The header `Content-Disposition`: of a download, in the reply; of an upload, kept with the object. */
+  readonly disposition?: string
 }
 
 /**
@@ -153,7 +177,7 @@ export interface Actor {
   /** As of its principal. */
   readonly groups?: readonly string[]
   /** Of the request that it makes; absent in code of functions, and in work that outlives its request. */
-  readonly credential?: Pick<Principal, 'kind' | 'roles'>
+  readonly credential?: Pick<Principal, 'kind' | 'roles' | 'claims' | 'link'>
   /** Set for the role `user`. */
   readonly user?: EndUser
   /** As of its principal. */

@@ -161,6 +161,21 @@ export const PROBLEMS = {
     'The signature is not valid',
     'Sign the delivery with the scheme and the secret of the webhook, and send it within 5 minutes.',
   ),
+  link_invalid: row(
+    403,
+    'The link is not valid',
+    'Copy the link once more, to its end, and send it with the method that it was made for; or get a new one.',
+  ),
+  link_expired: row(
+    403,
+    'The link has expired',
+    'Get a new link: the time of this one is over, or the credential that made it has ended.',
+  ),
+  link_exceeded: row(
+    403,
+    'The link does not allow this upload',
+    'Send what `detail` allows, or get a link that allows more.',
+  ),
   callback_expired: row(
     410,
     'The callback is no longer awaited',

@@ -8,6 +8,8 @@ import { exportDocuments, importDocuments } from './collections/ndjson/ndjson-ap
 import { publishEvent, subscribeEvents } from './events/events-api.ts'
 import { fetchFunction } from './functions/http/serve-http.ts'
 import { invokeFunction } from './functions/invoke.ts'
+import { uploadForm } from './objects/form-uploads.ts'
+import { presignObject } from './objects/links.ts'
 import * as objectChanges from './objects/object-changes.ts'
 import * as objects from './objects/objects.ts'
 
@@ -73,7 +75,9 @@ export const DATA_OPERATIONS: readonly AnyOperation[] = [
   objects.headObject,
   objects.getObject,
   objects.deleteObject,
+  uploadForm,
   objects.listObjects,
+  presignObject,
   objectChanges.describeObject,
   objectChanges.updateObject,
   objectChanges.copyObject,

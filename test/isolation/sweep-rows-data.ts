@@ -56,6 +56,12 @@ export const DATA_ROWS: Readonly<Record<string, Row>> = {
   'object.put': { path: object, body: () => 'theirs', foreign: 'denied' },
   'object.head': { path: object, foreign: 'denied' },
   'object.get': { path: object, foreign: 'denied' },
+  'object.upload_form': { path: object, body: () => 'theirs', foreign: 'denied' },
+  'object.presign': {
+    path: ({ bucket }) => `/v1/buckets/${bucket}/presign`,
+    body: () => ({ key: 'secrets/plan' }),
+    foreign: 'denied',
+  },
   'object.delete': { path: object, foreign: 'denied' },
   'object.describe': {
     path: ({ bucket }) => `/v1/buckets/${bucket}/object?key=secrets/plan`,

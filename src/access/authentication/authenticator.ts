@@ -12,15 +12,25 @@ import {
   type WorkspaceId,
   type WorkspaceRef,
 } from '../../core/tenant.ts'
+import type { Secrets } from '../../infra/crypto/secrets.ts'
 import type { Database } from '../../infra/postgres/database.ts'
-import { sql } from '../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import type { TtlCache } from '../../infra/ttl-cache.ts'
 import { ORIGINS_COLUMN } from '../browser-origins.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
 import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
 import type { Claims, TokenIssuer } from './claims.ts'
-import { type Credential, type GatewayIdentity, identityOf, keyHash, keyKind } from './credentials.ts'
+import {
+  type Credential,
+  type GatewayIdentity,
+  identityOf,
+  keyHash,
+  keyKind,
+  type LinkCredential,
+} from './credentials.ts'
+import { readLink } from './object-links.ts'
+import type { SubjectStatus } from './subject-status.ts'
 
 /** A cached key, with the states of its tenant and workspace. */
 export interface KeyRow {
@@ -50,57 +60,99 @@ export interface AuthFailureLimiter {
   record(): void
 }
 
+interface AuthenticatorServices {
+  readonly database: Database
+  readonly keys: TtlCache<KeyRow>
+  readonly tenantStates: TenantStates
+  readonly secrets: Secrets
+  readonly subjectStatus: SubjectStatus
+}
+
 export class Authenticator {
   readonly #system: SystemScope
   readonly #issuers: ReadonlyMap<string, TokenIssuer>
   readonly #keys: TtlCache<KeyRow>
   readonly #tenantStates: TenantStates
+  readonly #secrets: Secrets
+  readonly #subjects: SubjectStatus
 
   /** @param issuers by the `iss` of their tokens */
-  constructor(
-    database: Database,
-    issuers: ReadonlyMap<string, TokenIssuer>,
-    keys: TtlCache<KeyRow>,
-    tenantStates: TenantStates,
-  ) {
-    this.#system = new SystemScope('authenticate', database)
+  constructor(services: AuthenticatorServices, issuers: ReadonlyMap<string, TokenIssuer>) {
+    this.#system = new SystemScope('authenticate', services.database)
     this.#issuers = issuers
-    this.#keys = keys
-    this.#tenantStates = tenantStates
+    this.#keys = services.keys
+    this.#tenantStates = services.tenantStates
+    this.#secrets = services.secrets
+    this.#subjects = services.subjectStatus
   }
 
   /**
    * @param failures limits lookups of unknown keys; absent for a caller that was authenticated before
-   * @throws Problem 401 if the credential is not valid, 403 if its tenant or workspace is suspended
+   * @throws Problem 401 if the credential is not valid, 403 if its tenant or workspace is suspended, or if a link is not valid
    */
   authenticate(credential: Credential, failures?: AuthFailureLimiter): Promise<Principal> {
     if (credential.kind === 'api_key') return this.#key(credential.text, failures)
+    // A transfer that began in time may end: links have short lives, and objects may be large.
+    if (credential.kind === 'link') return this.#link(credential, failures === undefined)
     return credential.kind === 'token' ? this.#token(credential.text) : this.#gateway(credential.identity)
   }
 
   async #key(text: string, failures: AuthFailureLimiter | undefined): Promise<Principal> {
     if (keyKind(text) === undefined) throw invalidKey()
     const hash = keyHash(text)
-    const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash, failures))
-    const seen = `a ${row.kind} API key ending …${row.last4}`
+    const row = await this.#keys.load(hash.toString('base64'), () =>
+      this.#find(sql`k.hash = ${hash}`, failures),
+    )
     const rejection = rejectionOf(row)
     if (rejection !== undefined) throw new RejectedKey(rejection, row)
     const { id, kind, last4, expires_at } = row
-    return {
-      kind: 'api_key',
-      seen,
-      subject: row.id,
-      tenantId: row.tenant_id,
-      workspaceId: row.workspace_id,
-      roles: [row.kind],
-      origins: row.origins,
-      ...(row.scopes.length > 0 && { scopes: new Set(row.scopes) }),
-      ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
-      key: { id, kind, last4, expires_at },
-    }
+    return { ...holderOf(row), key: { id, kind, last4, expires_at } }
   }
 
-  async #find(hash: Buffer, failures: AuthFailureLimiter | undefined): Promise<KeyRow> {
+  /**
+   * The credential that made the link, with the rights that it has now. `key` is absent, since a page that sends a link does not
+   * hold the key.
+   * @param hasBegun true if the request was authenticated before: the link may have expired since
+   */
+  async #link({ text, request }: LinkCredential, hasBegun: boolean): Promise<Principal> {
+    const { ref, maker, expiresMs, terms } = readLink(this.#secrets, text, request)
+    if (!hasBegun && expiresMs <= Date.now()) throw new Problem('link_expired')
+    const holder =
+      'keyId' in maker ? await this.#holderById(maker.keyId) : await this.#tokenHolder(maker.claims)
+    if (holder.tenantId !== ref.tenantId || holder.workspaceId !== ref.workspaceId)
+      throw new Problem('link_invalid')
+    return { ...holder, seen: `a link that was made by ${holder.seen}`, link: terms }
+  }
+
+  /** @throws RejectedKey `link_expired` if the key has ended */
+  async #holderById(id: string): Promise<Principal> {
+    const row = await this.#keys
+      .load(id, () => this.#find(sql`k.id = ${id}`, undefined))
+      .catch((error) => {
+        throw error instanceof Problem && error.code === 'api_key_invalid' ? makerEnded(error) : error
+      })
+    const rejection = rejectionOf(row)
+    if (rejection !== undefined)
+      throw new RejectedKey(PROBLEMS[rejection].status === 401 ? 'link_expired' : rejection, row)
+    return holderOf(row)
+  }
+
+  /** @throws Problem `link_expired` if the token was revoked, or its subject or client has ended */
+  async #tokenHolder(claims: Claims): Promise<Principal> {
+    if (!(await this.#subjects.isTokenActive(claims))) throw makerEnded()
+    if (claims.user === undefined || claims.credential === undefined) return this.#holderOfClaims(claims)
+    const user = await this.#subjects.describeUser(claims.sub)
+    if (user === undefined) throw makerEnded()
+    return this.#holderOfClaims({ ...claims, user })
+  }
+
+  #holderOfClaims(claims: Claims): Promise<Principal> {
+    return this.requirePrincipal(claims).catch((error: unknown) => {
+      throw error instanceof Problem && error.code === 'token_invalid' ? makerEnded(error) : error
+    })
+  }
+
+  async #find(which: Sql, failures: AuthFailureLimiter | undefined): Promise<KeyRow> {
     failures?.check()
     const row = await this.#system.row<KeyRow>(sql`
       select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
@@ -109,7 +161,7 @@ export class Authenticator {
         ${ORIGINS_COLUMN}
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
         left join services s on s.tenant_id = k.tenant_id and s.workspace_id = k.workspace_id
-      where k.hash = ${hash}`)
+      where ${which}`)
     if (row === undefined) {
       failures?.record()
       throw invalidKey()
@@ -173,6 +225,7 @@ export class Authenticator {
       kind: 'token',
       seen: `a token of ${sub}`,
       subject: sub,
+      claims,
       ...(clientId !== undefined && { clientId }),
       ...bounds,
       ...origins,
@@ -221,7 +274,11 @@ export class Authenticator {
 export class RejectedCaller extends Problem {
   readonly roles: readonly Role[]
 
-  constructor(code: RejectionCode, roles: readonly Role[], headers: Readonly<Record<string, string>> = {}) {
+  constructor(
+    code: RejectionCode | 'link_expired',
+    roles: readonly Role[],
+    headers: Readonly<Record<string, string>> = {},
+  ) {
     super(code, { headers })
     this.roles = roles
   }
@@ -232,12 +289,32 @@ export class RejectedKey extends RejectedCaller {
   readonly id: string
   readonly ref: WorkspaceRef
 
-  constructor(code: RejectionCode, { id, kind, tenant_id, workspace_id }: KeyRow) {
+  constructor(code: RejectionCode | 'link_expired', { id, kind, tenant_id, workspace_id }: KeyRow) {
     super(code, [kind], PROBLEMS[code].status === 401 ? CHALLENGE.headers : {})
     this.id = id
     this.ref = { tenantId: tenant_id, workspaceId: workspace_id }
   }
 }
+
+/** The principal of a key that is valid, without the key itself. */
+const holderOf = (row: KeyRow): Principal => ({
+  kind: 'api_key',
+  seen: `a ${row.kind} API key ending …${row.last4}`,
+  subject: row.id,
+  tenantId: row.tenant_id,
+  workspaceId: row.workspace_id,
+  roles: [row.kind],
+  origins: row.origins,
+  ...(row.scopes.length > 0 && { scopes: new Set(row.scopes) }),
+  ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
+})
+
+const makerEnded = (cause?: unknown) =>
+  new Problem('link_expired', {
+    detail:
+      'The credential that made the link was revoked or has expired, or its holder is no longer active.',
+    ...(cause !== undefined && { cause }),
+  })
 
 /** Why the key is not valid now; undefined if it is. */
 function rejectionOf(row: KeyRow): RejectionCode | undefined {

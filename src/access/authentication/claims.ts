@@ -1,6 +1,6 @@
 /** The claims of access tokens, and what verifies them: one issuer of this platform, and those that the configuration trusts. */
 
-import type { EndUser } from '../../core/policy.ts'
+import type { TokenClaims } from '../../core/policy.ts'
 
 /** Identifies an access token and the grant under which it was issued. */
 export interface IssuedToken {
@@ -20,13 +20,12 @@ export interface SubjectClaims extends IssuedToken {
 }
 
 /** The claims of a token for the REST API, or for the platform's MCP server. */
-export interface Claims extends SubjectClaims {
+export interface Claims extends SubjectClaims, TokenClaims {
+  readonly credential?: string | undefined
   readonly roles: readonly string[]
   readonly scopes: readonly string[]
   /** Of an external issuer; those of accounts are in the database. */
   readonly groups?: readonly string[]
-  /** Describes the subject, if it is an end user. */
-  readonly user?: Omit<EndUser, 'id'>
   readonly tenantId?: string | undefined
   readonly workspaceId?: string | undefined
 }

@@ -7,12 +7,21 @@ import { CORE_LIMITS } from '../../core/limits.ts'
 import type { KeyKind } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../../core/tenant.ts'
+import type { LinkedRequest } from './object-links.ts'
 
 /** One credential of a request, not verified. */
 export type Credential =
   | { readonly kind: 'api_key'; readonly text: string }
   | { readonly kind: 'token'; readonly text: string }
   | { readonly kind: 'gateway'; readonly identity: GatewayIdentity }
+  | LinkCredential
+
+/** A signed link, and the request that it came with. */
+export interface LinkCredential {
+  readonly kind: 'link'
+  readonly text: string
+  readonly request: LinkedRequest
+}
 
 /** The parts of a request that may hold credentials. */
 export interface CredentialSources {

@@ -96,6 +96,7 @@ function claimsOf(payload: JWTPayload, { issuer, claims, roles, tenants }: Trust
   return {
     // Subjects of two issuers, or of the embedded one, may be equal.
     sub: `${issuer}#${sub}`,
+    expiresMs: (payload.exp ?? 0) * 1_000,
     roles: own,
     scopes: words(claimAt(payload, claims.scope)),
     groups: groupsIn(claims.groups === undefined ? undefined : claimAt(payload, claims.groups)),

@@ -4,6 +4,7 @@
  */
 
 import { idPattern } from '../../core/ids.ts'
+import type { EndUser } from '../../core/policy.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import { generationId, type IssuedToken, type SubjectClaims } from './claims.ts'
 import { isClientId } from './client-ids.ts'
@@ -20,7 +21,7 @@ interface Subjects {
 /** The stores of identity (features/identity), as far as the verification of tokens reads them; the composition root hands them over. */
 export interface TokenSubjects {
   readonly accounts: Subjects
-  readonly users: Subjects
+  readonly users: Subjects & { find(id: string): Promise<EndUser | undefined> }
   readonly clients: {
     /** @param secretId the secret that the token was issued for; absent for a client of people */
     exists(id: string, secretId?: string): Promise<boolean>
@@ -35,6 +36,8 @@ export class SubjectStatus {
   readonly #subjects: TokenSubjects
   /** Ids of generations by account or user; null if there is none. */
   readonly #known = new TtlCache<string | null>()
+  /** By id. */
+  readonly #users = new TtlCache<EndUser>()
 
   constructor(subjects: TokenSubjects) {
     this.#subjects = subjects
@@ -68,9 +71,19 @@ export class SubjectStatus {
     return generation !== null && (credential === undefined || credential === generation)
   }
 
+  /** A user as the workspace describes it now, for a credential that outlives a token; undefined if there is none. */
+  async describeUser(id: string): Promise<Omit<EndUser, 'id'> | undefined> {
+    const known = this.#users.get(id) ?? (await this.#subjects.users.find(id))
+    if (known === undefined) return undefined
+    this.#users.set(id, known)
+    const { email, emailVerified, claims } = known
+    return { email, emailVerified, claims }
+  }
+
   /** Drops an account or a user from the cache of this node; other nodes reload it within `INFRA_LIMITS.credentialCacheMs`. */
   forget(subject: string): void {
     this.#known.drop(subject)
+    this.#users.drop(subject)
   }
 
   /** True if the client acts for accounts, the subject is one, and both are active. */

@@ -27,9 +27,10 @@ const subjectClaims = ({ jti, grant_id, sub = '', client_id, credential }: JWTPa
 })
 
 function claimsOf(payload: JWTPayload): Claims {
-  const { roles, scope, tenant_id, workspace_id } = payload
+  const { roles, scope, tenant_id, workspace_id, exp = 0 } = payload
   return {
     ...subjectClaims(payload),
+    expiresMs: exp * 1_000,
     roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
     scopes: textOf(scope)?.split(' ') ?? [],
     tenantId: textOf(tenant_id),

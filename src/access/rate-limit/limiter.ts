@@ -70,6 +70,11 @@ export class Limiter {
     return this.#charge([this.#rates.ofAnonymous(networkOf(address))])
   }
 
+  /** Charges one request without a credential for what the tenant has opened to the public. */
+  limitPublicRead(tenantId: TenantId, address: string): Promise<RateLimitDecision> {
+    return this.#charge(this.#rates.ofPublicRead(tenantId, networkOf(address)))
+  }
+
   /** Charges one delivery to a webhook. */
   limitWebhook(webhook: string, address: string): Promise<RateLimitDecision> {
     return this.#charge([this.#rates.ofWebhook(webhook, networkOf(address))])
@@ -168,8 +173,7 @@ export class Rates {
   ofPrincipal(principal: Principal, role: Role, network: string, rateClass?: RateClass): BucketCharge[] {
     const { tenantId } = principal
     const charges = [this.#own(principal, role, rateClass)]
-    if (isPublicKey(principal, role))
-      charges.push({ bucket: `${bucketPrefix(tenantId)}address:${network}`, limit: this.#limits.anonAddress })
+    if (isPublicKey(principal, role)) charges.push(this.#anonAddress(tenantId, network))
     if (tenantId !== undefined) charges.push(this.#tenant(tenantId))
     return charges
   }
@@ -188,6 +192,11 @@ export class Rates {
 
   ofAnonymous(network: string): BucketCharge {
     return { bucket: `${bucketPrefix()}address:${network}`, limit: this.#limits.public }
+  }
+
+  /** A page has many images, so the limit of an address is that of requests with an anon key, and counts them, too. */
+  ofPublicRead(tenantId: TenantId, network: string): BucketCharge[] {
+    return [this.#anonAddress(tenantId, network), this.#tenant(tenantId)]
   }
 
   /** @param address of the webhook as the sender spells it; there may be no such webhook */
@@ -242,6 +251,10 @@ export class Rates {
     const prefix = `${bucketPrefix(tenantId)}${rateClass === undefined ? '' : `${rateClass}:`}`
     if (kind === 'api_key') return { bucket: `${prefix}key:${subject}`, limit: limitOf('key', rate) }
     return { bucket: `${prefix}${kind}:${role}:${digest(subject)}`, limit: limitOf('subject', rate) }
+  }
+
+  #anonAddress(tenantId: TenantId | undefined, network: string): BucketCharge {
+    return { bucket: `${bucketPrefix(tenantId)}address:${network}`, limit: this.#limits.anonAddress }
   }
 
   #tenant(tenantId: TenantId): BucketCharge {

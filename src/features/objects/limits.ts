@@ -9,6 +9,10 @@ export const OBJECT_LIMITS = {
   partBytesMin: 5_242_880,
   /** Milliseconds without a new part for which an upload in parts is kept. Then it is `NoSuchUpload`. */
   multipartLeaseMs: 604_800_000,
+  /** Seconds for which a link can be used, if the request names no other time. Then it is refused with `link_expired`. */
+  linkSecondsDefault: 900,
+  /** Seconds for which a link can be used at most. Longer times are refused with `validation_failed`. */
+  linkSecondsMax: 604_800,
   /** Objects that one request removes. Others are named in `next`. */
   objectsRemovedMax: 1_000,
   /** Milliseconds without progress for which an upload keeps its reserved bytes. One that takes longer is refused with `upload_expired` at its end. */

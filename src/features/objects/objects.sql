@@ -11,6 +11,8 @@ create table tenon.buckets (
 );
 call tenon.allow('tenon_admin', 'tenon.buckets', 'tenant', 'select, insert, delete');
 call tenon.allow('tenon_service', 'tenon.buckets', 'workspace', 'select');
+-- A URL below /public names a bucket and nothing else.
+call tenon.allow('tenon_operator', 'tenon.buckets', 'all', 'select (tenant_id, workspace_id, name)');
 -- Readable only while the workspace allows anon keys to read objects. A session at the store covers the whole bucket, so the
 -- platform checks which object keys they may read.
 create policy anon on tenon.buckets for select to tenon_anon

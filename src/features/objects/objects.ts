@@ -12,6 +12,7 @@ import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
 import type { CommonPrefix, ListedEntry } from './catalogue.ts'
 import { tagOf } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
+import { asLinked, withinLink } from './links.ts'
 import {
   Bucket,
   DIGESTS,
@@ -60,6 +61,7 @@ export const putObject = workspaceOperation({
   http: {
     method: 'PUT',
     path: PATH,
+    linkInQuery: true,
     body: 'content',
     takes: 'bytes',
     headers: {
@@ -86,8 +88,9 @@ export const putObject = workspaceOperation({
       throw new Problem('media_type_unsupported', {
         detail: 'The Content-Encoding aws-chunked is not supported. Send the bytes without this encoding.',
       })
-    const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, content, {
-      headers: keptHeaders(options),
+    const upload = withinLink(scope, { type: options.content_type, source: content })
+    const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, upload.source, {
+      headers: keptHeaders({ ...options, ...upload.headers }),
       metadata,
       tags: {},
       conditions: options,
@@ -106,12 +109,13 @@ export const headObject = workspaceOperation({
   http: {
     method: 'HEAD',
     path: PATH,
+    linkInQuery: true,
     headers: READ_HEADERS,
     reply: 'bytes',
   },
   run: async (scope, { bucket, key, ...conditions }) => {
     await requireReadable(scope, key)
-    return objectsOf(scope).head({ bucket: checkBucket(bucket), key }, conditions)
+    return asLinked(scope, await objectsOf(scope).head({ bucket: checkBucket(bucket), key }, conditions))
   },
 })
 
@@ -134,12 +138,13 @@ export const getObject = workspaceOperation({
   http: {
     method: 'GET',
     path: PATH,
+    linkInQuery: true,
     headers: { range: 'range', if_range: 'if-range', ...READ_HEADERS },
     reply: 'bytes',
   },
   run: async (scope, { bucket, key, ...conditions }) => {
     await requireReadable(scope, key)
-    return objectsOf(scope).get({ bucket: checkBucket(bucket), key }, conditions)
+    return asLinked(scope, await objectsOf(scope).get({ bucket: checkBucket(bucket), key }, conditions))
   },
 })
 

@@ -144,11 +144,15 @@ export class WorkspaceObjects {
   }
 
   /** @returns the object, a range of it, or 304 @throws Problem `NoSuchKey`, `PreconditionFailed`, `InvalidRange` */
-  async get({ bucket, key }: ObjectName, conditions: Conditions): Promise<ByteReply> {
+  async get(
+    { bucket, key }: ObjectName,
+    conditions: Conditions,
+    caching: Caching = 'private',
+  ): Promise<ByteReply> {
     const entry = await this.#find({ bucket, key })
-    if (!isToBeSent(conditions, entry)) return unchanged(entry)
+    if (!isToBeSent(conditions, entry)) return unchanged(entry, caching)
     const range = rangeOf(conditions, entry)
-    const headers = headersOf(entry)
+    const headers = headersOf(entry, caching)
     if (entry.size === 0) return { status: 200, headers, chunks: EMPTY }
     const body = await this.#blobs.read(entry.blob, range)
     const reply = { chunks: body, discard: () => body.destroy() }
@@ -166,14 +170,24 @@ export class WorkspaceObjects {
   }
 
   /** As `get`, without the body and without ranges. */
-  async head({ bucket, key }: ObjectName, conditions: Conditions): Promise<ByteReply> {
+  async head(
+    { bucket, key }: ObjectName,
+    conditions: Conditions,
+    caching: Caching = 'private',
+  ): Promise<ByteReply> {
     const entry = await this.#find({ bucket, key })
-    return isToBeSent(conditions, entry) ? { status: 200, headers: headersOf(entry) } : unchanged(entry)
+    if (!isToBeSent(conditions, entry)) return unchanged(entry, caching)
+    return { status: 200, headers: headersOf(entry, caching) }
+  }
+
+  /** Checks a name before there is an object of it. @throws Problem `InvalidKey`, `KeyTooLongError`, `AccessDenied`, `NoSuchBucket` */
+  async requireOwn({ bucket, key }: ObjectName): Promise<void> {
+    checkKey(key)
+    await this.#blobs.requireOwn(bucket)
   }
 
   async #find({ bucket, key }: ObjectName): Promise<CatalogueEntry> {
-    checkKey(key)
-    await this.#blobs.requireOwn(bucket)
+    await this.requireOwn({ bucket, key })
     const entry = await findEntry(this.#scope, key)
     if (entry === undefined) throw new Problem('NoSuchKey')
     return entry
@@ -181,8 +195,7 @@ export class WorkspaceObjects {
 
   /** @throws Problem `NoSuchKey`, which S3 itself does not report; `PreconditionFailed` */
   async delete({ bucket, key }: ObjectName, conditions: Conditions): Promise<void> {
-    checkKey(key)
-    await this.#blobs.requireOwn(bucket)
+    await this.requireOwn({ bucket, key })
     await changeObject(this.#scope, key, (known) => {
       if (known === undefined) throw new Problem('NoSuchKey')
       requireChangeable(conditions, known)
@@ -300,13 +313,17 @@ export class WorkspaceObjects {
 async function* nothing(): AsyncGenerator<Uint8Array> {}
 const EMPTY = { [Symbol.asyncIterator]: nothing }
 
-function headersOf(entry: CatalogueEntry): Record<string, string> {
+/** Which caches may keep a reply: that of the reader alone, or any. */
+export type Caching = 'private' | 'public'
+
+function headersOf(entry: CatalogueEntry, caching: Caching): Record<string, string> {
   const { headers, metadata, size, modifiedMs } = entry
-  const { 'cache-control': cacheControl, ...kept } = headers
+  const { 'cache-control': kept, ...others } = headers
+  const cacheControl = caching === 'public' ? publicly(kept) : kept && privately(kept)
   return {
     'content-type': 'application/octet-stream',
-    ...kept,
-    ...(cacheControl !== undefined && { 'cache-control': privately(cacheControl) }),
+    ...others,
+    ...(cacheControl !== undefined && { 'cache-control': cacheControl }),
     ...Object.fromEntries(Object.entries(metadata).map(([name, value]) => [`x-meta-${name}`, value])),
     'accept-ranges': 'bytes',
     'content-length': String(size),
@@ -323,11 +340,16 @@ function privately(directives: string): string {
   return ['private', ...kept.map((one) => one.trim()).filter((one) => one !== '')].join(', ')
 }
 
+/** Directives for all caches; without any, each use of a copy asks again whether it is current. */
+function publicly(directives = 'max-age=0, must-revalidate'): string {
+  return /\b(public|private|no-store)\b/i.test(directives) ? directives : `public, ${directives}`
+}
+
 /** The reply of 304 (RFC 9110 §15.4.5). */
-function unchanged(entry: CatalogueEntry): ByteReply {
-  const { etag = '', 'cache-control': cacheControl, 'last-modified': date = '' } = headersOf(entry)
-  const caching = cacheControl === undefined ? {} : { 'cache-control': cacheControl }
-  return { status: 304, headers: { etag, 'last-modified': date, ...caching } }
+function unchanged(entry: CatalogueEntry, caching: Caching): ByteReply {
+  const { etag = '', 'cache-control': cacheControl, 'last-modified': date = '' } = headersOf(entry, caching)
+  const directives = cacheControl === undefined ? {} : { 'cache-control': cacheControl }
+  return { status: 304, headers: { etag, 'last-modified': date, ...directives } }
 }
 
 /** The workspace's objects, under a session of its own at the store. */

@@ -47,6 +47,11 @@ export const SYSTEM_REASONS = {
     modules: ['access/authentication/mcp-server-registry'],
     reason: 'Finds the published version of an MCP server by its address.',
   },
+  'public-buckets': {
+    role: 'tenon_operator',
+    modules: ['features/objects/public-objects'],
+    reason: 'Finds the workspace of a bucket that has objects for the public.',
+  },
   metrics: {
     role: 'tenon_reconciler',
     modules: ['app/observe'],

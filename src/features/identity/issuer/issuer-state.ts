@@ -85,10 +85,10 @@ export class IssuerState {
   /** Ends one access token. @param expiresAt seconds since 1970, when it expires */
   async revoke(tokenId: string, expiresAt: number): Promise<void> {
     const sealed = this.#secrets.seal(PURPOSE, Buffer.from('{}'))
-    // Verifiers tolerate clock skew, so the row outlives the token.
+    // Verifiers tolerate clock skew, and links that the token has signed may outlive it.
     await this.#system.rows(sql`
       insert into issuer_state (id, model, sealed, expires_at)
-      values (${keyOf(REVOKED, tokenId)}, ${REVOKED}, ${sealed}, to_timestamp(${expiresAt}::bigint) + interval '5 minutes')
+      values (${keyOf(REVOKED, tokenId)}, ${REVOKED}, ${sealed}, greatest(to_timestamp(${expiresAt}::bigint) + interval '5 minutes', now() + interval '7 days'))
       on conflict (id) do nothing`)
     this.#known.forget((token) => token.tokenId === tokenId)
   }
