@@ -95,6 +95,8 @@ test('every changing operation: one audit entry with its status', async () => {
     // An account that was never accepted, and an active version.
     ['account.reset', 409],
     ['account.confirm', 409],
+    // The sweep sends JSON, which is no form.
+    ['object.upload_form', 415],
     ...RUN_COMMANDS.map((name) => [name, 409]),
     ['mcp_version.create', 409],
     ['mcp_version.approve', 409],

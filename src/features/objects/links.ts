@@ -19,7 +19,7 @@ const { linkSecondsDefault, linkSecondsMax, objectBytesMax } = OBJECT_LIMITS
 
 export const presignObject = workspaceOperation({
   name: 'object.presign',
-  summary: 'Make a link that carries one request for one object, without another credential',
+  summary: 'Create a link that carries one request for one object, without another credential',
   roles: WRITERS_AND_USERS,
   scope: 'objects:read',
   conditionalScopes: [{ scope: 'objects:write', when: ({ method = 'GET' }) => method !== 'GET' }],
@@ -40,7 +40,7 @@ export const presignObject = workspaceOperation({
       }),
     ),
     content_type: Header(
-      'Media type. Of an upload: the one that it must have; of a download: the one of the reply. Default: any; that of the object.',
+      'Media type that an upload must have, or that the reply to a download has. Default: every type; that of the object.',
     ),
     max_bytes: Type.Optional(
       Type.Integer({
@@ -54,7 +54,7 @@ export const presignObject = workspaceOperation({
     ),
   }),
   output: Type.Object({
-    url: Type.String({ description: 'The link. Whoever has it may send its request.' }),
+    url: Type.String({ description: 'The link. Its request needs no other credential.' }),
     method: Type.String(),
     expires_at: Time,
     headers: Type.Optional(
@@ -82,12 +82,12 @@ export const presignObject = workspaceOperation({
         '/key',
         `The link would have ${url.length} bytes; a URL has at most ${CORE_LIMITS.urlBytesMax}.`,
       )
-    const needsType = method === 'PUT' && contentType !== undefined
+    const hasType = method === 'PUT' && contentType !== undefined
     return {
       url,
       method,
       expires_at: new Date(expiresMs).toISOString(),
-      ...(needsType && { headers: { 'content-type': contentType } }),
+      ...(hasType && { headers: { 'content-type': contentType } }),
     }
   },
 })
