@@ -12,7 +12,7 @@ import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
 import type { CommonPrefix, KeptHeaders, ListedEntry } from './catalogue.ts'
 import { tagOf } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { requireObjectRule, requireReadable } from './object-rules.ts'
+import { requireChangeAllowed, requireReadable } from './object-rules.ts'
 import { objectsOf } from './workspace-objects.ts'
 
 // `run` checks the names, since the problem has S3's code.
@@ -123,7 +123,7 @@ export const putObject = workspaceOperation({
     etag: ({ etag }) => etag,
   },
   run: async (scope, { bucket, key, content, ...options }) => {
-    await requireObjectRule(scope, 'write', key)
+    await requireChangeAllowed(scope, 'write', key)
     if (/\baws-chunked\b/i.test(options.content_encoding ?? ''))
       throw new Problem('media_type_unsupported', {
         detail: 'The Content-Encoding aws-chunked is not supported. Send the bytes without this encoding.',
@@ -196,7 +196,7 @@ export const deleteObject = workspaceOperation({
     headers: { if_match: 'if-match', if_unmodified_since: 'if-unmodified-since' },
   },
   run: async (scope, { bucket, key, ...conditions }) => {
-    await requireObjectRule(scope, 'delete', key)
+    await requireChangeAllowed(scope, 'delete', key)
     await objectsOf(scope).delete({ bucket: checkBucket(bucket), key }, conditions)
     return { bucket, key, deleted: true as const }
   },
@@ -244,7 +244,7 @@ export const listObjects = workspaceOperation({
   http: { method: 'GET', path: '/v1/objects/{bucket}' },
   run: async (scope, { bucket, page_size: size = CORE_LIMITS.pageItemsDefault, page_after, ...input }) => {
     const { prefix = '', delimiter } = input
-    await requireReadable(scope, prefix)
+    await requireReadable(scope, prefix, 'list')
     const digest = listDigest(bucket, prefix, delimiter)
     const after = page_after === undefined ? undefined : readCursor(digest, page_after)
     const request = { prefix, delimiter, after, size: size + 1 }

@@ -173,6 +173,11 @@ export class WorkspaceObjects {
     })
   }
 
+  /** @throws Problem as of {@link Blobs.requireOwn} */
+  requireOwn(bucket: string): Promise<void> {
+    return this.#blobs.requireOwn(bucket)
+  }
+
   /** A part of the objects, and of their common prefixes, in the byte order of keys. */
   async list(bucket: string, request: ListRequest): Promise<(ListedEntry | CommonPrefix)[]> {
     await this.#blobs.requireOwn(bucket)
