@@ -13,13 +13,13 @@ const INTERFACES = [
   'analytics/(meters|time-series|usage)',
   // Features own their background tasks.
   'background/background-task',
-  'collections/(documents-api|rules/(change-events|text-rules)|schemas/(evaluate-schema|is-compatible|schema-language))',
+  'collections/(documents-api|scans|rules/(change-events|text-rules)|schemas/(evaluate-schema|is-compatible|schema-language))',
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-constants|functions|invoke|source-map)',
   'identity/users/(auth-settings|workspace-auth)',
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
-  'objects/(objects|workspace-objects)',
+  'objects/(object-rules|objects|sweep-blobs|workspace-objects)',
   'quotas/quotas-api',
   'retention/retention-settings',
   // The kernel: each kind of durable work uses it.
@@ -67,7 +67,7 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^src/features/',
-        pathNot: '^src/features/(objects/workspace-objects|events/outbox-relay|runs/watcher)\\.ts$',
+        pathNot: '^src/features/(objects/blobs|events/outbox-relay|runs/watcher)\\.ts$',
       },
       to: {
         path: '^(src/(app|api|mcp|activities|workflows|cli)/|stack/|node_modules/(pg|ioredis|mongodb|fastify|@aws-sdk|@temporalio)/)',

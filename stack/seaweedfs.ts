@@ -179,12 +179,18 @@ function writeRoles(dir: string, rootAccessKeyId: string): string {
   return path
 }
 
+/** As the session policy of the platform has them (src/infra/s3/sessions.ts). */
+const OBJECT_ACTIONS = [
+  ...['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+  ...['s3:AbortMultipartUpload', 's3:ListMultipartUploadParts'],
+]
+
 export function roles(rootAccessKeyId: string): object {
   const own = 'arn:aws:s3:::${aws:username}'
   const platform = ['tenon-payloads', READINESS_BUCKET].map((name) => `arn:aws:s3:::${name}`)
   const statements = [
-    { Effect: 'Allow', Action: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'], Resource: [`${own}/*`] },
-    { Effect: 'Allow', Action: ['s3:ListBucket'], Resource: [own] },
+    { Effect: 'Allow', Action: OBJECT_ACTIONS, Resource: [`${own}/*`] },
+    { Effect: 'Allow', Action: ['s3:ListBucket', 's3:ListBucketMultipartUploads'], Resource: [own] },
     { Effect: 'Deny', Action: ['s3:*'], Resource: platform.flatMap((arn) => [arn, `${arn}/*`]) },
   ]
   const account = 'arn:aws:iam::000000000000'

@@ -1,7 +1,9 @@
 /** Checks rules of style that no linter covers: sizes, headers, names and the layout of folders. */
 
+import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { HINTS } from '../src/core/tool-annotations.ts'
 
@@ -250,3 +252,11 @@ const isOwnSubject = (name: string) => Object.keys(OWN_SUBJECTS).some((end) => n
 function code(text: string): string {
   return text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/\/\/.*$/gm, '')
 }
+
+test('files with keys: those that a start or a command of the documentation writes: ignored by git, and in no image', async () => {
+  const written = ['.env', '.env.local', '.env.local.new', '.tenon/master.key', 'seaweedfs.pem']
+  const { stdout } = await promisify(execFile)('git', ['check-ignore', '--no-index', ...written])
+  expect(stdout.trim().split('\n')).toEqual(written)
+  const outOfImages = (await readFile('.dockerignore', 'utf8')).split('\n')
+  expect(outOfImages).toEqual(expect.arrayContaining(['.tenon', '.env', '.env.local*', '*.pem']))
+})

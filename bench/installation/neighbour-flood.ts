@@ -21,7 +21,7 @@ export interface FloodCounts {
 
 /** A workspace may have nine tenths of its tenant's 200. */
 const STREAMS = 180
-/** What a refused lane waits before it asks again, whatever `Retry-After` says. */
+/** Milliseconds until a refused lane asks again; it ignores `Retry-After`, as a careless client does. */
 const REFUSED_MS = 100
 
 const QUERY = `/v1/collections/notes/documents?${new URLSearchParams({

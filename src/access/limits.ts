@@ -104,4 +104,6 @@ export const ACCESS_LIMITS = {
   auditDepthMax: 100,
   /** Entries that one call verifies. The next call goes on after them. */
   auditVerifiedMax: 10_000,
+  /** Entries of a hash chain that one statement reads to verify them. The next statement goes on after them. */
+  auditReadMax: 1_000,
 } as const

@@ -38,7 +38,7 @@ export const bucketsOf = (scope: AdminScope): Pick<Buckets, 'requireFree' | 'mak
 export const readHealth = (scope: AdminScope): Promise<HealthReport> => servicesOf(scope).health.read()
 
 /** True if documents are also stored outside PostgreSQL, where its triggers do not count them. */
-export function hasDocumentStore(scope: AdminScope): boolean {
+export function hasDocumentStore(scope: AdminScope | WorkspaceScope): boolean {
   return servicesOf(scope).documents !== undefined
 }
 

@@ -4,7 +4,6 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, type WorkerOptions } from '@temporalio/worker'
-import type { Health } from '../app/health.ts'
 import { openOpsServer } from '../app/ops-server.ts'
 import { DOES_WORK, openPlatform, type Platform } from '../app/platform.ts'
 import { exitWithError, logAllOutput } from '../app/process-output.ts'
@@ -35,7 +34,6 @@ import { buildBundle } from './workflow-bundle.ts'
 const SETTLE_MS = 5_000
 /** Seconds in which cancelled steps end. */
 const FORCE_S = 3
-const RECONNECT_MS = 1_000
 /** Polls of a worker last up to a minute. */
 const POLLERS_MS = 10_000
 
@@ -66,8 +64,9 @@ async function main(): Promise<void> {
   })
   health.start()
   const ops = await openOpsServer(platform, config.TENON_OPS_LISTEN)
-  await checkWorker(platform.startChecks, platform.installation, { log, signal: stopping.signal })
-  const connection = await connect(config, { health, log, signal: stopping.signal })
+  const connection = await checkWorker(platform.startChecks, platform.installation, {
+    ...{ log, signal: stopping.signal, connect: () => connect(config) },
+  })
   if (connection !== undefined) {
     const awaitClose = awaitCloseOn(connection, config.TEMPORAL_NAMESPACE)
     const records = recordSink(platform.access, { log, work }, awaitClose)
@@ -99,26 +98,9 @@ function installRuntime(metrics: Metrics, log: Log): void {
   })
 }
 
-/** Waits for Temporal, and says so in the log. @returns undefined if the process is to end before */
-async function connect(
-  config: Config,
-  { health, log, signal }: { readonly health: Health; readonly log: Log; readonly signal: AbortSignal },
-): Promise<NativeConnection | undefined> {
-  const { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace } = config
-  for (;;) {
-    await health.waitFor('temporal', signal, () =>
-      log.warn({ address, namespace }, 'worker waits for Temporal'),
-    )
-    if (signal.aborted) return undefined
-    try {
-      // Payloads are already compressed and encrypted (infra/temporal/payload-codec.ts), so compression would gain nothing.
-      return await NativeConnection.connect({ address, grpcCompression: { codec: 'none' } })
-    } catch (err) {
-      log.warn({ err, address }, 'connection to Temporal failed')
-      await delay(RECONNECT_MS, undefined, { signal }).catch(() => {})
-    }
-  }
-}
+/** Payloads are already compressed and encrypted (infra/temporal/payload-codec.ts), so compression would gain nothing. */
+const connect = ({ TEMPORAL_ADDRESS: address }: Config): Promise<NativeConnection> =>
+  NativeConnection.connect({ address, grpcCompression: { codec: 'none' } })
 
 interface WorkerServices {
   readonly platform: Platform

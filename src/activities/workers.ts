@@ -2,7 +2,7 @@
 
 import { availableParallelism, hostname } from 'node:os'
 import { Worker, type WorkerOptions } from '@temporalio/worker'
-import { Finding } from '../app/health.ts'
+import { PartFailure } from '../app/health.ts'
 import { QUEUES } from '../core/work.ts'
 import { COLLECTION_LIMITS } from '../features/collections/limits.ts'
 import { FLOW_LIMITS } from '../features/flows/limits.ts'
@@ -55,23 +55,23 @@ export function createWorkers(
  * Checks that each worker runs and polls. A worker whose slots are all in use polls on purpose no more.
  * @param workers undefined until they are created
  * @param idleQueues the queues that this process has not polled for a while, as Temporal knows it
- * @throws Finding that names the queue
+ * @throws PartFailure that names the queue
  */
 export async function checkPollers(
   workers: readonly QueueWorker[] | undefined,
   idleQueues: () => Promise<readonly IdleQueue[]>,
 ): Promise<void> {
-  if (workers === undefined) throw new Finding('The worker does not poll yet: it waits for Temporal.')
+  if (workers === undefined) throw new PartFailure('The worker does not poll yet: it waits for Temporal.')
   const stopped = workers.find(({ worker }) => worker.getState() !== 'RUNNING')
   if (stopped !== undefined)
-    throw new Finding(`The worker of the task queue ${stopped.queue} is ${stopped.worker.getState()}.`)
+    throw new PartFailure(`The worker of the task queue ${stopped.queue} is ${stopped.worker.getState()}.`)
   // While Temporal is away, its own check says so.
   const idle = new Set((await idleQueues().catch(() => [])).map(({ queue }) => queue))
   const isBusy = ({ worker, slots }: QueueWorker) => worker.getStatus().numInFlightNonLocalActivities >= slots
   const isNew = ({ createdMs }: QueueWorker) => performance.now() - createdMs < INFRA_LIMITS.workerGoneMs
   const frozen = workers.find((one) => idle.has(one.queue) && !isBusy(one) && !isNew(one))
   if (frozen !== undefined)
-    throw new Finding(
+    throw new PartFailure(
       `This worker does not poll the task queue ${frozen.queue} any more, although it has room: restart it.`,
     )
 }

@@ -42,6 +42,7 @@ import { mountIssuer } from './issuer/issuer-routes.ts'
 import { API_LIMITS } from './limits.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
 import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
+import { isCut, onEnd, sentStatus } from './request-end.ts'
 import { measureRequests } from './request-metrics.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
 import { EVENT_STREAM_HEADERS, endedStream, endsAsStream } from './response.ts'
@@ -52,6 +53,7 @@ import { mountWebhooks } from './webhooks.ts'
 /** Builds the application without listening. */
 export async function buildApp(platform: Platform, authServices: AuthServices): Promise<FastifyInstance> {
   const app = openServer(platform)
+  platform.drain.watch(app.server)
   for (const name of REQUEST_PROPERTIES) app.decorateRequest(name, undefined)
   measureRequests(app, platform.metrics)
   app.setErrorHandler(sendProblem)
@@ -97,7 +99,7 @@ const openServer = (platform: Platform): FastifyInstance =>
     },
   })
 
-/** What is done at every request and reply, in this order. */
+/** The work of every request and reply, in this order. */
 function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
   const lines = plainLines(platform.log)
   const gateway = gatewayReader(platform.config.GATEWAY_SECRET)
@@ -108,10 +110,10 @@ function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthSe
     request.gateway = gateway(request.raw)
     // On the raw response: the issuer, MCP and event streams reply without Fastify.
     for (const [name, value] of guards) reply.raw.setHeader(name, value)
-    if (platform.drain.isClosing) reply.raw.setHeader('connection', 'close')
     reply.header('x-request-id', request.id)
     reply.header('vary', VARY)
     request.span = spanOf(request)
+    onEnd(reply, () => endRequest(request, reply, platform, lines))
     inTrace(request.span.trace, () => done(refusalOf(request, platform) ?? requestProblem(request)))
   })
   app.addHook('onRequest', (request, reply, done) => {
@@ -124,20 +126,17 @@ function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthSe
   allowPages(app)
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
-    // Also for a request that began before.
-    if (platform.drain.isClosing) reply.header('connection', 'close')
     const written = writeAuditEntry(platform.audit, request, reply)
     if (written === undefined) done(null, payload)
     else written.then(() => done(null, payload), done)
   })
-  app.addHook('onResponse', (request, reply, done) => {
-    closeUndrained(request)
-    logLine(lines, request, reply)
-    endSpan(request, reply)
-    if (request.workspace !== undefined)
-      platform.meters.count(request.workspace, reply.statusCode, reply.elapsedTime)
-    done()
-  })
+}
+
+function endRequest(request: FastifyRequest, reply: FastifyReply, { meters }: Platform, lines: Log): void {
+  closeUndrained(request)
+  logLine(lines, request, reply)
+  endSpan(request, reply)
+  if (request.workspace !== undefined) meters.count(request.workspace, sentStatus(reply), reply.elapsedTime)
 }
 
 async function mountOperations(
@@ -329,7 +328,8 @@ function spanOf({ id, method, headers, routeOptions: { url = 'unknown' } }: Fast
   })
 }
 
-function endSpan({ span, principal, workspace }: FastifyRequest, { statusCode }: FastifyReply): void {
+function endSpan({ span, principal, workspace }: FastifyRequest, reply: FastifyReply): void {
+  const statusCode = sentStatus(reply)
   const tenant = principal?.tenantId ?? workspace?.tenantId
   const of = {
     'http.response.status_code': statusCode,
@@ -346,7 +346,8 @@ function logLine(lines: Log, request: FastifyRequest, reply: FastifyReply): void
       ...traceFields(request.span?.trace),
       method: request.method,
       path: request.originalUrl.split('?')[0],
-      status: reply.statusCode,
+      status: sentStatus(reply),
+      ...(isCut(reply) && { incomplete: true }),
       ms: Math.round(reply.elapsedTime * 10) / 10,
       subject: request.principal?.subject,
       tenant: request.principal?.tenantId ?? request.workspace?.tenantId,

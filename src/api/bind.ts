@@ -130,7 +130,7 @@ const CONDITIONS = ['if-match', 'if-unmodified-since', 'if-none-match', 'if-modi
 const IGNORED_BY_READS: ReadonlySet<string> = new Set(['if-none-match', 'if-modified-since', 'if-range'])
 /** Headers of S3 clients that would change what is stored; those of signatures change nothing. */
 const S3_HEADER =
-  /^x-(amz-)?meta-|^x-amz-(decoded-content-length|checksum-|trailer|copy-source|tagging|acl|server-side)/
+  /^x-amz-(meta-|decoded-content-length|checksum-|trailer|copy-source|tagging|acl|server-side)/
 
 /** @throws Problem `condition_unsupported` for a header that would otherwise be ignored, although it decides what is done */
 function rejectUncheckedConditions(operation: AnyOperation, { headers }: FastifyRequest): void {
@@ -153,6 +153,10 @@ function rejectUncheckedConditions(operation: AnyOperation, { headers }: Fastify
 function headerFields(operation: AnyOperation, request: FastifyRequest): Fields {
   const fields: Fields = {}
   for (const [field, header] of Object.entries(operation.http.headers ?? {})) {
+    if (header === 'x-meta-*') {
+      fields[field] = metadataIn(request.headers)
+      continue
+    }
     const text = header === 'x-request-id' ? request.id : request.headers[header]
     if (typeof text !== 'string') continue
     // A client without a position may send it empty.
@@ -162,6 +166,14 @@ function headerFields(operation: AnyOperation, request: FastifyRequest): Fields 
   }
   return fields
 }
+
+/** The headers `x-meta-<name>`, by name. */
+const metadataIn = (headers: FastifyRequest['headers']): Fields =>
+  Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) =>
+      name.startsWith('x-meta-') ? [[name.slice('x-meta-'.length), value]] : [],
+    ),
+  )
 
 /** The value of a field among the preferences: `respond-async` for a boolean (RFC 7240 §4.1), else `wait=N`. */
 function preferred({ input }: AnyOperation, field: string, prefer: string): number | true | undefined {

@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ACCESS_LIMITS } from '../access/limits.ts'
 import type { ByteReply, ByteSource, RawRequest } from '../core/bytes.ts'
 import { Problem } from '../core/problem.ts'
-import { onClose } from '../infra/response-close.ts'
+import { onClose } from '../infra/connections.ts'
 import { API_LIMITS } from './limits.ts'
 
 /** Makes a part of the application accept any media type, and leave bodies unread. */

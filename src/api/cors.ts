@@ -17,7 +17,7 @@ const FOR_PAGES = OPERATIONS.filter(isForPages)
 
 const REQUEST_HEADERS = [
   ...['apikey', 'x-api-key', 'authorization', 'content-type', 'idempotency-key', 'x-request-id'],
-  ...FOR_PAGES.flatMap(({ http }) => Object.values(http.headers ?? {})),
+  ...FOR_PAGES.flatMap(({ http }) => Object.values(http.headers ?? {})).filter((name) => name !== 'x-meta-*'),
 ]
 
 /** No cookies are read on these routes, so any page may be let in, without `Access-Control-Allow-Credentials`. */

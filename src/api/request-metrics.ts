@@ -4,8 +4,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isProblemCode } from '../core/problem-catalogue.ts'
 import type { Metrics, SetValue } from '../infra/metrics/metrics.ts'
 import { tagOf } from './openapi.ts'
+import { isEventStream, onEnd, sentStatus } from './request-end.ts'
 
-/** What requests of a route count as, and how many there were. The label values are of closed lists. */
+/** The labels of the requests of a route, of closed lists, and how many there were. */
 interface Route {
   readonly operation: string
   readonly area: string
@@ -29,7 +30,7 @@ const AREAS = [
 ] as const
 
 /**
- * Counts every request that the application answers, and reports how many it has not answered yet. Numbers of this file count, since
+ * Counts every request when it ends, and reports how many are under way. Numbers of this file count, since
  * adding to a counter of OpenTelemetry takes twenty times as long.
  */
 export function measureRequests(app: FastifyInstance, metrics: Metrics): void {
@@ -40,19 +41,19 @@ export function measureRequests(app: FastifyInstance, metrics: Metrics): void {
     set('tenon_http_requests_in_flight', inFlight, {})
     for (const total of totals([...routes.values()])) report(set, total)
   })
-  app.addHook('onRequest', (_request, _reply, done) => {
+  app.addHook('onRequest', (request, reply, done) => {
     inFlight += 1
-    done()
-  })
-  app.addHook('onResponse', (request, reply, done) => {
-    inFlight -= 1
-    count(metrics, routeOf(routes, request), reply)
+    onEnd(reply, () => {
+      inFlight -= 1
+      count(metrics, routeOf(routes, request), reply)
+    })
     done()
   })
 }
 
 function count(metrics: Metrics, route: Route, reply: FastifyReply): void {
-  const { statusCode, elapsedTime } = reply
+  const { elapsedTime } = reply
+  const statusCode = sentStatus(reply)
   const digit = Math.floor(statusCode / 100)
   route.statuses[digit] = (route.statuses[digit] ?? 0) + 1
   if (statusCode >= 400) countProblem(metrics, reply)
@@ -97,9 +98,4 @@ function routeOf(routes: Map<object, Route>, { routeOptions }: FastifyRequest): 
   const route = { ...labels, statuses: [], ms: 0 }
   routes.set(config, route)
   return route
-}
-
-function isEventStream(reply: FastifyReply): boolean {
-  const type = reply.getHeader('content-type') ?? reply.raw.getHeader('content-type')
-  return typeof type === 'string' && type.startsWith('text/event-stream')
 }

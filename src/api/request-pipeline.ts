@@ -22,7 +22,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
-import { onClose } from '../infra/response-close.ts'
+import { onClose } from '../infra/connections.ts'
 import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
 import { bind, parseBound } from './bind.ts'
 import { sendBytes, whenGone } from './body-streams.ts'
@@ -161,7 +161,9 @@ export function createHandler(
       if (auditContext !== undefined) await finishAuditRecord(auditContext, operation, opened, parsed, output)
       if (operation.http.reply === 'feed') {
         request.workspace = undefined
-        if (scope instanceof WorkspaceScope) platform.meters.countStream(scope.ref, reply.elapsedTime)
+        // A request that has ended before was counted at its end.
+        if (scope instanceof WorkspaceScope && !reply.raw.destroyed)
+          platform.meters.countStream(scope.ref, reply.elapsedTime)
         const recheckAll = async () => {
           await recheck()
           confirm()

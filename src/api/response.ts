@@ -10,6 +10,7 @@ import { Serialized } from '../core/json.ts'
 import { type AnyOperation, QUERY_NAMES, replyOf } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
 import { EVENT_LIMITS } from '../features/events/limits.ts'
+import { onClose } from '../infra/connections.ts'
 import { API_LIMITS } from './limits.ts'
 
 /** @param input as it was bound, for the Location header */
@@ -139,7 +140,7 @@ export function sendEventStream(
     clearInterval(watch)
     close()
   }
-  raw.once('close', stop)
+  onClose(raw, stop)
 }
 
 /** A frame without data fires no event, but a browser keeps its id as the last one (HTML §9.2.6). */

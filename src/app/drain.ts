@@ -1,19 +1,22 @@
 /** Ends an API process without an error for its clients: balancers notice first, running requests finish, and streams say that they end. */
 
 import type { Server } from 'node:http'
-import type { Socket } from 'node:net'
+import type { Server as NetServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
+import { Connections } from '../infra/connections.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import type { Health } from './health.ts'
 
 interface DrainTimes {
-  /** Milliseconds for which everything is served as before, while the process is not ready. */
+  /** Milliseconds for which everything is served, while the process is not ready and each response ends its connection. */
   readonly delayMs: number
   /** Milliseconds that running requests have after that. */
   readonly limitMs: number
 }
 
 const { pollMs, firstRequestMs } = INFRA_LIMITS.drain
+
+const close = (server: NetServer) => new Promise<void>((done) => server.close(() => done()))
 
 /** The time after which a client of a stream that ended connects again, in milliseconds. They differ, so that not all come at once. */
 export function reconnectMs(): number {
@@ -24,16 +27,11 @@ export function reconnectMs(): number {
 export class Drain {
   readonly #health: Health
   readonly #streams = new Set<() => void>()
-  readonly #sockets = new Set<Socket>()
-  #isClosing = false
+  readonly #connections = new Connections()
+  #hasEndedStreams = false
 
   constructor(health: Health) {
     this.#health = health
-  }
-
-  /** True once clients are to connect elsewhere: responses then carry `Connection: close`. */
-  get isClosing(): boolean {
-    return this.#isClosing
   }
 
   /**
@@ -43,24 +41,30 @@ export class Drain {
    */
   addStream(end: () => void): () => void {
     this.#streams.add(end)
-    if (this.#isClosing) setImmediate(() => this.#streams.has(end) && end())
+    if (this.#hasEndedStreams) setImmediate(() => this.#streams.has(end) && end())
     return () => void this.#streams.delete(end)
   }
 
   /** Knows the connections of a server from now on. */
   watch(server: Server): void {
-    server.on('connection', (socket: Socket) => {
-      this.#sockets.add(socket)
-      socket.once('close', () => this.#sockets.delete(socket))
-    })
+    this.#connections.watch(server)
   }
 
-  /** Resolves when all connections of the server are closed, those of requests that take too long by force. */
-  async run(server: Server, { delayMs, limitMs }: DrainTimes): Promise<void> {
+  /**
+   * Resolves when all connections of the server are closed, those of requests that take too long by force.
+   * @param others servers that hand their connections to the first
+   */
+  async run(
+    server: Server,
+    { delayMs, limitMs }: DrainTimes,
+    others: readonly NetServer[] = [],
+  ): Promise<void> {
     this.#health.drain()
+    // At once: a client that sends no probes also leaves before its idle connection is closed, if it asks within the delay.
+    this.#connections.endAfterResponse()
     await pause(delayMs)
-    this.#isClosing = true
-    const closed = new Promise<void>((done) => server.close(() => done()))
+    this.#hasEndedStreams = true
+    const closed = Promise.all([server, ...others].map(close))
     for (const end of this.#streams) end()
     const over = new AbortController()
     void this.#closeUnused(server, over.signal)
@@ -75,8 +79,7 @@ export class Drain {
     const startedMs = performance.now()
     while (!signal.aborted) {
       server.closeIdleConnections()
-      if (performance.now() - startedMs >= firstRequestMs)
-        for (const socket of this.#sockets) if (socket.bytesRead === 0) socket.destroy()
+      if (performance.now() - startedMs >= firstRequestMs) this.#connections.closeUnused()
       await pause(pollMs, undefined, { signal }).catch(() => {})
     }
   }

@@ -1,4 +1,4 @@
-/** Checks the parts that the process needs: at most one check of each runs at a time, whoever asks and however often. */
+/** Checks the parts that the process needs: at most one check of each runs at a time, however often its result is read. */
 
 import { setTimeout as pause } from 'node:timers/promises'
 import {
@@ -27,7 +27,7 @@ export interface Part {
   readonly url?: URL
   /**
    * Resolves if the part can be used; ends within seconds by itself.
-   * @throws Finding with the sentence to show, or the error of a driver, from which a sentence is made
+   * @throws PartFailure with the sentence to show, or the error of a driver, from which a sentence is made
    */
   readonly ping: () => Promise<unknown>
 }
@@ -60,7 +60,7 @@ export class Health implements HealthReader {
     this.#checks.set(part.name, new Check(part, this.#log))
   }
 
-  /** Checks from now on also while nobody asks, so that changes are logged and a report is never old. */
+  /** Checks from now on also between reads, so that changes are logged and a report is never old. */
   start(): void {
     this.#timer ??= setInterval(() => void this.#checkParts(), pollMs).unref()
   }
@@ -93,15 +93,6 @@ export class Health implements HealthReader {
 
   #checkParts(): Promise<PartHealth[]> {
     return Promise.all([...this.#checks.values()].map((check) => check.result.get()))
-  }
-
-  /** Resolves when a part passes, or the signal aborts. @param onWait called once if it does not pass at first */
-  async waitFor(name: string, signal: AbortSignal, onWait: () => void): Promise<void> {
-    const check = this.#checks.get(name)
-    for (let round = 0; !signal.aborted && (await check?.result.get())?.status === 'fail'; round++) {
-      if (round === 0) onWait()
-      await pause(freshMs, undefined, { signal }).catch(() => {})
-    }
   }
 }
 
@@ -191,7 +182,7 @@ class Check {
     const { name, required, url } = this.#part
     const title = SERVERS[name as ServerName] ?? name
     const [cause, detail] =
-      failure instanceof Finding
+      failure instanceof PartFailure
         ? [failure.kind, failure.message]
         : await findKind(failure, url).then((kind) => [kind, `${title} ${FAILURES[kind]}`] as const)
     return { name, required, status: 'fail', cause, detail, since: this.#since('fail'), ms }
@@ -215,9 +206,9 @@ async function findKind(failure: Error, url: URL | undefined): Promise<FailureKi
   return mayExpectTls && (await expectsTls(url)) ? 'tls' : kind
 }
 
-/** What a check has found, as a sentence with its remedy, which operators and admins read. */
-export class Finding extends Error {
-  override readonly name = 'Finding'
+/** A failure of a part, with a sentence that says the remedy, which operators and admins read. */
+export class PartFailure extends Error {
+  override readonly name = 'PartFailure'
   readonly kind: FailureKind
 
   constructor(sentence: string, kind: FailureKind = 'failed', cause?: unknown) {

@@ -55,7 +55,7 @@ import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
 import { Drain } from './drain.ts'
-import { Finding, Health, type Part } from './health.ts'
+import { Health, type Part, PartFailure } from './health.ts'
 import { observePlatform } from './observe.ts'
 import { openStartChecks } from './start-checks/index.ts'
 import { InstallationChecks } from './start-checks/installation.ts'
@@ -63,7 +63,7 @@ import { InstallationChecks } from './start-checks/installation.ts'
 /** Of the lock under which buckets are created; unlike those of all other locks. */
 const BUCKETS_LOCK = 7_302_531
 
-/** What differs between a process that answers requests and one that does work that was accepted before. */
+/** The differences between a process that answers requests and one that does work that was accepted before. */
 interface ProcessRole {
   /** Of the payload codec. */
   readonly retryBudget: RetryBudget
@@ -234,7 +234,7 @@ function openServices(
 async function pingTemporal(temporal: Temporal): Promise<void> {
   await temporal.ping()
   const fault = await temporal.findFault()
-  if (fault !== undefined) throw new Finding(fault, 'namespace')
+  if (fault !== undefined) throw new PartFailure(fault.detail, fault.kind)
 }
 
 /** The servers as parts to check. Without PostgreSQL nothing works; without any other, routes that do not need it go on. */

@@ -2,7 +2,7 @@
 
 import project from '../../package.json' with { type: 'json' }
 import { PROTOCOL } from '../core/work.ts'
-import type { HealthReport, PartHealth } from '../infra/health-report.ts'
+import type { HealthReport } from '../infra/health-report.ts'
 import type { Health } from './health.ts'
 
 /** Set by the build (cli/stack/build.ts); a process that runs the sources has none. */
@@ -18,7 +18,7 @@ export type ProbePath = (typeof PROBES)[number]
 /** @param path without the query */
 export const isProbe = (path: string): path is ProbePath => PROBES.includes(path as ProbePath)
 
-/** @param showsDetails true on a private port: findings as sentences, which name settings */
+/** @param showsDetails true on a private port: causes, times and sentences, which name servers and settings */
 export const probesOf = (health: Health, showsDetails = false): Readonly<Record<ProbePath, Probe>> => ({
   // Alive: the event loop runs. A server that is away is no reason to restart this process.
   '/healthz': async () => ({ status: 200, body: { status: 'pass' } }),
@@ -41,15 +41,17 @@ const VERSION = {
   protocol: PROTOCOL,
 }
 
+/** In public, each part has its status alone, and `workers` fails if a task queue has none. */
 function readinessOf({ status, draining, parts, idleQueues }: HealthReport, showsDetails: boolean): object {
+  const checks = parts.map(({ name, ...check }): [string, object] => [
+    name,
+    showsDetails ? check : { status: check.status },
+  ])
+  if (idleQueues.length > 0) checks.push(['workers', { status: 'fail' }])
   return {
     status,
     ...(draining && { draining }),
-    checks: Object.fromEntries(parts.map((part) => [part.name, checkOf(part, showsDetails)])),
-    ...(idleQueues.length > 0 && { idle_queues: idleQueues }),
+    checks: Object.fromEntries(checks),
+    ...(showsDetails && idleQueues.length > 0 && { idle_queues: idleQueues }),
   }
-}
-
-function checkOf({ name: _name, detail, ...check }: PartHealth, showsDetails: boolean): object {
-  return showsDetails && detail !== undefined ? { ...check, detail } : check
 }

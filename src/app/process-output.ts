@@ -19,13 +19,13 @@ export function logAllOutput(log: Log): void {
     console[method as keyof typeof CONSOLE] = (...args: unknown[]) => log[level](format(...args))
 }
 
-/** Ends the process with a line on stderr that says why it cannot start. @param name of the process */
-export function exitWithError(name: string, error: unknown): never {
+/** Ends the process with exit code 1, and a line on stderr that says why. @param name of the process @param event that failed */
+export function exitWithError(name: string, error: unknown, event = 'process failed'): never {
   const log = openLog('info', name, process.stderr)
   // Errors of the settings and of the installation are sentences for operators; their stack says nothing.
   if (error instanceof ConfigError || error instanceof StartRefused)
     log.fatal({ faults: error.faults }, error.message)
   // The SDK of Temporal rejects with values that are no errors, too.
-  else log.fatal({ err: error instanceof Error ? error : new Error(inspect(error)) }, 'process failed')
+  else log.fatal({ err: error instanceof Error ? error : new Error(inspect(error)) }, event)
   process.exit(1)
 }

@@ -30,6 +30,7 @@ type BoundHeader =
   | 'content-md5'
   | 'content-digest'
   | 'repr-digest'
+  | 'x-meta-*'
   | 'last-event-id'
   | 'idempotency-key'
   | 'tenon-chain-depth'
@@ -63,7 +64,7 @@ export interface HttpBinding<Output> {
   /**
    * Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), or true
    * for `respond-async` if the field is a boolean; `x-request-id` the id under
-   * which the request is logged, even if none was sent.
+   * which the request is logged, even if none was sent; `x-meta-*` an object of all headers that begin so, by the rest of their names.
    */
   readonly headers?: Readonly<Record<string, BoundHeader>>
   /** Input fields that may also come from `Prefer: <field>=<value>`. */

@@ -74,6 +74,22 @@ export const S3_PROBLEMS = {
     'The object does not meet the condition',
     'Read the object again, then retry with its ETag.',
   ),
+  NoSuchUpload: row(
+    404,
+    'There is no such upload',
+    'Begin an upload again. One without new parts for seven days is removed.',
+  ),
+  InvalidPart: row(
+    400,
+    'A part of the upload is missing or differs',
+    'Send the part again, then end the upload.',
+  ),
+  InvalidPartOrder: row(
+    400,
+    'The parts are not in ascending order',
+    'Name the parts in the order of their numbers.',
+  ),
+  EntityTooSmall: row(400, 'A part of the upload is too small', 'See `detail` for the limit.'),
   EntityTooLarge: row(413, 'The object is too large', 'See `detail` for the limit.'),
   InvalidRange: row(
     416,

@@ -3,9 +3,11 @@
 import Type from 'typebox'
 import { Problem } from './problem.ts'
 
+export const MINUTE_MS = 60_000
+
 const UNIT_MS: Readonly<Record<string, number>> = {
   s: 1_000,
-  m: 60_000,
+  m: MINUTE_MS,
   h: 3_600_000,
   d: 86_400_000,
   w: 604_800_000,

@@ -139,7 +139,7 @@ export interface FunctionRunInput {
   readonly secrets?: SecretNames
 }
 
-/** True if nobody waits for the run who would rather know that it is not run: an execution waits as long as it takes. */
+/** True if no caller waits who needs to know soon that the run is not made: an execution waits as long as it takes. */
 export const isPatient = ({ is_async, trigger }: FunctionRunInput): boolean =>
   is_async || trigger.kind === 'flow'
 

@@ -8,6 +8,7 @@ import { exportDocuments, importDocuments } from './collections/ndjson/ndjson-ap
 import { publishEvent, subscribeEvents } from './events/events-api.ts'
 import { fetchFunction } from './functions/http/serve-http.ts'
 import { invokeFunction } from './functions/invoke.ts'
+import * as objectChanges from './objects/object-changes.ts'
 import * as objects from './objects/objects.ts'
 
 interface CallableTraits {
@@ -28,6 +29,8 @@ const CALLABLE: ReadonlyMap<AnyOperation, CallableTraits> = new Map<AnyOperation
   [objects.putObject, { stores: true }],
   [objects.getObject, {}],
   [objects.deleteObject, {}],
+  [objectChanges.copyObject, {}],
+  [objectChanges.moveObject, {}],
   [publishEvent, { local: true }],
   [invokeFunction, {}],
 ])
@@ -71,6 +74,11 @@ export const DATA_OPERATIONS: readonly AnyOperation[] = [
   objects.getObject,
   objects.deleteObject,
   objects.listObjects,
+  objectChanges.describeObject,
+  objectChanges.updateObject,
+  objectChanges.copyObject,
+  objectChanges.moveObject,
+  objectChanges.removeObjects,
   publishEvent,
   subscribeEvents,
   invokeFunction,

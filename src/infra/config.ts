@@ -19,7 +19,10 @@ const Rate = (usual: string, description: string) =>
   Type.String({ default: usual, pattern: RATE_PATTERN, description })
 
 const ConfigSchema = Type.Object({
-  TENON_HOST: Type.String({ default: '127.0.0.1', description: 'Address on which the API listens.' }),
+  TENON_HOST: Type.String({
+    default: '127.0.0.1',
+    description: 'Address on which the API listens. `localhost`: 127.0.0.1 and ::1.',
+  }),
   TENON_PORT: Type.Integer({ default: 8787, minimum: 0, maximum: 65_535, description: 'Port of the API.' }),
   TENON_OPS_LISTEN: Type.Optional(
     Type.String({
@@ -33,7 +36,7 @@ const ConfigSchema = Type.Object({
     minimum: 0,
     maximum: 600,
     description:
-      'Seconds after SIGTERM for which the API answers 503 at /readyz and serves everything else as before, so that balancers notice. Longer than their probes take to fail.',
+      'Seconds after SIGTERM for which the API answers 503 at /readyz and serves everything else, each response with `Connection: close`, so that balancers and clients leave. Longer than their probes take to fail.',
   }),
   TENON_DRAIN_LIMIT: Type.Integer({
     default: 70,

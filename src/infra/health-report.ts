@@ -16,7 +16,9 @@ export const FAILURES = {
   refused: 'refuses connections: it does not run, or listens at another address.',
   unresolved: 'has a host name that cannot be resolved: check its URL and the name server.',
   tls: 'cannot be reached by TLS: one side expects TLS and the other does not, or a certificate is not trusted.',
-  namespace: 'does not have the configured namespace: create it, or correct the setting.',
+  namespace:
+    'does not have the configured namespace: run `tenon migrate`, which makes it, or correct TEMPORAL_NAMESPACE.',
+  attributes: 'lacks search attributes in the configured namespace: run `tenon migrate`, which adds them.',
   denied: 'refuses the credentials of the platform: correct its settings.',
   full: 'takes no more data: give it space.',
   busy: 'has no connection left for the platform: raise its limit of connections, or run fewer processes.',
@@ -31,7 +33,7 @@ export const FAILURES = {
 
 export type FailureKind = keyof typeof FAILURES
 
-/** What the last check of a part has found. */
+/** The finding of the last check of a part. */
 export interface PartHealth {
   readonly name: string
   /** A process without it gets no requests. Without any other part, only the routes that need the part fail. */

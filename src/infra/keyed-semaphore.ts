@@ -90,7 +90,7 @@ export class KeyedSemaphore {
   }
 
   /** Takes a slot whether or not one is free. @returns releases the slot; idempotent */
-  protected take(key: string): () => void {
+  take(key: string): () => void {
     this.#total += 1
     this.#stateOf(key).held += 1
     let isReleased = false

@@ -225,10 +225,12 @@ export const INFRA_LIMITS = {
     perTenantMax: 8,
     /** Starts at a time. Further ones take the usual way. */
     startsMax: 64,
-    /** Milliseconds of one start. Then it takes the usual way. */
+    /** Milliseconds until the worker has taken a start. Then it takes the usual way, as do others during `pauseMs`. */
     waitMs: 1_000,
-    /** Milliseconds after a start that was too slow. Then starts go to the worker again. */
+    /** Milliseconds after a start that the worker has not taken. Then starts go to the worker again. */
     pauseMs: 5_000,
+    /** Milliseconds of one start, most of them at Temporal. Then it takes the usual way. Less than `temporalCalls.callMs`, which includes both. */
+    answerMs: 4_000,
     /** Bytes of one start. More are refused, and the start takes the usual way. */
     bytesMax: 4_194_304,
   },

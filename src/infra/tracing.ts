@@ -5,6 +5,7 @@
 
 import type { Attributes, Context, Span as RecordedSpan, Tracer } from '@opentelemetry/api'
 import { readTraceparent, type SpanContext, type Trace, traceparentOf } from '../core/trace.ts'
+import { MINUTE_MS } from '../core/units.ts'
 import type { Log } from './log.ts'
 import { currentTrace, inTrace, spanBelow } from './trace-context.ts'
 
@@ -15,7 +16,7 @@ let recording:
   | { readonly otel: Otel; readonly tracer: Tracer; readonly close: () => Promise<void> }
   | undefined
 
-/** What a span is about. */
+/** The subject of a span. */
 export interface SpanDescription {
   readonly name: string
   /** `server` and `client` of HTTP; `consumer` of a task queue. */
@@ -47,7 +48,7 @@ export async function startTracing(endpoint: string | undefined, service: string
   const exporter = new exporters.OTLPTraceExporter({ url: `${endpoint.replace(/\/$/, '')}/v1/traces` })
   const provider = new sdk.TracerProvider({
     resource: resources.resourceFromAttributes({ 'service.name': service }),
-    // Whoever began a trace decides whether it is recorded; those that begin here are.
+    // The sender that began a trace decides whether it is recorded; those that begin here are.
     sampler: new sdk.ParentBasedSampler({ root: new sdk.AlwaysOnSampler() }),
     spanProcessors: [new sdk.BatchSpanProcessor({ exporter })],
   })
@@ -62,7 +63,6 @@ export async function stopTracing(): Promise<void> {
 
 const IGNORE = () => {}
 const SILENT = { debug: IGNORE, error: IGNORE, info: IGNORE, verbose: IGNORE, warn: IGNORE }
-const MINUTE_MS = 60_000
 
 function atMostOncePerMinute(log: Log): (message: string) => void {
   let loggedMs = Number.NEGATIVE_INFINITY

@@ -57,6 +57,30 @@ export const DATA_ROWS: Readonly<Record<string, Row>> = {
   'object.head': { path: object, foreign: 'denied' },
   'object.get': { path: object, foreign: 'denied' },
   'object.delete': { path: object, foreign: 'denied' },
+  'object.describe': {
+    path: ({ bucket }) => `/v1/buckets/${bucket}/object?key=secrets/plan`,
+    foreign: 'denied',
+  },
+  'object.update': {
+    path: ({ bucket }) => `/v1/buckets/${bucket}/object`,
+    body: () => ({ key: 'secrets/plan', tags: { theirs: 'yes' } }),
+    foreign: 'denied',
+  },
+  'object.copy': {
+    path: ({ bucket }) => `/v1/buckets/${bucket}/copy`,
+    body: () => ({ from: 'secrets/plan', to: 'stolen' }),
+    foreign: 'denied',
+  },
+  'object.move': {
+    path: ({ bucket }) => `/v1/buckets/${bucket}/move`,
+    body: () => ({ from: 'secrets/plan', to: 'stolen' }),
+    foreign: 'denied',
+  },
+  'object.remove_all': {
+    path: ({ bucket }) => `/v1/buckets/${bucket}/delete`,
+    body: () => ({ keys: ['secrets/plan'] }),
+    foreign: 'denied',
+  },
   'object.list': { path: ({ bucket }) => `/v1/objects/${bucket}`, foreign: 'denied' },
   'event.publish': {
     path: () => '/v1/events/publish',

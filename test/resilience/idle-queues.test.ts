@@ -1,4 +1,4 @@
-/** A worker that is gone for good: readiness and `tenon doctor` name each task queue that nobody polls, and documents are served on. */
+/** A worker that is gone for good: readiness warns, status and `tenon doctor` name each task queue without a poller, and documents are served on. */
 
 import { Connection } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -7,6 +7,7 @@ import type { IdleQueue } from '../../src/infra/health-report.ts'
 import { findIdleQueues } from '../../src/infra/temporal/idle-queues.ts'
 import { runCommand } from '../support/clients/cli.ts'
 import { scrape, sumOf } from '../support/clients/metrics.ts'
+import { readStatus } from '../support/clients/status.ts'
 import { Executions } from '../support/fixtures/executions.ts'
 import { call, eventually } from '../support/fixtures/tenants.ts'
 import { type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
@@ -69,16 +70,18 @@ test('worker crashes: while it restarts, readiness passes; once it is gone, each
   }
 }, 240_000)
 
-test('Temporal remembers no worker: readiness and doctor name each queue, and documents are served on', async () => {
+test('Temporal remembers no worker: readiness warns, status and doctor name each queue, and documents are served on', async () => {
   const { supervisor } = own.started.stack
   // Polls are in its memory alone.
   process.kill(await eventually(async () => supervisor.pid('temporal')), 'SIGKILL')
-  const { status, body } = await eventually(async () => {
-    const reply = await readiness()
-    return reply.body.idle_queues?.length === Object.keys(QUEUES).length ? reply : undefined
+  const queues: readonly IdleQueue[] = await eventually(async () => {
+    const { idle_queues: idle } = await readStatus(own.started.running)
+    return idle?.length === Object.keys(QUEUES).length ? idle : undefined
   }, 60_000)
-  expect([status, body.status]).toEqual([200, 'warn'])
-  const queues = body.idle_queues as IdleQueue[]
+  const { status, body } = await readiness()
+  expect([status, body.status, body.checks.workers]).toEqual([200, 'warn', { status: 'fail' }])
+  // It needs no credential.
+  expect(JSON.stringify(body)).not.toContain(QUEUES.flows)
   expectAll(queues)
   const { stdout } = await doctor()
   for (const { queue, since, detail } of queues) {

@@ -9,6 +9,7 @@ import type { ServerName } from '../../src/infra/health-report.ts'
 import { FLOW_ROWS } from '../isolation/sweep-rows-flows.ts'
 import { readLog } from '../support/clients/logs.ts'
 import { exported, importInto, openImport } from '../support/clients/ndjson.ts'
+import { partStatus } from '../support/clients/status.ts'
 import { Executions } from '../support/fixtures/executions.ts'
 import {
   addTestWorkspace,
@@ -167,7 +168,9 @@ test.each(AWAY)(
     try {
       const ready = await callAt('GET', '/readyz', { at: node.at })
       expect([ready.status, ready.body.status]).toEqual([200, 'warn'])
-      expect(ready.body.checks[part]).toMatchObject({ required: false, status: 'fail', cause: 'refused' })
+      expect(ready.body.checks[part]).toEqual({ status: 'fail' })
+      const seen = { required: false, status: 'fail', cause: 'refused' }
+      expect(await partStatus(part, node.at)).toMatchObject(seen)
       // Undeclared collections are there.
       const needs = (name: string, needed: readonly ServerName[]) =>
         needed.includes(part) || (part === 'mongodb' && name.startsWith('documents'))
@@ -195,7 +198,8 @@ test('Valkey is full: readiness warns with the cause, what writes there answers 
       const { status, checks } = await ready()
       return status === 'warn' ? checks : undefined
     })
-    expect(checks.valkey).toMatchObject({ status: 'fail', cause: 'full' })
+    expect(checks.valkey).toEqual({ status: 'fail' })
+    expect(await partStatus('valkey', at)).toMatchObject({ status: 'fail', cause: 'full' })
     const [published, written] = [
       await publish(),
       await dataCall('POST', '/v1/collections/outages/documents', at, { n: 1 }),

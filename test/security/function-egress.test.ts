@@ -96,7 +96,7 @@ describe('names whose addresses change', () => {
   let server: Server
   let port: number
   const reached: string[] = []
-  /** What the next lookups of `rebind.test` return; the last one stays. */
+  /** The answers to the next lookups of `rebind.test`; the last one stays. */
   let addresses: string[] = []
   const lookups: string[] = []
   const find = (name: string) => {

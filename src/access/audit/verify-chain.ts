@@ -6,6 +6,7 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { internalsOf } from '../internals.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
 import type { Scope } from '../scope.ts'
+import { CHAIN_START, type ChainEntry, type ChainLink, findEntryFault } from './chain-rule.ts'
 import type { ChainName } from './chain-signer.ts'
 
 export const Digest = Type.String({
@@ -77,121 +78,135 @@ interface Chain extends ChainName {
   readonly head: Sql
 }
 
-interface VerificationRow {
-  readonly checked: number
-  readonly last: number
-  readonly ended: boolean
-  readonly bad_seq: number | null
-  readonly reason: NonNullable<Verified['first_bad']>['reason']
-  readonly anchored: boolean
-  readonly head_seq: number
-  readonly head_hash: string
-  readonly base_seq: number
-  readonly base_hash: string
+/** Some entries of a chain, its head and its checkpoint, all read at one moment. */
+interface ChainPart {
+  /** The next entries; first the one before them, unless they follow the checkpoint. */
+  readonly entries: readonly ChainEntry[]
+  readonly head: ChainLink
+  /** The last entry that retention has removed, or the start of the chain; then without a signature. */
+  readonly base: ChainLink
   readonly signature: string | null
+  /** Null without an anchor. */
+  readonly anchored: boolean | null
+}
+
+interface From {
+  readonly after?: number
+  readonly anchor?: string
 }
 
 /**
- * Verifies the next entries, at most `ACCESS_LIMITS.auditVerifiedMax` of them.
+ * Verifies the next entries, at most `ACCESS_LIMITS.auditVerifiedMax` of them, in parts, between which other requests go on.
  * @throws Problem `validation_failed` for an anchor that retention has removed
  */
 export async function verifyChain(
   scope: Scope,
   chain: Chain,
-  { after = 0, anchor }: { readonly after?: number; readonly anchor?: string },
+  { after = 0, anchor }: From,
 ): Promise<Verified> {
-  const row = await scope.row<VerificationRow>(verification(chain, after, anchor))
-  if (row === undefined) throw new TypeError('an aggregate must return a row')
-  const { checked, last, ended } = row
-  const bad = (await checkpointFault(scope, chain, row)) ?? entryFault(row, anchor)
-  return {
-    ok: bad === null,
-    checked,
-    next: bad === null && !ended ? last : null,
-    first_bad: bad,
-    head: { seq: row.head_seq, hash: row.head_hash },
-    checkpoint:
-      row.signature === null ? null : { seq: row.base_seq, hash: row.base_hash, signature: row.signature },
+  let [from, checked] = [after, 0]
+  for (;;) {
+    const part = await readPart(scope, chain, from, anchor)
+    const judged = judge(part, from)
+    checked += judged.checked
+    from = judged.last.seq
+    const bad = (await checkpointFault(scope, chain, part)) ?? judged.bad
+    if (bad === null && !judged.isEnd && checked < ACCESS_LIMITS.auditVerifiedMax) continue
+    return verified(part, {
+      bad: bad ?? anchorFault(part, anchor),
+      checked,
+      next: judged.isEnd ? null : from,
+    })
   }
+}
+
+interface Outcome {
+  readonly bad: Verified['first_bad']
+  readonly checked: number
+  readonly next: number | null
+}
+
+const verified = ({ head, base, signature }: ChainPart, { bad, checked, next }: Outcome): Verified => ({
+  ok: bad === null,
+  checked,
+  next: bad === null ? next : null,
+  first_bad: bad,
+  head,
+  checkpoint: signature === null ? null : { ...base, signature },
+})
+
+interface Judgement {
+  readonly bad: Verified['first_bad']
+  readonly checked: number
+  readonly last: ChainLink
+  readonly isEnd: boolean
+}
+
+/** @param after the entry that the previous part has verified: its hash is what the next one follows, unless it was removed since */
+function judge({ entries, head, base }: ChainPart, after: number): Judgement {
+  const [first] = entries
+  const isPredecessor = first !== undefined && after > base.seq && first.seq === after
+  const next = isPredecessor ? entries.slice(1) : entries
+  const bad = findEntryFault(isPredecessor ? first : base, next)
+  const last = entries.at(-1) ?? base
+  const isEnd = next.length < ACCESS_LIMITS.auditReadMax
+  const isHead = last.seq === head.seq && last.hash === head.hash
+  const headFault =
+    isEnd && !isHead ? { seq: Math.min(last.seq, head.seq) + 1, reason: 'head' as const } : null
+  return { bad: bad ?? headFault, checked: next.length, last, isEnd }
 }
 
 /** @returns what is wrong unless the chain begins with its first entry, or after one whose removal the platform has signed */
 async function checkpointFault(
   scope: Scope,
   { tenant_id, workspace_id, chain }: Chain,
-  { base_seq: seq, base_hash: hash, signature }: VerificationRow,
+  { base, signature }: ChainPart,
 ): Promise<Verified['first_bad']> {
   if (signature === null) return null
   const { chainSigner } = internalsOf(scope).services
-  const isSigned = await chainSigner.verify(signature, { tenant_id, workspace_id, chain, seq, hash })
-  return isSigned ? null : { seq, reason: 'checkpoint' }
+  const isSigned = await chainSigner.verify(signature, { tenant_id, workspace_id, chain, ...base })
+  return isSigned ? null : { seq: base.seq, reason: 'checkpoint' }
 }
 
 /** @throws Problem `validation_failed` for an anchor that retention has removed */
-function entryFault(
-  { bad_seq: seq, reason, anchored, base_seq: base }: VerificationRow,
-  anchor: string | undefined,
-): Verified['first_bad'] {
-  const anchoredAt = Number(anchor?.split(':')[0])
-  if (anchoredAt < base) {
-    const detail = `Retention has removed the entries up to ${base}, so the anchor ${anchoredAt} cannot be checked. Use a head that was recorded later.`
+function anchorFault({ base, anchored }: ChainPart, anchor: string | undefined): Verified['first_bad'] {
+  const seq = Number(anchor?.split(':')[0])
+  if (seq < base.seq) {
+    const detail = `Retention has removed the entries up to ${base.seq}, so the anchor ${seq} cannot be checked. Use a head that was recorded later.`
     throw new Problem('validation_failed', {
       detail,
       errors: [{ in: 'query', name: 'anchor', pointer: '/anchor', detail }],
     })
   }
-  if (seq !== null) return { seq, reason }
-  return anchored ? null : { seq: anchoredAt, reason: 'anchor' }
+  return anchored === false ? { seq, reason: 'anchor' } : null
 }
 
-/** The hash before the first entry of a chain. */
-const ZEROS = '0'.repeat(64)
+const LINK = sql`json_build_object('seq', coalesce(max(seq), 0), 'hash', coalesce(max(encode(hash, 'hex')), ${CHAIN_START.hash}))`
 
 /**
- * One statement, so that it reads chain, checkpoint and head at one moment. The previous call has verified the entry `after`; this one
- * uses it as the predecessor of the next, unless retention has removed it since: then the checkpoint is.
+ * One statement, so that it reads entries, checkpoint and head at one moment.
+ * @param after the last entry that was verified; it is read again, unless retention has removed it
  */
-const verification = (
+async function readPart(
+  scope: Scope,
   { tenant_id, workspace_id, chain, table, rows, head }: Chain,
   after: number,
   anchor: string | undefined,
-): Sql => {
+): Promise<ChainPart> {
   const [seq = null, hash = null] = anchor?.split(':') ?? []
-  return sql`
-    with base as (
-      select coalesce(max(seq), 0) as seq, coalesce(max(encode(hash, 'hex')), ${ZEROS}) as hash, max(signature) as signature,
-        greatest(${after}::bigint, coalesce(max(seq), 0) + 1) as first,
-        ${ACCESS_LIMITS.auditVerifiedMax}::bigint + case when ${after}::bigint > coalesce(max(seq), 0) then 1 else 0 end as most
+  const row = await scope.row<ChainPart>(sql`
+    with cut as (
+      select ${LINK} as base, max(signature) as signature, coalesce(max(seq), 0) as seq
       from chain_checkpoints where tenant_id = ${tenant_id} and workspace_id = ${workspace_id} and chain = ${chain}),
     part as (
-      select seq, entry, prev_hash, hash, tenon.copied(${table}) as copied from ${table}
-      where ${rows} and seq >= (select first from base) order by seq limit (select most from base)),
-    linked as (
-      select part.*, lag(part.seq, 1, base.seq) over w as seq_before,
-        lag(part.hash, 1, decode(base.hash, 'hex')) over w as hash_before
-      from part cross join base window w as (order by part.seq)),
-    judged as (
-      select seq, hash, case when seq = ${after}::bigint then null
-        when seq <> seq_before + 1 then 'missing'
-        when prev_hash <> hash_before then 'link'
-        when hash <> tenon.audit_hash(prev_hash, seq, entry) or not entry::jsonb @> copied then 'content'
-        end as reason
-      from linked),
-    bad as (select seq, reason from judged where reason is not null order by seq limit 1),
-    ending as (select seq, hash from judged order by seq desc limit 1),
-    stated as (select coalesce(max(seq), 0) as seq, coalesce(max(encode(hash, 'hex')), ${ZEROS}) as hash from ${head}),
-    whole as (
-      select (select count(*) from judged where seq > ${after}::bigint) as checked,
-        (select count(*) from part) < base.most as ended,
-        coalesce((select seq from ending), base.seq) as last,
-        coalesce((select encode(hash, 'hex') from ending), base.hash) as last_hash
-      from base)
-    select w.checked, w.ended, w.last, s.seq as head_seq, s.hash as head_hash,
-      base.seq as base_seq, base.hash as base_hash, base.signature,
-      coalesce(b.seq, case when w.ended and (w.last <> s.seq or w.last_hash <> s.hash)
-        then least(w.last, s.seq) + 1 end) as bad_seq,
-      coalesce(b.reason, 'head') as reason,
-      ${hash}::text is null or base.seq = ${seq}::bigint and base.hash = ${hash} or exists (
-        select from ${table} where ${rows} and seq = ${seq}::bigint and hash = decode(${hash}, 'hex')) as anchored
-    from whole w cross join base cross join stated s left join bad b on true`
+      select seq, entry, encode(prev_hash, 'hex') as prev_hash, encode(hash, 'hex') as hash, tenon.copied(${table}) as copied
+      from ${table} where ${rows} and seq >= greatest(${after}::bigint, (select seq + 1 from cut))
+      order by seq limit ${ACCESS_LIMITS.auditReadMax}::bigint + (select (${after}::bigint > seq)::integer from cut))
+    select cut.base, cut.signature, (select ${LINK} from ${head}) as head,
+      coalesce((select json_agg(part order by seq) from part), '[]') as entries,
+      case when ${hash}::text is not null then ${seq}::bigint = cut.seq and cut.base ->> 'hash' = ${hash} or exists (
+        select from ${table} where ${rows} and seq = ${seq}::bigint and hash = decode(${hash}, 'hex')) end as anchored
+    from cut`)
+  if (row === undefined) throw new TypeError('an aggregate must return a row')
+  return row
 }

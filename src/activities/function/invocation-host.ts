@@ -65,7 +65,7 @@ export class PlatformHost implements InvocationHost {
   readonly #declaresScopes: boolean
   readonly #untilMs: number
   readonly #countCall = callCounter()
-  /** What the code asks for arrives in the context of its process, which serves many runs. */
+  /** The trace of this run: calls of the code arrive in the context of its process, which serves many runs. */
   readonly #trace = currentTrace()
 
   constructor(

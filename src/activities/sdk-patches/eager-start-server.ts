@@ -15,8 +15,8 @@ export interface EagerStartServer {
 }
 
 /**
- * Listens for `POST`s of a StartWorkflowExecutionRequest. Responds 200 with the run id, or 503: then the client starts the
- * workflow itself, and gets Temporal's own error.
+ * Listens for `POST`s of a StartWorkflowExecutionRequest. Responds 102 when it has taken a request, then 200 with the run id, or 503:
+ * then the client starts the workflow itself, and gets Temporal's own error.
  * @param path the Unix socket. It needs no authentication: workers reject input that the platform has not encrypted
  * @param at the connection of the workers: Temporal gives the first task to a worker of the connection that made the start
  */
@@ -24,18 +24,19 @@ export async function openEagerStartServer(
   path: string,
   { connection, namespace }: { readonly connection: NativeConnection; readonly namespace: string },
 ): Promise<EagerStartServer> {
-  const start = async (message: IncomingMessage) => {
+  const start = async (message: IncomingMessage, onTaken: () => void) => {
     const chunks: Uint8Array[] = []
     for await (const chunk of counted({ chunks: message }, INFRA_LIMITS.eagerStart.bytesMax))
       chunks.push(chunk)
     const request = StartWorkflowExecutionRequest.decode(Buffer.concat(chunks))
     if (request.namespace !== namespace) throw new TypeError('the request is for another namespace')
+    onTaken()
     const eager = { requestEagerExecution: request.workflowStartDelay == null }
     const started = await connection.workflowService.startWorkflowExecution(Object.assign(request, eager))
     return started.runId
   }
   const server = createServer((message, reply) => {
-    start(message).then(
+    start(message, () => reply.writeProcessing()).then(
       (runId) => reply.end(runId),
       () => reply.writeHead(503).end(),
     )

@@ -16,7 +16,7 @@ import type { Log } from '../../infra/log.ts'
 import { isPatched } from './sdk-version.ts'
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
-const { perTenantMax, startsMax, waitMs, pauseMs } = INFRA_LIMITS.eagerStart
+const { perTenantMax, startsMax, waitMs, pauseMs, answerMs } = INFRA_LIMITS.eagerStart
 type Request = temporal.api.workflowservice.v1.IStartWorkflowExecutionRequest
 type Response = temporal.api.workflowservice.v1.IStartWorkflowExecutionResponse
 
@@ -76,10 +76,21 @@ class EagerStartProxy {
     }
   }
 
-  /** @returns the id of the run @throws Error if the worker is unreachable, late, or did not make the start */
+  /**
+   * A worker that takes no start is left alone for a while. One that waits for Temporal is not: the usual way waits for Temporal, too,
+   * and then for its task queue.
+   * @returns the id of the run
+   * @throws Error if the worker is unreachable, late, or did not make the start
+   */
   async #send(body: Uint8Array): Promise<string> {
-    const signal = AbortSignal.timeout(waitMs)
+    const signal = AbortSignal.timeout(answerMs)
     const sent = request({ socketPath: this.#socketPath, agent: this.#agent, method: 'POST', signal })
+    const giveUp = () => {
+      this.#pausedUntilMs = performance.now() + pauseMs
+      sent.destroy(new Error('the worker does not take the start'))
+    }
+    const untaken = setTimeout(giveUp, waitMs)
+    sent.once('information', () => clearTimeout(untaken))
     // An error after the start of the response is also reported by the response.
     sent.on('error', () => {}).end(body)
     try {
@@ -87,9 +98,8 @@ class EagerStartProxy {
       const runId = await text(response)
       if (response.statusCode === 200) return runId
       throw new Error(`the worker answered ${response.statusCode}`)
-    } catch (error) {
-      if (signal.aborted) this.#pausedUntilMs = performance.now() + pauseMs
-      throw error
+    } finally {
+      clearTimeout(untaken)
     }
   }
 }

@@ -35,26 +35,49 @@ export async function checkApi(
   report(checked)
 }
 
+interface WorkerStart<Connection> {
+  readonly log: Log
+  readonly signal: AbortSignal
+  /** Connects to Temporal, once its check has passed. It may reject: then the checks are repeated. */
+  readonly connect: () => Promise<Connection>
+}
+
 /**
- * Resolves when the servers answer that a worker cannot be without, or the signal aborts.
+ * Waits for the servers that a worker cannot be without, and says so in the log.
+ * @returns the connection to Temporal; undefined if the signal aborts before
  * @throws StartRefused
  */
-export async function checkWorker(
+export async function checkWorker<Connection>(
   checks: readonly StartCheck[],
   installation: InstallationChecks,
-  { log, signal }: { readonly log: Log; readonly signal: AbortSignal },
-): Promise<void> {
+  { log, signal, connect }: WorkerStart<Connection>,
+): Promise<Connection | undefined> {
   installation.start()
   const report = reporter(log)
+  let waitsFor = ''
   for (let pauseMs = WAIT_MS.min; ; pauseMs = Math.min(pauseMs * 2, WAIT_MS.max)) {
     const checked = await runChecks(checks)
     refuseStart(checked, 'worker')
     report(checked)
-    const isComplete = !checked.some(({ check, is }) => is === 'unknown' && check.isAwaited)
-    if (isComplete || signal.aborted) return
+    if (signal.aborted) return undefined
+    const before = waitsFor
+    waitsFor = awaitedOf(checked)
+    if (waitsFor === '') {
+      const connection = await connect().catch((err: unknown) =>
+        log.warn({ err }, 'connection to Temporal failed'),
+      )
+      if (connection !== undefined) return connection
+    } else if (waitsFor !== before) log.warn({ checks: waitsFor }, 'worker waits for servers')
     await delay(pauseMs, undefined, { signal }).catch(() => {})
   }
 }
+
+/** Names of the checks whose servers do not answer, and that a worker waits for. */
+const awaitedOf = (checked: readonly Checked[]): string =>
+  checked
+    .filter(({ check, is }) => is === 'unknown' && check.isAwaited === true)
+    .map(({ check }) => check.name)
+    .join(', ')
 
 function refuseStart(checked: readonly Checked[], process: 'api' | 'worker'): void {
   const wrong = checked.filter(({ check, is }) => is === 'wrong' && check.stops.includes(process))

@@ -12,7 +12,7 @@ import type { InstallationChecks } from './installation.ts'
 import { documentsCheck, storageCheck, temporalCheck, valkeyCheck } from './servers.ts'
 import type { StartCheck } from './start-check.ts'
 
-/** What the checks ask. */
+/** The parts that the checks look at. */
 export interface CheckTargets {
   readonly config: Config
   readonly database: StatementExecutor

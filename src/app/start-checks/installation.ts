@@ -15,7 +15,7 @@ import {
 import { compareSchema, schemaOfBuild } from '../../infra/postgres/schema-files.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import { unavailable } from '../../infra/unavailable.ts'
-import { Finding, type Part } from '../health.ts'
+import { type Part, PartFailure } from '../health.ts'
 import type { StartCheck, Verdict } from './start-check.ts'
 
 type Required = 'schema' | 'master_key'
@@ -71,7 +71,7 @@ export class InstallationChecks {
     ...{ name, required: true },
     ping: async () => {
       const { is, detail, kind } = await this.#orAsBefore(name as Required, run())
-      if (is === 'wrong') throw new Finding(detail, kind)
+      if (is === 'wrong') throw new PartFailure(detail, kind)
     },
   }))
 
@@ -127,8 +127,8 @@ export class InstallationChecks {
   }
 
   /**
-   * What was right stands while PostgreSQL does not tell: only a migration or a restore changes it, and a database that is busy or away
-   * is the matter of another part.
+   * A verdict that was good stands while PostgreSQL does not answer: only a migration or a restore changes it, and a database that is busy
+   * or away is the matter of another part.
    */
   async #orAsBefore(name: Required, asked: Promise<Verdict>): Promise<Verdict> {
     if (!this.#wasRight.has(name)) return asked

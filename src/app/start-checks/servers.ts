@@ -17,17 +17,24 @@ export const temporalCheck = (temporal: Pick<Temporal, 'findFault'>): StartCheck
     const fault = await temporal.findFault()
     return fault === undefined
       ? { is: 'good', detail: 'the namespace has all search attributes' }
-      : { is: 'wrong', detail: fault }
+      : { is: 'wrong', ...fault }
   },
 })
+
+/** Counts of rate limits, leases of open streams and sessions of MCP clients are all that expires; events never do. */
+const VOLATILE = /^volatile-/
 
 export const valkeyCheck = (streams: Pick<Streams, 'memory'>): StartCheck => ({
   name: 'valkey',
   stops: ['api', 'worker'],
   run: async (): Promise<Verdict> => {
     const { usedBytes, maxBytes, policy } = await streams.memory()
+    if (VOLATILE.test(policy)) {
+      const detail = `Valkey deletes keys that expire when its memory is full (maxmemory-policy ${policy}): counts of rate limits, which then begin at zero again, and subscriptions of MCP clients. Events stay. Set \`maxmemory-policy noeviction\`.`
+      return { is: 'warning', detail }
+    }
     if (policy !== 'noeviction') {
-      const detail = `Valkey deletes keys when its memory is full (maxmemory-policy ${policy}): events would be lost that were acknowledged. Set \`maxmemory-policy noeviction\`.`
+      const detail = `Valkey deletes keys of any kind when its memory is full (maxmemory-policy ${policy}): events would be lost that were acknowledged. Set \`maxmemory-policy noeviction\`.`
       return { is: 'wrong', detail }
     }
     if (maxBytes === 0) {

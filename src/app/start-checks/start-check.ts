@@ -6,14 +6,7 @@ import type { FailureKind } from '../../infra/health-report.ts'
 
 type Process = 'api' | 'worker'
 
-/** The result of a check. `detail` says what was found; if it is not good, also what an operator does about it. */
-export interface Finding {
-  readonly name: string
-  readonly good: boolean
-  readonly detail: string
-}
-
-/** `wrong`: the platform would lose, leak or refuse something. `warning`: it works, and somebody should look. */
+/** The result of a check: `wrong`: the platform would lose, leak or refuse something. `warning`: it works, and an operator should look. `detail` says the finding, and the next step if it is not good. */
 export interface Verdict {
   readonly is: 'good' | 'warning' | 'wrong'
   readonly detail: string

@@ -8,13 +8,19 @@ import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { Client } from 'pg'
 import { findRunning } from '../../../stack/start.ts'
 import { openPlatform } from '../../app/platform.ts'
-import { type Finding, runChecks } from '../../app/start-checks/start-check.ts'
+import { runChecks } from '../../app/start-checks/start-check.ts'
 import { type Config, ConfigError, parseConfig } from '../../infra/config.ts'
 import { DERIVED, deriveSecret } from '../../infra/crypto/secrets.ts'
-import { FAILURES, type FailureKind, SERVERS, type ServerName } from '../../infra/health-report.ts'
 import { openLog } from '../../infra/log.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { findViolations } from './invariants.ts'
+
+/** The result of a check. `detail` says the finding, and the next step if it is not good. */
+interface Finding {
+  readonly name: string
+  readonly good: boolean
+  readonly detail: string
+}
 
 type Check = (settings: Settings) => Promise<Finding[]>
 
@@ -43,32 +49,24 @@ const node: Check = async () => {
 }
 
 interface Readiness {
-  readonly checks: Record<string, { readonly status: string; readonly ms: number; readonly cause?: string }>
-  readonly idle_queues?: readonly { readonly queue: string; readonly detail: string }[]
+  readonly checks: Record<string, { readonly status: string }>
 }
 
-/** The API, and each server and task queue as the API sees it. */
+/** The API, and whether each part answers it. */
 const api: Check = async ({ TENON_URL: url }) => {
   if (!url) return [{ name: 'API', good: false, detail: 'TENON_URL is not set; run `npm start`' }]
   try {
     const response = await fetch(`${url}/readyz`)
-    const { checks, idle_queues: idle = [] } = (await response.json()) as Readiness
-    const servers = Object.entries(checks).map(([name, { status, ms, cause }]) => ({
+    const { checks } = (await response.json()) as Readiness
+    const parts = Object.entries(checks).map(([name, { status }]) => ({
       name: `API → ${name}`,
       good: status === 'pass',
-      detail: status === 'pass' ? `answers in ${ms} ms` : findingOf(name, cause),
+      detail: status === 'pass' ? 'passes' : 'fails: an operator reads the cause at GET /v1/status',
     }))
-    const queues = idle.map(({ queue, detail }) => ({ name: queue, good: false, detail }))
-    return [{ name: 'API', good: true, detail: url }, ...servers, ...queues]
+    return [{ name: 'API', good: true, detail: url }, ...parts]
   } catch {
     return [{ name: 'API', good: false, detail: `no answer at ${url}; run \`npm start\`` }]
   }
-}
-
-/** What `/readyz` says of a check that fails, as a sentence. */
-function findingOf(name: string, cause = 'failed'): string {
-  const title = SERVERS[name as ServerName] ?? name
-  return `${title} ${FAILURES[cause as FailureKind] ?? FAILURES.failed}`
 }
 
 const ui: Check = async ({ TEMPORAL_UI_URL: url }) => {
@@ -104,7 +102,7 @@ async function withDerived(dir: string, settings: Settings): Promise<Settings> {
   return { ...settings, TENON_MASTER_KEY: masterKey, DATABASE_APP_URL: given || appUrl.href }
 }
 
-/** What API and worker check when they start, with their settings. */
+/** The checks of API and worker at their start, with their settings; then each server that fails, and each task queue without a worker. */
 const installation: Check = async (settings) => {
   const config = configOf(settings)
   if (config instanceof ConfigError)
@@ -112,7 +110,15 @@ const installation: Check = async (settings) => {
   const { platform } = openPlatform(config, openLog('silent', 'doctor'))
   try {
     const checked = await runChecks(platform.startChecks)
-    return checked.map(({ check: { name }, is, detail }) => ({ name, good: is === 'good', detail }))
+    const { parts, idleQueues } = await platform.health.read()
+    const servers = parts.flatMap(({ name, status, detail = '' }) =>
+      status === 'fail' ? [{ name, detail }] : [],
+    )
+    const queues = idleQueues.map(({ queue, detail }) => ({ name: queue, detail }))
+    return [
+      ...checked.map(({ check: { name }, is, detail }) => ({ name, good: is === 'good', detail })),
+      ...[...servers, ...queues].map((failing) => ({ ...failing, good: false })),
+    ]
   } finally {
     await platform.close()
   }

@@ -16,9 +16,10 @@ import { durationMs } from '../../core/units.ts'
 import type { Statements } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { periodsOf, type WorkspaceRetention } from '../retention/retention-settings.ts'
+import { readLevels } from './levels.ts'
 import { isMetered, METRIC_NAMES, METRICS, type Metric, type MetricName } from './metrics.ts'
-import { type Grouping, hasWholeHours, quantile, type Reach, readHistograms, readSamples } from './samples.ts'
-import { RangeInput, rangeOf, type TimeRange, wrong } from './time-range.ts'
+import { type Grouping, quantile, type Reach, readHistograms, readSamples } from './samples.ts'
+import { HOUR_MS, RangeInput, rangeOf, type TimeRange, wrong } from './time-range.ts'
 import { TimeSeries } from './time-series.ts'
 
 /** Counts for a key what its workspace did; tables of executions and runs are not for keys. */
@@ -94,23 +95,21 @@ export const queryTenant = adminOperation({
   }),
   output: TimeSeries,
   http: { method: 'GET', path: '/v1/usage/query' },
-  run: (scope, { tenant_id, workspace_id, ...query }) => {
+  run: async (scope, { tenant_id, workspace_id, ...query }) => {
     const [name, metric] = metricOf(query.metric)
     const grouping = groupingOf([name, metric], query.group_by, true)
-    const isByMinute = isMetered(metric)
-    const range = rangeOf(query, () => (isByMinute ? '1m' : '1h'))
-    if (!isByMinute && !hasWholeHours(range))
-      throw wrong('step', `${name} of a tenant is known by the hour. Use whole hours, such as \`step=1h\`.`)
-    const rows = sql`${ifGiven(sql`tenant_id =`, tenant_id)} and ${ifGiven(sql`workspace_id =`, workspace_id)}`
-    const reach = { rows, eventsFrom: isByMinute ? startOf(range) : null }
-    return answer(scope, [name, metric], range, grouping, reach)
+    const workspaces = sql`${ifGiven(sql`w.tenant_id =`, tenant_id)} and ${ifGiven(sql`w.id =`, workspace_id)}`
+    const known = await knownPeriods(scope, metric, workspaces)
+    // Admins see no executions, runs and calls, but the records of their hours.
+    const ofTenant = isMetered(metric) ? known : { ...known, eventsMs: 0 }
+    const range = rangeOf(query, finestOf(metric, ofTenant))
+    const source = isMetered(metric) ? sourceOf(range, known) : { eventsFrom: null, knownMs: known.hoursMs }
+    return answer(scope, [name, metric], { range, grouping, workspaces, ...source })
   },
 })
 
 const ifGiven = (condition: Sql, value: string | undefined): Sql =>
   value === undefined ? sql`true` : sql`${condition} ${value}`
-
-const startOf = ({ startMs }: TimeRange): Sql => sql`${new Date(startMs)}::timestamptz`
 
 /** @throws Problem `not_found`, with the names of all metrics */
 function metricOf(name: string): [MetricName, Metric] {
@@ -134,60 +133,97 @@ function groupingOf(
   throw wrong('group_by', `${name} cannot be grouped by ${by}. Use ${names.join(' or ')}.`)
 }
 
-interface WorkspaceRow {
-  readonly retention: WorkspaceRetention
+/** How far back a metric is known, in ms. */
+interface KnownPeriods {
+  /** By the minute, from the events themselves: as long as they are kept. 0: not at all. */
+  readonly eventsMs: number
+  /** By the hour, from the records of usage. */
+  readonly hoursMs: number
+}
+
+/** Of several workspaces, the shortest periods. */
+async function knownPeriods(reader: Statements, metric: Metric, workspaces: Sql): Promise<KnownPeriods> {
+  const rows = await reader.rows<{ retention: WorkspaceRetention | null }>(sql`
+    select distinct s.retention from workspaces w
+      left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id where ${workspaces}`)
+  const shortest = (name: string) =>
+    Math.min(
+      ...rows.map(({ retention }) => {
+        const period = periodsOf({ workspace: retention ?? {}, tenant: {} }).get(name)
+        return period === undefined ? Number.POSITIVE_INFINITY : durationMs(period)
+      }),
+    )
+  return {
+    eventsMs: metric.kind === 'level' ? 0 : shortest(metric.period ?? ''),
+    hoursMs: shortest('usage'),
+  }
+}
+
+const isKept = (startMs: number, periodMs: number) => Date.now() - startMs <= periodMs
+
+/** Latencies are known by the minute alone. */
+const finestOf =
+  ({ kind }: Metric, { eventsMs }: KnownPeriods) =>
+  (startMs: number) =>
+    kind === 'quantiles' || isKept(startMs, eventsMs) ? ('1m' as const) : ('1h' as const)
+
+/**
+ * Of a range whose steps are whole hours, the hours that are recorded need no counting, unless events are kept for longer than their
+ * records.
+ */
+function sourceOf({ startMs, stepMs }: TimeRange, { eventsMs, hoursMs }: KnownPeriods): Source {
+  const hasRecords = stepMs % HOUR_MS === 0 && (hoursMs >= eventsMs || isKept(startMs, hoursMs))
+  return hasRecords
+    ? { eventsFrom: sql`w.usage_until`, knownMs: hoursMs }
+    : { eventsFrom: sql`${new Date(startMs)}::timestamptz`, knownMs: eventsMs }
 }
 
 /** @param scope an admin's */
 async function queryWorkspace(scope: WorkspaceScope, query: Query): Promise<Static<typeof TimeSeries>> {
   const [name, metric] = metricOf(query.metric)
   const grouping = groupingOf([name, metric], query.group_by, false)
-  const settings = await scope.row<WorkspaceRow>(sql`select retention from services`)
-  const period = periodsOf({ workspace: settings?.retention ?? {}, tenant: {} }).get(metric.period ?? '')
-  // Older events may be removed, but their hours are recorded; levels are recorded alone.
-  const keptMs =
-    metric.kind === 'level' ? 0 : period === undefined ? Number.POSITIVE_INFINITY : durationMs(period)
-  const isKept = (startMs: number) => Date.now() - startMs <= keptMs || metric.kind === 'quantiles'
-  const range = rangeOf(query, (startMs) => (isKept(startMs) ? '1m' : '1h'))
-  const eventsFrom = hasWholeHours(range)
-    ? sql`(select usage_until from workspaces where id = tenon.workspace())`
-    : startOf(range)
-  return answer(
-    scope,
-    [name, metric],
-    range,
-    grouping,
-    { rows: sql`true`, eventsFrom },
-    await currentLevel(scope, metric, range),
-  )
+  const workspaces = sql`w.id = tenon.workspace()`
+  const known = await knownPeriods(scope, metric, workspaces)
+  const range = rangeOf(query, finestOf(metric, known))
+  const current = await currentLevel(scope, [name, metric], range)
+  const source = sourceOf(range, known)
+  return answer(scope, [name, metric], { range, grouping, workspaces, ...source, ...current })
 }
 
 /** The level now, if the range ends with the step that goes on. */
 async function currentLevel(
   scope: WorkspaceScope,
-  { now }: Metric,
+  [name, { kind }]: [MetricName, Metric],
   { endMs, stepMs }: TimeRange,
-): Promise<number | null> {
-  if (now === undefined || Date.now() - endMs >= stepMs) return null
-  const row = await scope.row<{ value: number | null }>(sql`select ${now} as value`)
-  return row?.value ?? null
+): Promise<{ readonly current?: number | null }> {
+  if (kind !== 'level' || Date.now() - endMs >= stepMs) return {}
+  return { current: (await readLevels(scope, [name]))[name] ?? null }
+}
+
+interface Source extends Pick<Reach, 'eventsFrom'> {
+  /** How far back its values are known, in ms. */
+  readonly knownMs: number
+}
+
+interface Question extends Source, Reach {
+  readonly range: TimeRange
+  readonly grouping: Grouping
+  /** The value of the last step, if it is known better than by records; null if it is not counted. */
+  readonly current?: number | null
 }
 
 async function answer(
   reader: Statements,
   [name, metric]: [MetricName, Metric],
-  range: TimeRange,
-  grouping: Grouping,
-  reach: Reach,
-  current: number | null = null,
+  question: Question,
 ): Promise<Static<typeof TimeSeries>> {
-  const series =
+  const { window, step, startMs, endMs } = question.range
+  const answered =
     metric.kind === 'quantiles'
-      ? await quantileSeries(reader, metric, range, reach)
-      : await valueSeries(reader, [name, metric], range, grouping, reach, current)
-  const { window, step, startMs, endMs } = range
+      ? { series: await quantileSeries(reader, metric, question) }
+      : await valueSeries(reader, [name, metric], question)
   return {
-    ...{ metric: name, unit: metric.unit, window, step, series },
+    ...{ metric: name, unit: metric.unit, window, step, ...answered },
     ...{ from: new Date(startMs).toISOString(), to: new Date(endMs).toISOString() },
   }
 }
@@ -197,11 +233,10 @@ type Series = Static<typeof TimeSeries>['series']
 async function quantileSeries(
   reader: Statements,
   { label }: Metric,
-  range: TimeRange,
-  { rows }: Reach,
+  { range, workspaces }: Question,
 ): Promise<Series> {
   const found = new Map(
-    (await readHistograms(reader, range, rows)).map(({ step, buckets }) => [step, buckets]),
+    (await readHistograms(reader, range, workspaces)).map(({ step, buckets }) => [step, buckets]),
   )
   return (label?.values ?? []).map((share) => ({
     labels: { [label?.name ?? '']: share },
@@ -209,31 +244,33 @@ async function quantileSeries(
   }))
 }
 
-/** Steps without a value have 0, or of a level null; the last one of a level has the current value. */
+/** Steps without a value have 0, or null if they are no longer known, or of a level; the last one of a level has the current value. */
 async function valueSeries(
   reader: Statements,
   [name, metric]: [MetricName, Metric],
-  range: TimeRange,
-  grouping: Grouping,
-  reach: Reach,
-  current: number | null,
-): Promise<Series> {
+  { range, grouping, current, knownMs, ...reach }: Question,
+): Promise<{ series: Series; not_counted?: string }> {
   const samples = await readSamples(reader, [name, metric], range, grouping, reach)
   const byGroup = Map.groupBy(samples, ({ group }) => group)
-  const groups =
-    grouping === 'none'
-      ? ['']
-      : grouping === 'label'
-        ? (metric.label?.values ?? [''])
-        : [...byGroup.keys()].sort()
   const labelName = grouping === 'label' ? metric.label?.name : grouping
-  const missing = metric.kind === 'count' ? 0 : null
-  return groups.map((group) => {
+  const series = groupsOf(metric, grouping, byGroup).map((group) => {
     const values = new Map(byGroup.get(group)?.map(({ step, value }) => [step, value]))
-    if (current !== null) values.set(range.times.length - 1, current)
-    return {
-      labels: grouping === 'none' || labelName === undefined ? {} : { [labelName]: group },
-      points: range.times.map((time, step): [string, number | null] => [time, values.get(step) ?? missing]),
-    }
+    if (current !== undefined) values.set(range.times.length - 1, current)
+    const points = range.times.map((time, step): [string, number | null] => {
+      if (!isKept(Date.parse(time), knownMs)) return [time, null]
+      return [time, values.get(step) ?? (metric.kind === 'count' ? 0 : null)]
+    })
+    return { labels: grouping === 'none' || labelName === undefined ? {} : { [labelName]: group }, points }
   })
+  const isUncounted = current === null || samples.some(({ value }) => value === null)
+  return { series, ...(isUncounted && metric.uncounted !== undefined && { not_counted: metric.uncounted }) }
+}
+
+function groupsOf(
+  { label }: Metric,
+  grouping: Grouping,
+  byGroup: ReadonlyMap<string, unknown>,
+): readonly string[] {
+  if (grouping === 'none') return ['']
+  return grouping === 'label' ? (label?.values ?? ['']) : [...byGroup.keys()].sort()
 }

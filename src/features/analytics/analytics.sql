@@ -16,7 +16,7 @@ call tenon.allow('tenon_operator', 'tenon.meters', 'all', 'select, insert, updat
 -- Retention deletes them.
 call tenon.allow('tenon_admin', 'tenon.meters', 'tenant', 'select, delete');
 
--- What a workspace used in an hour, recorded once after its end (usage.ts): by metric and label, the label empty for metrics without one.
+-- The usage of a workspace in an hour, recorded once after its end (usage.ts): by metric and label, the label empty for metrics without one.
 create table tenon.usage_records (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),

@@ -9,6 +9,10 @@ export const ANALYTICS_LIMITS = {
   metersKeptMax: 10_000,
   /** Seconds after the end of an hour until its usage is recorded, for transactions that are still under way. Then it is. */
   usageDelaySeconds: 120,
+  /** Seconds by which the record of an event may be late to count at the time of the event. A later one counts at the time of its record, since the hour of the event may be recorded already. */
+  lateSeconds: 60,
+  /** Milliseconds for which counting documents for usage waits while many queries without an index run. Then their number is recorded as not counted. */
+  levelsWaitMs: 60_000,
   /** Points of a time series. A shorter step is refused with `validation_failed`. */
   pointsMax: 1_000,
   /** Days of the window of a time series. A longer one is refused with `validation_failed`. */

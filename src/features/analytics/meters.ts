@@ -3,13 +3,12 @@
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { MINUTE_MS } from '../../core/units.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { ANALYTICS_LIMITS } from './limits.ts'
-
-const MINUTE_MS = 60_000
 
 declare module '../../access/internals.ts' {
   interface PlatformServices {
@@ -94,7 +93,7 @@ export class Meters {
     if (flushedMeters.size === 0) return
     this.#meters = new Map()
     try {
-      await this.#system.rows(addAll([...flushedMeters.values()]))
+      await this.#system.rows(addAll(countableNow(flushedMeters)))
     } catch (error) {
       this.#log.warn({ err: error }, 'meter write failed')
       this.#restore(flushedMeters)
@@ -114,6 +113,24 @@ export class Meters {
     }
     this.#timer ??= setTimeout(() => void this.flush(), ANALYTICS_LIMITS.flushMs).unref()
   }
+}
+
+/**
+ * The meters, with those of minutes so long ago that the usage of their hour may be recorded added to a later minute: else what was
+ * counted while the database was away would be in no record.
+ */
+function countableNow(meters: ReadonlyMap<string, Meter>): Meter[] {
+  const first = Math.floor((Date.now() - ANALYTICS_LIMITS.lateSeconds * 1_000) / MINUTE_MS) * MINUTE_MS
+  const at = new Date(first).toISOString()
+  const counted = new Map<string, Meter>()
+  for (const meter of meters.values()) {
+    const moved = { ...meter, buckets: [...meter.buckets], at: meter.at < at ? at : meter.at }
+    const name = `${moved.workspace_id}@${moved.at}`
+    const other = counted.get(name)
+    if (other === undefined) counted.set(name, moved)
+    else add(other, moved)
+  }
+  return [...counted.values()]
 }
 
 function add(to: Meter, from: Meter): void {

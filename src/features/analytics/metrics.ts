@@ -4,7 +4,7 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 
 export interface Metric {
   readonly unit: string
-  /** What it counts: a sentence for clients. */
+  /** A sentence for clients about what it counts. */
   readonly help: string
   /** A count adds up over a step; a level is that at the end of the step; quantiles are of durations in the step. */
   readonly kind: 'count' | 'level' | 'quantiles'
@@ -12,8 +12,10 @@ export interface Metric {
   readonly label?: { readonly name: string; readonly values: readonly string[] }
   /** Of a count: the table and columns of its events, by the time of each. */
   readonly events?: Events
-  /** Of a level: the current one of the workspace, as an expression for its admin; null if it is not counted. */
-  readonly now?: Sql
+  /** Of a level, which has the name of a quota: all of these are read to count it without one. By default, the rows are few. */
+  readonly reads?: 'documents' | 'objects'
+  /** Reason why a level may be null: a sentence for clients. */
+  readonly uncounted?: string
   /** The period of retention that bounds how far back it can be read by the minute. */
   readonly period?: string
 }
@@ -21,14 +23,13 @@ export interface Metric {
 /** Rows of a table that has the columns tenant_id and workspace_id. */
 interface Events {
   readonly table: Sql
+  /** At most `lateSeconds` before the row is written, so that the usage of no hour that is recorded already changes. */
   readonly time: Sql
   readonly value: Sql
   /** A text; absent without a label. */
   readonly label?: Sql
   /** Rows that count; by default all. */
   readonly where?: Sql
-  /** The time column is the text of entries in a log. */
-  readonly isTextTime?: true
 }
 
 const meter = (column: Sql): Pick<Metric, 'events' | 'period'> => ({
@@ -36,8 +37,8 @@ const meter = (column: Sql): Pick<Metric, 'events' | 'period'> => ({
   period: 'meters',
 })
 
-/** How much a quota would count, whether it is set or not. */
-const counted = (quota: string): Sql => sql`tenon.quota_count(tenon.tenant(), tenon.workspace(), ${quota})`
+const DOCUMENTS_UNCOUNTED =
+  'Documents are not counted in an installation that stores some in MongoDB, or if counting them took too long.'
 
 const STATUSES = ['completed', 'faulted', 'cancelled']
 
@@ -70,27 +71,30 @@ export const METRICS = {
   },
   documents: {
     unit: 'documents',
-    help: 'Documents that are stored. Those in MongoDB are not counted.',
+    help: 'Documents that are stored. Not counted in an installation that stores some in MongoDB.',
     kind: 'level',
-    now: counted('documents'),
+    reads: 'documents',
+    uncounted: DOCUMENTS_UNCOUNTED,
   },
   document_bytes: {
     unit: 'bytes',
-    help: 'Size of the stored documents, as the quota `document_bytes` counts it. Those in MongoDB are not counted.',
+    help: 'Size of the stored documents, as the quota `document_bytes` counts it. Not counted in an installation that stores some in MongoDB.',
     kind: 'level',
-    now: counted('document_bytes'),
+    reads: 'documents',
+    uncounted: DOCUMENTS_UNCOUNTED,
   },
   object_bytes: {
     unit: 'bytes',
-    help: 'Size of the stored objects. Counted while the quota `object_bytes` is set.',
+    help: 'Size of the stored objects, and of uploads under way.',
     kind: 'level',
-    now: sql`(select used from quotas where workspace_id = tenon.workspace() and name = 'object_bytes')`,
+    reads: 'objects',
+    uncounted: 'Objects are not counted if counting them took too long.',
   },
   users: {
     unit: 'users',
     help: 'End users of the workspace.',
     kind: 'level',
-    now: counted('users'),
+    uncounted: 'Users are not counted if counting them took too long.',
   },
   events: {
     unit: 'events',
@@ -143,7 +147,13 @@ export const METRICS = {
     help: 'Executions of flows that ended, by status.',
     kind: 'count',
     label: { name: 'status', values: STATUSES },
-    events: { table: sql`executions`, time: sql`ended_at`, value: sql`1`, label: sql`status` },
+    events: {
+      table: sql`executions`,
+      time: sql`coalesce(counted_at, ended_at)`,
+      value: sql`1`,
+      label: sql`status`,
+      where: sql`ended_at is not null`,
+    },
     period: 'executions',
   },
   mcp_calls: {
@@ -151,13 +161,7 @@ export const METRICS = {
     help: 'Calls of the MCP servers of the workspace, by outcome; refused messages are calls, too.',
     kind: 'count',
     label: { name: 'outcome', values: ['ok', 'tool_error', 'rpc_error', 'denied'] },
-    events: {
-      table: sql`mcp_calls`,
-      time: sql`time`,
-      value: sql`1`,
-      label: sql`outcome`,
-      isTextTime: true,
-    },
+    events: { table: sql`mcp_calls`, time: sql`logged_at`, value: sql`1`, label: sql`outcome` },
     period: 'mcp_calls',
   },
 } as const satisfies Readonly<Record<string, Metric>>
@@ -174,18 +178,12 @@ export const metricsOf = (kind: Metric['kind']): [MetricName, Metric][] =>
 export const isMetered = ({ period }: Metric): boolean => period === 'meters'
 
 /**
- * A query of the columns `tenant_id, workspace_id, at, label, value`: the events of a count in a range of time.
- * @param since, until expressions of the type timestamptz
+ * A query of the columns `workspace_id, at, label, value`: the events of a count in a range of time.
+ * @param since, until expressions of the type timestamptz @param rows a condition of the rows of its table
  */
-export function eventsBetween({ events }: Metric, since: Sql, until: Sql): Sql {
+export function eventsBetween({ events }: Metric, since: Sql, until: Sql, rows = sql`true`): Sql {
   if (events === undefined) throw new TypeError('the metric is no count')
-  const { table, time, value, label = sql`''`, where = sql`true`, isTextTime } = events
-  const bound = (at: Sql) => (isTextTime ? sql`${ENTRY_TIME(at)}` : at)
-  const at = isTextTime ? sql`${time}::timestamptz` : time
-  return sql`select tenant_id, workspace_id, ${at} as at, ${label}::text as label, (${value})::bigint as value from ${table}
-    where ${time} >= ${bound(since)} and ${time} < ${bound(until)} and ${where}`
+  const { table, time, value, label = sql`''`, where = sql`true` } = events
+  return sql`select workspace_id, ${time} as at, ${label}::text as label, (${value})::bigint as value from ${table}
+    where ${rows} and ${time} >= ${since} and ${time} < ${until} and ${where}`
 }
-
-/** A time as entries of logs write it: texts compare as the times do. */
-const ENTRY_TIME = (at: Sql): Sql =>
-  sql`(to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') collate "C")`

@@ -3,15 +3,15 @@
 import type { Statements } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { eventsBetween, type Metric, type MetricName } from './metrics.ts'
-import { HOUR_MS, type TimeRange } from './time-range.ts'
+import type { TimeRange } from './time-range.ts'
 
-/** The rows that may be counted. */
+/** The workspaces whose events are counted, and from when on. */
 export interface Reach {
-  /** A condition of tables with `tenant_id` and `workspace_id`. */
-  readonly rows: Sql
+  /** A condition of `workspaces w`. */
+  readonly workspaces: Sql
   /**
-   * Expression of the type timestamptz: from when on events are counted; before it, the records of hours. Null if the reader sees records
-   * alone.
+   * Expression of the type timestamptz, for a workspace `w`: from when on events are counted; before it, the records of hours. Null if
+   * the reader sees records alone.
    */
   readonly eventsFrom: Sql | null
 }
@@ -21,10 +21,11 @@ export interface Sample {
   readonly step: number
   /** The label, or the workspace. */
   readonly group: string
-  readonly value: number
+  /** Null for a level that was not counted, in one of the workspaces at least. */
+  readonly value: number | null
 }
 
-/** What the values of a metric are grouped by. */
+/** How the values of a metric are grouped into series. */
 export type Grouping = 'label' | 'workspace' | 'none'
 
 const timeOf = (ms: number): Sql => sql`${new Date(ms)}::timestamptz`
@@ -46,7 +47,7 @@ export function readSamples(
   const rows =
     metric.kind === 'level' || reach.eventsFrom === null
       ? recorded(name, range, reach)
-      : sql`${recorded(name, range, reach)} union all ${counted(metric, range, reach.eventsFrom, reach.rows)}`
+      : sql`${recorded(name, range, reach)} union all ${counted(metric, range, reach.eventsFrom, reach.workspaces)}`
   const step = stepOf(sql`at`, range)
   if (metric.kind === 'count')
     return reader.rows<Sample>(sql`
@@ -54,26 +55,29 @@ export function readSamples(
       from (${rows}) counts group by 1, 2`)
   return reader.rows<Sample>(sql`
     select distinct on (step, "group") step, "group", value from (
-      select ${step} as step, at, ${groupOf(grouping)} as group, sum(value)::bigint as value
+      select ${step} as step, at, ${groupOf(grouping)} as group,
+        case when bool_and(value is not null) then sum(value)::bigint end as value
       from (${rows}) levels group by 1, 2, 3) l
     order by step, "group", at desc`)
 }
 
-function recorded(name: MetricName, { startMs, endMs }: TimeRange, { rows, eventsFrom }: Reach): Sql {
+function recorded(name: MetricName, { startMs, endMs }: TimeRange, { workspaces, eventsFrom }: Reach): Sql {
   const until = eventsFrom === null ? timeOf(endMs) : sql`least(${timeOf(endMs)}, ${eventsFrom})`
   return sql`
     select u.workspace_id, u.hour as at, a.key as label, a.value::bigint as value
-    from usage_records u cross join lateral jsonb_each_text(u.amounts -> ${name}::text) a
-    where ${rows} and u.hour >= ${timeOf(startMs)} and u.hour < ${until}`
+    from workspaces w join usage_records u on u.tenant_id = w.tenant_id and u.workspace_id = w.id
+      cross join lateral jsonb_each_text(u.amounts -> ${name}::text) a
+    where ${workspaces} and u.hour >= ${timeOf(startMs)} and u.hour < ${until}`
 }
 
-const counted = (metric: Metric, { startMs, endMs }: TimeRange, eventsFrom: Sql, rows: Sql): Sql => sql`
-  select workspace_id, at, label, value
-  from (${eventsBetween(metric, sql`greatest(${timeOf(startMs)}, ${eventsFrom})`, timeOf(endMs))}) e
-  where ${rows}`
-
-/** Of a range whose steps are whole hours, the hours that are recorded need no counting. */
-export const hasWholeHours = ({ stepMs }: TimeRange): boolean => stepMs % HOUR_MS === 0
+function counted(metric: Metric, { startMs, endMs }: TimeRange, eventsFrom: Sql, workspaces: Sql): Sql {
+  const since = sql`greatest(${timeOf(startMs)}, ${eventsFrom})`
+  const ofWorkspace = sql`tenant_id = w.tenant_id and workspace_id = w.id`
+  return sql`
+    select e.workspace_id, e.at, e.label, e.value
+    from workspaces w cross join lateral (${eventsBetween(metric, since, timeOf(endMs), ofWorkspace)}) e
+    where ${workspaces}`
+}
 
 interface Histogram {
   readonly step: number
@@ -81,13 +85,14 @@ interface Histogram {
 }
 
 /** The durations of requests of each step that has some, by bucket. */
-export function readHistograms(reader: Statements, range: TimeRange, rows: Sql): Promise<Histogram[]> {
+export function readHistograms(reader: Statements, range: TimeRange, workspaces: Sql): Promise<Histogram[]> {
   const { startMs, endMs } = range
   return reader.rows<Histogram>(sql`
     select step, jsonb_agg(total order by i) as buckets from (
       select ${stepOf(sql`at`, range)} as step, i, sum(count)::bigint as total
-      from meters cross join lateral unnest(buckets) with ordinality as b (count, i)
-      where ${rows} and at >= ${timeOf(startMs)} and at < ${timeOf(endMs)} group by 1, 2) totals
+      from workspaces w join meters m on m.tenant_id = w.tenant_id and m.workspace_id = w.id
+        cross join lateral unnest(buckets) with ordinality as b (count, i)
+      where ${workspaces} and at >= ${timeOf(startMs)} and at < ${timeOf(endMs)} group by 1, 2) totals
     group by step`)
 }
 

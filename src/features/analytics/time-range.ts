@@ -3,11 +3,10 @@
 import Type, { type Static } from 'typebox'
 import { Time } from '../../access/operation-builders.ts'
 import { Problem } from '../../core/problem.ts'
-import { Duration, durationMs } from '../../core/units.ts'
+import { Duration, durationMs, MINUTE_MS } from '../../core/units.ts'
 import { ANALYTICS_LIMITS } from './limits.ts'
 import { Window, windowMsOf } from './time-series.ts'
 
-const MINUTE_MS = 60_000
 export const HOUR_MS = 3_600_000
 
 export const RangeInput = {
@@ -43,16 +42,16 @@ export const wrong = (name: string, detail: string): Problem =>
   new Problem('validation_failed', { detail, errors: [{ in: 'query', name, pointer: `/${name}`, detail }] })
 
 /**
- * @param finestMs the shortest step that the metric has for so long a range: a function of the start of the range
+ * @param finest the step by which the metric is known in a range: a function of its start. Steps are multiples of it
  * @throws Problem `validation_failed`
  */
-export function rangeOf(input: RangeInput, finest: (startMs: number) => string): TimeRange {
+export function rangeOf(input: RangeInput, finest: (startMs: number) => '1m' | '1h'): TimeRange {
   const nowMs = Date.now()
   const { fromMs, toMs, window } = boundsOf(input, nowMs)
   const lengthMs = toMs - fromMs
   const atLeast = finest(fromMs)
-  const fits = (step: string) =>
-    lengthMs / durationMs(step) <= ANALYTICS_LIMITS.pointsMax && durationMs(step) >= durationMs(atLeast)
+  const isKnown = (step: string) => durationMs(step) % durationMs(atLeast) === 0
+  const fits = (step: string) => lengthMs / durationMs(step) <= ANALYTICS_LIMITS.pointsMax && isKnown(step)
   const step = input.step ?? STEPS.find(fits) ?? '1d'
   const stepMs = durationMs(step)
   if (stepMs < MINUTE_MS || stepMs % MINUTE_MS !== 0)
@@ -65,8 +64,12 @@ export function rangeOf(input: RangeInput, finest: (startMs: number) => string):
   if (!fits(step))
     throw wrong(
       'step',
-      durationMs(step) < durationMs(atLeast)
-        ? `The metric is known by steps of ${atLeast} so far back. Use \`step=${STEPS.find(fits)}\`, or a later range.`
+      !isKnown(step)
+        ? `The metric is known by the hour in this range. Use whole hours: ${STEPS.filter(
+            (one) => fits(one) && durationMs(one) <= Math.max(lengthMs, HOUR_MS),
+          )
+            .map((one) => `\`step=${one}\``)
+            .join(', ')}.`
         : `step=${step} makes ${Math.ceil(lengthMs / stepMs)} points, and at most ${ANALYTICS_LIMITS.pointsMax} are returned. Use \`step=${STEPS.find(fits)}\`.`,
     )
   // A window ends with the step that goes on now, and has as many steps as fit into it.

@@ -20,6 +20,11 @@ export const TimeSeries = Type.Object({
   series: Type.Array(
     Type.Object({ labels: Type.Record(Type.String(), Type.String()), points: Type.Array(Point) }),
   ),
+  not_counted: Type.Optional(
+    Type.String({
+      description: 'Reason why values of the level are `null`: what it measures is not counted.',
+    }),
+  ),
 })
 
 export const Window = Duration(

@@ -12,9 +12,11 @@ const Amount = Type.Object({
   metric: Type.String(),
   labels: Type.Record(Type.String(), Type.String()),
   unit: Type.String(),
-  value: Type.Integer({
-    description: 'Sum of the hour; of documents, bytes and users the level at its end.',
+  value: Type.Union([Type.Integer(), Type.Null()], {
+    description:
+      'Sum of the hour; of documents, bytes and users the level at its end. `null`: it is not counted, as `not_counted` says.',
   }),
+  not_counted: Type.Optional(Type.String({ description: 'Reason why the value is `null`.' })),
 })
 
 const UsageRecord = Type.Object({
@@ -30,7 +32,7 @@ const UsageRecord = Type.Object({
 type UsageRecord = Static<typeof UsageRecord>
 
 interface Row extends Omit<UsageRecord, 'amounts'> {
-  readonly amounts: Readonly<Record<string, Readonly<Record<string, number>>>>
+  readonly amounts: Readonly<Record<string, Readonly<Record<string, number | null>>>>
 }
 
 export const listUsage = adminOperation({
@@ -65,12 +67,14 @@ function idFrom(time: string | undefined): string | undefined {
 }
 
 function amountsOf(amounts: Row['amounts']): UsageRecord['amounts'] {
-  return (Object.entries(METRICS) as [MetricName, Metric][]).flatMap(([metric, { unit, label }]) =>
-    Object.entries(amounts[metric] ?? {}).map(([value, amount]) => ({
-      metric,
-      labels: label === undefined ? {} : { [label.name]: value },
-      unit,
-      value: amount,
-    })),
+  return (Object.entries(METRICS) as [MetricName, Metric][]).flatMap(
+    ([metric, { unit, label, uncounted = '' }]) =>
+      Object.entries(amounts[metric] ?? {}).map(([value, amount]) => ({
+        metric,
+        labels: label === undefined ? {} : { [label.name]: value },
+        unit,
+        value: amount,
+        ...(amount === null && { not_counted: uncounted }),
+      })),
   )
 }

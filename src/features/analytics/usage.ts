@@ -1,7 +1,10 @@
 /** Records what a workspace used in each hour, once, soon after the hour has ended. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { Sql, sql } from '../../infra/postgres/sql.ts'
+import { Problem } from '../../core/problem.ts'
+import { Sql, sql, textArray } from '../../infra/postgres/sql.ts'
+import { retryTransient } from '../../infra/retry.ts'
+import { type Levels, readLevels } from './levels.ts'
 import { ANALYTICS_LIMITS } from './limits.ts'
 import { eventsBetween, metricsOf } from './metrics.ts'
 
@@ -22,24 +25,23 @@ export async function recordUsage(scope: WorkspaceScope): Promise<void> {
     from (${RECORDED}) hours`)
   if (hours?.isDue !== true) return
   // Counting documents takes longest, and they do not change by themselves.
-  const levels = hours.isActive ? await readLevels(scope) : undefined
+  const levels = hours.isActive ? await countLevels(scope) : undefined
   await scope.batch(
     recordHours(levels),
     sql`update workspaces set usage_until = until from (${RECORDED}) hours where id = tenon.workspace()`,
   )
 }
 
-/** Counts what the workspace has now. @returns undefined if the count takes too long: then the level before is recorded again */
-async function readLevels(scope: WorkspaceScope): Promise<Record<string, number | null> | undefined> {
-  const columns = metricsOf('level').map(([name, { now }]) => sql`${name}::text, ${now ?? sql`null`}`)
+const LEVELS = metricsOf('level').map(([name]) => name)
+
+/** Waits while other queries read whole collections. A level that cannot be counted is recorded as null. */
+async function countLevels(scope: WorkspaceScope): Promise<Levels> {
   try {
-    const row = await scope.row<{ levels: Record<string, number | null> }>(
-      sql`select json_build_object(${Sql.joined(columns, ', ')}) as levels`,
-    )
-    return row?.levels
+    const isBusy = (error: unknown) => error instanceof Problem && error.code === 'overloaded'
+    return await retryTransient(ANALYTICS_LIMITS.levelsWaitMs, () => readLevels(scope, LEVELS), isBusy)
   } catch (error) {
     scope.logError(error, 'levels of usage not counted')
-    return undefined
+    return Object.fromEntries(LEVELS.map((name) => [name, null]))
   }
 }
 
@@ -57,9 +59,8 @@ const anyEvents = (): Sql =>
     ' or ',
   )
 
-/** The levels stand at the end of the last hour; without new ones, those of the record before do. */
-function recordHours(levels: Record<string, number | null> | undefined): Sql {
-  const names = metricsOf('level').map(([name]) => name)
+/** The levels stand at the end of the last hour; without new ones, those of the record before do. Null ones alone make no record. */
+function recordHours(levels: Levels | undefined): Sql {
   const counts = metricsOf('count').map(
     ([name, metric]) => sql`
       select ${name}::text as metric, e.at, e.label, e.value
@@ -77,12 +78,13 @@ function recordHours(levels: Record<string, number | null> | undefined): Sql {
       from hours cross join jsonb_each(coalesce(${levels === undefined ? null : JSON.stringify(levels)}::jsonb,
         (select jsonb_object_agg(b.key, b.value -> '') from (
           select amounts from usage_records order by hour desc limit 1) r, jsonb_each(r.amounts) b
-          where b.key = any(${`{${names.join()}}`}::text[])), '{}')) l
-      where l.value not in ('null', '0')
+          where b.key = any(${textArray(LEVELS)}::text[])), '{}')) l
+      where l.value <> '0'
     )
     insert into usage_records (hour, id, amounts)
     select hour, concat_ws('_', 'usage', to_char(hour at time zone 'UTC', 'YYYYMMDD"T"HH24"Z"'), tenon.workspace()),
-      jsonb_object_agg(metric, values) from (table labelled union all table levels) amounts group by hour
+      jsonb_object_agg(metric, values) from (table labelled union all table levels) amounts
+    group by hour having bool_or(values <> '{"": null}')
     on conflict do nothing`
 }
 

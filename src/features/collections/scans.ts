@@ -41,6 +41,16 @@ export async function inLine<T>(
   }
 }
 
+/** Runs work that reads whole collections of a tenant as soon as the tenant may scan. @throws Problem `overloaded` as {@link inLine} does */
+export async function inScanLine<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
+  const release = await SLOTS.acquire(tenantId, BUSY, { waitingMax })
+  try {
+    return await work()
+  } finally {
+    release()
+  }
+}
+
 /** PostgreSQL's alone: collections in MongoDB have no indexes to declare. */
 async function waitForSlot(
   { ref }: WorkspaceScope,

@@ -150,6 +150,8 @@ create table tenon.executions (
   events integer not null default 0,
   started_at timestamptz(3) not null default now(),
   ended_at timestamptz(3),
+  -- When the end was recorded, if that was late: usage then counts it at this time.
+  counted_at timestamptz(3),
   -- How it ends as soon as its workflow has ended in Temporal: {status, output?, error?, compensation?, ended_at, events, …}.
   ending jsonb,
   -- The workflow task that was recorded last: when its workflow run started, in ms, and the length of the history of that run.
@@ -183,7 +185,7 @@ create index executions_by_compensation on tenon.executions (tenant_id, workspac
 create index executions_by_error on tenon.executions (tenant_id, workspace_id, error_type, started_at, id)
   where error_type is not null;
 -- For counts of what ended in a time.
-create index on tenon.executions (tenant_id, workspace_id, ended_at) where ended_at is not null;
+create index on tenon.executions (tenant_id, workspace_id, (coalesce(counted_at, ended_at))) where ended_at is not null;
 -- For the latest execution of a trigger.
 create index on tenon.executions (tenant_id, workspace_id, trigger_id, id) where trigger_id is not null;
 -- For suspending and resuming open executions.

@@ -186,10 +186,12 @@ create table tenon.mcp_calls (
   outcome text not null check (outcome in ('ok', 'tool_error', 'rpc_error', 'denied')),
   principal text,
   client_id text,
+  -- When the entry was appended, at the end of the call.
+  logged_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, server_id, seq)
 );
--- For counts of what was called in a time.
-create index on tenon.mcp_calls (tenant_id, workspace_id, time);
+-- For counts of calls in a time.
+create index on tenon.mcp_calls (tenant_id, workspace_id, logged_at);
 call tenon.allow('tenon_admin', 'tenon.mcp_calls', 'workspace', 'select');
 
 -- The head of each chain, as in the audit log.

@@ -5,11 +5,19 @@
 
 import type { Readable } from 'node:stream'
 import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CopyObjectCommand,
+  CreateMultipartUploadCommand,
   DeleteObjectsCommand,
   GetObjectCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
   ListObjectsV2Command,
   PutObjectCommand,
   type S3Client,
+  UploadPartCommand,
+  UploadPartCopyCommand,
 } from '@aws-sdk/client-s3'
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -21,6 +29,21 @@ import { unavailable } from '../../infra/unavailable.ts'
 
 const clientsOf = privilege('objects.store')
 
+/** A stream of bytes on its way to the store. */
+export interface BlobBody {
+  readonly body: Readable
+  /** In bytes, if it is known before. */
+  readonly length: number | undefined
+  readonly signal: AbortSignal
+}
+
+/** A part of a blob that is uploaded in parts. */
+export interface BlobPart {
+  readonly number: number
+  /** Without quotes. */
+  readonly etag: string
+}
+
 /** First and last byte, both included. */
 export interface ByteRange {
   readonly first: number
@@ -28,7 +51,7 @@ export interface ByteRange {
 }
 
 /** Work on the bucket of the workspace. */
-type Work<T> = (s3: S3Client, bucket: string, until: (end: Promise<unknown>) => void) => Promise<T>
+type Work<T> = (s3: S3Client, Bucket: string, until: (end: Promise<unknown>) => void) => Promise<T>
 
 export class Blobs {
   readonly #scope: WorkspaceScope
@@ -49,16 +72,93 @@ export class Blobs {
     throw new Problem('AccessDenied')
   }
 
-  /** @param length in bytes, if it is known before @returns the entity tag, without quotes */
-  async write(
-    blob: string,
-    { body, length, signal }: { body: Readable; length: number | undefined; signal: AbortSignal },
-  ): Promise<string> {
+  /** @returns the entity tag, without quotes */
+  async write(blob: string, { body, length, signal }: BlobBody): Promise<string> {
     const size = length === undefined ? {} : { ContentLength: length }
-    const { ETag = '' } = await this.#once((s3, Bucket) =>
+    const { ETag } = await this.#once((s3, Bucket) =>
       s3.send(new PutObjectCommand({ Bucket, Key: blob, Body: body, ...size }), { abortSignal: signal }),
     )
-    return ETag.replaceAll('"', '')
+    return bare(ETag)
+  }
+
+  /** Copies a blob within the store. @returns the entity tag of the copy, without quotes */
+  async copy(from: string, to: string): Promise<string> {
+    const { CopyObjectResult } = await this.#repeatable((s3, Bucket) =>
+      s3.send(new CopyObjectCommand({ Bucket, Key: to, CopySource: `${Bucket}/${from}` })),
+    )
+    return bare(CopyObjectResult?.ETag)
+  }
+
+  /** Begins a blob that is written in parts. @returns the name that the store has for the upload */
+  async beginParts(blob: string): Promise<string> {
+    const { UploadId } = await this.#repeatable((s3, Bucket) =>
+      s3.send(new CreateMultipartUploadCommand({ Bucket, Key: blob })),
+    )
+    if (UploadId === undefined) throw unavailable('s3', new Error('the object store named no upload'))
+    return UploadId
+  }
+
+  /** @returns the entity tag of the part, without quotes */
+  async writePart(
+    blob: string,
+    upload: string,
+    number: number,
+    { body, length, signal }: BlobBody,
+  ): Promise<string> {
+    const size = length === undefined ? {} : { ContentLength: length }
+    const part = { Key: blob, UploadId: upload, PartNumber: number, Body: body, ...size }
+    const { ETag } = await this.#once((s3, Bucket) =>
+      s3.send(new UploadPartCommand({ Bucket, ...part }), { abortSignal: signal }),
+    )
+    return bare(ETag)
+  }
+
+  /** Makes a part of a range of another blob, within the store. @returns its entity tag, without quotes */
+  async copyPart(
+    blob: string,
+    upload: string,
+    number: number,
+    source: { readonly blob: string; readonly range: ByteRange },
+  ): Promise<string> {
+    const { first, last } = source.range
+    const part = {
+      Key: blob,
+      UploadId: upload,
+      PartNumber: number,
+      CopySourceRange: `bytes=${first}-${last}`,
+    }
+    const { CopyPartResult } = await this.#repeatable((s3, Bucket) =>
+      s3.send(new UploadPartCopyCommand({ Bucket, ...part, CopySource: `${Bucket}/${source.blob}` })),
+    )
+    return bare(CopyPartResult?.ETag)
+  }
+
+  /** Makes the blob of its parts, or finds that an earlier attempt has. @returns the entity tag, without quotes */
+  async endParts(blob: string, upload: string, parts: readonly BlobPart[], size: number): Promise<string> {
+    const Parts = parts.map(({ number, etag }) => ({ PartNumber: number, ETag: `"${etag}"` }))
+    const input = { Key: blob, UploadId: upload, MultipartUpload: { Parts } }
+    return this.#repeatable(async (s3, Bucket) => {
+      try {
+        return bare((await s3.send(new CompleteMultipartUploadCommand({ Bucket, ...input }))).ETag)
+      } catch (error) {
+        if (statusOf(error) !== 404) throw error
+        const { ContentLength, ETag } = await s3.send(new HeadObjectCommand({ Bucket, Key: blob }))
+        if (ContentLength !== size) throw error
+        return bare(ETag)
+      }
+    })
+  }
+
+  /** Removes the parts of a blob that never came to be. @param upload undefined: all uploads of the blob */
+  async abandonParts(blob: string, upload: string | undefined): Promise<void> {
+    await this.#repeatable(async (s3, Bucket) => {
+      for (const UploadId of upload === undefined ? await listUploads(s3, Bucket, blob) : [upload])
+        await s3
+          .send(new AbortMultipartUploadCommand({ Bucket, Key: blob, UploadId }))
+          .catch((error: unknown) => {
+            if (statusOf(error) !== 404) throw error
+          })
+    })
   }
 
   /** @param range a part of the blob; absent: all of it @throws Problem `dependency_unavailable`, also if the store has no such blob */
@@ -145,6 +245,13 @@ export class Blobs {
       void inUse.then(release)
     }
   }
+}
+
+const bare = (etag = ''): string => etag.replaceAll('"', '')
+
+async function listUploads(s3: S3Client, Bucket: string, blob: string): Promise<string[]> {
+  const { Uploads = [] } = await s3.send(new ListMultipartUploadsCommand({ Bucket, Prefix: blob }))
+  return Uploads.flatMap(({ UploadId }) => UploadId ?? [])
 }
 
 /** The catalogue names a blob that the store does not have: a fault of the installation, not of the request. */

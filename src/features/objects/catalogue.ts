@@ -3,8 +3,9 @@
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { randomIds } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
-import { readObjectChange } from '../../infra/postgres/errors.ts'
+import { readObjectChange, violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { OBJECT_LIMITS } from './limits.ts'
 
 /** Headers that are kept with an object, and sent with it, by their names. */
 export type KeptHeaders = Readonly<Record<string, string>>
@@ -18,12 +19,12 @@ export interface ObjectContent {
   readonly etag: string
   readonly headers: KeptHeaders
   readonly metadata: Readonly<Record<string, string>>
+  readonly tags: Readonly<Record<string, string>>
 }
 
 export interface CatalogueEntry extends ObjectContent {
   readonly key: string
   readonly version: string
-  readonly tags: Readonly<Record<string, string>>
   readonly owner: string | null
   /** Milliseconds since 1970. */
   readonly modifiedMs: number
@@ -66,15 +67,15 @@ const endOfUpload = (id: string): Sql => sql`
   select ${refusedUnless(sql`exists (select from ended)`, 'upload')}`
 
 function written({ bucket, key, known }: Change, content: ObjectContent): Sql {
-  const { blob, size, etag, headers, metadata } = content
+  const { blob, size, etag, headers, metadata, tags } = content
   const version = randomIds.uuid()
   const change =
     known === undefined
-      ? sql`insert into objects (key, version, blob, size, etag, headers, metadata)
-          values (${key}, ${version}, ${blob}, ${size}, ${etag}, ${headers}, ${metadata})
+      ? sql`insert into objects (key, version, blob, size, etag, headers, metadata, tags)
+          values (${key}, ${version}, ${blob}, ${size}, ${etag}, ${headers}, ${metadata}, ${tags})
           on conflict do nothing returning null::uuid as replaced, key, size, etag, headers, owner`
       : sql`update objects set version = ${version}, blob = ${blob}, size = ${size}, etag = ${etag}, headers = ${headers},
-            metadata = ${metadata}, tags = '{}', modified_at = now()
+            metadata = ${metadata}, tags = ${tags}, modified_at = now()
           where key = ${key} and version = ${known.version}
           returning old.blob as replaced, key, size, etag, headers, owner`
   const verb = known === undefined ? 'created' : 'updated'
@@ -90,14 +91,59 @@ export const removal = ({ bucket, key, known }: Change & { readonly known: Catal
   ), unused as (${unused(sql`replaced`)}), event as (${event(bucket, 'deleted')})
   select ${refusedUnless(sql`exists (select from changed)`, 'object')}`
 
+/** Changes what is kept with the bytes of an object. */
+export const redescription = (
+  { bucket, key, known }: Change & { readonly known: CatalogueEntry },
+  { headers, metadata, tags }: Pick<ObjectContent, 'headers' | 'metadata' | 'tags'>,
+): Sql => sql`
+  with changed as (
+    update objects set version = ${randomIds.uuid()}, headers = ${headers}, metadata = ${metadata}, tags = ${tags}, modified_at = now()
+    where key = ${key} and version = ${known.version} returning key, size, etag, headers, owner
+  ), event as (${event(bucket, 'updated')})
+  select ${refusedUnless(sql`exists (select from changed)`, 'object')}`
+
+/** Gives an object another key, in place of an object that may have it. The statements belong into one batch. */
+export function renaming(
+  { bucket, known }: Change & { readonly known: CatalogueEntry },
+  { key, known: replaced }: Pick<Change, 'key' | 'known'>,
+): readonly Sql[] {
+  const room = sql`
+    with changed as (delete from objects where key = ${key} and version = ${replaced?.version} returning blob as replaced),
+      unused as (${unused(sql`replaced`)})
+    select ${refusedUnless(sql`exists (select from changed)`, 'object')}`
+  const renamed = sql`
+    with changed as (
+      update objects set key = ${key}, version = ${randomIds.uuid()}, modified_at = now()
+      where key = ${known.key} and version = ${known.version} and not exists (select from objects o where o.key = ${key})
+      returning key, size, etag, headers, owner
+    ), event as (${event(bucket, replaced === undefined ? 'created' : 'updated')}),
+    old as (${event(bucket, 'deleted', sql`${known.key}::text`)})
+    select ${refusedUnless(sql`exists (select from changed)`, 'object')}`
+  return replaced === undefined ? [renamed] : [room, renamed]
+}
+
+/** Removes some of the objects that a condition names, in the order of their keys, and counts them. */
+export const removalOf = (bucket: string, which: Sql): Sql => sql`
+  with changed as (
+    delete from objects where key in (select key from objects where ${which} order by key limit ${OBJECT_LIMITS.objectsRemovedMax} for update)
+    returning blob as replaced, key, size, etag, headers, owner
+  ), unused as (${unused(sql`replaced`)}), event as (${event(bucket, 'deleted')})
+  select count(*)::integer as removed from changed`
+
+/** The objects whose keys begin with a prefix. */
+export function below(prefix: string): Sql {
+  const end = successorOf(prefix)
+  return sql`key >= ${prefix}${end === undefined ? sql`` : sql` and key < ${end}`}`
+}
+
 /** Lets the sweeper remove blobs. */
 const unused = (blob: Sql): Sql =>
   sql`insert into unused_blobs (blob) select ${blob} from changed where ${blob} is not null`
 
-const event = (bucket: string, verb: 'created' | 'updated' | 'deleted'): Sql => sql`
+const event = (bucket: string, verb: 'created' | 'updated' | 'deleted', key = sql`key`): Sql => sql`
   insert into outbox (topic, document, bytes)
   select ${`objects.${verb}`}, o.data, octet_length(o.data::text) from changed cross join lateral (
-    select json_build_object('bucket', ${bucket}::text, 'key', key, 'size', size, 'etag', '"' || etag || '"',
+    select json_build_object('bucket', ${bucket}::text, 'key', ${key}, 'size', size, 'etag', '"' || etag || '"',
       'content_type', headers ->> 'content-type', 'owner', owner) as data) o`
 
 /**
@@ -116,7 +162,8 @@ export async function changeObject<T>(
     try {
       return await decide(entry)
     } catch (error) {
-      if (readObjectChange(error) !== 'object') throw error
+      // Another object may have come to the key at the same moment.
+      if (readObjectChange(error) !== 'object' && violated(error) !== 'objects_pkey') throw error
       entry = await findEntry(scope, key)
     }
 }
@@ -147,8 +194,7 @@ export async function listEntries(
   scope: WorkspaceScope,
   { prefix, after, delimiter, size }: ListRequest,
 ): Promise<(ListedEntry | CommonPrefix)[]> {
-  const end = successorOf(prefix)
-  const until = end === undefined ? sql`` : sql` and key < ${end}`
+  const until = sql` and ${below(prefix)}`
   const start = sql`greatest(${prefix}, ${startAfter({ prefix, delimiter }, after)}) collate "C"`
   if (delimiter === undefined)
     return scope.rows<ListedEntry>(

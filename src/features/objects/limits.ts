@@ -1,8 +1,16 @@
 /** Limits of objects and of their uploads. */
 
 export const OBJECT_LIMITS = {
-  /** Bytes of an object. A larger one is refused with `EntityTooLarge` (413). */
-  objectBytesMax: 104_857_600,
+  /** Bytes of an object, or of a part, in one request. A larger one is refused with `EntityTooLarge` (413): send it in parts. */
+  objectBytesMax: 5_368_709_120,
+  /** Parts of an upload. Higher numbers are refused with `validation_failed`. */
+  partsMax: 10_000,
+  /** Bytes of a part, but for the last one. An upload with a smaller one is refused with `EntityTooSmall` at its end. */
+  partBytesMin: 5_242_880,
+  /** Milliseconds without a new part for which an upload in parts is kept. Then it is `NoSuchUpload`. */
+  multipartLeaseMs: 604_800_000,
+  /** Objects that one request removes. Others are named in `next`. */
+  objectsRemovedMax: 1_000,
   /** Milliseconds without progress for which an upload keeps its reserved bytes. One that takes longer is refused with `upload_expired` at its end. */
   uploadLeaseMs: 600_000,
   /** Bytes that an upload of unknown length reserves ahead of what has come. Near the limit of the quota it reserves only what has come. */
@@ -13,6 +21,8 @@ export const OBJECT_LIMITS = {
   keysDeletedMax: 1_000,
   /** Objects and common prefixes of a list of the S3 API. Further ones are on the next page. */
   keysListedMax: 1_000,
+  /** Uploads in parts that the sweeper ends at once. The others of the workspace wait for its next turn. */
+  uploadsSweptMax: 100,
   /** Blobs that the sweeper removes at once. The others of the workspace wait for its next turn. */
   blobsSweptMax: 1_000,
 } as const

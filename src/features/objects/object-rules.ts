@@ -69,7 +69,7 @@ async function requirePublic(scope: WorkspaceScope, prefix: string): Promise<voi
  * Checks that a rule allows the user to change an object, or a storage key its actions and prefixes. Other callers pass.
  * @throws Problem `forbidden`
  */
-export async function requireChangeAllowed(
+export async function requireObjectRule(
   scope: WorkspaceScope,
   right: 'write' | 'delete',
   key: string,

@@ -63,8 +63,8 @@ create policy end_user on tenon.objects to tenon_user
     and exists (select from tenon.services s where s.tenant_id = tenon.tenant() and s.workspace_id = tenon.workspace()
       and s.user_objects @? '$.*[*]'));
 -- Nobody names the owner: it is who creates the object.
-grant select, delete, insert (key, version, blob, size, etag, headers, metadata),
-  update (version, blob, size, etag, headers, metadata, tags, modified_at) on tenon.objects to tenon_user;
+grant select, delete, insert (key, version, blob, size, etag, headers, metadata, tags),
+  update (key, version, blob, size, etag, headers, metadata, tags, modified_at) on tenon.objects to tenon_user;
 
 -- Uploads under way. Each reserves its bytes, and names the blob that it writes: if its process dies, the blob is removed.
 create table tenon.object_uploads (
@@ -72,13 +72,37 @@ create table tenon.object_uploads (
   workspace_id text not null default tenon.workspace(),
   -- The name of the blob.
   id uuid not null,
-  bytes bigint not null check (bytes >= 0),
+  -- Those that are on their way, and not yet a part.
+  bytes bigint not null default 0 check (bytes >= 0),
   expires_at timestamptz(3) not null,
+  -- Of an upload in parts: the object that it will be, and the name that the store has for it; null until the store knows it.
+  key text collate "C" check (octet_length(key) between 1 and 1024),
+  store_id text,
+  headers jsonb not null default '{}',
+  metadata jsonb not null default '{}',
+  tags jsonb not null default '{}',
+  created_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, id),
   foreign key (tenant_id, workspace_id) references tenon.buckets (tenant_id, workspace_id)
 );
+create index object_uploads_by_key on tenon.object_uploads (tenant_id, workspace_id, key, id) where key is not null;
 call tenon.allow('tenon_service', 'tenon.object_uploads', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_user', 'tenon.object_uploads', 'workspace', 'select, insert, update, delete');
+
+-- The parts that the store has of an upload.
+create table tenon.object_upload_parts (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  upload uuid not null,
+  number integer not null check (number between 1 and 10000),
+  size bigint not null check (size >= 0),
+  etag text not null,
+  stored_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id, upload, number),
+  foreign key (tenant_id, workspace_id, upload) references tenon.object_uploads (tenant_id, workspace_id, id) on delete cascade
+);
+call tenon.allow('tenon_service', 'tenon.object_upload_parts', 'workspace', 'select, insert, update, delete');
+call tenon.allow('tenon_user', 'tenon.object_upload_parts', 'workspace', 'select, insert, update, delete');
 
 -- Blobs that no object has any more. They are removed a while after, since a reader may still be at one.
 create table tenon.unused_blobs (
@@ -96,6 +120,7 @@ grant insert on tenon.unused_blobs to tenon_user;
 
 -- An upload counts in addition to the object that it replaces, until it has replaced it.
 call tenon.add_size_quota('object_bytes', 'tenon.object_uploads', 'bytes');
+call tenon.add_size_quota('object_bytes', 'tenon.object_upload_parts', 'size');
 call tenon.add_size_quota('object_bytes', 'tenon.objects', 'size');
 
 -- Ends the transaction of a change whose object, or whose upload, is no longer as it was read.

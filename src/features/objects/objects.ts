@@ -9,69 +9,25 @@ import { PageInput, PageOf } from '../../core/page.ts'
 import { DATA_ROLES, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
-import type { CommonPrefix, KeptHeaders, ListedEntry } from './catalogue.ts'
+import type { CommonPrefix, ListedEntry } from './catalogue.ts'
 import { tagOf } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { requireChangeAllowed, requireReadable } from './object-rules.ts'
+import {
+  Bucket,
+  DIGESTS,
+  Header,
+  IfMatch,
+  IfNoneMatch,
+  IfUnmodifiedSince,
+  KEPT,
+  Key,
+  keptHeaders,
+  Metadata,
+  READ_CONDITIONS,
+  READ_HEADERS,
+} from './object-fields.ts'
+import { requireObjectRule, requireReadable } from './object-rules.ts'
 import { objectsOf } from './workspace-objects.ts'
-
-// `run` checks the names, since the problem has S3's code.
-const Bucket = Type.String({ maxLength: 200, description: 'Name of the bucket.' })
-const Key = Type.String({
-  maxLength: 4_096,
-  description: 'Key of the object: the rest of the path, percent-decoded once; at most 1,024 bytes of UTF-8.',
-})
-const Header = (description: string) =>
-  Type.Optional(Type.String({ maxLength: 1_000, pattern: '^[\\u0020-\\u007e]*$', description }))
-const IfMatch = Header('ETag that the object must have. `*`: the object must exist.')
-const IfNoneMatch = Header('ETag that the object must not have. `*`: the object must not exist.')
-const IfUnmodifiedSince = Header(
-  'Date after which the object must not have changed; ignored with `If-Match`.',
-)
-const IfModifiedSince = Header(
-  'Date since which the object must have changed; otherwise the status is 304. Ignored with `If-None-Match`.',
-)
-/** Conditions of requests that read. */
-const READ_CONDITIONS = {
-  if_match: IfMatch,
-  if_none_match: IfNoneMatch,
-  if_modified_since: IfModifiedSince,
-  if_unmodified_since: IfUnmodifiedSince,
-}
-const READ_HEADERS = {
-  if_match: 'if-match',
-  if_none_match: 'if-none-match',
-  if_modified_since: 'if-modified-since',
-  if_unmodified_since: 'if-unmodified-since',
-} as const
-/** Headers that are kept with an object, and sent with it. */
-const KEPT = {
-  content_type: Header('Media type of the object. Default: `application/octet-stream`.'),
-  content_encoding: Header('Content coding of the bytes, such as `gzip`; they are stored unchanged.'),
-  content_disposition: Header('Presentation in browsers, such as `attachment; filename="report.pdf"`.'),
-  content_language: Header('Language of the content, such as `de`.'),
-  cache_control: Header(
-    'Caching by clients, such as `max-age=60`. Shared caches may not store the object, since each request has a credential.',
-  ),
-}
-const DIGESTS = {
-  content_md5: Header('MD5 of the body in base64 (RFC 1864).'),
-  content_digest: Header('Digest of the body: `sha-256=:<base64>:` or `sha-512=:<base64>:` (RFC 9530).'),
-  repr_digest: Header(
-    'Digest of the stored bytes, which are those of the body, in the form of `Content-Digest`.',
-  ),
-}
-
-const KEPT_NAMES = Object.keys(KEPT) as (keyof typeof KEPT)[]
-
-/** The headers of a request that are kept, by their names. */
-const keptHeaders = (input: Readonly<Partial<Record<keyof typeof KEPT, string>>>): KeptHeaders =>
-  Object.fromEntries(
-    KEPT_NAMES.flatMap((name) => {
-      const value = input[name]
-      return value === undefined || value === '' ? [] : [[name.replaceAll('_', '-'), value]]
-    }),
-  )
 
 /** The output of GET and HEAD: a stream of any type. */
 const Content = Type.Unsafe<ByteReply>(
@@ -88,6 +44,7 @@ export const putObject = workspaceOperation({
     key: Key,
     content: Bytes(`Content of the object, at most ${OBJECT_LIMITS.objectBytesMax} bytes.`),
     ...KEPT,
+    metadata: Type.Optional(Metadata),
     ...DIGESTS,
     if_match: IfMatch,
     if_none_match: IfNoneMatch,
@@ -111,6 +68,7 @@ export const putObject = workspaceOperation({
       content_disposition: 'content-disposition',
       content_language: 'content-language',
       cache_control: 'cache-control',
+      metadata: 'x-meta-*',
       content_md5: 'content-md5',
       content_digest: 'content-digest',
       repr_digest: 'repr-digest',
@@ -122,15 +80,16 @@ export const putObject = workspaceOperation({
     also: [200],
     etag: ({ etag }) => etag,
   },
-  run: async (scope, { bucket, key, content, ...options }) => {
-    await requireChangeAllowed(scope, 'write', key)
+  run: async (scope, { bucket, key, content, metadata = {}, ...options }) => {
+    await requireObjectRule(scope, 'write', key)
     if (/\baws-chunked\b/i.test(options.content_encoding ?? ''))
       throw new Problem('media_type_unsupported', {
         detail: 'The Content-Encoding aws-chunked is not supported. Send the bytes without this encoding.',
       })
     const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, content, {
       headers: keptHeaders(options),
-      metadata: {},
+      metadata,
+      tags: {},
       conditions: options,
       digests: options,
     })
@@ -196,7 +155,7 @@ export const deleteObject = workspaceOperation({
     headers: { if_match: 'if-match', if_unmodified_since: 'if-unmodified-since' },
   },
   run: async (scope, { bucket, key, ...conditions }) => {
-    await requireChangeAllowed(scope, 'delete', key)
+    await requireObjectRule(scope, 'delete', key)
     await objectsOf(scope).delete({ bucket: checkBucket(bucket), key }, conditions)
     return { bucket, key, deleted: true as const }
   },

@@ -1,4 +1,4 @@
-/** Uploads under way: each reserves its bytes before they are sent, and names the blob that it writes, which is removed unless an object gets it. */
+/** Bytes on their way to the store: each upload reserves them before they are sent, and names the blob that they are for. */
 
 import { Readable } from 'node:stream'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -10,30 +10,23 @@ import { OBJECT_LIMITS } from './limits.ts'
 
 const { objectBytesMax, uploadLeaseMs, reservedAheadBytes } = OBJECT_LIMITS
 
-export class Upload {
-  /** The name of its blob. */
-  readonly id: string = randomIds.uuid()
+/** A stream whose bytes are reserved before they are sent. */
+abstract class ReservedUpload {
   /** How many bytes were sent. */
   bytes = 0
-  readonly #scope: WorkspaceScope
+  protected readonly scope: WorkspaceScope
   readonly #source: ByteSource
-  #reserved: number
-  #renewedMs = Date.now()
+  /** How many bytes the database counts for it. */
+  protected reserved: number
 
   constructor(scope: WorkspaceScope, source: ByteSource) {
-    this.#scope = scope
+    this.scope = scope
     this.#source = source
-    this.#reserved = source.length ?? 0
+    this.reserved = source.length ?? 0
   }
 
   get length(): number | undefined {
     return this.#source.length
-  }
-
-  /** Reserves the announced bytes. The batch that it belongs to fails with `quota_exceeded` if there are not as many. */
-  begin(): Sql {
-    return sql`insert into object_uploads (id, bytes, expires_at)
-      values (${this.id}, ${this.#reserved}, now() + ${LEASE}::interval)`
   }
 
   /**
@@ -53,36 +46,89 @@ export class Upload {
     }
   }
 
-  /** Gives up: its bytes are free, and its blob is removed some time. Without it, that happens when the lease ends. */
-  async abandon(): Promise<void> {
-    await this.#scope.batch(abandoned(sql`id = ${this.id}`))
-  }
-
   async *#reservedChunks(): AsyncGenerator<Uint8Array> {
+    let renewedMs = Date.now()
     for await (const chunk of counted(this.#source, objectBytesMax)) {
       this.bytes += chunk.byteLength
-      if (this.bytes > this.#reserved) await this.#reserve()
-      else if (Date.now() > this.#renewedMs + uploadLeaseMs / 2) await this.#hold(this.#reserved)
+      const isLate = Date.now() > renewedMs + uploadLeaseMs / 2
+      if (this.bytes > this.reserved || isLate) {
+        await this.#reserve()
+        renewedMs = Date.now()
+      }
       yield chunk
     }
   }
 
   /** Reserves what has come, and more, so that few chunks wait for the database; near the limit of the quota, only what has come. */
   async #reserve(): Promise<void> {
+    if (this.bytes <= this.reserved) return this.hold(this.reserved)
     try {
-      await this.#hold(this.bytes + reservedAheadBytes)
+      await this.hold(this.bytes + reservedAheadBytes)
     } catch (error) {
       if (!(error instanceof Problem) || error.code !== 'quota_exceeded') throw error
-      await this.#hold(this.bytes)
+      await this.hold(this.bytes)
     }
   }
 
-  async #hold(bytes: number): Promise<void> {
-    const [rows] = await this.#scope.batch(sql`
+  /** Makes so many bytes the reserved ones, and renews the lease. @throws Problem `quota_exceeded` */
+  protected abstract hold(bytes: number): Promise<void>
+}
+
+/** An upload of a whole object. */
+export class Upload extends ReservedUpload {
+  /** The name of its blob. */
+  readonly id: string = randomIds.uuid()
+
+  /** Reserves the announced bytes. The batch that it belongs to fails with `quota_exceeded` if there are not as many. */
+  begin(): Sql {
+    return sql`insert into object_uploads (id, bytes, expires_at)
+      values (${this.id}, ${this.reserved}, now() + ${LEASE}::interval)`
+  }
+
+  /** Gives up: its bytes are free, and its blob is removed some time. Without it, that happens when the lease ends. */
+  async abandon(): Promise<void> {
+    await this.scope.batch(abandoned(sql`id = ${this.id}`))
+  }
+
+  protected override async hold(bytes: number): Promise<void> {
+    const [rows] = await this.scope.batch(sql`
       update object_uploads set bytes = ${bytes}, expires_at = now() + ${LEASE}::interval where id = ${this.id} returning id`)
     if (rows?.length === 0) throw uploadOver()
-    this.#reserved = bytes
-    this.#renewedMs = Date.now()
+    this.reserved = bytes
+  }
+}
+
+/** A part on its way: its bytes count for its upload until it is a part. */
+export class PartUpload extends ReservedUpload {
+  readonly #upload: string
+
+  /** @param upload the id of its upload */
+  constructor(scope: WorkspaceScope, source: ByteSource, upload: string) {
+    super(scope, source)
+    this.#upload = upload
+  }
+
+  /** Reserves the announced bytes. @throws Problem `quota_exceeded` */
+  async begin(): Promise<void> {
+    const announced = this.reserved
+    this.reserved = 0
+    await this.hold(announced)
+  }
+
+  /** Frees what is reserved; once, however often it runs. */
+  end(): Sql {
+    const { reserved } = this
+    this.reserved = 0
+    return this.#add(-reserved)
+  }
+
+  protected override async hold(bytes: number): Promise<void> {
+    await this.scope.batch(this.#add(bytes - this.reserved))
+    this.reserved = bytes
+  }
+
+  #add(bytes: number): Sql {
+    return sql`update object_uploads set bytes = bytes + ${bytes} where id = ${this.#upload}`
   }
 }
 

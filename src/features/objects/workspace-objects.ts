@@ -6,9 +6,10 @@ import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
 import { checkKey } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { readObjectChange } from '../../infra/postgres/errors.ts'
-import { sql } from '../../infra/postgres/sql.ts'
+import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { Blobs } from './blobs.ts'
 import {
+  below,
   type CatalogueEntry,
   type CommonPrefix,
   changeObject,
@@ -18,7 +19,10 @@ import {
   type ListedEntry,
   type ListRequest,
   listEntries,
+  redescription,
   removal,
+  removalOf,
+  renaming,
   replacement,
 } from './catalogue.ts'
 import { type Conditions, isToBeSent, rangeOf, requireChangeable, tagOf } from './conditions.ts'
@@ -36,6 +40,7 @@ export interface ObjectName {
 export interface Description {
   readonly headers: KeptHeaders
   readonly metadata: Readonly<Record<string, string>>
+  readonly tags: Readonly<Record<string, string>>
 }
 
 export interface StoredObject {
@@ -81,7 +86,7 @@ export class WorkspaceObjects {
         this.#blobs.write(upload.id, { body, length: upload.length, signal }),
       )
       const content = { blob: upload.id, size: upload.bytes, etag, ...description }
-      return await this.#replace({ bucket, key }, content, conditions, { entry })
+      return await this.replace({ bucket, key }, content, conditions, { entry })
     } catch (error) {
       // If the database is away, its lease ends it.
       await upload.abandon().catch(() => {})
@@ -97,12 +102,27 @@ export class WorkspaceObjects {
     }
     return begin().catch(async (error: unknown) => {
       if (!(error instanceof Problem) || error.code !== 'quota_exceeded') throw error
-      await this.#scope.batch(abandoned(sql`expires_at <= now()`))
+      await this.#scope.batch(abandoned(sql`key is null and expires_at <= now()`))
       return begin()
     })
   }
 
-  #replace(
+  /** Checks a condition before the work that it decides about. @returns the entry, for {@link replace} @throws Problem `PreconditionFailed` */
+  async requireChangeable(
+    { key }: ObjectName,
+    conditions: Conditions,
+  ): Promise<{ readonly entry: CatalogueEntry | undefined }> {
+    const entry = await findEntry(this.#scope, key)
+    requireChangeable(conditions, entry)
+    return { entry }
+  }
+
+  /**
+   * Makes a blob, which an upload has written, the content of an object.
+   * @param read the entry as it was read before
+   * @throws Problem `PreconditionFailed`; an error for which `readObjectChange` is `upload` if the upload is over
+   */
+  replace(
     { bucket, key }: ObjectName,
     content: Parameters<typeof replacement>[1],
     conditions: Conditions,
@@ -176,6 +196,103 @@ export class WorkspaceObjects {
   /** @throws Problem as of {@link Blobs.requireOwn} */
   requireOwn(bucket: string): Promise<void> {
     return this.#blobs.requireOwn(bucket)
+  }
+
+  /** What the catalogue has of an object. @throws Problem `NoSuchKey` */
+  async describe(name: ObjectName): Promise<CatalogueEntry> {
+    return this.#find(name)
+  }
+
+  /**
+   * Changes what is kept with the bytes.
+   * @param outputOf the output of the operation, of the changed entry
+   * @throws Problem `NoSuchKey`, `PreconditionFailed`
+   */
+  async update<T>(
+    { bucket, key }: ObjectName,
+    conditions: Conditions,
+    {
+      change,
+      outputOf,
+    }: { change: (kept: Description) => Description; outputOf: (entry: CatalogueEntry) => T },
+  ): Promise<T> {
+    await this.#find({ bucket, key })
+    return changeObject(this.#scope, key, (known) => {
+      if (known === undefined) throw new Problem('NoSuchKey')
+      requireChangeable(conditions, known)
+      const { headers, metadata, tags } = change(known)
+      return effectOnce(this.#scope, async (inside) => {
+        const changed = redescription({ bucket, key, known }, { headers, metadata, tags })
+        const [, [entry] = []] = await inside.batch(changed, entryOf(key))
+        return outputOf(entry as unknown as CatalogueEntry)
+      })
+    })
+  }
+
+  /**
+   * Copies an object within the bucket. The store copies the bytes.
+   * @param description in place of that of the source; absent: that of the source
+   * @param conditions of the copy; `source` those of what is copied
+   * @throws Problem `NoSuchKey`, `PreconditionFailed`, `EntityTooLarge`, `quota_exceeded`
+   */
+  async copy(
+    { bucket, key }: ObjectName,
+    from: string,
+    options: { description?: Description; conditions?: Conditions; source?: Conditions } = {},
+  ): Promise<StoredObject & { readonly modifiedMs: number }> {
+    checkKey(key)
+    const source = await this.#find({ bucket, key: from })
+    requireChangeable(options.source ?? {}, source)
+    if (source.size > OBJECT_LIMITS.objectBytesMax) throw tooLarge(OBJECT_LIMITS.objectBytesMax)
+    const { headers, metadata, tags } = options.description ?? source
+    const upload = new Upload(this.#scope, { chunks: EMPTY, length: source.size })
+    const entry = await this.#begin(upload, key)
+    try {
+      requireChangeable(options.conditions ?? {}, entry)
+      const etag = source.size === 0 ? source.etag : await this.#blobs.copy(source.blob, upload.id)
+      const content = { blob: upload.id, size: source.size, etag, headers, metadata, tags }
+      const stored = await this.replace({ bucket, key }, content, options.conditions ?? {}, { entry })
+      return { ...stored, modifiedMs: Date.now() }
+    } catch (error) {
+      await upload.abandon().catch(() => {})
+      throw readObjectChange(error) === 'upload' ? uploadOver() : error
+    }
+  }
+
+  /**
+   * Gives an object another key, in one step and without touching its bytes.
+   * @param conditions of an object that has that key
+   * @throws Problem `NoSuchKey`, `PreconditionFailed`; `conflict` if both keys are the same
+   */
+  async move({ bucket, key }: ObjectName, to: string, conditions: Conditions): Promise<StoredObject> {
+    checkKey(to)
+    if (key === to) throw new Problem('conflict', { detail: 'The object has this key already.' })
+    await this.#find({ bucket, key })
+    return changeObject(this.#scope, key, async (known) => {
+      if (known === undefined) throw new Problem('NoSuchKey')
+      const { entry } = await this.requireChangeable({ bucket, key: to }, conditions)
+      return effectOnce(this.#scope, async (inside) => {
+        await inside.batch(...renaming({ bucket, key, known }, { key: to, known: entry }))
+        return { bucket, key: to, etag: tagOf(known), size: known.size, created: entry === undefined }
+      })
+    })
+  }
+
+  /**
+   * Removes objects by their keys, or the first of those below a prefix: at most `OBJECT_LIMITS.objectsRemovedMax`.
+   * @returns how many there were, and whether there may be more below the prefix
+   */
+  async removeAll(
+    bucket: string,
+    which: { readonly keys: readonly string[] } | { readonly prefix: string },
+  ): Promise<{ removed: number; has_more: boolean }> {
+    await this.#blobs.requireOwn(bucket)
+    const condition = 'keys' in which ? sql`key = any(${textArray(which.keys)}::text[])` : below(which.prefix)
+    return effectOnce(this.#scope, async (inside) => {
+      const [[row] = []] = await inside.batch(removalOf(bucket, condition))
+      const removed = Number(row?.['removed'] ?? 0)
+      return { removed, has_more: 'prefix' in which && removed === OBJECT_LIMITS.objectsRemovedMax }
+    })
   }
 
   /** A part of the objects, and of their common prefixes, in the byte order of keys. */

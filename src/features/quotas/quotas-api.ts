@@ -23,6 +23,7 @@ import { refusal } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { retryContended } from '../../infra/retry.ts'
 import { COLLECTION_LIMITS } from '../collections/limits.ts'
+import { inScanLine } from '../collections/scans.ts'
 import { EVENT_LIMITS } from '../events/limits.ts'
 import { FLOW_LIMITS } from '../flows/limits.ts'
 import { FUNCTION_LIMITS } from '../functions/limits.ts'
@@ -56,6 +57,12 @@ const TENANT_QUOTAS = ['workspaces', 'sse_streams'] as const
 /** Quotas of a time window are counted only while they are set. */
 const COUNTED_WHILE_SET = /_per_(day|minute)$/
 
+/** Quotas of documents, of which those in MongoDB are not counted. */
+const DOCUMENTS = /^document(s|_bytes)$/
+
+/** Quotas whose use is counted by reading all that they count. */
+const READS_ALL = /^documents$|_bytes$/
+
 const Limit = Type.Integer({
   minimum: -1,
   maximum: Number.MAX_SAFE_INTEGER,
@@ -75,7 +82,7 @@ const Quota = Type.Object({
   limit: Limit,
   used: Type.Union([Type.Integer(), Type.Null()], {
     description:
-      'Amount that is used. `null`: not counted; time windows are counted only while they have a limit.',
+      'Amount that is used. `null`: not counted; time windows are counted only while they have a limit, and documents only if none are in MongoDB.',
   }),
   remaining: Type.Union([Type.Integer(), Type.Null()], {
     description: 'Amount that remains. `null`: no limit.',
@@ -146,7 +153,7 @@ function rejectMisplaced(scope: AdminScope, target: Target, entries: readonly [s
         `/limits/${name}`,
         `The quota is one of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`,
       )
-    if (/^document(s|_bytes)$/.test(name) && max !== -1 && hasDocumentStore(scope))
+    if (DOCUMENTS.test(name) && max !== -1 && hasDocumentStore(scope))
       throw bodyProblem(
         `/limits/${name}`,
         'Documents in MongoDB are not counted yet, so they cannot be limited.',
@@ -170,7 +177,9 @@ async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target)
 
 async function setAll(scope: AdminScope, owner: Owner, entries: [string, number][]): Promise<void> {
   const statements = entries.flatMap(([name, max]) => setOne(owner, name, max))
-  await countTables(() => scope.batch(...statements))
+  const set = () => countTables(() => scope.batch(...statements))
+  const reads = entries.some(([name, max]) => READS_ALL.test(name) && max !== -1)
+  await (reads ? inScanLine(owner.tenantId, set) : set())
 }
 
 /**
@@ -238,7 +247,9 @@ function readRows(
   { tenantId, workspaceId }: Owner,
   names: readonly string[],
 ): Promise<QuotaRow[]> {
-  const alwaysCounted = JSON.stringify(names.filter((name) => !COUNTED_WHILE_SET.test(name)))
+  const isCounted = (name: string) =>
+    !COUNTED_WHILE_SET.test(name) && !(DOCUMENTS.test(name) && hasDocumentStore(scope))
+  const alwaysCounted = JSON.stringify(names.filter(isCounted))
   const rows = sql`
     select n.name, coalesce(q.max, -1) as limit,
       case when n.name = 'mcp_tools' then tenon.quota_count(${tenantId}, ${workspaceId}, n.name)
@@ -249,7 +260,8 @@ function readRows(
       case when q.resets_at <= now() then tenon.window_end(n.name) else q.resets_at end as resets_at
     from jsonb_array_elements_text(${JSON.stringify(names)}::jsonb) as n (name)
       left join quotas q on q.tenant_id = ${tenantId} and q.workspace_id = ${workspaceId} and q.name = n.name`
-  return countTables(() => scope.rows<QuotaRow>(rows))
+  const count = () => countTables(() => scope.rows<QuotaRow>(rows))
+  return names.some((name) => READS_ALL.test(name)) ? inScanLine(tenantId, count) : count()
 }
 
 /**

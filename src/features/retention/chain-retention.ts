@@ -1,6 +1,13 @@
 /** Removes old entries of hash chains: of the audit logs of tenants, and of the logs of calls of MCP servers. */
 
-import type { ChainName, ChainSigner, Checkpoint } from '../../access/audit/chain-signer.ts'
+import {
+  CHAIN_START,
+  type ChainEntry,
+  type ChainLink,
+  findEntryFault,
+  membersOf,
+} from '../../access/audit/chain-rule.ts'
+import type { ChainName, ChainSigner } from '../../access/audit/chain-signer.ts'
 import { durationMs } from '../../core/units.ts'
 import type { Log } from '../../infra/log.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
@@ -20,6 +27,8 @@ interface ChainedLog {
   readonly key: Sql
   readonly name: Sql
   readonly isHeadOf: (chain: ChainName) => Sql
+  /** The member of an entry that has its time. */
+  readonly time: 'at' | 'time'
   /** The period that the settings of the owner of a chain `c` state, as text; null: the default. */
   readonly period: Sql
   readonly kept: string
@@ -31,6 +40,7 @@ const LOGS: readonly ChainedLog[] = [
     heads: sql`audit_heads`,
     key: sql`tenant_id`,
     name: sql`h.tenant_id, '' as workspace_id, 'audit' as chain`,
+    time: 'at',
     isHeadOf: ({ tenant_id }) => sql`tenant_id = ${tenant_id}`,
     period: sql`(select t.retention ->> 'audit' from tenants t where t.id = c.tenant_id)`,
     kept: kept.audit,
@@ -40,6 +50,7 @@ const LOGS: readonly ChainedLog[] = [
     heads: sql`mcp_call_heads`,
     key: sql`tenant_id, workspace_id, server_id`,
     name: sql`h.tenant_id, h.workspace_id, h.server_id as chain`,
+    time: 'time',
     isHeadOf: ({ tenant_id, workspace_id, chain }) =>
       sql`tenant_id = ${tenant_id} and workspace_id = ${workspace_id} and server_id = ${chain}`,
     period: sql`(select s.retention ->> 'mcp_calls' from services s
@@ -63,17 +74,10 @@ export const chainRetention = (signer: ChainSigner, log: Log): readonly Backgrou
 
 interface DueChain extends ChainName {
   readonly period: string | null
-}
-
-/** The next entries of a chain, all of them expired. */
-interface ExpiredEntries extends ChainName {
-  /** The last entry that was removed before; `base` is 0 if there is none. */
-  readonly base: number
-  readonly base_hash: string | null
+  /** The checkpoint: the last entry that was removed. Null if none was. */
+  readonly seq: number | null
+  readonly hash: string | null
   readonly signature: string | null
-  /** The last of these entries. */
-  readonly seq: number
-  readonly hash: string
 }
 
 interface CutServices {
@@ -81,47 +85,89 @@ interface CutServices {
   readonly log: Log
 }
 
-/** Looks at some chains; of each it removes at most `rowsMax` entries. */
+/** Looks at some chains, each by itself: one whose entries cannot be read or verified does not delay the others. */
 async function removeExpiredEntries(
   system: SystemScope,
   chains: ChainedLog,
-  services: CutServices,
+  { signer, log }: CutServices,
 ): Promise<void> {
-  const due = await system.rows<DueChain>(dueChains(chains))
-  if (due.length === 0) return
-  const found = await system.rows<ExpiredEntries>(expiredEntries(chains, due))
-  for (const entries of found)
-    await cut(system, chains, entries, services.signer).catch((err: unknown) => {
-      const { tenant_id, workspace_id, chain } = entries
-      services.log.error({ err, tenant_id, workspace_id, chain }, 'expired log entries not removed')
+  for (const due of await system.rows<DueChain>(dueChains(chains))) {
+    const { tenant_id, workspace_id, chain } = due
+    await cut(system, chains, due, signer).catch((err: unknown) => {
+      log.error({ err, tenant_id, workspace_id, chain }, 'expired log entries not removed')
     })
+  }
 }
 
 /**
- * Signs the checkpoint and removes the entries up to it.
+ * Removes the next entries of a chain that have expired, at most `rowsMax`. It signs only what it has verified since the last signed
+ * checkpoint, or the beginning.
  * @throws Error if the chain does not verify: nothing of it is removed, so that the evidence stays
  */
 async function cut(
   system: SystemScope,
   chains: ChainedLog,
-  entries: ExpiredEntries,
+  due: DueChain,
   signer: ChainSigner,
 ): Promise<void> {
-  const { tenant_id, workspace_id, chain, base, base_hash, signature, seq, hash } = entries
+  const { tenant_id, workspace_id, chain } = due
   const name = { tenant_id, workspace_id, chain }
-  if (signature !== null) {
-    const before: Checkpoint = { ...name, seq: base, hash: base_hash ?? '' }
-    if (!(await signer.verify(signature, before)))
-      throw new Error(
-        `the checkpoint ${base} of the chain ${chain} of ${tenant_id} is not signed by this installation`,
-      )
-  }
-  const signed = await signer.sign({ ...name, seq, hash })
+  const base = await verifyCheckpoint(due, signer)
+  const expired = await readExpired(system, chains, due, base.seq)
+  const fault = findEntryFault(base, expired)
+  if (fault !== null)
+    throw new Error(
+      `The chain ${chain} is broken at entry ${fault.seq} (${fault.reason}). Nothing is removed.`,
+    )
+  const last = expired.at(-1)
+  if (last === undefined) return
+  const signature = await signer.sign({ ...name, seq: last.seq, hash: last.hash })
   await system.batch(
-    sql`select cut_chain(${chains.table}, ${tenant_id}, ${workspace_id}, ${chain}, ${seq}::bigint, ${hash}, ${signed})`,
+    sql`select cut_chain(${chains.table}, ${tenant_id}, ${workspace_id}, ${chain}, ${base.seq}::bigint,
+      ${last.seq}::bigint, ${last.hash}, ${signature})`,
     // A chain with more to remove waits for the others alone.
-    ...(seq - base >= rowsMax ? [lookSoon(chains, name)] : []),
+    ...(expired.length >= rowsMax ? [lookSoon(chains, name)] : []),
   )
+}
+
+/** @returns the last entry that was removed, or the start of the chain @throws Error if this installation has not signed it */
+async function verifyCheckpoint(
+  { seq, hash, signature, period: _period, ...name }: DueChain,
+  signer: ChainSigner,
+): Promise<ChainLink> {
+  if (seq === null || hash === null || signature === null) return CHAIN_START
+  if (await signer.verify(signature, { ...name, seq, hash })) return { seq, hash }
+  throw new Error(`The checkpoint ${seq} of the chain ${name.chain} is not signed by this installation.`)
+}
+
+/**
+ * The next entries that are all older than the period. One that cannot be read is among them, so that its fault is found. Most looks
+ * find none, so it reads one at first, and then ten times as many each time.
+ */
+async function readExpired(
+  system: SystemScope,
+  { table, time, kept }: ChainedLog,
+  { tenant_id, workspace_id, chain, period }: DueChain,
+  after: number,
+): Promise<ChainEntry[]> {
+  // The owner of the database can shorten the setting, but not below what the platform accepts.
+  const keptMs = Math.max(durationMs(period ?? kept), durationMs(keptMin.logs))
+  const before = new Date(Date.now() - keptMs).toISOString()
+  const isExpired = ({ entry }: ChainEntry) => {
+    const members = membersOf(entry)
+    const at = members?.[time]
+    return members === undefined || (typeof at === 'string' && at < before)
+  }
+  const expired: ChainEntry[] = []
+  for (let most = 1; expired.length < rowsMax; most = Math.min(most * 10, rowsMax - expired.length)) {
+    const entries = await system.rows<ChainEntry>(sql`
+      select * from chain_entries(${table}, ${tenant_id}, ${workspace_id}, ${chain},
+        ${expired.at(-1)?.seq ?? after}::bigint, ${most}::integer)`)
+    const young = entries.findIndex((entry) => !isExpired(entry))
+    expired.push(...entries.slice(0, young === -1 ? most : young))
+    if (young !== -1 || entries.length < most) break
+  }
+  return expired
 }
 
 /** The chains that wait longest, each once in `pauseSeconds.max`. */
@@ -134,20 +180,8 @@ const dueChains = ({ heads, key, name, period }: ChainedLog) => sql`
     where (${key}) in (select * from due)
     returning ${name}
   )
-  select c.*, ${period} as period from served c`
-
-function expiredEntries({ table, kept }: ChainedLog, due: readonly DueChain[]): Sql {
-  const chains = due.map(({ period, ...name }) => ({
-    ...name,
-    // Whoever writes to the database can shorten the setting, but not below what the platform accepts.
-    before: new Date(Date.now() - Math.max(durationMs(period ?? kept), durationMs(keptMin.logs))),
-  }))
-  return sql`
-    select c.tenant_id, c.workspace_id, c.chain, e.*
-    from jsonb_to_recordset(${JSON.stringify(chains)}::jsonb)
-        as c (tenant_id text, workspace_id text, chain text, before timestamptz)
-      cross join lateral expired_entries(${table}, c.tenant_id, c.workspace_id, c.chain, c.before, ${rowsMax}) e`
-}
+  select c.*, ${period} as period, k.seq, encode(k.hash, 'hex') as hash, k.signature
+  from served c left join chain_checkpoints k using (tenant_id, workspace_id, chain)`
 
 const lookSoon = ({ heads, isHeadOf }: ChainedLog, chain: ChainName): Sql =>
   sql`update ${heads} set retention_due_at = now() where ${isHeadOf(chain)}`

@@ -98,7 +98,7 @@ export class RunWatch {
     return all
   }
 
-  /** What comes after a version, read once for all watchers. */
+  /** Reads the changes after a version, once for all watchers. */
   page<T>(after: number, load: () => Promise<T>): Promise<T> {
     if (this.#page?.after === after) return this.#page.loaded as Promise<T>
     const loaded = load()
@@ -179,7 +179,7 @@ export class RunWatcher {
     const key = hasEnded ? name.slice(0, -ENDED.length) : name
     const watched = this.#watched.get(key)
     if (watched === undefined || (hasEnded && watched.notifyEnd())) return
-    // What has changed may be no part of the snapshot, such as the slot.
+    // The change may be no part of the snapshot, such as one of the slot.
     watched.wake()
     // If it fails, the next poll reports it.
     this.#query([[key, watched]]).catch(() => {})

@@ -6,6 +6,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import type { TenantRef } from '../../core/tenant.ts'
 import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { retryTransient } from '../../infra/retry.ts'
 import { findRow } from '../operation-helpers.ts'
 import { JOB_COLUMNS, type Job, type OperationStep } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
@@ -129,7 +130,11 @@ export async function provision(
     const summary = `${type} ${target}`
     await work.start({ definition: 'provision', queue: QUEUES.provisioning, ...start, input, summary })
   } catch (error) {
-    await scope.batch(plan.undo, endAsFailed(operation_id, NOT_STARTED))
+    const undo = () => scope.batch(plan.undo, endAsFailed(operation_id, NOT_STARTED))
+    // The caller learns why the workflow was not started, also if this fails; then `POST …/retry` begins the job again.
+    await retryTransient(TENANT_LIMITS.undoMs, undo).catch((cause: unknown) =>
+      scope.logError(cause, 'change of a job that was not started is not undone'),
+    )
     throw error
   }
   const ended = plan.waitS > 0 && (await work.ended(workflow, plan.waitS * 1_000))

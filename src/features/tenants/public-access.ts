@@ -84,7 +84,7 @@ export const NO_TOPICS: UserTopics = { subscribe: [], publish: [] }
 /** Rules by right; absent rights are closed. */
 type RulesByRight = Readonly<Record<string, readonly TextRule[]>>
 
-/** What one workspace opens. */
+/** Collections, objects and topics that one workspace opens. */
 export interface PublicAccess extends Anon {
   readonly publicRead: readonly string[]
   readonly user: { readonly objects: RulesByRight; readonly topics: RulesByRight }

@@ -26,25 +26,36 @@ const WAITS = [0.01, 0.05, 0.25, 1, 5, 15, 60, 300, 1_800]
 const QUEUE = { task_queue: 'a task queue of the platform' }
 const WORKER = { ...QUEUE, worker_type: 'WorkflowWorker, ActivityWorker, LocalActivityWorker or NexusWorker' }
 
+/** The sources of observed metrics: each is read by one function, and fails as a whole. */
+export const SOURCES = [
+  ...['installation', 'pools', 'process', 'queues', 'readiness', 'requests', 'task_queues'],
+  ...['temporal_sdk', 'valkey', 'work'],
+] as const
+
+export type Source = (typeof SOURCES)[number]
+
+const listed = (values: readonly string[]): string => `${values.slice(0, -1).join(', ')} or ${values.at(-1)}`
+
 export const METRICS = {
   // Requests
   tenon_http_requests_total: {
     kind: 'observed counter',
-    help: 'Requests that were answered.',
+    help: 'Requests that have ended.',
     labels: {
       operation:
         'an `operationId` of openapi.json; of other routes a name such as mcp.message or webhook.receive, or else docs, health, issuer, mcp, page or none (no such route)',
-      status: '1xx, 2xx, 3xx, 4xx or 5xx',
+      status:
+        '1xx, 2xx, 3xx, 4xx or 5xx; 4xx also if the connection closed before a response was sent (499 in the log)',
     },
   },
   tenon_http_request_seconds_total: {
     kind: 'observed counter',
-    help: 'Seconds until these requests were answered, without event streams. Divided by their number: the mean.',
+    help: 'Seconds until these requests have ended, without event streams. Divided by their number: the mean.',
     labels: { operation: 'as of tenon_http_requests_total' },
   },
   tenon_http_request_duration_seconds: {
     kind: 'histogram',
-    help: 'Seconds until a request was answered, without event streams.',
+    help: 'Seconds until a request has ended, without event streams.',
     labels: { area: 'a tag of openapi.json; of other routes docs, health, issuer, mcp, page or none' },
     buckets: SECONDS,
   },
@@ -55,7 +66,7 @@ export const METRICS = {
   },
   tenon_http_requests_in_flight: {
     kind: 'observed gauge',
-    help: 'Requests that are not answered yet, with open event streams.',
+    help: 'Requests that have not ended, with open event streams.',
     labels: {},
   },
   tenon_event_listeners: {
@@ -72,10 +83,8 @@ export const METRICS = {
   },
   tenon_observation_up: {
     kind: 'observed gauge',
-    help: '0 if the metrics of this source could not be read, and are missing from this scrape.',
-    labels: {
-      source: 'installation, pools, process, queues, readiness, requests, task_queues, valkey or work',
-    },
+    help: '0 if the metrics of this source could not be read. Its gauges are then missing from the scrape, and its counters stand still.',
+    labels: { source: listed(SOURCES) },
   },
 
   // PostgreSQL
@@ -202,7 +211,7 @@ export const METRICS = {
     labels: {},
   },
 
-  // What waits
+  // Queues
   tenon_outbox_lag_seconds: {
     kind: 'observed gauge',
     help: 'Age of the oldest change that is not in its event stream yet; 0 if there is none. The same for every process.',

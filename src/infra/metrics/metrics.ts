@@ -2,9 +2,14 @@
 
 import type { Attributes, Counter, Gauge, Histogram, Observable } from '@opentelemetry/api'
 import { PrometheusSerializer } from '@opentelemetry/exporter-prometheus'
-import { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics'
+import {
+  AggregationTemporality,
+  InstrumentType,
+  MeterProvider,
+  MetricReader,
+} from '@opentelemetry/sdk-metrics'
 import { INFRA_LIMITS } from '../limits.ts'
-import { type LabelsOf, METRICS, type MetricName, type NameOf, specOf } from './catalogue.ts'
+import { type LabelsOf, METRICS, type MetricName, type NameOf, type Source, specOf } from './catalogue.ts'
 
 type ObservedName = NameOf<'observed counter' | 'observed gauge'>
 
@@ -69,7 +74,7 @@ export class Metrics {
    * Reads values at each scrape. If it fails, or takes longer than `observationMs`, the scrape is without them, and
    * `tenon_observation_up` of the source is 0.
    */
-  observe(source: string, read: (set: SetValue) => void | Promise<void>): void {
+  observe(source: Source, read: (set: SetValue) => void | Promise<void>): void {
     this.#meter.addBatchObservableCallback(
       async (result) => {
         const set = (name: ObservedName, value: number, labels: Attributes) => {
@@ -103,9 +108,17 @@ async function endsInTime(work: () => Promise<void>): Promise<boolean> {
   return Promise.race([done, late]).finally(() => clearTimeout(timer))
 }
 
+/** A cumulative gauge would keep the last value that was read for ever, also while its server is away; counters must be cumulative. */
+const temporalityOf = (type: InstrumentType): AggregationTemporality =>
+  type === InstrumentType.OBSERVABLE_GAUGE ? AggregationTemporality.DELTA : AggregationTemporality.CUMULATIVE
+
 /** Reads all metrics when it is asked. The exporter of OpenTelemetry does the same behind an HTTP server of its own. */
 class ScrapeReader extends MetricReader {
   readonly #serializer = new PrometheusSerializer('', false, undefined, true, true)
+
+  constructor() {
+    super({ aggregationTemporalitySelector: temporalityOf })
+  }
 
   async scrape(): Promise<string> {
     const { resourceMetrics } = await this.collect()

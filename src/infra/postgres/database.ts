@@ -144,15 +144,16 @@ export class Database implements StatementExecutor {
    */
   transaction<T>(tenant: string, work: (held: StatementExecutor) => Promise<T>): Promise<T> {
     return this.#withClient(tenant, async (client) => {
-      await send(client, BEGIN)
       try {
+        await send(client, BEGIN)
         const batch = (context: SessionContext, of: readonly Sql[]) =>
           inTurn(client, () => run(client, traced(context), of))
         const result = await work({ batch })
         await inTurn(client, () => send(client, 'commit'))
         return result
       } catch (error) {
-        await inTurn(client, () => send(client, 'rollback'))
+        // If it fails, the transaction is still open, and the connection is closed.
+        await inTurn(client, () => send(client, 'rollback')).catch(() => {})
         throw error
       }
     })
@@ -217,7 +218,7 @@ export class Database implements StatementExecutor {
     }
   }
 
-  /** A connection that broke meanwhile does not return to the pool. */
+  /** A connection that broke meanwhile, or whose transaction is still open, does not return to the pool: its next work would fail. */
   async #lend<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     const client = await this.#connect()
     let isBroken = false
@@ -227,7 +228,7 @@ export class Database implements StatementExecutor {
       isBroken = error instanceof Problem && error.code === 'dependency_unavailable'
       throw error
     } finally {
-      client.release(isBroken)
+      client.release(isBroken || client.getTransactionStatus() !== 'I')
     }
   }
 

@@ -70,7 +70,8 @@ export const SYSTEM_REASONS = {
   reconciler: {
     role: 'tenon_reconciler',
     modules: ['features/background/task-runner'],
-    reason: 'Finds work that is due, and sees nothing of its content.',
+    reason:
+      'Finds work that is due, and sees nothing of its content but the log entries that retention verifies.',
   },
   triggers: {
     role: 'tenon_triggers',

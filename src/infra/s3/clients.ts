@@ -152,7 +152,8 @@ function fenced(client: S3Client, bucket: string): S3Client {
   client.middlewareStack.add(
     (next) => async (args) => {
       const { Bucket, CopySource } = args.input as { Bucket?: string; CopySource?: string }
-      if (Bucket !== bucket || CopySource !== undefined) throw new Problem('AccessDenied')
+      if (Bucket !== bucket || (CopySource !== undefined && !CopySource.startsWith(`${bucket}/`)))
+        throw new Problem('AccessDenied')
       return next(args)
     },
     { step: 'initialize', name: 'ownBucketOnly' },

@@ -37,7 +37,7 @@ export function statusOf(error: unknown): number | undefined {
 }
 
 /** A header of the store's response, if there is one. */
-export function headerOf(error: unknown, name: string): string | undefined {
+function headerOf(error: unknown, name: string): string | undefined {
   return error instanceof S3ServiceException ? error.$response?.headers[name] : undefined
 }
 

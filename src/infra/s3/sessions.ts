@@ -12,8 +12,11 @@ import { unavailable as serverUnavailable } from '../unavailable.ts'
 import { rootOf, timeoutsOf } from './options.ts'
 
 /** The rights of a session: object by object, and nothing that would open the bucket to others. */
-const OBJECT_ACTIONS = ['s3:GetObject', 's3:PutObject', 's3:DeleteObject']
-const BUCKET_ACTIONS = ['s3:ListBucket']
+const OBJECT_ACTIONS = [
+  ...['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+  ...['s3:AbortMultipartUpload', 's3:ListMultipartUploadParts'],
+]
+const BUCKET_ACTIONS = ['s3:ListBucket', 's3:ListBucketMultipartUploads']
 
 export interface StorageSession {
   readonly credentials: {

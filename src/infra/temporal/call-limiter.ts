@@ -26,6 +26,19 @@ interface Call {
   readonly isOverload: (error: unknown) => boolean
 }
 
+/** The place of a start among those of its tenant. */
+export interface StartReservation {
+  /**
+   * Gives the place up during work that asks Temporal for nothing, such as the wait for a slot. Afterwards the start has a place in any
+   * case, also beyond the bound: it is recorded, so it is not refused any more.
+   */
+  yieldWhile<T>(work: () => Promise<T>): Promise<T>
+  /** Idempotent. */
+  end(): void
+}
+
+const UNBOUNDED: StartReservation = { yieldWhile: (work) => work(), end: () => {} }
+
 export class CallLimiter {
   readonly #limits: CallLimits
   readonly #refusesStarts: boolean
@@ -56,18 +69,31 @@ export class CallLimiter {
 
   /**
    * Reserves a start, before the record of what is started is written: a start that is refused leaves nothing behind.
-   * @returns ends the reservation, after the answer to the start
+   * @returns the reservation, which the caller ends after the answer to the start
    * @throws Problem `rate_limited` if the tenant has too many starts under way
    */
-  reserveStart(tenantId: string): () => void {
-    if (!this.#refusesStarts) return () => {}
+  reserveStart(tenantId: string): StartReservation {
+    if (!this.#refusesStarts) return UNBOUNDED
     const release = this.#starts.tryAcquire(tenantId)
-    if (release !== undefined) return release
+    if (release !== undefined) return this.#reservation(tenantId, release)
     throw new Problem('rate_limited', {
       detail: 'Too many starts of the tenant wait for Temporal, which is busy. Nothing was started.',
       hint: `Repeat the request after ${RETRY_AFTER_S} s.`,
       headers: { 'retry-after': String(RETRY_AFTER_S) },
     })
+  }
+
+  #reservation(tenantId: string, end: () => void): StartReservation {
+    let endPlace = end
+    return {
+      end: () => endPlace(),
+      yieldWhile: async (work) => {
+        endPlace()
+        return work().finally(() => {
+          endPlace = this.#starts.take(tenantId)
+        })
+      },
+    }
   }
 
   /**

@@ -23,14 +23,29 @@ const KNOWN_MS = 60_000
 
 type Services = Pick<Connection, 'workflowService' | 'operatorService'>
 
+/** A fault of the namespace: whether it is missing or only its search attributes, and a sentence with the next step. */
+export interface NamespaceFault {
+  readonly kind: 'namespace' | 'attributes'
+  readonly detail: string
+}
+
 /**
- * @returns a sentence that says what is wrong with the namespace, and what to do; undefined if nothing is. Without the right to read
- *   the search attributes they count as right
+ * @returns undefined if nothing is wrong. Without the right to read the search attributes they count as right
  * @throws errors of the service, if it does not answer
  */
-export async function findNamespaceFault(services: Services, namespace: string): Promise<string | undefined> {
-  if (!(await exists(services, namespace)))
-    return `The namespace "${namespace}" does not exist in Temporal. Run \`tenon migrate\`, which makes it, or correct TEMPORAL_NAMESPACE.`
+export async function findNamespaceFault(
+  services: Services,
+  namespace: string,
+): Promise<NamespaceFault | undefined> {
+  if (!(await exists(services, namespace))) {
+    const detail = `The namespace "${namespace}" does not exist in Temporal. Run \`tenon migrate\`, which makes it, or correct TEMPORAL_NAMESPACE.`
+    return { kind: 'namespace', detail }
+  }
+  const detail = await findAttributesFault(services, namespace)
+  return detail === undefined ? undefined : { kind: 'attributes', detail }
+}
+
+async function findAttributesFault(services: Services, namespace: string): Promise<string | undefined> {
   const types = await readAttributes(services, namespace)
   if (types === undefined) return undefined
   const missing = ATTRIBUTES.flatMap(([name]) => (types[name] === undefined ? [name] : []))

@@ -22,7 +22,7 @@ export async function hasReceivedSignal(
     const signal = event.workflowExecutionSignaledEventAttributes
     if (signal?.signalName !== name) continue
     const [payload] = await decode(client, workflowId, signal.input?.payloads ?? [])
-    // A signal that was not sealed by the platform is readable to nobody, the workflow included.
+    // No reader can open a signal that the platform has not sealed, not even the workflow.
     if (payload !== undefined && isJson(payload) && isIt(defaultPayloadConverter.fromPayload(payload)))
       return true
   }

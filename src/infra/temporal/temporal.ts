@@ -21,7 +21,7 @@ import type { IdleQueue } from '../health-report.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { retryTransient } from '../retry.ts'
 import { currentTrace } from '../trace-context.ts'
-import { CallLimiter } from './call-limiter.ts'
+import { CallLimiter, type StartReservation } from './call-limiter.ts'
 import {
   GRPC,
   isDiscardedUpdate,
@@ -32,7 +32,7 @@ import {
   toProblem,
 } from './errors.ts'
 import { findIdleQueues } from './idle-queues.ts'
-import { findNamespaceFault } from './namespace.ts'
+import { findNamespaceFault, type NamespaceFault } from './namespace.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
@@ -50,9 +50,12 @@ const RETRIES = makeGrpcRetryInterceptor({
     status.code !== GRPC.RESOURCE_EXHAUSTED && DEFAULT_RETRIES.retryableDecider(attempt, status),
 })
 
-/** Repeats all calls but the one of {@link Temporal.ping}. */
-const retryAllButPing: typeof RETRIES = (options, nextCall) =>
-  options.method_definition.path.endsWith('/DescribeNamespace')
+/** Calls that only look, and are made again soon: an attempt that waits for its turn would outlive the connection at a stop. */
+const LOOKS = /\/(DescribeNamespace|DescribeTaskQueue|ListSearchAttributes)$/
+
+/** Repeats all calls but those that only look. */
+const retryAllButLooks: typeof RETRIES = (options, nextCall) =>
+  LOOKS.test(options.method_definition.path)
     ? (nextCall(options) as ReturnType<typeof RETRIES>)
     : RETRIES(options, nextCall)
 
@@ -74,7 +77,7 @@ interface TemporalOptions {
   readonly refusesStarts: boolean
 }
 
-/** What all calls of a process to the server share. */
+/** The parts that all calls of a process to the server share. */
 interface Calls {
   readonly client: CountingClient
   readonly limiter: CallLimiter
@@ -98,12 +101,12 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #unpatch: (() => void) | undefined
-  /** The namespace had all search attributes once, which nobody takes away. */
+  /** The namespace had all search attributes once; they are never removed. */
   #isFit = false
 
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
   constructor(config: Config, codec: PayloadCodec, { patch, refusesStarts }: TemporalOptions) {
-    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [retryAllButPing] })
+    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [retryAllButLooks] })
     this.#unpatch = patch?.(this.#connection.workflowService)
     this.#namespace = config.TEMPORAL_NAMESPACE
     this.#uiUrl = config.TEMPORAL_UI_URL
@@ -127,8 +130,8 @@ export class Temporal {
     await this.#client.withDeadline(Date.now() + CALL_DEADLINE_MS, ask)
   }
 
-  /** What is wrong with the namespace, and what an operator does about it; undefined if nothing is, or ever was not. */
-  async findFault(): Promise<string | undefined> {
+  /** The fault of the namespace, and its remedy for the operator; undefined if it has none, or had none at an earlier check. */
+  async findFault(): Promise<NamespaceFault | undefined> {
     if (this.#isFit) return undefined
     const fault = await this.#check(() => findNamespaceFault(this.#connection, this.#namespace))
     this.#isFit = fault === undefined
@@ -181,7 +184,7 @@ export class TenantWorkflows {
   }
 
   /** As {@link CallLimiter.reserveStart}. */
-  reserveStart(): () => void {
+  reserveStart(): StartReservation {
     return this.#calls.limiter.reserveStart(this.#ref.tenantId)
   }
 
@@ -324,7 +327,7 @@ export class TenantWorkflows {
 }
 
 interface CallOptions {
-  /** What tells that the server is overloaded. */
+  /** True for an error that shows that the server is overloaded. */
   readonly isOverload: (error: unknown) => boolean
 }
 

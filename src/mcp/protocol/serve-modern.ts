@@ -21,7 +21,7 @@ import {
 import { isObject } from '../../core/json.ts'
 import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
 import { MISSING_CAPABILITY } from '../../features/mcp-servers/calls/client-requests.ts'
-import { onClose } from '../../infra/response-close.ts'
+import { onClose } from '../../infra/connections.ts'
 import type { McpChange, McpChanges, McpPrompts, McpResources, McpServer, McpTasks } from './mcp-server.ts'
 import {
   asRpcError,

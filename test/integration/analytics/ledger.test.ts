@@ -199,13 +199,12 @@ async function moveBack({ workspaceId }: TestWorkspace, hours: number): Promise<
     ['function_runs', 'ended_at'],
     ['executions', 'ended_at'],
     ['webhook_deliveries', 'received_at'],
+    ['mcp_calls', 'logged_at'],
   ].map(
     ([table, column]) =>
       `update tenon.${table} set ${column} = ${column} - interval '${hours} hours' where workspace_id = '${workspaceId}';`,
   )
   await asSuperuser(`set session_replication_role = replica; ${moved.join(' ')}
-    update tenon.mcp_calls set time = to_char((time::timestamptz - interval '${hours} hours') at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-      where workspace_id = '${workspaceId}';
     update tenon.workspaces set usage_until = date_trunc('hour', now(), 'UTC') - interval '${hours + 2} hours' where id = '${workspaceId}'`)
 }
 
@@ -224,7 +223,7 @@ interface Hour {
   readonly id: string
   readonly workspace_id: string
   readonly from: string
-  readonly amounts: readonly { metric: string; labels: object; value: number }[]
+  readonly amounts: readonly { metric: string; labels: object; value: number | null; not_counted?: string }[]
 }
 
 async function usageOf(as: Caller, query: string): Promise<Hour[]> {
@@ -243,7 +242,8 @@ function sumOf(records: readonly Hour[]): Ledger {
   for (const { amounts } of records)
     for (const { metric, labels, value } of amounts) {
       const name = [metric, ...Object.values(labels)].join(' ')
-      sums[name] = /^(document|users)/.test(metric) ? value : (sums[name] ?? 0) + value
+      if (value === null) continue
+      sums[name] = isLevel(metric) ? value : (sums[name] ?? 0) + value
     }
   return sums
 }
@@ -329,7 +329,17 @@ const HELP = [
   [
     'metric=runs&window=30d&step=1m',
     'step',
-    'The metric is known by steps of 1h so far back. Use `step=1h`, or a later range.',
+    'The metric is known by the hour in this range. Use whole hours: `step=1h`, `step=2h`, `step=3h`, `step=6h`, `step=12h`, `step=1d`.',
+  ],
+  [
+    'metric=runs&window=30d&step=90m',
+    'step',
+    'The metric is known by the hour in this range. Use whole hours: `step=1h`, `step=2h`, `step=3h`, `step=6h`, `step=12h`, `step=1d`.',
+  ],
+  [
+    'metric=users&window=4h&step=90m',
+    'step',
+    'The metric is known by the hour in this range. Use whole hours: `step=1h`, `step=2h`, `step=3h`.',
   ],
 ] as const
 

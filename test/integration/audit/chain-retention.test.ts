@@ -10,10 +10,17 @@ import {
   callChain,
   lookedAt,
   makeChainDue,
+  removed,
   removedUpTo,
+  type TestChain,
   tamper,
 } from '../../support/fixtures/chains.ts'
-import { asSuperuser, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 import { randomOf } from '../../support/random.ts'
 
 let workspace: TestWorkspace
@@ -124,6 +131,50 @@ test('chain whose expired entries were changed: nothing is removed, so that veri
   )
 })
 
+test('chain that the functions of the database call valid: the worker computes the hashes, signs no cut, and verification finds it', async () => {
+  const chains = [auditChain(workspace), callChain(workspace)]
+  const mark = unique('forged')
+  const lying = (text: string) =>
+    asSuperuser(`create or replace function tenon.audit_hash(prev_hash bytea, seq bigint, entry text)
+    returns bytea language sql immutable parallel safe return ${text}`)
+  const right = "sha256(convert_to(encode(prev_hash, 'hex') || E'\\n' || seq || E'\\n' || entry, 'UTF8'))"
+  // It hashes a forged entry as the one that stood there.
+  await lying(`case when entry like '%${mark}%' then decode(entry::json ->> 'was', 'hex') else ${right} end`)
+  try {
+    await Promise.all(
+      chains.map(async (chain) => {
+        await chain.append({ days: 500, count: 5 })
+        await tamper(
+          chain,
+          `update tenon.${chain.table} set entry = (entry::jsonb || jsonb_build_object('forged', '${mark}', 'was', encode(hash, 'hex')))::text
+             where $E and seq = 3`,
+        )
+        await makeChainDue(chain)
+        await lookedAt(chain)
+        // A second look comes after the first one has ended.
+        await makeChainDue(chain)
+        await lookedAt(chain)
+        const found = { checkpoint: null, first_bad: { seq: 3, reason: 'content' } }
+        expect(await chain.verify()).toMatchObject(found)
+      }),
+    )
+  } finally {
+    await lying(right)
+  }
+})
+
+test('entry that cannot be read: its chain is not cut, and the chains of the same round are', async () => {
+  const chains = [auditChain(workspace), auditChain(workspace), auditChain(workspace)]
+  const [bad, ...good] = chains as [TestChain, ...TestChain[]]
+  for (const chain of chains) await chain.append({ days: 500, count: 3 })
+  await tamper(bad, `update tenon.audit set entry = 'no JSON' where $E and seq = 2`)
+  await asSuperuser(
+    `update tenon.audit_heads set retention_due_at = '2000-01-01' where ${chains.map(({ rows }) => `(${rows})`).join(' or ')}`,
+  )
+  await Promise.all(good.map((chain) => removed(chain, 3)))
+  expect(await bad.verify()).toMatchObject({ checkpoint: null, first_bad: { seq: 2, reason: 'content' } })
+})
+
 test('checkpoint of another chain, entry or installation: is no signature', async () => {
   const signer = new ChainSigner(new Secrets(inject('tenon').masterKey))
   const checkpoint = { tenant_id: 'ten_a', workspace_id: '', chain: 'audit', seq: 3, hash: 'ab'.repeat(32) }
@@ -143,10 +194,12 @@ test('checkpoint of another chain, entry or installation: is no signature', asyn
 
 test('functions that cut chains: the reconciler alone may call them, and nobody deletes entries without a checkpoint', async () => {
   const { tenantId, workspaceId } = workspace
-  const cut = `select tenon.cut_chain('audit', '${tenantId}', '', 'audit', 1, 'ab', 'x')`
+  const cut = `select tenon.cut_chain('audit', '${tenantId}', '', 'audit', 0, 1, '${'ab'.repeat(32)}', 'x')`
+  const read = `select tenon.chain_entries('audit', '${tenantId}', '', 'audit', 0, 1)`
   for (const role of ['tenon_admin', 'tenon_operator', 'tenon_service', 'tenon_anon'])
-    await expect(sqlAsRole(role, [tenantId, workspaceId], cut), role).rejects.toThrow(/permission denied/)
-  await expect(sqlAsRole('tenon_reconciler', ['', ''], cut)).rejects.toThrow(/broken at entry 1/)
+    for (const text of [cut, read])
+      await expect(sqlAsRole(role, [tenantId, workspaceId], text), role).rejects.toThrow(/permission denied/)
+  await expect(sqlAsRole('tenon_reconciler', ['', ''], cut)).rejects.toThrow(/has changed up to entry 1/)
   for (const table of ['audit', 'mcp_calls'])
     await expect(sqlAsRole('tenon_reconciler', ['', ''], `select entry from tenon.${table}`)).rejects.toThrow(
       /permission denied/,

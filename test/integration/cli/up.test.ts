@@ -112,6 +112,9 @@ test('up --allow-loopback: new folder: uses each service, calls this machine, ma
   try {
     const { tenon } = first
     expectTable(first.stdout)
+    // Its output is no terminal, but may be the log of a service.
+    expect(first.settings['TENON_SERVICE_KEY']).toMatch(/^.{20}/)
+    expect(first.stdout).not.toContain(first.settings['TENON_SERVICE_KEY'])
     const file = join(TMPDIR, 'local.yaml')
     await writeFile(file, LOCAL_FLOW(servers.origin))
     expect(await tenon('flow', 'publish', file)).toMatch(/^local v1 /)

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import { asSuperuser, eventually } from '../../support/fixtures/tenants.ts'
+import { startStatementProxy } from '../../support/servers/statement-proxy.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
 /** Between the pool and PostgreSQL; it drops the answers while `isSilent`, as a server that moved without a reset does. */
@@ -59,6 +60,28 @@ test('check of PostgreSQL: all connections of the pool are busy: asks on a conne
   release()
   await busy
 })
+
+/** Of the statements of a transaction: its begin, its work, its end. */
+test.each([1, 2, 3])(
+  'transaction whose statement %d fails, and its rollback: the next work has a connection without an open transaction',
+  async (failing) => {
+    const failure = { error: '22000' }
+    const failingProxy = await startStatementProxy(inject('tenon').env['DATABASE_APP_URL'] ?? '')
+    const pool = Database.open(failingProxy.url, () => {}, 1)
+    const work = async () => pool.batch(CONTEXT, [sql`select 1`])
+    try {
+      await work()
+      failingProxy.script((message) => (message >= failing ? failure : undefined))
+      const transaction = pool.transaction('', (held) => held.batch(CONTEXT, [sql`select 1`]))
+      await expect(transaction).rejects.toThrow()
+      failingProxy.script()
+      await expect(work()).resolves.toHaveLength(1)
+    } finally {
+      await pool.close()
+      failingProxy.close()
+    }
+  },
+)
 
 test('session that holds a lock: takes no connection of the pool, ends by itself', async () => {
   const backend = sql`select pg_backend_pid() as pid`

@@ -18,7 +18,7 @@ import { withRawClient } from '../../support/stack/temporal.ts'
 const WORKER = inject('tenon').env['TENON_EAGER_START_SOCKET'] ?? ''
 
 /** How the relay in front of the worker treats a start. */
-type RelayBehaviour = 'passes' | 'is slow' | 'loses the response' | 'hangs' | 'refuses'
+type RelayBehaviour = 'passes' | 'is slow' | 'waits for Temporal' | 'loses the response' | 'hangs' | 'refuses'
 let behaviour: RelayBehaviour = 'passes'
 let relayedStarts = 0
 /** Starts in progress at the relay, and the highest number so far. */
@@ -57,6 +57,10 @@ async function relayStart(incoming: IncomingMessage, reply: ServerResponse): Pro
   for await (const part of incoming) parts.push(part as Buffer)
   if (behaviour === 'hangs') return
   maxInProgress = Math.max(maxInProgress, ++inProgress)
+  if (behaviour === 'waits for Temporal') {
+    reply.writeProcessing()
+    await new Promise((done) => setTimeout(done, 1.2 * INFRA_LIMITS.eagerStart.waitMs))
+  }
   if (behaviour === 'is slow') await new Promise((done) => setTimeout(done, 300))
   inProgress -= 1
   if (behaviour === 'refuses') return void reply.writeHead(503).end()
@@ -117,6 +121,21 @@ test("more concurrent starts of a tenant than its share: the rest start through 
     expect(new Set(ended.map(({ status }) => status))).toEqual(new Set(['completed']))
   })
   expect(maxInProgress).toBeLessThanOrEqual(INFRA_LIMITS.eagerStart.perTenantMax)
+})
+
+test('worker that waits long for Temporal: makes the start nevertheless, and gets the next one', async () => {
+  behaviour = 'waits for Temporal'
+  await untilRelayed(run)
+  relayedStarts = 0
+  let runs = 0
+  await withRawClient((client) =>
+    eventually(async () => {
+      runs += 1
+      return (await isEager(client, await run())) ? true : undefined
+    }),
+  )
+  await run()
+  expect(relayedStarts).toBe(runs + 1)
 })
 
 test.each<RelayBehaviour>(['refuses', 'loses the response', 'hangs'])(

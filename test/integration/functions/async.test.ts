@@ -1,4 +1,4 @@
-/** Asynchronous invocations: 202 and an operation, which the credential that started it reads, and nobody else's. */
+/** Asynchronous invocations: 202 and an operation, which only the credential that started it reads. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { uuidOf } from '../../../src/core/ids.ts'

@@ -5,6 +5,7 @@
 
 import { beforeAll, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import { resume, suspend } from '../../support/fixtures/suspension.ts'
@@ -49,6 +50,30 @@ test.concurrent('callers that wait: no more at once than the limit, in their ord
   const replies = await Promise.all(Array.from({ length: 6 }, () => runs.invoke(id)))
   expect(replies.map(({ status, body }) => [status, body])).toEqual(Array(6).fill([200, 300]))
   expect(await mostAtOnce(id)).toBe(2)
+})
+
+/** As many starts of one tenant may wait for Temporal. */
+const STARTS_MAX =
+  INFRA_LIMITS.temporalCalls.atOnce.max *
+  INFRA_LIMITS.temporalCalls.tenantShare *
+  INFRA_LIMITS.temporalCalls.startsPerRequest
+
+test('as many callers wait for a function as its tenant may have starts under way: its other functions are served', async () => {
+  const theirs = new FunctionRuns(await createTestWorkspace())
+  const id = await theirs.deploy('awaited', SLEEPS, { concurrency: 1, timeout: '60s' })
+  const other = await theirs.deploy('other', SLEEPS)
+  const held = await theirs.start(id, { ms: 30_000 })
+  await theirs.until(id, held, ({ status }) => status === 'running')
+  const waiting = Array.from({ length: STARTS_MAX }, () => theirs.invoke(id))
+  await eventually(async () => {
+    const queued = "select from tenon.run_slots where owner_id = $1 and state = 'queued'"
+    return (await asSuperuser(queued, [id])).length === STARTS_MAX || undefined
+  })
+  const beside = await theirs.invoke(other, { ms: 2 })
+  expect([beside.status, beside.body]).toEqual([200, 2])
+  // Ends the wait of the others at once.
+  expect((await theirs.call('DELETE', `/v1/functions/${id}`)).status).toBe(200)
+  for (const { status } of await Promise.all(waiting)) expect(status).toBe(429)
 })
 
 test.concurrent('asynchronous runs: queue and run one after the other, between callers that wait', async () => {

@@ -207,7 +207,7 @@ describe('rights of the caller', () => {
 })
 
 describe('declared scopes', () => {
-  test('the code acts as a service with exactly these, whoever calls', async () => {
+  test('the code acts as a service with exactly these, for each caller', async () => {
     const { collection, at } = await declaredWithRules(workspace, {})
     await createIn(at, workspace.service, { title: 'a' })
     const list = `(await tenon.collections.list("${collection}")).data.length`

@@ -10,9 +10,11 @@ import { seriesOf, sumOf } from '../../support/clients/metrics.ts'
 import {
   asSuperuser,
   createTestWorkspace,
+  eventually,
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { startTcpProxy } from '../../support/servers/tcp-proxy.ts'
 import { openInProcessPlatform } from '../../support/stack/in-process-platform.ts'
 
 let workspace: TestWorkspace
@@ -26,6 +28,8 @@ afterAll(() => database?.close())
 /** The scrape of a platform with other settings. */
 async function scrapeWith(settings: Readonly<Record<string, string>>) {
   const platform = openInProcessPlatform(settings)
+  // The first checks of parts may take longer than a scrape waits.
+  await platform.health.read()
   try {
     return seriesOf(await platform.metrics.scrape())
   } finally {
@@ -50,6 +54,41 @@ test('scrape: PostgreSQL is away: says so, and has all others', async () => {
   expect(sumOf(series, 'tenon_part_up', { part: 'postgres' })).toBe(0)
   expect(sumOf(series, 'tenon_valkey_memory_bytes')).toBeGreaterThan(0)
 })
+
+/** Servers whose figures a scrape reads, with a gauge of each. */
+const READ_FROM = [
+  ['postgres', 'DATABASE_APP_URL', 'tenon_outbox_lag_seconds'],
+  ['valkey', 'REDIS_URL', 'tenon_valkey_memory_bytes'],
+  ['temporal', 'TEMPORAL_ADDRESS', 'tenon_task_queue_backlog'],
+] as const
+
+test.each(READ_FROM)(
+  'gauges: %s goes away between two scrapes: they disappear, and come back with it',
+  async (part, setting, gauge) => {
+    const given = inject('tenon').env[setting] ?? ''
+    const url = new URL(given.includes('://') ? given : `http://${given}`)
+    const proxy = await startTcpProxy(url)
+    const target = new URL(url)
+    target.port = String(proxy.port)
+    const platform = openInProcessPlatform({ [setting]: given.includes('://') ? target.href : target.host })
+    const read = async () => seriesOf(await platform.metrics.scrape())
+    const isMissing = async () => {
+      const series = await read()
+      return sumOf(series, 'tenon_part_up', { part }) === 0 && sumOf(series, gauge) === undefined
+    }
+    try {
+      expect(sumOf(await read(), gauge)).toBeGreaterThanOrEqual(0)
+      proxy.close()
+      await eventually(async () => ((await isMissing()) ? true : undefined))
+      const again = await startTcpProxy(url, { port: proxy.port })
+      await eventually(async () => (sumOf(await read(), gauge) === undefined ? undefined : true), 60_000)
+      again.close()
+    } finally {
+      await platform.close()
+    }
+  },
+  90_000,
+)
 
 test('metrics: no address for operators: nothing is kept', async () => {
   const platform = openInProcessPlatform({ TENON_OPS_LISTEN: '' })

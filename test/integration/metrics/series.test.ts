@@ -7,7 +7,13 @@ import { QUEUES } from '../../../src/core/work.ts'
 import { createBackgroundTasks } from '../../../src/features/background-tasks.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import { RUN_KINDS } from '../../../src/features/run-kinds.ts'
-import { exportedName, METRICS, type MetricName, specOf } from '../../../src/infra/metrics/catalogue.ts'
+import {
+  exportedName,
+  METRICS,
+  type MetricName,
+  SOURCES,
+  specOf,
+} from '../../../src/infra/metrics/catalogue.ts'
 import { type Series, scrape } from '../../support/clients/metrics.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
@@ -71,7 +77,7 @@ const VALUES: Readonly<Record<string, readonly string[] | RegExp>> = {
   status: ['1xx', '2xx', '3xx', '4xx', '5xx'],
   code: CODES,
   part: /^[a-z_0-9]{1,20}$/,
-  source: /^[a-z_]{1,20}$/,
+  source: SOURCES,
   state: ['used', 'idle', 'free', 'failed', 'late'],
   for: ['pool', 'share'],
   outcome: [
@@ -131,6 +137,15 @@ test.each(PROCESSES)(
     expect(strange).toEqual([])
   },
 )
+
+test('sources: all of the catalogue are observed, and the catalogue names each', () => {
+  const observed = PROCESSES.flatMap((process) => series[process] ?? [])
+    .filter(({ name }) => name === 'tenon_observation_up')
+    .map(({ labels }) => labels['source'] ?? '')
+  expect([...new Set(observed)].toSorted()).toEqual([...SOURCES].toSorted())
+  const named = METRICS.tenon_observation_up.labels.source.split(/, | or /)
+  expect(named.toSorted()).toEqual([...SOURCES].toSorted())
+})
 
 test('labels: name no tenant, no workspace, no flow and no function', () => {
   const values = PROCESSES.flatMap((process) =>

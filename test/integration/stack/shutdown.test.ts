@@ -1,7 +1,10 @@
 /** The API process stops in time while connections are open, and without an error for its clients. */
 
 import { once } from 'node:events'
+import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { afterEach, expect, test } from 'vitest'
 import { openImport } from '../../support/clients/ndjson.ts'
 import { closeSubscriptions, endOf, findEnd, subscribeToEvents } from '../../support/clients/sse.ts'
@@ -33,13 +36,27 @@ async function endApi(settings: Readonly<Record<string, string>>) {
   return { node, workspace, read, ready, exited: once(node.process, 'exit') }
 }
 
-test('drain: SIGTERM: not ready at once, and served as before until the delay is over; running requests end, streams say so', async () => {
+/** A kept-alive connection on which a client asks from time to time. Resolves to the header `Connection` of the answer. */
+function keptAlive(at: Running) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const ask = async () => {
+    const sent = request(`${at.url}/healthz`, { agent }).end()
+    const [response] = (await once(sent, 'response')) as [IncomingMessage]
+    await once(response.resume(), 'end')
+    return [sent.reusedSocket, response.statusCode, response.headers.connection]
+  }
+  return { ask, close: () => agent.destroy() }
+}
+
+test('drain: SIGTERM: not ready at once, each answer ends its connection, and served until the delay is over; running requests end, streams say so', async () => {
   const { node, workspace, read, ready, exited } = await endApi({
     TENON_DRAIN_DELAY: '2',
     TENON_DRAIN_LIMIT: '60',
   })
   const received = await subscribeToEvents(workspace.service, 'topic=quiet', {}, node.at)
   const { sent, reply } = await beginImport(workspace.service, node.at)
+  const client = keptAlive(node.at)
+  expect(await client.ask()).toEqual([false, 200, 'keep-alive'])
   node.process.kill('SIGTERM')
   const draining = await eventually(async () => {
     const { status, body } = await ready()
@@ -47,9 +64,10 @@ test('drain: SIGTERM: not ready at once, and served as before until the delay is
   })
   expect(draining).toMatchObject({ status: 'fail', draining: true, checks: { postgres: { status: 'pass' } } })
   expect((await call('GET', '/healthz', { at: node.at })).status).toBe(200)
-  // On a connection of its own, and kept alive.
-  const served = await read()
-  expect([served?.status, served?.headers.get('connection')]).toEqual([200, 'keep-alive'])
+  // A client on an old connection learns it with its next answer, so that no request meets the end of an idle connection.
+  expect(await client.ask()).toEqual([true, 200, 'close'])
+  expect(await client.ask()).toEqual([false, 200, 'close'])
+  client.close()
   expect(findEnd(received)).toBeUndefined()
   expect(await endOf(received)).toBe('draining')
   await eventually(async () => ((await read()) === undefined ? true : undefined))
@@ -67,6 +85,47 @@ test('drain: a request that takes longer than the limit: cut off, and the proces
   node.process.kill('SIGTERM')
   await expect(reply).rejects.toThrow(/hang up|ECONNRESET/)
   expect(await exited).toEqual([0, null])
+}, 90_000)
+
+test('drain: TENON_HOST is localhost: requests of both loopback addresses end', async () => {
+  const { node, workspace, exited } = await endApi({
+    ...{ TENON_HOST: 'localhost', TENON_DRAIN_DELAY: '0', TENON_DRAIN_LIMIT: '60' },
+  })
+  const { port } = new URL(node.at.url)
+  const imports = await Promise.all(
+    ['127.0.0.1', '[::1]'].map((host) =>
+      beginImport(workspace.service, { ...node.at, url: `http://${host}:${port}` }),
+    ),
+  )
+  const unused = connect(Number(port), '::1').on('error', () => {})
+  await once(unused, 'connect')
+  node.process.kill('SIGTERM')
+  await once(unused, 'close')
+  for (const { sent } of imports) sent.end('{"n":2}\n')
+  for (const { reply } of imports) {
+    const { status, headers, body } = await reply
+    expect([status, headers.get('connection'), body.created]).toEqual([200, 'close', 2])
+  }
+  expect(await exited).toEqual([0, null])
+}, 90_000)
+
+test('shutdown: closing the connections fails: exit code 1, and one line that says why', async () => {
+  const broken = `import { Server } from 'node:http'
+    Server.prototype.closeAllConnections = () => { throw new Error('the connections stay open') }`
+  const node = await startApi(
+    { TENON_DRAIN_DELAY: '0' },
+    undefined,
+    `data:text/javascript,${encodeURIComponent(broken)}`,
+  )
+  const lines = text(node.process.stderr ?? Readable.from([]))
+  node.process.kill('SIGTERM')
+  const [code] = await once(node.process, 'exit')
+  const [line = '', ...others] = (await lines).trim().split('\n')
+  expect([code, others]).toEqual([1, []])
+  expect(JSON.parse(line)).toMatchObject({
+    ...{ level: 60, process: 'api', msg: 'shutdown failed' },
+    err: { message: 'the connections stay open' },
+  })
 }, 90_000)
 
 test('shutdown: idle connections and open streams: ends in time', async () => {

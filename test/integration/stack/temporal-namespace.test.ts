@@ -5,6 +5,7 @@ import { msToTs } from '@temporalio/common/lib/time.js'
 import { expect, inject, test } from 'vitest'
 import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
 import { runCommand } from '../../support/clients/cli.ts'
+import { partStatus } from '../../support/clients/status.ts'
 import { call, createTestWorkspace, eventually, unique } from '../../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { refusalOf } from '../../support/stack/start-outcome.ts'
@@ -33,12 +34,13 @@ async function makeNamespace(): Promise<string> {
 test('namespace without search attributes, and none: no 400 for callers, worker does not start; migrated: both work', async () => {
   const workspace = await createTestWorkspace()
   const [bare, none] = [await makeNamespace(), unique('none')]
-  for (const [TEMPORAL_NAMESPACE, sentence] of [
+  for (const [TEMPORAL_NAMESPACE, cause, sentence] of [
     [
       bare,
+      'attributes',
       /temporal: The namespace "\S+" of Temporal lacks the search attributes TenantId, .*Run `tenon migrate`/,
     ],
-    [none, /temporal: The namespace "\S+" does not exist in Temporal\. Run `tenon migrate`/],
+    [none, 'namespace', /temporal: The namespace "\S+" does not exist in Temporal\. Run `tenon migrate`/],
   ] as const) {
     const node = await startInProcessNode({ TEMPORAL_NAMESPACE })
     try {
@@ -52,6 +54,10 @@ test('namespace without search attributes, and none: no 400 for callers, worker 
       expect(body.detail).toMatch(/^Temporal refuses the platform\. /)
       expect(body.hint).toContain('npx tenon doctor')
       expect(await refusalOf('worker', { TEMPORAL_NAMESPACE })).toMatch(sentence)
+      expect(await partStatus('temporal', node.at)).toMatchObject({
+        ...{ status: 'fail', cause },
+        detail: expect.stringMatching(cause === 'namespace' ? /which makes it/ : /lacks .*which adds them/),
+      })
       const { databaseUrl: DATABASE_URL, masterKey: TENON_MASTER_KEY } = inject('tenon')
       const env = { DATABASE_URL, TENON_MASTER_KEY, TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE }
       const migrated = await runCommand(['migrate'], { env })

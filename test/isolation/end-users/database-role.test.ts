@@ -73,6 +73,7 @@ const PRIVILEGES = {
   function_versions: ['select'],
   functions: ['select'],
   idempotency: ['delete', 'insert', 'select', 'update'],
+  object_upload_parts: ['delete', 'insert', 'select', 'update'],
   object_uploads: ['delete', 'insert', 'select', 'update'],
   objects: ['delete', 'insert', 'select', 'update'],
   outbox: ['insert'],
@@ -81,7 +82,7 @@ const PRIVILEGES = {
   unused_blobs: ['insert'],
 }
 
-test('tables of the platform – by their grants – are closed to the role but for twelve', async () => {
+test('tables of the platform – by their grants – are closed to the role but for thirteen', async () => {
   const granted = await asSuperuser<{ name: string; privileges: string[] }>(`
     select c.relname as name, array_agg(p order by p) as privileges
     from pg_class c join pg_namespace n on n.oid = c.relnamespace,
@@ -110,7 +111,7 @@ const READABLE = {
 }
 /** Tables that a role may read as a whole: each has columns of the statements of the product alone. */
 const READABLE_AS_A_WHOLE = {
-  tenon_user: ['buckets', 'idempotency', 'object_uploads', 'objects', 'schemas'],
+  tenon_user: ['buckets', 'idempotency', 'object_upload_parts', 'object_uploads', 'objects', 'schemas'],
   tenon_anon: ['buckets', 'documents', 'idempotency', 'objects', 'schemas'],
 }
 
@@ -165,6 +166,7 @@ test('every table of the platform – read by the role – shows rows of the own
     function_versions: 'tenant_id, workspace_id, input_schema',
     functions: 'tenant_id, workspace_id',
     objects: 'tenant_id, workspace_id',
+    object_upload_parts: 'tenant_id, workspace_id',
     object_uploads: 'tenant_id, workspace_id',
   }
   /** Of these the role sees rows only where a function or a rule on objects is open to users. */
@@ -173,6 +175,7 @@ test('every table of the platform – read by the role – shows rows of the own
     'function_aliases',
     'function_versions',
     'functions',
+    'object_upload_parts',
     'object_uploads',
     'objects',
   ]
@@ -343,7 +346,7 @@ test('statements of the product – that write – name the owner of a document 
     'features/collections/postgres/write-statements.ts: insert into ${table.name} (${namesOf(table)}, owner',
     'features/collections/postgres/write-statements.ts: insert into tenon.outbox (collection, verb, document_id, version, document, deleted, owner',
     // It reads the owner that the database set.
-    'features/objects/catalogue.ts: insert into objects (key, version, blob, size, etag, headers, metadata) values (${key}, ${version}, ${blob}, ${size}, ${etag}, ${headers}, ${metadata}) on conflict do nothing returning null::uuid as replaced, key, size, etag, headers, owner',
+    'features/objects/catalogue.ts: insert into objects (key, version, blob, size, etag, headers, metadata, tags) values (${key}, ${version}, ${blob}, ${size}, ${etag}, ${headers}, ${metadata}, ${tags}) on conflict do nothing returning null::uuid as replaced, key, size, etag, headers, owner',
   ])
   expect(await occurrences(/\bset\s[^`;]*\bowner"?\s*=|`\s*"?owner"?\s*=|\bowner"?\s*=\s*\$\{/g)).toEqual([])
 })

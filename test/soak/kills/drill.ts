@@ -110,6 +110,8 @@ export class Drill {
 /** Refused for the moment, not in time, or unknown to the client: it sends it again. Any other error of the platform is a finding. */
 const isUnanswered = ({ status, body }: Omit<Answered, 'attempts'>) =>
   status === 0 ||
+  // Of a balancer, whose process ended: those of functions have a body.
+  (status === 502 && body === '') ||
   status === 503 ||
   status === 504 ||
   status === 429 ||

@@ -15,6 +15,9 @@ export type Fault =
   | { readonly error: string }
   | (() => Promise<unknown>)
 
+/** By the number of the message, from 1. */
+type Script = Readonly<Record<number, Fault>> | ((message: number) => Fault | undefined)
+
 export interface StatementProxy {
   /** The URL of the database, through the proxy. */
   readonly url: string
@@ -22,8 +25,8 @@ export interface StatementProxy {
   readonly messages: number
   /** The faults that have happened since the last script. */
   readonly applied: readonly Fault[]
-  /** @param faults by the number of the message, from 1 */
-  script(diagnostics?: Readonly<Record<number, Fault>>): void
+  /** Counts from the next message, which is the first. */
+  script(faults?: Script): void
   close(): void
 }
 
@@ -35,7 +38,7 @@ export async function startStatementProxy(
   const { hostname: host, port } = new URL(database)
   const sockets = new Set<Socket>()
   const state = {
-    diagnostics: {} as Readonly<Record<number, Fault>>,
+    faults: {} as Script,
     messages: 0,
     applied: [] as Fault[],
     isDead: false,
@@ -53,7 +56,7 @@ export async function startStatementProxy(
       socket.on('close', () => [client, upstream].map((each) => sockets.delete(each.destroy())))
     }
     const pass = async (message: Buffer) => {
-      const fault = isCounted(message) ? state.diagnostics[++state.messages] : undefined
+      const fault = isCounted(message) ? faultOf(state.faults, ++state.messages) : undefined
       if (fault !== undefined) state.applied.push(fault)
       if (typeof fault === 'function') await fault()
       state.isDead ||= fault === 'death' || fault === 'mute death'
@@ -78,14 +81,16 @@ export async function startStatementProxy(
     get applied() {
       return state.applied
     },
-    script: (diagnostics = {}) =>
-      void Object.assign(state, { diagnostics, messages: 0, applied: [], isDead: false }),
+    script: (faults = {}) => void Object.assign(state, { faults, messages: 0, applied: [], isDead: false }),
     close: () => {
       cut()
       server.close()
     },
   }
 }
+
+const faultOf = (script: Script, message: number): Fault | undefined =>
+  typeof script === 'function' ? script(message) : script[message]
 
 /** The first message of a connection has no letter; those of the password begin with `p`. */
 const isStatement = ([letter]: Buffer) => letter !== 0 && letter !== 'p'.charCodeAt(0)

@@ -16,7 +16,7 @@ export interface ApiProcess {
 
 /**
  * Resolves when it answers. Tokens of the first process are valid for it. It gets a free port, unless the settings have one. @param preload path of a module
- * that the process loads first and that a test may send messages to
+ * that the process loads first and that a test may send messages to; `stderr` of the process is then a pipe
  */
 export async function startApi(
   settings: Readonly<Record<string, string>>,
@@ -29,7 +29,7 @@ export async function startApi(
   const before = preload === undefined ? [] : ['--import', preload]
   const child = spawn(process.execPath, [...before, (await currentBuild()).api], {
     env: { ...env, TENON_PORT: String(port) },
-    stdio: preload === undefined ? 'ignore' : ['ignore', 'ignore', 'ignore', 'ipc'],
+    stdio: preload === undefined ? 'ignore' : ['ignore', 'ignore', 'pipe', 'ipc'],
   })
   await eventually(async () => {
     const ready = await fetch(`${at.url}/readyz`).catch(() => undefined)

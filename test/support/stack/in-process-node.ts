@@ -13,6 +13,7 @@ import { mountMcp } from '../../../src/mcp/mount.ts'
 import type { Running } from './start.ts'
 
 export interface Node {
+  readonly platform: Platform
   /** For `call`. */
   readonly at: Running
   /** Ends its requests and streams, as SIGTERM does in a process; close it afterwards. */
@@ -38,6 +39,7 @@ export async function startInProcessNode(
   mountMcp(app, platform, authServices)
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   return {
+    platform,
     at: { ...first, url },
     drain: () => platform.drain.run(app.server, { delayMs: 0, limitMs: 10_000 }),
     close: async () => {

@@ -17,7 +17,7 @@ export async function refusalOf(process: 'api' | 'worker', env: Settings): Promi
   try {
     await (process === 'api'
       ? checkApi(startChecks, installation, SILENT)
-      : checkWorker(startChecks, installation, { log: SILENT, signal }))
+      : checkWorker(startChecks, installation, { log: SILENT, signal, connect: async () => true }))
     return ''
   } catch (error) {
     if (!(error instanceof StartRefused)) throw error

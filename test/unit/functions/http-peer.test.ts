@@ -89,7 +89,7 @@ test('a message that is lost: ends the exchange', async () => {
   await expect(client.head()).rejects.toMatchObject({ code: 'dependency_unavailable' })
 })
 
-test('a lost connection, and an end that gives up: whoever waits gets the reason', async () => {
+test('a lost connection, and an end that gives up: each waiting caller gets the reason', async () => {
   const lost = await peers()
   const waiting = lost.code.awaitCredit()
   lost.wire.close()

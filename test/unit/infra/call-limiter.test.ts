@@ -133,14 +133,32 @@ test('a server that refuses at once: requests of all tenants follow after pauses
 
 test('starts: a tenant with too many under way is refused with Retry-After, others are not; a worker refuses none', () => {
   const { limiter } = new Server()
-  const ends = Array.from({ length: 8 }, () => limiter.reserveStart('flood'))
+  const reserved = Array.from({ length: 8 }, () => limiter.reserveStart('flood'))
   const refusal = { code: 'rate_limited', headers: { 'retry-after': '2' } }
   expect(() => limiter.reserveStart('flood')).toThrow(expect.objectContaining(refusal))
   limiter.reserveStart('other')
-  ends[0]?.()
-  ends[0]?.()
+  reserved[0]?.end()
+  reserved[0]?.end()
   limiter.reserveStart('flood')
   expect(() => limiter.reserveStart('flood')).toThrow(expect.objectContaining(refusal))
   const worker = new Server(false).limiter
   for (let nth = 0; nth < 100; nth++) worker.reserveStart('flood')
+})
+
+test('start that waits for something else: its place is free meanwhile, and it has one again afterwards, also beyond the bound', async () => {
+  const { limiter } = new Server()
+  const [first] = Array.from({ length: 8 }, () => limiter.reserveStart('flood'))
+  const refused = expect.objectContaining({ code: 'rate_limited' })
+  for (const end of [() => 'a slot', () => Promise.reject(OVERLOADED)]) {
+    const waiting = Promise.withResolvers<void>()
+    const turn = first?.yieldWhile(() => waiting.promise.then(end)).catch((error) => error)
+    const second = limiter.reserveStart('flood')
+    expect(() => limiter.reserveStart('flood')).toThrow(refused)
+    waiting.resolve()
+    expect(['a slot', OVERLOADED]).toContain(await turn)
+    second.end()
+    expect(() => limiter.reserveStart('flood')).toThrow(refused)
+  }
+  first?.end()
+  limiter.reserveStart('flood')
 })

@@ -6,6 +6,7 @@ import { notFound } from '../../../core/problem.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { isRefusedBy } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { ANALYTICS_LIMITS } from '../../analytics/limits.ts'
 import { RUN_LIMITS } from '../../runs/limits.ts'
 import { ackSlot, releaseSlot, startAdmitted } from '../../runs/slots.ts'
 import { notifyRunChanged } from '../../runs/watcher.ts'
@@ -48,7 +49,9 @@ async function writeUpdate(scope: WorkspaceScope, update: ExecutionUpdate): Prom
           else ${update.pause_reason ?? null} end,
         recorded_run = coalesce(${order?.[0] ?? null}::bigint, recorded_run),
         recorded_events = coalesce(${order?.[1] ?? null}::integer, recorded_events),
-        ended_at = coalesce(ended_at, ${update.ended_at ?? null}::timestamptz)
+        ended_at = coalesce(ended_at, ${update.ended_at ?? null}::timestamptz),
+        counted_at = case when ended_at is null and ${update.ended_at ?? null}::timestamptz <
+            now() - make_interval(secs => ${ANALYTICS_LIMITS.lateSeconds}::integer) then now() else counted_at end
       where id = ${id} returning id`,
     sql`insert into execution_steps
         (execution_id, seq, name, kind, pointer, iteration, path, summary, status, attempt, error, result, truncated, reused,

@@ -38,12 +38,15 @@ export async function removeExpired(
     if (archived.length > 0)
       await scope.batch(
         rememberStarts(archived),
-        sql`delete from executions where id = any(${textArray(archived)}::text[]) and ended_at < ${before}`,
+        sql`delete from executions where id = any(${textArray(archived)}::text[]) and ${ENDED} < ${before}`,
       )
   }
   await scope.batch(purgeFlows(sql`true`))
   return rows.length > 0
 }
+
+/** When usage counts the end, so that no execution is removed before its hour is recorded. */
+const ENDED = sql`coalesce(counted_at, ended_at)`
 
 /** Deletes flows that were deleted before and have no executions left. */
 export const purgeFlows = (which: Sql): Sql => sql`delete from flows f
@@ -56,7 +59,7 @@ export const purgeFlows = (which: Sql): Sql => sql`delete from flows f
  */
 const expired = (before: Date): Sql => sql`
   select e.id, (select name from flows f where f.id = e.flow_id) as flow_name
-  from executions e where outcome = any('{cancelled,completed,faulted}') and started_at < ${before} and ended_at < ${before}
+  from executions e where outcome = any('{cancelled,completed,faulted}') and started_at < ${before} and ${ENDED} < ${before}
     and not (trigger_kind = 'flow' and exists (select from executions p where p.id = e.trigger_id))
   limit ${batchMax}`
 
@@ -71,7 +74,7 @@ async function archiveExecution(
   await objectsOf(service).put(
     object,
     { chunks: readRecord(scope, id) },
-    { headers: { 'content-type': 'application/json' }, metadata: {} },
+    { headers: { 'content-type': 'application/json' }, metadata: {}, tags: {} },
   )
 }
 

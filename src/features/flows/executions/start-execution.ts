@@ -86,8 +86,8 @@ export async function startFlow(
   version: number | undefined,
   asked: ExecutionStart,
 ): Promise<string> {
-  const endReservation = workflowsOf(scope).reserveStart()
-  return startReserved(scope, flow, version, asked).finally(endReservation)
+  const reservation = workflowsOf(scope).reserveStart()
+  return startReserved(scope, flow, version, asked).finally(reservation.end)
 }
 
 async function startReserved(

@@ -46,12 +46,13 @@ export async function beginAttempt(scope: WorkspaceScope, { runId, attempt, by }
   throw new Problem('run_cut_off', { detail })
 }
 
-/** Takes back the beginning of an attempt whose code did not begin. */
+/** Takes back the beginning of an attempt whose code did not begin. Idempotent; tries again while the database is unavailable. */
 export async function undoBeginning(scope: WorkspaceScope, { runId, attempt, by }: Beginning): Promise<void> {
-  await scope.batch(sql`
+  const undo = sql`
     update function_runs set status = 'queued', attempts = ${attempt - 1}::integer, begun_by = null,
       started_at = case when ${attempt}::integer = 1 then null else started_at end
-    where id = ${runId} and ended_at is null and attempts = ${attempt}::integer and begun_by = ${by}`)
+    where id = ${runId} and ended_at is null and attempts = ${attempt}::integer and begun_by = ${by}`
+  await retryTransient(FUNCTION_LIMITS.beginMs, () => scope.batch(undo))
 }
 
 /**

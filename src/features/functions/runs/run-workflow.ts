@@ -75,7 +75,7 @@ export function runInput(
 
 /**
  * The workflow ends a run that waited for a slot, ran and was repeated as long as it may; this is for a workflow that fails to, and
- * for a run that nobody waits for any more before a worker has taken it up. An execution waits.
+ * for a run whose caller has stopped waiting before a worker has taken it up. An execution waits.
  */
 function workflowTimeoutMs(run: FunctionRunInput): number {
   return lifetimeMs(run, isPatient(run))

@@ -9,6 +9,7 @@ import type { FunctionRunInput, FunctionTrigger } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryTransient } from '../../../infra/retry.ts'
+import type { StartReservation } from '../../../infra/temporal/call-limiter.ts'
 import { SHARED_LIMITS } from '../../limits.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
 import { consumption } from '../../quotas/quotas-api.ts'
@@ -49,11 +50,15 @@ interface Checked extends Invocable {
  *   many starts wait for Temporal
  */
 export async function startRun(scope: WorkspaceScope, request: RunRequest): Promise<StartedRun> {
-  const endReservation = workflowsOf(scope).reserveStart()
-  return startReserved(scope, request).finally(endReservation)
+  const reservation = workflowsOf(scope).reserveStart()
+  return startReserved(scope, request, reservation).finally(reservation.end)
 }
 
-async function startReserved(scope: WorkspaceScope, request: RunRequest): Promise<StartedRun> {
+async function startReserved(
+  scope: WorkspaceScope,
+  request: RunRequest,
+  reservation: StartReservation,
+): Promise<StartedRun> {
   const trigger = { ...request.trigger, ...chainDepthOf(scope, request.trigger) }
   const runId = request.runId ?? scope.newId('run')
   const invoked = await createRecord(scope, runId, request, trigger)
@@ -61,7 +66,7 @@ async function startReserved(scope: WorkspaceScope, request: RunRequest): Promis
   const started = { runId, workflowId: workflowOf(scope, run), waitMs: waitMs(run) }
   const { concurrency = null } = invoked.config
   if (concurrency !== null) {
-    await startInSlot(scope, run, { runId, ownerId: invoked.id })
+    await startInSlot(scope, run, { runId, ownerId: invoked.id }, reservation)
     return started
   }
   if (request.isAsync) await startWorkflow(scope, run)
@@ -96,12 +101,18 @@ function unconfirmed(error: unknown, runId: string): unknown {
  * Queues a run for a slot. The process that gives it one starts it, unless its caller waits: then it is started here.
  * @throws Problem `function_busy` after `functionQueueMs`; then the record is deleted, since nothing was run
  */
-async function startInSlot(scope: WorkspaceScope, run: FunctionRunInput, queued: QueuedRun): Promise<void> {
+async function startInSlot(
+  scope: WorkspaceScope,
+  run: FunctionRunInput,
+  queued: QueuedRun,
+  reservation: StartReservation,
+): Promise<void> {
   const admin = asRunOwner(scope)
   const wait = run.is_async ? {} : { waitMs: FUNCTION_LIMITS.queueMs }
   const hasSlot = await queueRun(admin, FUNCTION_RUN, { ...queued, ...wait })
   if (run.is_async) return
-  if (!hasSlot && !(await awaitSlot(admin, FUNCTION_RUN, run.run_id))) {
+  const awaitTurn = () => awaitSlot(admin, FUNCTION_RUN, run.run_id)
+  if (!hasSlot && !(await reservation.yieldWhile(awaitTurn))) {
     await deleteQueuedRun(admin, run.run_id)
     const detail = `No run of the function ended within ${FUNCTION_LIMITS.queueMs / 1_000} s. Nothing was run.`
     throw new Problem('function_busy', { detail })

@@ -113,7 +113,7 @@ class InvocationRun {
     else this.#process.kill()
     // The last lines may still be in the pipe.
     if (!isClean && ending.kind !== 'result') await this.#process.gone
-    // What it wrote to stderr before the result is read in the next turn of the event loop.
+    // Lines that it wrote to stderr before the result are read in the next turn of the event loop.
     else for (let turn = 0; turn < 2; turn++) await new Promise(setImmediate)
     this.#process.listen(undefined)
     this.#stdout.flush()

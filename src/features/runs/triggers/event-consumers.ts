@@ -155,7 +155,7 @@ class EventHandler {
     }
     try {
       const scope = await openScope(ref, triggerActor(triggerId))
-      // What it starts has a request id of its own, in the trace of the event that was the last one.
+      // The started run or execution has a request id of its own, in the trace of the last event.
       const started = await inTrace(triggeredTrace(events.at(-1)?.[TRACEPARENT]), () =>
         starter.startByEvents(scope, { triggerId, target, revision, events, chainDepth: depth }),
       )

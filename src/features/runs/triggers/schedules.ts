@@ -3,6 +3,7 @@
 import { cronNumbers } from '../../../../flows-dsl/compile/cron.ts'
 import type { ScheduledStartInput, TargetRef } from '../../../core/execution.ts'
 import { uuidOf } from '../../../core/ids.ts'
+import { MINUTE_MS } from '../../../core/units.ts'
 import { QUEUES } from '../../../core/work.ts'
 import type { Scheduled, Timing } from '../../../infra/temporal/schedules.ts'
 import type { ScheduleSpec } from './trigger.ts'
@@ -66,7 +67,6 @@ export const CATCH_UP_MS = 60_000
 
 type CalendarSpec = NonNullable<Timing['skip']>[number]
 
-const MINUTE_MS = 60_000
 /** Times that Temporal looks at until it finds one that is not left out. */
 const LOOKS_MAX = 40_000
 

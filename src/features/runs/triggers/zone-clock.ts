@@ -3,7 +3,7 @@
 export interface ZoneClock {
   /** The minutes of an hour of UTC at which an hour of the zone begins: one for most zones. */
   readonly fullHours: readonly number[]
-  /** What clocks show in the hours around each change. */
+  /** The times that clocks show in the hours around each change. */
   readonly changes: readonly ClockHour[]
 }
 

@@ -1,0 +1,213 @@
+/** Uploads in parts, for objects of any size: each part is stored by itself, and the end makes them one object. */
+
+import type { WorkspaceScope } from '../../access/scope.ts'
+import type { ByteSource } from '../../core/bytes.ts'
+import { tooLarge } from '../../core/bytes.ts'
+import { randomIds } from '../../core/ids.ts'
+import { checkKey } from '../../core/object-key.ts'
+import { Problem } from '../../core/problem.ts'
+import { isRefusedBy, readObjectChange } from '../../infra/postgres/errors.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { type BlobPart, Blobs, type ByteRange } from './blobs.ts'
+import type { Conditions } from './conditions.ts'
+import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
+import { OBJECT_LIMITS } from './limits.ts'
+import { abandoned, PartUpload } from './uploads.ts'
+import type { Description, ObjectName, StoredObject, WorkspaceObjects } from './workspace-objects.ts'
+
+const { multipartLeaseMs, objectBytesMax, partBytesMin } = OBJECT_LIMITS
+const LEASE = `${multipartLeaseMs} milliseconds`
+
+/** An upload in parts. */
+export interface UploadName extends ObjectName {
+  readonly upload: string
+}
+
+/** A part as the store has it. */
+export interface StoredPart extends BlobPart {
+  /** In bytes. */
+  readonly size: number
+  /** Milliseconds since 1970. */
+  readonly storedMs: number
+}
+
+/** An upload that is not yet an object. */
+export interface OpenUpload {
+  readonly upload: string
+  readonly key: string
+  /** Milliseconds since 1970. */
+  readonly createdMs: number
+}
+
+interface UploadRow {
+  readonly store_id: string
+  readonly headers: Description['headers']
+  readonly metadata: Description['metadata']
+  readonly tags: Description['tags']
+}
+
+export class MultipartUploads {
+  readonly #scope: WorkspaceScope
+  readonly #objects: WorkspaceObjects
+  readonly #blobs: Blobs
+
+  /** @param objects of the same scope */
+  constructor(scope: WorkspaceScope, objects: WorkspaceObjects) {
+    this.#scope = scope
+    this.#objects = objects
+    this.#blobs = new Blobs(scope)
+  }
+
+  /** @returns its id */
+  async begin({ bucket, key }: ObjectName, description: Description): Promise<string> {
+    checkKey(key)
+    await this.#blobs.requireOwn(bucket)
+    const { headers, metadata, tags } = description
+    const id = randomIds.uuid()
+    // Before the store knows it, so that the sweeper finds one whose process died.
+    await this.#scope.batch(sql`insert into object_uploads (id, key, headers, metadata, tags, expires_at)
+      values (${id}, ${key}, ${headers}, ${metadata}, ${tags}, now() + ${LEASE}::interval)`)
+    const store = await this.#blobs.beginParts(id)
+    await this.#scope.batch(sql`update object_uploads set store_id = ${store} where id = ${id}`)
+    return id
+  }
+
+  /**
+   * Stores a part as it comes, in place of one of the same number; stores nothing if the stream ends early.
+   * @returns its entity tag, with quotes
+   * @throws Problem `NoSuchUpload`, `EntityTooLarge`, `body_incomplete`, `digest_mismatch`, `quota_exceeded`
+   */
+  async putPart(
+    name: UploadName,
+    number: number,
+    source: ByteSource,
+    digests: AnnouncedDigests = {},
+  ): Promise<string> {
+    if ((source.length ?? 0) > objectBytesMax) throw tooLarge(objectBytesMax)
+    const { store_id } = await this.#find(name)
+    const chunks = verified(source.chunks, expectedDigests(digests))
+    const part = new PartUpload(this.#scope, { ...source, chunks }, name.upload)
+    await part.begin()
+    try {
+      const etag = await part.send((body, signal) =>
+        this.#blobs.writePart(name.upload, store_id, number, { body, length: source.length, signal }),
+      )
+      await this.#keep(name, { number, etag, size: part.bytes }, part.end())
+      return `"${etag}"`
+    } catch (error) {
+      await this.#scope.batch(part.end()).catch(() => {})
+      throw error
+    }
+  }
+
+  /** Makes a part of a range of another object of the workspace. @returns its entity tag, with quotes */
+  async copyPart(
+    name: UploadName,
+    number: number,
+    source: { readonly blob: string; readonly range: ByteRange },
+  ): Promise<string> {
+    const size = source.range.last - source.range.first + 1
+    if (size > objectBytesMax) throw tooLarge(objectBytesMax)
+    const { store_id } = await this.#find(name)
+    const etag = await this.#blobs.copyPart(name.upload, store_id, number, source)
+    await this.#keep(name, { number, etag, size })
+    return `"${etag}"`
+  }
+
+  /** Records a part that the store has, which renews the lease of the upload. */
+  async #keep(
+    { upload }: UploadName,
+    { number, etag, size }: BlobPart & { readonly size: number },
+    ...before: readonly Sql[]
+  ): Promise<void> {
+    const keep = sql`insert into object_upload_parts as p (upload, number, size, etag)
+      values (${upload}, ${number}, ${size}, ${etag})
+      on conflict (tenant_id, workspace_id, upload, number) do update set size = excluded.size, etag = excluded.etag, stored_at = now()`
+    const renew = sql`update object_uploads set expires_at = now() + ${LEASE}::interval where id = ${upload}`
+    await this.#scope.batch(...before, keep, renew).catch((error: unknown) => {
+      const isGone = isRefusedBy(error, 'object_upload_parts_tenant_id_workspace_id_upload_fkey')
+      throw isGone ? new Problem('NoSuchUpload') : error
+    })
+  }
+
+  /**
+   * Makes the object of some of the parts, in the order of their numbers.
+   * @throws Problem `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall`, `PreconditionFailed`
+   */
+  async complete(
+    name: UploadName,
+    wanted: readonly BlobPart[],
+    conditions: Conditions = {},
+  ): Promise<StoredObject> {
+    const { store_id, headers, metadata, tags } = await this.#find(name)
+    const parts = chosenOf(await this.parts(name), wanted)
+    const size = parts.reduce((sum, part) => sum + part.size, 0)
+    const known = await this.#objects.requireChangeable(name, conditions)
+    const etag = await this.#blobs.endParts(name.upload, store_id, parts, size)
+    const content = { blob: name.upload, size, etag, headers, metadata, tags }
+    return this.#objects.replace(name, content, conditions, known).catch((error: unknown) => {
+      throw readObjectChange(error) === 'upload' ? new Problem('NoSuchUpload') : error
+    })
+  }
+
+  /** Removes an upload and its parts. @throws Problem `NoSuchUpload` */
+  async abort(name: UploadName): Promise<void> {
+    const { store_id } = await this.#find(name)
+    await this.#blobs.abandonParts(name.upload, store_id)
+    await this.#scope.batch(abandoned(sql`id = ${name.upload}`))
+  }
+
+  /** All parts by their numbers. @throws Problem `NoSuchUpload` */
+  async parts(name: UploadName): Promise<readonly StoredPart[]> {
+    await this.#find(name)
+    return this.#scope.rows<StoredPart>(sql`
+      select number, size, etag, (extract(epoch from stored_at) * 1000)::bigint as "storedMs"
+      from object_upload_parts where upload = ${name.upload} order by number`)
+  }
+
+  /** Open uploads in the order of their keys. @param after the last one of the page before */
+  async list(
+    bucket: string,
+    { prefix, size, after }: { prefix: string; size: number; after?: { key: string; upload: string } },
+  ): Promise<readonly OpenUpload[]> {
+    await this.#blobs.requireOwn(bucket)
+    const from =
+      after === undefined ? sql`` : sql` and (key, id) > (${after.key} collate "C", ${after.upload}::uuid)`
+    return this.#scope.rows<OpenUpload>(sql`
+      select id as upload, key, (extract(epoch from created_at) * 1000)::bigint as "createdMs"
+      from object_uploads where key is not null and store_id is not null and starts_with(key, ${prefix})${from}
+      order by key, id limit ${size}`)
+  }
+
+  async #find({ bucket, key, upload }: UploadName): Promise<UploadRow> {
+    await this.#blobs.requireOwn(bucket)
+    const row = isUuid(upload)
+      ? await this.#scope.row<UploadRow>(sql`
+          select store_id, headers, metadata, tags from object_uploads
+          where id = ${upload} and key = ${key} and store_id is not null and expires_at > now()`)
+      : undefined
+    if (row === undefined) throw new Problem('NoSuchUpload')
+    return row
+  }
+}
+
+const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)
+
+/** The parts that a client names, if the store has them as it says. */
+function chosenOf(stored: readonly StoredPart[], wanted: readonly BlobPart[]): readonly StoredPart[] {
+  const byNumber = new Map(stored.map((part) => [part.number, part]))
+  const chosen = wanted.map(({ number, etag }) => {
+    const part = byNumber.get(number)
+    if (part?.etag !== etag)
+      throw new Problem('InvalidPart', { detail: `The upload has no part ${number} with this ETag.` })
+    return part
+  })
+  if (chosen.length === 0) throw new Problem('InvalidPart', { detail: 'No part is named.' })
+  if (chosen.some(({ number }, index) => number <= (chosen[index - 1]?.number ?? 0)))
+    throw new Problem('InvalidPartOrder')
+  const small = chosen.slice(0, -1).find(({ size }) => size < partBytesMin)
+  if (small === undefined) return chosen
+  throw new Problem('EntityTooSmall', {
+    detail: `Part ${small.number} has ${small.size} bytes. Each part but the last has at least ${partBytesMin}.`,
+  })
+}

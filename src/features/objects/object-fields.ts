@@ -1,0 +1,78 @@
+/** Input fields of operations on objects, which are headers of HTTP. */
+
+import Type from 'typebox'
+import type { KeptHeaders } from './catalogue.ts'
+
+// `run` checks the names, since the problem has S3's code.
+export const Bucket = Type.String({ maxLength: 200, description: 'Name of the bucket.' })
+export const Key = Type.String({
+  maxLength: 4_096,
+  description: 'Key of the object: the rest of the path, percent-decoded once; at most 1,024 bytes of UTF-8.',
+})
+export const Header = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 1_000, pattern: '^[\\u0020-\\u007e]*$', description }))
+export const IfMatch = Header('ETag that the object must have. `*`: the object must exist.')
+export const IfNoneMatch = Header('ETag that the object must not have. `*`: the object must not exist.')
+export const IfUnmodifiedSince = Header(
+  'Date after which the object must not have changed; ignored with `If-Match`.',
+)
+const IfModifiedSince = Header(
+  'Date since which the object must have changed; otherwise the status is 304. Ignored with `If-None-Match`.',
+)
+/** Conditions of requests that read. */
+export const READ_CONDITIONS = {
+  if_match: IfMatch,
+  if_none_match: IfNoneMatch,
+  if_modified_since: IfModifiedSince,
+  if_unmodified_since: IfUnmodifiedSince,
+}
+export const READ_HEADERS = {
+  if_match: 'if-match',
+  if_none_match: 'if-none-match',
+  if_modified_since: 'if-modified-since',
+  if_unmodified_since: 'if-unmodified-since',
+} as const
+/** Headers that are kept with an object, and sent with it. */
+export const KEPT = {
+  content_type: Header('Media type of the object. Default: `application/octet-stream`.'),
+  content_encoding: Header('Content coding of the bytes, such as `gzip`; they are stored unchanged.'),
+  content_disposition: Header('Presentation in browsers, such as `attachment; filename="report.pdf"`.'),
+  content_language: Header('Language of the content, such as `de`.'),
+  cache_control: Header(
+    'Caching by clients, such as `max-age=60`. Shared caches may not store the object, since each request has a credential.',
+  ),
+}
+export const DIGESTS = {
+  content_md5: Header('MD5 of the body in base64 (RFC 1864).'),
+  content_digest: Header('Digest of the body: `sha-256=:<base64>:` or `sha-512=:<base64>:` (RFC 9530).'),
+  repr_digest: Header(
+    'Digest of the stored bytes, which are those of the body, in the form of `Content-Digest`.',
+  ),
+}
+
+/** Texts by name: `{"author": "mia"}`. */
+const Texts = (description: string) =>
+  Type.Record(
+    Type.String({ pattern: '^[a-z0-9][a-z0-9_.-]{0,127}$' }),
+    Type.String({ maxLength: 2_000, pattern: '^[\\u0020-\\u007e]*$' }),
+    {
+      maxProperties: 50,
+      additionalProperties: false,
+      description,
+    },
+  )
+export const Metadata = Texts(
+  'Texts of your own that are kept with the object: headers `x-meta-<name>`, in lower case.',
+)
+export const Tags = Texts('Tags of the object, at most 50.')
+
+const KEPT_NAMES = Object.keys(KEPT) as (keyof typeof KEPT)[]
+
+/** The headers of a request that are kept, by their names. */
+export const keptHeaders = (input: Readonly<Partial<Record<keyof typeof KEPT, string>>>): KeptHeaders =>
+  Object.fromEntries(
+    KEPT_NAMES.flatMap((name) => {
+      const value = input[name]
+      return value === undefined || value === '' ? [] : [[name.replaceAll('_', '-'), value]]
+    }),
+  )

@@ -1,0 +1,112 @@
+/** Copies, moves, removal of many objects, and what is kept with an object. */
+
+import { beforeAll, expect, test } from 'vitest'
+import {
+  call,
+  createTestWorkspaceWithStorage,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
+
+let workspace: TestWorkspace
+let bucket: string
+beforeAll(async () => {
+  workspace = await createTestWorkspaceWithStorage()
+  bucket = await bucketOf(workspace)
+})
+
+const TEXT = { 'content-type': 'text/plain' }
+const object = (method: string, key: string, headers: Record<string, string> = {}, body?: string) =>
+  call(method, `/v1/objects/${bucket}/${key}`, {
+    as: workspace.service,
+    headers,
+    ...(body !== undefined && { body }),
+  })
+const change = (verb: string, body: object, headers: Record<string, string> = {}) =>
+  call('POST', `/v1/buckets/${bucket}/${verb}`, { as: workspace.service, headers, body })
+const describe = (key: string) =>
+  call('GET', `/v1/buckets/${bucket}/object?key=${encodeURIComponent(key)}`, { as: workspace.service })
+const update = (body: object, headers: Record<string, string> = {}) =>
+  call('PATCH', `/v1/buckets/${bucket}/object`, { as: workspace.service, headers, body })
+
+test('copy: has the bytes and what is kept; the source stays; a condition of the new key is checked', async () => {
+  const [from, to] = [unique('from'), unique('to')]
+  await object('PUT', from, { ...TEXT, 'x-meta-color': 'red' }, 'bytes')
+  const made = await change('copy', { from, to })
+  expect([made.status, made.body]).toEqual([
+    200,
+    expect.objectContaining({ bucket, key: to, size: 5, created: true }),
+  ])
+  await object('DELETE', from)
+  const copy = await object('GET', to)
+  expect([copy.body, copy.headers.get('x-meta-color')]).toEqual(['bytes', 'red'])
+  expect((await change('copy', { from: to, to }, { 'if-none-match': '*' })).status).toBe(412)
+  expect((await change('copy', { from, to })).body.code).toBe('NoSuchKey')
+})
+
+test('move: the object has the new key alone, in place of what was there; moves of one object at once: one wins', async () => {
+  const [from, to] = [unique('from'), unique('to')]
+  await object('PUT', from, TEXT, 'moved')
+  await object('PUT', to, TEXT, 'replaced')
+  expect((await change('move', { from, to }, { 'if-none-match': '*' })).status).toBe(412)
+  const moved = await change('move', { from, to })
+  expect([moved.status, moved.body.created]).toEqual([200, false])
+  expect([(await object('GET', from)).status, (await object('GET', to)).body]).toEqual([404, 'moved'])
+  expect((await change('move', { from: to, to })).status).toBe(409)
+  const names = Array.from({ length: 10 }, () => unique('won'))
+  const all = await Promise.all(names.map((name) => change('move', { from: to, to: name })))
+  expect(all.map(({ status }) => status).sort()).toEqual([200, ...Array(9).fill(404)])
+})
+
+test('moves of several objects to one key at once: each answers, and the last one is there', async () => {
+  const to = unique('to')
+  const names = Array.from({ length: 8 }, () => unique('many'))
+  for (const name of names) await object('PUT', name, TEXT, name)
+  const all = await Promise.all(names.map((from) => change('move', { from, to })))
+  expect(all.map(({ status }) => status)).toEqual(Array(8).fill(200))
+  expect(names).toContain((await object('GET', to)).body)
+  for (const name of names) expect((await object('HEAD', name)).status).toBe(404)
+})
+
+test('deletion of many: by keys, those that do not exist are skipped; by prefix, neighbours stay', async () => {
+  const folder = unique('folder')
+  for (const key of ['a', 'b', 'c/d', '../x'.replace('../', '..')])
+    await object('PUT', `${folder}/${key}`, TEXT, key)
+  await object('PUT', `${folder}0`, TEXT, 'neighbour')
+  expect((await change('delete', { keys: [`${folder}/a`, `${folder}/none`] })).body).toEqual({
+    removed: 1,
+    has_more: false,
+  })
+  expect((await change('delete', { prefix: `${folder}/` })).body).toEqual({ removed: 3, has_more: false })
+  expect((await object('GET', `${folder}0`)).body).toBe('neighbour')
+  for (const body of [{}, { keys: ['a'], prefix: 'a' }, { prefix: '' }, { keys: [] }])
+    expect((await change('delete', body)).status).toBe(400)
+})
+
+test('metadata and tags: kept, replaced each by itself under a condition, and sent as headers', async () => {
+  const key = unique('kept')
+  const etag = (await object('PUT', key, { ...TEXT, 'x-meta-a': '1' }, 'x')).headers.get('etag') ?? ''
+  expect((await describe(key)).body).toMatchObject({
+    key,
+    size: 1,
+    etag,
+    metadata: { a: '1' },
+    tags: {},
+    owner: null,
+  })
+  expect((await update({ key, tags: { team: 'red' } }, { 'if-match': '"other"' })).status).toBe(412)
+  expect((await update({ key, tags: { team: 'red' } }, { 'if-match': etag })).body).toMatchObject({
+    metadata: { a: '1' },
+    tags: { team: 'red' },
+  })
+  expect((await update({ key, metadata: { b: '2' } })).body).toMatchObject({
+    metadata: { b: '2' },
+    tags: { team: 'red' },
+  })
+  const head = await object('HEAD', key)
+  expect([head.headers.get('x-meta-a'), head.headers.get('x-meta-b')]).toEqual([null, '2'])
+  expect((await update({ key, metadata: { 'a\r\n': 'x' } })).status).toBe(400)
+  expect((await update({ key, metadata: { a: 'x\r\ny: z' } })).status).toBe(400)
+  expect((await describe(unique('none'))).body.code).toBe('NoSuchKey')
+})

@@ -1,0 +1,93 @@
+/** The load of a drill: everything is written, published, uploaded, started and run while something disturbs it; then the ledger is compared. */
+
+import { expect } from 'vitest'
+import { call, createTestWorkspaceWithStorage } from '../../support/fixtures/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../../support/stack/own-platform.ts'
+import type { Running } from '../../support/stack/start.ts'
+import { Drill } from './drill.ts'
+import {
+  compareFlows,
+  compareFunctions,
+  compareObjects,
+  overwriteObjects,
+  publishEffects,
+  startFlows,
+  startFunctions,
+} from './effects.ts'
+import { compareChanges, compareNumbers, publishNumbers, Subscriber } from './streams.ts'
+import { compareLedger, openLedgers, Writer } from './writers.ts'
+
+const SEED = Number(process.env['TENON_KILLS_SEED'] ?? 1)
+export const MINUTES = Number(process.env['TENON_KILLS_MINUTES'] ?? 2)
+export const TIMEOUT_MS = MINUTES * 60_000 + 1_800_000
+
+const UPLOADERS = 2
+
+interface Disturbance {
+  /** Where requests are sent, such as a balancer; the API of the platform by default. */
+  readonly at?: Running
+  readonly writers: number
+  /** Work goes on until it returns. */
+  disturb(drill: Drill): Promise<void>
+  end?(): Promise<void>
+}
+
+/** Runs a drill on a platform of its own, prints its counts, and fails if something was found. */
+export async function drillBeside(
+  name: string,
+  prepare: (own: OwnPlatform) => Promise<Disturbance>,
+): Promise<void> {
+  const gaveUp: string[] = []
+  const onEvent = ({ name, type, detail }: { name: string; type: string; detail: string }) => {
+    if (type === 'gave_up') gaveUp.push(`${name}: ${detail}`)
+  }
+  const own = await ownPlatform({ lasting: true, onEvent }, createTestWorkspaceWithStorage)
+  try {
+    const disturbance = await prepare(own)
+    const drill = new Drill(disturbance.at ?? own.started.running, own.workspace, SEED)
+    try {
+      await runDrill(drill, disturbance)
+    } finally {
+      await disturbance.end?.()
+    }
+    console.log(`${name}, seed ${SEED}`)
+    console.table(Object.fromEntries(Object.entries(drill.counts).sort()))
+    expect([...gaveUp, ...drill.findings]).toEqual([])
+  } finally {
+    // Checks the invariants of all executions and runs.
+    await own.end()
+  }
+}
+
+async function runDrill(drill: Drill, { writers, disturb }: Disturbance): Promise<void> {
+  const ledgers = await openLedgers(drill)
+  const effects = await publishEffects(drill)
+  const { workspaceId, operator: as } = drill.workspace
+  const { body } = await call('GET', `/v1/workspaces/${workspaceId}`, { at: drill.at, as })
+  const subscribers = [
+    new Subscriber(drill, 'drill.*', '0-0'),
+    new Subscriber(drill, 'collections.declared.*,collections.undeclared.*', '0-0'),
+  ]
+  const listening = subscribers.map((subscriber) => subscriber.run())
+  const working = Promise.all([
+    Promise.all(Array.from({ length: UPLOADERS }, (_, n) => overwriteObjects(drill, body.bucket, n))),
+    publishNumbers(drill),
+    startFlows(drill, effects),
+    startFunctions(drill, effects),
+    ...Array.from({ length: writers }, (_, n) =>
+      new Writer(drill, ledgers[n % 2] as (typeof ledgers)[number], n).run(),
+    ),
+  ])
+  await disturb(drill)
+  drill.isOver = true
+  const [objects, numbers, executions, runs] = await working
+  for (const ledger of ledgers) await compareLedger(drill, ledger)
+  for (const uploaded of objects) await compareObjects(drill, uploaded)
+  const [ofNumbers, ofChanges] = subscribers as [Subscriber, Subscriber]
+  await compareNumbers(drill, ofNumbers, numbers)
+  for (const ledger of ledgers) await compareChanges(drill, ofChanges, ledger)
+  await compareFlows(drill, executions)
+  await compareFunctions(drill, effects, runs)
+  for (const subscriber of subscribers) subscriber.close()
+  await Promise.all(listening)
+}
