@@ -6,19 +6,25 @@ import type { Exchange } from '../request-pipeline.ts'
 import { bucketActions } from './bucket-actions.ts'
 import { objectActions } from './object-actions.ts'
 import type { S3Request, S3Target } from './s3-request.ts'
+import { uploadActions } from './upload-actions.ts'
 
 /** Parts of a request that its reply is made of. */
 export interface S3Exchange extends Omit<Exchange, 'request'> {
   readonly request: S3Request
 }
 
+/** What an operation returns. */
+export type Output<Operation extends { run: (...input: never[]) => Promise<unknown> }> = Awaited<
+  ReturnType<Operation['run']>
+>
+
 export interface S3Action {
   /** As S3 calls it. */
   readonly name: string
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE'
   readonly on: 'service' | 'bucket' | 'object'
-  /** The query parameter that selects it, such as `tagging`. */
-  readonly selector?: string
+  /** The query parameters that select it, such as `tagging`. */
+  readonly selectors?: readonly string[]
   /** The header that selects it. */
   readonly header?: string
   readonly operation: AnyOperation
@@ -30,7 +36,7 @@ export interface S3Action {
   readonly send: (output: never, exchange: S3Exchange) => FastifyReply
 }
 
-export const ACTIONS: readonly S3Action[] = [...bucketActions, ...objectActions]
+export const ACTIONS: readonly S3Action[] = [...bucketActions, ...objectActions, ...uploadActions]
 
 /** Parameters that select an operation of S3, of which the platform has some. */
 const SELECTORS = new Set([
@@ -91,8 +97,8 @@ export function actionOf(
     (action) =>
       action.method === method &&
       action.on === on &&
-      selected.size === (action.selector === undefined ? 0 : 1) &&
-      (action.selector === undefined || selected.has(action.selector)) &&
+      selected.size === (action.selectors?.length ?? 0) &&
+      (action.selectors ?? []).every((name) => selected.has(name)) &&
       (action.header !== undefined) === (headers['x-amz-copy-source'] !== undefined),
   )
 }

@@ -3,19 +3,12 @@
 import { Problem } from '../../core/problem.ts'
 import { tagOf } from '../../features/objects/conditions.ts'
 import { OBJECT_LIMITS } from '../../features/objects/limits.ts'
-import { deleteObjects, getBucket, listBuckets, listForS3 } from '../../features/objects/s3-operations.ts'
-import type { S3Action, S3Exchange } from './actions.ts'
+import { deleteObjects, getBucket, listBuckets, listForS3 } from '../../features/objects/s3-buckets.ts'
+import type { Output, S3Action, S3Exchange } from './actions.ts'
 import { itemError } from './errors.ts'
 import { readText, type S3Request } from './s3-request.ts'
 import { uriEncode } from './uri.ts'
-import { children, childText, document, readXml, type XmlContent } from './xml.ts'
-
-type Output<Operation extends { run: (...input: never[]) => Promise<unknown> }> = Awaited<
-  ReturnType<Operation['run']>
->
-
-const sendXml = ({ reply }: S3Exchange, root: string, content: XmlContent) =>
-  reply.code(200).type('application/xml').send(document(root, content))
+import { children, childText, readXml, sendXml, type XmlContent } from './xml.ts'
 
 const bindBucket = ({ bucket }: S3Request) => ({ bucket })
 
@@ -95,7 +88,7 @@ const listObjectsV2: S3Action = {
   name: 'ListObjectsV2',
   method: 'GET',
   on: 'bucket',
-  selector: 'list-type',
+  selectors: ['list-type'],
   operation: listForS3,
   bind: (request) => {
     const { query } = request
@@ -156,7 +149,7 @@ const getBucketLocation: S3Action = {
   name: 'GetBucketLocation',
   method: 'GET',
   on: 'bucket',
-  selector: 'location',
+  selectors: ['location'],
   operation: getBucket,
   bind: bindBucket,
   // Empty for us-east-1.
@@ -167,7 +160,7 @@ const getBucketVersioning: S3Action = {
   name: 'GetBucketVersioning',
   method: 'GET',
   on: 'bucket',
-  selector: 'versioning',
+  selectors: ['versioning'],
   operation: getBucket,
   bind: bindBucket,
   send: (_output, exchange) => sendXml(exchange, 'VersioningConfiguration', []),
@@ -201,7 +194,7 @@ const deleteMany: S3Action = {
   name: 'DeleteObjects',
   method: 'POST',
   on: 'bucket',
-  selector: 'delete',
+  selectors: ['delete'],
   operation: deleteObjects,
   bind: async (request, recheck) => {
     const root = readXml(await readText(request, recheck), 'Delete')
@@ -210,9 +203,9 @@ const deleteMany: S3Action = {
       if (key === undefined) throw new Problem('MalformedXML', { detail: 'An Object has no Key.' })
       return { key, ...(etag !== undefined && { if_match: etag }) }
     })
-    if (objects.length === 0 || objects.length > OBJECT_LIMITS.keysDeletedMax)
+    if (objects.length === 0 || objects.length > OBJECT_LIMITS.objectsRemovedMax)
       throw new Problem('MalformedXML', {
-        detail: `A request deletes 1 to ${OBJECT_LIMITS.keysDeletedMax} objects.`,
+        detail: `A request deletes 1 to ${OBJECT_LIMITS.objectsRemovedMax} objects.`,
       })
     QUIET.set(request, childText(root, 'Quiet') === 'true')
     return { bucket: request.bucket, objects }

@@ -1,55 +1,40 @@
-/** Actions of the S3 API on objects: read, write, delete. */
+/** Actions of the S3 API on objects: read, write, copy, delete, tag. */
 
 import type { ByteReply } from '../../core/bytes.ts'
 import { Problem } from '../../core/problem.ts'
-import { getObject, headObject, putObject } from '../../features/objects/objects.ts'
-import { deleteIfThere } from '../../features/objects/s3-operations.ts'
+import { describeObject } from '../../features/objects/object-changes.ts'
+import { getObject, headObject } from '../../features/objects/objects.ts'
+import { copyS3Object, deleteIfThere, putS3Object, tagS3Object } from '../../features/objects/s3-objects.ts'
 import { sendBytes } from '../body-streams.ts'
-import type { S3Action, S3Exchange } from './actions.ts'
+import type { Output, S3Action, S3Exchange } from './actions.ts'
 import { CHECKSUM_HEADERS } from './checksums.ts'
-import { bodyOf, headerOf, type S3Request } from './s3-request.ts'
+import { CHANGE_CONDITIONS, descriptionIn, headerFields, nameOf, sourceIn, tagsIn } from './object-fields.ts'
+import { bodyOf, headerOf, readText, type S3Request } from './s3-request.ts'
+import { children, childText, readXml, sendXml } from './xml.ts'
 
-/** The fields of an input that come from headers of the same name. */
-function headerFields(request: S3Request, names: readonly string[]): Record<string, string> {
-  return Object.fromEntries(
-    names.flatMap((name) => {
-      const value = headerOf(request, name)
-      return value === undefined ? [] : [[name.replaceAll('-', '_'), value]]
-    }),
-  )
-}
-
-const READ = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since']
-const KEPT = ['content-type', 'content-disposition', 'content-language', 'cache-control']
-const CHANGE = ['if-match', 'if-none-match']
-
-const nameOf = ({ bucket, key }: S3Request) => ({ bucket, key })
-
-/** The codings of the stored bytes: `aws-chunked` is that of the request alone. */
-function contentEncoding(request: S3Request): Record<string, string> {
-  const codings = (headerOf(request, 'content-encoding') ?? '').split(',').map((coding) => coding.trim())
-  const kept = codings.filter((coding) => coding !== '' && coding.toLowerCase() !== 'aws-chunked')
-  return kept.length === 0 ? {} : { content_encoding: kept.join(', ') }
-}
+const READ_CONDITIONS = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since']
 
 const put: S3Action = {
   name: 'PutObject',
   method: 'PUT',
   on: 'object',
-  operation: putObject,
+  operation: putS3Object,
   bind: (request, recheck) => ({
     ...nameOf(request),
-    ...headerFields(request, [...KEPT, ...CHANGE]),
-    ...contentEncoding(request),
+    ...headerFields(request, CHANGE_CONDITIONS),
+    ...descriptionIn(request),
     content: bodyOf(request, recheck),
   }),
-  send: ({ etag }: { etag: string }, { request, reply }) => {
-    for (const name of CHECKSUM_HEADERS) {
-      const sum = headerOf(request, name)
-      if (sum !== undefined) reply.header(name, sum)
-    }
-    return reply.code(200).header('etag', etag).send()
-  },
+  send: ({ etag }: Output<typeof putS3Object>, exchange) => sendEtag(etag, exchange),
+}
+
+/** The reply of an upload, with the checksums that were verified. */
+export function sendEtag(etag: string, { request, reply }: S3Exchange) {
+  for (const name of CHECKSUM_HEADERS) {
+    const sum = headerOf(request, name)
+    if (sum !== undefined) reply.header(name, sum)
+  }
+  return reply.code(200).header('etag', etag).send()
 }
 
 /** Headers of the reply that the query of a read may set. */
@@ -85,15 +70,17 @@ function sendObject(object: ByteReply, { request, reply, recheck }: S3Exchange) 
   return sendBytes({ ...object, headers }, request.http, reply, recheck)
 }
 
+const bindRead = (request: S3Request, more: readonly string[] = []) => {
+  overrides(request)
+  return { ...nameOf(request), ...headerFields(request, [...READ_CONDITIONS, ...more]) }
+}
+
 const get: S3Action = {
   name: 'GetObject',
   method: 'GET',
   on: 'object',
   operation: getObject,
-  bind: (request) => {
-    overrides(request)
-    return { ...nameOf(request), ...headerFields(request, [...READ, 'range', 'if-range']) }
-  },
+  bind: (request) => bindRead(request, ['range', 'if-range']),
   send: sendObject,
 }
 
@@ -102,10 +89,7 @@ const head: S3Action = {
   method: 'HEAD',
   on: 'object',
   operation: headObject,
-  bind: (request) => {
-    overrides(request)
-    return { ...nameOf(request), ...headerFields(request, READ) }
-  },
+  bind: (request) => bindRead(request),
   send: sendObject,
 }
 
@@ -118,4 +102,104 @@ const remove: S3Action = {
   send: (_output, { reply }) => reply.code(204).send(),
 }
 
-export const objectActions: readonly S3Action[] = [put, get, head, remove]
+/** @throws Problem `InvalidArgument` for another value than COPY and REPLACE */
+function replaces(request: S3Request, header: string): boolean {
+  const directive = headerOf(request, header) ?? 'COPY'
+  if (directive === 'COPY' || directive === 'REPLACE') return directive === 'REPLACE'
+  throw new Problem('InvalidArgument', { detail: `${header} is COPY or REPLACE.` })
+}
+
+const copy: S3Action = {
+  name: 'CopyObject',
+  method: 'PUT',
+  on: 'object',
+  header: 'x-amz-copy-source',
+  operation: copyS3Object,
+  bind: (request) => ({
+    ...nameOf(request),
+    ...headerFields(request, CHANGE_CONDITIONS),
+    source: sourceIn(request),
+    ...(replaces(request, 'x-amz-metadata-directive') && { description: descriptionIn(request) }),
+    ...(replaces(request, 'x-amz-tagging-directive') && { tags: tagsIn(request).tags ?? {} }),
+  }),
+  send: ({ etag, modifiedMs }: Output<typeof copyS3Object>, exchange) =>
+    sendXml(exchange, 'CopyObjectResult', [
+      ['ETag', etag],
+      ['LastModified', new Date(modifiedMs).toISOString()],
+    ]),
+}
+
+const getTags: S3Action = {
+  name: 'GetObjectTagging',
+  method: 'GET',
+  on: 'object',
+  selectors: ['tagging'],
+  operation: describeObject,
+  bind: nameOf,
+  send: ({ tags }: Output<typeof describeObject>, exchange) =>
+    sendXml(exchange, 'Tagging', [
+      [
+        'TagSet',
+        Object.entries(tags).map(
+          ([key, value]) =>
+            [
+              'Tag',
+              [
+                ['Key', key],
+                ['Value', value],
+              ],
+            ] as const,
+        ),
+      ],
+    ]),
+}
+
+const putTags: S3Action = {
+  name: 'PutObjectTagging',
+  method: 'PUT',
+  on: 'object',
+  selectors: ['tagging'],
+  operation: tagS3Object,
+  bind: async (request, recheck) => {
+    const root = readXml(await readText(request, recheck), 'Tagging')
+    const tags = children(root, 'TagSet')
+      .flatMap((set) => children(set, 'Tag'))
+      .map((tag) => [childText(tag, 'Key') ?? '', childText(tag, 'Value') ?? ''] as const)
+    if (new Set(tags.map(([key]) => key)).size < tags.length)
+      throw new Problem('InvalidArgument', { detail: 'The document names a tag twice.' })
+    return { ...nameOf(request), tags: Object.fromEntries(tags) }
+  },
+  send: (_output, { reply }) => reply.code(200).send(),
+}
+
+const deleteTags: S3Action = {
+  ...putTags,
+  name: 'DeleteObjectTagging',
+  method: 'DELETE',
+  bind: (request) => ({ ...nameOf(request), tags: {} }),
+  send: (_output, { reply }) => reply.code(204).send(),
+}
+
+const getAttributes: S3Action = {
+  name: 'GetObjectAttributes',
+  method: 'GET',
+  on: 'object',
+  selectors: ['attributes'],
+  operation: describeObject,
+  bind: nameOf,
+  send: ({ etag, size, last_modified }: Output<typeof describeObject>, exchange) => {
+    const wanted = new Set((headerOf(exchange.request, 'x-amz-object-attributes') ?? '').split(/[ ,]+/))
+    const only = <T>(name: string, value: T) => [name, wanted.has(name) ? value : undefined] as const
+    exchange.reply.header('last-modified', new Date(last_modified).toUTCString())
+    return sendXml(exchange, 'GetObjectAttributesResponse', [
+      only('ETag', etag.replaceAll('"', '')),
+      only('StorageClass', 'STANDARD'),
+      only('ObjectSize', size),
+    ])
+  },
+}
+
+export const objectActions: readonly S3Action[] = [
+  ...[put, get, head, remove, copy],
+  ...[getTags, putTags, deleteTags, getAttributes],
+]

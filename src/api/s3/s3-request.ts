@@ -70,6 +70,41 @@ export function signatureOf(http: FastifyRequest): Signature {
 export const headerOf = ({ http }: S3Request, name: string): string | undefined =>
   http.raw.headersDistinct[name]?.join(',')
 
+/** Headers that the S3 API reads, or that change nothing. */
+const KNOWN_HEADERS = new Set(
+  [
+    ...['acl', 'content-sha256', 'copy-source', 'copy-source-if-match', 'copy-source-if-none-match'],
+    ...[
+      'copy-source-if-unmodified-since',
+      'copy-source-range',
+      'date',
+      'decoded-content-length',
+      'metadata-directive',
+    ],
+    ...['object-attributes', 'optional-object-attributes', 'request-payer', 'storage-class', 'tagging'],
+    ...['tagging-directive', 'trailer', 'user-agent'],
+  ].map((name) => `x-amz-${name}`),
+)
+const KNOWN_PREFIXES = ['x-amz-meta-', 'x-amz-checksum-', 'x-amz-sdk-']
+
+/** Values that say what is so anyway. */
+const ONLY_VALUES: Readonly<Record<string, readonly string[]>> = {
+  'x-amz-acl': ['private', 'bucket-owner-full-control'],
+  'x-amz-storage-class': ['STANDARD'],
+}
+
+/** Refuses headers of S3 that would otherwise be ignored, although they say what is to be done. @throws Problem `NotImplemented` */
+export function refuseUnknownHeaders({ http: { headers } }: S3Request): void {
+  const unknown = Object.entries(headers).find(([name, value]) => {
+    if (!name.startsWith('x-amz-') || KNOWN_PREFIXES.some((prefix) => name.startsWith(prefix))) return false
+    return !KNOWN_HEADERS.has(name) || ONLY_VALUES[name]?.includes(String(value)) === false
+  })
+  if (unknown === undefined) return
+  throw new Problem('NotImplemented', {
+    detail: `The header ${unknown[0]} is not supported with this value.`,
+  })
+}
+
 const STREAMING = /^STREAMING-(AWS4-HMAC-SHA256-PAYLOAD|UNSIGNED-PAYLOAD)(-TRAILER)?$/
 
 /**

@@ -3,11 +3,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Authenticator } from '../../access/authentication/authenticator.ts'
 import type { Platform } from '../../app/platform.ts'
-import { refuseUnknown } from '../../features/objects/s3-operations.ts'
+import { refuseUnknown } from '../../features/objects/s3-buckets.ts'
 import { acceptStreams } from '../body-streams.ts'
 import { createHandler, type Protocol } from '../request-pipeline.ts'
 import { ACTIONS, actionOf, METHODS, type S3Action } from './actions.ts'
-import { S3_PATH, s3Request, signatureOf, targetOf } from './s3-request.ts'
+import { refuseUnknownHeaders, S3_PATH, s3Request, signatureOf, targetOf } from './s3-request.ts'
 
 /** The name of the constraint that tells actions apart. */
 const CONSTRAINT = 's3'
@@ -80,7 +80,11 @@ const unknownAction = {
 
 const protocolOf = (action: S3Action): Protocol => ({
   credentials: (_operation, request) => [signatureOf(request)],
-  bind: ({ request, recheck }) => action.bind(s3Request(request), recheck),
+  bind: ({ request, recheck }) => {
+    const parsed = s3Request(request)
+    refuseUnknownHeaders(parsed)
+    return action.bind(parsed, recheck)
+  },
   send: (output, { request, ...exchange }) =>
     action.send(output as never, { ...exchange, request: s3Request(request) }),
 })

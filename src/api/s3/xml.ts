@@ -1,6 +1,7 @@
 /** Writes the XML of S3 replies, and reads that of requests. */
 
 import { parseXML } from '@aws-sdk/xml-builder'
+import type { FastifyReply } from 'fastify'
 import { Problem } from '../../core/problem.ts'
 
 /** The content of an element: text, or elements in order, of which those without content are left out. */
@@ -13,9 +14,12 @@ export type XmlContent =
 const HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 const NAMESPACE = 'http://s3.amazonaws.com/doc/2006-03-01/'
 
-/** A document whose root has S3's namespace. */
-export const document = (root: string, content: XmlContent): string =>
-  `${HEAD}<${root} xmlns="${NAMESPACE}">${inner(content)}</${root}>`
+/** Sends a document whose root has S3's namespace. */
+export const sendXml = ({ reply }: { readonly reply: FastifyReply }, root: string, content: XmlContent) =>
+  reply
+    .code(200)
+    .type('application/xml')
+    .send(`${HEAD}<${root} xmlns="${NAMESPACE}">${inner(content)}</${root}>`)
 
 /** A document of an error, which has no namespace. */
 export const errorDocument = (content: XmlContent): string => HEAD + element('Error', content)

@@ -1,30 +1,19 @@
-/** Operations of the S3 API that REST has in another form: deletion of absent and of many objects, lists of S3's size, the bucket. */
+/** Operations of the S3 API on the bucket: lists of S3's size, deletion of many objects, the bucket itself. */
 
 import Type from 'typebox'
 import { Input, workspaceOperation } from '../../access/operation-builders.ts'
-import { checkBucket } from '../../core/object-key.ts'
+import { checkBucket, checkKey } from '../../core/object-key.ts'
 import { WRITERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import type { CommonPrefix, ListedEntry } from './catalogue.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { requireGrant, requireReadable } from './object-rules.ts'
-import { deleteObject } from './objects.ts'
+import { Bucket } from './object-fields.ts'
+import { requireGrant, requireObjectRule, requireReadable } from './object-rules.ts'
+import { deleteIfThere } from './s3-objects.ts'
 import { objectsOf } from './workspace-objects.ts'
 
-const Bucket = Type.String({ maxLength: 200 })
 const PATH = '/s3/{bucket}'
-
-/** Deletes an object; one that does not exist is deleted already, unless a condition names its version. */
-export const deleteIfThere: typeof deleteObject = {
-  ...deleteObject,
-  run: (scope, input) =>
-    deleteObject.run(scope, input).catch((error: unknown) => {
-      const isConditional = input.if_match !== undefined || input.if_unmodified_since !== undefined
-      if (!(error instanceof Problem) || error.code !== 'NoSuchKey' || isConditional) throw error
-      return { bucket: input.bucket, key: input.key, deleted: true as const }
-    }),
-}
 
 /** What became of one of many objects. */
 interface Deletion {
@@ -40,29 +29,37 @@ export const deleteObjects = workspaceOperation({
     bucket: Bucket,
     objects: Type.Array(
       Input({ key: Type.String({ maxLength: 4_096 }), if_match: Type.Optional(Type.String()) }),
-      {
-        minItems: 1,
-        maxItems: OBJECT_LIMITS.keysDeletedMax,
-      },
+      { minItems: 1, maxItems: OBJECT_LIMITS.objectsRemovedMax },
     ),
   }),
   output: Type.Unsafe<readonly Deletion[]>(Type.Unknown()),
   http: { method: 'POST', path: PATH },
   run: async (scope, { bucket, objects }) => {
     const deletions: Deletion[] = []
-    for (const object of objects) {
-      const problem = await deleteIfThere.run(scope, { bucket, ...object }).then(
-        () => undefined,
-        (error: unknown) => {
-          if (error instanceof Problem) return error
-          throw error
-        },
-      )
-      deletions.push({ key: object.key, problem })
+    const keys: string[] = []
+    for (const { key, if_match } of objects) {
+      const problem = await problemOf(async () => {
+        await requireObjectRule(scope, 'delete', key)
+        if (if_match === undefined) keys.push(checkKey(key))
+        else await deleteIfThere.run(scope, { bucket, key, if_match })
+      })
+      deletions.push({ key, problem })
     }
+    await objectsOf(scope).removeAll(checkBucket(bucket), { keys })
     return deletions
   },
 })
+
+/** The problem of work that the caller may see; undefined if it succeeds. */
+async function problemOf(work: () => Promise<void>): Promise<Problem | undefined> {
+  try {
+    await work()
+    return undefined
+  } catch (error) {
+    if (error instanceof Problem && error.status < 500) return error
+    throw error
+  }
+}
 
 export const listForS3 = workspaceOperation({
   name: 'object.list',
