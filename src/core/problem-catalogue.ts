@@ -1,26 +1,9 @@
 /** The closed catalogue of problems: status, title and help of each code. */
 
-export interface ProblemRow {
-  readonly status: number
-  readonly title: string
-  /** The next step for callers of every role; the hint of problems without their own. */
-  readonly help: string
-  /** One more sentence, which users and visitors of an application do not get: what an admin or an operator does. */
-  readonly adminHint?: string
-  /** A registered problem type (RFC 9457 §4). Default: the page of this code. */
-  readonly type?: string
-  /** Seconds for `Retry-After`; requests with such a code may be retried unchanged. */
-  readonly retryAfterS?: number
-  /** Code of a tenant has run, or may have, so the platform never retries. */
-  readonly final?: true
-}
+import { row } from './problem-row.ts'
+import { S3_PROBLEMS } from './s3-problems.ts'
 
-const row = (
-  status: number,
-  title: string,
-  help: string,
-  more: Omit<ProblemRow, 'status' | 'title' | 'help'> = {},
-): ProblemRow => ({ status, title, help, ...more })
+export type { ProblemRow } from './problem-row.ts'
 
 /** All problem codes. The status is 404 if the caller may not know that the thing exists. */
 export const PROBLEMS = {
@@ -326,55 +309,10 @@ export const PROBLEMS = {
   ),
   query_timeout: row(503, 'The query took too long', 'Restrict the query, or index the fields that it uses.'),
 
-  // Objects, under the names of S3
-  InvalidKey: row(
-    400,
-    'The object key is not valid',
-    'Use a key that is not empty, without `.` or `..` between slashes, and without NUL.',
-  ),
-  KeyTooLongError: row(400, 'The object key is too long', 'See `detail` for the limit.'),
-  InvalidBucketName: row(
-    400,
-    'The bucket name is not valid',
-    'Use 3 to 63 lower-case letters, digits and inner hyphens.',
-  ),
-  InvalidRequest: row(400, 'The object store rejects the request', 'See `detail` for the reason.'),
-  AccessDenied: row(
-    403,
-    'The bucket does not belong to this workspace',
-    'Use the bucket of the workspace, with a credential of that workspace.',
-  ),
-  NoSuchBucket: row(404, 'There is no such bucket', 'Check the name of the bucket.'),
-  NoSuchKey: row(404, 'There is no such object', 'Check the key. Keys are case-sensitive.'),
+  // Objects
+  ...S3_PROBLEMS,
   bucket_required: row(409, 'The workspace has no bucket', 'Use a workspace that was created with a bucket.'),
-  PreconditionFailed: row(
-    412,
-    'The object does not meet the condition',
-    'Read the object again, then retry with its ETag.',
-  ),
-  NoSuchUpload: row(
-    404,
-    'There is no such upload',
-    'Begin an upload again. One without new parts for seven days is removed.',
-  ),
-  InvalidPart: row(
-    400,
-    'A part of the upload is missing or differs',
-    'Send the part again, then end the upload.',
-  ),
-  InvalidPartOrder: row(
-    400,
-    'The parts are not in ascending order',
-    'Name the parts in the order of their numbers.',
-  ),
-  EntityTooSmall: row(400, 'A part of the upload is too small', 'See `detail` for the limit.'),
   upload_expired: row(409, 'The upload stood still for too long', 'Send the object again.'),
-  EntityTooLarge: row(413, 'The object is too large', 'See `detail` for the limit.'),
-  InvalidRange: row(
-    416,
-    'The range is outside the object',
-    'See the `Content-Range` header for the length of the object.',
-  ),
   content_invalid: row(
     422,
     'The content does not match its type',
