@@ -47,7 +47,7 @@ import { measureRequests } from './request-metrics.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
 import { EVENT_STREAM_HEADERS, endedStream, endsAsStream } from './response.ts'
 import { toS3Reply } from './s3/errors.ts'
-import { distinguishActions, isS3, mountS3 } from './s3/s3-routes.ts'
+import { bucketHosts, distinguishActions, isS3, mountS3 } from './s3/s3-routes.ts'
 import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */
@@ -76,8 +76,10 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   return app
 }
 
-const openServer = (platform: Platform): FastifyInstance =>
-  Fastify({
+const openServer = (platform: Platform): FastifyInstance => {
+  const rewriteUrl = bucketHosts(platform.config.TENON_S3_HOST)
+  return Fastify({
+    ...(rewriteUrl !== undefined && { rewriteUrl }),
     loggerInstance: platform.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: CORE_LIMITS.bodyBytesMax,
@@ -98,6 +100,7 @@ const openServer = (platform: Platform): FastifyInstance =>
       connectionsCheckingInterval: API_LIMITS.connectionsCheckMs,
     },
   })
+}
 
 /** The work of every request and reply, in this order. */
 function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
@@ -349,6 +352,7 @@ function logLine(lines: Log, request: FastifyRequest, reply: FastifyReply): void
       status: sentStatus(reply),
       ...(isCut(reply) && { incomplete: true }),
       ms: Math.round(reply.elapsedTime * 10) / 10,
+      operation: request.routeOptions.config.operation?.name,
       subject: request.principal?.subject,
       tenant: request.principal?.tenantId ?? request.workspace?.tenantId,
       workspace: request.workspace?.workspaceId,

@@ -1,6 +1,6 @@
 /** The operations of the S3 API: which request each one is, the operation of the platform behind it, and the form of its reply. */
 
-import type { FastifyReply, HTTPMethods } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import type { AnyOperation } from '../../core/operation.ts'
 import type { Exchange } from '../request-pipeline.ts'
 import { bucketActions } from './bucket-actions.ts'
@@ -102,5 +102,3 @@ export function actionOf(
       (action.header !== undefined) === (headers['x-amz-copy-source'] !== undefined),
   )
 }
-
-export const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'PATCH']

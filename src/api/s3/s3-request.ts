@@ -15,6 +15,9 @@ import { decode, Query } from './uri.ts'
 /** Where the S3 API is; hosts of buckets are rewritten to it. */
 export const S3_PATH = '/s3'
 
+/** The routes of the S3 API, in the router's syntax. */
+export const S3_URLS: readonly string[] = [S3_PATH, `${S3_PATH}/*`]
+
 /** What a URL names. */
 export interface S3Target {
   /** Empty: the service itself. */

@@ -1,21 +1,41 @@
 /** The routes of the S3 API: each action is a route of its own, which the router finds by method, query and headers. */
 
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { Authenticator } from '../../access/authentication/authenticator.ts'
 import type { Platform } from '../../app/platform.ts'
+import { Problem } from '../../core/problem.ts'
 import { refuseUnknown } from '../../features/objects/s3-buckets.ts'
 import { acceptStreams } from '../body-streams.ts'
 import { createHandler, type Protocol } from '../request-pipeline.ts'
-import { ACTIONS, actionOf, METHODS, type S3Action } from './actions.ts'
-import { refuseUnknownHeaders, S3_PATH, s3Request, signatureOf, targetOf } from './s3-request.ts'
+import { ACTIONS, actionOf, type S3Action } from './actions.ts'
+import { refuseUnknownHeaders, S3_PATH, S3_URLS, s3Request, signatureOf, targetOf } from './s3-request.ts'
 
 /** The name of the constraint that tells actions apart. */
 const CONSTRAINT = 's3'
 const UNKNOWN = 'none'
+const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'PATCH']
 
 /** True for a URL of the S3 API. */
 export const isS3 = (url: string): boolean =>
   url.startsWith(S3_PATH) && /^(?:[/?]|$)/.test(url.slice(S3_PATH.length))
+
+/**
+ * Rewrites the URL of a bucket's host to the path that names the bucket.
+ * @param suffix the host that buckets are below; undefined: none is
+ */
+export function bucketHosts(suffix: string | undefined): ((request: RawTarget) => string) | undefined {
+  if (suffix === undefined) return undefined
+  return ({ url = '', headers: { host = '' } }) => {
+    const name = host.toLowerCase().replace(/:\d+$/, '')
+    if (name === suffix) return `${S3_PATH}${url}`
+    return name.endsWith(`.${suffix}`) ? `${S3_PATH}/${name.slice(0, -suffix.length - 1)}${url}` : url
+  }
+}
+
+interface RawTarget {
+  readonly url?: string | undefined
+  readonly headers: { readonly host?: string | undefined }
+}
 
 /** Before any route is declared. */
 export function distinguishActions(app: FastifyInstance): void {
@@ -47,6 +67,8 @@ export async function mountS3(app: FastifyInstance, platform: Platform, auth: Au
   await app.register(async (part) => {
     acceptStreams(part)
     for (const action of ACTIONS) mountAction(part, action, { platform, auth })
+    // Preflight requests of pages are answered before.
+    for (const url of S3_URLS) part.route({ method: 'OPTIONS', url, handler: refuseMethod })
     for (const method of METHODS)
       mountAction(part, { ...unknownAction, method } as S3Action, { platform, auth })
   })
@@ -59,7 +81,7 @@ function mountAction(
 ): void {
   const { operation, name, method } = action
   const { authorize, execute } = createHandler(operation, platform, auth, protocolOf(action))
-  for (const url of [S3_PATH, `${S3_PATH}/*`])
+  for (const url of S3_URLS)
     app.route({
       ...{ method, url, constraints: { [CONSTRAINT]: name }, config: { operation }, exposeHeadRoute: false },
       onRequest: async (request: FastifyRequest, reply: FastifyReply) => {
@@ -68,6 +90,10 @@ function mountAction(
       },
       handler: execute,
     })
+}
+
+async function refuseMethod(): Promise<never> {
+  throw new Problem('method_not_allowed', { detail: `This route answers ${METHODS.join(', ')}.` })
 }
 
 const unknownAction = {

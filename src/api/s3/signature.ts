@@ -26,6 +26,12 @@ export interface RequestSignature {
   readonly verify: (secret: string) => SignatureChain
 }
 
+const outdated = () =>
+  new Problem('InvalidRequest', {
+    detail:
+      'The request has a signature of version 2. Configure the client for AWS Signature Version 4 (s3v4).',
+  })
+
 const ALGORITHM = 'AWS4-HMAC-SHA256'
 export const UNSIGNED_PAYLOAD = 'UNSIGNED-PAYLOAD'
 
@@ -50,6 +56,7 @@ export function readSignature(parts: SignedParts, nowMs = Date.now()): RequestSi
   const [path = '', search = ''] = parts.target.split(/\?(.*)/s)
   const query = new Query(search)
   const [authorization = ''] = parts.headers['authorization'] ?? []
+  if (query.has('AWSAccessKeyId')) throw outdated()
   const isPresigned = query.has('X-Amz-Signature') || query.has('X-Amz-Algorithm')
   if (isPresigned && authorization.startsWith(ALGORITHM))
     throw new Problem('InvalidArgument', {
@@ -126,12 +133,12 @@ function signingKey(secret: string, scope: readonly string[]): Buffer {
 const sha256 = (text: string) => createHash('sha256').update(Buffer.from(text, 'latin1')).digest('hex')
 
 function ofHeader(authorization: string, headers: SignedParts['headers']): Fields {
-  if (authorization.startsWith('AWS '))
-    throw new Problem('InvalidRequest', {
-      detail: 'Sign the request with AWS Signature Version 4 (AWS4-HMAC-SHA256).',
-    })
+  if (authorization.startsWith('AWS ')) throw outdated()
   if (!authorization.startsWith(ALGORITHM))
-    throw new Problem('credentials_missing', { detail: 'The request is not signed with a storage key.' })
+    throw new Problem('credentials_missing', {
+      detail: 'The request is not signed.',
+      hint: 'Sign it with a storage key: POST /v1/api-keys with the kind storage.',
+    })
   const found = new Map(
     authorization
       .slice(ALGORITHM.length)

@@ -25,7 +25,7 @@ const PATH = '/s3/{bucket}/{key*}'
 const NAME = { bucket: Bucket, key: Key }
 
 /** Tags by S3's rules. */
-export const S3Tags = Type.Record(
+const S3Tags = Type.Record(
   Type.String({ pattern: '^[\\p{L}\\p{Z}\\p{N}_.:/=+@-]{1,128}$' }),
   Type.String({ pattern: '^[\\p{L}\\p{Z}\\p{N}_.:/=+@-]{0,256}$' }),
   { maxProperties: 10, additionalProperties: false },

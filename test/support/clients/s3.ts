@@ -28,7 +28,7 @@ export async function createStorageKey(
 }
 
 /** A client that does not repeat refused requests. */
-export const s3Client = ({ id, secret }: StorageKey, url = inject('tenon').url): S3Client =>
+const s3Client = ({ id, secret }: StorageKey, url = inject('tenon').url): S3Client =>
   new S3Client({
     endpoint: `${url}/s3`,
     region: 'us-east-1',
