@@ -33,7 +33,7 @@ export class Access {
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const { operation, principal, role } = permission
     if (role === undefined) return new CallerScope(principal, rateLimits)
-    const { subject, clientId, groups, user, scopes, kind, roles, claims, link } = principal
+    const { subject, clientId, groups, user, scopes, storage, kind, roles, claims, link } = principal
     const actor: Actor = {
       ...{ subject, role },
       credential: { kind, roles, ...(claims && { claims }), ...(link && { link }) },
@@ -41,6 +41,7 @@ export class Access {
       ...(groups !== undefined && { groups }),
       ...(user !== undefined && { user }),
       ...(scopes !== undefined && { scopes }),
+      ...(storage !== undefined && { storage }),
     }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#services, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)

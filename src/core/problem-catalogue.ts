@@ -1,9 +1,9 @@
 /** The closed catalogue of problems: status, title and help of each code. */
 
-import { OBJECT_PROBLEMS } from './object-problems.ts'
-import { type ProblemRow, row } from './problem-row.ts'
+import { row } from './problem-row.ts'
+import { S3_PROBLEMS } from './s3-problems.ts'
 
-export type { ProblemRow }
+export type { ProblemRow } from './problem-row.ts'
 
 /** All problem codes. The status is 404 if the caller may not know that the thing exists. */
 export const PROBLEMS = {
@@ -309,7 +309,30 @@ export const PROBLEMS = {
   ),
   query_timeout: row(503, 'The query took too long', 'Restrict the query, or index the fields that it uses.'),
 
-  ...OBJECT_PROBLEMS,
+  // Objects
+  ...S3_PROBLEMS,
+  bucket_required: row(409, 'The workspace has no bucket', 'Use a workspace that was created with a bucket.'),
+  upload_expired: row(409, 'The upload stood still for too long', 'Send the object again.'),
+  content_invalid: row(
+    422,
+    'The content does not match its type',
+    'Store the object again with the correct content type.',
+  ),
+  link_invalid: row(
+    403,
+    'The link is not valid',
+    'Copy the link once more, to its end, and send it with the method that it was made for; or get a new one.',
+  ),
+  link_expired: row(
+    403,
+    'The link has expired',
+    'Get a new link: the time of this one is over, or the credential that made it has ended.',
+  ),
+  link_exceeded: row(
+    403,
+    'The link does not allow this upload',
+    'Send what `detail` allows, or get a link that allows more.',
+  ),
 
   // Flows, functions and calls to other servers
   flow_invalid: row(422, 'The flow is not valid', 'See `diagnostics` for messages with line and column.'),

@@ -1,4 +1,4 @@
-/** The row of a problem in its catalogue. */
+/** The row of a problem in the catalogue: status, title, and the next step of its caller. */
 
 export interface ProblemRow {
   readonly status: number

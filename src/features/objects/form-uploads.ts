@@ -49,7 +49,7 @@ export const uploadForm = workspaceOperation({
     await requireObjectRule(scope, 'write', key)
     const name = { bucket: checkBucket(bucket), key }
     const objects = objectsOf(scope)
-    await objects.requireOwn(name)
+    await objects.requireName(name)
     const file = await readFile(form, content_type, isLinked(scope) ? 'link_exceeded' : 'validation_failed')
     try {
       const upload = withinLink(scope, file)

@@ -21,6 +21,8 @@ export const OBJECT_LIMITS = {
   reservedAheadBytes: 1_048_576,
   /** Milliseconds for which a blob stays after its object was replaced or deleted. A slower reader of the old object is cut off. */
   unusedBlobKeptMs: 3_600_000,
+  /** Objects and common prefixes of a list of the S3 API. Further ones are on the next page. */
+  keysListedMax: 1_000,
   /** Uploads in parts that the sweeper ends at once. The others of the workspace wait for its next turn. */
   uploadsSweptMax: 100,
   /** Blobs that the sweeper removes at once. The others of the workspace wait for its next turn. */

@@ -68,7 +68,7 @@ export const presignObject = workspaceOperation({
       throw bodyProblem('/max_bytes', 'max_bytes limits uploads; leave it out of a link for GET.')
     if (method === 'GET') await requireReadable(scope, key)
     else await requireObjectRule(scope, 'write', key)
-    await objectsOf(scope).requireOwn({ bucket: checkBucket(bucket), key })
+    await objectsOf(scope).requireName({ bucket: checkBucket(bucket), key })
     const terms: LinkTerms = {
       ...(contentType !== undefined && { contentType }),
       ...(maxBytes !== undefined && { maxBytes }),

@@ -181,13 +181,13 @@ export class WorkspaceObjects {
   }
 
   /** Checks a name before there is an object of it. @throws Problem `InvalidKey`, `KeyTooLongError`, `AccessDenied`, `NoSuchBucket` */
-  async requireOwn({ bucket, key }: ObjectName): Promise<void> {
+  async requireName({ bucket, key }: ObjectName): Promise<void> {
     checkKey(key)
     await this.#blobs.requireOwn(bucket)
   }
 
   async #find({ bucket, key }: ObjectName): Promise<CatalogueEntry> {
-    await this.requireOwn({ bucket, key })
+    await this.requireName({ bucket, key })
     const entry = await findEntry(this.#scope, key)
     if (entry === undefined) throw new Problem('NoSuchKey')
     return entry
@@ -195,7 +195,7 @@ export class WorkspaceObjects {
 
   /** @throws Problem `NoSuchKey`, which S3 itself does not report; `PreconditionFailed` */
   async delete({ bucket, key }: ObjectName, conditions: Conditions): Promise<void> {
-    await this.requireOwn({ bucket, key })
+    await this.requireName({ bucket, key })
     await changeObject(this.#scope, key, (known) => {
       if (known === undefined) throw new Problem('NoSuchKey')
       requireChangeable(conditions, known)
@@ -204,6 +204,11 @@ export class WorkspaceObjects {
         return { bucket, key, deleted: true as const }
       })
     })
+  }
+
+  /** @throws Problem as of {@link Blobs.requireOwn} */
+  requireOwn(bucket: string): Promise<void> {
+    return this.#blobs.requireOwn(bucket)
   }
 
   /** What the catalogue has of an object. @throws Problem `NoSuchKey` */
