@@ -285,6 +285,27 @@ describe('API key', () => {
   })
 })
 
+test('link that is not signed: link_invalid, whatever else is sent, and no store is reached', async () => {
+  const { tenantId, workspaceId } = workspace
+  const wire = [tenantId, workspaceId, 'GET', 9e15, 'key_x', null, {}]
+  const claimed = Buffer.from(JSON.stringify(wire)).toString('base64url')
+  const storeRequests = await countStoreRequests(async () => {
+    for (const link of [
+      '',
+      'x',
+      'x.y.z',
+      `${claimed}.`,
+      `${claimed}.${'A'.repeat(43)}`,
+      `${claimed}.x&link=y`,
+    ])
+      for (const method of ['GET', 'PUT', 'POST']) {
+        const { status, body } = await ask(workspace.service, `/v1/objects/main/a?link=${link}`, method)
+        expect([link, method, status, body.code]).toEqual([link, method, 403, 'link_invalid'])
+      }
+  })
+  expect(storeRequests).toEqual(NOTHING)
+})
+
 describe('gateway identity headers without the secret', () => {
   test('any wrong secret: credentials_missing', async () => {
     const right = gatewayHeaders(workspace)['x-gateway-secret'] ?? ''

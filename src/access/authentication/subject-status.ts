@@ -37,7 +37,7 @@ export class SubjectStatus {
   /** Ids of generations by account or user; null if there is none. */
   readonly #known = new TtlCache<string | null>()
   /** By id. */
-  readonly #users = new TtlCache<EndUser>()
+  readonly #users = new TtlCache<EndUser | undefined>()
 
   constructor(subjects: TokenSubjects) {
     this.#subjects = subjects
@@ -73,10 +73,9 @@ export class SubjectStatus {
 
   /** A user as the workspace describes it now, for a credential that outlives a token; undefined if there is none. */
   async describeUser(id: string): Promise<Omit<EndUser, 'id'> | undefined> {
-    const known = this.#users.get(id) ?? (await this.#subjects.users.find(id))
-    if (known === undefined) return undefined
-    this.#users.set(id, known)
-    const { email, emailVerified, claims } = known
+    const user = await this.#users.load(id, () => this.#subjects.users.find(id))
+    if (user === undefined) return undefined
+    const { email, emailVerified, claims } = user
     return { email, emailVerified, claims }
   }
 

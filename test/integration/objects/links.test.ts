@@ -2,6 +2,7 @@
 
 import fc from 'fast-check'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { addUser, createUserApp, userTokens } from '../../support/clients/users.ts'
 import {
   type Caller,
   call,
@@ -10,6 +11,7 @@ import {
   unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { gatewayHeaders } from '../../support/stack/gateway.ts'
 import { bucketOf, configure } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
@@ -306,14 +308,44 @@ describe('link whose time is over', () => {
     const upload: Link = (await presign({ key: `of/${me}/a`, method: 'PUT' }, mia, ownBucket)).body
     expect(await answer(fetch(upload.url, { method: 'PUT', body: 'a' }))).toEqual([201, null])
     const download: Link = (await presign({ key: `of/${me}/a` }, mia, ownBucket)).body
-    expect(download.url).not.toContain('@')
+    // Of this token only its own expiry is known.
+    const long: Link = (await presign({ key: `of/${me}/a`, expires_in: 604_800 }, mia, ownBucket)).body
+    expect(Date.parse(long.expires_at)).toBeLessThan(Date.now() + 86_400_000)
     expect((await fetch(download.url)).status).toBe(200)
     await configure(own, { objects: { user: { read: [] } } })
     await expect.poll(() => answer(fetch(download.url)), POLL).toEqual([403, 'forbidden'])
   })
 
-  test('caller that may make none: anon key, gateway, admin', async () => {
+  test('user of the platform: the link outlives the token, follows the claims, and ends when the user is disabled', async () => {
+    const own = await createTestWorkspaceWithStorage()
+    const ownBucket = await bucketOf(own)
+    await configure(own, { objects: { user: { read: ['team/{user.claims.team}/'] } } })
+    await call('PUT', `/v1/objects/${ownBucket}/team/red/a`, { as: own.service, body: 'a' })
+    const app = await createUserApp(own)
+    const user = await addUser(app)
+    const change = async (body: object) => {
+      const changed = await call('PATCH', `/v1/users/${user.id}`, { as: own.operator, body })
+      expect(changed.status, JSON.stringify(changed.body)).toBe(200)
+    }
+    await change({ claims: { team: 'red' } })
+    const { body: tokens } = await userTokens(app, user)
+    const as = { authorization: `Bearer ${tokens['access_token']}` }
+    const link: Link = (await presign({ key: 'team/red/a', expires_in: 604_800 }, as, ownBucket)).body
+    expect(Date.parse(link.expires_at)).toBeGreaterThan(Date.now() + 6 * 86_400_000)
+    const [claims = ''] = (new URL(link.url).searchParams.get('link') ?? '').split('.')
+    expect(Buffer.from(claims, 'base64url').toString()).not.toMatch(/red|@|usr_/)
+    expect((await fetch(link.url)).status).toBe(200)
+    await change({ claims: { team: 'blue' } })
+    await expect.poll(() => answer(fetch(link.url)), POLL).toEqual([403, 'forbidden'])
+    await change({ claims: { team: 'red' } })
+    await expect.poll(() => answer(fetch(link.url)), POLL).toEqual([200, null])
+    await change({ disabled: true })
+    await expect.poll(() => answer(fetch(link.url)), POLL).toEqual([403, 'link_expired'])
+  })
+
+  test('caller that may make none: anon key, gateway, admin: 403', async () => {
     expect((await presign({ key: 'a' }, workspace.anon)).body.code).toBe('forbidden')
+    expect((await presign({ key: 'a' }, gatewayHeaders(workspace))).body.code).toBe('forbidden')
     expect((await presign({ key: 'a' }, workspace.operator)).body.code).toBe('privilege_domain_mismatch')
   })
 })
