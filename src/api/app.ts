@@ -46,6 +46,7 @@ import { isCut, onEnd, sentStatus } from './request-end.ts'
 import { measureRequests } from './request-metrics.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
 import { EVENT_STREAM_HEADERS, endedStream, endsAsStream } from './response.ts'
+import { describeTus } from './tus.ts'
 import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */
@@ -120,6 +121,7 @@ function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthSe
     }, done)
   })
   allowPages(app)
+  describeTus(app, platform.config.TENON_OBJECT_BYTES_MAX)
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
     const written = writeAuditEntry(platform.audit, request, reply)

@@ -2,6 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import type { AnyOperation } from '../core/operation.ts'
+import { TUS_CAPABILITIES } from '../core/tus.ts'
 import { OPERATIONS } from '../features/index.ts'
 import { methodsByPath } from './bind.ts'
 
@@ -11,6 +12,8 @@ const isForPages = ({ domain }: AnyOperation): boolean => domain !== 'structural
 const EXPOSED = [
   ...['etag', 'link', 'location', 'ratelimit', 'ratelimit-policy', 'retry-after'],
   ...['x-problem-code', 'x-request-id', 'x-run-id', 'content-range', 'idempotent-replayed'],
+  ...['upload-offset', 'upload-length', 'upload-defer-length', 'upload-metadata', 'upload-expires'],
+  ...['tus-resumable', 'tus-max-size', ...Object.keys(TUS_CAPABILITIES)],
 ].join(', ')
 
 const FOR_PAGES = OPERATIONS.filter(isForPages)

@@ -95,6 +95,8 @@ export interface Principal {
   readonly scopes?: ReadonlySet<string>
   /** Origins of the pages that may use the credential; absent if it is bound to no workspace. */
   readonly origins?: readonly string[]
+  /** The bucket of its workspace, if that has one. */
+  readonly bucket?: string
   /** Requests per minute, if the key has its own limit. */
   readonly rateLimit?: number
   /** Set for API keys. */

@@ -369,6 +369,22 @@ export const PROBLEMS = {
   ),
   EntityTooSmall: row(400, 'A part of the upload is too small', 'See `detail` for the limit.'),
   upload_expired: row(409, 'The upload stood still for too long', 'Send the object again.'),
+  upload_gone: row(
+    410,
+    'The upload is over',
+    'Begin an upload again. One without new bytes for seven days is removed.',
+  ),
+  upload_offset_differs: row(
+    409,
+    'The upload does not go on at this offset',
+    'Read `Upload-Offset` with HEAD, and send what is behind it.',
+  ),
+  upload_checksum_differs: row(
+    460,
+    'The body does not have the checksum of `Upload-Checksum`',
+    'Send the same bytes again. Nothing of the body was kept.',
+  ),
+  tus_version_unsupported: row(412, 'The version of tus is not supported', 'Send `Tus-Resumable: 1.0.0`.'),
   EntityTooLarge: row(413, 'The object is too large', 'See `detail` for the limit.'),
   InvalidRange: row(
     416,

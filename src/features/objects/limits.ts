@@ -9,6 +9,14 @@ export const OBJECT_LIMITS = {
   partBytesMin: 5_242_880,
   /** Milliseconds without a new part for which an upload in parts is kept. Then it is `NoSuchUpload`. */
   multipartLeaseMs: 604_800_000,
+  /** Bytes from which on what has come of a resumable upload becomes a part of the store; the double of it after each `segmentsPerSize` parts. */
+  segmentBytesMin: 6_291_456,
+  /** Parts of a resumable upload of one size. The next ones have the double, so that 10,000 parts suffice for 5 TiB. */
+  segmentsPerSize: 1_000,
+  /** How many times the minimum a part of a resumable upload may have. If the process ends, at most so much of an upload is sent again. */
+  segmentGrowth: 4,
+  /** Milliseconds for which an upload that has expired is known as such (410). Then it is `not_found`. */
+  expiredUploadKeptMs: 86_400_000,
   /** Objects that one request removes. Others are named in `next`. */
   objectsRemovedMax: 1_000,
   /** Milliseconds without progress for which an upload keeps its reserved bytes. One that takes longer is refused with `upload_expired` at its end. */

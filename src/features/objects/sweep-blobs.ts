@@ -6,13 +6,15 @@ import { Blobs } from './blobs.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { abandoned } from './uploads.ts'
 
-const { blobsSweptMax, uploadsSweptMax, unusedBlobKeptMs } = OBJECT_LIMITS
+const { blobsSweptMax, uploadsSweptMax, unusedBlobKeptMs, expiredUploadKeptMs } = OBJECT_LIMITS
 
 /** @param scope with the rights of a service key @returns true if there may be more */
 export async function sweepBlobs(scope: WorkspaceScope): Promise<boolean> {
   const hasMoreUploads = await endOldUploads(scope)
   const before = new Date(Date.now() - unusedBlobKeptMs)
-  const [, rows = []] = await scope.batch(
+  const [, , rows = []] = await scope.batch(
+    // Their parts and tails are uploads with leases of their own.
+    sql`delete from resumable_uploads where expires_at <= now() - ${`${expiredUploadKeptMs} milliseconds`}::interval`,
     abandoned(sql`key is null and expires_at <= now()`),
     sql`select blob from unused_blobs where unused_at <= ${before} order by unused_at limit ${blobsSweptMax}`,
   )
