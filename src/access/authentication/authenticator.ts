@@ -38,6 +38,7 @@ export interface KeyRow {
   readonly tenant_state: string
   readonly workspace_state: string
   readonly origins: readonly string[]
+  readonly bucket: string | null
 }
 
 const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
@@ -94,6 +95,7 @@ export class Authenticator {
       workspaceId: row.workspace_id,
       roles: [row.kind],
       origins: row.origins,
+      ...(row.bucket !== null && { bucket: row.bucket }),
       ...(row.scopes.length > 0 && { scopes: new Set(row.scopes) }),
       ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
       key: { id, kind, last4, expires_at },
@@ -106,7 +108,7 @@ export class Authenticator {
       select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
         k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
         t.state as tenant_state, w.state as workspace_state,
-        ${ORIGINS_COLUMN}
+        ${ORIGINS_COLUMN}, w.bucket
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
         left join services s on s.tenant_id = k.tenant_id and s.workspace_id = k.workspace_id
       where k.hash = ${hash}`)
@@ -130,20 +132,22 @@ export class Authenticator {
 
   /**
    * Tenant and workspace of a token must exist, belong together and be active, whenever it was issued.
-   * @returns origins of the pages that may use the credential
+   * @returns origins of the pages that may use the credential, and the bucket of the workspace
    * @throws Problem `code` if they do not exist, `tenant_suspended`, `workspace_suspended`
    */
   async #requireActive(
     { tenantId, workspaceId }: Bounds,
     code: 'token_invalid' | 'gateway_identity_invalid',
     roles: readonly Role[],
-  ): Promise<Pick<Principal, 'origins'>> {
+  ): Promise<Pick<Principal, 'origins' | 'bucket'>> {
     if (tenantId === undefined) return {}
     const states = await this.#tenantStates.of(tenantId, workspaceId)
     if (states === undefined || states.workspace === null) throw new Problem(code, { detail: UNKNOWN_BOUNDS })
     const suspension = suspensionOf(states.tenant, states.workspace)
     if (suspension !== undefined) throw new RejectedCaller(suspension, roles)
-    return workspaceId !== undefined && states.origins !== undefined ? { origins: states.origins } : {}
+    if (workspaceId === undefined || states.origins === undefined) return {}
+    const { origins, bucket } = states
+    return { origins, ...(typeof bucket === 'string' && { bucket }) }
   }
 
   async #token(text: string): Promise<Principal> {
@@ -167,7 +171,7 @@ export class Authenticator {
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
     const granted = rolesOf(claims, bounds)
-    const origins = await this.#requireActive(bounds, 'token_invalid', granted.roles)
+    const ofWorkspace = await this.#requireActive(bounds, 'token_invalid', granted.roles)
     const scopes = restrictingScopes(claims.scopes)
     return {
       kind: 'token',
@@ -175,7 +179,7 @@ export class Authenticator {
       subject: sub,
       ...(clientId !== undefined && { clientId }),
       ...bounds,
-      ...origins,
+      ...ofWorkspace,
       ...granted,
       ...(scopes && { scopes }),
       // Groups belong to a tenant; a token of none, such as an operator's, is in no group of any.
@@ -204,14 +208,16 @@ export class Authenticator {
   /** Gateway headers have data roles only. */
   async #gateway(sent: GatewayIdentity): Promise<Principal> {
     const { subject, tenantId, workspaceId, role } = identityOf(sent)
-    const origins = await this.#requireActive({ tenantId, workspaceId }, 'gateway_identity_invalid', [role])
+    const ofWorkspace = await this.#requireActive({ tenantId, workspaceId }, 'gateway_identity_invalid', [
+      role,
+    ])
     return {
       kind: 'gateway',
       seen: `the headers of a gateway for ${subject}`,
       subject,
       tenantId,
       workspaceId,
-      ...origins,
+      ...ofWorkspace,
       roles: [role],
     }
   }
