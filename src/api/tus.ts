@@ -1,4 +1,4 @@
-/** What is the same for all requests of tus: the version in each response, and the answer to `OPTIONS` (tus 1.0). */
+/** Adds the version of tus to each response of its routes, and answers `OPTIONS` there (tus 1.0). */
 
 import type { FastifyInstance } from 'fastify'
 import { TUS_CAPABILITIES, TUS_VERSION } from '../core/tus.ts'

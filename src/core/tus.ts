@@ -1,4 +1,4 @@
-/** What the platform supports of tus, the protocol of resumable uploads. */
+/** The version of tus, the protocol of resumable uploads, and its extensions that the platform supports. */
 
 export const TUS_VERSION = '1.0.0'
 

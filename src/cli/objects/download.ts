@@ -21,7 +21,7 @@ export async function writeObject(client: ApiClient, from: ObjectName): Promise<
 export async function downloadFile(client: ApiClient, from: ObjectName, path: string): Promise<void> {
   const [part, tag] = [`${path}.part`, `${path}.part.etag`]
   for (let [failures, before] = [0, -1]; ; ) {
-    const offset = await sizeOf(part)
+    const offset = await readSize(part)
     if (offset > before) failures = 0
     before = offset
     try {
@@ -69,7 +69,7 @@ async function fetchRest(
 const streamOf = (body: Response['body']): Readable =>
   body === null ? Readable.from([]) : Readable.fromWeb(body as ReadableStream)
 
-const sizeOf = (path: string): Promise<number> =>
+const readSize = (path: string): Promise<number> =>
   stat(path).then(
     ({ size }) => size,
     () => 0,

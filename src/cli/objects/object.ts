@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { callerPath, serviceClient } from '../settings.ts'
 import { addVerb, type Flag, printJson, printLine, printTable } from '../verb.ts'
 import { downloadFile, writeObject } from './download.ts'
-import { type ListedObject, nameIn, type ObjectName, objectPath, pagesOf } from './remote.ts'
+import { type ListedObject, listPages, nameIn, type ObjectName, objectPath } from './remote.ts'
 import { type SyncOptions, sync } from './sync.ts'
 import { typeOf, uploadFile, uploadStream } from './upload.ts'
 
@@ -24,7 +24,7 @@ function objectIn(text: string): ObjectName {
 async function list(of: string, { recursive, json }: JsonOption & { recursive?: boolean }): Promise<number> {
   const client = await serviceClient()
   const [objects, prefixes]: [ListedObject[], string[]] = [[], []]
-  for await (const page of pagesOf(client, nameIn(of), recursive === true ? undefined : '/')) {
+  for await (const page of listPages(client, nameIn(of), recursive === true ? undefined : '/')) {
     objects.push(...page.data)
     prefixes.push(...(page.prefixes ?? []))
   }
@@ -100,14 +100,14 @@ export function objectVerbs(program: Command): void {
   addVerb(
     object,
     'put <bucket/key> <file>',
-    'Upload a file, or - for stdin. A file above 64 MiB goes on where an earlier command broke off.',
+    'Upload a file, or - for stdin. The upload of a file above 64 MiB resumes after a break.',
     put,
     [['--type <media type>', 'Content type of the object. Default: by the ending of the key.']],
   )
   addVerb(
     object,
     'get <bucket/key> [file]',
-    'Write an object to a file, which goes on where an earlier command broke off. Default: stdout.',
+    'Write an object to a file, and resume after a break. Default: stdout.',
     get,
   )
   addVerb(object, 'cp <bucket/key> <bucket/new>', 'Copy an object within its bucket.', rename('copy'))

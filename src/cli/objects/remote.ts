@@ -32,7 +32,7 @@ interface Page {
 }
 
 /** All objects whose keys begin with a prefix, page by page. @param delimiter groups keys as folders */
-export async function* pagesOf(
+export async function* listPages(
   client: ApiClient,
   { bucket, key: prefix }: ObjectName,
   delimiter?: string,

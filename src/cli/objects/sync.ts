@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises'
 import type { ApiClient } from '../client.ts'
 import { printLine } from '../verb.ts'
 import { downloadFile } from './download.ts'
-import { type ListedObject, type ObjectName, objectPath, pagesOf } from './remote.ts'
+import { type ListedObject, listPages, type ObjectName, objectPath } from './remote.ts'
 import { typeOf, uploadFile } from './upload.ts'
 
 /** Transfers at once. */
@@ -165,7 +165,7 @@ async function filesIn(folder: string): Promise<Map<string, LocalFile>> {
 
 async function objectsBelow({ client, remote }: Place): Promise<Map<string, ListedObject>> {
   const found = new Map<string, ListedObject>()
-  for await (const { data } of pagesOf(client, remote))
+  for await (const { data } of listPages(client, remote))
     for (const object of data) found.set(object.key.slice(remote.key.length), object)
   return found
 }

@@ -1,4 +1,4 @@
-/** Sends a file or a pipe to an object: small ones in one request, others by tus, which goes on where an earlier command broke off. */
+/** Sends a file or a pipe to an object: small ones in one request, others by tus, which resumes where an earlier command broke off. */
 
 import { createHash } from 'node:crypto'
 import { openAsBlob } from 'node:fs'
@@ -30,7 +30,7 @@ export async function uploadFile(
   const { size, mtimeMs } = await stat(path)
   const body = await openAsBlob(path)
   if (size <= PLAIN_BYTES_MAX) return putBlob(client, to, body, type)
-  const note = await noteOf([client.url, to.bucket, to.key, path, size, mtimeMs, type])
+  const note = await openNote([client.url, to.bucket, to.key, path, size, mtimeMs, type])
   const url = (await note.read()) ?? (await begin(client, to, type, { 'upload-length': String(size) }))
   await note.write(url)
   const progress = new Progress(to.key, size)
@@ -57,7 +57,7 @@ export async function uploadStream(
   source: AsyncIterable<Uint8Array>,
   type: string,
 ): Promise<unknown> {
-  const blocks = blocksOf(source)
+  const blocks = readBlocks(source)
   let block = (await blocks.next()).value ?? new Blob([])
   let next = await blocks.next()
   if (next.done === true) return putBlob(client, to, block, type)
@@ -81,7 +81,7 @@ export async function uploadStream(
 }
 
 /** Collects a stream into blocks of `REQUEST_BYTES`; the last one may be smaller. */
-async function* blocksOf(source: AsyncIterable<Uint8Array>): AsyncGenerator<Blob, undefined> {
+async function* readBlocks(source: AsyncIterable<Uint8Array>): AsyncGenerator<Blob, undefined> {
   let [parts, bytes]: [Uint8Array<ArrayBuffer>[], number] = [[], 0]
   for await (const chunk of source) {
     parts.push(new Uint8Array(chunk))
@@ -157,7 +157,7 @@ async function sendRest(
 }
 
 /** Where a later command finds the URL of an upload of the same file. */
-async function noteOf(what: readonly unknown[]) {
+async function openNote(what: readonly unknown[]) {
   const { XDG_CACHE_HOME } = process.env
   const folder = join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'tenon', 'uploads')
   const file = join(folder, createHash('sha256').update(JSON.stringify(what)).digest('hex'))

@@ -9,11 +9,11 @@ export const OBJECT_LIMITS = {
   partBytesMin: 5_242_880,
   /** Milliseconds without a new part for which an upload in parts is kept. Then it is `NoSuchUpload`. */
   multipartLeaseMs: 604_800_000,
-  /** Bytes from which on what has come of a resumable upload becomes a part of the store; the double of it after each `segmentsPerSize` parts. */
+  /** Bytes of the smallest part of a resumable upload; the double after each `segmentsPerSize` parts. What is smaller waits for the bytes behind it. */
   segmentBytesMin: 6_291_456,
   /** Parts of a resumable upload of one size. The next ones have the double, so that 10,000 parts suffice for 5 TiB. */
   segmentsPerSize: 1_000,
-  /** How many times the minimum a part of a resumable upload may have. If the process ends, at most so much of an upload is sent again. */
+  /** Factor: so many times that minimum are stored at once. If the process ends, at most so much of an upload is sent again. */
   segmentGrowth: 4,
   /** Milliseconds for which an upload that has expired is known as such (410). Then it is `not_found`. */
   expiredUploadKeptMs: 86_400_000,

@@ -104,7 +104,7 @@ create table tenon.object_upload_parts (
 call tenon.allow('tenon_service', 'tenon.object_upload_parts', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_user', 'tenon.object_upload_parts', 'workspace', 'select, insert, update, delete');
 
--- Uploads that go on where they broke off. What has come is parts of an upload in parts, and behind them a tail: a blob with an upload of its own.
+-- Uploads that resume where they broke off. What has come is parts of an upload in parts, and behind them a tail: a blob with an upload of its own.
 create table tenon.resumable_uploads (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),

@@ -1,8 +1,9 @@
 /**
- * Uploads that go on where they broke off. What is acknowledged is in the store: parts, and behind them a tail, a blob of its own that the
+ * Uploads that resume where they broke off. What is acknowledged is in the store: parts, and behind them a tail, a blob of its own that the
  * next bytes are put behind, until it is large enough for a part.
  *
- * Nothing is locked: each step changes the row only as long as it is what the step has read. Of two senders one is refused.
+ * Nothing is locked: each step changes the row only as long as it is what the step has read. Of two senders one is refused. A transaction
+ * changes this row before those of its blobs, so that no two wait for each other.
  */
 
 import { createHash } from 'node:crypto'
@@ -63,7 +64,7 @@ export interface Checksum {
 }
 
 /** What a new upload will be. */
-export interface NewUpload extends Omit<Description, 'tags'> {
+interface NewUpload extends Omit<Description, 'tags'> {
   /** In bytes; undefined: the sender names it later. */
   readonly length: number | undefined
   readonly announced: string | undefined
@@ -188,7 +189,7 @@ export class ResumableUploads {
       return await this.#setTail(state, { id: upload.id, bytes, size, etag })
     } catch (error) {
       await upload.abandon().catch(() => {})
-      throw await this.#conflictOf(state, error)
+      throw await this.#findConflict(state, error)
     }
   }
 
@@ -235,9 +236,9 @@ export class ResumableUploads {
     const now = await this.#change(
       state,
       sql`stored = stored + ${bytes}::bigint, tail = ${id}::uuid, tail_bytes = ${kept}, tail_size = ${size}, tail_etag = ${etag}, ${renewed}`,
+      abandoned(sql`id = ${state.tail}::uuid`),
       changed(sql`update object_uploads set bytes = ${kept}, ${renewed} where id = ${id}`),
       sql`update object_uploads set ${renewed} where id = ${state.parts}::uuid`,
-      abandoned(sql`id = ${state.tail}::uuid`),
     )
     await this.#removeNow(state.tail)
     return now
@@ -275,9 +276,9 @@ export class ResumableUploads {
     const source = { blob: tail, range, isWhole: tail_bytes === tail_size }
     // The tail alone decides the bytes of this part, so whoever makes it a part writes the same.
     await this.#parts.copyPart({ bucket: await this.#blobs.bucket(), key, upload: parts }, number, source, [
-      abandoned(sql`id = ${tail}`),
       changed(sql`update resumable_uploads set part_count = ${number}, tail = null, tail_bytes = 0, tail_size = 0
         where id = ${state.id} and tail = ${tail} and parts = ${parts}`),
+      abandoned(sql`id = ${tail}`),
     ])
     await this.#removeNow(tail)
     return this.find(state.id)
@@ -315,15 +316,15 @@ export class ResumableUploads {
   async #change(state: ResumableUpload, change: Sql, ...also: readonly Sql[]): Promise<ResumableUpload> {
     const same = sql`id = ${state.id} and stored = ${state.stored} and tail is not distinct from ${state.tail}::uuid and ended_at is null`
     try {
-      await this.#scope.batch(...also, changed(sql`update resumable_uploads set ${change} where ${same}`))
+      await this.#scope.batch(changed(sql`update resumable_uploads set ${change} where ${same}`), ...also)
     } catch (error) {
-      throw await this.#conflictOf(state, error)
+      throw await this.#findConflict(state, error)
     }
     return this.find(state.id)
   }
 
   /** The problem of a step that another request has overtaken; its blobs may be gone. */
-  async #conflictOf({ id, stored }: ResumableUpload, error: unknown): Promise<unknown> {
+  async #findConflict({ id, stored }: ResumableUpload, error: unknown): Promise<unknown> {
     const isLate = readObjectChange(error) === 'upload'
     if (error instanceof Problem && error.status < 500) return error
     const now = await this.find(id)
@@ -364,7 +365,7 @@ const noUpload = () => new Problem('not_found', { detail: 'There is no such uplo
 
 const offsetDiffers = ({ stored }: ResumableUpload): Problem =>
   new Problem('upload_offset_differs', {
-    detail: `The upload has ${stored} bytes, so it goes on at the offset ${stored}.`,
+    detail: `The upload has ${stored} bytes, so the next ones begin at the offset ${stored}.`,
     headers: { 'upload-offset': String(stored) },
   })
 

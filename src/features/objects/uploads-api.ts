@@ -26,7 +26,7 @@ const Count = (description: string) => Type.Optional(Type.String({ pattern: '^[0
 const Length = Count('Size of the object in bytes.')
 const BODY = {
   content: Bytes('The next bytes of the object, of the media type `application/offset+octet-stream`.'),
-  content_type: Header('`application/offset+octet-stream`.'),
+  content_type: Header('Media type of the body: `application/offset+octet-stream`.'),
   upload_checksum: Header(
     'Digest of the body: `md5`, `sha1` or `sha256`, a space, and the digest in base64. If it differs, nothing of the body is kept.',
   ),
@@ -40,14 +40,16 @@ const BODY_HEADERS = {
 
 export const createUpload = workspaceOperation({
   name: 'upload.create',
-  summary: 'Begin an upload that can be resumed (tus)',
+  summary: 'Create an upload that can be resumed (tus)',
   roles: WRITERS_AND_USERS,
   scope: SCOPE,
   input: Input({
     tus_resumable: Version,
     upload_length: Length,
     upload_defer_length: Type.Optional(
-      Type.Literal('1', { description: '`1` in place of `Upload-Length`: a later request has it.' }),
+      Type.Literal('1', {
+        description: 'The value `1`, in place of `Upload-Length`: a later request has the length.',
+      }),
     ),
     upload_metadata: Type.Optional(
       Type.String({
@@ -127,13 +129,13 @@ export const headUpload = workspaceOperation({
 
 export const appendToUpload = workspaceOperation({
   name: 'upload.append',
-  summary: 'Send the next bytes of an upload (tus)',
+  summary: 'Append bytes to an upload (tus)',
   roles: WRITERS_AND_USERS,
   scope: SCOPE,
   input: Input({
     upload_id: UploadId,
     tus_resumable: Version,
-    upload_offset: Count('How many bytes of the object are before the body: as many as are stored.'),
+    upload_offset: Count('Number of bytes of the object before the body: as many as are stored.'),
     upload_length: Length,
     ...BODY,
   }),
@@ -165,7 +167,7 @@ export const appendToUpload = workspaceOperation({
 
 export const deleteUpload = workspaceOperation({
   name: 'upload.delete',
-  summary: 'Give an upload up (tus); the object of a complete one stays',
+  summary: 'Delete an upload (tus); the object of a complete one stays',
   roles: WRITERS_AND_USERS,
   scope: SCOPE,
   input: Input({ upload_id: UploadId, tus_resumable: Version }),

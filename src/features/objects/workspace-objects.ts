@@ -119,7 +119,7 @@ export class WorkspaceObjects {
 
   /**
    * Makes a blob, which an upload has written, the content of an object.
-   * @param options `read` the entry as it was read before; `also` statements of the same transaction
+   * @param options `read` the entry as it was read before; `also` earlier statements of the same transaction
    * @throws Problem `PreconditionFailed`; an error for which `readObjectChange` is `upload` if the upload is over
    */
   replace(
@@ -134,7 +134,7 @@ export class WorkspaceObjects {
         requireChangeable(conditions, known)
         const stored = { etag: tagOf(content), size: content.size, created: known === undefined }
         return effectOnce(this.#scope, async (inside) => {
-          await inside.batch(...replacement({ bucket, key, known }, content), ...also)
+          await inside.batch(...also, ...replacement({ bucket, key, known }, content))
           return { bucket, key, ...stored }
         })
       },

@@ -19,6 +19,7 @@ import {
   userToken,
 } from '../../support/fixtures/tenants.ts'
 import { randomOf } from '../../support/random.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
 
@@ -319,6 +320,24 @@ test('uploads that were given up or have expired: 404 and 410, and after the swe
   )
   expect(Contents.map(({ Key }) => Key).sort()).toEqual(known.map(({ blob }) => blob).sort())
   expect((await patch(young.path, 8 * MIB, randomBytes(MIB))).status).toBe(204)
+})
+
+test('TENON_OBJECT_BYTES_MAX: another value: the largest upload', async () => {
+  const max = 6_000_000_000
+  const node = await startInProcessNode({ TENON_OBJECT_BYTES_MAX: String(max) })
+  try {
+    const headers = { ...as(), 'upload-metadata': metadata({ bucket, key: unique('max') }) }
+    const ask = (length: number) =>
+      fetch(`${node.at.url}/v1/uploads`, {
+        method: 'POST',
+        headers: { ...headers, 'upload-length': String(length) },
+      })
+    expect([(await ask(max)).status, (await ask(max + 1)).status]).toEqual([201, 413])
+    const options = await fetch(`${node.at.url}/v1/uploads`, { method: 'OPTIONS' })
+    expect(options.headers.get('tus-max-size')).toBe(String(max))
+  } finally {
+    await node.close()
+  }
 })
 
 test('OPTIONS and pages of other origins: what is supported, and the headers that a page reads', async () => {
