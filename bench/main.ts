@@ -13,6 +13,7 @@ import { installation } from './installation.ts'
 import { listen } from './listen.ts'
 import { lostConnections } from './measure.ts'
 import { ndjson } from './ndjson.ts'
+import { objects } from './objects.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
 
@@ -24,6 +25,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   collections,
   rules,
   ndjson,
+  objects,
   expressions,
   'flows-dsl': flowsDsl,
   flows,

@@ -8,7 +8,6 @@ import { collections } from './surface-collections.ts'
 import { events } from './surface-events.ts'
 import { flows } from './surface-flows.ts'
 import { mcp } from './surface-mcp.ts'
-import { objects } from './surface-objects.ts'
 import { quotas } from './surface-quotas.ts'
 import { schemas } from './surface-schemas.ts'
 
@@ -18,7 +17,6 @@ const PARTS: Readonly<Record<string, Part>> = {
   collections,
   schemas,
   quotas,
-  objects,
   events,
   flows,
   mcp,

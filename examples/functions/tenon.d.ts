@@ -23,6 +23,7 @@ declare module 'tenon' {
     content_md5?: string
     content_digest?: string
     repr_digest?: string
+    metadata?: { [name: string]: string }
   }
   type VersionOrAlias = { version?: number; alias?: string }
   type PageOptions = { page_size?: number; page_after?: string }
@@ -69,7 +70,10 @@ declare module 'tenon' {
         key: string,
         options?: { if_match?: string; if_unmodified_since?: string },
       ): Promise<{ bucket: string; key: string; deleted: true }>
-      list(bucket: string, options?: PageOptions & { prefix?: string }): Promise<Page<ListedObject>>
+      list(
+        bucket: string,
+        options?: PageOptions & { prefix?: string; delimiter?: string },
+      ): Promise<Page<ListedObject> & { prefixes?: string[] }>
     }
     events: { publish(topic: string, data?: unknown): Promise<unknown> }
     functions: {

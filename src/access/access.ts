@@ -33,13 +33,14 @@ export class Access {
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const { operation, principal, role } = permission
     if (role === undefined) return new CallerScope(principal, rateLimits)
-    const { subject, clientId, groups, user, scopes, kind, roles } = principal
+    const { subject, clientId, groups, user, scopes, storage, kind, roles } = principal
     const actor: Actor = {
       ...{ subject, role, credential: { kind, roles } },
       ...(clientId !== undefined && { clientId }),
       ...(groups !== undefined && { groups }),
       ...(user !== undefined && { user }),
       ...(scopes !== undefined && { scopes }),
+      ...(storage !== undefined && { storage }),
     }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#services, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)

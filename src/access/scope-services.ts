@@ -1,7 +1,7 @@
 /** Services that a scope carries: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
 
 import { Problem } from '../core/problem.ts'
-import type { TenantId, TenantRef } from '../core/tenant.ts'
+import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
 import type { HealthReport } from '../infra/health-report.ts'
 import type { Bounds, Inbound, Outbound, Sender } from '../infra/http-client/egress.ts'
@@ -99,6 +99,12 @@ export function signManifest(
 /** Encrypts for this workspace and this purpose only. */
 export function encryptFor(scope: WorkspaceScope, purpose: string, plain: Buffer): Buffer {
   return servicesOf(scope).secrets.seal(purposeIn(scope.ref, purpose), plain)
+}
+
+/** As {@link encryptFor}, for an admin of the workspace. @throws Problem `not_found` unless the admin may access it */
+export function encryptIn(scope: AdminScope, ref: WorkspaceRef, purpose: string, plain: Buffer): Buffer {
+  if (!scope.reaches(ref)) throw new Problem('not_found')
+  return servicesOf(scope).secrets.seal(purposeIn(ref, purpose), plain)
 }
 
 /** @throws Error if it was encrypted for another workspace or purpose, or changed */

@@ -46,6 +46,8 @@ import { isCut, onEnd, sentStatus } from './request-end.ts'
 import { measureRequests } from './request-metrics.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
 import { EVENT_STREAM_HEADERS, endedStream, endsAsStream } from './response.ts'
+import { toS3Reply } from './s3/errors.ts'
+import { bucketHosts, distinguishActions, isS3, mountS3 } from './s3/s3-routes.ts'
 import { describeTus } from './tus.ts'
 import { mountWebhooks } from './webhooks.ts'
 
@@ -59,7 +61,9 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   app.setNotFoundHandler((request, reply) => sendProblem(new Problem('route_not_found'), request, reply))
   addHooks(app, platform, authServices)
   parsers(app)
+  distinguishActions(app)
   await mountOperations(app, platform, authServices)
+  await mountS3(app, platform, authServices.auth)
   mountHealth(app, platform)
   mountFlowSchema(app)
   await mountWebhooks(app, platform)
@@ -73,8 +77,10 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   return app
 }
 
-const openServer = (platform: Platform): FastifyInstance =>
-  Fastify({
+const openServer = (platform: Platform): FastifyInstance => {
+  const rewriteUrl = bucketHosts(platform.config.TENON_S3_HOST)
+  return Fastify({
+    ...(rewriteUrl !== undefined && { rewriteUrl }),
     loggerInstance: platform.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: CORE_LIMITS.bodyBytesMax,
@@ -95,6 +101,7 @@ const openServer = (platform: Platform): FastifyInstance =>
       connectionsCheckingInterval: API_LIMITS.connectionsCheckMs,
     },
   })
+}
 
 /** The work of every request and reply, in this order. */
 function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
@@ -201,6 +208,7 @@ function requestProblem({ url, raw }: FastifyRequest): Problem | undefined {
 /** True if the route needs no credential, and so is limited by address. Probes are not limited: a refusal would say `not ready`. */
 function isPublic(url: string): boolean {
   const path = pathOf(url)
+  if (isS3(path)) return false
   return path.startsWith('/v1/') ? path === FLOW_SCHEMA_PATH : !isProbe(path)
 }
 
@@ -291,13 +299,14 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
   // Fastify would close the connection before the sender reads the reply.
   if (problem.code === 'body_too_large') reply.removeHeader('connection')
   const roles = error instanceof RejectedCaller ? error.roles : (request.principal?.roles ?? [])
-  const wire = toReply(problem, {
+  const about = {
     id: request.id,
     path: request.url.split('?')[0] ?? '',
     // A token of an admin that names a workspace has the role of an anon key besides.
     showsAdminHint: roles.some((role) => !isPublicRole(role)),
-  })
-  const text = redactText(JSON.stringify(wire.body))
+  }
+  const wire = isS3(request.url) ? toS3Reply(problem, about) : toReply(problem, about)
+  const text = redactText(typeof wire.body === 'string' ? wire.body : JSON.stringify(wire.body))
   reply.headers({
     ...PROBLEM_HEADERS,
     ...wire.headers,
@@ -345,6 +354,7 @@ function logLine(lines: Log, request: FastifyRequest, reply: FastifyReply): void
       status: sentStatus(reply),
       ...(isCut(reply) && { incomplete: true }),
       ms: Math.round(reply.elapsedTime * 10) / 10,
+      operation: request.routeOptions.config.operation?.name,
       subject: request.principal?.subject,
       tenant: request.principal?.tenantId ?? request.workspace?.tenantId,
       workspace: request.workspace?.workspaceId,

@@ -105,10 +105,18 @@ const viewerOf = ({ approval, account, brand, person }: Visit) => ({
   isAccount: account !== undefined,
 })
 
-function hasDecided({ approval, account, person }: Visit): boolean {
+const hasDecided = (visit: Visit): boolean =>
+  visit.approval.status !== 'open' || ownDecision(visit) !== undefined
+
+/** The decision that the person of the link has taken. */
+function ownDecision({ approval, account, person }: Visit): { readonly approved?: boolean } | undefined {
   const by = account?.id ?? person
-  return approval.status !== 'open' || approval.decisions.some((one) => (one as { by?: string }).by === by)
+  return (approval.decisions as readonly { by?: string; approved?: boolean }[]).find((one) => one.by === by)
 }
+
+/** A decision that was sent again after an answer that did not say whether it was taken: it is taken once, and no conflict. */
+const statusOfRepetition = (visit: Visit, approved: boolean): 200 | 409 =>
+  ownDecision(visit)?.approved === approved ? 200 : 409
 
 async function submit(
   visit: Visit,
@@ -125,9 +133,10 @@ async function submit(
   }
   const refused = refusalOf(visit)
   if (refused !== undefined) return refused
-  if (hasDecided(visit)) return outcomePage(viewerOf(visit), 409)
   if (action !== 'approve' && action !== 'reject') throw new Problem('request_malformed')
-  return decideAs(visit, request, action === 'approve')
+  const approved = action === 'approve'
+  if (hasDecided(visit)) return outcomePage(viewerOf(visit), statusOfRepetition(visit, approved))
+  return decideAs(visit, request, approved)
 }
 
 async function decideAs(visit: Visit, request: FastifyRequest, approved: boolean): Promise<Page> {
@@ -153,7 +162,8 @@ async function decideAs(visit: Visit, request: FastifyRequest, approved: boolean
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== 'state_conflict') throw error
     const { approval: now } = await openAgain(visit)
-    if (now.status !== 'open') return outcomePage(viewerOf({ ...visit, approval: now }), 409)
+    const after = { ...visit, approval: now }
+    if (hasDecided(after)) return outcomePage(viewerOf(after), statusOfRepetition(after, approved))
     return decisionPage(viewerOf(visit), { status: 409, text: error.detail ?? '', fields })
   }
 }

@@ -25,6 +25,14 @@ export const API_LIMITS = {
   idempotencyInputDepthMax: 100,
   /** Senders of webhooks with a valid signature whom failures behind the same address do not block. The least recently used is forgotten. */
   webhookSendersKnownMax: 10_000,
+  /** Milliseconds between the time of a signature and that of the server. A request with a greater difference is refused with `RequestTimeTooSkewed`. */
+  signatureSkewMs: 900_000,
+  /** Seconds for which a presigned URL may be valid. A URL with more is refused. */
+  presignedSecondsMax: 604_800,
+  /** Bytes of a line of an aws-chunked body: the head of a chunk, a header of its trailer. A body with a longer one is refused. */
+  chunkLineBytesMax: 1_024,
+  /** Bytes of the XML body of an S3 request. A larger one is refused with `MalformedXML`. */
+  xmlBytesMax: 2_097_152,
   /** Mails that the development page shows. Older ones are left out. */
   mailsShownMax: 50,
 } as const

@@ -1,4 +1,4 @@
-/** The request pipeline of an operation: credential, principal, scope, operation, reply. */
+/** The request pipeline of an operation: credential, principal, scope, operation, reply. REST and the S3 API share it. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
@@ -7,7 +7,7 @@ import {
   type AuthFailureLimiter,
   RejectedKey,
 } from '../access/authentication/authenticator.ts'
-import { credentialsOf, type GatewayIdentity } from '../access/authentication/credentials.ts'
+import { type Credential, credentialsOf, type GatewayIdentity } from '../access/authentication/credentials.ts'
 import { requireOrigin } from '../access/browser-origins.ts'
 import { nestedScope } from '../access/derived-scopes.ts'
 import type { Claim } from '../access/idempotency.ts'
@@ -53,6 +53,38 @@ declare module 'fastify' {
   }
 }
 
+/** A request whose input was bound, with what its reply is made of. */
+export interface Exchange {
+  readonly operation: AnyOperation
+  readonly input: Record<string, unknown>
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  /** Throws if the caller lost the right meanwhile; for bodies that are sent for minutes. */
+  readonly recheck: () => Promise<void>
+}
+
+/** How requests of a protocol name their caller and their input, and how replies are written. */
+export interface Protocol {
+  /** The credentials of a request, by precedence. It is asked again to check whether they are still valid. */
+  credentials(operation: AnyOperation, request: FastifyRequest): readonly Credential[]
+  bind(of: Omit<Exchange, 'input'>): Record<string, unknown> | Promise<Record<string, unknown>>
+  send(output: unknown, of: Exchange): unknown
+}
+
+/** As openapi.json describes it. */
+const REST: Protocol = {
+  credentials: ({ http }, { headers, gateway, pageToken, raw, query }) =>
+    credentialsOf(
+      { headers, rawHeaders: raw.rawHeaders, query: query as Record<string, unknown>, gateway, pageToken },
+      http,
+    ),
+  bind: ({ operation, request, reply, recheck }) => bind(operation, request, reply, recheck),
+  send: (output, { operation, input, request, reply, recheck }) =>
+    operation.http.reply === 'bytes'
+      ? sendBytes(output as ByteReply, request, reply, recheck)
+      : sendResponse(operation, input, output, request, reply),
+}
+
 export interface OperationHandler {
   /** Authenticates, authorizes and charges the request before the body is read. */
   readonly authorize: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
@@ -66,16 +98,14 @@ export function createHandler(
   operation: AnyOperation,
   platform: Platform,
   auth: Authenticator,
+  protocol: Protocol = REST,
 ): OperationHandler {
   const acceptsIdempotencyKey = acceptsKey(operation)
   const check = platform.config.TENON_VALIDATE_RESPONSES ? replyChecker(operation) : undefined
   const authenticate = async (request: FastifyRequest, failures?: AuthFailureLimiter): Promise<Principal> => {
-    const { headers, gateway, pageToken, raw } = request
-    const query = request.query as Record<string, unknown>
-    const sources = { headers, rawHeaders: raw.rawHeaders, query, gateway, pageToken }
     // All must be valid; the first one identifies the caller.
     const principals: Principal[] = []
-    for (const credential of credentialsOf(sources, operation.http)) {
+    for (const credential of protocol.credentials(operation, request)) {
       principals.push(
         await auth.authenticate(credential, failures).catch((error) => auditRejection(request, error)),
       )
@@ -99,7 +129,8 @@ export function createHandler(
       const { principal } = permitted
       // Without a limiter of failures: those of other clients at the same address do not end streams of this one.
       const recheck = async () => permitRequest(operation, await authenticate(request), request)
-      const input = bind(operation, request, reply, recheck)
+      const input = await protocol.bind({ operation, request, reply, recheck })
+      const exchange = { operation, input, request, reply, recheck }
       const { ws } = request.params as { ws?: string }
       const opened = nestedScope(
         await platform.access.open(permitted, ws, request.rateLimits),
@@ -118,7 +149,7 @@ export function createHandler(
         const claimed = await platform.idempotency.claim(opened, keyed)
         if ('body' in claimed) return replay(claimed, reply)
         if ('output' in claimed)
-          return sendResponse(operation, input, claimed.output, request, reply.header(...REPLAYED))
+          return protocol.send(claimed.output, { ...exchange, reply: reply.header(...REPLAYED) })
         claim = request.idempotencyClaim = claimed
         scope = platform.access.openSeeded(opened, principal, claimed)
         releaseWhenGone(operation, claimed, request, reply)
@@ -139,9 +170,8 @@ export function createHandler(
         }
         return sendEventStream(output as Feed, reply, { recheck: recheckAll, drain: platform.drain })
       }
-      if (operation.http.reply === 'bytes') return sendBytes(output as ByteReply, request, reply, recheck)
-      check?.(output instanceof Serialized ? output.parsed() : output)
-      return sendResponse(operation, input, output, request, reply)
+      if (operation.http.reply !== 'bytes') check?.(output instanceof Serialized ? output.parsed() : output)
+      return protocol.send(output, exchange)
     },
   }
 }

@@ -82,7 +82,7 @@ export function openAuthServices(
     ...external,
     [issuerUrl(config), embeddedIssuer(tokens, subjectStatus)],
   ])
-  const auth = new Authenticator(database, issuers, services.keys, services.tenantStates)
+  const auth = new Authenticator(services, issuers)
   return {
     identity,
     auth,

@@ -96,6 +96,6 @@ function platformVerbs(program: Command): void {
     'doctor',
     'Check Node, ports, each server, and the roles of the database.',
     async ({ deep }: { deep?: true }) => (await import('./stack/doctor.ts')).doctor(deep),
-    [['--deep', 'Compare the records of executions and runs with Temporal, too.']],
+    [['--deep', 'Compare executions and runs with Temporal, and objects with the object store, too.']],
   )
 }

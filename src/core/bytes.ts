@@ -47,17 +47,21 @@ export interface ByteReply {
 
 /**
  * Counts the chunks of a source while they are read.
- * @throws Problem `EntityTooLarge` beyond `bytesMax`, `body_incomplete` if fewer bytes arrive than announced
+ * @throws Problem `EntityTooLarge` beyond `bytesMax`, `request_malformed` beyond the announced length, `body_incomplete` if fewer bytes arrive
  */
 export async function* counted(source: ByteSource, bytesMax: number): AsyncGenerator<Uint8Array> {
   let bytes = 0
   for await (const chunk of source.chunks) {
     bytes += chunk.byteLength
     if (bytes > bytesMax) throw tooLarge(bytesMax)
+    if (bytes > (source.length ?? bytes)) throw tooLong()
     yield chunk
   }
   if (source.length !== undefined && bytes !== source.length) throw new Problem('body_incomplete')
 }
+
+const tooLong = () =>
+  new Problem('request_malformed', { detail: 'The body has more bytes than were announced.' })
 
 export function tooLarge(bytesMax: number): Problem {
   return new Problem('EntityTooLarge', {

@@ -9,8 +9,10 @@ import type { TenantId, WorkspaceId } from './tenant.ts'
 
 export type Domain = 'structural_admin' | 'data_access'
 type AdminRole = 'operator' | 'tenant_admin' | 'workspace_admin'
-/** The kinds of API keys, which are also the roles of their holders. */
+/** The kinds of API keys that are sent with requests, which are also the roles of their holders. */
 export type KeyKind = 'service' | 'anon'
+/** `storage`: a key that signs requests of the S3 API. */
+export type ApiKeyKind = KeyKind | 'storage'
 /** `user`: an end user of one workspace. */
 export type DataRole = KeyKind | 'user'
 export type Role = AdminRole | DataRole
@@ -74,6 +76,26 @@ export function requireUser({ user }: Pick<Actor, 'user'>): EndUser {
   return user
 }
 
+export const STORAGE_ACTIONS = ['read', 'write', 'list', 'admin'] as const
+export type StorageAction = (typeof STORAGE_ACTIONS)[number]
+
+/** What a storage key may do in the bucket of its workspace. */
+export interface StorageGrant {
+  /** `admin`: all that the others allow. */
+  readonly actions: readonly StorageAction[]
+  /** How the keys begin that it reaches; null: the whole bucket. */
+  readonly prefixes: readonly string[] | null
+}
+
+/** The scopes that the actions of a storage key are within; `object-rules.ts` of objects decides what exactly they allow. */
+export function storageScopes({ actions }: StorageGrant): ReadonlySet<string> {
+  const isAny = (...some: StorageAction[]) => actions.some((action) => some.includes(action))
+  return new Set([
+    ...(isAny('read', 'list', 'admin') ? ['objects:read'] : []),
+    ...(isAny('write', 'admin') ? ['objects:write'] : []),
+  ])
+}
+
 /** The verified identity behind a credential. Only `src/access/authentication` creates one. */
 export interface Principal {
   /** The kind of credential. */
@@ -97,12 +119,14 @@ export interface Principal {
   readonly origins?: readonly string[]
   /** The bucket of its workspace, if that has one. */
   readonly bucket?: string
+  /** Set for storage keys. */
+  readonly storage?: StorageGrant
   /** Requests per minute, if the key has its own limit. */
   readonly rateLimit?: number
   /** Set for API keys. */
   readonly key?: {
     readonly id: string
-    readonly kind: KeyKind
+    readonly kind: ApiKeyKind
     readonly last4: string
     /** RFC 3339; null if it does not expire. */
     readonly expires_at: string | null
@@ -160,6 +184,8 @@ export interface Actor {
   readonly user?: EndUser
   /** As of its principal. */
   readonly scopes?: ReadonlySet<string>
+  /** As of its principal. */
+  readonly storage?: StorageGrant
   /** For rules: what was looked up for this user, by `<collection>/<name>`. */
   readonly lookups?: Readonly<Record<string, LookupResult>>
   /** For an execution: its chain depth. */

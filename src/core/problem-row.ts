@@ -1,4 +1,4 @@
-/** A row of the catalogue of problems: what a code means, and the next step of the caller. */
+/** The row of a problem in the catalogue: status, title, and the next step of its caller. */
 
 export interface ProblemRow {
   readonly status: number

@@ -44,7 +44,7 @@ const KEY_BODY = '(?:(?!-----BEGIN )[^"])*?'
  * JSON an escape may precede.
  */
 const FORMS = [
-  'svc_(?:anon|service)_[\\w-]{8,}',
+  'svc_(?:anon|service|storage)_[\\w-]{8,}',
   'whsec_[\\w+/=-]{8,}',
   '(?:AKIA|ASIA)[A-Z0-9]{16}',
   // Without its label, the secret key of AWS looks like many other texts.

@@ -120,6 +120,13 @@ const ConfigSchema = Type.Object({
     description: 'Access key of the root identity, which creates buckets and opens sessions.',
   }),
   S3_SECRET_ACCESS_KEY: Type.String({ minLength: 1, description: 'Secret of the root identity.' }),
+  TENON_S3_HOST: Type.Optional(
+    Type.String({
+      pattern: '^[a-z0-9.-]{1,200}$',
+      description:
+        'Host name below which buckets are host names for clients of the S3 API: with `s3.example.com`, `https://<bucket>.s3.example.com/<key>` is the same as `<API>/s3/<bucket>/<key>`. The certificate and DNS must cover `*.s3.example.com`. If it is not set, only paths name buckets.',
+    }),
+  ),
   REDIS_URL: Url('URL of Valkey or Redis.', 'rediss?'),
   MONGODB_URL: Type.Optional(
     Url(

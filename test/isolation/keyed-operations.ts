@@ -28,6 +28,7 @@ export const KEPT: readonly string[] = [
     'mcp_version.activate',
   ],
   ...['mcp_client.create', 'mcp_source.create'],
+  ...['object.copy', 'object.move', 'object.update', 'object.remove_all'],
 ]
 
 /** The id of the document that a tool has written, in the answer of `mcp_server.call`. */

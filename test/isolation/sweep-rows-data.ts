@@ -76,17 +76,17 @@ export const DATA_ROWS: Readonly<Record<string, Row>> = {
   },
   'object.copy': {
     path: ({ bucket }) => `/v1/buckets/${bucket}/copy`,
-    body: () => ({ from: 'secrets/plan', to: 'stolen' }),
+    body: () => ({ from: 'secrets/plan', to: 'secrets/copy' }),
     foreign: 'denied',
   },
   'object.move': {
     path: ({ bucket }) => `/v1/buckets/${bucket}/move`,
-    body: () => ({ from: 'secrets/plan', to: 'stolen' }),
+    body: () => ({ from: 'secrets/copy', to: 'secrets/moved' }),
     foreign: 'denied',
   },
   'object.remove_all': {
     path: ({ bucket }) => `/v1/buckets/${bucket}/delete`,
-    body: () => ({ keys: ['secrets/plan'] }),
+    body: () => ({ keys: ['secrets/moved'] }),
     foreign: 'denied',
   },
   'object.list': { path: ({ bucket }) => `/v1/objects/${bucket}`, foreign: 'denied' },

@@ -25,7 +25,7 @@ interface Part {
   readonly isPrinted?: true
 }
 
-const SURFACE = ['collections', 'schemas', 'quotas', 'objects', 'events', 'functions', 'flows', 'mcp']
+const SURFACE = ['collections', 'schemas', 'quotas', 'events', 'functions', 'flows', 'mcp']
 const BENCHES = [
   ...[
     'smoke',
@@ -38,6 +38,7 @@ const BENCHES = [
     'flows-dsl',
     'flows',
     'function-processes',
+    'objects',
   ],
   ...SURFACE.map((part) => `surface ${part}`),
 ]

@@ -1,8 +1,8 @@
 /** Authenticates a credential: API keys by a cached digest lookup, tokens by their issuer, gateway headers by their form. */
 
 import { decodeJwt, errors } from 'jose'
-import type { KeyKind, Principal, Role } from '../../core/policy.ts'
-import { restrictingScopes } from '../../core/policy.ts'
+import type { ApiKeyKind, KeyKind, Principal, Role, StorageAction, StorageGrant } from '../../core/policy.ts'
+import { restrictingScopes, storageScopes } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import {
@@ -12,22 +12,30 @@ import {
   type WorkspaceId,
   type WorkspaceRef,
 } from '../../core/tenant.ts'
+import { purposeIn, type Secrets } from '../../infra/crypto/secrets.ts'
 import type { Database } from '../../infra/postgres/database.ts'
-import { sql } from '../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import type { TtlCache } from '../../infra/ttl-cache.ts'
 import { ORIGINS_COLUMN } from '../browser-origins.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
 import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
 import type { Claims, TokenIssuer } from './claims.ts'
-import { type Credential, type GatewayIdentity, identityOf, keyHash, keyKind } from './credentials.ts'
+import {
+  type Credential,
+  type GatewayIdentity,
+  identityOf,
+  keyHash,
+  keyKind,
+  type Signature,
+} from './credentials.ts'
 
 /** A cached key, with the states of its tenant and workspace. */
 export interface KeyRow {
   readonly id: string
   readonly tenant_id: TenantId
   readonly workspace_id: WorkspaceId
-  readonly kind: KeyKind
+  readonly kind: ApiKeyKind
   readonly last4: string
   readonly scopes: readonly string[]
   readonly rate_limit: number | null
@@ -39,6 +47,10 @@ export interface KeyRow {
   readonly workspace_state: string
   readonly origins: readonly string[]
   readonly bucket: string | null
+  /** Of a storage key. */
+  readonly secret: Buffer | null
+  readonly actions: readonly StorageAction[] | null
+  readonly prefixes: readonly string[] | null
 }
 
 const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
@@ -51,23 +63,30 @@ export interface AuthFailureLimiter {
   record(): void
 }
 
+interface AuthenticatorServices {
+  readonly database: Database
+  readonly keys: TtlCache<KeyRow>
+  readonly tenantStates: TenantStates
+  readonly secrets: Secrets
+}
+
 export class Authenticator {
   readonly #system: SystemScope
   readonly #issuers: ReadonlyMap<string, TokenIssuer>
   readonly #keys: TtlCache<KeyRow>
   readonly #tenantStates: TenantStates
+  readonly #secrets: Secrets
 
   /** @param issuers by the `iss` of their tokens */
   constructor(
-    database: Database,
+    { database, keys, tenantStates, secrets }: AuthenticatorServices,
     issuers: ReadonlyMap<string, TokenIssuer>,
-    keys: TtlCache<KeyRow>,
-    tenantStates: TenantStates,
   ) {
     this.#system = new SystemScope('authenticate', database)
     this.#issuers = issuers
     this.#keys = keys
     this.#tenantStates = tenantStates
+    this.#secrets = secrets
   }
 
   /**
@@ -76,42 +95,47 @@ export class Authenticator {
    */
   authenticate(credential: Credential, failures?: AuthFailureLimiter): Promise<Principal> {
     if (credential.kind === 'api_key') return this.#key(credential.text, failures)
+    if (credential.kind === 'signature') return this.#signature(credential, failures)
     return credential.kind === 'token' ? this.#token(credential.text) : this.#gateway(credential.identity)
   }
 
   async #key(text: string, failures: AuthFailureLimiter | undefined): Promise<Principal> {
-    if (keyKind(text) === undefined) throw invalidKey()
+    const kind = keyKind(text)
+    if (kind === undefined) throw invalidKey()
+    if (kind === 'storage') throw invalidKey(SECRET_SENT)
     const hash = keyHash(text)
-    const row = await this.#keys.load(hash.toString('base64'), () => this.#find(hash, failures))
-    const seen = `a ${row.kind} API key ending …${row.last4}`
-    const rejection = rejectionOf(row)
-    if (rejection !== undefined) throw new RejectedKey(rejection, row)
-    const { id, kind, last4, expires_at } = row
-    return {
-      kind: 'api_key',
-      seen,
-      subject: row.id,
-      tenantId: row.tenant_id,
-      workspaceId: row.workspace_id,
-      roles: [row.kind],
-      origins: row.origins,
-      ...(row.bucket !== null && { bucket: row.bucket }),
-      ...(row.scopes.length > 0 && { scopes: new Set(row.scopes) }),
-      ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
-      key: { id, kind, last4, expires_at },
-    }
+    const row = await this.#keys.load(hash.toString('base64'), () =>
+      this.#find(sql`k.hash = ${hash}`, failures),
+    )
+    return principalOf(row)
   }
 
-  async #find(hash: Buffer, failures: AuthFailureLimiter | undefined): Promise<KeyRow> {
+  /** The signature is checked first: whoever cannot sign with a key learns nothing of its state. */
+  async #signature(
+    { keyId, verify }: Signature,
+    failures: AuthFailureLimiter | undefined,
+  ): Promise<Principal> {
+    const row = await this.#keys.load(keyId, () =>
+      this.#find(sql`k.id = ${keyId} and k.kind = 'storage'`, failures),
+    )
+    const { secret, tenant_id: tenantId, workspace_id: workspaceId } = row
+    if (secret === null) throw invalidKey()
+    const purpose = purposeIn({ tenantId, workspaceId }, storageKeyPurpose(row.id))
+    verify(this.#secrets.open(purpose, secret).toString())
+    return principalOf(row)
+  }
+
+  async #find(which: Sql, failures: AuthFailureLimiter | undefined): Promise<KeyRow> {
     failures?.check()
     const row = await this.#system.row<KeyRow>(sql`
       select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
         k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
+        k.secret, to_json(k.actions) as actions, to_json(k.prefixes) as prefixes,
         t.state as tenant_state, w.state as workspace_state,
         ${ORIGINS_COLUMN}, w.bucket
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
         left join services s on s.tenant_id = k.tenant_id and s.workspace_id = k.workspace_id
-      where k.hash = ${hash}`)
+      where ${which}`)
     if (row === undefined) {
       failures?.record()
       throw invalidKey()
@@ -223,6 +247,40 @@ export class Authenticator {
   }
 }
 
+/** The holder of a key. @throws RejectedKey if it is not valid now */
+function principalOf(row: KeyRow): Principal {
+  const rejection = rejectionOf(row)
+  if (rejection !== undefined) throw new RejectedKey(rejection, row)
+  const { id, kind, last4, expires_at } = row
+  return {
+    kind: 'api_key',
+    seen: `a ${kind} API key ending …${last4}`,
+    subject: id,
+    tenantId: row.tenant_id,
+    workspaceId: row.workspace_id,
+    origins: row.origins,
+    ...(row.bucket !== null && { bucket: row.bucket }),
+    ...rightsOf(row),
+    ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
+    key: { id, kind, last4, expires_at },
+  }
+}
+
+/** A storage key has the role of a service key, within scopes of objects. */
+function rightsOf({
+  kind,
+  scopes,
+  actions,
+  prefixes,
+}: KeyRow): Pick<Principal, 'roles' | 'scopes' | 'storage'> {
+  if (kind !== 'storage') return { roles: [kind], ...(scopes.length > 0 && { scopes: new Set(scopes) }) }
+  const storage: StorageGrant = { actions: actions ?? [], prefixes }
+  return { roles: ['service'], scopes: storageScopes(storage), storage }
+}
+
+/** The purpose that the secret of a storage key is encrypted for, in its workspace. */
+export const storageKeyPurpose = (keyId: string): string => `api-key:${keyId}`
+
 /** The rejection of a known caller. The roles of the caller decide which hint the response has. */
 export class RejectedCaller extends Problem {
   readonly roles: readonly Role[]
@@ -239,7 +297,11 @@ export class RejectedKey extends RejectedCaller {
   readonly ref: WorkspaceRef
 
   constructor(code: RejectionCode, { id, kind, tenant_id, workspace_id }: KeyRow) {
-    super(code, [kind], PROBLEMS[code].status === 401 ? CHALLENGE.headers : {})
+    super(
+      code,
+      [kind === 'anon' ? 'anon' : 'service'],
+      PROBLEMS[code].status === 401 ? CHALLENGE.headers : {},
+    )
     this.id = id
     this.ref = { tenantId: tenant_id, workspaceId: workspace_id }
   }
@@ -288,4 +350,10 @@ function keyRoles(roles: readonly string[], bounds: Bounds): KeyKind[] {
 
 const CHALLENGE = { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } }
 
-const invalidKey = () => new Problem('api_key_invalid', CHALLENGE)
+const invalidKey = (more: { detail?: string } = {}) =>
+  new Problem('api_key_invalid', { ...CHALLENGE, ...more })
+
+const SECRET_SENT = {
+  detail:
+    'This is the secret of a storage key, which signs requests of the S3 API and is never sent. Rotate the key, and send an anon or service key here.',
+}

@@ -4,7 +4,7 @@ import { createHash, hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { crc32 } from 'node:zlib'
 import { CORE_LIMITS } from '../../core/limits.ts'
-import type { KeyKind } from '../../core/policy.ts'
+import type { ApiKeyKind, KeyKind } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../../core/tenant.ts'
 
@@ -13,6 +13,16 @@ export type Credential =
   | { readonly kind: 'api_key'; readonly text: string }
   | { readonly kind: 'token'; readonly text: string }
   | { readonly kind: 'gateway'; readonly identity: GatewayIdentity }
+  | Signature
+
+/** The signature of a request of the S3 API, by the secret of a storage key, which is never sent. */
+export interface Signature {
+  readonly kind: 'signature'
+  /** The id of the key. */
+  readonly keyId: string
+  /** @throws Problem `SignatureDoesNotMatch` */
+  readonly verify: (secret: string) => void
+}
 
 /** The parts of a request that may hold credentials. */
 export interface CredentialSources {
@@ -172,18 +182,18 @@ function errorUnless(isValid: boolean, name: (typeof IDENTITY)[number], detail: 
   return isValid ? [] : [{ in: 'header', name, pointer: '', detail } as const]
 }
 
-const FORM = /^svc_(anon|service)_([A-Za-z0-9_-]{43})([0-9a-f]{8})$/
+const FORM = /^svc_(anon|service|storage)_([A-Za-z0-9_-]{43})([0-9a-f]{8})$/
 
-/** Creates the text of a key, of which only the {@link keyHash} is stored. */
-export function makeKey(kind: KeyKind): string {
+/** Creates the text of a key, of which only the {@link keyHash} is stored; of a storage key, its secret. */
+export function makeKey(kind: ApiKeyKind): string {
   const secret = randomBytes(32).toString('base64url')
   return `svc_${kind}_${secret}${checksum(kind, secret)}`
 }
 
 /** The kind of a key; undefined if the text has another form or a wrong checksum. */
-export function keyKind(text: string): KeyKind | undefined {
+export function keyKind(text: string): ApiKeyKind | undefined {
   const [, kind, secret = '', sum] = FORM.exec(text) ?? []
-  if (kind !== 'anon' && kind !== 'service') return undefined
+  if (kind !== 'anon' && kind !== 'service' && kind !== 'storage') return undefined
   return sum === checksum(kind, secret) ? kind : undefined
 }
 
@@ -192,6 +202,6 @@ export function keyHash(text: string): Buffer {
   return hash('sha256', text, 'buffer')
 }
 
-function checksum(kind: KeyKind, secret: string): string {
+function checksum(kind: ApiKeyKind, secret: string): string {
   return crc32(`${kind}:${secret}`).toString(16).padStart(8, '0')
 }

@@ -45,6 +45,7 @@ const TYPES = `declare module 'tenon' {
     content_md5?: string
     content_digest?: string
     repr_digest?: string
+    metadata?: { [name: string]: string }
   }
   type VersionOrAlias = { version?: number; alias?: string }
   type PageOptions = { page_size?: number; page_after?: string }
@@ -91,7 +92,10 @@ const TYPES = `declare module 'tenon' {
         key: string,
         options?: { if_match?: string; if_unmodified_since?: string },
       ): Promise<{ bucket: string; key: string; deleted: true }>
-      list(bucket: string, options?: PageOptions & { prefix?: string }): Promise<Page<ListedObject>>
+      list(
+        bucket: string,
+        options?: PageOptions & { prefix?: string; delimiter?: string },
+      ): Promise<Page<ListedObject> & { prefixes?: string[] }>
     }
     events: { publish(topic: string, data?: unknown): Promise<unknown> }
     functions: {

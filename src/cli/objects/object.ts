@@ -111,7 +111,7 @@ export function objectVerbs(program: Command): void {
     get,
   )
   addVerb(object, 'cp <bucket/key> <bucket/new>', 'Copy an object within its bucket.', rename('copy'))
-  addVerb(object, 'mv <bucket/key> <bucket/new>', 'Give an object another key.', rename('move'))
+  addVerb(object, 'mv <bucket/key> <bucket/new>', 'Move an object to another key.', rename('move'))
   addVerb(object, 'rm <bucket/key>', 'Delete an object.', remove, [
     ['--recursive', 'Delete all objects whose keys begin so.'],
   ])

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
+import { S3Client } from '@aws-sdk/client-s3'
 import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { Client } from 'pg'
 import { findRunning } from '../../../stack/start.ts'
@@ -12,7 +13,9 @@ import { runChecks } from '../../app/start-checks/start-check.ts'
 import { type Config, ConfigError, parseConfig } from '../../infra/config.ts'
 import { DERIVED, deriveSecret } from '../../infra/crypto/secrets.ts'
 import { openLog } from '../../infra/log.ts'
+import { rootOf, storeOf } from '../../infra/s3/options.ts'
 import { readSettings, type Settings } from '../settings.ts'
+import { compareObjects } from './compare-objects.ts'
 import { findViolations } from './invariants.ts'
 
 /** The result of a check. `detail` says the finding, and the next step if it is not good. */
@@ -24,11 +27,11 @@ interface Finding {
 
 type Check = (settings: Settings) => Promise<Finding[]>
 
-/** @param deep compares the records of all executions and runs with Temporal, too @returns the exit code: 0 without problems */
+/** @param deep compares all executions and runs with Temporal, and all objects with the object store, too @returns the exit code: 0 without problems */
 export async function doctor(deep = false): Promise<number> {
   const dir = resolve('.tenon')
   const settings = await withDerived(dir, { ...findRunning(dir)?.env, ...(await readSettings()) })
-  const checks = deep ? [...CHECKS, invariants] : CHECKS
+  const checks = deep ? [...CHECKS, invariants, objects] : CHECKS
   const findings = (await Promise.all(checks.map((check) => check(settings)))).flat()
   for (const { name, good, detail } of findings) {
     process.stdout.write(`${good ? '✓' : '✗'} ${name.padEnd(20)} ${detail}\n`)
@@ -140,10 +143,56 @@ const invariants: Check = async ({
   TEMPORAL_NAMESPACE: namespace,
 }) => {
   const name = 'executions and runs'
-  if (!url || !address)
-    return [{ name, good: false, detail: 'DATABASE_URL or TEMPORAL_ADDRESS is not known' }]
-  const database = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
+  if (!address) return [{ name, good: false, detail: 'TEMPORAL_ADDRESS is not known' }]
   const connection = Connection.lazy({ address })
+  try {
+    return await withAllRows(name, url, async (database) => {
+      const temporal = new TemporalClient({ connection, ...(namespace && { namespace }) })
+      const found = await findViolations({ database, temporal })
+      if (found.length === 0) return [{ name, good: true, detail: 'records and workflows agree' }]
+      return found.map(({ rule, subject, detail }) => ({
+        name: subject,
+        good: false,
+        detail: `${rule}: ${detail}`,
+      }))
+    })
+  } finally {
+    await connection.close().catch(() => undefined)
+  }
+}
+
+/** Objects without bytes, and bytes without an object. */
+const objects: Check = async (settings) => {
+  const name = 'objects'
+  const config = configOf(settings)
+  if (config instanceof ConfigError) return []
+  const store = new S3Client({ ...storeOf(config), credentials: rootOf(config) })
+  try {
+    return await withAllRows(name, settings['DATABASE_URL'], async (database) => {
+      const found = await compareObjects({ database, store })
+      if (found.length === 0) return [{ name, good: true, detail: 'catalogue and object store agree' }]
+      return found.map(({ bucket, blob, kind }) => ({
+        name,
+        good: false,
+        detail:
+          kind === 'missing'
+            ? `the bucket ${bucket} has not the bytes ${blob} of an object: restore them from a backup of the object store`
+            : `the bucket ${bucket} has bytes ${blob} that no object has: remove them, or restore a newer backup of PostgreSQL`,
+      }))
+    })
+  } finally {
+    store.destroy()
+  }
+}
+
+/** Runs a check that only reads, as a role that sees the rows of all tenants. */
+async function withAllRows(
+  name: string,
+  url: string | undefined,
+  check: (database: Client) => Promise<Finding[]>,
+): Promise<Finding[]> {
+  if (!url) return [{ name, good: false, detail: 'DATABASE_URL is not known' }]
+  const database = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
   try {
     await database.connect()
     const { rows } = await database.query(
@@ -158,18 +207,11 @@ const invariants: Check = async ({
         },
       ]
     await database.query('set default_transaction_read_only = on')
-    const temporal = new TemporalClient({ connection, ...(namespace && { namespace }) })
-    const found = await findViolations({ database, temporal })
-    if (found.length === 0) return [{ name, good: true, detail: 'records and workflows agree' }]
-    return found.map(({ rule, subject, detail }) => ({
-      name: subject,
-      good: false,
-      detail: `${rule}: ${detail}`,
-    }))
+    return await check(database)
   } catch (error) {
     return [{ name, good: false, detail: error instanceof Error ? error.message : String(error) }]
   } finally {
-    await Promise.all([database.end(), connection.close()]).catch(() => undefined)
+    await database.end().catch(() => undefined)
   }
 }
 

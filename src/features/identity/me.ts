@@ -19,7 +19,7 @@ const Me = Type.Object({
   key: Type.Union([
     Type.Object({
       id: Id('key'),
-      kind: Type.Enum(['anon', 'service']),
+      kind: Type.Enum(['anon', 'service', 'storage']),
       last4: Type.String(),
       expires_at: OptionalTime,
     }),

@@ -5,6 +5,7 @@ import { randomIds } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
 import { readObjectChange, violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { retryContended } from '../../infra/retry.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 
 /** Headers that are kept with an object, and sent with it, by their names. */
@@ -147,9 +148,10 @@ const event = (bucket: string, verb: 'created' | 'updated' | 'deleted', key = sq
       'content_type', headers ->> 'content-type', 'owner', owner) as data) o`
 
 /**
- * Changes an object: reads it, and repeats that as long as others change it meanwhile.
+ * Changes an object: reads it, and repeats that if others change it meanwhile.
  * @param decide checks conditions of the entry that was read, and makes the change, whose batch fails if the entry is another one by then
  * @param known the entry as it was read before
+ * @throws Problem `overloaded` if others change it all the time
  */
 export async function changeObject<T>(
   scope: WorkspaceScope,
@@ -158,14 +160,16 @@ export async function changeObject<T>(
   known?: { readonly entry: CatalogueEntry | undefined },
 ): Promise<T> {
   let entry = known === undefined ? await findEntry(scope, key) : known.entry
-  for (;;)
+  return retryContended('Others change the object all the time.', async () => {
     try {
       return await decide(entry)
     } catch (error) {
       // Another object may have come to the key at the same moment.
       if (readObjectChange(error) !== 'object' && violated(error) !== 'objects_pkey') throw error
       entry = await findEntry(scope, key)
+      return undefined
     }
+  })
 }
 
 export interface ListedEntry {

@@ -9,10 +9,15 @@ export interface AnnouncedDigests {
   readonly repr_digest?: string | undefined
 }
 
-interface Expected {
+/** A digest that the bytes of an upload must have. */
+export interface Verification {
+  /** The header that announces it. */
   readonly header: string
-  readonly algorithm: 'md5' | 'sha256' | 'sha512'
-  readonly digest: Buffer
+  readonly sum: { update(chunk: Uint8Array): void; digest(): Uint8Array | Promise<Uint8Array> }
+  /** Asked after all bytes have come, since some follow them. */
+  readonly expected: () => Uint8Array
+  /** Default: `digest_mismatch`. */
+  readonly problem?: 'XAmzContentSHA256Mismatch'
 }
 
 /** RFC 9530 §5; the other algorithms of its registry are deprecated. */
@@ -22,24 +27,23 @@ const BYTES = { md5: 16, sha256: 32, sha512: 64 }
 /**
  * Passes an upload on, the last chunk only after the digest of all bytes was compared: of a body that differs, the store never
  * gets the end.
- * @throws Problem `digest_mismatch`
+ * @throws Problem `digest_mismatch`, or that of the verification
  */
 export async function* verified(
   chunks: AsyncIterable<Uint8Array>,
-  announced: readonly Expected[],
+  announced: readonly Verification[],
 ): AsyncGenerator<Uint8Array> {
-  const expected = announced.map((one) => ({ ...one, hash: createHash(one.algorithm) }))
-  if (expected.length === 0) return yield* chunks
+  if (announced.length === 0) return yield* chunks
   let last: Uint8Array | undefined
   for await (const chunk of chunks) {
     if (last !== undefined) yield last
-    for (const { hash } of expected) hash.update(chunk)
+    for (const { sum } of announced) sum.update(chunk)
     last = chunk
   }
-  for (const { header, digest, hash } of expected) {
-    if (hash.digest().equals(digest)) continue
+  for (const { header, expected, sum, problem = 'digest_mismatch' } of announced) {
+    if (Buffer.from(await sum.digest()).equals(expected())) continue
     const detail = `The body does not have the digest of ${header}. Nothing was stored: send it again.`
-    throw new Problem('digest_mismatch', { detail })
+    throw new Problem(problem, { detail })
   }
   if (last !== undefined) yield last
 }
@@ -49,7 +53,7 @@ export function expectedDigests({
   content_md5,
   content_digest,
   repr_digest,
-}: AnnouncedDigests): readonly Expected[] {
+}: AnnouncedDigests): readonly Verification[] {
   return [
     ...(content_md5 === undefined ? [] : [expect('Content-MD5', 'md5', content_md5)]),
     ...digestsIn('Content-Digest', content_digest),
@@ -58,7 +62,7 @@ export function expectedDigests({
 }
 
 /** A dictionary of byte sequences (RFC 8941 §3.2, §3.3.5): `sha-256=:…:`. Unknown algorithms beside a known one are ignored. */
-function digestsIn(header: string, text: string | undefined): Expected[] {
+function digestsIn(header: string, text: string | undefined): Verification[] {
   if (text === undefined) return []
   const found = text.split(',').flatMap((member) => {
     const [, name = '', base64 = ''] = /^\s*([\w-]+)=:([A-Za-z0-9+/]*={0,2}):\s*$/.exec(member) ?? []
@@ -71,10 +75,10 @@ function digestsIn(header: string, text: string | undefined): Expected[] {
   })
 }
 
-function expect(header: string, algorithm: Expected['algorithm'], base64: string): Expected {
+function expect(header: string, algorithm: keyof typeof BYTES, base64: string): Verification {
   const digest = Buffer.from(base64, 'base64')
   if (digest.length === BYTES[algorithm] && digest.toString('base64') === base64)
-    return { header, algorithm, digest }
+    return { header, sum: createHash(algorithm), expected: () => digest }
   throw new Problem('header_invalid', {
     detail: `${header} is not a digest of ${BYTES[algorithm]} bytes in base64.`,
   })

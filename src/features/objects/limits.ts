@@ -14,7 +14,7 @@ export const OBJECT_LIMITS = {
   /** Parts of a resumable upload of one size. The next ones have the double, so that 10,000 parts suffice for 5 TiB. */
   segmentsPerSize: 1_000,
   /** Factor: so many times that minimum are stored at once. If the process ends, at most so much of an upload is sent again. */
-  segmentGrowth: 4,
+  segmentFactor: 4,
   /** Milliseconds for which an upload that has expired is known as such (410). Then it is `not_found`. */
   expiredUploadKeptMs: 86_400_000,
   /** Objects that one request removes. Others are named in `next`. */
@@ -25,6 +25,8 @@ export const OBJECT_LIMITS = {
   reservedAheadBytes: 1_048_576,
   /** Milliseconds for which a blob stays after its object was replaced or deleted. A slower reader of the old object is cut off. */
   unusedBlobKeptMs: 3_600_000,
+  /** Objects and common prefixes of a list of the S3 API. Further ones are on the next page. */
+  keysListedMax: 1_000,
   /** Uploads in parts that the sweeper ends at once. The others of the workspace wait for its next turn. */
   uploadsSweptMax: 100,
   /** Blobs that the sweeper removes at once. The others of the workspace wait for its next turn. */

@@ -55,7 +55,7 @@ export const copyObject = workspaceOperation({
 
 export const moveObject = workspaceOperation({
   name: 'object.move',
-  summary: 'Give an object another key, in one step',
+  summary: 'Move an object to another key, in one step',
   roles: WRITERS_AND_USERS,
   input: Input({
     bucket: Bucket,

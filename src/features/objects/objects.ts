@@ -203,7 +203,7 @@ export const listObjects = workspaceOperation({
   http: { method: 'GET', path: '/v1/objects/{bucket}' },
   run: async (scope, { bucket, page_size: size = CORE_LIMITS.pageItemsDefault, page_after, ...input }) => {
     const { prefix = '', delimiter } = input
-    await requireReadable(scope, prefix)
+    await requireReadable(scope, prefix, 'list')
     const digest = listDigest(bucket, prefix, delimiter)
     const after = page_after === undefined ? undefined : readCursor(digest, page_after)
     const request = { prefix, delimiter, after, size: size + 1 }

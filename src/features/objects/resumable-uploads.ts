@@ -23,7 +23,7 @@ import { isUuid, MultipartUploads } from './multipart-uploads.ts'
 import { abandoned, Upload } from './uploads.ts'
 import { type Description, type ObjectName, objectsOf, type WorkspaceObjects } from './workspace-objects.ts'
 
-const { multipartLeaseMs, objectBytesMax, segmentBytesMin, segmentGrowth, segmentsPerSize } = OBJECT_LIMITS
+const { multipartLeaseMs, objectBytesMax, segmentBytesMin, segmentFactor, segmentsPerSize } = OBJECT_LIMITS
 const LEASE = `${multipartLeaseMs} milliseconds`
 
 /** An upload as it was read. */
@@ -199,7 +199,7 @@ export class ResumableUploads {
     const { announced } = body
     if (checksum === undefined) {
       const min = partBytesMin(part_count)
-      const size = announced === undefined ? min : Math.min(min * segmentGrowth, objectBytesMax)
+      const size = announced === undefined ? min : Math.min(min * segmentFactor, objectBytesMax)
       return Math.min(size - tail_bytes, left, announced ?? left)
     }
     if (announced === undefined)

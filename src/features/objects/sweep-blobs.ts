@@ -8,33 +8,38 @@ import { abandoned } from './uploads.ts'
 
 const { blobsSweptMax, uploadsSweptMax, unusedBlobKeptMs, expiredUploadKeptMs } = OBJECT_LIMITS
 
-/** @param scope with the rights of a service key @returns true if there may be more */
-export async function sweepBlobs(scope: WorkspaceScope): Promise<boolean> {
-  const hasMoreUploads = await endOldUploads(scope)
-  const before = new Date(Date.now() - unusedBlobKeptMs)
-  const [, , rows = []] = await scope.batch(
-    // Their parts and tails are uploads with leases of their own.
-    sql`delete from resumable_uploads where expires_at <= now() - ${`${expiredUploadKeptMs} milliseconds`}::interval`,
-    abandoned(sql`key is null and expires_at <= now()`),
-    sql`select blob from unused_blobs where unused_at <= ${before} order by unused_at limit ${blobsSweptMax}`,
-  )
-  const blobs = rows.map(({ blob }) => String(blob))
-  if (blobs.length === 0) return hasMoreUploads
-  // First the bytes: a blob whose removal fails is found again.
-  await new Blobs(scope).remove(blobs)
-  await scope.batch(sql`delete from unused_blobs where blob = any(${textArray(blobs)}::uuid[])`)
-  return hasMoreUploads || blobs.length === blobsSweptMax
+interface Unused {
+  readonly id: string
+  /** Of an upload in parts: the name that the store has for it, if it is known. The store keeps its parts apart from its blobs. */
+  readonly store_id: string | null
+  readonly is_upload: boolean
 }
 
-/** Uploads in parts: the store keeps their parts apart from its blobs. */
-async function endOldUploads(scope: WorkspaceScope): Promise<boolean> {
-  const rows = await scope.rows<{ id: string; store_id: string | null }>(
-    sql`select id, store_id from object_uploads where key is not null and expires_at <= now() limit ${uploadsSweptMax}`,
-  )
-  const blobs = new Blobs(scope)
-  for (const { id, store_id } of rows) {
-    await blobs.abandonParts(id, store_id ?? undefined)
+/** @param scope with the rights of a service key @returns true if there may be more */
+export async function sweepBlobs(scope: WorkspaceScope): Promise<boolean> {
+  const rows = await scope.rows<Unused>(UNUSED)
+  const [uploads, blobs] = [rows.filter((row) => row.is_upload), rows.filter((row) => !row.is_upload)]
+  const store = new Blobs(scope)
+  // First the bytes: those whose removal fails are found again.
+  for (const { id, store_id } of uploads) {
+    await store.abandonParts(id, store_id ?? undefined)
     await scope.batch(abandoned(sql`id = ${id} and expires_at <= now()`))
   }
-  return rows.length === uploadsSweptMax
+  if (blobs.length > 0) {
+    const ids = blobs.map(({ id }) => id)
+    await store.remove(ids)
+    await scope.batch(sql`delete from unused_blobs where blob = any(${textArray(ids)}::uuid[])`)
+  }
+  return uploads.length === uploadsSweptMax || blobs.length === blobsSweptMax
 }
+
+const UNUSED = sql`
+  with ended as (delete from object_uploads where key is null and expires_at <= now() returning id),
+    given_up as (insert into unused_blobs (blob) select id from ended),
+    -- Their parts and tails are uploads with leases of their own.
+    forgotten as (delete from resumable_uploads where expires_at <= now() - ${`${expiredUploadKeptMs} milliseconds`}::interval)
+  (select id, store_id, true as is_upload from object_uploads
+    where key is not null and expires_at <= now() limit ${uploadsSweptMax})
+  union all
+  (select blob, null, false from unused_blobs
+    where unused_at <= now() - ${`${unusedBlobKeptMs} milliseconds`}::interval order by unused_at limit ${blobsSweptMax})`

@@ -192,6 +192,11 @@ export class WorkspaceObjects {
     })
   }
 
+  /** @throws Problem as of {@link Blobs.requireOwn} */
+  requireOwn(bucket: string): Promise<void> {
+    return this.#blobs.requireOwn(bucket)
+  }
+
   /** What the catalogue has of an object. @throws Problem `NoSuchKey` */
   async describe(name: ObjectName): Promise<CatalogueEntry> {
     return this.#find(name)

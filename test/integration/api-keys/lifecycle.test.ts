@@ -40,6 +40,8 @@ test('API key: read by an admin: all properties, never its text', async () => {
     prefix: 'svc_service_',
     last4: key.slice(-4),
     scopes: ['collections:read', 'events:write'],
+    actions: null,
+    prefixes: null,
     rate_limit: 90,
     status: 'active',
     created_by: expect.any(String),

@@ -99,6 +99,7 @@ async function end(scope: WorkspaceScope, id: string, how: RunEnd | 'done'): Pro
 
 let workspace: TestWorkspace
 let scope: WorkspaceScope
+let service: WorkspaceScope
 let database: Database
 let close: () => Promise<void>
 
@@ -114,6 +115,7 @@ beforeAll(async () => {
   }
   const ref = { tenantId: workspace.tenantId as TenantId, workspaceId: workspace.workspaceId as WorkspaceId }
   scope = inAnyState(platform.access, ref, { subject: 'test', role: 'workspace_admin' })
+  service = inAnyState(platform.access, ref, { subject: 'test', role: 'service' })
 })
 afterAll(() => close())
 
@@ -216,7 +218,7 @@ test('retention: the kind removes what has expired', async () => {
   const id = await deliver(unique('i'))
   await end(scope, id, 'done')
   await scope.rows(sql`update deliveries set ended_at = now() - interval '2 hours' where id = ${id}`)
-  const context = { scope, service: scope, isActive: true }
+  const context = { scope, service, isActive: true }
   await workspaceRetention([deliveries]).run(context, { workspace: {}, tenant: {} })
   expect(await statusOf(id)).toEqual([undefined])
 })

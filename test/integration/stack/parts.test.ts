@@ -184,7 +184,14 @@ describe('failing start', () => {
     const start = startStack({
       dir,
       ephemeral: false,
-      env: { ...withoutServers(process.env), ...offline, REDIS_URL: 'redis://:hidden@127.0.0.1:9' },
+      env: {
+        ...withoutServers(process.env),
+        ...offline,
+        // Known at once: a download that fails may come after the time for which others are waited for.
+        TENON_TEMPORAL_BIN: '/no/such/temporal',
+        TENON_WEED_BIN: '/no/such/weed',
+        REDIS_URL: 'redis://:hidden@127.0.0.1:9',
+      },
       onProgress: () => {},
       onEvent: ({ detail }) => pids.push(Number(/^pid (\d+)/.exec(detail)?.[1] ?? 0)),
     })

@@ -63,6 +63,7 @@ test('examples of the page: whole modules, and correct by the types', async () =
 /** Arguments whose schemas have several forms. */
 const SAMPLES: Readonly<Record<string, string>> = {
   content: `'text'`,
+  metadata: `{ n: 'text' }`,
   count: `'exact'`,
   filters: `[['n', 'gte.2']]`,
   select: `'n'`,

@@ -20,7 +20,7 @@ const KEPT_FROM_CODE = new Set([
 ])
 
 /** A header that a proxy has added may hold the URL with its key. */
-const HOLDS_KEY = /svc_(?:anon|service)_/
+const HOLDS_KEY = /svc_(?:anon|service|storage)_/
 
 /** Segments of `/v1/functions/{id}/http`, and the empty one before the first slash. */
 const PREFIX_SEGMENTS = 5

@@ -3,9 +3,14 @@ create table tenon.api_keys (
   id text primary key,
   tenant_id text not null,
   workspace_id text not null,
-  kind text not null check (kind in ('anon', 'service')),
+  kind text not null check (kind in ('anon', 'service', 'storage')),
   name text not null,
-  hash bytea not null unique,
+  hash bytea unique,
+  -- Encrypted; of a storage key alone, whose signatures are verified with it. The key itself is never sent.
+  secret bytea,
+  -- What a storage key may do, and how the keys of its objects begin; without prefixes it reaches the whole bucket.
+  actions text[] check (actions <@ '{read,write,list,admin}'),
+  prefixes text[],
   prefix text not null,
   last4 text not null,
   scopes text[] not null default '{}',
@@ -24,12 +29,15 @@ create table tenon.api_keys (
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
   -- Browsers use anon keys; only declarations of collections grant them write access.
   constraint api_keys_anon_scopes check (kind <> 'anon' or scopes::text !~ ':write'),
+  constraint api_keys_storage check (case kind when 'storage'
+    then hash is null and secret is not null and coalesce(cardinality(actions), 0) > 0 and coalesce(cardinality(prefixes), 1) > 0
+    else hash is not null and num_nulls(secret, actions, prefixes) = 3 end),
   -- A rotated key stays valid for the grace period only.
   constraint api_keys_replaced_ends check (replaced_by is null or expires_at is not null)
 );
 create index on tenon.api_keys (tenant_id, workspace_id, created_at);
 create unique index on tenon.api_keys (rotated_from);
--- The workspace, the kind and the digest of a key never change.
+-- The workspace, the kind, the digest or secret, and the reach of a storage key never change.
 call tenon.allow('tenon_admin', 'tenon.api_keys', 'tenant', 'select, insert,
   update (name, scopes, rate_limit, expires_at, disabled_at, revoked_at, ended_at, replaced_by)');
 call tenon.allow('tenon_operator', 'tenon.api_keys', 'all', 'select, insert,

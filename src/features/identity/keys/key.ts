@@ -6,14 +6,14 @@ import { keyHash, makeKey } from '../../../access/authentication/credentials.ts'
 import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
-import { isReadScope } from '../../../core/policy.ts'
+import { isReadScope, STORAGE_ACTIONS, type StorageGrant } from '../../../core/policy.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { SCOPES } from '../../key-operations.ts'
 import { fieldProblem, findRow } from '../../operation-helpers.ts'
 import { API_KEY_LIMITS } from './limits.ts'
 
-export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service')])
+export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service'), Type.Literal('storage')])
 
 export const Status = Type.Unsafe<'active' | 'expiring' | 'disabled' | 'expired' | 'revoked'>(
   Type.String({
@@ -40,6 +40,13 @@ export const ApiKey = Type.Object({
   scopes: Type.Array(Type.String(), {
     description: 'Scopes that restrict the key; empty: all rights of its kind.',
   }),
+  actions: Type.Union([Type.Array(Type.Enum([...STORAGE_ACTIONS])), Type.Null()], {
+    description: 'Actions of a storage key. `null`: the key is of another kind.',
+  }),
+  prefixes: Type.Union([Type.Array(Type.String()), Type.Null()], {
+    description:
+      'Prefixes of the objects that a storage key reaches. `null`: the whole bucket, or a key of another kind.',
+  }),
   rate_limit: RateLimit,
   status: Status,
   created_by: Type.String(),
@@ -54,14 +61,18 @@ export const ApiKey = Type.Object({
 export type ApiKey = Static<typeof ApiKey>
 
 export const ApiKeyWithSecret = Type.Interface([ApiKey], {
-  key: Type.String({ description: 'API key itself, shown only once.' }),
+  key: Type.String({
+    description:
+      'API key itself, shown only once; of a storage key, its secret access key, whose access key id is `id`.',
+  }),
 })
 
 /** Of a row of api_keys now. */
 export const STATUS = sql`case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired'
   when disabled_at is not null then 'disabled' when replaced_by is not null then 'expiring' else 'active' end`
 
-export const COLUMNS = sql`id, tenant_id, workspace_id, kind, name, prefix, last4, to_json(scopes) as scopes, rate_limit,
+export const COLUMNS = sql`id, tenant_id, workspace_id, kind, name, prefix, last4, to_json(scopes) as scopes,
+  to_json(actions) as actions, to_json(prefixes) as prefixes, rate_limit,
   ${STATUS} as status, created_by, created_at, expires_at, revoked_at, last_used_at, rotated_from`
 
 /** @throws Problem `not_found` */
@@ -74,22 +85,35 @@ export interface NewKey {
   readonly kind: ApiKey['kind']
   readonly name: string
   readonly scopes: readonly string[]
+  /** Of a storage key. */
+  readonly storage: StorageParts | null
   readonly rateLimit: number | null
   readonly expiresAt: string | null
   readonly rotatedFrom: string | null
 }
 
+/** What a storage key has besides. */
+export interface StorageParts {
+  readonly grant: StorageGrant
+  /** Encrypts the secret. */
+  readonly seal: (secret: string) => Buffer
+}
+
 /**
- * The text of a new key, and the statement that stores its digest.
+ * The text of a new key, and the statement that stores its digest, or the encrypted secret of a storage key.
  * @param owner selects `tenant_id` and `workspace_id`; without a row, no key is created
  */
 export function newKey(scope: AdminScope, of: NewKey, owner: Sql): { key: string; insert: Sql } {
   const key = makeKey(of.kind)
+  const { grant, seal } = of.storage ?? {}
+  const [hash, secret] = seal === undefined ? [keyHash(key), null] : [null, seal(key)]
+  const [actions, prefixes] = [grant?.actions, grant?.prefixes].map((list) => list && textArray(list))
   const insert = sql`
-    insert into api_keys (id, tenant_id, workspace_id, kind, name, hash, prefix, last4, scopes, rate_limit,
-      created_by, expires_at, rotated_from)
-    select ${of.id}, tenant_id, workspace_id, ${of.kind}, ${of.name}, ${keyHash(key)}, ${`svc_${of.kind}_`},
-      ${key.slice(-4)}, ${textArray(of.scopes)}::text[], ${of.rateLimit}::integer, ${scope.actor.subject},
+    insert into api_keys (id, tenant_id, workspace_id, kind, name, hash, secret, prefix, last4, scopes, actions,
+      prefixes, rate_limit, created_by, expires_at, rotated_from)
+    select ${of.id}, tenant_id, workspace_id, ${of.kind}, ${of.name}, ${hash}::bytea, ${secret}::bytea, ${`svc_${of.kind}_`},
+      ${key.slice(-4)}, ${textArray(of.scopes)}::text[], ${actions ?? null}::text[], ${prefixes ?? null}::text[],
+      ${of.rateLimit}::integer, ${scope.actor.subject},
       ${of.expiresAt}::timestamptz, ${of.rotatedFrom}
     from (${owner}) as owner
     returning ${COLUMNS}`

@@ -26,6 +26,7 @@ import {
   Status,
 } from './key.ts'
 import { API_KEY_LIMITS } from './limits.ts'
+import { Actions, checkedGrant, grantOf, Prefixes, storageParts } from './storage-key.ts'
 
 export const createApiKey = adminOperation({
   name: 'api_key.create',
@@ -36,6 +37,8 @@ export const createApiKey = adminOperation({
     kind: Kind,
     name: Name,
     scopes: Type.Optional(Scopes),
+    actions: Type.Optional(Actions),
+    prefixes: Type.Optional(Prefixes),
     rate_limit: Type.Optional(RateLimit),
     expires_at: Type.Optional(Time),
   }),
@@ -43,11 +46,12 @@ export const createApiKey = adminOperation({
   http: creates('/v1/api-keys'),
   run: async (scope, { workspace_id, kind, name, ...more }) => {
     rejectPast(more.expires_at)
+    const id = scope.newId('key')
+    const grant = checkedGrant(kind, more)
     const of = {
-      id: scope.newId('key'),
-      kind,
-      name,
+      ...{ id, kind, name },
       scopes: checkedScopes(more.scopes ?? [], kind),
+      storage: grant === null ? null : await storageParts(scope, { id, workspaceId: workspace_id, grant }),
       rateLimit: more.rate_limit ?? null,
       expiresAt: more.expires_at ?? null,
       rotatedFrom: null,
@@ -210,7 +214,10 @@ export const rotateApiKey = adminOperation({
     const newId = scope.newId('key')
     const expiresAt = wanted === undefined ? sameLifetime(old) : wanted
     const { kind, name, workspace_id, scopes, rate_limit: rateLimit } = old
-    const of = { id: newId, kind, name, scopes, rateLimit, expiresAt, rotatedFrom: id }
+    const grant = grantOf(old)
+    const storage =
+      grant === null ? null : await storageParts(scope, { id: newId, workspaceId: workspace_id, grant })
+    const of = { id: newId, kind, name, scopes, storage, rateLimit, expiresAt, rotatedFrom: id }
     const { key, insert } = newKey(scope, of, replacedBy(newId, id))
     // The old key first: without a grace period it stops counting towards the quota before the new key is counted.
     const statements = [expireKeys(workspace_id), replace(newId, id, grace), insert]

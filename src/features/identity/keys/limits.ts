@@ -9,4 +9,6 @@ export const API_KEY_LIMITS = {
   graceSecondsDefault: 86_400,
   /** Seconds that such a request may state. More are refused with `validation_failed`. */
   graceSecondsMax: 2_592_000,
+  /** Prefixes of a storage key. More are refused with `validation_failed`. */
+  prefixesMax: 50,
 } as const

@@ -1,8 +1,8 @@
-/** The problems of objects, under the names of S3, and of uploads. */
+/** Problems of objects and of requests of the S3 API, under the names of S3. */
 
 import { row } from './problem-row.ts'
 
-export const OBJECT_PROBLEMS = {
+export const S3_PROBLEMS = {
   InvalidKey: row(
     400,
     'The object key is not valid',
@@ -15,6 +15,53 @@ export const OBJECT_PROBLEMS = {
     'Use 3 to 63 lower-case letters, digits and inner hyphens.',
   ),
   InvalidRequest: row(400, 'The object store rejects the request', 'See `detail` for the reason.'),
+  InvalidArgument: row(
+    400,
+    'A parameter or header is not valid',
+    'See `detail` for its name and the reason.',
+  ),
+  InvalidURI: row(
+    400,
+    'The URL has malformed escapes',
+    'Encode the key as UTF-8, with `%XX` for each reserved byte.',
+  ),
+  InvalidTag: row(400, 'A tag is not valid', 'See `detail` for the limit.'),
+  MalformedXML: row(
+    400,
+    'The body is not the expected XML',
+    'Send the document that the operation describes, without DTD and entities of your own.',
+  ),
+  MetadataTooLarge: row(400, 'The metadata of the object is too large', 'See `detail` for the limit.'),
+  XAmzContentSHA256Mismatch: row(
+    400,
+    'The body does not have the signed digest',
+    'Send the body again, with its SHA-256 in x-amz-content-sha256. Nothing was stored.',
+  ),
+  AuthorizationHeaderMalformed: row(
+    400,
+    'The header Authorization is not valid',
+    'See `detail` for its form.',
+  ),
+  AuthorizationQueryParametersError: row(
+    400,
+    'The parameters of the presigned URL are not valid',
+    'See `detail` for the parameter.',
+  ),
+  SignatureDoesNotMatch: row(
+    403,
+    'The signature does not match the request',
+    'Check the secret access key, and that nothing between client and server changes path, query or headers.',
+  ),
+  RequestTimeTooSkewed: row(
+    403,
+    'The time of the signature differs too much from that of the server',
+    'Set the clock of the client; the difference may be 15 minutes.',
+  ),
+  NotImplemented: row(
+    501,
+    'The S3 API does not have this operation',
+    'See docs/s3.md for the operations, or use the REST API.',
+  ),
   AccessDenied: row(
     403,
     'The bucket does not belong to this workspace',
@@ -22,7 +69,6 @@ export const OBJECT_PROBLEMS = {
   ),
   NoSuchBucket: row(404, 'There is no such bucket', 'Check the name of the bucket.'),
   NoSuchKey: row(404, 'There is no such object', 'Check the key. Keys are case-sensitive.'),
-  bucket_required: row(409, 'The workspace has no bucket', 'Use a workspace that was created with a bucket.'),
   PreconditionFailed: row(
     412,
     'The object does not meet the condition',
@@ -44,32 +90,10 @@ export const OBJECT_PROBLEMS = {
     'Name the parts in the order of their numbers.',
   ),
   EntityTooSmall: row(400, 'A part of the upload is too small', 'See `detail` for the limit.'),
-  upload_expired: row(409, 'The upload stood still for too long', 'Send the object again.'),
-  upload_gone: row(
-    410,
-    'The upload is over',
-    'Begin an upload again. One without new bytes for seven days is removed.',
-  ),
-  upload_offset_differs: row(
-    409,
-    'The upload does not continue at this offset',
-    'Read `Upload-Offset` with HEAD, and send what is behind it.',
-  ),
-  upload_checksum_differs: row(
-    460,
-    'The body does not have the checksum of `Upload-Checksum`',
-    'Send the same bytes again. Nothing of the body was kept.',
-  ),
-  tus_version_unsupported: row(412, 'The version of tus is not supported', 'Send `Tus-Resumable: 1.0.0`.'),
   EntityTooLarge: row(413, 'The object is too large', 'See `detail` for the limit.'),
   InvalidRange: row(
     416,
     'The range is outside the object',
     'See the `Content-Range` header for the length of the object.',
   ),
-  content_invalid: row(
-    422,
-    'The content does not match its type',
-    'Store the object again with the correct content type.',
-  ),
-}
+} as const
