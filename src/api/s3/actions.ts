@@ -1,40 +1,10 @@
-/** The operations of the S3 API: which request each one is, the operation of the platform behind it, and the form of its reply. */
+/** All actions of the S3 API, and which of them a request is. */
 
-import type { FastifyReply } from 'fastify'
-import type { AnyOperation } from '../../core/operation.ts'
-import type { Exchange } from '../request-pipeline.ts'
 import { bucketActions } from './bucket-actions.ts'
 import { objectActions } from './object-actions.ts'
-import type { S3Request, S3Target } from './s3-request.ts'
+import type { S3Action } from './s3-action.ts'
+import type { S3Target } from './s3-request.ts'
 import { uploadActions } from './upload-actions.ts'
-
-/** Parts of a request that its reply is made of. */
-export interface S3Exchange extends Omit<Exchange, 'request'> {
-  readonly request: S3Request
-}
-
-/** What an operation returns. */
-export type Output<Operation extends { run: (...input: never[]) => Promise<unknown> }> = Awaited<
-  ReturnType<Operation['run']>
->
-
-export interface S3Action {
-  /** As S3 calls it. */
-  readonly name: string
-  readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE'
-  readonly on: 'service' | 'bucket' | 'object'
-  /** The query parameters that select it, such as `tagging`. */
-  readonly selectors?: readonly string[]
-  /** The header that selects it. */
-  readonly header?: string
-  readonly operation: AnyOperation
-  /** @returns the input of the operation */
-  readonly bind: (
-    request: S3Request,
-    recheck: () => Promise<void>,
-  ) => Record<string, unknown> | Promise<Record<string, unknown>>
-  readonly send: (output: never, exchange: S3Exchange) => FastifyReply
-}
 
 export const ACTIONS: readonly S3Action[] = [...bucketActions, ...objectActions, ...uploadActions]
 

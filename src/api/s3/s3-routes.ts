@@ -7,7 +7,8 @@ import { Problem } from '../../core/problem.ts'
 import { refuseUnknown } from '../../features/objects/s3-buckets.ts'
 import { acceptStreams } from '../body-streams.ts'
 import { createHandler, type Protocol } from '../request-pipeline.ts'
-import { ACTIONS, actionOf, type S3Action } from './actions.ts'
+import { ACTIONS, actionOf } from './actions.ts'
+import type { S3Action } from './s3-action.ts'
 import { refuseUnknownHeaders, S3_PATH, S3_URLS, s3Request, signatureOf, targetOf } from './s3-request.ts'
 
 /** The name of the constraint that tells actions apart. */

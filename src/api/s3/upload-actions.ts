@@ -11,9 +11,9 @@ import {
   listUploads,
   putPart,
 } from '../../features/objects/s3-uploads.ts'
-import type { Output, S3Action } from './actions.ts'
 import { sendEtag } from './object-actions.ts'
 import { CHANGE_CONDITIONS, descriptionIn, headerFields, nameOf, sourceIn } from './object-fields.ts'
+import type { Output, S3Action } from './s3-action.ts'
 import { bodyOf, headerOf, readText, type S3Request } from './s3-request.ts'
 import { children, childText, readXml, sendXml } from './xml.ts'
 

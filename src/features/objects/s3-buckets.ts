@@ -38,7 +38,7 @@ export const deleteObjects = workspaceOperation({
     const deletions: Deletion[] = []
     const keys: string[] = []
     for (const { key, if_match } of objects) {
-      const problem = await problemOf(async () => {
+      const problem = await findProblem(async () => {
         await requireObjectRule(scope, 'delete', key)
         if (if_match === undefined) keys.push(checkKey(key))
         else await deleteIfThere.run(scope, { bucket, key, if_match })
@@ -51,7 +51,7 @@ export const deleteObjects = workspaceOperation({
 })
 
 /** The problem of work that the caller may see; undefined if it succeeds. */
-async function problemOf(work: () => Promise<void>): Promise<Problem | undefined> {
+async function findProblem(work: () => Promise<void>): Promise<Problem | undefined> {
   try {
     await work()
     return undefined

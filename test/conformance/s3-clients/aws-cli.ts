@@ -1,4 +1,4 @@
-/** What people do with the AWS CLI: copy, list, sync, presign and remove, with files that need several parts. */
+/** The AWS CLI as people use it: copies, lists, syncs, presigned URLs and removal, with files that need several parts. */
 
 import { strict as assert } from 'node:assert'
 import { randomBytes } from 'node:crypto'
