@@ -18,6 +18,8 @@ export interface TenantState {
   readonly seq: number
   /** Origins of the pages that may use the workspace's credentials; absent if no workspace was requested. */
   readonly origins?: readonly string[]
+  /** The bucket of the workspace, if it has one and was requested. */
+  readonly bucket?: string | null
 }
 
 /** Nothing runs until the tenant or workspace is resumed; `seq` is that of the state. */
@@ -66,7 +68,7 @@ export class TenantStates {
     return this.#known.load(`${tenantId}/${workspaceId ?? ''}`, async () => {
       const row = await this.#system.row<TenantState>(sql`
         select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspension_seq as seq,
-          ${ORIGINS_COLUMN}
+          ${ORIGINS_COLUMN}, w.bucket
         from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
           left join services s on s.tenant_id = t.id and s.workspace_id = w.id
         where t.id = ${tenantId}`)

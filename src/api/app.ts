@@ -49,6 +49,7 @@ import { createHandler, type OperationHandler } from './request-pipeline.ts'
 import { EVENT_STREAM_HEADERS, endedStream, endsAsStream } from './response.ts'
 import { toS3Reply } from './s3/errors.ts'
 import { bucketHosts, distinguishActions, isS3, mountS3 } from './s3/s3-routes.ts'
+import { describeTus } from './tus.ts'
 import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */
@@ -129,6 +130,7 @@ function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthSe
     }, done)
   })
   allowPages(app)
+  describeTus(app, platform.config.TENON_OBJECT_BYTES_MAX)
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
     const written = writeAuditEntry(platform.audit, request, reply)

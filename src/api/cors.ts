@@ -2,6 +2,7 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { AnyOperation } from '../core/operation.ts'
+import { TUS_CAPABILITIES } from '../core/tus.ts'
 import { OPERATIONS } from '../features/index.ts'
 import { methodsByPath } from './bind.ts'
 import { S3_URLS } from './s3/s3-request.ts'
@@ -12,6 +13,8 @@ const isForPages = ({ domain }: AnyOperation): boolean => domain !== 'structural
 const EXPOSED = [
   ...['etag', 'link', 'location', 'ratelimit', 'ratelimit-policy', 'retry-after'],
   ...['x-problem-code', 'x-request-id', 'x-run-id', 'content-range', 'idempotent-replayed'],
+  ...['upload-offset', 'upload-length', 'upload-defer-length', 'upload-metadata', 'upload-expires'],
+  ...['tus-resumable', 'tus-max-size', ...Object.keys(TUS_CAPABILITIES)],
   ...['x-amz-request-id', 'accept-ranges', 'content-disposition', 'last-modified'],
 ].join(', ')
 

@@ -232,8 +232,8 @@ const TAGS = [
   {
     name: 'Objects',
     description:
-      "Objects of any media type in the workspace's bucket, as streams, with ranges and conditions.",
-    nouns: ['object'],
+      "Objects of any media type in the workspace's bucket, as streams, with ranges, conditions and uploads that resume.",
+    nouns: ['object', 'upload'],
   },
   {
     name: 'Events',

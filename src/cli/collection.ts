@@ -1,4 +1,4 @@
-/** `tenon collection|object|event`: data of a workspace, with its service key. */
+/** `tenon collection|event`: data of a workspace, with its service key. */
 
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream, openAsBlob } from 'node:fs'
@@ -107,32 +107,6 @@ export function collectionVerbs(program: Command): void {
   addVerb(collection, 'export <name> [filters...]', 'Print all documents as JSON Lines.', exportFile, [
     ['--out <file>', 'Write the documents to a file instead of stdout.'],
   ])
-}
-
-/** Uploads a file; prints the object as JSON. */
-async function putObject(to: string, file: string, { type }: { type: string }): Promise<number> {
-  // Reads the file while it is sent, with a known length.
-  const body = await openAsBlob(callerPath(file))
-  const client = await serviceClient()
-  const response = await client.send('PUT', pathOf(to), { headers: { 'content-type': type }, body })
-  return printJson(await response.json())
-}
-
-async function getObject(from: string, file: string | undefined): Promise<number> {
-  const client = await serviceClient()
-  return save(await client.send('GET', pathOf(from)), file)
-}
-
-const pathOf = (key: string) => `/v1/objects/${key.split('/').map(encodeURIComponent).join('/')}`
-
-export function objectVerbs(program: Command): void {
-  const object = program
-    .command('object')
-    .description('Manage objects in the workspace of TENON_SERVICE_KEY.')
-  addVerb(object, 'put <bucket/key> <file>', 'Upload a file.', putObject, [
-    ['--type <media type>', 'Content type of the object.', 'application/octet-stream'],
-  ])
-  addVerb(object, 'get <bucket/key> [file]', 'Write an object to a file. Default: stdout.', getObject)
 }
 
 async function publish(topic: string, data: string): Promise<number> {

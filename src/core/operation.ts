@@ -34,6 +34,12 @@ type BoundHeader =
   | 'last-event-id'
   | 'idempotency-key'
   | 'tenon-chain-depth'
+  | 'tus-resumable'
+  | 'upload-length'
+  | 'upload-defer-length'
+  | 'upload-offset'
+  | 'upload-metadata'
+  | 'upload-checksum'
 
 /** The HTTP binding of an operation. Path fields come from the path; fields without a binding, from the query. */
 export interface HttpBinding<Output> {

@@ -121,6 +121,8 @@ export interface Principal {
   readonly claims?: TokenClaims
   /** Set for signed links, which grant one request for one object and no other right of the credential that made them. */
   readonly link?: LinkTerms
+  /** The bucket of its workspace, if that has one. */
+  readonly bucket?: string
   /** Set for storage keys. */
   readonly storage?: StorageGrant
   /** Requests per minute, if the key has its own limit. */

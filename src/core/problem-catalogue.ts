@@ -3,8 +3,6 @@
 import { row } from './problem-row.ts'
 import { S3_PROBLEMS } from './s3-problems.ts'
 
-export type { ProblemRow } from './problem-row.ts'
-
 /** All problem codes. The status is 404 if the caller may not know that the thing exists. */
 export const PROBLEMS = {
   // Any request
@@ -313,6 +311,22 @@ export const PROBLEMS = {
   ...S3_PROBLEMS,
   bucket_required: row(409, 'The workspace has no bucket', 'Use a workspace that was created with a bucket.'),
   upload_expired: row(409, 'The upload stood still for too long', 'Send the object again.'),
+  upload_gone: row(
+    410,
+    'The upload is over',
+    'Begin an upload again. One without new bytes for seven days is removed.',
+  ),
+  upload_offset_differs: row(
+    409,
+    'The upload does not continue at this offset',
+    'Read `Upload-Offset` with HEAD, and send what is behind it.',
+  ),
+  upload_checksum_differs: row(
+    460,
+    'The body does not have the checksum of `Upload-Checksum`',
+    'Send the same bytes again. Nothing of the body was kept.',
+  ),
+  tus_version_unsupported: row(412, 'The version of tus is not supported', 'Send `Tus-Resumable: 1.0.0`.'),
   content_invalid: row(
     422,
     'The content does not match its type',

@@ -1,6 +1,7 @@
 /** The only error thrown on purpose; its code is one of the catalogue. */
 
-import { PROBLEMS, type ProblemCode, type ProblemRow } from './problem-catalogue.ts'
+import { PROBLEMS, type ProblemCode } from './problem-catalogue.ts'
+import type { ProblemRow } from './problem-row.ts'
 
 /** An error in an input; `pointer` is a JSON pointer into it (RFC 6901). */
 export interface InputError {

@@ -12,6 +12,7 @@ import { uploadForm } from './objects/form-uploads.ts'
 import { presignObject } from './objects/links.ts'
 import * as objectChanges from './objects/object-changes.ts'
 import * as objects from './objects/objects.ts'
+import * as uploads from './objects/uploads-api.ts'
 
 interface CallableTraits {
   /** Short, and may run twice: it reads, or creates under a seeded id (decision 4). */
@@ -83,6 +84,10 @@ export const DATA_OPERATIONS: readonly AnyOperation[] = [
   objectChanges.copyObject,
   objectChanges.moveObject,
   objectChanges.removeObjects,
+  uploads.createUpload,
+  uploads.headUpload,
+  uploads.appendToUpload,
+  uploads.deleteUpload,
   publishEvent,
   subscribeEvents,
   invokeFunction,

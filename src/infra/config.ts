@@ -229,6 +229,13 @@ const ConfigSchema = Type.Object({
     description:
       'Comma-separated origins of web pages that may call MCP servers, in addition to TENON_PUBLIC_URL.',
   }),
+  TENON_OBJECT_BYTES_MAX: Type.Integer({
+    default: 53_687_091_200,
+    minimum: 5_368_709_120,
+    maximum: 5_497_558_138_880,
+    description:
+      'Bytes of an object that is uploaded in several requests: in parts, or by tus. A larger one is refused with `EntityTooLarge`. An object of one request has at most 5 GiB.',
+  }),
   TENON_MCP_HOSTS: Type.String({
     default: '',
     pattern: '^$|^[A-Za-z0-9.-]+(:[0-9]+)?(,[A-Za-z0-9.-]+(:[0-9]+)?)*$',

@@ -5,7 +5,8 @@ import { expect, test } from 'vitest'
 import { DIAGNOSTICS } from '../../flows-dsl/diagnostics/catalogue.ts'
 import { FUNCTIONS, KEYS, OTHER_LANGUAGES, VARIABLES } from '../../flows-dsl/diagnostics/remedies.ts'
 import { createProgram } from '../../src/cli/program.ts'
-import { PROBLEMS, type ProblemRow } from '../../src/core/problem-catalogue.ts'
+import { PROBLEMS } from '../../src/core/problem-catalogue.ts'
+import type { ProblemRow } from '../../src/core/problem-row.ts'
 import { describeConfig } from '../../src/infra/config.ts'
 import {
   beginsUpright,

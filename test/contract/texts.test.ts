@@ -4,7 +4,8 @@ import { readdir, readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { expect, test } from 'vitest'
 import { createProgram } from '../../src/cli/program.ts'
-import { PROBLEMS, type ProblemRow } from '../../src/core/problem-catalogue.ts'
+import { PROBLEMS } from '../../src/core/problem-catalogue.ts'
+import type { ProblemRow } from '../../src/core/problem-row.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
 
 interface Text {

@@ -39,6 +39,7 @@ async function send(operation: AnyOperation, as: Caller, kind: string): Promise<
       ...as,
       'x-request-id': `${id}.${kind}.${operation.name}`,
       ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...row?.headers?.(world),
     },
     localAddress: `127.0.${kind.length}.${OPERATIONS.indexOf(operation) + 1}`,
     agent: false,

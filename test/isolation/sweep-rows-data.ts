@@ -4,6 +4,14 @@ import type { Row, World } from './sweep-rows.ts'
 
 const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
 
+const upload = ({ uploadId }: World) => `/v1/uploads/${uploadId}`
+
+/** Of the beginning of an upload by tus. */
+export const uploadHeaders = (bucket: string) => ({
+  'upload-length': '6',
+  'upload-metadata': `bucket ${btoa(bucket)},key ${btoa('secrets/plan')}`,
+})
+
 export const DATA_ROWS: Readonly<Record<string, Row>> = {
   'collections.list': { path: () => '/v1/collections', foreign: 'own_list' },
   'collection.create': {
@@ -88,6 +96,19 @@ export const DATA_ROWS: Readonly<Record<string, Row>> = {
     foreign: 'denied',
   },
   'object.list': { path: ({ bucket }) => `/v1/objects/${bucket}`, foreign: 'denied' },
+  'upload.create': {
+    path: () => '/v1/uploads',
+    headers: ({ bucket }) => uploadHeaders(bucket),
+    foreign: 'denied',
+  },
+  'upload.head': { path: upload, foreign: 'not_found' },
+  'upload.append': {
+    path: upload,
+    body: () => 'theirs',
+    headers: () => ({ 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' }),
+    foreign: 'not_found',
+  },
+  'upload.delete': { path: upload, foreign: 'not_found' },
   'event.publish': {
     path: () => '/v1/events/publish',
     body: () => ({ topic: 'sweep', data: 1 }),

@@ -1,7 +1,7 @@
 /** The table of the sweep: how each operation is called, and how a caller from another workspace is answered. */
 
 import { call, type TestWorkspace, tokenOf, unique } from '../support/fixtures/tenants.ts'
-import { DATA_ROWS } from './sweep-rows-data.ts'
+import { DATA_ROWS, uploadHeaders } from './sweep-rows-data.ts'
 import { askApproval, createTrigger, FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
 import { createDeadLetter, type FailingFunction, FUNCTION_RUN_ROWS } from './sweep-rows-function-runs.ts'
 import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
@@ -23,6 +23,8 @@ type Foreign =
 export interface Row {
   readonly path: (world: World) => string
   readonly body?: (world: World) => unknown
+  /** Headers without which the request is not one of the operation. */
+  readonly headers?: (world: World) => Readonly<Record<string, string>>
   readonly foreign: Foreign
 }
 
@@ -44,6 +46,8 @@ export interface World {
   /** A client of the MCP server. */
   readonly agentId: string
   readonly bucket: string
+  /** An upload of which no byte has come. */
+  readonly uploadId: string
   readonly functionId: string
   readonly failing: FailingFunction
 }
@@ -367,6 +371,10 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     body: 'ours',
     headers: { 'content-type': 'text/plain' },
   })
+  const begun = await call('POST', '/v1/uploads', {
+    as: workspace.service,
+    headers: uploadHeaders(bucket),
+  })
   const deployed = await call('POST', '/v1/functions', {
     as,
     body: {
@@ -388,6 +396,7 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
   return {
     workspace,
     bucket,
+    uploadId: begun.headers.get('location')?.split('/').at(-1) ?? '',
     keyId: key.body.id,
     accountId: account.body.id,
     clientId: client.body.client_id,

@@ -79,7 +79,8 @@ async function send(
   const row = ROWS[operation.name]
   if (row === undefined) throw new Error(`${operation.name} is not in the sweep`)
   const body = row.body?.(world)
-  const options = { as, at, ...(body !== undefined && { body }) }
+  const headers = row.headers?.(world) ?? {}
+  const options = { as, at, headers, ...(body !== undefined && { body }) }
   const reply = await call(operation.http.method, row.path(world), options)
   if (operation.http.method !== 'HEAD') return reply
   // A response to HEAD has no body; the code is in a header.
@@ -106,6 +107,7 @@ function ids(): string[] {
     ours.functionId,
     ours.failing.functionId,
     ours.failing.runId,
+    ours.uploadId,
     ours.workspace.tenantId,
   ]
 }
@@ -195,8 +197,8 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
         expect(operation.roles).toContain('user')
         if (operation.reach === 'caller') return expect(status).toBe(200)
         if (name === 'collections.list') return expect([status, body.data]).toEqual([200, []])
-        // A function that users may not invoke does not exist for them, nor does a run that another has started.
-        if (/^(function\.(invoke|fetch)|invocation\.get_operation)$/.test(name))
+        // A function that users may not invoke does not exist for them, nor does a run or an upload that another has started.
+        if (/^(function\.(invoke|fetch)|invocation\.get_operation|upload\.(head|append|delete))$/.test(name))
           return expect([status, body.code]).toEqual([404, 'not_found'])
         expect([status, body.code]).toEqual([403, 'forbidden'])
       },
@@ -209,6 +211,7 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
       if (foreign === 'denied') return expect([reply.status, reply.body.code]).toEqual([403, 'AccessDenied'])
       if (foreign === 'not_found') {
         expect([reply.status, reply.body.code]).toEqual([404, 'not_found'])
+        if (swept.http.method === 'HEAD') return
         const { request_id: _id, instance: _path, op_index: _op, ...rest } = reply.body
         return expect(Object.keys(rest).sort()).toEqual(['code', 'detail', 'hint', 'status', 'title', 'type'])
       }
@@ -270,6 +273,8 @@ test('after the sweep: our resources are unchanged', async () => {
   const { workspace, documentId, flowId, executionId, keyId, schemaId, functionId, bucket } = ours
   const stored = await call('GET', `/v1/objects/${bucket}/secrets/plan`, { as: workspace.service })
   expect([stored.status, stored.body]).toEqual([200, 'ours'])
+  const upload = await call('HEAD', `/v1/uploads/${ours.uploadId}`, { as: workspace.service })
+  expect([upload.status, upload.headers.get('upload-offset')]).toEqual([200, '0'])
   const document = await call('GET', `/v1/collections/secrets/documents/${documentId}`, {
     as: workspace.service,
   })

@@ -39,7 +39,7 @@ const demand = (name: string, pattern: RegExp): ProseRule => ({
 
 /** The first words that a summary of an operation or a description of a command may have. */
 export const IMPERATIVE_VERBS = words(`
-  Activate Approve Call Cancel Check Configure Confirm Copy Count Create Decide Declare Decrypt Delete Deploy Encrypt
+  Activate Append Approve Call Cancel Check Configure Confirm Copy Count Create Decide Declare Decrypt Delete Deploy Encrypt
   Explain Export Import Invite Invoke List Merge Move Patch Pause Preview Publish Query Read Refresh Register Remove
   Renew Replace Rerun Reset Resume Retry Return Revoke Rotate Run Send Set Sign Simulate Skip Start Store Stream
   Subscribe Suspend Test Update Verify Write`)

@@ -49,6 +49,7 @@ export interface KeyRow {
   readonly tenant_state: string
   readonly workspace_state: string
   readonly origins: readonly string[]
+  readonly bucket: string | null
   /** Of a storage key. */
   readonly secret: Buffer | null
   readonly actions: readonly StorageAction[] | null
@@ -180,7 +181,7 @@ export class Authenticator {
         k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
         k.secret, to_json(k.actions) as actions, to_json(k.prefixes) as prefixes,
         t.state as tenant_state, w.state as workspace_state,
-        ${ORIGINS_COLUMN}
+        ${ORIGINS_COLUMN}, w.bucket
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
         left join services s on s.tenant_id = k.tenant_id and s.workspace_id = k.workspace_id
       where ${which}`)
@@ -204,20 +205,22 @@ export class Authenticator {
 
   /**
    * Tenant and workspace of a token must exist, belong together and be active, whenever it was issued.
-   * @returns origins of the pages that may use the credential
+   * @returns origins of the pages that may use the credential, and the bucket of the workspace
    * @throws Problem `code` if they do not exist, `tenant_suspended`, `workspace_suspended`
    */
   async #requireActive(
     { tenantId, workspaceId }: Bounds,
     code: 'token_invalid' | 'gateway_identity_invalid',
     roles: readonly Role[],
-  ): Promise<Pick<Principal, 'origins'>> {
+  ): Promise<Pick<Principal, 'origins' | 'bucket'>> {
     if (tenantId === undefined) return {}
     const states = await this.#tenantStates.of(tenantId, workspaceId)
     if (states === undefined || states.workspace === null) throw new Problem(code, { detail: UNKNOWN_BOUNDS })
     const suspension = suspensionOf(states.tenant, states.workspace)
     if (suspension !== undefined) throw new RejectedCaller(suspension, roles)
-    return workspaceId !== undefined && states.origins !== undefined ? { origins: states.origins } : {}
+    if (workspaceId === undefined || states.origins === undefined) return {}
+    const { origins, bucket } = states
+    return { origins, ...(typeof bucket === 'string' && { bucket }) }
   }
 
   async #token(text: string): Promise<Principal> {
@@ -241,7 +244,7 @@ export class Authenticator {
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
     const granted = rolesOf(claims, bounds)
-    const origins = await this.#requireActive(bounds, 'token_invalid', granted.roles)
+    const ofWorkspace = await this.#requireActive(bounds, 'token_invalid', granted.roles)
     const scopes = restrictingScopes(claims.scopes)
     return {
       kind: 'token',
@@ -250,7 +253,7 @@ export class Authenticator {
       claims,
       ...(clientId !== undefined && { clientId }),
       ...bounds,
-      ...origins,
+      ...ofWorkspace,
       ...granted,
       ...(scopes && { scopes }),
       // Groups belong to a tenant; a token of none, such as an operator's, is in no group of any.
@@ -279,14 +282,16 @@ export class Authenticator {
   /** Gateway headers have data roles only. */
   async #gateway(sent: GatewayIdentity): Promise<Principal> {
     const { subject, tenantId, workspaceId, role } = identityOf(sent)
-    const origins = await this.#requireActive({ tenantId, workspaceId }, 'gateway_identity_invalid', [role])
+    const ofWorkspace = await this.#requireActive({ tenantId, workspaceId }, 'gateway_identity_invalid', [
+      role,
+    ])
     return {
       kind: 'gateway',
       seen: `the headers of a gateway for ${subject}`,
       subject,
       tenantId,
       workspaceId,
-      ...origins,
+      ...ofWorkspace,
       roles: [role],
     }
   }
@@ -304,6 +309,7 @@ function principalOf(row: KeyRow): Principal {
     tenantId: row.tenant_id,
     workspaceId: row.workspace_id,
     origins: row.origins,
+    ...(row.bucket !== null && { bucket: row.bucket }),
     ...rightsOf(row),
     ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
     key: { id, kind, last4, expires_at },

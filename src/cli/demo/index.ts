@@ -35,6 +35,8 @@ interface DemoRun {
 export interface Demo extends Keys {
   readonly tenantId?: string
   readonly workspaceId?: string
+  /** Null: the workspace has none. */
+  readonly bucket?: string | null
   /** The OAuth client of `tenon login`. */
   readonly loginClientId?: string | undefined
   /** The id of the tenant or the workspace that is suspended. */
@@ -83,8 +85,19 @@ export async function makeDemo(
     loginClient(client, known),
   )
   const suspended = [tenant, workspace].find(({ state }) => state === 'suspended')?.id
+  const bucket = await attempt('reading the bucket', async () => {
+    const found = await client.get<{ bucket: string | null }>(`/v1/workspaces/${workspace.id}`)
+    return found.bucket
+  })
   const made = {
-    ...{ tenantId: tenant.id, workspaceId: workspace.id, ...keys, loginClientId, failed },
+    ...{
+      tenantId: tenant.id,
+      workspaceId: workspace.id,
+      ...(bucket !== undefined && { bucket }),
+      ...keys,
+      loginClientId,
+      failed,
+    },
     ...(suspended !== undefined && { suspended }),
   }
   if (!isNew) return { ...made, results: [] }

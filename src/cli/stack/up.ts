@@ -115,6 +115,8 @@ function envOf(launched: RunningPlatform, demo: Demo | undefined, known: Setting
     TENON_WORKSPACE_ID: demo?.workspaceId ?? known['TENON_WORKSPACE_ID'],
     TENON_ANON_KEY: demo?.anonKey ?? known['TENON_ANON_KEY'],
     TENON_SERVICE_KEY: demo?.serviceKey ?? known['TENON_SERVICE_KEY'],
+    TENON_BUCKET: demo?.bucket ?? known['TENON_BUCKET'],
+    TENON_S3_ENDPOINT: `${launched.url}/s3`,
     TENON_LOGIN_CLIENT_ID: demo?.loginClientId ?? known['TENON_LOGIN_CLIENT_ID'],
     TENON_CLIENT_ID: launched.clientId,
     TENON_CLIENT_SECRET: launched.clientSecret,

@@ -13,6 +13,9 @@ const Me = Type.Object({
   }),
   tenant_id: Type.Union([Id('ten'), Type.Null()]),
   workspace_id: Type.Union([Id('ws'), Type.Null()]),
+  bucket: Type.Union([Type.String(), Type.Null()], {
+    description: 'Bucket of the workspace. `null`: it has none, or the credential is of no workspace.',
+  }),
   key: Type.Union([
     Type.Object({
       id: Id('key'),
@@ -47,7 +50,7 @@ export const getMe = callerOperation({
   output: Me,
   http: { method: 'GET', path: '/v1/me' },
   run: async ({ principal }) => {
-    const { subject, kind, roles, tenantId, workspaceId, key, user, scopes } = principal
+    const { subject, kind, roles, tenantId, workspaceId, bucket, key, user, scopes } = principal
     return {
       subject,
       kind,
@@ -55,6 +58,7 @@ export const getMe = callerOperation({
       domains: [...new Set(roles.map(domainOf))],
       tenant_id: tenantId ?? null,
       workspace_id: workspaceId ?? null,
+      bucket: bucket ?? null,
       key: key === undefined ? null : { ...key },
       user:
         user === undefined

@@ -50,6 +50,14 @@ export interface ByteRange {
   readonly last: number
 }
 
+/** A part of a blob. */
+export interface BlobRange {
+  readonly blob: string
+  readonly range: ByteRange
+  /** True if the range is all of the blob. */
+  readonly isWhole?: boolean
+}
+
 /** Work on the bucket of the workspace. */
 type Work<T> = (s3: S3Client, Bucket: string, until: (end: Promise<unknown>) => void) => Promise<T>
 
@@ -62,12 +70,17 @@ export class Blobs {
     this.#clients = clientsOf(scope)
   }
 
+  /** Bytes of an object that comes in several requests. */
+  get objectBytesMax(): number {
+    return this.#clients.objectBytesMax
+  }
+
   /**
    * Checks that a bucket is that of the workspace. The store answers for any other one, under the session of the workspace.
    * @throws Problem `AccessDenied`, `NoSuchBucket`; `bucket_required` if the workspace has none
    */
   async requireOwn(bucket: string): Promise<void> {
-    if (bucket === (await this.#bucket())) return
+    if (bucket === (await this.bucket())) return
     await this.#once((s3) => s3.send(new ListObjectsV2Command({ Bucket: bucket, MaxKeys: 1 })))
     throw new Problem('AccessDenied')
   }
@@ -113,20 +126,12 @@ export class Blobs {
     return bare(ETag)
   }
 
-  /** Makes a part of a range of another blob, within the store. @returns its entity tag, without quotes */
-  async copyPart(
-    blob: string,
-    upload: string,
-    number: number,
-    source: { readonly blob: string; readonly range: ByteRange },
-  ): Promise<string> {
+  /** Makes a part of another blob, within the store. @returns its entity tag, without quotes */
+  async copyPart(blob: string, upload: string, number: number, source: BlobRange): Promise<string> {
     const { first, last } = source.range
-    const part = {
-      Key: blob,
-      UploadId: upload,
-      PartNumber: number,
-      CopySourceRange: `bytes=${first}-${last}`,
-    }
+    // S3 takes no range of a source below 5 MiB, even if it is all of it.
+    const range = source.isWhole === true ? {} : { CopySourceRange: `bytes=${first}-${last}` }
+    const part = { Key: blob, UploadId: upload, PartNumber: number, ...range }
     const { CopyPartResult } = await this.#repeatable((s3, Bucket) =>
       s3.send(new UploadPartCopyCommand({ Bucket, ...part, CopySource: `${Bucket}/${source.blob}` })),
     )
@@ -200,7 +205,8 @@ export class Blobs {
     } while (token !== undefined)
   }
 
-  #bucket(): Promise<string> {
+  /** The name of the workspace's bucket. @throws Problem `bucket_required` */
+  bucket(): Promise<string> {
     return this.#clients.readBucket(this.#scope.ref, () => this.#findBucket())
   }
 
@@ -234,7 +240,7 @@ export class Blobs {
   /** Runs work on one connection of the workspace. @param work may keep the connection `until` a promise is settled */
   async #attempt<T>(work: Work<T>): Promise<T> {
     const s3 = await this.#clients.of(this.#scope.ref, () => this.#findBucket())
-    const bucket = await this.#bucket()
+    const bucket = await this.bucket()
     const release = await this.#clients.take(this.#scope.ref)
     let inUse: Promise<unknown> = Promise.resolve()
     try {

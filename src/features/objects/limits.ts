@@ -13,6 +13,14 @@ export const OBJECT_LIMITS = {
   linkSecondsDefault: 900,
   /** Seconds for which a link can be used at most. Longer times are refused with `validation_failed`. */
   linkSecondsMax: 604_800,
+  /** Bytes of the smallest part of a resumable upload; the double after each `segmentsPerSize` parts. What is smaller waits for the bytes behind it. */
+  segmentBytesMin: 6_291_456,
+  /** Parts of a resumable upload of one size. The next ones have the double, so that 10,000 parts suffice for 5 TiB. */
+  segmentsPerSize: 1_000,
+  /** Factor: so many times that minimum are stored at once. If the process ends, at most so much of an upload is sent again. */
+  segmentFactor: 4,
+  /** Milliseconds for which an upload that has expired is known as such (410). Then it is `not_found`. */
+  expiredUploadKeptMs: 86_400_000,
   /** Objects that one request removes. Others are named in `next`. */
   objectsRemovedMax: 1_000,
   /** Milliseconds without progress for which an upload keeps its reserved bytes. One that takes longer is refused with `upload_expired` at its end. */

@@ -8,7 +8,7 @@ import { checkKey } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { isRefusedBy, readObjectChange } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { type BlobPart, Blobs, type ByteRange } from './blobs.ts'
+import { type BlobPart, type BlobRange, Blobs } from './blobs.ts'
 import type { Conditions } from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { OBJECT_LIMITS } from './limits.ts'
@@ -100,17 +100,22 @@ export class MultipartUploads {
     }
   }
 
-  /** Makes a part of a range of another object of the workspace. @returns its entity tag, with quotes */
+  /**
+   * Makes a part of a range of another blob of the workspace.
+   * @param before statements of the transaction that records it
+   * @returns its entity tag, with quotes
+   */
   async copyPart(
     name: UploadName,
     number: number,
-    source: { readonly blob: string; readonly range: ByteRange },
+    source: BlobRange,
+    before: readonly Sql[] = [],
   ): Promise<string> {
     const size = source.range.last - source.range.first + 1
     if (size > objectBytesMax) throw tooLarge(objectBytesMax)
     const { store_id } = await this.#find(name)
     const etag = await this.#blobs.copyPart(name.upload, store_id, number, source)
-    await this.#keep(name, { number, etag, size })
+    await this.#keep(name, { number, etag, size }, ...before)
     return `"${etag}"`
   }
 
@@ -132,20 +137,23 @@ export class MultipartUploads {
 
   /**
    * Makes the object of some of the parts, in the order of their numbers.
-   * @throws Problem `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall`, `PreconditionFailed`
+   * @param also statements of the same transaction
+   * @throws Problem `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall`, `EntityTooLarge`, `PreconditionFailed`
    */
   async complete(
     name: UploadName,
     wanted: readonly BlobPart[],
     conditions: Conditions = {},
+    also: readonly Sql[] = [],
   ): Promise<StoredObject> {
     const { store_id, headers, metadata, tags } = await this.#find(name)
     const parts = chosenOf(await this.parts(name), wanted)
     const size = parts.reduce((sum, part) => sum + part.size, 0)
+    if (size > this.#blobs.objectBytesMax) throw tooLarge(this.#blobs.objectBytesMax)
     const known = await this.#objects.requireChangeable(name, conditions)
     const etag = await this.#blobs.endParts(name.upload, store_id, parts, size)
     const content = { blob: name.upload, size, etag, headers, metadata, tags }
-    return this.#objects.replace(name, content, conditions, known).catch((error: unknown) => {
+    return this.#objects.replace(name, content, { conditions, read: known, also }).catch((error: unknown) => {
       throw readObjectChange(error) === 'upload' ? new Problem('NoSuchUpload') : error
     })
   }
@@ -191,7 +199,8 @@ export class MultipartUploads {
   }
 }
 
-const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)
+/** True for a text that PostgreSQL compares with a UUID. */
+export const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)
 
 /** The parts that a client names, if the store has them as it says. */
 function chosenOf(stored: readonly StoredPart[], wanted: readonly BlobPart[]): readonly StoredPart[] {

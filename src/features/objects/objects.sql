@@ -106,6 +106,49 @@ create table tenon.object_upload_parts (
 call tenon.allow('tenon_service', 'tenon.object_upload_parts', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_user', 'tenon.object_upload_parts', 'workspace', 'select, insert, update, delete');
 
+-- Uploads that resume where they broke off. What has come is parts of an upload in parts, and behind them a tail: a blob with an upload of its own.
+create table tenon.resumable_uploads (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  id uuid not null,
+  key text not null collate "C" check (octet_length(key) between 1 and 1024),
+  -- In bytes; null: the sender does not know it yet.
+  length bigint check (length >= 0),
+  -- How many bytes the store has: those of the parts and of the tail.
+  stored bigint not null default 0 check (stored >= 0 and stored <= length),
+  -- The upload in parts; null until there is a first part.
+  parts uuid,
+  part_count integer not null default 0,
+  tail uuid,
+  tail_bytes bigint not null default 0,
+  -- Of the blob, which may have more bytes than came.
+  tail_size bigint not null default 0,
+  tail_etag text,
+  headers jsonb not null default '{}',
+  metadata jsonb not null default '{}',
+  -- `Upload-Metadata`, as it was sent.
+  announced text,
+  -- Conditions of the object that it replaces.
+  if_match text,
+  if_none_match text,
+  -- When it became an object.
+  ended_at timestamptz(3),
+  -- The end user who began it; null if nobody did.
+  owner text default tenon.caller() ->> 'id',
+  expires_at timestamptz(3) not null,
+  created_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id, id),
+  foreign key (tenant_id, workspace_id) references tenon.buckets (tenant_id, workspace_id)
+);
+create index resumable_uploads_by_end on tenon.resumable_uploads (tenant_id, workspace_id, expires_at);
+call tenon.allow('tenon_service', 'tenon.resumable_uploads', 'workspace', 'select, insert, update, delete');
+-- Users see their own.
+create policy end_user on tenon.resumable_uploads to tenon_user
+  using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and owner = tenon.caller() ->> 'id');
+grant select, delete, insert (id, key, length, headers, metadata, announced, if_match, if_none_match, expires_at),
+  update (length, stored, parts, part_count, tail, tail_bytes, tail_size, tail_etag, ended_at, expires_at)
+  on tenon.resumable_uploads to tenon_user;
+
 -- Blobs that no object has any more. They are removed a while after, since a reader may still be at one.
 create table tenon.unused_blobs (
   tenant_id text not null default tenon.tenant(),

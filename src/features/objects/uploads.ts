@@ -6,6 +6,7 @@ import { type ByteSource, counted } from '../../core/bytes.ts'
 import { randomIds } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import type { Row } from '../../infra/postgres/statement-batch.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 
 const { objectBytesMax, uploadLeaseMs, reservedAheadBytes } = OBJECT_LIMITS
@@ -79,15 +80,28 @@ export class Upload extends ReservedUpload {
   /** The name of its blob. */
   readonly id: string = randomIds.uuid()
 
-  /** Reserves the announced bytes. The batch that it belongs to fails with `quota_exceeded` if there are not as many. */
-  begin(): Sql {
-    return sql`insert into object_uploads (id, bytes, expires_at)
+  /**
+   * Reserves the announced bytes; if the quota is used up, without those of uploads that are over.
+   * @param read a statement of the same transaction @returns its rows
+   * @throws Problem `quota_exceeded`
+   */
+  async begin(read = sql`select`): Promise<Row[]> {
+    const reserve = sql`insert into object_uploads (id, bytes, expires_at)
       values (${this.id}, ${this.reserved}, now() + ${LEASE}::interval)`
+    const begin = async () => (await this.scope.batch(reserve, read))[1] ?? []
+    return begin().catch(async (error: unknown) => {
+      if (!(error instanceof Problem) || error.code !== 'quota_exceeded') throw error
+      await this.scope.batch(abandoned(sql`key is null and expires_at <= now()`))
+      return begin()
+    })
   }
 
-  /** Gives up: its bytes are free, and its blob is removed some time. Without it, that happens when the lease ends. */
+  /**
+   * Gives up: its bytes are free, and its blob is removed some time. Without it, that happens when the lease ends. A blob that is kept for
+   * longer is acknowledged, even if the caller has lost the answer of the database.
+   */
   async abandon(): Promise<void> {
-    await this.scope.batch(abandoned(sql`id = ${this.id}`))
+    await this.scope.batch(abandoned(sql`id = ${this.id} and expires_at <= now() + ${LEASE}::interval`))
   }
 
   protected override async hold(bytes: number): Promise<void> {

@@ -6,7 +6,7 @@ import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
 import { checkKey } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { readObjectChange } from '../../infra/postgres/errors.ts'
-import { sql, textArray } from '../../infra/postgres/sql.ts'
+import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { Blobs } from './blobs.ts'
 import {
   below,
@@ -28,7 +28,7 @@ import {
 import { type Conditions, isToBeSent, rangeOf, requireChangeable, tagOf } from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { abandoned, Upload, uploadOver } from './uploads.ts'
+import { Upload, uploadOver } from './uploads.ts'
 
 /** The name of an object. */
 export interface ObjectName {
@@ -49,6 +49,13 @@ export interface StoredObject {
   readonly size: number
   /** True if there was no such object before. */
   readonly created: boolean
+}
+
+/** How a blob becomes the content of an object. */
+interface Replacing {
+  readonly conditions: Conditions
+  readonly read: { readonly entry: CatalogueEntry | undefined }
+  readonly also?: readonly Sql[]
 }
 
 export class WorkspaceObjects {
@@ -86,7 +93,7 @@ export class WorkspaceObjects {
         this.#blobs.write(upload.id, { body, length: upload.length, signal }),
       )
       const content = { blob: upload.id, size: upload.bytes, etag, ...description }
-      return await this.replace({ bucket, key }, content, conditions, { entry })
+      return await this.replace({ bucket, key }, content, { conditions, read: { entry } })
     } catch (error) {
       // If the database is away, its lease ends it.
       await upload.abandon().catch(() => {})
@@ -94,17 +101,10 @@ export class WorkspaceObjects {
     }
   }
 
-  /** Reserves the announced bytes; if the quota is used up, without those of uploads that are over. @returns what the upload will replace */
+  /** @returns what the upload will replace */
   async #begin(upload: Upload, key: string): Promise<CatalogueEntry | undefined> {
-    const begin = async () => {
-      const [, [entry] = []] = await this.#scope.batch(upload.begin(), entryOf(key))
-      return entry as CatalogueEntry | undefined
-    }
-    return begin().catch(async (error: unknown) => {
-      if (!(error instanceof Problem) || error.code !== 'quota_exceeded') throw error
-      await this.#scope.batch(abandoned(sql`key is null and expires_at <= now()`))
-      return begin()
-    })
+    const [entry] = await upload.begin(entryOf(key))
+    return entry as CatalogueEntry | undefined
   }
 
   /** Checks a condition before the work that it decides about. @returns the entry, for {@link replace} @throws Problem `PreconditionFailed` */
@@ -119,14 +119,13 @@ export class WorkspaceObjects {
 
   /**
    * Makes a blob, which an upload has written, the content of an object.
-   * @param read the entry as it was read before
+   * @param options `read` the entry as it was read before; `also` earlier statements of the same transaction
    * @throws Problem `PreconditionFailed`; an error for which `readObjectChange` is `upload` if the upload is over
    */
   replace(
     { bucket, key }: ObjectName,
     content: Parameters<typeof replacement>[1],
-    conditions: Conditions,
-    read: { readonly entry: CatalogueEntry | undefined },
+    { conditions, read, also = [] }: Replacing,
   ): Promise<StoredObject> {
     return changeObject(
       this.#scope,
@@ -135,7 +134,7 @@ export class WorkspaceObjects {
         requireChangeable(conditions, known)
         const stored = { etag: tagOf(content), size: content.size, created: known === undefined }
         return effectOnce(this.#scope, async (inside) => {
-          await inside.batch(...replacement({ bucket, key, known }, content))
+          await inside.batch(...also, ...replacement({ bucket, key, known }, content))
           return { bucket, key, ...stored }
         })
       },
@@ -264,7 +263,8 @@ export class WorkspaceObjects {
       requireChangeable(options.conditions ?? {}, entry)
       const etag = source.size === 0 ? source.etag : await this.#blobs.copy(source.blob, upload.id)
       const content = { blob: upload.id, size: source.size, etag, headers, metadata, tags }
-      const stored = await this.replace({ bucket, key }, content, options.conditions ?? {}, { entry })
+      const { conditions = {} } = options
+      const stored = await this.replace({ bucket, key }, content, { conditions, read: { entry } })
       return { ...stored, modifiedMs: Date.now() }
     } catch (error) {
       await upload.abandon().catch(() => {})

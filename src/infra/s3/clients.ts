@@ -49,6 +49,11 @@ export class ObjectClients {
     })
   }
 
+  /** `TENON_OBJECT_BYTES_MAX`. */
+  get objectBytesMax(): number {
+    return this.#config.TENON_OBJECT_BYTES_MAX
+  }
+
   /**
    * The client of a workspace.
    * @param findBucket reads the name of its bucket, if that is not cached

@@ -40,6 +40,7 @@ beforeAll(async () => {
     eventTriggerId: 't',
     agentId: 'a',
     bucket: 'no-such-bucket',
+    uploadId: id,
     functionId: 'fn',
     failing: { functionId: 'fn', runId: 'run_r' },
     approvalId: 'a',

@@ -2,18 +2,21 @@
 
 import { beforeAll, expect, inject, test } from 'vitest'
 import { callTool } from '../../support/clients/mcp.ts'
+import { bucketOf } from '../../support/clients/object-store.ts'
 import {
   type Caller,
   call,
-  createTestWorkspace,
+  createTestWorkspaceWithStorage,
   type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../support/stack/gateway.ts'
 
 let workspace: TestWorkspace
+let bucket: string
 beforeAll(async () => {
-  workspace = await createTestWorkspace()
+  workspace = await createTestWorkspaceWithStorage()
+  bucket = await bucketOf(workspace)
 })
 
 const me = async (as: Caller) => {
@@ -41,6 +44,7 @@ test('me: API key: its properties, without its text', async () => {
     domains: ['data_access'],
     tenant_id: workspace.tenantId,
     workspace_id: workspace.workspaceId,
+    bucket,
     key: { id, kind: 'anon', last4, expires_at: '2099-01-01T00:00:00.000Z' },
     user: null,
     scopes: [],
@@ -56,6 +60,7 @@ test('me: operator: one domain; token of a workspace: both; token without a role
     domains: ['structural_admin'],
     tenant_id: null,
     workspace_id: null,
+    bucket: null,
     key: null,
     user: null,
     scopes: [],
@@ -68,6 +73,7 @@ test('me: operator: one domain; token of a workspace: both; token without a role
     domains: ['structural_admin', 'data_access'],
     tenant_id,
     workspace_id,
+    bucket,
   })
   expect(await me(await tokenOf({ sub: 'bob' }))).toMatchObject({ roles: [], domains: [], tenant_id: null })
 })
@@ -80,6 +86,7 @@ test('me: gateway caller: data domain only', async () => {
     domains: ['data_access'],
     tenant_id: workspace.tenantId,
     workspace_id: workspace.workspaceId,
+    bucket,
     key: null,
     user: null,
     scopes: [],

@@ -105,6 +105,17 @@ test('end of an upload: parts that are missing, differ, are out of order or too 
   expect((await uploads.complete(name, [b])).size).toBe(10)
 })
 
+test('parts that are more than TENON_OBJECT_BYTES_MAX together: refused at the end', async () => {
+  const name = await begin()
+  const part = await putPart(name, 1, randomBytes(10))
+  // As if it were one of many.
+  const resize = 'update tenon.object_upload_parts set size = $2 where upload = $1'
+  await asSuperuser(resize, [name.upload, platform.config.TENON_OBJECT_BYTES_MAX + 1])
+  expect(await codeOf(uploads.complete(name, [part]))).toBe('EntityTooLarge')
+  await asSuperuser(resize, [name.upload, 10])
+  expect((await uploads.complete(name, [part])).size).toBe(10)
+})
+
 test('two ends and an abort at once: one object or none, and never one whose bytes are gone', async () => {
   for (let round = 0; round < 6; round++) {
     const name = await begin()

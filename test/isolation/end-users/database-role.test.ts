@@ -77,12 +77,13 @@ const PRIVILEGES = {
   object_uploads: ['delete', 'insert', 'select', 'update'],
   objects: ['delete', 'insert', 'select', 'update'],
   outbox: ['insert'],
+  resumable_uploads: ['delete', 'insert', 'select', 'update'],
   schemas: ['select'],
   services: ['select'],
   unused_blobs: ['insert'],
 }
 
-test('tables of the platform – by their grants – are closed to the role but for thirteen', async () => {
+test('tables of the platform – by their grants – are closed to the role but for fourteen', async () => {
   const granted = await asSuperuser<{ name: string; privileges: string[] }>(`
     select c.relname as name, array_agg(p order by p) as privileges
     from pg_class c join pg_namespace n on n.oid = c.relnamespace,
@@ -111,7 +112,15 @@ const READABLE = {
 }
 /** Tables that a role may read as a whole: each has columns of the statements of the product alone. */
 const READABLE_AS_A_WHOLE = {
-  tenon_user: ['buckets', 'idempotency', 'object_upload_parts', 'object_uploads', 'objects', 'schemas'],
+  tenon_user: [
+    'buckets',
+    'idempotency',
+    'object_upload_parts',
+    'object_uploads',
+    'objects',
+    'resumable_uploads',
+    'schemas',
+  ],
   tenon_anon: ['buckets', 'documents', 'idempotency', 'objects', 'schemas'],
 }
 
@@ -168,6 +177,7 @@ test('every table of the platform – read by the role – shows rows of the own
     objects: 'tenant_id, workspace_id',
     object_upload_parts: 'tenant_id, workspace_id',
     object_uploads: 'tenant_id, workspace_id',
+    resumable_uploads: 'tenant_id, workspace_id',
   }
   /** Of these the role sees rows only where a function or a rule on objects is open to users. */
   const mayBeEmpty = [
@@ -178,6 +188,7 @@ test('every table of the platform – read by the role – shows rows of the own
     'object_upload_parts',
     'object_uploads',
     'objects',
+    'resumable_uploads',
   ]
   for (const { name } of tables) {
     const text = `select ${columns[name] ?? '*'} from tenon."${name}"`

@@ -63,6 +63,7 @@ export const OPEN_TO_USERS = {
   settings: words(`
     object.put object.head object.get object.delete object.list object.describe object.update object.copy object.move object.remove_all
     object.upload_form object.presign
+    upload.create upload.head upload.append upload.delete
     event.publish
     function.invoke function.fetch invocation.get_operation`),
 } as const
