@@ -33,6 +33,8 @@ interface CreateOptions extends WorkspaceOption {
   readonly kind: string
   readonly name: string
   readonly scopes?: string[]
+  readonly actions?: string[]
+  readonly prefixes?: string[]
 }
 
 /** Prints the new key with its text, which is shown only once. */
@@ -65,8 +67,10 @@ export function keyVerbs(program: Command): void {
   addVerb(key, 'create', 'Create a key and print its text, which is shown only once.', createKey, [
     ['--name <name>', 'Name of the key.', 'made by tenon key create'],
     ['--scopes <scopes...>', 'Restrict the key to scopes such as collections:read.'],
+    ['--actions <actions...>', 'Actions of a storage key: read, write, list or admin.'],
+    ['--prefixes <prefixes...>', 'Prefixes of a storage key, such as in/. Default: the whole bucket.'],
     WORKSPACE,
-  ]).requiredOption('--kind <kind>', 'Kind of the key: anon or service.')
+  ]).requiredOption('--kind <kind>', 'Kind of the key: anon, service or storage.')
   addVerb(key, 'rotate <id>', 'Replace a key and print the new one.', rotateKey, [
     ['--grace <seconds>', 'Seconds until the old key expires. Default: 86400 (1 day).'],
   ])

@@ -79,7 +79,7 @@ export function requireUser({ user }: Pick<Actor, 'user'>): EndUser {
 export const STORAGE_ACTIONS = ['read', 'write', 'list', 'admin'] as const
 export type StorageAction = (typeof STORAGE_ACTIONS)[number]
 
-/** What a storage key may do in the bucket of its workspace. */
+/** The actions and prefixes of a storage key in the bucket of its workspace. */
 export interface StorageGrant {
   /** `admin`: all that the others allow. */
   readonly actions: readonly StorageAction[]
@@ -147,7 +147,7 @@ export interface TokenClaims {
   readonly user?: Omit<EndUser, 'id'>
 }
 
-/** What a signed link fixes of its one request. */
+/** The terms that a signed link fixes of its one request. */
 export interface LinkTerms {
   /** Of an upload: the media type that it must have. Of a download: the one that the reply has. */
   readonly contentType?: string

@@ -76,7 +76,7 @@ export function readLink(secrets: Secrets, text: string, request: LinkedRequest)
   return { ref, maker, expiresMs, terms }
 }
 
-/** What a link needs of the credential that makes it. @throws Problem `forbidden` if it can make none */
+/** The maker of a link, as the link names it. @throws Problem `forbidden` if it can make none */
 export function makerOf(
   subject: string,
   credential: Pick<Principal, 'kind' | 'claims'> | undefined,

@@ -31,7 +31,7 @@ function bindList({ bucket, query }: S3Request, after: readonly string[]): Recor
   }
 }
 
-/** What both forms of lists say. @param after the elements that say where the list goes on, and which page this is */
+/** The elements that both forms of lists have. @param after the elements that say where the list goes on, and which page this is */
 function listing(
   { items, isTruncated }: Output<typeof listForS3>,
   { request, input }: S3Exchange,

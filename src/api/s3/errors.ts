@@ -84,7 +84,7 @@ export function toS3Reply(problem: Problem, { id, path }: { id: string; path: st
   }
 }
 
-/** What happened, and the next step. */
+/** The detail of a problem, and its next step. */
 const messageOf = ({ row, detail, publicHint }: Problem): string =>
   [detail ?? `${row.title}.`, publicHint].filter((text) => text !== undefined).join(' ')
 

@@ -23,7 +23,7 @@ export function headerFields(
 const KEPT = ['content-type', 'content-disposition', 'content-language', 'cache-control']
 export const CHANGE_CONDITIONS = ['if-match', 'if-none-match']
 
-/** What is kept with the bytes. @throws Problem `InvalidArgument`, `NotImplemented` for what the platform does not keep */
+/** Headers, metadata and tags of an object. @throws Problem `InvalidArgument`, `NotImplemented` for what the platform does not keep */
 export function descriptionIn(request: S3Request): Record<string, unknown> {
   return {
     ...headerFields(request, KEPT),

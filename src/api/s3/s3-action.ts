@@ -10,7 +10,7 @@ export interface S3Exchange extends Omit<Exchange, 'request'> {
   readonly request: S3Request
 }
 
-/** What an operation returns. */
+/** The output of an operation. */
 export type Output<Operation extends { run: (...input: never[]) => Promise<unknown> }> = Awaited<
   ReturnType<Operation['run']>
 >

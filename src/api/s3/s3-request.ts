@@ -18,7 +18,7 @@ export const S3_PATH = '/s3'
 /** The routes of the S3 API, in the router's syntax. */
 export const S3_URLS: readonly string[] = [S3_PATH, `${S3_PATH}/*`]
 
-/** What a URL names. */
+/** The bucket, key and query of a URL. */
 export interface S3Target {
   /** Empty: the service itself. */
   readonly bucket: string

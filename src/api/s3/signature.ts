@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import { API_LIMITS } from '../limits.ts'
 import { decode, encodePath, Query } from './uri.ts'
 
-/** What a signature covers of a request. */
+/** The parts of a request that a signature covers. */
 export interface SignedParts {
   readonly method: string
   /** Path and query as they were sent. */
@@ -216,7 +216,7 @@ function checkTime({ date, expires }: Fields, nowMs: number): void {
 }
 
 /**
- * Whoever passes a request on could add headers that change its meaning, so `Host` and all `x-amz-*` must be signed.
+ * A proxy could add headers that change the meaning of a request, so `Host` and all `x-amz-*` must be signed.
  * @throws Problem `forbidden`
  */
 function checkSignedHeaders(

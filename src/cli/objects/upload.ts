@@ -112,7 +112,7 @@ async function begin(
 
 interface Rest {
   readonly progress: Progress
-  /** What is sent from an offset on, in one request. */
+  /** The bytes of one request, from an offset on. */
   readonly slice: (from: number) => Blob
   /** Where it ends. */
   readonly size: number

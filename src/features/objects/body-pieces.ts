@@ -12,7 +12,7 @@ export class BodyPieces {
   failure: Problem | undefined
   readonly #source: ByteSource
   readonly #chunks: AsyncIterator<Uint8Array>
-  /** What was read and not yet taken. */
+  /** Bytes that were read and not yet taken. */
   #rest: Uint8Array = NOTHING
 
   constructor(source: ByteSource) {
@@ -55,7 +55,7 @@ export class BodyPieces {
     void this.#chunks.return?.().catch(() => {})
   }
 
-  /** What has come of a body that breaks off is kept; of a sender without the right, nothing. */
+  /** Keeps the bytes of a body that breaks off; refuses those of a sender without the right. */
   #broken(error: unknown): IteratorReturnResult<undefined> {
     if (!(error instanceof Problem) || error.code !== 'body_incomplete') throw error
     this.failure = error

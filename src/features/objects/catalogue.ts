@@ -11,7 +11,7 @@ import { OBJECT_LIMITS } from './limits.ts'
 /** Headers that are kept with an object, and sent with it, by their names. */
 export type KeptHeaders = Readonly<Record<string, string>>
 
-/** What an object is; the bytes are in the bucket, in the blob. */
+/** The content of an object: its blob, and the headers and texts that are kept with it. */
 export interface ObjectContent {
   readonly blob: string
   /** In bytes. */

@@ -43,7 +43,12 @@ export function requireChangeable(conditions: Conditions, entry: CatalogueEntry 
   const { if_none_match } = conditions
   if (if_none_match === undefined || entry === undefined) return
   if (matches(if_none_match, tagOf(entry), 'weak'))
-    throw new Problem('PreconditionFailed', { detail: 'The object exists already.' })
+    throw new Problem('PreconditionFailed', {
+      detail:
+        if_none_match.trim() === '*'
+          ? 'The object exists already.'
+          : 'The object has an ETag that the condition excludes.',
+    })
 }
 
 /** `If-Match`, or without it `If-Unmodified-Since` (steps 1 and 2). An object that does not exist was not modified. */

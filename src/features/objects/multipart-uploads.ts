@@ -3,7 +3,7 @@
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { ByteSource } from '../../core/bytes.ts'
 import { tooLarge } from '../../core/bytes.ts'
-import { randomIds } from '../../core/ids.ts'
+import { isUuid, randomIds } from '../../core/ids.ts'
 import { checkKey } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { isRefusedBy, readObjectChange } from '../../infra/postgres/errors.ts'
@@ -200,9 +200,7 @@ export class MultipartUploads {
 }
 
 /** True for a text that PostgreSQL compares with a UUID. */
-export const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)
-
-/** The parts that a client names, if the store has them as it says. */
+export /** The parts that a client names, if the store has them as it says. */
 function chosenOf(stored: readonly StoredPart[], wanted: readonly BlobPart[]): readonly StoredPart[] {
   const byNumber = new Map(stored.map((part) => [part.number, part]))
   const chosen = wanted.map(({ number, etag }) => {

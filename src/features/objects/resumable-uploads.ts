@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { type ByteSource, tooLarge } from '../../core/bytes.ts'
-import { randomIds } from '../../core/ids.ts'
+import { isUuid, randomIds } from '../../core/ids.ts'
 import { checkKey } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { readObjectChange } from '../../infra/postgres/errors.ts'
@@ -19,7 +19,7 @@ import { BodyPieces, emptyBody } from './body-pieces.ts'
 import { refusedUnless } from './catalogue.ts'
 import type { Conditions } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { isUuid, MultipartUploads } from './multipart-uploads.ts'
+import { MultipartUploads } from './multipart-uploads.ts'
 import { abandoned, Upload } from './uploads.ts'
 import { type Description, type ObjectName, objectsOf, type WorkspaceObjects } from './workspace-objects.ts'
 
@@ -63,7 +63,7 @@ export interface Checksum {
   readonly digest: Buffer
 }
 
-/** What a new upload will be. */
+/** A new upload. */
 interface NewUpload extends Omit<Description, 'tags'> {
   /** In bytes; undefined: the sender names it later. */
   readonly length: number | undefined

@@ -15,7 +15,7 @@ import { objectsOf } from './workspace-objects.ts'
 
 const PATH = '/s3/{bucket}'
 
-/** What became of one of many objects. */
+/** The result for one of many objects. */
 interface Deletion {
   readonly key: string
   readonly problem: Problem | undefined

@@ -31,7 +31,7 @@ const S3Tags = Type.Record(
   { maxProperties: 10, additionalProperties: false },
 )
 
-/** What is kept with the bytes, in the input of an operation. */
+/** Headers, metadata and tags of an object, in the input of an operation. */
 export const DESCRIPTION = { ...KEPT, metadata: Type.Optional(Metadata), tags: Type.Optional(S3Tags) }
 
 export const descriptionOf = ({

@@ -77,7 +77,13 @@ export const copyPart = workspaceOperation({
     const range = rangeOf({ range: source.range }, entry) ?? whole
     if (source.range !== undefined && (range === whole || Number(source.range.split('-')[1]) >= entry.size))
       throw new Problem('InvalidRange', { detail: 'The range is not within the object to copy.' })
-    return { etag: await uploadsOf(scope).copyPart(name, number, { blob: entry.blob, range }) }
+    return {
+      etag: await uploadsOf(scope).copyPart(name, number, {
+        blob: entry.blob,
+        range,
+        isWhole: range === whole,
+      }),
+    }
   },
 })
 

@@ -249,7 +249,7 @@ const Described = Type.Object({ bucket: Bucket, key: Key, ...KEPT, metadata: Typ
 const described = Compile(Described)
 const META = 'x-meta-'
 
-/** What `Upload-Metadata` says of the object. @throws Problem `header_invalid` */
+/** The object that `Upload-Metadata` describes. @throws Problem `header_invalid` */
 function describedBy(text = ''): Static<typeof Described> {
   const pairs = new Map(text.split(',').flatMap((pair) => (pair.trim() === '' ? [] : [readPair(pair)])))
   const type = pairs.get('content-type') ?? pairs.get('filetype')

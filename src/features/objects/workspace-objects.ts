@@ -36,7 +36,7 @@ export interface ObjectName {
   readonly key: string
 }
 
-/** What is kept with the bytes. */
+/** Headers, metadata and tags of an object. */
 export interface Description {
   readonly headers: KeptHeaders
   readonly metadata: Readonly<Record<string, string>>
@@ -210,7 +210,7 @@ export class WorkspaceObjects {
     return this.#blobs.requireOwn(bucket)
   }
 
-  /** What the catalogue has of an object. @throws Problem `NoSuchKey` */
+  /** The catalogue's entry of an object. @throws Problem `NoSuchKey` */
   async describe(name: ObjectName): Promise<CatalogueEntry> {
     return this.#find(name)
   }

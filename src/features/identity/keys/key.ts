@@ -92,7 +92,7 @@ export interface NewKey {
   readonly rotatedFrom: string | null
 }
 
-/** What a storage key has besides. */
+/** The grant of a storage key, and the encryption of its secret. */
 export interface StorageParts {
   readonly grant: StorageGrant
   /** Encrypts the secret. */
@@ -142,6 +142,8 @@ export const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), 
  * @throws Problem `validation_failed` with an error for each scope that the key cannot have
  */
 export function checkedScopes(scopes: readonly string[], kind: ApiKey['kind']): string[] {
+  if (kind === 'storage' && scopes.length > 0)
+    throw fieldProblem('scopes', 'A storage key has actions instead of scopes.')
   const errors = scopes.flatMap((scope, index): InputError[] => {
     const detail = faultOf(scope, kind)
     return detail === undefined

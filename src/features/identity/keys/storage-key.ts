@@ -31,22 +31,17 @@ export const Prefixes = Type.Array(Type.String({ minLength: 1, maxLength: 1_024 
 interface SentGrant {
   readonly actions?: readonly StorageAction[]
   readonly prefixes?: readonly string[]
-  readonly scopes?: readonly string[]
 }
 
 /** @returns null for a key of another kind @throws Problem `validation_failed` for members that do not fit the kind */
-export function checkedGrant(
-  kind: ApiKey['kind'],
-  { actions, prefixes, scopes = [] }: SentGrant,
-): StorageGrant | null {
+export function checkedGrant(kind: ApiKey['kind'], { actions, prefixes }: SentGrant): StorageGrant | null {
   if (kind !== 'storage') {
     const [misplaced] = Object.entries({ actions, prefixes }).filter(([, value]) => value !== undefined)
     if (misplaced === undefined) return null
-    throw fieldProblem(misplaced[0], 'Keys of kind storage alone have it.')
+    throw fieldProblem(misplaced[0], `Only a key of the kind storage has ${misplaced[0]}.`)
   }
   if (actions === undefined)
     throw fieldProblem('actions', `A storage key needs at least one of ${STORAGE_ACTIONS.join(', ')}.`)
-  if (scopes.length > 0) throw fieldProblem('scopes', 'A storage key has actions instead of scopes.')
   const odd = prefixes?.find((prefix) => !isPrefix(prefix))
   if (odd !== undefined)
     throw fieldProblem('prefixes', 'A prefix ends with a slash and does not begin with one: in/.')

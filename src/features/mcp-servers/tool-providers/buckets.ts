@@ -10,7 +10,6 @@ import { Problem } from '../../../core/problem.ts'
 import { type Annotations, CHANGES, READS, readsOnly } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { unavailable } from '../../../infra/unavailable.ts'
-import { OBJECT_LIMITS } from '../../objects/limits.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from '../../objects/objects.ts'
 import { type BytePage, contentOfPage, isTextType, pageLength, pageOf } from '../calls/byte-page.ts'
 import { mimeTypeOf } from '../calls/content.ts'
@@ -156,7 +155,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
         offset: {
           type: 'integer',
           minimum: 0,
-          maximum: OBJECT_LIMITS.objectBytesMax,
+          maximum: Number.MAX_SAFE_INTEGER,
           description: 'Offset of the first byte, such as `next_offset` of the previous part.',
         },
       },
