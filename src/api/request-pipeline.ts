@@ -67,6 +67,8 @@ export interface Exchange {
 export interface Protocol {
   /** The credentials of a request, by precedence. It is asked again to check whether they are still valid. */
   credentials(operation: AnyOperation, request: FastifyRequest): readonly Credential[]
+  /** True if its requests take an `Idempotency-Key`. */
+  readonly takesKeys: boolean
   bind(of: Omit<Exchange, 'input'>): Record<string, unknown> | Promise<Record<string, unknown>>
   send(output: unknown, of: Exchange): unknown
 }
@@ -74,6 +76,7 @@ export interface Protocol {
 /** As openapi.json describes it. */
 const REST: Protocol = {
   credentials: credentialsIn,
+  takesKeys: true,
   bind: ({ operation, request, reply, recheck }) => bind(operation, request, reply, recheck),
   send: (output, { operation, input, request, reply, recheck }) =>
     operation.http.reply === 'bytes'
@@ -96,7 +99,7 @@ export function createHandler(
   auth: Authenticator,
   protocol: Protocol = REST,
 ): OperationHandler {
-  const acceptsIdempotencyKey = acceptsKey(operation)
+  const acceptsIdempotencyKey = protocol.takesKeys && acceptsKey(operation)
   const check = platform.config.TENON_VALIDATE_RESPONSES ? replyChecker(operation) : undefined
   const authenticate = async (request: FastifyRequest, failures?: AuthFailureLimiter): Promise<Principal> => {
     // All must be valid; the first one identifies the caller.

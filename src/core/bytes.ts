@@ -12,6 +12,10 @@ export interface ByteSource {
   readonly length?: number
 }
 
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+/** The bytes of an empty body. */
+export const NO_BYTES: AsyncIterable<Uint8Array> = { [Symbol.asyncIterator]: nothing }
+
 /** An input field for a {@link ByteSource}; flows and MCP give a string, bytes or any JSON value. */
 export const Bytes = (description: string) => Type.Unsafe<ByteSource>(Type.Unknown({ description }))
 

@@ -107,6 +107,7 @@ const unknownAction = {
 
 const protocolOf = (action: S3Action): Protocol => ({
   credentials: (_operation, request) => [signatureOf(request)],
+  takesKeys: false,
   bind: ({ request, recheck }) => {
     const parsed = s3Request(request)
     refuseUnknownHeaders(parsed)

@@ -21,6 +21,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { checkBucket } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import type { ObjectClients } from '../../infra/s3/clients.ts'
@@ -80,7 +81,7 @@ export class Blobs {
    * @throws Problem `AccessDenied`, `NoSuchBucket`; `bucket_required` if the workspace has none
    */
   async requireOwn(bucket: string): Promise<void> {
-    if (bucket === (await this.bucket())) return
+    if (checkBucket(bucket) === (await this.bucket())) return
     await this.#once((s3) => s3.send(new ListObjectsV2Command({ Bucket: bucket, MaxKeys: 1 })))
     throw new Problem('AccessDenied')
   }

@@ -1,6 +1,6 @@
 /** A request body that is read in pieces of bounded size, and whose end is an end even if its sender breaks off. */
 
-import type { ByteSource } from '../../core/bytes.ts'
+import { type ByteSource, NO_BYTES } from '../../core/bytes.ts'
 import { Problem } from '../../core/problem.ts'
 
 const NOTHING = new Uint8Array()
@@ -64,6 +64,4 @@ export class BodyPieces {
 }
 
 /** A body of no bytes. */
-export const emptyBody = (): BodyPieces => new BodyPieces({ chunks: nothing(), length: 0 })
-
-async function* nothing(): AsyncGenerator<Uint8Array> {}
+export const emptyBody = (): BodyPieces => new BodyPieces({ chunks: NO_BYTES, length: 0 })

@@ -3,7 +3,7 @@
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { randomIds } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
-import { readObjectChange, violated } from '../../infra/postgres/errors.ts'
+import { readObjectChange, refusal, violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { retryContended } from '../../infra/retry.ts'
 import { OBJECT_LIMITS } from './limits.ts'
@@ -164,8 +164,12 @@ export async function changeObject<T>(
     try {
       return await decide(entry)
     } catch (error) {
-      // Another object may have come to the key at the same moment.
-      if (readObjectChange(error) !== 'object' && violated(error) !== 'objects_pkey') throw error
+      // Another object may have come to the key at the same moment; and a quota is locked before or after an object.
+      const isContended =
+        readObjectChange(error) === 'object' ||
+        violated(error) === 'objects_pkey' ||
+        refusal(error) === 'deadlock'
+      if (!isContended) throw error
       entry = await findEntry(scope, key)
       return undefined
     }

@@ -1,15 +1,15 @@
 /** Uploads in parts, for objects of any size: each part is stored by itself, and the end makes them one object. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
-import type { ByteSource } from '../../core/bytes.ts'
-import { tooLarge } from '../../core/bytes.ts'
+import { type ByteSource, NO_BYTES, tooLarge } from '../../core/bytes.ts'
 import { isUuid, randomIds } from '../../core/ids.ts'
 import { checkKey } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { isRefusedBy, readObjectChange } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { type BlobPart, type BlobRange, Blobs } from './blobs.ts'
-import type { Conditions } from './conditions.ts'
+import { below, findEntry } from './catalogue.ts'
+import { type Conditions, tagOf } from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { abandoned, PartUpload } from './uploads.ts'
@@ -50,9 +50,14 @@ export class MultipartUploads {
   readonly #scope: WorkspaceScope
   readonly #objects: WorkspaceObjects
   readonly #blobs: Blobs
+  readonly #isInternal: boolean
 
-  /** @param objects of the same scope */
-  constructor(scope: WorkspaceScope, objects: WorkspaceObjects) {
+  /**
+   * @param objects of the same scope
+   * @param isInternal true for those that belong to uploads that resume, which no client of S3 may end or change
+   */
+  constructor(scope: WorkspaceScope, objects: WorkspaceObjects, isInternal = false) {
+    this.#isInternal = isInternal
     this.#scope = scope
     this.#objects = objects
     this.#blobs = new Blobs(scope)
@@ -65,8 +70,8 @@ export class MultipartUploads {
     const { headers, metadata, tags } = description
     const id = randomIds.uuid()
     // Before the store knows it, so that the sweeper finds one whose process died.
-    await this.#scope.batch(sql`insert into object_uploads (id, key, headers, metadata, tags, expires_at)
-      values (${id}, ${key}, ${headers}, ${metadata}, ${tags}, now() + ${LEASE}::interval)`)
+    await this.#scope.batch(sql`insert into object_uploads (id, key, is_internal, headers, metadata, tags, expires_at)
+      values (${id}, ${key}, ${this.#isInternal}, ${headers}, ${metadata}, ${tags}, now() + ${LEASE}::interval)`)
     const store = await this.#blobs.beginParts(id)
     await this.#scope.batch(sql`update object_uploads set store_id = ${store} where id = ${id}`)
     return id
@@ -92,17 +97,17 @@ export class MultipartUploads {
       const etag = await part.send((body, signal) =>
         this.#blobs.writePart(name.upload, store_id, number, { body, length: source.length, signal }),
       )
-      await this.#keep(name, { number, etag, size: part.bytes }, part.end())
+      await this.#keep(name, { number, etag, size: part.bytes }, part.release())
       return `"${etag}"`
     } catch (error) {
-      await this.#scope.batch(part.end()).catch(() => {})
+      await this.#scope.batch(part.release()).catch(() => {})
       throw error
     }
   }
 
   /**
    * Makes a part of a range of another blob of the workspace.
-   * @param before statements of the transaction that records it
+   * @param before statements of the transaction that records it, which free the bytes that the source has counted
    * @returns its entity tag, with quotes
    */
   async copyPart(
@@ -114,9 +119,17 @@ export class MultipartUploads {
     const size = source.range.last - source.range.first + 1
     if (size > objectBytesMax) throw tooLarge(objectBytesMax)
     const { store_id } = await this.#find(name)
-    const etag = await this.#blobs.copyPart(name.upload, store_id, number, source)
-    await this.#keep(name, { number, etag, size }, ...before)
-    return `"${etag}"`
+    const isCounted = before.length > 0
+    const part = new PartUpload(this.#scope, { chunks: NO_BYTES, length: isCounted ? 0 : size }, name.upload)
+    await part.begin()
+    try {
+      const etag = await this.#blobs.copyPart(name.upload, store_id, number, source)
+      await this.#keep(name, { number, etag, size }, ...before, part.release())
+      return `"${etag}"`
+    } catch (error) {
+      await this.#scope.batch(part.release()).catch(() => {})
+      throw error
+    }
   }
 
   /** Records a part that the store has, which renews the lease of the upload. */
@@ -146,6 +159,8 @@ export class MultipartUploads {
     conditions: Conditions = {},
     also: readonly Sql[] = [],
   ): Promise<StoredObject> {
+    const made = await this.#findCompleted(name)
+    if (made !== undefined) return made
     const { store_id, headers, metadata, tags } = await this.#find(name)
     const parts = chosenOf(await this.parts(name), wanted)
     const size = parts.reduce((sum, part) => sum + part.size, 0)
@@ -156,6 +171,13 @@ export class MultipartUploads {
     return this.#objects.replace(name, content, { conditions, read: known, also }).catch((error: unknown) => {
       throw readObjectChange(error) === 'upload' ? new Problem('NoSuchUpload') : error
     })
+  }
+
+  /** The object of an upload that an earlier attempt has completed. */
+  async #findCompleted({ bucket, key, upload }: UploadName): Promise<StoredObject | undefined> {
+    await this.#blobs.requireOwn(bucket)
+    const entry = await findEntry(this.#scope, key)
+    return entry?.blob === upload ? { etag: tagOf(entry), size: entry.size, created: false } : undefined
   }
 
   /** Removes an upload and its parts. @throws Problem `NoSuchUpload` */
@@ -183,7 +205,7 @@ export class MultipartUploads {
       after === undefined ? sql`` : sql` and (key, id) > (${after.key} collate "C", ${after.upload}::uuid)`
     return this.#scope.rows<OpenUpload>(sql`
       select id as upload, key, (extract(epoch from created_at) * 1000)::bigint as "createdMs"
-      from object_uploads where key is not null and store_id is not null and starts_with(key, ${prefix})${from}
+      from object_uploads where ${below(prefix)} and not is_internal and store_id is not null${from}
       order by key, id limit ${size}`)
   }
 
@@ -192,15 +214,14 @@ export class MultipartUploads {
     const row = isUuid(upload)
       ? await this.#scope.row<UploadRow>(sql`
           select store_id, headers, metadata, tags from object_uploads
-          where id = ${upload} and key = ${key} and store_id is not null and expires_at > now()`)
+          where id = ${upload} and key = ${key} and is_internal = ${this.#isInternal} and store_id is not null and expires_at > now()`)
       : undefined
     if (row === undefined) throw new Problem('NoSuchUpload')
     return row
   }
 }
 
-/** True for a text that PostgreSQL compares with a UUID. */
-export /** The parts that a client names, if the store has them as it says. */
+/** The parts that a client names, if the store has them as it says. */
 function chosenOf(stored: readonly StoredPart[], wanted: readonly BlobPart[]): readonly StoredPart[] {
   const byNumber = new Map(stored.map((part) => [part.number, part]))
   const chosen = wanted.map(({ number, etag }) => {

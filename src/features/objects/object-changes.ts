@@ -26,10 +26,14 @@ const Changed = Type.Object({
 const TO_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match' } as const
 const TO_CONDITIONS = { if_match: IfMatch, if_none_match: IfNoneMatch }
 
+/** They show the caller an object, or give its bytes a key that others may read. */
+const READS = [{ scope: 'objects:read', when: () => true }]
+
 export const copyObject = workspaceOperation({
   name: 'object.copy',
   summary: 'Copy an object within its bucket',
   roles: WRITERS_AND_USERS,
+  conditionalScopes: READS,
   input: Input({
     bucket: Bucket,
     from: KeyOf('Key of the object to copy.'),
@@ -57,6 +61,7 @@ export const moveObject = workspaceOperation({
   name: 'object.move',
   summary: 'Move an object to another key, in one step',
   roles: WRITERS_AND_USERS,
+  conditionalScopes: READS,
   input: Input({
     bucket: Bucket,
     from: KeyOf('Key of the object.'),
@@ -163,6 +168,7 @@ export const updateObject = workspaceOperation({
   name: 'object.update',
   summary: 'Replace the metadata or the tags of an object; absent ones do not change',
   roles: WRITERS_AND_USERS,
+  conditionalScopes: READS,
   input: Input({
     bucket: Bucket,
     key: KeyOf('Key of the object.'),
@@ -178,6 +184,7 @@ export const updateObject = workspaceOperation({
     headers: { if_match: 'if-match' },
   },
   run: async (scope, { bucket, key, metadata, tags, if_match }) => {
+    await requireReadable(scope, key)
     await requireObjectRule(scope, 'write', key)
     const change = { ...(metadata !== undefined && { metadata }), ...(tags !== undefined && { tags }) }
     return objectsOf(scope).update(

@@ -80,6 +80,8 @@ create table tenon.object_uploads (
   -- Of an upload in parts: the object that it will be, and the name that the store has for it; null until the store knows it.
   key text collate "C" check (octet_length(key) between 1 and 1024),
   store_id text,
+  -- True for the parts of an upload that resumes.
+  is_internal boolean not null default false,
   headers jsonb not null default '{}',
   metadata jsonb not null default '{}',
   tags jsonb not null default '{}',
@@ -87,6 +89,7 @@ create table tenon.object_uploads (
   primary key (tenant_id, workspace_id, id),
   foreign key (tenant_id, workspace_id) references tenon.buckets (tenant_id, workspace_id)
 );
+create index object_uploads_by_end on tenon.object_uploads (tenant_id, workspace_id, expires_at);
 create index object_uploads_by_key on tenon.object_uploads (tenant_id, workspace_id, key, id) where key is not null;
 call tenon.allow('tenon_service', 'tenon.object_uploads', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_user', 'tenon.object_uploads', 'workspace', 'select, insert, update, delete');
@@ -158,6 +161,7 @@ create table tenon.unused_blobs (
   primary key (tenant_id, workspace_id, blob),
   foreign key (tenant_id, workspace_id) references tenon.buckets (tenant_id, workspace_id)
 );
+create index unused_blobs_by_time on tenon.unused_blobs (tenant_id, workspace_id, unused_at);
 call tenon.allow('tenon_service', 'tenon.unused_blobs', 'workspace', 'select, insert, delete');
 create policy end_user on tenon.unused_blobs for insert to tenon_user
   with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());

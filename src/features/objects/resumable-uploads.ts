@@ -80,7 +80,7 @@ export class ResumableUploads {
   constructor(scope: WorkspaceScope) {
     this.#scope = scope
     this.#objects = objectsOf(scope)
-    this.#parts = new MultipartUploads(scope, this.#objects)
+    this.#parts = new MultipartUploads(scope, this.#objects, true)
     this.#blobs = new Blobs(scope)
   }
 
@@ -238,7 +238,10 @@ export class ResumableUploads {
       sql`stored = stored + ${bytes}::bigint, tail = ${id}::uuid, tail_bytes = ${kept}, tail_size = ${size}, tail_etag = ${etag}, ${renewed}`,
       abandoned(sql`id = ${state.tail}::uuid`),
       changed(sql`update object_uploads set bytes = ${kept}, ${renewed} where id = ${id}`),
-      sql`update object_uploads set ${renewed} where id = ${state.parts}::uuid`,
+      // Without them, what was acknowledged before is lost.
+      ...(state.parts === null
+        ? []
+        : [changed(sql`update object_uploads set ${renewed} where id = ${state.parts}`)]),
     )
     await this.#removeNow(state.tail)
     return now
@@ -314,7 +317,8 @@ export class ResumableUploads {
 
   /** Changes an upload that is as it was read. @param also statements of the same transaction */
   async #change(state: ResumableUpload, change: Sql, ...also: readonly Sql[]): Promise<ResumableUpload> {
-    const same = sql`id = ${state.id} and stored = ${state.stored} and tail is not distinct from ${state.tail}::uuid and ended_at is null`
+    const same = sql`id = ${state.id} and stored = ${state.stored} and tail is not distinct from ${state.tail}::uuid
+      and length is not distinct from ${state.length}::bigint and ended_at is null`
     try {
       await this.#scope.batch(changed(sql`update resumable_uploads set ${change} where ${same}`), ...also)
     } catch (error) {

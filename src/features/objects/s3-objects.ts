@@ -112,11 +112,16 @@ export const copyS3Object = workspaceOperation({
       throw new Problem('InvalidRequest', {
         detail: 'The copy of an object to itself must replace its metadata or its tags.',
       })
-    const kept = await objects.describe({ bucket, key: source.key })
-    const made: Description = { ...kept, ...(description && withoutTags(description)), ...(tags && { tags }) }
-    const { headers, metadata, tags: all } = made
-    const copied = { description: { headers, metadata, tags: all }, conditions, source }
-    const { etag, modifiedMs } = await objects.copy(name, source.key, copied)
+    const made = (kept: Description): Description => ({
+      ...kept,
+      ...(description && withoutTags(description)),
+      ...(tags && { tags }),
+    })
+    const { etag, modifiedMs } = await objects.copy(name, source.key, {
+      description: made,
+      conditions,
+      source,
+    })
     return { etag, modifiedMs }
   },
 })

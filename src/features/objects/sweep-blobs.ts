@@ -20,16 +20,21 @@ export async function sweepBlobs(scope: WorkspaceScope): Promise<boolean> {
   const rows = await scope.rows<Unused>(UNUSED)
   const [uploads, blobs] = [rows.filter((row) => row.is_upload), rows.filter((row) => !row.is_upload)]
   const store = new Blobs(scope)
-  // First the bytes: those whose removal fails are found again.
-  for (const { id, store_id } of uploads) {
-    await store.abandonParts(id, store_id ?? undefined)
-    await scope.batch(abandoned(sql`id = ${id} and expires_at <= now()`))
-  }
+  // First the bytes: those whose removal fails are found again, and do not keep the others.
+  let failure: unknown
+  for (const { id, store_id } of uploads)
+    try {
+      await store.abandonParts(id, store_id ?? undefined)
+      await scope.batch(abandoned(sql`id = ${id} and expires_at <= now()`))
+    } catch (error) {
+      failure = error
+    }
   if (blobs.length > 0) {
     const ids = blobs.map(({ id }) => id)
     await store.remove(ids)
     await scope.batch(sql`delete from unused_blobs where blob = any(${textArray(ids)}::uuid[])`)
   }
+  if (failure !== undefined) throw failure
   return uploads.length === uploadsSweptMax || blobs.length === blobsSweptMax
 }
 

@@ -129,11 +129,9 @@ export class PartUpload extends ReservedUpload {
     await this.hold(announced)
   }
 
-  /** Frees what is reserved; once, however often it runs. */
-  end(): Sql {
-    const { reserved } = this
-    this.reserved = 0
-    return this.#add(-reserved)
+  /** Frees what is reserved. */
+  release(): Sql {
+    return this.#add(-this.reserved)
   }
 
   protected override async hold(bytes: number): Promise<void> {

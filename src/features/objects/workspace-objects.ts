@@ -2,11 +2,12 @@
 
 import { effectOnce } from '../../access/effect-once.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { type ByteReply, type ByteSource, tooLarge } from '../../core/bytes.ts'
+import { type ByteReply, type ByteSource, NO_BYTES, tooLarge } from '../../core/bytes.ts'
 import { checkKey } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
-import { readObjectChange } from '../../infra/postgres/errors.ts'
+import { readObjectChange, refusal } from '../../infra/postgres/errors.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
+import { retryContended } from '../../infra/retry.ts'
 import { Blobs } from './blobs.ts'
 import {
   below,
@@ -152,7 +153,7 @@ export class WorkspaceObjects {
     if (!isToBeSent(conditions, entry)) return unchanged(entry, caching)
     const range = rangeOf(conditions, entry)
     const headers = headersOf(entry, caching)
-    if (entry.size === 0) return { status: 200, headers, chunks: EMPTY }
+    if (entry.size === 0) return { status: 200, headers, chunks: NO_BYTES }
     const body = await this.#blobs.read(entry.blob, range)
     const reply = { chunks: body, discard: () => body.destroy() }
     if (range === undefined) return { status: 200, headers, ...reply }
@@ -243,21 +244,25 @@ export class WorkspaceObjects {
 
   /**
    * Copies an object within the bucket. The store copies the bytes.
-   * @param description in place of that of the source; absent: that of the source
+   * @param description of the copy, made of that of the source; absent: the same
    * @param conditions of the copy; `source` those of what is copied
    * @throws Problem `NoSuchKey`, `PreconditionFailed`, `EntityTooLarge`, `quota_exceeded`
    */
   async copy(
     { bucket, key }: ObjectName,
     from: string,
-    options: { description?: Description; conditions?: Conditions; source?: Conditions } = {},
+    options: {
+      description?: (source: Description) => Description
+      conditions?: Conditions
+      source?: Conditions
+    } = {},
   ): Promise<StoredObject & { readonly modifiedMs: number }> {
     checkKey(key)
     const source = await this.#find({ bucket, key: from })
     requireChangeable(options.source ?? {}, source)
     if (source.size > OBJECT_LIMITS.objectBytesMax) throw tooLarge(OBJECT_LIMITS.objectBytesMax)
-    const { headers, metadata, tags } = options.description ?? source
-    const upload = new Upload(this.#scope, { chunks: EMPTY, length: source.size })
+    const { headers, metadata, tags } = options.description?.(source) ?? source
+    const upload = new Upload(this.#scope, { chunks: NO_BYTES, length: source.size })
     const entry = await this.#begin(upload, key)
     try {
       requireChangeable(options.conditions ?? {}, entry)
@@ -301,11 +306,18 @@ export class WorkspaceObjects {
   ): Promise<{ removed: number; has_more: boolean }> {
     await this.#blobs.requireOwn(bucket)
     const condition = 'keys' in which ? sql`key = any(${textArray(which.keys)}::text[])` : below(which.prefix)
-    return effectOnce(this.#scope, async (inside) => {
-      const [[row] = []] = await inside.batch(removalOf(bucket, condition))
-      const removed = Number(row?.['removed'] ?? 0)
-      return { removed, has_more: 'prefix' in which && removed === OBJECT_LIMITS.objectsRemovedMax }
-    })
+    const remove = () =>
+      effectOnce(this.#scope, async (inside) => {
+        const [[row] = []] = await inside.batch(removalOf(bucket, condition))
+        const removed = Number(row?.['removed'] ?? 0)
+        return { removed, has_more: 'prefix' in which && removed === OBJECT_LIMITS.objectsRemovedMax }
+      })
+    return retryContended('Others change these objects all the time.', () =>
+      remove().catch((error: unknown) => {
+        if (refusal(error) !== 'deadlock') throw error
+        return undefined
+      }),
+    )
   }
 
   /** A part of the objects, and of their common prefixes, in the byte order of keys. */
@@ -314,9 +326,6 @@ export class WorkspaceObjects {
     return listEntries(this.#scope, request)
   }
 }
-
-async function* nothing(): AsyncGenerator<Uint8Array> {}
-const EMPTY = { [Symbol.asyncIterator]: nothing }
 
 /** Which caches may keep a reply: that of the reader alone, or any. */
 export type Caching = 'private' | 'public'

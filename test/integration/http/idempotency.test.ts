@@ -301,12 +301,17 @@ test('refusal whose reason is looked up after the effect was not made: with a ke
   }
 })
 
+/** Their bodies are streams, or tus has an answer of its own: the offset. */
+const WITHOUT_KEY = ['object.upload_form', 'upload.create', 'upload.append']
+
 test('Idempotency-Key: every POST and PATCH with an effect: takes it, as OpenAPI says; function.fetch passes it on', async () => {
   const { body } = await call('GET', '/openapi.json')
   const taking = OPERATIONS.filter(
     ({ http, reads }) =>
       (http.method === 'POST' || http.method === 'PATCH') && http.takes !== 'request' && !reads,
-  ).map(({ name }) => name)
+  )
+    .map(({ name }) => name)
+    .filter((name) => !WITHOUT_KEY.includes(name))
   type Described = { operationId: string; parameters: { name: string }[] }
   const described = Object.values(body.paths as Record<string, Record<string, Described>>).flatMap((path) =>
     Object.values(path),
