@@ -1,7 +1,7 @@
 /** Uploads in parts: any order of parts, one winner at the end, exact quotas, and nothing left of those that are given up. */
 
 import { createHash, randomBytes } from 'node:crypto'
-import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
+import { ListMultipartUploadsCommand, ListObjectsV2Command, ListPartsCommand } from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
 import { MultipartUploads } from '../../../src/features/objects/multipart-uploads.ts'
@@ -149,6 +149,46 @@ test('part that breaks off, or exceeds the quota: not kept, and its bytes are fr
   await uploads.abort(name)
   expect((await quota(workspace, 'object_bytes')).used).toBe(before)
   await limit(workspace, { object_bytes: -1 })
+})
+
+test('part that is copied: counts before the store has it; an end that is repeated: has the same object', async () => {
+  const name = await begin()
+  const part = await putPart(name, 1, randomBytes(6 * MIB))
+  const stored = await uploads.complete(name, [part])
+  expect(await uploads.complete(name, [part])).toEqual({
+    etag: stored.etag,
+    size: stored.size,
+    created: false,
+  })
+  const { blob } = await objectsOf(scopeOf(platform, workspace, 'service')).describe(name)
+  const used = (await quota(workspace, 'object_bytes')).used ?? 0
+  await limit(workspace, { object_bytes: used + 5 * MIB })
+  const copy = await begin()
+  const whole = { blob, range: { first: 0, last: 6 * MIB - 1 }, isWhole: true }
+  expect(await codeOf(uploads.copyPart(copy, 1, whole))).toBe('quota_exceeded')
+  const s3 = rootClient()
+  const [open] =
+    (await s3.send(new ListMultipartUploadsCommand({ Bucket: bucket, Prefix: copy.upload }))).Uploads ?? []
+  const parts = await s3.send(
+    new ListPartsCommand({ Bucket: bucket, Key: copy.upload, UploadId: open?.UploadId }),
+  )
+  expect(parts.Parts ?? []).toEqual([])
+  s3.destroy()
+  await limit(workspace, { object_bytes: -1 })
+  await uploads.abort(copy)
+})
+
+test('upload in parts of an upload that resumes: no client of S3 sees or ends it', async () => {
+  const scope = scopeOf(platform, workspace, 'service')
+  const internal = new MultipartUploads(scope, objectsOf(scope), true)
+  const key = unique('internal')
+  const upload = await internal.begin({ bucket, key }, { headers: {}, metadata: {}, tags: {} })
+  expect(await uploads.list(bucket, { prefix: key, size: 10 })).toEqual([])
+  expect(await codeOf(uploads.abort({ bucket, key, upload }))).toBe('NoSuchUpload')
+  expect(await codeOf(uploads.putPart({ bucket, key, upload }, 1, sourceOf(randomBytes(10))))).toBe(
+    'NoSuchUpload',
+  )
+  await internal.abort({ bucket, key, upload })
 })
 
 test('uploads that nobody ended: removed with their parts when their lease is over, and no others', async () => {

@@ -110,3 +110,22 @@ test('metadata and tags: kept, replaced each by itself under a condition, and se
   expect((await update({ key, metadata: { a: 'x\r\ny: z' } })).status).toBe(400)
   expect((await describe(unique('none'))).body.code).toBe('NoSuchKey')
 })
+
+test('right to write alone: copies, moves and updates nothing, since they show the object or its bytes', async () => {
+  const key = unique('closed')
+  await object('PUT', key, TEXT, 'secret')
+  const { workspaceId: workspace_id, operator } = workspace
+  const made = await call('POST', '/v1/api-keys', {
+    as: operator,
+    body: { workspace_id, kind: 'service', name: 'writer', scopes: ['objects:write'] },
+  })
+  const as = { apikey: made.body.key }
+  const tried = [
+    call('POST', `/v1/buckets/${bucket}/copy`, { as, body: { from: key, to: 'open' } }),
+    call('POST', `/v1/buckets/${bucket}/move`, { as, body: { from: key, to: 'open' } }),
+    call('PATCH', `/v1/buckets/${bucket}/object`, { as, body: { key } }),
+  ]
+  const codes = (await Promise.all(tried)).map(({ status, body }) => [status, body.code])
+  expect(codes).toEqual(Array(3).fill([403, 'insufficient_scope']))
+  expect((await call('PUT', `/v1/objects/${bucket}/${key}`, { as, body: 'mine' })).status).toBe(200)
+})

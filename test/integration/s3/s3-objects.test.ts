@@ -313,3 +313,21 @@ test('S3 API: the bucket: is the only one, in no region and without versions', a
   await refused(put('x', 'x', { ACL: 'public-read' }), 'NotImplemented', 501)
   await refused(read('x', { VersionId: '1' }), 'NotImplemented', 501)
 })
+
+test('header Idempotency-Key: is none of S3, so each request has its own effect', async () => {
+  const begin = async () => {
+    const command = new CreateMultipartUploadCommand({ Bucket, Key: 'keyed' })
+    command.middlewareStack.add(
+      (next) => (args) => {
+        Object.assign((args.request as { headers: object }).headers, { 'idempotency-key': 'same' })
+        return next(args)
+      },
+      { step: 'build' },
+    )
+    return (await s3.send(command)).UploadId
+  }
+  const [first, second] = [await begin(), await begin()]
+  expect(first).not.toBe(second)
+  for (const UploadId of [first, second])
+    await s3.send(new AbortMultipartUploadCommand({ Bucket, Key: 'keyed', UploadId }))
+})
