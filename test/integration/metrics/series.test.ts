@@ -2,6 +2,7 @@
 
 import { beforeAll, expect, test } from 'vitest'
 import { tagOf } from '../../../src/api/openapi.ts'
+import { ACTIONS } from '../../../src/api/s3/actions.ts'
 import { PROBLEMS } from '../../../src/core/problem-catalogue.ts'
 import { QUEUES } from '../../../src/core/work.ts'
 import { createBackgroundTasks } from '../../../src/features/background-tasks.ts'
@@ -65,7 +66,11 @@ const ROUTES = [
   ...['webhook.receive', 'webhook.challenge', 'callback.receive', 'mcp.message'],
   ...['approval.decide_by_link', 'codec.admit_page'],
 ]
-const OPERATION_NAMES = OPERATIONS.map(({ name }) => name)
+const OPERATION_NAMES = [
+  ...OPERATIONS.map(({ name }) => name),
+  ...ACTIONS.map(({ operation }) => operation.name),
+  ...['object.get_public', 'object.unsupported'],
+]
 const CODES = Object.keys(PROBLEMS)
 const SERVICES = { mailer: { isConfigured: true } } as unknown as Parameters<typeof createBackgroundTasks>[0]
 const TASKS = createBackgroundTasks(SERVICES).map(({ name }) => name)
