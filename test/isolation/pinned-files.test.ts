@@ -23,6 +23,8 @@ test('HTTP routes that are not operations: pages, webhooks, callbacks and MCP on
     'api/approval-routes.ts',
     'api/callbacks.ts',
     'api/payload-viewer.ts',
+    // Without a credential, which each operation demands.
+    'api/public-objects.ts',
     'api/webhooks.ts',
     'mcp/endpoint.ts',
   ])

@@ -33,7 +33,7 @@ export async function verified(workspace: TestWorkspace, more = '') {
 /** Read from the table, of any chain. */
 export async function recorded(like: string): Promise<Entry[]> {
   const rows = await asSuperuser<{ entry: Entry }>(
-    "select entry::json as entry from tenon.audit where entry::jsonb ->> 'request_id' like $1 order by tenant_id, seq",
+    "select entry::json as entry from tenon.audit where case when entry is json then entry::jsonb ->> 'request_id' like $1 end order by tenant_id, seq",
     [like],
   )
   return rows.map(({ entry }) => entry)

@@ -199,10 +199,14 @@ class ModelState implements Adapter {
    */
   async consume(id: string): Promise<void> {
     const key = keyOf(this.#model, id)
-    const graceSeconds = this.#model === 'RefreshToken' ? ISSUER_LIMITS.refreshGraceSeconds : 0
+    // Without a grace no time is compared: that of a transaction which began first is before the use that it waited for.
+    const isInGrace =
+      this.#model === 'RefreshToken'
+        ? sql`or consumed_at > now() - make_interval(secs => ${ISSUER_LIMITS.refreshGraceSeconds})`
+        : sql``
     const consumed = await this.#system.row<{ id: Buffer }>(sql`
       update issuer_state set consumed_at = coalesce(consumed_at, now())
-      where id = ${key} and (consumed_at is null or consumed_at > now() - make_interval(secs => ${graceSeconds}))
+      where id = ${key} and (consumed_at is null ${isInGrace})
       returning id`)
     if (consumed !== undefined) return
     const family = await this.#system.rows<FamilyRow>(sql`
