@@ -115,7 +115,7 @@ export class Authenticator {
     return principalOf(row)
   }
 
-  /** The signature is checked first: whoever cannot sign with a key learns nothing of its state. */
+  /** The signature is checked first, so that a caller who cannot sign with a key learns nothing of its state. */
   async #signature(
     { keyId, verify }: Signature,
     failures: AuthFailureLimiter | undefined,

@@ -33,7 +33,7 @@ function bindList({ bucket, query }: S3Request, after: readonly string[]): Recor
 
 /** The elements that both forms of lists have. @param after the elements that say where the list goes on, and which page this is */
 function listing(
-  { items, isTruncated }: Output<typeof listForS3>,
+  { items, next }: Output<typeof listForS3>,
   { request, input }: S3Exchange,
   more: XmlContent & object,
 ): XmlContent {
@@ -45,7 +45,7 @@ function listing(
     ['Delimiter', delimiter && encode(delimiter)],
     ['MaxKeys', Number(input['size'])],
     ['EncodingType', request.query.get('encoding-type')],
-    ['IsTruncated', isTruncated],
+    ['IsTruncated', next !== undefined],
     ...more,
     ...items.map((item) =>
       'key' in item
@@ -68,13 +68,7 @@ function listing(
 const encoderOf = ({ query }: S3Request): ((text: string) => string) =>
   query.get('encoding-type') === 'url' ? (text) => uriEncode(text).replaceAll('%2F', '/') : (text) => text
 
-const lastOf = ({ items }: Output<typeof listForS3>): string => {
-  const last = items.at(-1)
-  if (last === undefined) return ''
-  return 'key' in last ? last.key : last.prefix
-}
-
-/** Where the next page begins; opaque to clients. */
+/** The form of a continuation token, which clients do not read. */
 const TOKEN = /^c1_([\w-]+)$/
 const tokenOf = (after: string) => `c1_${Buffer.from(after).toString('base64url')}`
 function readToken(token: string): string {
@@ -108,7 +102,7 @@ const listObjectsV2: S3Action = {
         ['KeyCount', output.items.length],
         ['StartAfter', startAfter && encode(startAfter)],
         ['ContinuationToken', query.get('continuation-token')],
-        ['NextContinuationToken', output.isTruncated ? tokenOf(lastOf(output)) : undefined],
+        ['NextContinuationToken', output.next && tokenOf(output.next)],
       ]),
     )
   },
@@ -127,7 +121,7 @@ const listObjectsV1: S3Action = {
       'ListBucketResult',
       listing(output, exchange, [
         ['Marker', encode(exchange.request.query.get('marker') ?? '')],
-        ['NextMarker', output.isTruncated ? encode(lastOf(output)) : undefined],
+        ['NextMarker', output.next && encode(output.next)],
       ]),
     )
   },
@@ -207,15 +201,15 @@ const deleteMany: S3Action = {
       throw new Problem('MalformedXML', {
         detail: `A request deletes 1 to ${OBJECT_LIMITS.objectsRemovedMax} objects.`,
       })
-    QUIET.set(request, childText(root, 'Quiet') === 'true')
-    return { bucket: request.bucket, objects }
+    return { bucket: request.bucket, objects, quiet: childText(root, 'Quiet') === 'true' }
   },
   send: (deletions: Output<typeof deleteObjects>, exchange) =>
     sendXml(
       exchange,
       'DeleteResult',
       deletions.flatMap(({ key, problem }): [string, XmlContent][] => {
-        if (problem === undefined) return QUIET.get(exchange.request) ? [] : [['Deleted', [['Key', key]]]]
+        if (problem === undefined)
+          return exchange.input['quiet'] === true ? [] : [['Deleted', [['Key', key]]]]
         const { code, message } = itemError(problem)
         return [
           [
@@ -230,9 +224,6 @@ const deleteMany: S3Action = {
       }),
     ),
 }
-
-/** Requests whose replies list failures only. */
-const QUIET = new WeakMap<S3Request, boolean>()
 
 export const bucketActions: readonly S3Action[] = [
   listObjectsV2,

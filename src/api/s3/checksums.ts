@@ -7,10 +7,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Verification } from '../../features/objects/digests.ts'
 
 /** Computes a checksum. */
-interface Summer {
-  update(chunk: Uint8Array): void
-  digest(): Uint8Array | Promise<Uint8Array>
-}
+type Summer = Verification['sum']
 
 function crc32Summer(): Summer {
   let sum = 0

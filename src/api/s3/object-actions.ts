@@ -3,6 +3,7 @@
 import type { ByteReply } from '../../core/bytes.ts'
 import { Problem } from '../../core/problem.ts'
 import { describeObject } from '../../features/objects/object-changes.ts'
+import { READ_HEADERS } from '../../features/objects/object-fields.ts'
 import { getObject, headObject } from '../../features/objects/objects.ts'
 import { copyS3Object, deleteIfThere, putS3Object, tagS3Object } from '../../features/objects/s3-objects.ts'
 import { sendBytes } from '../body-streams.ts'
@@ -11,8 +12,6 @@ import { CHANGE_CONDITIONS, descriptionIn, headerFields, nameOf, sourceIn, tagsI
 import type { Output, S3Action, S3Exchange } from './s3-action.ts'
 import { bodyOf, headerOf, readText, type S3Request } from './s3-request.ts'
 import { children, childText, readXml, sendXml } from './xml.ts'
-
-const READ_CONDITIONS = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since']
 
 const put: S3Action = {
   name: 'PutObject',
@@ -72,7 +71,7 @@ function sendObject(object: ByteReply, { request, reply, recheck }: S3Exchange) 
 
 const bindRead = (request: S3Request, more: readonly string[] = []) => {
   overrides(request)
-  return { ...nameOf(request), ...headerFields(request, [...READ_CONDITIONS, ...more]) }
+  return { ...nameOf(request), ...headerFields(request, [...Object.values(READ_HEADERS), ...more]) }
 }
 
 const get: S3Action = {

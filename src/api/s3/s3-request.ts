@@ -12,7 +12,7 @@ import { decodeChunked } from './chunked-body.ts'
 import { type RequestSignature, readSignature, type SignatureChain, UNSIGNED_PAYLOAD } from './signature.ts'
 import { decode, Query } from './uri.ts'
 
-/** Where the S3 API is; hosts of buckets are rewritten to it. */
+/** The path of the S3 API, to which hosts of buckets are rewritten. */
 export const S3_PATH = '/s3'
 
 /** The routes of the S3 API, in the router's syntax. */

@@ -193,19 +193,6 @@ export class Blobs {
     if (failed !== undefined) throw unavailable('s3', new Error(`${failed.Code}: ${failed.Message}`))
   }
 
-  /** All blobs of the bucket by name, with their sizes in bytes. A page that fails ends the list with its error. */
-  async *list(): AsyncGenerator<{ readonly blob: string; readonly size: number }> {
-    let token: string | undefined
-    do {
-      const from = token === undefined ? {} : { ContinuationToken: token }
-      const page = await this.#repeatable((s3, Bucket) =>
-        s3.send(new ListObjectsV2Command({ Bucket, ...from })),
-      )
-      for (const { Key = '', Size = 0 } of page.Contents ?? []) yield { blob: Key, size: Size }
-      token = page.IsTruncated ? page.NextContinuationToken : undefined
-    } while (token !== undefined)
-  }
-
   /** The name of the workspace's bucket. @throws Problem `bucket_required` */
   bucket(): Promise<string> {
     return this.#clients.readBucket(this.#scope.ref, () => this.#findBucket())

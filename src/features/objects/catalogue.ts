@@ -46,7 +46,7 @@ export function findEntry(scope: WorkspaceScope, key: string): Promise<Catalogue
 /** Selects the entry of a key, for a batch with other statements. */
 export const entryOf = (key: string): Sql => sql`select ${COLUMNS} from objects where key = ${key}`
 
-/** A change of one object that nobody else has changed since it was read. */
+/** A change of one object, made only if the object is still as it was read. */
 export interface Change {
   readonly bucket: string
   readonly key: string

@@ -2,7 +2,6 @@
 
 import { Readable } from 'node:stream'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
-import Type from 'typebox'
 import { Input, workspaceOperation } from '../../access/operation-builders.ts'
 import { type ByteSource, Bytes } from '../../core/bytes.ts'
 import { checkBucket } from '../../core/object-key.ts'
@@ -10,7 +9,7 @@ import { WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { isLinked, withinLink } from './links.ts'
-import { Bucket, Header, Key, keptHeaders } from './object-fields.ts'
+import { Bucket, Header, Key, keptHeaders, Stored } from './object-fields.ts'
 import { requireObjectRule } from './object-rules.ts'
 import { objectsOf } from './workspace-objects.ts'
 
@@ -26,13 +25,7 @@ export const uploadForm = workspaceOperation({
     ),
     content_type: Header('`multipart/form-data` with its `boundary`.'),
   }),
-  output: Type.Object({
-    bucket: Type.String(),
-    key: Type.String(),
-    size: Type.Integer({ description: 'Size in bytes.' }),
-    etag: Type.String(),
-    created: Type.Boolean({ description: 'True if the object did not exist before.' }),
-  }),
+  output: Stored,
   http: {
     method: 'POST',
     path: '/v1/objects/{bucket}/{key*}',

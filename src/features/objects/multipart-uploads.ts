@@ -3,7 +3,6 @@
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { type ByteSource, NO_BYTES, tooLarge } from '../../core/bytes.ts'
 import { isUuid, randomIds } from '../../core/ids.ts'
-import { checkKey } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { isRefusedBy, readObjectChange } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
@@ -65,8 +64,7 @@ export class MultipartUploads {
 
   /** @returns its id */
   async begin({ bucket, key }: ObjectName, description: Description): Promise<string> {
-    checkKey(key)
-    await this.#blobs.requireOwn(bucket)
+    await this.#objects.requireName({ bucket, key })
     const { headers, metadata, tags } = description
     const id = randomIds.uuid()
     // Before the store knows it, so that the sweeper finds one whose process died.
@@ -98,7 +96,7 @@ export class MultipartUploads {
         this.#blobs.writePart(name.upload, store_id, number, { body, length: source.length, signal }),
       )
       await this.#keep(name, { number, etag, size: part.bytes }, part.release())
-      return `"${etag}"`
+      return tagOf({ etag })
     } catch (error) {
       await this.#scope.batch(part.release()).catch(() => {})
       throw error
@@ -125,7 +123,7 @@ export class MultipartUploads {
     try {
       const etag = await this.#blobs.copyPart(name.upload, store_id, number, source)
       await this.#keep(name, { number, etag, size }, ...before, part.release())
-      return `"${etag}"`
+      return tagOf({ etag })
     } catch (error) {
       await this.#scope.batch(part.release()).catch(() => {})
       throw error

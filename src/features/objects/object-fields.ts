@@ -50,6 +50,15 @@ export const DIGESTS = {
   ),
 }
 
+/** The output of operations that store an object. */
+export const Stored = Type.Object({
+  bucket: Type.String(),
+  key: Type.String(),
+  size: Type.Integer({ description: 'Size in bytes.' }),
+  etag: Type.String(),
+  created: Type.Boolean({ description: 'True if the object did not exist before.' }),
+})
+
 /** Texts by name: `{"author": "mia"}`. */
 const Texts = (description: string) =>
   Type.Record(

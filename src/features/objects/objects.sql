@@ -45,7 +45,7 @@ create table tenon.objects (
   -- Of the caller: values of `x-meta-*` headers, and tags.
   metadata jsonb not null default '{}',
   tags jsonb not null default '{}',
-  -- The end user who created the object; null if nobody did.
+  -- The end user who created the object; null if a key did.
   owner text default tenon.caller() ->> 'id',
   created_at timestamptz(3) not null default now(),
   modified_at timestamptz(3) not null default now(),
@@ -136,7 +136,7 @@ create table tenon.resumable_uploads (
   if_none_match text,
   -- When it became an object.
   ended_at timestamptz(3),
-  -- The end user who began it; null if nobody did.
+  -- The end user who began it; null if a key did.
   owner text default tenon.caller() ->> 'id',
   expires_at timestamptz(3) not null,
   created_at timestamptz(3) not null default now(),

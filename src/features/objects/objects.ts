@@ -9,7 +9,7 @@ import { PageInput, PageOf } from '../../core/page.ts'
 import { DATA_ROLES, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
-import type { CommonPrefix, ListedEntry } from './catalogue.ts'
+import type { ListedEntry } from './catalogue.ts'
 import { tagOf } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { asLinked, withinLink } from './links.ts'
@@ -26,6 +26,7 @@ import {
   Metadata,
   READ_CONDITIONS,
   READ_HEADERS,
+  Stored,
 } from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
 import { objectsOf } from './workspace-objects.ts'
@@ -51,13 +52,7 @@ export const putObject = workspaceOperation({
     if_none_match: IfNoneMatch,
     if_unmodified_since: IfUnmodifiedSince,
   }),
-  output: Type.Object({
-    bucket: Type.String(),
-    key: Type.String(),
-    size: Type.Integer({ description: 'Size in bytes.' }),
-    etag: Type.String(),
-    created: Type.Boolean({ description: 'True if the object did not exist before.' }),
-  }),
+  output: Stored,
   http: {
     method: 'PUT',
     path: PATH,
@@ -211,22 +206,17 @@ export const listObjects = workspaceOperation({
     await requireReadable(scope, prefix, 'list')
     const digest = listDigest(bucket, prefix, delimiter)
     const after = page_after === undefined ? undefined : readCursor(digest, page_after)
-    const request = { prefix, delimiter, after, size: size + 1 }
-    const found = await objectsOf(scope).list(checkBucket(bucket), request)
-    const items = found.slice(0, size)
-    const last = items.at(-1)
-    const next = found.length > size && last !== undefined ? cursor(digest, nameOf(last)) : null
+    const request = { prefix, delimiter, after, size }
+    const { items, next } = await objectsOf(scope).list(checkBucket(bucket), request)
     return {
       data: items.flatMap((item) => ('key' in item ? [toListed(item)] : [])),
       ...(delimiter !== undefined && {
         prefixes: items.flatMap((item) => ('key' in item ? [] : [item.prefix])),
       }),
-      page: { size, next, has_more: next !== null },
+      page: { size, next: next === undefined ? null : cursor(digest, next), has_more: next !== undefined },
     }
   },
 })
-
-const nameOf = (item: ListedEntry | CommonPrefix): string => ('key' in item ? item.key : item.prefix)
 
 const toListed = (entry: ListedEntry) => ({
   key: entry.key,

@@ -277,7 +277,7 @@ export class ResumableUploads {
     const number = state.part_count + 1
     const range = { first: 0, last: tail_bytes - 1 }
     const source = { blob: tail, range, isWhole: tail_bytes === tail_size }
-    // The tail alone decides the bytes of this part, so whoever makes it a part writes the same.
+    // The tail alone decides the bytes of this part, so each request that makes the part writes the same.
     await this.#parts.copyPart({ bucket: await this.#blobs.bucket(), key, upload: parts }, number, source, [
       changed(sql`update resumable_uploads set part_count = ${number}, tail = null, tail_bytes = 0, tail_size = 0
         where id = ${state.id} and tail = ${tail} and parts = ${parts}`),

@@ -27,6 +27,7 @@ export const deleteObjects = workspaceOperation({
   roles: WRITERS,
   input: Input({
     bucket: Bucket,
+    quiet: Type.Optional(Type.Boolean({ description: 'True if the reply lists failures alone.' })),
     objects: Type.Array(
       Input({ key: Type.String({ maxLength: 4_096 }), if_match: Type.Optional(Type.String()) }),
       { minItems: 1, maxItems: OBJECT_LIMITS.objectsRemovedMax },
@@ -74,18 +75,12 @@ export const listForS3 = workspaceOperation({
   }),
   output: Type.Unsafe<{
     readonly items: readonly (ListedEntry | CommonPrefix)[]
-    readonly isTruncated: boolean
+    readonly next: string | undefined
   }>(Type.Unknown()),
   http: { method: 'GET', path: PATH },
   run: async (scope, { bucket, prefix, delimiter, after, size }) => {
     await requireReadable(scope, prefix, 'list')
-    const found = await objectsOf(scope).list(checkBucket(bucket), {
-      prefix,
-      delimiter,
-      after,
-      size: size + 1,
-    })
-    return { items: found.slice(0, size), isTruncated: size > 0 && found.length > size }
+    return objectsOf(scope).list(checkBucket(bucket), { prefix, delimiter, after, size })
   },
 })
 

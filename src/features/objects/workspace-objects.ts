@@ -20,6 +20,7 @@ import {
   type ListedEntry,
   type ListRequest,
   listEntries,
+  type ObjectContent,
   redescription,
   removal,
   removalOf,
@@ -84,28 +85,37 @@ export class WorkspaceObjects {
     const max = OBJECT_LIMITS.objectBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
     const chunks = verified(source.chunks, expectedDigests(digests))
-    checkKey(key)
-    await this.#blobs.requireOwn(bucket)
+    await this.requireName({ bucket, key })
     const upload = new Upload(this.#scope, { ...source, chunks })
-    const entry = await this.#begin(upload, key)
-    try {
-      requireChangeable(conditions, entry)
+    return this.#fill(upload, { bucket, key }, conditions, async () => {
       const etag = await upload.send((body, signal) =>
         this.#blobs.write(upload.id, { body, length: upload.length, signal }),
       )
-      const content = { blob: upload.id, size: upload.bytes, etag, ...description }
+      return { size: upload.bytes, etag, ...description }
+    })
+  }
+
+  /**
+   * Makes the blob of an upload the content of an object, and gives the upload up if that fails.
+   * @param write writes the blob, once the conditions are met @throws Problem `upload_expired`, `PreconditionFailed`, and what `write` throws
+   */
+  async #fill(
+    upload: Upload,
+    { bucket, key }: ObjectName,
+    conditions: Conditions,
+    write: () => Promise<Omit<ObjectContent, 'blob'>>,
+  ): Promise<StoredObject> {
+    const [found] = await upload.begin(entryOf(key))
+    const entry = found as CatalogueEntry | undefined
+    try {
+      requireChangeable(conditions, entry)
+      const content = { blob: upload.id, ...(await write()) }
       return await this.replace({ bucket, key }, content, { conditions, read: { entry } })
     } catch (error) {
       // If the database is away, its lease ends it.
       await upload.abandon().catch(() => {})
       throw readObjectChange(error) === 'upload' ? uploadOver() : error
     }
-  }
-
-  /** @returns what the upload will replace */
-  async #begin(upload: Upload, key: string): Promise<CatalogueEntry | undefined> {
-    const [entry] = await upload.begin(entryOf(key))
-    return entry as CatalogueEntry | undefined
   }
 
   /** Checks a condition before the work that it decides about. @returns the entry, for {@link replace} @throws Problem `PreconditionFailed` */
@@ -125,7 +135,7 @@ export class WorkspaceObjects {
    */
   replace(
     { bucket, key }: ObjectName,
-    content: Parameters<typeof replacement>[1],
+    content: ObjectContent,
     { conditions, read, also = [] }: Replacing,
   ): Promise<StoredObject> {
     return changeObject(
@@ -149,7 +159,7 @@ export class WorkspaceObjects {
     conditions: Conditions,
     caching: Caching = 'private',
   ): Promise<ByteReply> {
-    const entry = await this.#find({ bucket, key })
+    const entry = await this.describe({ bucket, key })
     if (!isToBeSent(conditions, entry)) return unchanged(entry, caching)
     const range = rangeOf(conditions, entry)
     const headers = headersOf(entry, caching)
@@ -175,7 +185,7 @@ export class WorkspaceObjects {
     conditions: Conditions,
     caching: Caching = 'private',
   ): Promise<ByteReply> {
-    const entry = await this.#find({ bucket, key })
+    const entry = await this.describe({ bucket, key })
     if (!isToBeSent(conditions, entry)) return unchanged(entry, caching)
     return { status: 200, headers: headersOf(entry, caching) }
   }
@@ -186,7 +196,8 @@ export class WorkspaceObjects {
     await this.#blobs.requireOwn(bucket)
   }
 
-  async #find({ bucket, key }: ObjectName): Promise<CatalogueEntry> {
+  /** The catalogue's entry of an object. @throws Problem `NoSuchKey`, and as {@link requireName} */
+  async describe({ bucket, key }: ObjectName): Promise<CatalogueEntry> {
     await this.requireName({ bucket, key })
     const entry = await findEntry(this.#scope, key)
     if (entry === undefined) throw new Problem('NoSuchKey')
@@ -211,11 +222,6 @@ export class WorkspaceObjects {
     return this.#blobs.requireOwn(bucket)
   }
 
-  /** The catalogue's entry of an object. @throws Problem `NoSuchKey` */
-  async describe(name: ObjectName): Promise<CatalogueEntry> {
-    return this.#find(name)
-  }
-
   /**
    * Changes what is kept with the bytes.
    * @param outputOf the output of the operation, of the changed entry
@@ -229,7 +235,7 @@ export class WorkspaceObjects {
       outputOf,
     }: { change: (kept: Description) => Description; outputOf: (entry: CatalogueEntry) => T },
   ): Promise<T> {
-    await this.#find({ bucket, key })
+    await this.describe({ bucket, key })
     return changeObject(this.#scope, key, (known) => {
       if (known === undefined) throw new Problem('NoSuchKey')
       requireChangeable(conditions, known)
@@ -258,23 +264,16 @@ export class WorkspaceObjects {
     } = {},
   ): Promise<StoredObject & { readonly modifiedMs: number }> {
     checkKey(key)
-    const source = await this.#find({ bucket, key: from })
+    const source = await this.describe({ bucket, key: from })
     requireChangeable(options.source ?? {}, source)
     if (source.size > OBJECT_LIMITS.objectBytesMax) throw tooLarge(OBJECT_LIMITS.objectBytesMax)
     const { headers, metadata, tags } = options.description?.(source) ?? source
     const upload = new Upload(this.#scope, { chunks: NO_BYTES, length: source.size })
-    const entry = await this.#begin(upload, key)
-    try {
-      requireChangeable(options.conditions ?? {}, entry)
+    const stored = await this.#fill(upload, { bucket, key }, options.conditions ?? {}, async () => {
       const etag = source.size === 0 ? source.etag : await this.#blobs.copy(source.blob, upload.id)
-      const content = { blob: upload.id, size: source.size, etag, headers, metadata, tags }
-      const { conditions = {} } = options
-      const stored = await this.replace({ bucket, key }, content, { conditions, read: { entry } })
-      return { ...stored, modifiedMs: Date.now() }
-    } catch (error) {
-      await upload.abandon().catch(() => {})
-      throw readObjectChange(error) === 'upload' ? uploadOver() : error
-    }
+      return { size: source.size, etag, headers, metadata, tags }
+    })
+    return { ...stored, modifiedMs: Date.now() }
   }
 
   /**
@@ -285,7 +284,7 @@ export class WorkspaceObjects {
   async move({ bucket, key }: ObjectName, to: string, conditions: Conditions): Promise<StoredObject> {
     checkKey(to)
     if (key === to) throw new Problem('conflict', { detail: 'The object has this key already.' })
-    await this.#find({ bucket, key })
+    await this.describe({ bucket, key })
     return changeObject(this.#scope, key, async (known) => {
       if (known === undefined) throw new Problem('NoSuchKey')
       const { entry } = await this.requireChangeable({ bucket, key: to }, conditions)
@@ -320,10 +319,19 @@ export class WorkspaceObjects {
     )
   }
 
-  /** A part of the objects, and of their common prefixes, in the byte order of keys. */
-  async list(bucket: string, request: ListRequest): Promise<(ListedEntry | CommonPrefix)[]> {
+  /**
+   * At most `size` objects and common prefixes, in the byte order of keys.
+   * @returns `next` the `after` of the next page; undefined if there is none
+   */
+  async list(
+    bucket: string,
+    request: ListRequest,
+  ): Promise<{ items: readonly (ListedEntry | CommonPrefix)[]; next: string | undefined }> {
     await this.#blobs.requireOwn(bucket)
-    return listEntries(this.#scope, request)
+    const found = await listEntries(this.#scope, { ...request, size: request.size + 1 })
+    const items = found.slice(0, request.size)
+    const last = found.length > items.length ? items.at(-1) : undefined
+    return { items, next: last && ('key' in last ? last.key : last.prefix) }
   }
 }
 

@@ -126,7 +126,7 @@ export function changeRefused(
   return JSON.parse(error.detail ?? '{}')
 }
 
-/** What has changed since it was read, if tenon.refuse_object_change ended a change of an object. */
+/** Names the thing that has changed since it was read, if tenon.refuse_object_change ended a change of an object. */
 export function readObjectChange(error: unknown): 'object' | 'upload' | undefined {
   if (!(error instanceof DatabaseError) || error.code !== 'TN004') return undefined
   return error.message.startsWith('upload') ? 'upload' : 'object'

@@ -8,7 +8,7 @@ create table tenon.api_keys (
   hash bytea unique,
   -- Encrypted; of a storage key alone, whose signatures are verified with it. The key itself is never sent.
   secret bytea,
-  -- What a storage key may do, and how the keys of its objects begin; without prefixes it reaches the whole bucket.
+  -- Actions of a storage key, and prefixes of the objects that it reaches; without prefixes it reaches the whole bucket.
   actions text[] check (actions <@ '{read,write,list,admin}'),
   prefixes text[],
   prefix text not null,
