@@ -42,10 +42,12 @@ function operationTable(operations: readonly AnyOperation[]): string {
 const scopesOf = ({ requiredScope = '-', conditionalScopes = [] }: AnyOperation): string =>
   [requiredScope, ...conditionalScopes.map(({ scope }) => `[+${scope}]`)].join('')
 
+const ROLE_OF = { tables: 'tenon_tables', purge: 'tenon_purger' } as const
+
 function privilegeTable(): string {
   const rows = Object.entries<Privilege>(PRIVILEGES).map(([consumer, row]) => {
     const from = 'from' in row ? row.from.join(',') : '-'
-    const to = 'to' in row ? row.to.join(',') : row.opener === 'tables' ? 'tenon_tables' : row.service
+    const to = 'to' in row ? row.to.join(',') : row.opener === 'service' ? row.service : ROLE_OF[row.opener]
     return [consumer, row.opener, from, to, row.module, row.reason]
   })
   return table([22, 11, 57, 23, 50, 0], ['CONSUMER', 'OPENER', 'FROM', 'TO', 'MODULE', 'REASON'], rows)
