@@ -13,6 +13,7 @@ const PRIVILEGES_HEAD = `Code that acts with other rights than those of its call
 inRole, asSubject: the same workspace in the role TO. withLookups: with values that rules look up. inWorkspace: a workspace
 that an admin reaches. ifActive, inAnyState, ofTenant: work without a credential, in an active workspace, in any, or in a
 tenant. tables: the tables of declared collections in a workspace that an admin reaches, as their owner, which sees none of their rows.
+purge: all rows of a tenant or workspace that an admin reaches, to count and delete them.
 service: one service behind a scope, which has no rights. FROM: the roles whose scopes may be raised.
 `
 

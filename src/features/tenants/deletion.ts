@@ -80,7 +80,7 @@ async function deleteLater(
       on conflict (id) do nothing`,
     sql`select ${JOB_COLUMNS} from operations o where ${isOpen(target)}`,
   )
-  if (changed === undefined || job === undefined) throw await refusalOf(scope, noun, target)
+  if (changed === undefined || job === undefined) throw await findRefusal(scope, noun, target)
   invalidateState(scope, ref.tenantId)
   const { role: by } = scope.actor
   // Every entry point reads the state, so nothing waits for this but what executions show.
@@ -91,12 +91,12 @@ async function deleteLater(
 }
 
 /** Of one whose purge has begun, or that another request has changed meanwhile. */
-async function refusalOf(scope: AdminScope, noun: Noun, id: string): Promise<Problem> {
+async function findRefusal(scope: AdminScope, noun: Noun, id: string): Promise<Problem> {
   const { state, purged_from } = await findTarget(scope, noun, id)
   const detail =
     purged_from === null
       ? `The ${noun} is ${state}. Send the request again.`
-      : `The purge of the ${noun} has begun.`
+      : `The purge of the ${noun} is under way.`
   return new Problem('state_conflict', { detail })
 }
 

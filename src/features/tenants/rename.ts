@@ -18,7 +18,7 @@ const renaming = <O extends TSchema>(
 ) =>
   adminOperation({
     name: `${noun}.update`,
-    summary: `Change the name or the slug of a ${noun}; absent members do not change`,
+    summary: `Update the name or the slug of a ${noun}; absent members do not change`,
     roles,
     input: Input({ id: Ref(noun), name: Type.Optional(Name), slug: Type.Optional(Slug) }),
     output,

@@ -144,7 +144,7 @@ function requireAllowed(scope: AdminScope, found: SuspensionTarget, to: Suspensi
     if (found.state === 'deleting' && found.delete_after !== null && found.purged_from === null) return
     const detail =
       found.state === 'deleting'
-        ? `The purge of the ${what} has begun, so it cannot be restored any more.`
+        ? `The ${what} can no longer be restored, because its purge is under way.`
         : `The ${what} is ${found.state}. Only one that is being deleted can be restored.`
     throw new Problem('state_conflict', { detail })
   }

@@ -105,7 +105,7 @@ export class Buckets {
   async count(name: string, owner: string, Prefix = ''): Promise<number> {
     let count = 0
     await this.#asProblem(async () => {
-      if (!(await this.#isOf(name, owner))) return
+      if (!(await this.#belongsTo(name, owner))) return
       for await (const { KeyCount = 0 } of paginateListObjectsV2(
         { client: this.#s3 },
         { Bucket: name, Prefix },
@@ -125,7 +125,7 @@ export class Buckets {
   async removeSome(name: string, owner: string, Prefix = ''): Promise<boolean> {
     let hasMore = false
     await this.#asProblem(async () => {
-      if (!(await this.#isOf(name, owner))) return
+      if (!(await this.#belongsTo(name, owner))) return
       const { Contents = [] } = await this.#s3.send(new ListObjectsV2Command({ Bucket: name, Prefix }))
       const Objects = Contents.flatMap(({ Key }) => (Key === undefined ? [] : [{ Key }]))
       if (Objects.length > 0) {
@@ -142,7 +142,7 @@ export class Buckets {
     return hasMore
   }
 
-  async #isOf(name: string, owner: string): Promise<boolean> {
+  async #belongsTo(name: string, owner: string): Promise<boolean> {
     return (await this.#findOwner(name)) === owner
   }
 

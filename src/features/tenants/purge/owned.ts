@@ -1,5 +1,5 @@
 /**
- * What a tenant or a workspace owns, system by system: the one list that the inventory counts and the purge removes. A system that
+ * Lists what a tenant or a workspace owns, system by system: the inventory counts it, and the purge removes it. A system that
  * cannot be read fails the inventory, so that nothing is taken for gone that was not looked at.
  */
 

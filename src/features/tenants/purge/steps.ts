@@ -54,7 +54,8 @@ async function claim(scope: AdminScope, { tenantId, workspaceId }: TenantRef): P
       ? sql`update tenants ${claimed} where id = ${tenantId} and ${due}`
       : sql`update workspaces ${claimed} where id = ${workspaceId} and ${due}`,
   )
-  if (row === undefined) throw new Problem('state_conflict', { detail: 'It was restored meanwhile.' })
+  if (row === undefined)
+    throw new Problem('state_conflict', { detail: 'Nothing is purged, because the deletion was undone.' })
 }
 
 /** @returns true if there may be more */
