@@ -12,6 +12,7 @@ import {
   EVERYBODY,
   type Role,
   WRITERS,
+  WRITERS_AND_USERS,
 } from '../core/policy.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import type { Access } from './access.ts'
@@ -247,6 +248,29 @@ export const PRIVILEGES = {
     opener: 'ofTenant',
     to: ['tenant_admin'],
     reason: 'Provisions, suspends and deletes the tenant that the workflow id names.',
+  },
+  'people.own': {
+    module: 'features/people/export-user',
+    opener: 'inRole',
+    from: ['user'],
+    to: SERVICE,
+    reason: 'Reads the documents and objects that a user owns, for that user.',
+  },
+  'people.records': {
+    module: 'features/people/export-user',
+    opener: 'inRole',
+    from: WRITERS_AND_USERS,
+    to: ADMIN,
+    reason:
+      'Reads the profile of a user, and executions, runs and approvals that name the user, for that user or a service key.',
+  },
+  'people.data': {
+    module: 'features/people/personal-data',
+    opener: 'inWorkspace',
+    from: ADMINS,
+    to: SERVICE,
+    reason:
+      'Counts and deletes what a user has stored, for an admin who deletes the user; returns numbers only.',
   },
   'tenants.purge': {
     module: 'features/tenants/purge/owned-rows',

@@ -27,6 +27,8 @@ import { getMe } from './identity/me.ts'
 import * as users from './identity/users/users-api.ts'
 import { KEY_OPERATIONS } from './key-operations.ts'
 import { MCP_OPERATIONS } from './mcp-servers/index.ts'
+import { deleteUser } from './people/delete-user.ts'
+import { exportUser } from './people/export-user.ts'
 import { getLimits, getQuotas, setQuotas } from './quotas/quotas-api.ts'
 import { getStatus } from './status/status-api.ts'
 import * as deletion from './tenants/deletion.ts'
@@ -84,7 +86,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   users.updateUser,
   users.signOutUser,
   users.resetUserFactors,
-  users.deleteUser,
+  deleteUser,
+  exportUser,
   oauth.createOAuthClient,
   oauth.getOAuthClient,
   oauth.listOAuthClients,

@@ -8,7 +8,7 @@ import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantRef } from '../../core/tenant.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { JOB_COLUMNS, Job } from './jobs.ts'
+import { findJob, JOB_COLUMNS, Job } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { jobWorkflowId, targetOf } from './provisioning.ts'
 import {
@@ -18,7 +18,7 @@ import {
   requireNotHeldByOperator,
   type SuspensionTarget,
 } from './suspension.ts'
-import { asJob, findJob, removeUnfinished } from './unfinished.ts'
+import { asJob, removeUnfinished } from './unfinished.ts'
 
 const { graceDaysDefault, graceDaysMax } = TENANT_LIMITS
 

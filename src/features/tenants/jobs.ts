@@ -47,6 +47,10 @@ export type Job = Static<typeof Job>
 /** Of the table `operations`, as a {@link Job}. */
 export const JOB_COLUMNS = sql`id, tenant_id, type, target, state, steps, error, result, created_at, finished_at`
 
+/** The record of a job; undefined if it has none. */
+export const findJob = (scope: AdminScope, id: string): Promise<Job | undefined> =>
+  scope.row<Job>(sql`select ${JOB_COLUMNS} from operations where id = ${id}`)
+
 export const getOperation = adminOperation({
   name: 'operation.get',
   summary: 'Read an operation and its steps',

@@ -8,6 +8,7 @@ import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.t
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import { findRow } from '../operation-helpers.ts'
+import { USER_REMOVAL, USER_REMOVAL_STEP } from '../people/removal-steps.ts'
 import { JOB_COLUMNS, type Job, type OperationStep } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { PURGE_STEP, PURGE_STEPS, type PurgeJob } from './purge/steps.ts'
@@ -23,6 +24,7 @@ const PLANS = {
   workspace_removal: ['end_of_creation', 'remove_bucket', 'remove_workspace'],
   /** Of a tenant or a workspace that was in use. */
   purge: PURGE,
+  user_removal: USER_REMOVAL,
 } as const
 export type Plan = keyof typeof PLANS
 type StepName = (typeof PLANS)[Plan][number]
@@ -32,6 +34,7 @@ type Step = (scope: AdminScope, ref: TenantRef, job: PurgeJob) => Promise<unknow
 
 const STEPS: Readonly<Record<StepName, Step>> = {
   ...PURGE_STEP,
+  ...USER_REMOVAL_STEP,
   activate_tenant: async (scope, { tenantId }) => {
     await scope.batch(sql`
       update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)
@@ -120,32 +123,42 @@ export async function startJobWorkflow(
     readonly plan: Plan
     readonly type: string
     readonly uuid: string
+    readonly target: string
   },
 ): Promise<void> {
-  const { operationId: operation_id, ref, plan, type, uuid } = job
+  const { operationId: operation_id, ref, plan, type, uuid, target } = job
   const kind = kindOf(ref)
   const input: ProvisionInput = { operation_id, kind, target: ref, steps: PLANS[plan] }
   await tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' }).start({
     ...{ definition: 'provision', queue: QUEUES.provisioning, subject: `${kind}-provision`, uuid, input },
-    summary: `${type} ${targetOf(ref)}`,
+    summary: `${type} ${target}`,
   })
 }
 
 /**
  * Writes a change of the record and its job in one transaction, starts the workflow, and waits for it at most `waitS` seconds.
  * With the ids of an earlier attempt, it continues that one.
- * @param plan.change of the tenant or the workspace @param plan.undo restores it if the workflow cannot be started
+ * @param plan.subject of a job about something inside the workspace @param plan.change of the record @param plan.undo restores it if the workflow cannot be started
  * @returns the job; `ended`: it ended in that time
  * @throws the error of the change (a taken slug); Problem `dependency_unavailable` if the workflow cannot be started
  */
 export async function provision(
   scope: AdminScope,
-  plan: { name: Plan; ref: TenantRef; change: Sql; undo: Sql; waitS: number; operationId?: string },
+  plan: {
+    name: Plan
+    ref: TenantRef
+    change: Sql
+    undo: Sql
+    waitS: number
+    operationId?: string
+    subject?: { readonly type: string; readonly target: string }
+  },
 ): Promise<{ operation: Job; ended: boolean }> {
   const { name, ref, operationId: operation_id = scope.newId('op') } = plan
-  const target = targetOf(ref)
-  const kind = kindOf(ref)
-  const type = `${kind}.${name.endsWith('_removal') ? 'delete' : 'create'}`
+  const { type, target } = plan.subject ?? {
+    type: `${kindOf(ref)}.${name.endsWith('_removal') ? 'delete' : 'create'}`,
+    target: targetOf(ref),
+  }
   const uuid = scope.uuid()
   const workflow = jobWorkflowId(ref, uuid)
   const [, , [operation] = []] = await scope.batch(
@@ -159,7 +172,7 @@ export async function provision(
   )
   const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
   try {
-    await startJobWorkflow(scope, { operationId: operation_id, ref, plan: name, type, uuid })
+    await startJobWorkflow(scope, { operationId: operation_id, ref, plan: name, type, uuid, target })
   } catch (error) {
     const undo = () => scope.batch(plan.undo, endAsFailed(operation_id, NOT_STARTED))
     // The caller learns why the workflow was not started, also if this fails; then `POST …/retry` begins the job again.

@@ -1,16 +1,17 @@
 /** Changes names and slugs of tenants and workspaces. */
 
-import Type, { type Static, type TSchema } from 'typebox'
+import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
 import { adminOperation, Input, Name, Ref, Slug } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { conflictIf, findRow } from '../operation-helpers.ts'
+import { conflictIf } from '../operation-helpers.ts'
 import type { Noun } from './suspension.ts'
 import { findTenant, findWorkspace, Tenant, Workspace } from './tenants.ts'
 
-const renaming = <O extends TSchema>(
+const renaming = <O extends typeof Tenant | typeof Workspace>(
   noun: Noun,
   roles: readonly Role[],
   output: O,
@@ -30,8 +31,13 @@ const renaming = <O extends TSchema>(
         noun === 'tenant' ? sql`update tenants set ${change}` : sql`update workspaces set ${change}`
       const taken = `There is a ${noun} with the slug ${slug} already.`
       return effectOnce(scope, async (inside) => {
-        await findRow(inside, noun, statement)
-        return find(inside, id)
+        const changed = await inside.row(statement)
+        const record = await find(inside, id)
+        if (changed === undefined)
+          throw new Problem('state_conflict', {
+            detail: `The ${noun} cannot be renamed, because its state is ${record.state}.`,
+          })
+        return record
       }).catch(conflictIf({ tenants_slug_key: taken, workspaces_tenant_id_slug_key: taken }))
     },
   })

@@ -7,7 +7,7 @@ import { OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
-import { JOB_COLUMNS, Job } from './jobs.ts'
+import { findJob, Job } from './jobs.ts'
 import { NOT_STARTED, type Plan, provision, targetOf } from './provisioning.ts'
 import type { Noun } from './suspension.ts'
 import { findTenant, findWorkspace } from './tenants.ts'
@@ -140,6 +140,3 @@ async function startJob(
 
 const isEnded = ({ state, error }: Job): boolean =>
   state !== 'queued' && state !== 'running' && !isDeepStrictEqual(error, NOT_STARTED)
-
-export const findJob = (scope: AdminScope, id: string): Promise<Job | undefined> =>
-  scope.row<Job>(sql`select ${JOB_COLUMNS} from operations where id = ${id}`)

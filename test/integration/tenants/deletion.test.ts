@@ -18,6 +18,9 @@ import {
 } from '../../support/fixtures/tenants.ts'
 import { withReadingClient } from '../../support/stack/temporal.ts'
 
+/** They are the tenant's. */
+const KEPT = ['tenon.audit', 'tenon.usage_records']
+
 const DOCUMENTS = '/v1/collections/notes/documents'
 
 const remove = (kind: 'tenants' | 'workspaces', id: string, { operator: as }: TestWorkspace, query = '') =>
@@ -140,9 +143,8 @@ test('workspace with everything: purged: nothing is left, its neighbour is as it
   expect(result.after).toEqual({})
   expect(result.signature.split('.')).toHaveLength(3)
 
-  const kept = ['tenon.audit', 'tenon.usage_records']
   expect(
-    Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !kept.includes(name)),
+    Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name)),
   ).toEqual([])
   expect(await workflowsOf(`WorkspaceId = '${workspaceId}'`)).toEqual([])
   await expect(rootClient().send(new ListObjectsV2Command({ Bucket: bucket }))).rejects.toThrow(/bucket/i)
@@ -180,6 +182,55 @@ test('tenant with everything: purged: only tombstones are left, and nobody can r
   await eventually(async () =>
     (await workflowsOf(`TenantId = '${tenantId}'`)).length === 0 ? true : undefined,
   )
+}, 120_000)
+
+test('workspace that is written to from all sides while it is purged: no request fails for another reason, and nothing is left', async () => {
+  const workspace = await createTestWorkspaceWithStorage()
+  const { service: as, operator, workspaceId, flows } = workspace
+  const bucket = await bucketOf(workspace)
+  await publish(
+    workspace,
+    'writes',
+    '  - put: { call: collection.create, with: { name: written, document: { n: 1 } } }\n',
+  )
+  const lines = Array.from({ length: 200 }, (_, n) => JSON.stringify({ n })).join('\n')
+  const ndjson = { 'content-type': 'application/x-ndjson' }
+  let n = 0
+  const writers = [
+    () => call('POST', DOCUMENTS, { as, body: { n: n++ } }),
+    () => call('POST', '/v1/collections/imported/import', { as, body: lines, headers: ndjson }),
+    () => call('PUT', `/v1/objects/${bucket}/many/${n++}`, { as, body: 'x'.repeat(1_000) }),
+    () => call('POST', '/v1/events/publish', { as, body: { topic: 'told', data: n } }),
+    () => call('POST', `${flows}/definitions/writes/executions`, { as: operator, body: { input: {} } }),
+  ]
+  const answers = new Set<string>()
+  let isOver = false
+  const lanes = writers.map(async (write) => {
+    while (!isOver) {
+      const { status, body } = await write()
+      answers.add(`${status} ${status < 300 ? '' : body.code}`.trim())
+    }
+  })
+  await eventually(async () => (n > 10 ? true : undefined))
+  const { body: job } = await remove('workspaces', workspaceId, workspace, '?grace_days=0')
+  await purged(workspace, job.id)
+  isOver = true
+  await Promise.all(lanes)
+  const allowed = [
+    '200',
+    '201',
+    '202',
+    '401 api_key_invalid',
+    '403 workspace_suspended',
+    '404 not_found',
+    '409 state_conflict',
+  ]
+  expect([...answers].filter((answer) => !allowed.includes(answer))).toEqual([])
+  await asSuperuser('update tenon.workspaces set delete_after = now() where id = $1', [workspaceId])
+  await eventually(async () => {
+    const left = Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name))
+    return left.length + (await workflowsOf(`WorkspaceId = '${workspaceId}'`)).length === 0 ? true : undefined
+  })
 }, 120_000)
 
 test('execution that runs while its workspace is purged: ends, and leaves nothing', async () => {

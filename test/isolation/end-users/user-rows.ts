@@ -51,7 +51,7 @@ const CLOSED_TO_USERS = {
 
 export const OPEN_TO_USERS = {
   /** Operations about the caller. */
-  caller: words('me.get limits.get analytics.metrics'),
+  caller: words('me.get limits.get analytics.metrics user.export_data'),
   /** Operations whose every effect a rule of the workspace decides about. */
   rules: words(`
     collections.list

@@ -1,4 +1,4 @@
-/** Starts the purges whose time has come, and removes what the workflows of ended ones have left in Temporal. */
+/** Starts the purges whose time has come, and removes what ended ones have left. */
 
 import type { AdminScope } from '../../../access/scope.ts'
 import { tenantWorkflowsOf } from '../../../access/scope-services.ts'
@@ -8,7 +8,8 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { BackgroundTask } from '../../background/background-task.ts'
 import { TENANT_LIMITS } from '../limits.ts'
-import { startJobWorkflow } from '../provisioning.ts'
+import { startJobWorkflow, targetOf } from '../provisioning.ts'
+import { deleteOwnedRows } from './owned-rows.ts'
 
 export interface PurgeServices {
   /** The structure of a tenant. */
@@ -59,8 +60,9 @@ const DUE = sql`
 
 async function startPurge(scope: AdminScope, row: DueRow): Promise<void> {
   const { tenant_id: tenantId, workspace_id: workspaceId, operation_id: operationId, type } = row
+  const ref: TenantRef = { tenantId, workspaceId }
   const uuid = row.workflow_id.split(':').at(-1) ?? ''
-  await startJobWorkflow(scope, { operationId, ref: { tenantId, workspaceId }, plan: 'purge', type, uuid })
+  await startJobWorkflow(scope, { operationId, ref, plan: 'purge', type, uuid, target: targetOf(ref) })
 }
 
 async function leftovers(system: SystemScope): Promise<TenantRef[]> {
@@ -72,10 +74,11 @@ async function leftovers(system: SystemScope): Promise<TenantRef[]> {
   return rows.map(({ tenant_id, workspace_id }) => ({ tenantId: tenant_id, workspaceId: workspace_id }))
 }
 
-/** Such as the history of the purge itself, which nobody can read without the keys of the tenant. */
+/** Such as the history of the purge itself, and the row of a request that was under way at its end. */
 async function removeLeftovers(system: SystemScope, scope: AdminScope, ref: TenantRef): Promise<void> {
   const { tenantId, workspaceId } = ref
   if (await tenantWorkflowsOf(scope, ref).ownedWork('-').removeSome()) return
+  if (await deleteOwnedRows(scope, ref)) return
   await system.batch(
     workspaceId === '-'
       ? sql`update tenants set delete_after = null where id = ${tenantId} and state = 'deleted'`
