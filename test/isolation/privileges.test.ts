@@ -123,7 +123,7 @@ test('privilege: a scope of any role: raised to the role of the row from those i
       EVERYBODY.map((role) => [
         consumer,
         role,
-        row.from.includes(role) ? ('to' in row ? row.to[0] : 'tables') : undefined,
+        row.from.includes(role) ? ('to' in row ? row.to[0] : row.opener) : undefined,
       ]),
     )
   }
