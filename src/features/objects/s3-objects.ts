@@ -142,7 +142,6 @@ export const tagS3Object = workspaceOperation({
     await requireObjectRule(scope, 'write', key)
     return objectsOf(scope).update(
       { bucket: checkBucket(bucket), key },
-      {},
       { change: (kept) => ({ ...kept, tags }), outputOf: (entry) => ({ etag: tagOf(entry) }) },
     )
   },

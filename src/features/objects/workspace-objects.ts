@@ -27,7 +27,14 @@ import {
   renaming,
   replacement,
 } from './catalogue.ts'
-import { type Conditions, isToBeSent, rangeOf, requireChangeable, tagOf } from './conditions.ts'
+import {
+  type Conditions,
+  isToBeSent,
+  rangeOf,
+  requireChangeable,
+  requireVersion,
+  tagOf,
+} from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { Upload, uploadOver } from './uploads.ts'
@@ -224,21 +231,25 @@ export class WorkspaceObjects {
 
   /**
    * Changes what is kept with the bytes.
-   * @param outputOf the output of the operation, of the changed entry
+   * @param of `ifMatch` the version that it must have; `outputOf` the output of the operation, of the changed entry
    * @throws Problem `NoSuchKey`, `PreconditionFailed`
    */
   async update<T>(
     { bucket, key }: ObjectName,
-    conditions: Conditions,
     {
+      ifMatch,
       change,
       outputOf,
-    }: { change: (kept: Description) => Description; outputOf: (entry: CatalogueEntry) => T },
+    }: {
+      ifMatch?: string | undefined
+      change: (kept: Description) => Description
+      outputOf: (entry: CatalogueEntry) => T
+    },
   ): Promise<T> {
-    await this.describe({ bucket, key })
+    await this.requireName({ bucket, key })
     return changeObject(this.#scope, key, (known) => {
       if (known === undefined) throw new Problem('NoSuchKey')
-      requireChangeable(conditions, known)
+      requireVersion(ifMatch, known)
       const { headers, metadata, tags } = change(known)
       return effectOnce(this.#scope, async (inside) => {
         const changed = redescription({ bucket, key, known }, { headers, metadata, tags })
@@ -284,7 +295,7 @@ export class WorkspaceObjects {
   async move({ bucket, key }: ObjectName, to: string, conditions: Conditions): Promise<StoredObject> {
     checkKey(to)
     if (key === to) throw new Problem('conflict', { detail: 'The object has this key already.' })
-    await this.describe({ bucket, key })
+    await this.requireName({ bucket, key })
     return changeObject(this.#scope, key, async (known) => {
       if (known === undefined) throw new Problem('NoSuchKey')
       const { entry } = await this.requireChangeable({ bucket, key: to }, conditions)
