@@ -37,6 +37,7 @@ import {
 } from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { OBJECT_LIMITS } from './limits.ts'
+import { requireObjectRule } from './object-rules.ts'
 import { Upload, uploadOver } from './uploads.ts'
 
 /** The name of an object. */
@@ -136,15 +137,16 @@ export class WorkspaceObjects {
   }
 
   /**
-   * Makes a blob, which an upload has written, the content of an object.
+   * Makes a blob, which an upload has written, the content of an object. The right to write it may have ended while the bytes came.
    * @param options `read` the entry as it was read before; `also` earlier statements of the same transaction
-   * @throws Problem `PreconditionFailed`; an error for which `readObjectChange` is `upload` if the upload is over
+   * @throws Problem `forbidden`, `PreconditionFailed`; an error for which `readObjectChange` is `upload` if the upload is over
    */
-  replace(
+  async replace(
     { bucket, key }: ObjectName,
     content: ObjectContent,
     { conditions, read, also = [] }: Replacing,
   ): Promise<StoredObject> {
+    await requireObjectRule(this.#scope, 'write', key)
     return changeObject(
       this.#scope,
       key,
