@@ -316,6 +316,11 @@ export const PROBLEMS = {
     'The upload is over',
     'Begin an upload again. One without new bytes for seven days is removed.',
   ),
+  too_many_uploads: row(
+    429,
+    'Too many uploads are open',
+    'Complete or delete uploads that are open, then begin this one again. Those without new bytes end by themselves after seven days.',
+  ),
   upload_offset_differs: row(
     409,
     'The upload does not continue at this offset',

@@ -38,6 +38,7 @@ const S3_ERRORS: Partial<Readonly<Record<ProblemCode, S3Error>>> = {
   body_incomplete: { code: 'IncompleteBody', status: 400 },
   body_too_large: { code: 'EntityTooLarge', status: 400 },
   EntityTooLarge: { code: 'EntityTooLarge', status: 400 },
+  too_many_uploads: { code: 'InvalidRequest', status: 400 },
   upload_expired: { code: 'RequestTimeout', status: 400 },
   bucket_required: { code: 'NoSuchBucket', status: 404 },
   dependency_unavailable: unavailable,

@@ -9,6 +9,10 @@ export const OBJECT_LIMITS = {
   partBytesMin: 5_242_880,
   /** Milliseconds without a new part for which an upload in parts is kept. Then it is `NoSuchUpload`. */
   multipartLeaseMs: 604_800_000,
+  /** Open uploads of a workspace, in parts and resumable ones. Another one is refused with `too_many_uploads` (429) until one of them is complete, deleted or expired. */
+  openUploadsMax: 10_000,
+  /** Open resumable uploads that one user has begun. Another one is refused with `too_many_uploads` (429). */
+  openUploadsOfUserMax: 1_000,
   /** Seconds for which a link can be used, if the request names no other time. Then it is refused with `link_expired`. */
   linkSecondsDefault: 900,
   /** Seconds for which a link can be used at most. Longer times are refused with `validation_failed`. */

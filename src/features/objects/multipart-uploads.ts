@@ -11,7 +11,7 @@ import { below, findEntry } from './catalogue.ts'
 import { type Conditions, tagOf } from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { abandoned, PartUpload } from './uploads.ts'
+import { abandoned, PartUpload, requireUploadRoom } from './uploads.ts'
 import type { Description, ObjectName, StoredObject, WorkspaceObjects } from './workspace-objects.ts'
 
 const { multipartLeaseMs, objectBytesMax, partBytesMin } = OBJECT_LIMITS
@@ -68,8 +68,11 @@ export class MultipartUploads {
     const { headers, metadata, tags } = description
     const id = randomIds.uuid()
     // Before the store knows it, so that the sweeper finds one whose process died.
-    await this.#scope.batch(sql`insert into object_uploads (id, key, is_internal, headers, metadata, tags, expires_at)
-      values (${id}, ${key}, ${this.#isInternal}, ${headers}, ${metadata}, ${tags}, now() + ${LEASE}::interval)`)
+    await this.#scope.batch(
+      ...(this.#isInternal ? [] : [requireUploadRoom()]),
+      sql`insert into object_uploads (id, key, is_internal, headers, metadata, tags, expires_at)
+        values (${id}, ${key}, ${this.#isInternal}, ${headers}, ${metadata}, ${tags}, now() + ${LEASE}::interval)`,
+    )
     const store = await this.#blobs.beginParts(id)
     await this.#scope.batch(sql`update object_uploads set store_id = ${store} where id = ${id}`)
     return id

@@ -20,7 +20,7 @@ import { refusedUnless } from './catalogue.ts'
 import type { Conditions } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { MultipartUploads } from './multipart-uploads.ts'
-import { abandoned, Upload } from './uploads.ts'
+import { abandoned, requireUploadRoom, Upload } from './uploads.ts'
 import { type Description, type ObjectName, objectsOf, type WorkspaceObjects } from './workspace-objects.ts'
 
 const { multipartLeaseMs, objectBytesMax, segmentBytesMin, segmentFactor, segmentsPerSize } = OBJECT_LIMITS
@@ -95,6 +95,7 @@ export class ResumableUploads {
     const { if_match, if_none_match } = conditions
     const id = randomIds.uuid()
     await this.#scope.batch(
+      requireUploadRoom(),
       ...roomFor(id, length ?? 0),
       sql`insert into resumable_uploads (id, key, length, headers, metadata, announced, if_match, if_none_match, expires_at)
         values (${id}, ${name.key}, ${length}, ${headers}, ${metadata}, ${announced}, ${if_match}, ${if_none_match}, now() + ${LEASE}::interval)`,

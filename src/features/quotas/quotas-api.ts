@@ -310,6 +310,8 @@ const SIZES = {
   schema_bytes: COLLECTION_LIMITS.schemaBytesMax,
   object_bytes: OBJECT_LIMITS.objectBytesMax,
   object_key_bytes: CORE_LIMITS.objectKeyBytesMax,
+  open_uploads: OBJECT_LIMITS.openUploadsMax,
+  open_uploads_of_user: OBJECT_LIMITS.openUploadsOfUserMax,
   event_bytes: EVENT_LIMITS.eventBytesMax,
   flow_source_bytes: FLOW_LIMITS.sourceBytesMax,
   flow_input_bytes: FLOW_LIMITS.inputBytesMax,

@@ -378,7 +378,7 @@ describe('byte quota', () => {
         `/v1/objects/${bucket}/private/mia/a`,
         { 'content-type': 'multipart/form-data; boundary=x' },
       ],
-      `${BOUNDARY}first`,
+      `${BOUNDARY}${'first'.repeat(20)}`,
       'last\r\n--x--\r\n',
     ],
     [
@@ -418,13 +418,11 @@ describe('byte quota', () => {
       expect([response.statusCode, JSON.parse(await text(response)).code]).toEqual([403, 'forbidden'])
       const key = `/v1/objects/${bucket}/private/mia/a`
       expect((await call('GET', key, { as: ws.service })).body.code).toBe('NoSuchKey')
+      const { used } = await quota(ws, 'object_bytes')
+      if (method !== 'PATCH') return expect(used).toBe(0)
       // An upload that resumes keeps what it has, for when the right comes back.
-      expect((await quota(ws, 'object_bytes')).used).toBe(
-        method === 'PATCH' && end.read === undefined ? 9 : 0,
-      )
-      if (method !== 'PATCH') return
+      expect(used).toBe(9)
       await configure(ws, { objects: { user: RULES } })
-      if (end.read !== undefined) return
       await call('HEAD', path, { as, headers: TUS })
       expect((await call('GET', key, { as: ws.service })).status).toBe(200)
     },

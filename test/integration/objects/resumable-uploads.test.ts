@@ -2,11 +2,17 @@
 
 import { createHash, randomBytes } from 'node:crypto'
 import { request } from 'node:http'
-import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
+import {
+  CreateMultipartUploadCommand,
+  ListMultipartUploadsCommand,
+  ListObjectsV2Command,
+} from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
+import { OBJECT_LIMITS } from '../../../src/features/objects/limits.ts'
 import { sweepBlobs } from '../../../src/features/objects/sweep-blobs.ts'
 import { bucketOf, rootClient } from '../../support/clients/object-store.ts'
+import { openBucket } from '../../support/clients/s3.ts'
 import { limit, quota } from '../../support/fixtures/quotas.ts'
 import {
   asSuperuser,
@@ -338,6 +344,55 @@ test('TENON_OBJECT_BYTES_MAX: another value: the largest upload', async () => {
   } finally {
     await node.close()
   }
+})
+
+test('open uploads: as many as the limit says, of all kinds and of one user; the next one hears what to do', async () => {
+  const ws = await createTestWorkspaceWithStorage()
+  const { s3, bucket: Bucket } = await openBucket(ws)
+  const { openUploadsMax, openUploadsOfUserMax } = OBJECT_LIMITS
+  const ref = [ws.tenantId, ws.workspaceId]
+  const opened = (count: number, of: string) =>
+    asSuperuser(
+      `insert into tenon.resumable_uploads (tenant_id, workspace_id, id, key, expires_at, ended_at, owner)
+       select $1, $2, gen_random_uuid(), 'a', ${of} from generate_series(1, ${count})`,
+      ref,
+    )
+  await opened(openUploadsMax, `now() - interval '1 s', null, null`)
+  await opened(openUploadsMax, `now() + interval '1 d', now(), null`)
+  await configure(ws, { objects: { user: { write: ['u/'] } } })
+  const [mia, ben] = await Promise.all([userToken(ws, 'mia'), userToken(ws, 'ben')])
+  const open = async (caller: Caller) => {
+    const described = { 'upload-length': '3', 'upload-metadata': metadata({ bucket: Bucket, key: 'u/a' }) }
+    const response = await send('POST', '/v1/uploads', { ...caller, ...described })
+    return { status: response.status, text: await response.text(), response }
+  }
+  await opened(openUploadsOfUserMax - 1, `now() + interval '1 d', null, 'mia'`)
+  expect((await open(mia)).status).toBe(201)
+  const refused = await open(mia)
+  expect([refused.status, JSON.parse(refused.text).code]).toEqual([429, 'too_many_uploads'])
+  expect(JSON.parse(refused.text)).toMatchObject({
+    detail: `You have ${openUploadsOfUserMax} open uploads, which is the most there may be.`,
+    hint: expect.stringContaining('Complete or delete'),
+  })
+  expect((await open(ben)).status).toBe(201)
+  await asSuperuser(
+    `insert into tenon.object_uploads (tenant_id, workspace_id, id, key, store_id, expires_at)
+     select $1, $2, gen_random_uuid(), 'a', 'x', now() + interval '1 d'
+     from generate_series(1, ${openUploadsMax - openUploadsOfUserMax - 2})`,
+    ref,
+  )
+  const all = await Promise.all(Array.from({ length: 5 }, () => open(ws.service)))
+  expect(all.map(({ status }) => status).sort()).toEqual([201, 429, 429, 429, 429])
+  const begin = () => s3.send(new CreateMultipartUploadCommand({ Bucket, Key: 'parts' }))
+  await expect(begin()).rejects.toMatchObject({ name: 'InvalidRequest', message: /open uploads/ })
+  const [path = ''] = all.flatMap(({ response }) => response.headers.get('location') ?? [])
+  expect((await send('DELETE', path, ws.service)).status).toBe(204)
+  await begin()
+  expect((await open(ws.service)).status).toBe(429)
+  // What needs no later request is not bounded.
+  const put = await call('PUT', `/v1/objects/${Bucket}/u/a`, { as: ws.service, body: 'x' })
+  expect(put.status).toBe(201)
+  s3.destroy()
 })
 
 test('OPTIONS and pages of other origins: what is supported, and the headers that a page reads', async () => {
