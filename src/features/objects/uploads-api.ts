@@ -108,8 +108,8 @@ export const headUpload = workspaceOperation({
   name: 'upload.head',
   summary: 'Read how many bytes of an upload are stored (tus)',
   roles: WRITERS_AND_USERS,
-  // It makes the object of an upload whose last request has lost its process.
-  reads: false,
+  // It changes nothing but what the last request would have done if its process had not died: it makes the object.
+  reads: true,
   scope: SCOPE,
   input: Input({ upload_id: UploadId, tus_resumable: Version }),
   output: Answer,

@@ -11,6 +11,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
 import { OBJECT_LIMITS } from '../../../src/features/objects/limits.ts'
 import { sweepBlobs } from '../../../src/features/objects/sweep-blobs.ts'
+import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import { bucketOf, rootClient } from '../../support/clients/object-store.ts'
 import { openBucket } from '../../support/clients/s3.ts'
 import { limit, quota } from '../../support/fixtures/quotas.ts'
@@ -344,6 +345,25 @@ test('TENON_OBJECT_BYTES_MAX: another value: the largest upload', async () => {
   } finally {
     await node.close()
   }
+})
+
+test('asking how far an upload is: writes no entry of the audit log, however often; its beginning, bytes and end do', async () => {
+  const ws = await createTestWorkspaceWithStorage()
+  const of = { 'upload-metadata': metadata({ bucket: await bucketOf(ws), key: 'a' }), 'upload-length': '6' }
+  const begun = await send('POST', '/v1/uploads', { ...ws.service, ...of })
+  const path = begun.headers.get('location') ?? ''
+  for (const offset of [0, 3]) {
+    for (let n = 0; n < 5; n++) expect((await head(path, ws.service)).status).toBe(200)
+    expect((await patch(path, offset, Buffer.from('abc'), ws.service)).status).toBe(204)
+  }
+  expect((await head(path, ws.service)).status).toBe(200)
+  expect((await head(`${path}0`, ws.service)).status).toBe(404)
+  const uploads = async () => {
+    const entries = await entriesOfWorkspace(ws)
+    return entries.map(({ operation }) => operation).filter((operation) => operation.startsWith('upload.'))
+  }
+  await eventually(async () => ((await uploads()).length >= 3 ? true : undefined))
+  expect((await uploads()).sort()).toEqual(['upload.append', 'upload.append', 'upload.create'])
 })
 
 test('open uploads: as many as the limit says, of all kinds and of one user; the next one hears what to do', async () => {
