@@ -11,6 +11,7 @@ import {
   listUploads,
   putPart,
 } from '../../features/objects/s3-uploads.ts'
+import { CHECKSUM_HEADERS } from './checksums.ts'
 import { sendEtag } from './object-actions.ts'
 import { CHANGE_CONDITIONS, descriptionIn, headerFields, nameOf, sourceIn } from './object-fields.ts'
 import type { Output, S3Action } from './s3-action.ts'
@@ -96,7 +97,8 @@ const complete: S3Action = {
   selectors: ['uploadId'],
   operation: completeUpload,
   bind: async (request, recheck) => {
-    const root = readXml(await readText(request, recheck), 'CompleteMultipartUpload')
+    refuseChecksum(request)
+    const root = readXml(await readText(request, recheck, []), 'CompleteMultipartUpload')
     const parts = children(root, 'Part').map((part) => ({
       number: numberOf(childText(part, 'PartNumber')),
       etag: (childText(part, 'ETag') ?? '').replaceAll('"', ''),
@@ -113,6 +115,15 @@ const complete: S3Action = {
       ['ETag', etag],
     ])
   },
+}
+
+/** Here, and only here, a checksum is that of the object and not of the body, and nothing computes it. @throws Problem `NotImplemented` */
+function refuseChecksum(request: S3Request): void {
+  const header = CHECKSUM_HEADERS.find((name) => headerOf(request, name) !== undefined)
+  if (header === undefined) return
+  throw new Problem('NotImplemented', {
+    detail: `${header} of the whole object is not checked. End the upload without it; checksums of its parts are checked when they are sent.`,
+  })
 }
 
 const abort: S3Action = {

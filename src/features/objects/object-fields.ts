@@ -2,6 +2,7 @@
 
 import Type from 'typebox'
 import type { KeptHeaders } from './catalogue.ts'
+import { OBJECT_LIMITS } from './limits.ts'
 
 // `run` checks the names, since the problem has S3's code.
 export const Bucket = Type.String({ maxLength: 200, description: 'Name of the bucket.' })
@@ -60,20 +61,26 @@ export const Stored = Type.Object({
 })
 
 /** Texts by name: `{"author": "mia"}`. */
-const Texts = (description: string) =>
-  Type.Record(
-    Type.String({ pattern: '^[a-z0-9][a-z0-9_.-]{0,127}$' }),
-    Type.String({ maxLength: 2_000, pattern: '^[\\u0020-\\u007e]*$' }),
-    {
-      maxProperties: 50,
-      additionalProperties: false,
-      description,
-    },
-  )
-export const Metadata = Texts(
-  'Texts of your own that are kept with the object: headers `x-meta-<name>`, in lower case.',
+export const Metadata = Type.Record(
+  Type.String({ pattern: '^[a-z0-9][a-z0-9_.-]{0,127}$' }),
+  Type.String({ maxLength: 2_000, pattern: '^[\\u0020-\\u007e]*$' }),
+  {
+    maxProperties: 50,
+    additionalProperties: false,
+    description: 'Texts of your own that are kept with the object: headers `x-meta-<name>`, in lower case.',
+  },
 )
-export const Tags = Texts('Tags of the object, at most 50.')
+
+/** By the rules of S3, whose clients read and write them as well. */
+export const Tags = Type.Record(
+  Type.String({ pattern: '^[\\p{L}\\p{Z}\\p{N}_.:/=+@-]{1,128}$' }),
+  Type.String({ pattern: '^[\\p{L}\\p{Z}\\p{N}_.:/=+@-]{0,256}$' }),
+  {
+    maxProperties: OBJECT_LIMITS.tagsMax,
+    additionalProperties: false,
+    description: `Tags of the object, at most ${OBJECT_LIMITS.tagsMax}: keys of 1 to 128 characters, and values of at most 256.`,
+  },
+)
 
 const KEPT_NAMES = Object.keys(KEPT) as (keyof typeof KEPT)[]
 
