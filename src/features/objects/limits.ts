@@ -25,6 +25,10 @@ export const OBJECT_LIMITS = {
   segmentsPerSize: 1_000,
   /** Factor: so many times that minimum are stored at once. If the process ends, at most so much of an upload is sent again. */
   segmentFactor: 4,
+  /** Bytes of a body that the store is promised before they have come; afterwards, as many as have come. If it breaks off, zeros take the place of the others. */
+  promisedBytesMin: 1_048_576,
+  /** Milliseconds for which the question how far a resumable upload is waits for a request whose bytes the same process stores. Then the answer says what is stored so far. */
+  appendAwaitedMs: 2_000,
   /** Milliseconds for which an upload that has expired is known as such (410). Then it is `not_found`. */
   expiredUploadKeptMs: 86_400_000,
   /** Objects that one request removes. Others are named in `next`. */

@@ -7,6 +7,7 @@
  */
 
 import { createHash } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { type ByteSource, tooLarge } from '../../core/bytes.ts'
 import { isUuid, randomIds } from '../../core/ids.ts'
@@ -23,7 +24,15 @@ import { MultipartUploads } from './multipart-uploads.ts'
 import { abandoned, requireUploadRoom, Upload } from './uploads.ts'
 import { type Description, type ObjectName, objectsOf, type WorkspaceObjects } from './workspace-objects.ts'
 
-const { multipartLeaseMs, objectBytesMax, segmentBytesMin, segmentFactor, segmentsPerSize } = OBJECT_LIMITS
+const {
+  appendAwaitedMs,
+  multipartLeaseMs,
+  objectBytesMax,
+  promisedBytesMin,
+  segmentBytesMin,
+  segmentFactor,
+  segmentsPerSize,
+} = OBJECT_LIMITS
 const LEASE = `${multipartLeaseMs} milliseconds`
 
 /** An upload as it was read. */
@@ -114,10 +123,13 @@ export class ResumableUploads {
   }
 
   /**
-   * The upload as it is, with its object if all of its bytes are there: a process may have died between the two.
+   * The upload as it is, with its object if all of its bytes are there: a process may have died between the two. Waits a while for a
+   * request that stores bytes here: a client whose connection broke asks at once, and would send again what has come.
    * @throws Problem as {@link find}; `PreconditionFailed` if it may not become the object
    */
   async read(id: string): Promise<ResumableUpload> {
+    const end = APPENDS.get(id)
+    if (end !== undefined) await Promise.race([end, pause(appendAwaitedMs, undefined, { ref: false })])
     const upload = await this.find(id)
     return upload.stored === upload.length ? this.#settle(upload) : upload
   }
@@ -127,11 +139,28 @@ export class ResumableUploads {
    * @param options `length` of the object, if it was not known before; with a `checksum` the whole body is kept, or nothing
    * @throws Problem `upload_offset_differs`, `EntityTooLarge`, `upload_checksum_differs`, `body_incomplete`, `quota_exceeded`, …
    */
-  async append(
+  append(
     upload: ResumableUpload,
     offset: number,
     source: ByteSource,
-    { length, checksum }: { length?: number | undefined; checksum?: Checksum | undefined } = {},
+    options: { length?: number | undefined; checksum?: Checksum | undefined } = {},
+  ): Promise<ResumableUpload> {
+    const work = this.#append(upload, offset, source, options)
+    const end = work.then(
+      () => {},
+      () => {},
+    )
+    APPENDS.set(upload.id, end)
+    return work.finally(() => {
+      if (APPENDS.get(upload.id) === end) APPENDS.delete(upload.id)
+    })
+  }
+
+  async #append(
+    upload: ResumableUpload,
+    offset: number,
+    source: ByteSource,
+    { length, checksum }: { length?: number | undefined; checksum?: Checksum | undefined },
   ): Promise<ResumableUpload> {
     let state = await this.#settle(upload)
     if (state.stored !== offset) throw offsetDiffers(state)
@@ -174,7 +203,7 @@ export class ResumableUploads {
   /** Stores the next bytes of a body behind the tail, as the new tail. */
   async #write(state: ResumableUpload, body: BodyPieces, checksum?: Checksum): Promise<ResumableUpload> {
     const before = body.taken
-    const size = state.tail_bytes + this.#room(state, body, checksum)
+    const size = state.tail_bytes + this.#bytesOfNext(state, body, checksum)
     const hash = checksum === undefined ? undefined : createHash(checksum.algorithm)
     const upload = new Upload(this.#scope, { chunks: this.#segment(state, body, size, hash), length: size })
     await upload.begin()
@@ -183,7 +212,6 @@ export class ResumableUploads {
         this.#blobs.write(upload.id, { body: stream, length: size, signal }),
       )
       const bytes = body.taken - before
-      if (checksum !== undefined && body.failure !== undefined) throw body.failure
       if (checksum !== undefined && hash?.digest().equals(checksum.digest) !== true)
         throw new Problem('upload_checksum_differs')
       if (state.stored + bytes === state.length && (await body.hasMore())) throw tooLong(state, bytes)
@@ -194,14 +222,17 @@ export class ResumableUploads {
     }
   }
 
-  /** How many bytes of a body are stored at once. */
-  #room({ length, stored, tail_bytes, part_count }: ResumableUpload, body: BodyPieces, checksum?: Checksum) {
+  /** How many bytes of a body are stored at once: no more than have come, so that one that breaks off costs no more than it has brought. */
+  #bytesOfNext(
+    { length, stored, tail_bytes, part_count }: ResumableUpload,
+    { announced, taken }: BodyPieces,
+    checksum?: Checksum,
+  ): number {
     const left = (length ?? this.#blobs.objectBytesMax) - stored
-    const { announced } = body
     if (checksum === undefined) {
       const min = partBytesMin(part_count)
       const size = announced === undefined ? min : Math.min(min * segmentFactor, objectBytesMax)
-      return Math.min(size - tail_bytes, left, announced ?? left)
+      return Math.min(size - tail_bytes, Math.max(taken, promisedBytesMin), left, announced ?? left)
     }
     if (announced === undefined)
       throw new Problem('header_invalid', { detail: 'Upload-Checksum needs a Content-Length.' })
@@ -223,6 +254,8 @@ export class ResumableUploads {
       hash?.update(chunk)
       yield chunk
     }
+    // With a checksum nothing is kept of it, so the store need not get the rest.
+    if (hash !== undefined && body.failure !== undefined) throw body.failure
     for (let missing = size - tail_bytes - (body.taken - before); missing > 0; missing -= ZEROS.byteLength)
       yield ZEROS.subarray(0, missing)
   }
@@ -341,6 +374,9 @@ export class ResumableUploads {
     if (blob !== null) await this.#blobs.remove([blob]).catch(() => {})
   }
 }
+
+/** Ends of requests of this process that store bytes of an upload, by its id: of several, the last one. */
+const APPENDS = new Map<string, Promise<void>>()
 
 const ZEROS = new Uint8Array(65_536)
 

@@ -87,7 +87,7 @@ function breakOff(path: string, offset: number, announced: number, sent: Uint8Ar
   }
   const { promise, resolve } = Promise.withResolvers<void>()
   const broken = request(`${inject('tenon').url}${path}`, { method: 'PATCH', headers })
-  broken.on('error', () => resolve())
+  broken.on('error', () => resolve()).on('response', () => resolve())
   broken.write(sent, () => broken.destroy())
   return promise
 }

@@ -228,7 +228,7 @@ test('TENON_S3_HOST: buckets are host names, of any case and with a port; other 
     const moved = sign({ method: 'GET', host: 's3.test', path: '/kept', key })
     const other = { ...moved, headers: { ...moved.headers, host: `${bucket}.s3.test` } }
     expect(await send(other, '', at)).toMatchObject({ status: 403, code: 'SignatureDoesNotMatch' })
-    for (const name of ['.s3.test', 'a.b.s3.test', `${bucket}.x.s3.test`])
+    for (const name of ['a.b.s3.test', `${bucket}.x.s3.test`])
       expect([name, (await ask(name, 'GET', '/kept')).status]).toEqual([name, 400])
     expect((await ask('others.s3.test', 'GET', '/kept')).status).toBe(403)
     // Hosts that only look alike are the API.
@@ -271,9 +271,7 @@ test('storage key revoked while the document that ends an upload comes: refused,
   })
   const sent = request({ hostname, port, method, path: target, headers, agent: false })
   sent.write(`<CompleteMultipartUpload>${part}`)
-  const gone = await call('DELETE', `/v1/api-keys/${own.id}?workspace_id=${workspace.workspaceId}`, {
-    as: workspace.operator,
-  })
+  const gone = await call('DELETE', `/v1/api-keys/${own.id}`, { as: workspace.operator })
   expect(gone.status).toBeLessThan(300)
   let answer: Answer | undefined
   sent.once('response', (response) => void read(response).then((one) => (answer = one)))
