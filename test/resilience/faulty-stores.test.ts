@@ -98,7 +98,7 @@ function expectStoredOnce(
   expect(stored.toSorted((a, b) => a - b)).toEqual(acknowledged.toSorted((a, b) => a - b))
 }
 
-const STORE_FAULTS: readonly StoreFault[] = ['error', 'late error']
+const FAULTS: readonly StoreFault[] = ['error', 'late error']
 
 test('object store that answers 500, without or with the work done: 503 with its name, documents go on, each acknowledged object is there', async () => {
   const store = await startRefusingStore(new URL(inject('tenon').env['S3_ENDPOINT'] ?? ''))
@@ -108,7 +108,7 @@ test('object store that answers 500, without or with the work done: 503 with its
   const documents = new Set<number>()
   try {
     const { ledger, refusedBy } = await loadBeside(
-      STORE_FAULTS,
+      FAULTS,
       (fault) => {
         store.fault = fault
       },

@@ -247,8 +247,7 @@ export class ResumableUploads {
     size: number,
     hash?: ReturnType<typeof createHash>,
   ): AsyncGenerator<Uint8Array> {
-    if (tail !== null && tail_bytes > 0)
-      yield* await this.#blobs.read(tail, { first: 0, last: tail_bytes - 1 })
+    if (tail !== null && tail_bytes > 0) yield* this.#blobs.readExactly(tail, tail_bytes)
     const before = body.taken
     for await (const chunk of body.take(size - tail_bytes)) {
       hash?.update(chunk)

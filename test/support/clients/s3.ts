@@ -37,10 +37,11 @@ const s3Client = ({ id, secret }: StorageKey, url = inject('tenon').url): S3Clie
     credentials: { accessKeyId: id, secretAccessKey: secret },
   })
 
-/** A client with a key for everything, and the name of the bucket. */
+/** A client with a key for everything, and the name of the bucket. @param url of the API */
 export async function openBucket(
   workspace: TestWorkspace,
+  url?: string,
 ): Promise<{ s3: S3Client; bucket: string; key: StorageKey }> {
   const [key, bucket] = [await createStorageKey(workspace), await bucketOf(workspace)]
-  return { s3: s3Client(key), bucket, key }
+  return { s3: s3Client(key, url), bucket, key }
 }
