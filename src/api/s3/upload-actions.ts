@@ -26,7 +26,7 @@ const etagElement = (etag: string) => ['ETag', `"${etag}"`] as const
 function numberOf(text: string | undefined): number {
   if (/^[1-9]\d{0,4}$/.test(text ?? '') && Number(text) <= OBJECT_LIMITS.partsMax) return Number(text)
   throw new Problem('InvalidArgument', {
-    detail: `The number of a part is from 1 to ${OBJECT_LIMITS.partsMax}.`,
+    detail: `The number of a part must be from 1 to ${OBJECT_LIMITS.partsMax}.`,
   })
 }
 
@@ -34,7 +34,14 @@ function numberOf(text: string | undefined): number {
 function sizeOf({ query }: S3Request, name: string): number {
   const text = query.get(name) ?? String(OBJECT_LIMITS.keysListedMax)
   if (/^[1-9]\d{0,8}$/.test(text)) return Math.min(Number(text), OBJECT_LIMITS.keysListedMax)
-  throw new Problem('InvalidArgument', { detail: `${name} is a number of 1 or more.` })
+  throw new Problem('InvalidArgument', { detail: `${name} must be a number of 1 or more.` })
+}
+
+/** The number of a part, behind which a list begins; 0: at the first one. @throws Problem `InvalidArgument` */
+function markerOf({ query }: S3Request): number {
+  const text = query.get('part-number-marker') ?? '0'
+  if (/^\d{1,5}$/.test(text)) return Number(text)
+  throw new Problem('InvalidArgument', { detail: 'part-number-marker must be a number of 0 or more.' })
 }
 
 const create: S3Action = {
@@ -144,14 +151,12 @@ const parts: S3Action = {
   operation: listParts,
   bind: (request) => {
     sizeOf(request, 'max-parts')
+    markerOf(request)
     return uploadOf(request)
   },
   send: (found: Output<typeof listParts>, exchange) => {
     const { request } = exchange
-    const [marker, size] = [
-      Number(request.query.get('part-number-marker') ?? 0),
-      sizeOf(request, 'max-parts'),
-    ]
+    const [marker, size] = [markerOf(request), sizeOf(request, 'max-parts')]
     const behind = found.filter(({ number }) => number > marker)
     const page = behind.slice(0, size)
     return sendXml(exchange, 'ListPartsResult', [
