@@ -23,7 +23,7 @@ import {
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { compareObjects } from '../../src/cli/stack/compare-objects.ts'
 import { sweepBlobs } from '../../src/features/objects/sweep-blobs.ts'
-import { bucketOf, rootClient } from '../support/clients/object-store.ts'
+import { rootClient } from '../support/clients/object-store.ts'
 import { openBucket } from '../support/clients/s3.ts'
 import {
   asSuperuser,
@@ -38,6 +38,7 @@ import { type RefusingStore, STORE_FAULTS, startRefusingStore } from '../support
 import { type Node, startInProcessNode } from '../support/stack/in-process-node.ts'
 import { openInProcessPlatform, scopeOf } from '../support/stack/in-process-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
+import { bucketOf } from '../support/stack/workspace-settings.ts'
 
 let store: RefusingStore
 let node: Node

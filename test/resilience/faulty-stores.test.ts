@@ -14,6 +14,7 @@ import { type StoreFault, startRefusingStore } from '../support/servers/refusing
 import { type Fault, startStatementProxy } from '../support/servers/statement-proxy.ts'
 import { startInProcessNode } from '../support/stack/in-process-node.ts'
 import type { Running } from '../support/stack/start.ts'
+import { bucketOf } from '../support/stack/workspace-settings.ts'
 
 const LANES = 4
 const BETWEEN_MS = 20
@@ -24,8 +25,7 @@ let workspace: TestWorkspace
 let bucket: string
 beforeAll(async () => {
   workspace = await createTestWorkspaceWithStorage()
-  const path = `/v1/workspaces/${workspace.workspaceId}`
-  bucket = (await call('GET', path, { as: workspace.operator })).body.bucket
+  bucket = await bucketOf(workspace)
 }, 60_000)
 
 /** What clients know of a store that fails. */

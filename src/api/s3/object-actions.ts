@@ -113,7 +113,7 @@ const remove: S3Action = {
 function replaces(request: S3Request, header: string): boolean {
   const directive = headerOf(request, header) ?? 'COPY'
   if (directive === 'COPY' || directive === 'REPLACE') return directive === 'REPLACE'
-  throw new Problem('InvalidArgument', { detail: `${header} is COPY or REPLACE.` })
+  throw new Problem('InvalidArgument', { detail: `${header} must be COPY or REPLACE.` })
 }
 
 const copy: S3Action = {

@@ -3,7 +3,7 @@
 import { Compile } from 'typebox/compile'
 import { Problem } from '../../core/problem.ts'
 import { OBJECT_LIMITS } from '../../features/objects/limits.ts'
-import { Tags } from '../../features/objects/object-fields.ts'
+import { CHANGE_HEADERS, KEPT_HEADERS, Tags } from '../../features/objects/object-fields.ts'
 import { API_LIMITS } from '../limits.ts'
 import { headerOf, type S3Request } from './s3-request.ts'
 import { decode, Query } from './uri.ts'
@@ -24,8 +24,9 @@ export function headerFields(
   )
 }
 
-const KEPT = ['content-type', 'content-disposition', 'content-language', 'cache-control']
-export const CHANGE_CONDITIONS = ['if-match', 'if-none-match']
+const { content_encoding: _, ...AS_SENT } = KEPT_HEADERS
+const KEPT = Object.values(AS_SENT)
+export const CHANGE_CONDITIONS = Object.values(CHANGE_HEADERS)
 
 /** Headers, metadata and tags of an object. @throws Problem `InvalidArgument`, `NotImplemented` for what the platform does not keep */
 export function descriptionIn(request: S3Request): Record<string, unknown> {
@@ -84,7 +85,7 @@ export function sourceIn(request: S3Request): Record<string, unknown> {
   const [, bucket = '', key = ''] = /^\/?([^/]+)\/(.+)$/s.exec(decode(path)) ?? []
   if (key === '')
     throw new Problem('InvalidArgument', {
-      detail: 'x-amz-copy-source is <bucket>/<key>, escaped as in a URL.',
+      detail: 'x-amz-copy-source must be <bucket>/<key>, escaped as in a URL.',
     })
   const conditions = ['if-match', 'if-none-match', 'if-unmodified-since']
   return { bucket, key, ...headerFields(request, conditions, 'x-amz-copy-source-') }

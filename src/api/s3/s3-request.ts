@@ -166,7 +166,7 @@ function unknownPayload(payload: string): Problem {
       detail: `Bodies of the form ${payload.slice(0, 100)} are not supported.`,
     })
   return new Problem('InvalidArgument', {
-    detail: `x-amz-content-sha256 is the SHA-256 of the body in hex, ${UNSIGNED_PAYLOAD}, or the name of a streaming form.`,
+    detail: `x-amz-content-sha256 must be the SHA-256 of the body in hex, ${UNSIGNED_PAYLOAD}, or the name of a streaming form.`,
   })
 }
 

@@ -2,7 +2,7 @@
 
 export const OBJECT_LIMITS = {
   /** Bytes of an object, or of a part, in one request. A larger one is refused with `EntityTooLarge` (413): send it in parts. */
-  objectBytesMax: 5_368_709_120,
+  requestBytesMax: 5_368_709_120,
   /** Tags of an object, as S3 has it. More are refused with `validation_failed`, on the S3 API with `InvalidTag`. */
   tagsMax: 10,
   /** Parts of an upload. Higher numbers are refused with `validation_failed`. */

@@ -9,7 +9,7 @@ import { bodyProblem } from '../operation-helpers.ts'
 import type { CatalogueEntry } from './catalogue.ts'
 import { tagOf, versionTagOf } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { Bucket, Header, IfMatch, IfNoneMatch, Metadata, Tags } from './object-fields.ts'
+import { Bucket, CHANGE_HEADERS, Header, IfMatch, IfNoneMatch, Metadata, Tags } from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
 import { objectsOf } from './workspace-objects.ts'
 
@@ -23,7 +23,6 @@ const Changed = Type.Object({
   etag: Type.String(),
   created: Type.Boolean({ description: 'True if no object had this key before.' }),
 })
-const TO_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match' } as const
 const TO_CONDITIONS = { if_match: IfMatch, if_none_match: IfNoneMatch }
 
 /** They show the caller an object, or give its bytes a key that others may read. */
@@ -45,7 +44,7 @@ export const copyObject = workspaceOperation({
     method: 'POST',
     path: '/v1/buckets/{bucket}/copy',
     body: '*',
-    headers: TO_HEADERS,
+    headers: CHANGE_HEADERS,
     etag: ({ etag }) => etag,
   },
   run: async (scope, { bucket, from, to, ...conditions }) => {
@@ -73,7 +72,7 @@ export const moveObject = workspaceOperation({
     method: 'POST',
     path: '/v1/buckets/{bucket}/move',
     body: '*',
-    headers: TO_HEADERS,
+    headers: CHANGE_HEADERS,
     etag: ({ etag }) => etag,
   },
   run: async (scope, { bucket, from, to, ...conditions }) => {

@@ -43,6 +43,15 @@ export const KEPT = {
     'Caching by clients, such as `max-age=60`. Shared caches may not store the object, since each request has a credential.',
   ),
 }
+/** The headers that fields have. */
+export const KEPT_HEADERS = {
+  content_type: 'content-type',
+  content_encoding: 'content-encoding',
+  content_disposition: 'content-disposition',
+  content_language: 'content-language',
+  cache_control: 'cache-control',
+} as const satisfies Record<keyof typeof KEPT, string>
+export const CHANGE_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match' } as const
 export const DIGESTS = {
   content_md5: Header('MD5 of the body in base64 (RFC 1864).'),
   content_digest: Header('Digest of the body: `sha-256=:<base64>:` or `sha-512=:<base64>:` (RFC 9530).'),
@@ -82,13 +91,13 @@ export const Tags = Type.Record(
   },
 )
 
-const KEPT_NAMES = Object.keys(KEPT) as (keyof typeof KEPT)[]
+const KEPT_NAMES = Object.keys(KEPT_HEADERS) as (keyof typeof KEPT)[]
 
 /** The headers of a request that are kept, by their names. */
 export const keptHeaders = (input: Readonly<Partial<Record<keyof typeof KEPT, string>>>): KeptHeaders =>
   Object.fromEntries(
     KEPT_NAMES.flatMap((name) => {
       const value = input[name]
-      return value === undefined || value === '' ? [] : [[name.replaceAll('_', '-'), value]]
+      return value === undefined || value === '' ? [] : [[KEPT_HEADERS[name], value]]
     }),
   )

@@ -120,7 +120,7 @@ create table tenon.resumable_uploads (
   -- How many bytes the store has: those of the parts and of the tail.
   stored bigint not null default 0 check (stored >= 0 and stored <= length),
   -- The upload in parts; null until there is a first part.
-  parts uuid,
+  parts_upload uuid,
   part_count integer not null default 0,
   tail uuid,
   tail_bytes bigint not null default 0,
@@ -152,7 +152,7 @@ create policy counting on tenon.resumable_uploads for select to tenon_owner
 create policy end_user on tenon.resumable_uploads to tenon_user
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and owner = tenon.caller() ->> 'id');
 grant select, delete, insert (id, key, length, headers, metadata, announced, if_match, if_none_match, expires_at),
-  update (length, stored, parts, part_count, tail, tail_bytes, tail_size, tail_etag, ended_at, expires_at)
+  update (length, stored, parts_upload, part_count, tail, tail_bytes, tail_size, tail_etag, ended_at, expires_at)
   on tenon.resumable_uploads to tenon_user;
 
 -- Blobs that no object has any more. They are removed a while after, since a reader may still be at one.

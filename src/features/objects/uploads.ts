@@ -9,7 +9,7 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { Row } from '../../infra/postgres/statement-batch.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 
-const { objectBytesMax, openUploadsMax, openUploadsOfUserMax, uploadLeaseMs, reservedAheadBytes } =
+const { requestBytesMax, openUploadsMax, openUploadsOfUserMax, uploadLeaseMs, reservedAheadBytes } =
   OBJECT_LIMITS
 
 /** A stream whose bytes are reserved before they are sent. */
@@ -50,7 +50,7 @@ abstract class ReservedUpload {
 
   async *#reservedChunks(): AsyncGenerator<Uint8Array> {
     let renewedMs = Date.now()
-    for await (const chunk of counted(this.#source, objectBytesMax)) {
+    for await (const chunk of counted(this.#source, requestBytesMax)) {
       this.bytes += chunk.byteLength
       const isLate = Date.now() > renewedMs + uploadLeaseMs / 2
       if (this.bytes > this.reserved || isLate) {

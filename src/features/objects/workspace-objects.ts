@@ -90,7 +90,7 @@ export class WorkspaceObjects {
       ...description
     }: Description & { conditions?: Conditions; digests?: AnnouncedDigests },
   ): Promise<StoredObject> {
-    const max = OBJECT_LIMITS.objectBytesMax
+    const max = OBJECT_LIMITS.requestBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
     const chunks = verified(source.chunks, expectedDigests(digests))
     await this.requireName({ bucket, key })
@@ -279,7 +279,7 @@ export class WorkspaceObjects {
     checkKey(key)
     const source = await this.describe({ bucket, key: from })
     requireChangeable(options.source ?? {}, source)
-    if (source.size > OBJECT_LIMITS.objectBytesMax) throw tooLarge(OBJECT_LIMITS.objectBytesMax)
+    if (source.size > OBJECT_LIMITS.requestBytesMax) throw tooLarge(OBJECT_LIMITS.requestBytesMax)
     const { headers, metadata, tags } = options.description?.(source) ?? source
     const upload = new Upload(this.#scope, { chunks: NO_BYTES, length: source.size })
     const stored = await this.#fill(upload, { bucket, key }, options.conditions ?? {}, async () => {

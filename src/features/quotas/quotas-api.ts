@@ -308,7 +308,7 @@ const SIZES = {
   batch_bytes: COLLECTION_LIMITS.batchBytesMax,
   batch_ops: COLLECTION_LIMITS.batchOperationsMax,
   schema_bytes: COLLECTION_LIMITS.schemaBytesMax,
-  object_bytes: OBJECT_LIMITS.objectBytesMax,
+  object_request_bytes: OBJECT_LIMITS.requestBytesMax,
   object_key_bytes: CORE_LIMITS.objectKeyBytesMax,
   open_uploads: OBJECT_LIMITS.openUploadsMax,
   open_uploads_of_user: OBJECT_LIMITS.openUploadsOfUserMax,

@@ -12,7 +12,7 @@ import type { Platform } from '../../../src/app/platform.ts'
 import { OBJECT_LIMITS } from '../../../src/features/objects/limits.ts'
 import { sweepBlobs } from '../../../src/features/objects/sweep-blobs.ts'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
-import { bucketOf, rootClient } from '../../support/clients/object-store.ts'
+import { rootClient } from '../../support/clients/object-store.ts'
 import { openBucket } from '../../support/clients/s3.ts'
 import { limit, quota } from '../../support/fixtures/quotas.ts'
 import {
@@ -28,7 +28,7 @@ import {
 import { randomOf } from '../../support/random.ts'
 import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
-import { configure } from '../../support/stack/workspace-settings.ts'
+import { bucketOf, configure } from '../../support/stack/workspace-settings.ts'
 
 const MIB = 1_048_576
 const TYPE = 'application/offset+octet-stream'
@@ -298,12 +298,12 @@ test('uploads that were given up or have expired: 404 and 410, and after the swe
   const past = `set expires_at = now() - interval '1 s' where`
   await asSuperuser(
     `update tenon.object_uploads ${past} id in
-    (select unnest(array[tail, parts]) from tenon.resumable_uploads where id = $1)`,
+    (select unnest(array[tail, parts_upload]) from tenon.resumable_uploads where id = $1)`,
     [id],
   )
   await asSuperuser(`update tenon.resumable_uploads ${past} id = $1`, [id])
-  expect(await refusal(head(old.path))).toEqual([410, 'upload_gone'])
-  expect(await refusal(patch(old.path, 8 * MIB, randomBytes(10)))).toEqual([410, 'upload_gone'])
+  expect(await refusal(head(old.path))).toEqual([410, 'upload_expired'])
+  expect(await refusal(patch(old.path, 8 * MIB, randomBytes(10)))).toEqual([410, 'upload_expired'])
   const scope = scopeOf(platform, workspace, 'service')
   while (await sweepBlobs(scope));
   await asSuperuser(
@@ -315,11 +315,11 @@ test('uploads that were given up or have expired: 404 and 410, and after the swe
   const { Uploads = [] } = await s3.send(new ListMultipartUploadsCommand({ Bucket: bucket }))
   const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket: bucket }))
   s3.destroy()
-  const [open] = await asSuperuser<{ parts: string; tail: string }>(
-    'select parts, tail from tenon.resumable_uploads where id = $1',
+  const [open] = await asSuperuser<{ parts_upload: string; tail: string }>(
+    'select parts_upload, tail from tenon.resumable_uploads where id = $1',
     [young.path.split('/').at(-1)],
   )
-  expect(Uploads.map(({ Key }) => Key)).toEqual([open?.parts])
+  expect(Uploads.map(({ Key }) => Key)).toEqual([open?.parts_upload])
   const known = await asSuperuser<{ blob: string }>(
     `select blob from tenon.objects where workspace_id = $1
       union select tail from tenon.resumable_uploads where workspace_id = $1 and tail is not null and expires_at > now()`,

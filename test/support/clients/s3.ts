@@ -3,7 +3,7 @@
 import { S3Client } from '@aws-sdk/client-s3'
 import { inject } from 'vitest'
 import { call, type TestWorkspace } from '../fixtures/tenants.ts'
-import { bucketOf } from './object-store.ts'
+import { bucketOf } from '../stack/workspace-settings.ts'
 
 export interface StorageKey {
   readonly id: string
