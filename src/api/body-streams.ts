@@ -80,7 +80,8 @@ async function* readChunks(
   try {
     for (;;) {
       const next = await nextChunk(chunks, Math.min(API_LIMITS.streamStallMs, until - performance.now()))
-      if (next.done === true) return
+      // Before the end is told: what the body is for happens then.
+      if (next.done === true) return await recheck()
       until += (next.value.byteLength * 1_000) / API_LIMITS.uploadBytesPerSecondMin
       yield next.value
       await recheck()

@@ -15,7 +15,7 @@ import { Bucket, Header, Key } from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
 import { objectsOf } from './workspace-objects.ts'
 
-const { linkSecondsDefault, linkSecondsMax, objectBytesMax } = OBJECT_LIMITS
+const { linkSecondsDefault, linkSecondsMax, requestBytesMax } = OBJECT_LIMITS
 
 export const presignObject = workspaceOperation({
   name: 'object.presign',
@@ -45,7 +45,7 @@ export const presignObject = workspaceOperation({
     max_bytes: Type.Optional(
       Type.Integer({
         minimum: 0,
-        maximum: objectBytesMax,
+        maximum: requestBytesMax,
         description: 'Greatest size of an upload, in bytes.',
       }),
     ),

@@ -27,9 +27,17 @@ import {
   renaming,
   replacement,
 } from './catalogue.ts'
-import { type Conditions, isToBeSent, rangeOf, requireChangeable, tagOf } from './conditions.ts'
+import {
+  type Conditions,
+  isToBeSent,
+  rangeOf,
+  requireChangeable,
+  requireVersion,
+  tagOf,
+} from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { OBJECT_LIMITS } from './limits.ts'
+import { requireObjectRule } from './object-rules.ts'
 import { Upload, uploadOver } from './uploads.ts'
 
 /** The name of an object. */
@@ -82,7 +90,7 @@ export class WorkspaceObjects {
       ...description
     }: Description & { conditions?: Conditions; digests?: AnnouncedDigests },
   ): Promise<StoredObject> {
-    const max = OBJECT_LIMITS.objectBytesMax
+    const max = OBJECT_LIMITS.requestBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
     const chunks = verified(source.chunks, expectedDigests(digests))
     await this.requireName({ bucket, key })
@@ -129,15 +137,16 @@ export class WorkspaceObjects {
   }
 
   /**
-   * Makes a blob, which an upload has written, the content of an object.
+   * Makes a blob, which an upload has written, the content of an object. The right to write it may have ended while the bytes came.
    * @param options `read` the entry as it was read before; `also` earlier statements of the same transaction
-   * @throws Problem `PreconditionFailed`; an error for which `readObjectChange` is `upload` if the upload is over
+   * @throws Problem `forbidden`, `PreconditionFailed`; an error for which `readObjectChange` is `upload` if the upload is over
    */
-  replace(
+  async replace(
     { bucket, key }: ObjectName,
     content: ObjectContent,
     { conditions, read, also = [] }: Replacing,
   ): Promise<StoredObject> {
+    await requireObjectRule(this.#scope, 'write', key)
     return changeObject(
       this.#scope,
       key,
@@ -224,21 +233,25 @@ export class WorkspaceObjects {
 
   /**
    * Changes what is kept with the bytes.
-   * @param outputOf the output of the operation, of the changed entry
+   * @param of `ifMatch` the version that it must have; `outputOf` the output of the operation, of the changed entry
    * @throws Problem `NoSuchKey`, `PreconditionFailed`
    */
   async update<T>(
     { bucket, key }: ObjectName,
-    conditions: Conditions,
     {
+      ifMatch,
       change,
       outputOf,
-    }: { change: (kept: Description) => Description; outputOf: (entry: CatalogueEntry) => T },
+    }: {
+      ifMatch?: string | undefined
+      change: (kept: Description) => Description
+      outputOf: (entry: CatalogueEntry) => T
+    },
   ): Promise<T> {
-    await this.describe({ bucket, key })
+    await this.requireName({ bucket, key })
     return changeObject(this.#scope, key, (known) => {
       if (known === undefined) throw new Problem('NoSuchKey')
-      requireChangeable(conditions, known)
+      requireVersion(ifMatch, known)
       const { headers, metadata, tags } = change(known)
       return effectOnce(this.#scope, async (inside) => {
         const changed = redescription({ bucket, key, known }, { headers, metadata, tags })
@@ -266,7 +279,7 @@ export class WorkspaceObjects {
     checkKey(key)
     const source = await this.describe({ bucket, key: from })
     requireChangeable(options.source ?? {}, source)
-    if (source.size > OBJECT_LIMITS.objectBytesMax) throw tooLarge(OBJECT_LIMITS.objectBytesMax)
+    if (source.size > OBJECT_LIMITS.requestBytesMax) throw tooLarge(OBJECT_LIMITS.requestBytesMax)
     const { headers, metadata, tags } = options.description?.(source) ?? source
     const upload = new Upload(this.#scope, { chunks: NO_BYTES, length: source.size })
     const stored = await this.#fill(upload, { bucket, key }, options.conditions ?? {}, async () => {
@@ -284,7 +297,7 @@ export class WorkspaceObjects {
   async move({ bucket, key }: ObjectName, to: string, conditions: Conditions): Promise<StoredObject> {
     checkKey(to)
     if (key === to) throw new Problem('conflict', { detail: 'The object has this key already.' })
-    await this.describe({ bucket, key })
+    await this.requireName({ bucket, key })
     return changeObject(this.#scope, key, async (known) => {
       if (known === undefined) throw new Problem('NoSuchKey')
       const { entry } = await this.requireChangeable({ bucket, key: to }, conditions)
