@@ -4,7 +4,7 @@ import Type, { type Static } from 'typebox'
 import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
 import { Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { decryptFor, deriveFor, encryptFor } from '../../access/scope-services.ts'
+import { type Derive, decryptFor, encryptFor } from '../../access/scope-services.ts'
 import { escapePointer, exceedsDepth, isStorable } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
@@ -138,37 +138,35 @@ export async function readSecretValues(
   return new Map(rows.map(({ name, hex }) => [name, decryptSecret(scope, name, hex)]))
 }
 
-/** The value of a secret in `$secrets`: a handle per string, in the same structure; one handle if the secret is missing. */
-export function handlesFor(
-  scope: WorkspaceScope,
-  workflowId: string,
-  name: string,
-  value: SecretValue = '',
-): Json {
-  return mapped(value, '', (pointer) => handleAt(scope, workflowId, name, pointer))
+/**
+ * The value of a secret in `$secrets`: a handle per string, in the same structure; one handle if the secret is missing.
+ * @param derive of its workspace
+ */
+export function handlesFor(derive: Derive, workflowId: string, name: string, value: SecretValue = ''): Json {
+  return mapped(value, '', (pointer) => handleAt(derive, workflowId, name, pointer))
 }
 
-/** All strings of the execution's secrets, by handle. */
+/** All strings of the execution's secrets, by handle. @param derive of its workspace */
 export function textsByHandle(
-  scope: WorkspaceScope,
+  derive: Derive,
   { workflow_id }: SecretNames,
   values: ReadonlyMap<string, SecretValue>,
 ): ReadonlyMap<string, string> {
   const texts = new Map<string, string>()
   for (const [name, value] of values) {
     for (const { pointer, text } of leavesOf(value)) {
-      texts.set(handleAt(scope, workflow_id, name, pointer), String(text))
+      texts.set(handleAt(derive, workflow_id, name, pointer), String(text))
     }
   }
   return texts
 }
 
 /**
- * Derived from the master key, so that activities compute it instead of trusting their arguments; and from the execution, so
- * that it reveals nothing about handles of others.
+ * Derived from a secret of the workspace, so that activities compute it instead of trusting their arguments; and from the execution,
+ * so that it reveals nothing about handles of others. An execution that waits for months still has its handles.
  */
-function handleAt(scope: WorkspaceScope, workflowId: string, name: string, pointer: string): string {
-  return handleOf(name, deriveFor(scope, `flow-secret-handle:${workflowId}:${name}:${pointer}`))
+function handleAt(derive: Derive, workflowId: string, name: string, pointer: string): string {
+  return handleOf(name, derive(`flow-secret-handle:${workflowId}:${name}:${pointer}`))
 }
 
 function mapped(value: SecretValue, pointer: string, of: (pointer: string) => string): Json {
