@@ -5,7 +5,7 @@ create table tenon.user_totp (
   user_id text primary key,
   tenant_id text not null,
   workspace_id text not null,
-  -- The encrypted secret.
+  -- The secret, and the key of the recovery codes; encrypted.
   sealed bytea not null,
   -- The time step of the last code that was accepted (RFC 6238 §5.2): no code works twice.
   last_step integer not null,
