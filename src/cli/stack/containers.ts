@@ -53,10 +53,10 @@ export async function serveTemporalUi(
  * derived from TENON_MASTER_KEY. @returns the exit code
  */
 export async function migrateFromEnvironment(): Promise<number> {
-  const { TENON_APP_PASSWORD, TENON_BUILDER_PASSWORD, TENON_MASTER_KEY: masterKey } = process.env
+  const { TENON_APP_PASSWORD, TENON_BUILDER_PASSWORD, TENON_MASTER_KEY: masterKeys } = process.env
   const derived = (purpose: string) => deriveSecret(need(process.env, 'TENON_MASTER_KEY'), purpose)
   const secrets = {
-    ...(masterKey && { masterKey }),
+    ...(masterKeys && { masterKeys }),
     app: TENON_APP_PASSWORD || derived(DERIVED.appPassword),
     builder: TENON_BUILDER_PASSWORD || derived(DERIVED.builderPassword),
   }

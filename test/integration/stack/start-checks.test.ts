@@ -7,7 +7,7 @@ import type { Platform } from '../../../src/app/platform.ts'
 import { checkApi } from '../../../src/app/start-checks/at-start.ts'
 import { DERIVED, deriveSecret } from '../../../src/infra/crypto/secrets.ts'
 import { openLog } from '../../../src/infra/log.ts'
-import { keyCheckOf } from '../../../src/infra/postgres/installation.ts'
+import { keyChecksOf } from '../../../src/infra/postgres/installation.ts'
 import { migrate } from '../../../src/infra/postgres/migrate.ts'
 import { asSuperuser, call, eventually, unique } from '../../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../../support/stack/in-process-node.ts'
@@ -45,7 +45,7 @@ async function withDatabase(work: (database: OwnDatabase) => Promise<void>): Pro
 function migrateHere(url: string, masterKey?: string) {
   const of = (purpose: string) => deriveSecret(inject('tenon').masterKey, purpose)
   const passwords = { app: of(DERIVED.appPassword), builder: of(DERIVED.builderPassword) }
-  return migrate(url, { ...passwords, ...(masterKey !== undefined && { masterKey }) })
+  return migrate(url, { ...passwords, ...(masterKey !== undefined && { masterKeys: masterKey }) })
 }
 
 const otherKey = () => randomBytes(32).toString('base64')
@@ -82,7 +82,7 @@ test('master key of another installation: API refuses all but health until the k
       expect((await call('GET', '/healthz', { at })).status).toBe(200)
       expect((await call('GET', '/readyz', { at })).status).toBe(503)
       await client.query('update public.tenon_installation set key_check = $1', [
-        keyCheckOf(inject('tenon').masterKey),
+        keyChecksOf(inject('tenon').masterKey)[0],
       ])
       await eventually(async () =>
         (await call('GET', '/auth/jwks', { at })).status === 200 ? true : undefined,
@@ -164,7 +164,7 @@ test('schema: empty database: API is ready once it is migrated; a newer build mi
       expect((await call('GET', '/auth/jwks', { at })).status).toBe(200)
       // The first process has stored the check value of its key, since the migration knew none.
       expect((await client.query('select key_check from public.tenon_installation')).rows).toEqual([
-        { key_check: keyCheckOf(inject('tenon').masterKey) },
+        { key_check: keyChecksOf(inject('tenon').masterKey)[0] },
       ])
     })
     expect(await refusalOf('worker', env)).toMatch(/schema of a newer build/)
