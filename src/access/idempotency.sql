@@ -41,6 +41,8 @@ create policy operator on tenon.idempotency to tenon_operator
   using (tenant_id = '' and workspace_id = '' and role = current_user)
   with check (tenant_id = '' and workspace_id = '' and role = current_user);
 grant select, insert, update, delete on tenon.idempotency to tenon_anon, tenon_user, tenon_service, tenon_admin, tenon_operator;
+call tenon.allow('tenon_key_rotation', 'tenon.idempotency', 'all',
+  'select (tenant_id, workspace_id, role, id, request, reply, expires_at), update (reply)');
 -- The owner never logs in; it deletes expired rows only through the function below.
 create policy expired on tenon.idempotency to tenon_owner using (expires_at <= now());
 

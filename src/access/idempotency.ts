@@ -84,7 +84,7 @@ export class Idempotency {
     if (status === null && !done)
       throw new Problem('idempotency_in_flight', { headers: { 'retry-after': String(wait_s ?? 1) } })
     if (reply === null) throw replyLost(status)
-    const kept: unknown = JSON.parse(this.#secrets.open(purpose(id), reply).toString())
+    const kept: unknown = JSON.parse(this.#secrets.open(replyPurpose(id), reply).toString())
     return status === null ? { output: kept } : (kept as StoredReply)
   }
 
@@ -137,7 +137,7 @@ export class Idempotency {
     const plain = Buffer.from(JSON.stringify(reply))
     return plain.length > ACCESS_LIMITS.idempotencyReplyBytesMax
       ? null
-      : this.#secrets.seal(purpose(id), plain)
+      : this.#secrets.seal(replyPurpose(id), plain)
   }
 }
 
@@ -168,7 +168,7 @@ function replyLost(status: number | null): Problem {
 /** 132 bits. */
 const MARK_CHARS = 22
 
-const purpose = (id: Buffer) => `idempotency:${id.toString('hex')}`
+export const replyPurpose = (id: Buffer) => `idempotency:${id.toString('hex')}`
 
 interface ClaimRow {
   readonly seed: Buffer

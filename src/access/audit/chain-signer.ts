@@ -58,9 +58,12 @@ export class ChainSigner {
     const [key] = this.#keys
     if (key === undefined) throw new TypeError('there must be a master key')
     const claims = { tenant_id, workspace_id, chain, seq, hash, signed_at: signedAt }
-    return new CompactSign(Buffer.from(canonical(claims)))
-      .setProtectedHeader({ alg: ALGORITHM, typ: TYPE, jwk: await exportJWK(key.public), kid: key.id })
-      .sign(key.private)
+    return (
+      new CompactSign(Buffer.from(canonical(claims)))
+        // The id is first, where SQL finds it (app/master-keys/sealed-columns.ts).
+        .setProtectedHeader({ kid: key.id, alg: ALGORITHM, typ: TYPE, jwk: await exportJWK(key.public) })
+        .sign(key.private)
+    )
   }
 
   /** @returns true if this installation has signed exactly this checkpoint */

@@ -109,7 +109,7 @@ interface Leaf {
   readonly text: unknown
 }
 
-const purposeOf = (name: string) => `flow-secret:${name}`
+export const secretPurpose = (name: string) => `flow-secret:${name}`
 
 /**
  * Encrypts a value for its name.
@@ -120,12 +120,12 @@ function encryptSecret(scope: WorkspaceScope, name: string, value: unknown): Buf
   if (errors.length > 0) {
     throw new Problem('validation_failed', { detail: 'The value is not a valid secret.', errors })
   }
-  return encryptFor(scope, purposeOf(name), Buffer.from(JSON.stringify(value)))
+  return encryptFor(scope, secretPurpose(name), Buffer.from(JSON.stringify(value)))
 }
 
 /** @throws Error if it was encrypted for another name or workspace */
 export function decryptSecret(scope: WorkspaceScope, name: string, hex: string): SecretValue {
-  return JSON.parse(decryptFor(scope, purposeOf(name), Buffer.from(hex, 'hex')).toString())
+  return JSON.parse(decryptFor(scope, secretPurpose(name), Buffer.from(hex, 'hex')).toString())
 }
 
 /** The current values of the execution's secrets; deleted secrets are left out. */

@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import { DERIVED, Secrets } from '../crypto/secrets.ts'
 import type { StatementExecutor } from './database.ts'
 import type { FileHashes } from './schema-files.ts'
-import { sql } from './sql.ts'
+import { sql, textArray } from './sql.ts'
 import { SystemScope } from './system-scope.ts'
 
 export interface Installation {
@@ -61,6 +61,17 @@ export async function storeKeyCheck(database: StatementExecutor, keyCheck: strin
   await systemOf(database).batch(
     sql`insert into public.tenon_installation (key_check) values (${keyCheck}) on conflict do nothing`,
   )
+}
+
+/** Stores the check value of the first key, once nothing depends on the others any more. @param system with the rights to replace it */
+export async function replaceKeyCheck(system: SystemScope, secrets: Secrets): Promise<void> {
+  const checks = secrets.deriveAll(DERIVED.keyCheck)
+  const { keyIds } = secrets
+  const pairs = sql`select check_value, key_id from unnest(${textArray(checks)}::text[], ${textArray(keyIds)}::text[]) as k(check_value, key_id)`
+  await system.batch(sql`
+    update public.tenon_installation set key_check = ${checks[0]},
+      replaced_keys = array_remove(array_append(replaced_keys, old.key_id), ${keyIds[0]}::text)
+    from (${pairs}) old where key_check = old.check_value and key_check <> ${checks[0]}`)
 }
 
 /** True if the tables or their grants are missing: `tenon migrate` of this build has never ended here. */

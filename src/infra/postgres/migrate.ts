@@ -93,7 +93,9 @@ const TABLES = `
 async function describeInstallation(client: Client, masterKeys: string | undefined): Promise<void> {
   await client.query(`grant usage on schema public to tenon_operator;
     grant select on public.tenon_migrations to tenon_operator;
-    grant select, insert on public.tenon_installation to tenon_operator`)
+    grant select, insert on public.tenon_installation to tenon_operator;
+    grant usage on schema public to tenon_key_rotation;
+    grant select, update (key_check, replaced_keys) on public.tenon_installation to tenon_key_rotation`)
   if (masterKeys === undefined) return
   const [keyCheck] = keyChecksOf(masterKeys)
   const statement = `insert into public.tenon_installation (key_check) values ($1) on conflict do nothing`

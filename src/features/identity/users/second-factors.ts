@@ -170,4 +170,4 @@ interface StoredFactor {
   readonly recoveryKey: string
 }
 
-const factorPurpose = (ref: WorkspaceRef) => purposeIn(ref, 'totp')
+export const factorPurpose = (ref: WorkspaceRef): string => purposeIn(ref, 'totp')
