@@ -42,7 +42,7 @@ export async function linkTo(
   const expires = asked.deadline_at === null ? Date.now() + days : Date.parse(asked.deadline_at)
   const claims: Claims = [tenantId, workspaceId, asked.id, asked.round, person, expires]
   const signed = Buffer.from(JSON.stringify(claims)).toString('base64url')
-  return addressOf(scope, `${APPROVAL_PAGE}?token=${signed}.${await macOf(scope, signed)}`)
+  return addressOf(scope, `${APPROVAL_PAGE}?token=${signed}.${await computeMac(scope, signed)}`)
 }
 
 /** Reads a link without verifying it; undefined if it is none. */
@@ -61,11 +61,11 @@ export function readLink(token: string): ApprovalLink | undefined {
 
 /** True if the platform has made the link, for this workspace. */
 export async function isGenuine(scope: WorkspaceScope, { signed, mac }: ApprovalLink): Promise<boolean> {
-  const [own, given] = [Buffer.from(await macOf(scope, signed)), Buffer.from(mac)]
+  const [own, given] = [Buffer.from(await computeMac(scope, signed)), Buffer.from(mac)]
   return own.length === given.length && timingSafeEqual(own, given)
 }
 
-async function macOf(scope: WorkspaceScope, signed: string): Promise<string> {
+async function computeMac(scope: WorkspaceScope, signed: string): Promise<string> {
   const derive = await lastingSecrets(scope)
   return createHmac('sha256', derive('approval-links')).update(signed).digest('base64url')
 }
