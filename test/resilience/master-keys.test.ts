@@ -142,7 +142,11 @@ async function makeAll(at: readonly Running[]) {
 
 const rotate = async () => {
   const database = Database.open(own.started.running.databaseUrl, () => {}, 2)
-  return rotateMasterKey({ database, masterKeys: `${NEW},${OLD}` }).finally(() => database.close())
+  try {
+    return await rotateMasterKey({ database, masterKeys: `${NEW},${OLD}` })
+  } finally {
+    await database.close()
+  }
 }
 
 test('master key replaced in a rolling restart: what was made under either key is usable everywhere, and at the end under the new key alone', async () => {

@@ -16,7 +16,7 @@ import {
 } from '../../infra/postgres/installation.ts'
 import { commas, Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
-import { type RowFacts, SEALED_COLUMNS, type SealedColumn } from './sealed-columns.ts'
+import { type Resealer, type RowFacts, SEALED_COLUMNS, type SealedColumn } from './sealed-columns.ts'
 
 /** Values that depend on one master key. */
 export interface KeyUse {
@@ -32,7 +32,7 @@ export interface KeyUse {
 }
 
 /** A value that is left as it is. */
-export interface Failure {
+interface Failure {
   /** `<table>.<column>` */
   readonly column: string
   /** The primary key of its row. */
@@ -108,16 +108,12 @@ export async function rotateMasterKey(
 /** One rotation. */
 class Run {
   readonly #system: SystemScope
-  readonly #by: { readonly secrets: Secrets; readonly signer: ChainSigner }
+  readonly #by: Resealer
   readonly #options: RotationOptions
   readonly #failures = new Map<string, Failure>()
   resealed = 0
 
-  constructor(
-    system: SystemScope,
-    by: { readonly secrets: Secrets; readonly signer: ChainSigner },
-    options: RotationOptions,
-  ) {
+  constructor(system: SystemScope, by: Resealer, options: RotationOptions) {
     this.#system = system
     this.#by = by
     this.#options = options

@@ -112,8 +112,7 @@ class PurposeKeys {
 }
 
 /** What a value begins with that was encrypted under a master key. */
-export const headerOf = (keyId: string): Buffer =>
-  Buffer.concat([Buffer.from([VERSION]), Buffer.from(keyId, 'hex')])
+const headerOf = (keyId: string): Buffer => Buffer.concat([Buffer.from([VERSION]), Buffer.from(keyId, 'hex')])
 
 /** The id of the master key of a sealed value; undefined if it is none. */
 export const keyIdOf = (sealed: Buffer): string | undefined =>

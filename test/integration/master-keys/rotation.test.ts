@@ -135,7 +135,8 @@ test('rotation of more rows than a page, by two commands at once: each value is 
     const other = Database.open(url, () => {}, 2)
     const both = await Promise.all(
       [database, other].map((each) => rotateMasterKey({ database: each, masterKeys: BOTH })),
-    ).finally(() => other.close())
+    )
+    await other.close()
     expect(both.map(({ complete }) => complete)).toEqual([true, true])
     expect((both[0]?.resealed ?? 0) + (both[1]?.resealed ?? 0)).toBe(1_300)
     expect(valuesOf(both[0]?.keys ?? [], NEW_ID)).toBe(1_300)
