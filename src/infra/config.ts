@@ -54,6 +54,21 @@ const ConfigSchema = Type.Object({
     description:
       '32 random bytes in base64. Encrypts secrets at rest; without it they cannot be recovered. While it is replaced, several with commas between them: the first one encrypts, all of them decrypt (docs/keys-and-kms.md).',
   }),
+  TENON_KEY_PROVIDER: Type.Union([Type.Literal('env'), Type.Literal('file'), Type.Literal('kms')], {
+    default: 'env',
+    description:
+      'Source of the master keys. env: TENON_MASTER_KEY. file: TENON_MASTER_KEY_FILE. kms: either one has keys that AWS KMS has wrapped, and each process unwraps them when it starts.',
+  }),
+  TENON_MASTER_KEY_FILE: Type.Optional(
+    Type.String({ description: 'Path of a file with the master keys, one a line: the first one encrypts.' }),
+  ),
+  TENON_KMS_KEY_ID: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description:
+        'Key of AWS KMS (id, ARN or alias) that wraps the master keys. Region and credentials are those of the AWS SDK: AWS_REGION, a role of the machine or pod.',
+    }),
+  ),
   TENON_OPERATOR_SECRET: Type.Optional(
     Type.String({
       minLength: 32,

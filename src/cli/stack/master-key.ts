@@ -1,6 +1,5 @@
 /** `tenon master-key status|rotate|new`: counts what depends on each master key, encrypts all of it under the first one, makes a key. */
 
-import { randomBytes } from 'node:crypto'
 import {
   countKeys,
   type Installed,
@@ -8,8 +7,9 @@ import {
   type Rotation,
   rotateMasterKey,
 } from '../../app/master-keys/rotate.ts'
+import { makeMasterKey } from '../../infra/crypto/key-provider.ts'
 import { Database } from '../../infra/postgres/database.ts'
-import { need } from '../settings.ts'
+import { need, readSettings } from '../settings.ts'
 import { dateTimeText, printJson, printLine, printTable } from '../verb.ts'
 import { ownerSettings } from './owner-settings.ts'
 
@@ -110,8 +110,8 @@ function printKeys(keys: readonly KeyUse[]): void {
   )
 }
 
-/** A key is printed once, alone on stdout. */
+/** For KMS the key is wrapped. */
 export async function printNewKey(): Promise<number> {
-  printLine(randomBytes(32).toString('base64'))
+  printLine(await makeMasterKey(await readSettings()))
   return 0
 }
