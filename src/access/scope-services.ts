@@ -1,5 +1,6 @@
 /** Services that a scope carries: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
 
+import { hkdfSync } from 'node:crypto'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
@@ -129,9 +130,20 @@ export function decryptFor(scope: WorkspaceScope, purpose: string, encrypted: Bu
   return servicesOf(scope).secrets.open(purposeIn(scope.ref, purpose), encrypted)
 }
 
-/** A secret text that follows from workspace and purpose: 43 letters of base64url. */
-export function deriveFor(scope: WorkspaceScope, purpose: string): string {
-  return servicesOf(scope).secrets.derive(purposeIn(scope.ref, purpose))
+/** Derives a secret from a purpose: 43 letters of base64url. */
+export type Derive = (purpose: string) => string
+
+/**
+ * Derives secrets of the workspace from the first data key of its tenant, so that they last: they stay the same when the master key
+ * is replaced, and end with the tenant.
+ * @throws Problem `payload_unreadable` if the tenant's keys were destroyed, `dependency_unavailable`
+ */
+export async function lastingSecrets(scope: WorkspaceScope): Promise<Derive> {
+  const { secret } = await servicesOf(scope).payloadKeys.of(`${scope.ref.tenantId}.1`)
+  return (purpose) => {
+    const info = `tenon:derive:${purposeIn(scope.ref, purpose)}`
+    return Buffer.from(hkdfSync('sha256', secret, '', info, 32)).toString('base64url')
+  }
 }
 
 /**

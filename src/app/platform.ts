@@ -169,7 +169,8 @@ function openServices(
   const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, buckets)
-  const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, role.retryBudget)
+  const payloadKeys = new PayloadKeys(database, secrets)
+  const codec = new TenantCodec(payloadKeys, payloads, role.retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
   const signingKeys = new SigningKeys(database, secrets)
@@ -196,6 +197,7 @@ function openServices(
     statements: database,
     temporal,
     codec,
+    payloadKeys,
     buckets,
     objectClients,
     streams,

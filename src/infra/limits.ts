@@ -48,6 +48,16 @@ export const INFRA_LIMITS = {
   /** Milliseconds between two attempts of a worker to become leader. Then it tries again. */
   leaderElectionMs: 1_000,
 
+  /** `tenon master-key rotate`, which reads each column in pages. */
+  keyRotation: {
+    /** Rows of a page. Further ones are in the next page. */
+    pageRowsMax: 500,
+    /** Bytes of the values of a page, if it has more than one. Further ones are in the next page. */
+    pageBytesMax: 2_097_152,
+    /** Passes over all columns, each for what processes have written under another key meanwhile. Then the rotation ends as incomplete. */
+    passesMax: 10,
+  },
+
   // Checks at the start of a process
   /** Milliseconds by which the clocks of a process and of a server may differ. More are reported. */
   clockSkewMaxMs: 5_000,

@@ -58,7 +58,7 @@ function systemTable(): string {
   const rows = Object.entries(SYSTEM_REASONS).flatMap(([name, { role, modules, reason }]) =>
     modules.map((module) => [name, role, module, reason]),
   )
-  return table([15, 16, 50, 0], ['SYSTEM', 'ROLE', 'MODULE', 'REASON'], rows)
+  return table([15, 19, 50, 0], ['SYSTEM', 'ROLE', 'MODULE', 'REASON'], rows)
 }
 
 function table(widths: readonly number[], head: Cells, rows: readonly Cells[]): string {

@@ -109,6 +109,8 @@ call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
     updated_at)');
 create policy reconciler on tenon.services for select to tenon_reconciler using (true);
 grant select (tenant_id, workspace_id, retention) on tenon.services to tenon_reconciler;
+-- Client secrets of identity providers.
+call tenon.allow('tenon_key_rotation', 'tenon.services', 'all', 'select (tenant_id, workspace_id, auth), update (auth)');
 -- The platform and policies read the settings for every key. Keys cannot read which private addresses flows may reach.
 create policy data on tenon.services for select to tenon_anon, tenon_user, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
@@ -163,3 +165,4 @@ create table tenon.payload_keys (
   check ((sealed is null) = (destroyed_at is not null))
 );
 call tenon.allow('tenon_payload_keys', 'tenon.payload_keys', 'whole tenant', 'select, insert');
+call tenon.allow('tenon_key_rotation', 'tenon.payload_keys', 'all', 'select (tenant_id, number, sealed), update (sealed)');

@@ -26,6 +26,7 @@ export type DatabaseRole =
   | 'tenon_issuer'
   | 'tenon_payload_keys'
   | 'tenon_purger'
+  | 'tenon_key_rotation'
 
 /**
  * Session settings of a transaction, which row-level security reads. An empty tenant shows no rows, except to roles that see all
