@@ -16,6 +16,7 @@ import {
   unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { startApi } from '../../support/stack/api-process.ts'
 import { bucketOf, configure, tryConfigure } from '../../support/stack/workspace-settings.ts'
 
 const SIZES = ['64', 'x20', '32x32', '300']
@@ -334,6 +335,17 @@ async function mismatches(): Promise<unknown[]> {
   }
 }
 
+/** Holds the row of an object, as a change of it does, until the writer ends. */
+async function holdRow(key: string) {
+  const writer = await connectSuperuser(inject('tenon'))
+  const where = `where workspace_id = '${workspace.workspaceId}' and key = '${key}'`
+  await writer.query(`begin; update tenon.objects set version = gen_random_uuid() ${where}`)
+  const waiting = 'select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))'
+  const isAwaited = () =>
+    eventually(async () => ((await writer.query(waiting)).rows.length > 0 ? true : undefined))
+  return { writer, where, isAwaited }
+}
+
 describe('kept image', () => {
   test('requests at the same moment: one conversion; it is no object, and no quota counts it', async () => {
     const key = await store('album/once.jpg', photo)
@@ -396,28 +408,46 @@ describe('kept image', () => {
 
   test('object replaced while its image is converted: the image is served, and not kept', async () => {
     const key = await store('album/raced.jpg', photo)
-    const writer = await connectSuperuser(inject('tenon'))
-    const where = `where workspace_id = '${workspace.workspaceId}' and key = '${key}'`
-    await writer.query(`begin; update tenon.objects set version = gen_random_uuid() ${where}`)
+    const { writer, where, isAwaited } = await holdRow(key)
     const reading = get(key, 'width=64')
-    await eventually(async () => {
-      const { rows } = await writer.query(
-        'select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))',
-      )
-      return rows.length > 0 || undefined
-    })
+    await isAwaited()
     // As a replacement does it.
-    const replaced = await writer.query(
+    const { rows } = await writer.query(
       `with changed as (update tenon.objects set blob = gen_random_uuid(), size = 0 ${where} returning old.*)
         insert into tenon.unused_blobs (tenant_id, workspace_id, blob) select tenant_id, workspace_id, blob from changed returning blob`,
     )
     await writer.query('commit')
     await writer.end()
     expect((await reading).status).toBe(200)
-    const rows = await asSuperuser('select from tenon.object_images where source = $1', [
-      replaced.rows[0].blob,
-    ])
-    expect(rows).toEqual([])
+    expect(await asSuperuser('select from tenon.object_images where source = $1', [rows[0].blob])).toEqual([])
+    expect(await mismatches()).toEqual([])
+  })
+
+  test('process killed between bytes and row: nothing is without an owner, the next reader gets the image, and the bytes are removed', async () => {
+    const key = await store('album/killed.jpg', photo)
+    const before = await blobsStored()
+    const { at, process } = await startApi({})
+    const { writer, isAwaited } = await holdRow(key)
+    const url = `${at.url}/v1/objects/${bucket}/${key}?width=64`
+    const reading = fetch(url, { headers: workspace.service }).catch(() => undefined)
+    await isAwaited()
+    process.kill('SIGKILL')
+    expect(await reading).toBe(undefined)
+    // The server would end its statement without an answer, but only once it no longer waits.
+    await writer.query(
+      'select pg_terminate_backend(pid) from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))',
+    )
+    await writer.query('rollback')
+    await writer.end()
+    const [left, ...others] = (await blobsStored()).filter((blob) => !before.includes(blob))
+    expect([others, await keptOf(key), await mismatches()]).toEqual([[], [], []])
+    expect((await get(key, 'width=64')).status).toBe(200)
+    const lease = `update tenon.object_uploads set expires_at = now() where id = $1 returning bytes`
+    expect(await asSuperuser(lease, [left])).toEqual([{ bytes: '0' }])
+    await eventually(async () => {
+      await sweep()
+      return !(await blobsStored()).includes(left ?? '') || undefined
+    })
     expect(await mismatches()).toEqual([])
   })
 
