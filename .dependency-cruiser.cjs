@@ -13,7 +13,7 @@ const INTERFACES = [
   'analytics/(meters|time-series|usage)',
   // Features own their background tasks.
   'background/background-task',
-  'collections/(documents-api|scans|rules/(change-events|text-rules)|schemas/(evaluate-schema|is-compatible|schema-language))',
+  'collections/(documents-api|scans|mongo/documents|rules/(change-events|text-rules)|schemas/(declared-tables|evaluate-schema|is-compatible|schema-language))',
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-constants|functions|invoke|source-map)',

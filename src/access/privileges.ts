@@ -13,7 +13,7 @@ import {
   type Role,
   WRITERS,
 } from '../core/policy.ts'
-import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
+import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import type { Access } from './access.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
 import {
@@ -23,6 +23,7 @@ import {
   inRole,
   inWorkspace,
   ofTenant,
+  purge,
   tables,
   withLookups,
 } from './openers.ts'
@@ -71,9 +72,12 @@ interface Entry extends Row {
   readonly to: readonly Role[]
 }
 
-/** Acts as the owner of the tables of collections (`tenon_tables`), which sees none of their rows. */
-interface TableAccess extends Row {
-  readonly opener: 'tables'
+/**
+ * Acts as a role that no credential has: the owner of the tables of collections (`tenon_tables`), which sees none of their rows, or
+ * the role that counts and deletes all rows (`tenon_purger`).
+ */
+interface RoleAccess extends Row {
+  readonly opener: 'tables' | 'purge'
   /** The roles of the scopes that it takes. */
   readonly from: readonly Role[]
 }
@@ -84,7 +88,7 @@ interface ServiceAccess extends Row {
   readonly service: keyof PlatformServices
 }
 
-export type Privilege = Raise | Entry | TableAccess | ServiceAccess
+export type Privilege = Raise | Entry | RoleAccess | ServiceAccess
 
 const ADMIN = ['workspace_admin'] as const satisfies readonly Role[]
 const SERVICE = ['service'] as const satisfies readonly Role[]
@@ -227,6 +231,12 @@ export const PRIVILEGES = {
     to: WORK,
     reason: 'Reconciles, expires and delivers in the workspace of the record.',
   },
+  'background.tenants': {
+    module: 'activities/flow/background-work',
+    opener: 'ofTenant',
+    to: ['tenant_admin'],
+    reason: 'Starts the purge of a tenant or workspace whose time to be restored is over.',
+  },
   'activities.calls': {
     module: 'activities/tenant-interceptor',
     opener: 'ifActive',
@@ -250,6 +260,12 @@ export const PRIVILEGES = {
     opener: 'ofTenant',
     to: ['tenant_admin'],
     reason: 'Provisions, suspends and deletes the tenant that the workflow id names.',
+  },
+  'tenants.purge': {
+    module: 'features/tenants/purge/owned-rows',
+    opener: 'purge',
+    from: ['tenant_admin'],
+    reason: 'Counts and deletes all rows of a tenant or a workspace that is deleted; returns numbers only.',
   },
   'functions.start': {
     module: 'features/functions/runs/start-run',
@@ -378,9 +394,11 @@ export type Granted<C extends Consumer> =
     ? Openers<R>[O]
     : RowOf<C> extends { readonly service: infer S extends keyof PlatformServices }
       ? (scope: Scope) => PlatformServices[S]
-      : RowOf<C> extends TableAccess
-        ? typeof tables
-        : never
+      : RowOf<C> extends { readonly opener: 'purge' }
+        ? typeof purge
+        : RowOf<C> extends { readonly opener: 'tables' }
+          ? typeof tables
+          : never
 
 const granted = new Set<Consumer>()
 
@@ -398,7 +416,7 @@ export function privilege<C extends Consumer>(consumer: C): Granted<C> {
 function grant(
   consumer: Consumer,
   row: Privilege,
-): Openers<Role>[keyof Openers<Role>] | typeof tables | ((scope: Scope) => unknown) {
+): Openers<Role>[keyof Openers<Role>] | typeof tables | typeof purge | ((scope: Scope) => unknown) {
   switch (row.opener) {
     case 'service':
       return (scope: Scope) => internalsOf(scope).services[row.service]
@@ -410,6 +428,8 @@ function grant(
       return ofTenant
     case 'tables':
       return (scope: AdminScope, ref: WorkspaceRef) => tables(checkRole(consumer, row, scope), ref)
+    case 'purge':
+      return (scope: AdminScope, ref: TenantRef) => purge(checkRole(consumer, row, scope), ref)
     case 'inRole':
       return (scope: WorkspaceScope) => inRole(checkRole(consumer, row, scope), row.to[0])
     case 'asSubject':
@@ -424,7 +444,7 @@ function grant(
 }
 
 /** @throws TypeError unless the row names the role of the scope */
-function checkRole<S extends Scope>(consumer: Consumer, { from }: Raise | TableAccess, scope: S): S {
+function checkRole<S extends Scope>(consumer: Consumer, { from }: Raise | RoleAccess, scope: S): S {
   if (from.includes(scope.actor.role)) return scope
   throw new TypeError(`${consumer} must not raise the rights of the role ${scope.actor.role}`)
 }
