@@ -1,6 +1,6 @@
 /**
  * Converts images in libuv's thread pool, a few at a time, with libvips, which is loaded at the first conversion. Only the decoders of
- * `DECODERS` are open: of the others, that of SVG reads files and addresses, and some are programs of their own.
+ * `DECODERS` are open: that of SVG, for one, reads files.
  */
 
 import type { Sharp } from 'sharp'
