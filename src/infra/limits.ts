@@ -95,7 +95,7 @@ export const INFRA_LIMITS = {
     /** Conversions of one tenant at once, in a process. Its further ones wait. */
     ofTenantMax: 1,
     /** Conversions of one tenant that wait. Further ones are refused with `overloaded`. */
-    waitingMax: 16,
+    waitingMax: 100,
     /** Milliseconds for which a conversion waits. Then it is refused with `overloaded`. */
     waitMs: 20_000,
     /** Bytes of an image that is converted. A larger one is refused with `image_too_large`. */
