@@ -163,6 +163,19 @@ export const PRIVILEGES = {
     to: ['anon'],
     reason: 'Reads objects that a workspace has opened to the public, for requests without a credential.',
   },
+  'objects.images': {
+    module: 'features/objects/images/converted-images',
+    opener: 'service',
+    service: 'convertedImages',
+    reason: 'Converts images in the share of the tenant.',
+  },
+  'objects.kept_images': {
+    module: 'features/objects/images/converted-images',
+    opener: 'inRole',
+    from: DATA_ROLES,
+    to: SERVICE,
+    reason: 'Keeps what became of an image that its caller may read.',
+  },
   'identity.admin': {
     module: 'features/identity/identity-services',
     opener: 'service',

@@ -166,9 +166,9 @@ export class WorkspaceObjects {
   async get(
     { bucket, key }: ObjectName,
     conditions: Conditions,
-    caching: Caching = 'private',
+    { caching = 'private', represent = asItIs }: Reading = {},
   ): Promise<ByteReply> {
-    const entry = await this.describe({ bucket, key })
+    const entry = await represent(await this.describe({ bucket, key }))
     if (!isToBeSent(conditions, entry)) return unchanged(entry, caching)
     const range = rangeOf(conditions, entry)
     const headers = headersOf(entry, caching)
@@ -192,9 +192,9 @@ export class WorkspaceObjects {
   async head(
     { bucket, key }: ObjectName,
     conditions: Conditions,
-    caching: Caching = 'private',
+    { caching = 'private', represent = asItIs }: Reading = {},
   ): Promise<ByteReply> {
-    const entry = await this.describe({ bucket, key })
+    const entry = await represent(await this.describe({ bucket, key }))
     if (!isToBeSent(conditions, entry)) return unchanged(entry, caching)
     return { status: 200, headers: headersOf(entry, caching) }
   }
@@ -349,7 +349,16 @@ export class WorkspaceObjects {
 }
 
 /** Which caches may keep a reply: that of the reader alone, or any. */
-export type Caching = 'private' | 'public'
+type Caching = 'private' | 'public'
+
+export interface Reading {
+  /** Default: `private`. */
+  readonly caching?: Caching
+  /** Puts something in the place of the object, such as a smaller image. Conditions and ranges are about that. Default: nothing. */
+  readonly represent?: ((entry: CatalogueEntry) => Promise<CatalogueEntry>) | undefined
+}
+
+const asItIs = async (entry: CatalogueEntry): Promise<CatalogueEntry> => entry
 
 function headersOf(entry: CatalogueEntry, caching: Caching): Record<string, string> {
   const { headers, metadata, size, modifiedMs } = entry
@@ -382,9 +391,9 @@ function publicly(directives = 'max-age=0, must-revalidate'): string {
 
 /** The reply of 304 (RFC 9110 §15.4.5). */
 function unchanged(entry: CatalogueEntry, caching: Caching): ByteReply {
-  const { etag = '', 'cache-control': cacheControl, 'last-modified': date = '' } = headersOf(entry, caching)
-  const directives = cacheControl === undefined ? {} : { 'cache-control': cacheControl }
-  return { status: 304, headers: { etag, 'last-modified': date, ...directives } }
+  const { etag = '', 'last-modified': date = '', ...others } = headersOf(entry, caching)
+  const kept = Object.entries(others).filter(([name]) => name === 'cache-control' || name === 'vary')
+  return { status: 304, headers: { etag, 'last-modified': date, ...Object.fromEntries(kept) } }
 }
 
 /** The workspace's objects, under a session of its own at the store. */
