@@ -76,6 +76,27 @@ async function remove(of: string, { recursive }: { recursive?: boolean }): Promi
   return 0
 }
 
+interface Link {
+  readonly url: string
+  readonly expires_at: string
+}
+
+/** Prints the URL alone, for scripts; with `--json` also when it expires. */
+async function presign(
+  of: string,
+  { method, expires, json }: JsonOption & { method: string; expires?: string },
+): Promise<number> {
+  const [{ bucket, key }, client] = [objectIn(of), await serviceClient()]
+  const link = await client.post<Link>(`/v1/buckets/${encodeURIComponent(bucket)}/presign`, {
+    key,
+    method: method.toUpperCase(),
+    ...(expires !== undefined && { expires_in: Number(expires) }),
+  })
+  if (json === true) return printJson(link)
+  printLine(link.url)
+  return 0
+}
+
 const isLocal = (text: string): boolean => /^(\.{1,2}$|\.{0,2}\/)/.test(text)
 
 async function syncFolder(from: string, to: string, options: SyncOptions): Promise<number> {
@@ -115,6 +136,17 @@ export function objectVerbs(program: Command): void {
   addVerb(object, 'rm <bucket/key>', 'Delete an object.', remove, [
     ['--recursive', 'Delete all objects whose keys begin so.'],
   ])
+  addVerb(
+    object,
+    'presign <bucket/key>',
+    'Print a link with which anybody may send one request for the object, without a key.',
+    presign,
+    [
+      ['--method <method>', 'Request of the link: GET, PUT, or POST of a form.', 'GET'],
+      ['--expires <seconds>', 'Seconds for which the link can be used, at most 604800. Default: 900.'],
+      JSON_FLAG,
+    ],
+  )
   addVerb(
     object,
     'sync <from> <to>',
