@@ -355,7 +355,7 @@ function headersOf(entry: CatalogueEntry, caching: Caching): Record<string, stri
 }
 
 /** Directives for the reader alone: a shared cache would serve the object to requests without its right. */
-function privately(directives: string): string {
+export function privately(directives: string): string {
   const kept = directives
     .split(',')
     .filter((one) => !/^\s*(public|private|s-maxage|proxy-revalidate)\b/i.test(one))
