@@ -152,7 +152,7 @@ export function objectVerbs(program: Command): void {
   addVerb(
     object,
     'presign <bucket/key>',
-    'Print a link with which anybody may send one request for the object, without a key.',
+    'Print a link that carries one request for the object, without a key.',
     presign,
     [
       ['--method <method>', 'Request of the link: GET, PUT, or POST of a form.', 'GET'],
