@@ -39,7 +39,8 @@ export const exportUser = workspaceOperation({
   http: { method: 'GET', path: '/v1/users/{id}/export', reply: 'bytes', bytesType: NDJSON },
   run: async (scope, { id }): Promise<ByteReply> => {
     const { role, user } = scope.actor
-    if (role === 'user' && user?.id !== id) throw notFound('user')
+    if (role === 'user' && user?.id !== id)
+      throw new Problem('forbidden', { detail: 'A user can export only the data of that user.' })
     const admin = asAdmin(scope)
     const profile = await readProfile(admin, id)
     if (profile === undefined) throw notFound('user')

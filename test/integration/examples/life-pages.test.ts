@@ -10,8 +10,9 @@ import { operatorEnv } from '../../support/clients/cli.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
 
-/** The command starts in a second, and most calls of it print a token. */
-const NPX = 'npx() { case "$*" in *" token") printf %s "$TOKEN" ;; *) command npx "$@" ;; esac; }\n'
+/** The command takes a second to start, and most calls print a token. */
+const NPX =
+  'npx() { shift; case "$*" in *token) printf %s "$TOKEN" ;; *) node_modules/.bin/tenon "$@" ;; esac; }\n'
 
 async function run(page: string, workspace: TestWorkspace, adapt: (text: string) => string): Promise<string> {
   const blocks = [...(await readFile(`docs/${page}.md`, 'utf8')).matchAll(/```bash\n([\s\S]*?)```/g)]
@@ -33,7 +34,7 @@ test('page of tenants: its commands create, use, suspend, restore and purge a wo
   )
   expect(stdout).toContain('"state": "suspended"')
   expect(stdout).toContain('"after": {}')
-}, 120_000)
+}, 240_000)
 
 test('page of a person: its commands export a user, count and delete what the user has', async () => {
   const workspace = await createTestWorkspace()
@@ -47,4 +48,4 @@ test('page of a person: its commands export a user, count and delete what the us
   await rm(dirname(file), { recursive: true })
   expect(stdout).toContain('"dry_run":true')
   expect(stdout).toContain('"state":"succeeded"')
-}, 60_000)
+}, 240_000)

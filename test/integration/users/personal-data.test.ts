@@ -124,7 +124,7 @@ test('export: the user and a service key read profile, documents, objects and ex
     await read('usr_none', workspace.service),
     await read(person.id, workspace.anon),
   ]
-  expect(refused.map(({ status }) => status)).toEqual([404, 404, 403])
+  expect(refused.map(({ status }) => status)).toEqual([403, 404, 403])
   expect((await read(person.id, admin)).code).toBe('privilege_domain_mismatch')
 }, 60_000)
 

@@ -41,17 +41,18 @@ const CLOSED_TO_USERS = {
     mcp_call.list mcp_call.verify mcp_client.create mcp_client.list mcp_client.delete
     mcp_source.list mcp_source.create mcp_source.get mcp_source.refresh mcp_source.delete
     usage.list usage.query`),
-  /** Operations of keys, whose effects no rule of the workspace decides about. */
+  /** Operations of keys, whose effects no rule of the workspace decides about; a user may export itself. */
   forbidden: words(`
     analytics.query
     flow.start flow.list_executions flow.get_execution flow.watch_execution flow.get_result
     inbox.list inbox.get inbox.decide
-    invocation.list invocation.get invocation.logs invocation.watch_logs`),
+    invocation.list invocation.get invocation.logs invocation.watch_logs
+    user.export_data`),
 } as const
 
 export const OPEN_TO_USERS = {
   /** Operations about the caller. */
-  caller: words('me.get limits.get analytics.metrics user.export_data'),
+  caller: words('me.get limits.get analytics.metrics'),
   /** Operations whose every effect a rule of the workspace decides about. */
   rules: words(`
     collections.list
