@@ -41,13 +41,12 @@ const CLOSED_TO_USERS = {
     mcp_call.list mcp_call.verify mcp_client.create mcp_client.list mcp_client.delete
     mcp_source.list mcp_source.create mcp_source.get mcp_source.refresh mcp_source.delete
     usage.list usage.query`),
-  /** Operations of keys, whose effects no rule of the workspace decides about; a user may export itself. */
+  /** Operations of keys, whose effects no rule of the workspace decides about. */
   forbidden: words(`
     analytics.query
     flow.start flow.list_executions flow.get_execution flow.watch_execution flow.get_result
     inbox.list inbox.get inbox.decide
-    invocation.list invocation.get invocation.logs invocation.watch_logs
-    user.export_data`),
+    invocation.list invocation.get invocation.logs invocation.watch_logs`),
 } as const
 
 export const OPEN_TO_USERS = {
@@ -60,12 +59,12 @@ export const OPEN_TO_USERS = {
     collection.delete collection.import collection.export collection.batch
     batch.run
     event.subscribe`),
-  /** Operations that a setting of the workspace, or of a function, opens: test/integration/access-rules has such settings. */
+  /** Operations that a setting of the workspace, or of a function, opens, or that are open for the caller's own id: test/integration/access-rules has such settings. */
   settings: words(`
     object.put object.head object.get object.delete object.list object.describe object.update object.copy object.move object.remove_all
     object.get_removal     object.upload_form object.presign
     upload.create upload.head upload.append upload.delete
-    event.publish
+    event.publish user.export_data
     function.invoke function.fetch invocation.get_operation`),
 } as const
 
