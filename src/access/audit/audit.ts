@@ -129,9 +129,10 @@ export class Audit {
     const found = await this.#system
       .row<{ tenant_id: string; workspace_id: string | null }>(sql`
         select id as tenant_id, null as workspace_id from tenants
-        where id = ${tenantId ?? null} and ${workspaceId ?? null}::text is null
+        where id = ${tenantId ?? null} and ${workspaceId ?? null}::text is null and state <> 'deleted'
         union all select tenant_id, id from workspaces
-        where id = ${workspaceId ?? null} and tenant_id = coalesce(${tenantId ?? null}, tenant_id)`)
+        where id = ${workspaceId ?? null} and tenant_id = coalesce(${tenantId ?? null}, tenant_id)
+          and exists (select from tenants t where t.id = tenant_id and t.state <> 'deleted')`)
       .catch((error: unknown) => {
         this.#log.error({ err: error }, 'audit entry without chain')
         return undefined

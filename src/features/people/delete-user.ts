@@ -10,6 +10,8 @@ import { issuerAdminOf } from '../identity/identity-services.ts'
 import { findRow } from '../operation-helpers.ts'
 import { findJob, Job } from '../tenants/jobs.ts'
 import { provision } from '../tenants/provisioning.ts'
+import { findInactiveReason } from '../tenants/tenants.ts'
+import { isEnded } from '../tenants/unfinished.ts'
 import { countPersonalData, findPerson } from './personal-data.ts'
 
 const Deleted = Type.Object({ id: Type.String(), deleted: Type.Literal(true) })
@@ -40,7 +42,9 @@ export const deleteUser = adminOperation({
       }),
     ),
     dry_run: Type.Optional(
-      Type.Boolean({ description: 'True if nothing is changed: the reply counts what would be deleted.' }),
+      Type.Boolean({
+        description: 'True if nothing is changed: the reply counts what `data=delete` would delete.',
+      }),
     ),
     wait: Wait,
   }),
@@ -56,7 +60,7 @@ export const deleteUser = adminOperation({
   run: async (scope, { id, data = 'keep', dry_run = false, wait = 0 }) => {
     const operationId = scope.newId('op')
     const earlier = await findJob(scope, operationId)
-    if (earlier !== undefined) return earlier
+    if (earlier !== undefined && isEnded(earlier)) return earlier
     const ref = await readWorkspaceRef(scope, id)
     if (dry_run)
       return { id, dry_run, ...(await countPersonalData(await findPerson(scope, ref, id))) } as const
@@ -88,6 +92,9 @@ interface Removal {
 
 /** Signs the user out at once, and deletes the data by a job, which goes on whatever stops. The user is deleted last. */
 async function deleteAll(scope: AdminScope, { id, ref, operationId, wait }: Removal): Promise<Job> {
+  // What an operator holds stays, and a deletion that is undone finds everybody as they were.
+  const inactive = await findInactiveReason(scope, ref.workspaceId)
+  if (inactive !== undefined) throw inactive
   const { operation, ended } = await provision(scope, {
     ...{ name: 'user_removal', ref, operationId, waitS: wait },
     subject: { type: 'user.delete', target: id },

@@ -152,8 +152,8 @@ const RECORDS: Readonly<Record<string, (userId: string, after: string) => Sql>> 
     where started_by = ${userId} and id > ${after} order by id limit ${PAGE}`,
   approval: (userId, after) => sql`
     select id, execution_id, name, title, status, asked_at, ended_at,
-      (select coalesce(jsonb_agg(d), '[]') from jsonb_array_elements(decisions) d where position(${userId} in d::text) > 0) as decisions
+      (select coalesce(jsonb_agg(d), '[]') from jsonb_array_elements(decisions) d where d ->> 'by' = ${userId}) as decisions
     from approvals where id > ${after}
-      and (${userId} = any(approvers) or ${userId} = any(excluded) or position(${userId} in decisions::text) > 0)
+      and (${userId} = any(approvers) or ${userId} = any(excluded) or exists (select from jsonb_array_elements(decisions) d where d ->> 'by' = ${userId}))
     order by id limit ${PAGE}`,
 }

@@ -2,6 +2,7 @@
 
 import { privilege } from '../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
+import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { batchDocuments } from '../collections/batch.ts'
@@ -73,10 +74,17 @@ export async function deleteSomeDocuments(person: Person): Promise<boolean> {
     })
     if (data.length === 0) continue
     const ops = data.map(({ id }) => ({ op: 'delete' as const, id: String(id) }))
-    await batchDocuments.run(person.service, { name, atomic: false, ops })
+    const { results } = await batchDocuments.run(person.service, { name, atomic: false, ops })
+    if (!results.some(({ status }) => status < 300))
+      throw new Problem('overloaded', { detail: `No document of ${name} could be deleted.` })
     return true
   }
   return false
+}
+
+/** Ends the uploads that the user has begun; their bytes are removed like those of others that nobody ends. */
+export async function deleteUploads({ userId, service }: Person): Promise<void> {
+  await service.batch(sql`delete from resumable_uploads where owner = ${userId}`)
 }
 
 /** Deletes some objects of the user. @returns true if there may be more */

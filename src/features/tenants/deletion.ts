@@ -16,9 +16,10 @@ import {
   type Noun,
   notifyExecutions,
   requireNotHeldByOperator,
+  requireOperator,
   type SuspensionTarget,
 } from './suspension.ts'
-import { asJob, removeUnfinished } from './unfinished.ts'
+import { asJob, isEnded, removeUnfinished } from './unfinished.ts'
 
 const { graceDaysDefault, graceDaysMax } = TENANT_LIMITS
 
@@ -42,11 +43,11 @@ const deleting = (noun: Noun, roles: readonly Role[]) =>
       const operationId = scope.newId('op')
       // Repeated after its end: the record is gone.
       const earlier = await findJob(scope, operationId)
-      if (earlier !== undefined) return earlier
+      if (earlier !== undefined && isEnded(earlier)) return earlier
       const found = await findTarget(scope, noun, id)
       if (found.state === 'active' || found.state === 'suspended' || found.delete_after !== null)
         return deleteLater(scope, { noun, found, operationId, graceDays: grace_days })
-      return removeUnfinished(scope, noun, id, wait)
+      return removeUnfinished(scope, noun, { id, operationId, ...(wait !== undefined && { waitS: wait }) })
     },
   })
 
@@ -69,11 +70,12 @@ async function deleteLater(
   { noun, found, operationId, graceDays }: Deletion,
 ): Promise<Job> {
   requireNotHeldByOperator(scope, found, 'delete')
+  if (found.deleted_by === 'operator') requireOperator(scope, 'change the deletion of', 'deleted')
   const ref: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
   const target = targetOf(ref)
   const workflow = jobWorkflowId(ref, scope.uuid())
   const [[changed] = [], , [job] = []] = await scope.batch(
-    beginning(found, graceDays),
+    beginning(found, graceDays, scope.actor.role),
     sql`insert into operations (id, tenant_id, type, target, workflow_id, state)
       select ${operationId}, ${ref.tenantId}, ${`${noun}.delete`}, ${target}, ${workflow}, 'queued'
       where ${isDeleting(ref)} and not exists (select from operations o where ${isOpen(target)})
@@ -101,15 +103,19 @@ async function findRefusal(scope: AdminScope, noun: Noun, id: string): Promise<P
 }
 
 /** Changes the record. It returns no row if the record is not in one of these states any more. */
-function beginning({ workspace_id, tenant_id }: SuspensionTarget, graceDays: number | undefined): Sql {
+function beginning(
+  { workspace_id, tenant_id, state_seq }: SuspensionTarget,
+  graceDays: number | undefined,
+  by: string,
+): Sql {
   const target = targetOf({ tenantId: tenant_id, workspaceId: workspace_id })
   const until = sql`now() + make_interval(days => ${graceDays ?? graceDaysDefault}::integer)`
   const change = sql`
-    state = 'deleting', state_before = case when state = 'deleting' then state_before else state end,
+    state = 'deleting', deleted_by = ${by}, state_before = case when state = 'deleting' then state_before else state end,
     delete_after = ${graceDays === undefined ? sql`coalesce(delete_after, ${until})` : until},
     state_seq = state_seq + 1, updated_at = now()`
-  // A purge that has failed is begun again.
-  const can = sql`(state in ('active', 'suspended') or (state = 'deleting' and delete_after is not null))
+  // As it was read: meanwhile, an operator may have suspended it. A purge that has failed is begun again.
+  const can = sql`state_seq = ${state_seq} and (state in ('active', 'suspended') or (state = 'deleting' and delete_after is not null))
     and (purged_from is null or not exists (select from operations o where ${isOpen(target)}))`
   return workspace_id === '-'
     ? sql`update tenants set ${change}, suspension_seq = suspension_seq + 1 where id = ${target} and ${can} returning id`

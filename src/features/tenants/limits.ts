@@ -11,10 +11,14 @@ export const TENANT_LIMITS = {
   graceDaysDefault: 7,
   /** Days that a request may name at most. A higher number is refused. */
   graceDaysMax: 90,
+  /** Milliseconds after which every process knows of a deletion. Then nothing is written any more, and a purge may begin. */
+  knownByAllMs: 5_000,
   /** Milliseconds for which one attempt of a purge removes things. Then the next one goes on. */
   purgeServedMs: 10_000,
   /** Rows that one statement of a purge deletes. The next statement deletes further ones. */
   purgedRowsMax: 5_000,
+  /** Rows of a table, and keys of a bucket (a hundredth of it), up to which an inventory counts. A higher number is shown as this one. */
+  countedRowsMax: 1_000_000,
   /** Milliseconds between two looks for purges that are due. Then a purge begins. */
   purgePollMs: 1_000,
   /** Seconds after a purge, when the last histories of its workflows are removed. Then they are gone. */

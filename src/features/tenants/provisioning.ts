@@ -60,7 +60,9 @@ const STEPS: Readonly<Record<StepName, Step>> = {
   end_of_creation: async (scope, ref) => {
     const { tenantId } = ref
     const creations = await scope.rows<{ workflow_id: string }>(sql`
-      select workflow_id from operations where target = ${targetOf(ref)} and type like '%.create'`)
+      select workflow_id from operations
+      where tenant_id = ${tenantId} and type like '%.create' and finished_at is null
+        and (${ref.workspaceId} = '-' or target = ${ref.workspaceId})`)
     const work = tenantWorkflowsOf(scope, { tenantId, workspaceId: '-' })
     for (const { workflow_id } of creations)
       if (!(await work.ended(workflow_id, TENANT_LIMITS.creationEndMs)))
@@ -72,7 +74,7 @@ const STEPS: Readonly<Record<StepName, Step>> = {
       await bucketsOf(scope).remove(bucket, workspaceId)
     await scope.batch(
       sql`delete from buckets where workspace_id = ${workspaceId}`,
-      sql`update workspaces set bucket = null where id = ${workspaceId}`,
+      sql`update workspaces set bucket = null where id = ${workspaceId} and state = 'deleting'`,
     )
   },
   remove_workspace: async (scope, { workspaceId }) => {
@@ -218,14 +220,15 @@ export async function provisionStep(
 /** @throws Problem `state_conflict`, which ends a creation whose record is being deleted */
 async function requireWanted(scope: AdminScope, { kind, target, steps }: ProvisionInput): Promise<void> {
   if (steps.includes('end_of_creation')) return
-  const { state } = await findRow<{ state: string }>(
+  const { states } = await findRow<{ states: readonly string[] }>(
     scope,
     kind,
     kind === 'tenant'
-      ? sql`select state from tenants where id = ${target.tenantId}`
-      : sql`select state from workspaces where id = ${target.workspaceId}`,
+      ? sql`select array[state] as states from tenants where id = ${target.tenantId}`
+      : sql`select array[w.state, t.state] as states from workspaces w join tenants t on t.id = w.tenant_id
+          where w.id = ${target.workspaceId}`,
   )
-  if (state === 'deleting' || state === 'deleted')
+  if (states.includes('deleting') || states.includes('deleted'))
     throw new Problem('state_conflict', { detail: `The ${kind} was deleted meanwhile.` })
 }
 

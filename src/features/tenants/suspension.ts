@@ -64,7 +64,7 @@ const restoring = <O extends TSchema>(noun: Noun, roles: readonly Role[], output
     output,
     http: { method: 'POST', path: `/v1/${noun}s/{id}/restore`, body: '*' },
     run: async (scope, { id }) => {
-      await changeAndNotify(scope, await findTarget(scope, noun, id), 'restored')
+      await restore(scope, noun, await findTarget(scope, noun, id))
       return find(scope, id)
     },
   })
@@ -76,7 +76,7 @@ export const resumeWorkspace = resuming('workspace', TENANT_ADMINS, Workspace, f
 export const restoreTenant = restoring('tenant', OPERATORS, Tenant, findTenant)
 export const restoreWorkspace = restoring('workspace', TENANT_ADMINS, Workspace, findWorkspace)
 
-const STATE = sql`state, suspended_by, state_seq, delete_after, purged_from`
+const STATE = sql`state, suspended_by, state_seq, delete_after, purged_from, deleted_by`
 
 /** The tenant or workspace to change. */
 export interface SuspensionTarget {
@@ -87,6 +87,7 @@ export interface SuspensionTarget {
   readonly state_seq: number
   readonly delete_after: Date | null
   readonly purged_from: Date | null
+  readonly deleted_by: string | null
 }
 
 /** @throws Problem `not_found` */
@@ -121,6 +122,30 @@ async function changeAndNotify(
   const outcomes = await Promise.allSettled([changeState(scope, input), started])
   invalidateState(scope, target.tenantId)
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+}
+
+/**
+ * Restores the state before the deletion, and then tells executions: a restoration that is refused has no effect, neither now nor later.
+ * @throws Problem `state_conflict` if the purge has begun; `forbidden` if an operator has deleted it; `quota_exceeded`; after
+ *   `dependency_unavailable`, it is restored although executions may not know it: resuming it tells them
+ */
+async function restore(scope: AdminScope, noun: Noun, found: SuspensionTarget): Promise<void> {
+  requireAllowed(scope, found, 'restored')
+  if (found.deleted_by === 'operator') requireOperator(scope, 'restore', 'deleted')
+  const target: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
+  const input = { target, to: 'restored', by: scope.actor.role, reason: null } as const
+  await changeState(scope, { ...input, after: found.state_seq })
+  invalidateState(scope, target.tenantId)
+  const { state } = await findTarget(
+    scope,
+    noun,
+    found.workspace_id === '-' ? found.tenant_id : found.workspace_id,
+  )
+  if (state === 'deleting')
+    throw new Problem('state_conflict', {
+      detail: `The ${noun} can no longer be restored, because its purge is under way.`,
+    })
+  await notifyExecutions(scope, { ...input, after: null })
 }
 
 /** Starts the workflow that changes the state, if it is not changed yet, and tells executions. */
@@ -159,9 +184,13 @@ export function requireNotHeldByOperator(
   { suspended_by }: Pick<SuspensionTarget, 'suspended_by'>,
   verb: 'resume' | 'delete',
 ): void {
-  if (suspended_by === 'operator' && scope.actor.role !== 'operator')
+  if (suspended_by === 'operator') requireOperator(scope, verb, 'suspended')
+}
+
+export function requireOperator(scope: AdminScope, verb: string, did: string): void {
+  if (scope.actor.role !== 'operator')
     throw new Problem('forbidden', {
-      detail: `Only an operator can ${verb} it, because an operator has suspended it.`,
+      detail: `Only an operator can ${verb} it, because an operator has ${did} it.`,
     })
 }
 
@@ -191,7 +220,7 @@ const FROM: Readonly<Record<SuspensionInput['to'], Sql>> = {
 function changeOf({ to, by, reason }: SuspensionInput): Sql {
   const since = sql`state_seq = state_seq + 1, updated_at = now()`
   if (to === 'restored')
-    return sql`state = state_before, state_before = null, delete_after = null, resumed_at = now(), ${since}`
+    return sql`state = state_before, state_before = null, deleted_by = null, delete_after = null, resumed_at = now(), ${since}`
   if (to === 'active')
     return sql`state = 'active', resumed_at = now(), suspended_at = null, suspended_by = null, suspended_reason = null, ${since}`
   return sql`state = 'suspended', suspended_at = now(), suspended_by = ${by}, suspended_reason = ${reason}, ${since}`

@@ -17,6 +17,7 @@ create table tenon.tenants (
   delete_after timestamptz(3),
   purged_from timestamptz(3),
   state_before text check (state_before in ('active', 'suspended')),
+  deleted_by text check (deleted_by in ('operator', 'tenant_admin')),
   -- Schedules do not start what was due before this time.
   resumed_at timestamptz(3),
   -- {audit, operations}: for how long these are kept; absent members have their default (features/retention).
@@ -29,7 +30,7 @@ create policy admin on tenon.tenants to tenon_admin
   using (id = tenon.tenant()) with check (id = tenon.tenant());
 grant select, update on tenon.tenants to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.tenants', 'all', 'select');
-call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state, retention, delete_after, purged_from),
+call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state, retention, delete_after, purged_from, suspended_by, updated_at),
   update (delete_after)');
 create index on tenon.tenants (delete_after) where delete_after is not null;
 
@@ -51,6 +52,7 @@ create table tenon.workspaces (
   delete_after timestamptz(3),
   purged_from timestamptz(3),
   state_before text check (state_before in ('active', 'suspended')),
+  deleted_by text check (deleted_by in ('operator', 'tenant_admin')),
   resumed_at timestamptz(3),
   -- When the reconciler removes what has expired next.
   retention_due_at timestamptz(3) not null default now(),
@@ -68,7 +70,7 @@ create policy admin on tenon.workspaces to tenon_admin
 grant select, insert, update on tenon.workspaces to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.workspaces', 'all', 'select');
 call tenon.allow('tenon_reconciler', 'tenon.workspaces', 'all',
-  'select (id, tenant_id, state, retention_due_at, delete_after, purged_from), update (retention_due_at, delete_after)');
+  'select (id, tenant_id, state, retention_due_at, delete_after, purged_from, updated_at), update (retention_due_at, delete_after)');
 create index on tenon.workspaces (delete_after) where delete_after is not null;
 create index workspaces_retention on tenon.workspaces (retention_due_at);
 
@@ -139,7 +141,7 @@ create table tenon.operations (
   state text not null check (state in ('queued', 'running', 'succeeded', 'failed', 'cancelled')),
   steps jsonb not null default '[]',
   error jsonb,
-  -- Of a deletion: its report (purge/report.ts).
+  -- Of the deletion of a tenant or a workspace: its report (purge/steps.ts).
   result jsonb,
   created_at timestamptz(3) not null default now(),
   finished_at timestamptz(3)

@@ -225,6 +225,8 @@ export async function findInactiveReason(
   if (row === undefined || row.state === 'deleted') return notFound('workspace')
   if (row.tenant === 'suspended') return new Problem('tenant_suspended')
   if (row.state === 'suspended') return new Problem('workspace_suspended')
+  if (row.tenant !== 'active')
+    return new Problem('state_conflict', { detail: `The tenant of the workspace is ${row.tenant}.` })
   if (row.state === 'active') return undefined
   return new Problem('state_conflict', { detail: `The workspace is ${row.state}.` })
 }

@@ -42,13 +42,14 @@ export const retryWorkspace = adminOperation({
 })
 
 /** Deletes one whose creation waits or has failed, at once: it was never in use, and its slug is free. */
-export const removeUnfinished = (scope: AdminScope, noun: Noun, id: string, wait?: number): Promise<Job> =>
-  startJob(
-    scope,
-    () => (noun === 'tenant' ? findUnfinishedTenant : findUnfinishedWorkspace)(scope, id),
-    remove,
-    wait,
-  )
+export const removeUnfinished = (
+  scope: AdminScope,
+  noun: Noun,
+  { id, operationId, waitS }: { readonly id: string; readonly operationId: string; readonly waitS?: number },
+): Promise<Job> => {
+  const find = () => (noun === 'tenant' ? findUnfinishedTenant : findUnfinishedWorkspace)(scope, id)
+  return startJob(scope, find, remove, waitS, operationId)
+}
 
 interface Unfinished {
   readonly kind: 'tenant' | 'workspace'
@@ -69,7 +70,7 @@ async function findUnfinishedTenant(scope: AdminScope, id: string): Promise<Unfi
     ...{ state, slug, creation: 'tenant', removal: 'tenant_removal' },
     change: (to, newSlug, from) => sql`
       update tenants set state = ${to}, slug = ${newSlug}, updated_at = now()
-      where id = ${id} and state = any(${textArray(from)}::text[])`,
+      where id = ${id} and state = any(${textArray(from)}::text[]) and delete_after is null`,
   }
 }
 
@@ -82,7 +83,7 @@ async function findUnfinishedWorkspace(scope: AdminScope, id: string): Promise<U
     creation: bucket === null ? 'bare_workspace' : 'workspace',
     change: (to, newSlug, from) => sql`
       update workspaces set state = ${to}, slug = ${newSlug}, updated_at = now()
-      where id = ${id} and state = any(${textArray(from)}::text[])`,
+      where id = ${id} and state = any(${textArray(from)}::text[]) and delete_after is null`,
   }
 }
 
@@ -126,8 +127,8 @@ async function startJob(
   find: () => Promise<Unfinished>,
   plan: Planner,
   waitS = 0,
+  operationId: string = scope.newId('op'),
 ): Promise<Job> {
-  const operationId = scope.newId('op')
   const earlier = await findJob(scope, operationId)
   if (earlier !== undefined && isEnded(earlier)) return earlier
   const found = await find()
@@ -138,5 +139,6 @@ async function startJob(
   return (ended ? await findJob(scope, operation.id) : undefined) ?? operation
 }
 
-const isEnded = ({ state, error }: Job): boolean =>
+/** True unless the job goes on, or never began: then the same request begins it. */
+export const isEnded = ({ state, error }: Job): boolean =>
   state !== 'queued' && state !== 'running' && !isDeepStrictEqual(error, NOT_STARTED)

@@ -75,12 +75,18 @@ export class MongoDocuments {
 
   /** @param ref of a tenant as a whole: the documents of all of its workspaces */
   async count(ref: TenantRef): Promise<number> {
-    return (await this.#collection()).countDocuments(ownedBy(ref))
+    return this.#asProblem(async () => (await this.#collection()).countDocuments(ownedBy(ref)))
   }
 
   /** Deletes all documents of a tenant or a workspace. */
   async removeAll(ref: TenantRef): Promise<void> {
-    await (await this.#collection()).deleteMany(ownedBy(ref))
+    await this.#asProblem(async () => (await this.#collection()).deleteMany(ownedBy(ref)))
+  }
+
+  #asProblem<T>(work: () => Promise<T>): Promise<T> {
+    return work().catch((error: unknown) => {
+      throw unavailable('mongodb', error)
+    })
   }
 
   /** @throws the error of the connection or of the server; the driver itself would still look for a server */

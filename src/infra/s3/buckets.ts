@@ -27,7 +27,7 @@ import { statusOf } from './errors.ts'
 import { rootOf, storeOf, timeoutsOf } from './options.ts'
 
 /** Above it, keys are not counted exactly. */
-const COUNTED_MAX = 100_000
+const COUNTED_MAX = 10_000
 
 const OWNER_TAG = 'tenon-workspace'
 /** A key that no caller can address: the stored form of a key has no `%` but in escapes (core/object-key.ts). */

@@ -20,7 +20,8 @@ export class OwnedWork {
   readonly #client: Client
   readonly #call: Call
   readonly #query: string
-  readonly #except: string
+  /** The workflows but that of the caller. */
+  readonly #others: string
 
   /**
    * @param ref of a tenant as a whole: with the work of all of its workspaces
@@ -31,12 +32,12 @@ export class OwnedWork {
     this.#call = call
     const ofWorkspace = workspaceId === '-' ? '' : ` AND WorkspaceId = '${workspaceId}'`
     this.#query = `TenantId = '${tenantId}'${ofWorkspace}`
-    this.#except = except
+    this.#others = `${this.#query} AND WorkflowId != '${except}'`
   }
 
   async count(): Promise<WorkCounts> {
-    const [workflows, schedules] = [await this.#workflows(), await this.#schedules()]
-    return { workflows: workflows.length, schedules: schedules.length }
+    const workflows = await this.#call(() => this.#client.workflow.count(this.#others))
+    return { workflows: workflows.count, schedules: (await this.#schedules()).length }
   }
 
   /**
@@ -67,7 +68,7 @@ export class OwnedWork {
   }
 
   #workflows(): Promise<{ workflowId: string; runId: string }[]> {
-    const query = `${this.#query} AND WorkflowId != '${this.#except}'`
+    const query = this.#others
     return this.#call(async () => {
       const found = []
       for await (const { workflowId, runId } of this.#client.workflow.list({ query, pageSize: PAGE })) {

@@ -1,7 +1,6 @@
 /** Starts the purges whose time has come, and removes what ended ones have left. */
 
 import type { AdminScope } from '../../../access/scope.ts'
-import { tenantWorkflowsOf } from '../../../access/scope-services.ts'
 import type { TenantId, TenantRef, WorkspaceId } from '../../../core/tenant.ts'
 import type { Log } from '../../../infra/log.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -9,7 +8,9 @@ import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { BackgroundTask } from '../../background/background-task.ts'
 import { TENANT_LIMITS } from '../limits.ts'
 import { startJobWorkflow, targetOf } from '../provisioning.ts'
-import { deleteOwnedRows } from './owned-rows.ts'
+import { OWNED } from './owned.ts'
+import { destroyKeys } from './owned-rows.ts'
+import { endOfDeletion } from './steps.ts'
 
 export interface PurgeServices {
   /** The structure of a tenant. */
@@ -46,13 +47,21 @@ export const duePurges = ({ openTenant, log }: PurgeServices): BackgroundTask<ne
   run: async () => {},
 })
 
-/** A purge that has begun is not queued any more: Temporal resumes it. */
+/** Processes use states, keys and subjects for a while after they have read them. */
+const KNOWN_BY_ALL = sql`now() - ${`${TENANT_LIMITS.knownByAllMs} milliseconds`}::interval`
+
+/**
+ * A purge that has begun is not queued any more: Temporal resumes it. Until all processes know of the deletion, none begins; nor does
+ * one of a workspace whose tenant an operator holds.
+ */
 const DUE = sql`
   with due as (
-    select w.tenant_id, w.id as workspace_id, w.id as target from workspaces w
-      where w.state = 'deleting' and w.delete_after <= now()
+    select w.tenant_id, w.id as workspace_id, w.id as target from workspaces w join tenants t on t.id = w.tenant_id
+      where w.state = 'deleting' and w.delete_after <= now() and w.updated_at <= ${KNOWN_BY_ALL}
+        and t.suspended_by is distinct from 'operator'
     union all
-    select t.id, '-', t.id from tenants t where t.state = 'deleting' and t.delete_after <= now()
+    select t.id, '-', t.id from tenants t
+      where t.state = 'deleting' and t.delete_after <= now() and t.updated_at <= ${KNOWN_BY_ALL}
   )
   select d.tenant_id, d.workspace_id, o.id as operation_id, o.workflow_id, o.type
   from due d join operations o on o.tenant_id = d.tenant_id and o.target = d.target
@@ -74,11 +83,16 @@ async function leftovers(system: SystemScope): Promise<TenantRef[]> {
   return rows.map(({ tenant_id, workspace_id }) => ({ tenantId: tenant_id, workspaceId: workspace_id }))
 }
 
-/** Such as the history of the purge itself, and the row of a request that was under way at its end. */
+/** Such as the history of the purge itself, and what a request that was under way at its end has written. */
 async function removeLeftovers(system: SystemScope, scope: AdminScope, ref: TenantRef): Promise<void> {
   const { tenantId, workspaceId } = ref
-  if (await tenantWorkflowsOf(scope, ref).ownedWork('-').removeSome()) return
-  if (await deleteOwnedRows(scope, ref)) return
+  const owner = { scope, ref, workflowId: '-' }
+  let hasMore = false
+  for (const { remove } of OWNED) hasMore = (await remove(owner)) || hasMore
+  if (hasMore) return
+  // The purge may have been cut off before its last statements.
+  if (workspaceId === '-') await destroyKeys(scope, ref)
+  await scope.batch(endOfDeletion(ref))
   await system.batch(
     workspaceId === '-'
       ? sql`update tenants set delete_after = null where id = ${tenantId} and state = 'deleted'`

@@ -13,11 +13,16 @@ const openRows = privilege('tenants.purge')
 export async function countOwnedRows(scope: AdminScope, ref: TenantRef): Promise<Record<string, number>> {
   const rows = openRows(scope, ref)
   const tables = await ownedTables(rows, ref)
-  const counts = await rows.batch(
-    ...tables.map((table) => sql`select count(*)::bigint as n from ${nameOf(table)} where ${isOf(ref)}`),
+  const [declared = [], ...counts] = await rows.batch(
+    countDeclaredTables(ref),
+    ...tables.map(
+      (table) =>
+        sql`select count(*)::bigint as n from (select from ${nameOf(table)} where ${isOf(ref)} limit ${TENANT_LIMITS.countedRowsMax}) counted`,
+    ),
   )
   const found = tables.map((table, n) => [table, Number(counts[n]?.[0]?.['n'] ?? 0)] as const)
-  return Object.fromEntries(found.filter(([, n]) => n > 0))
+  const all = [...found, ['declared_tables', Number(declared[0]?.['n'] ?? 0)] as const]
+  return Object.fromEntries(all.filter(([, n]) => n > 0))
 }
 
 /** Deletes some rows of each table. @returns true if there may be more */
@@ -25,6 +30,8 @@ export async function deleteOwnedRows(scope: AdminScope, ref: TenantRef): Promis
   const rows = openRows(scope, ref)
   let hasMore = false
   for (const table of await ownedTables(rows, ref)) {
+    // With their tables: dropDeclaredTables.
+    if (table === 'schemas') continue
     const [row] = await rows.rows<{ n: number }>(sql`
       with gone as (
         delete from ${nameOf(table)} where ctid = any(array(
@@ -36,13 +43,22 @@ export async function deleteOwnedRows(scope: AdminScope, ref: TenantRef): Promis
   return hasMore
 }
 
+/** Tables of declared collections, by the constraint that binds the rows of each to its workspace. */
+const countDeclaredTables = ({ tenantId, workspaceId }: TenantRef): Sql => {
+  const bound =
+    workspaceId === '-' ? `(tenant_id = '${tenantId}'::text)` : `(workspace_id = '${workspaceId}'::text)`
+  return sql`
+    select count(*)::bigint as n from pg_catalog.pg_constraint k join pg_catalog.pg_namespace s on s.oid = k.connamespace
+    where s.nspname = 'tenon_data' and k.contype = 'c' and position(${bound} in pg_catalog.pg_get_constraintdef(k.oid)) > 0`
+}
+
 /**
- * Destroys the keys of the tenant's payloads, and deletes its operations but one. What is left in Temporal cannot be read any more,
+ * Destroys the keys of the tenant's payloads, and deletes its operations but that of its deletion. What is left in Temporal cannot be read any more,
  * by the workflow that asks for this neither.
  */
-export async function destroyKeys(scope: AdminScope, ref: TenantRef, operationId: string): Promise<void> {
+export async function destroyKeys(scope: AdminScope, ref: TenantRef): Promise<void> {
   await openRows(scope, ref).batch(
-    sql`delete from operations where tenant_id = ${ref.tenantId} and id <> ${operationId}`,
+    sql`delete from operations where tenant_id = ${ref.tenantId} and not (type = 'tenant.delete' and target = ${ref.tenantId})`,
     sql`update payload_keys set sealed = null, destroyed_at = now()
       where tenant_id = ${ref.tenantId} and destroyed_at is null`,
   )

@@ -6,6 +6,7 @@
 import type { AdminScope } from '../../../access/scope.ts'
 import { bucketsOf, tenantWorkflowsOf } from '../../../access/scope-services.ts'
 import { PAYLOAD_BUCKET } from '../../../core/object-key.ts'
+import { Problem } from '../../../core/problem.ts'
 import type { TenantRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { ownedDocuments } from '../../collections/mongo/documents.ts'
@@ -116,8 +117,14 @@ const countIn = (scope: AdminScope, { name, workspace }: OwnBucket) => bucketsOf
 /** The bucket itself is removed when it is empty. */
 async function removeIn(scope: AdminScope, { name, workspace }: OwnBucket): Promise<boolean> {
   if (await bucketsOf(scope).removeSome(name, workspace)) return true
-  await bucketsOf(scope).remove(name, workspace)
-  return false
+  try {
+    await bucketsOf(scope).remove(name, workspace)
+    return false
+  } catch (error) {
+    // A write that was admitted before has come since.
+    if (error instanceof Problem && error.code === 'conflict') return true
+    throw error
+  }
 }
 
 const add = (left: number, right: number): number => left + right

@@ -26,20 +26,24 @@ create function tenon.owned_tables(of_workspace boolean) returns table (relation
   )
   select o.relname::text from owned o join ranks r using (oid) group by o.relname order by max(r.rank), o.relname $$;
 
-do $$
+-- Gives tenon_purger its rights on the tables that it has none on. A file that adds a table later calls it again.
+create procedure tenon.allow_purge() language plpgsql as $$
 declare
   owned regclass;
   has_workspace boolean;
 begin
-  for owned in select format('tenon.%I', relation)::regclass from tenon.owned_tables(false) loop
+  for owned in select format('tenon.%I', relation)::regclass from tenon.owned_tables(false)
+      where not exists (select from pg_policy p where p.polrelid = format('tenon.%I', relation)::regclass and p.polname = 'purger') loop
     has_workspace := exists (select from pg_attribute a where a.attrelid = owned and a.attname = 'workspace_id');
     call tenon.allow('tenon_purger', owned, case when has_workspace then 'tenant' else 'whole tenant' end, 'select, delete');
   end loop;
 end $$;
+revoke execute on procedure tenon.allow_purge from public;
+call tenon.allow_purge();
 
 -- The keys that Temporal's payloads of the tenant are encrypted with: without them nobody reads what is left of its workflows.
 call tenon.allow('tenon_purger', 'tenon.payload_keys', 'whole tenant', 'select (tenant_id, number, destroyed_at), update (sealed, destroyed_at)');
 -- Every operation of a tenant but the one that reports its deletion.
-call tenon.allow('tenon_purger', 'tenon.operations', 'whole tenant', 'select (id, tenant_id), delete');
+call tenon.allow('tenon_purger', 'tenon.operations', 'whole tenant', 'select (id, tenant_id, type, target), delete');
 revoke execute on function tenon.is_tombstone, tenon.outlives_workspace, tenon.owned_tables from public;
 grant execute on function tenon.is_tombstone, tenon.outlives_workspace, tenon.owned_tables to tenon_purger;

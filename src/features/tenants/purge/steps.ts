@@ -24,8 +24,8 @@ export const PURGE_STEPS = OWNED.map(({ name }) => `remove_${name}` as const) sa
 export const PURGE_STEP: Readonly<Record<RemovalName | 'begin_purge' | 'finish_purge', PurgeStep>> = {
   /** From here on nothing is restored. */
   begin_purge: async (scope, ref, { operationId, workflowId }) => {
-    await claim(scope, ref)
     const before = await takeInventory({ scope, ref, workflowId })
+    await claim(scope, ref)
     await scope.batch(sql`
       update operations set result = ${JSON.stringify({ before })}::jsonb where id = ${operationId} and result is null`)
   },
@@ -41,21 +41,24 @@ export const PURGE_STEP: Readonly<Record<RemovalName | 'begin_purge' | 'finish_p
     await requireNothing(owner)
     await writeReport(owner, job)
     await scope.batch(...tombstones(ref))
-    if (ref.workspaceId === '-') await destroyKeys(scope, ref, job.operationId)
+    if (ref.workspaceId === '-') await destroyKeys(scope, ref)
   },
 }
 
-/** @throws Problem `state_conflict` if it is not to be purged, or not yet */
+/** @throws Problem `state_conflict` if it is not to be purged, or not now */
 async function claim(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<void> {
-  const due = sql`state = 'deleting' and delete_after <= now() returning id`
+  const due = sql`state = 'deleting' and delete_after <= now()`
   const claimed = sql`set purged_from = coalesce(purged_from, now()), state_seq = state_seq + 1, updated_at = now()`
   const row = await scope.row(
     workspaceId === '-'
-      ? sql`update tenants ${claimed} where id = ${tenantId} and ${due}`
-      : sql`update workspaces ${claimed} where id = ${workspaceId} and ${due}`,
+      ? sql`update tenants ${claimed} where id = ${tenantId} and ${due} returning id`
+      : sql`update workspaces ${claimed} where id = ${workspaceId} and ${due}
+          and not exists (select from tenants t where t.id = tenant_id and t.suspended_by = 'operator') returning id`,
   )
   if (row === undefined)
-    throw new Problem('state_conflict', { detail: 'Nothing is purged, because the deletion was undone.' })
+    throw new Problem('state_conflict', {
+      detail: 'Nothing is purged, because the deletion was undone, or an operator has suspended the tenant.',
+    })
 }
 
 /** @returns true if there may be more */
@@ -106,3 +109,8 @@ function tombstones({ tenantId, workspaceId }: TenantRef): Sql[] {
     sql`update tenants set ${deleted}, retention = '{}', ${leftovers} where id = ${tenantId}`,
   ]
 }
+
+/** Ends the operation of a deletion whose purge was cut off after it had removed everything. */
+export const endOfDeletion = ({ tenantId, workspaceId }: TenantRef): Sql => sql`
+  update operations set state = 'succeeded', finished_at = now()
+  where target = ${workspaceId === '-' ? tenantId : workspaceId} and type like '%.delete' and finished_at is null`
