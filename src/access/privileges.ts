@@ -163,6 +163,19 @@ export const PRIVILEGES = {
     to: ['anon'],
     reason: 'Reads objects that a workspace has opened to the public, for requests without a credential.',
   },
+  'objects.images': {
+    module: 'features/objects/images/converted-images',
+    opener: 'service',
+    service: 'convertedImages',
+    reason: 'Converts images in the share of the tenant.',
+  },
+  'objects.kept_images': {
+    module: 'features/objects/images/converted-images',
+    opener: 'inRole',
+    from: DATA_ROLES,
+    to: SERVICE,
+    reason: 'Keeps what became of an image that its caller may read.',
+  },
   'identity.admin': {
     module: 'features/identity/identity-services',
     opener: 'service',
@@ -373,11 +386,11 @@ export const PRIVILEGES = {
     reason: 'Lists names of collections that were never declared.',
   },
   'mcp.watches': {
-    module: 'features/mcp-servers/watch-documents',
+    module: 'features/mcp-servers/watch-resources',
     opener: 'inRole',
     from: ADMINS,
     to: SERVICE,
-    reason: 'Tells clients that a document has changed, and not how.',
+    reason: 'Tells clients that a document or an object has changed, and not how.',
   },
   'mcp.images': {
     module: 'features/mcp-servers/images/image-servers',

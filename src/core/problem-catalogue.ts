@@ -341,6 +341,22 @@ export const PROBLEMS = {
     'The content does not match its type',
     'Store the object again with the correct content type.',
   ),
+  image_not_allowed: row(
+    400,
+    'The workspace does not convert images to this size or format',
+    'Request a size and a format that `detail` names.',
+    { adminHint: 'An admin lists them in the setting `objects.images`: POST /v1/services/configure.' },
+  ),
+  image_too_large: row(
+    413,
+    'The image is too large to be converted',
+    'Store a smaller image, or request the object without a size. See `detail` for the limit.',
+  ),
+  image_unreadable: row(
+    422,
+    'The object is not an image that can be converted',
+    'Store a complete JPEG, PNG, WebP, GIF or AVIF image, or request the object without a size.',
+  ),
   link_invalid: row(
     403,
     'The link is not valid',

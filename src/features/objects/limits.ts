@@ -31,8 +31,12 @@ export const OBJECT_LIMITS = {
   appendAwaitedMs: 2_000,
   /** Milliseconds for which an upload that has expired is known as such (410). Then it is `not_found`. */
   expiredUploadKeptMs: 86_400_000,
-  /** Objects that one request removes. Others are named in `next`. */
+  /** Objects that one request, or one transaction of a worker, removes. More keys are refused; more objects below a prefix become an operation. */
   objectsRemovedMax: 1_000,
+  /** Milliseconds for which a worker removes objects below one prefix at a time. Then it looks at the removals of others. */
+  removalMs: 10_000,
+  /** Milliseconds for which such an operation can be read after its end. Then it is `not_found`. */
+  removalKeptMs: 604_800_000,
   /** Milliseconds without progress for which an upload keeps its reserved bytes. One that takes longer is refused with `upload_expired` at its end. */
   uploadLeaseMs: 600_000,
   /** Bytes that an upload of unknown length reserves ahead of what has come. Near the limit of the quota it reserves only what has come. */
@@ -43,6 +47,20 @@ export const OBJECT_LIMITS = {
   keysListedMax: 1_000,
   /** Uploads in parts that the sweeper ends at once. The others of the workspace wait for its next turn. */
   uploadsSweptMax: 100,
+  /** Sizes of images that a workspace allows. A setting with more is refused with `validation_failed`. */
+  imageSizesMax: 32,
+  /** Bytes of the converted images that a workspace keeps. Then those that were not read for longest make room. */
+  imagesKeptBytesMax: 268_435_456,
+  /** Converted images that a workspace keeps. Then those that were not read for longest make room. */
+  imagesKeptMax: 10_000,
+  /** Milliseconds for which a converted image is kept that nobody reads. Then it is removed, and converted again on request. */
+  imageUnreadKeptMs: 2_592_000_000,
+  /** Milliseconds between two notes that a converted image was read. What is read meanwhile is not noted. */
+  imageReadNotedMs: 3_600_000,
+  /** Outcomes of conversions that a process remembers, also failures. The least recently used is forgotten. */
+  imageOutcomesMax: 2_000,
+  /** Milliseconds for which a process remembers the outcome of a conversion. Then it looks again, or tries again. */
+  imageOutcomeMs: 60_000,
   /** Blobs that the sweeper removes at once. The others of the workspace wait for its next turn. */
   blobsSweptMax: 1_000,
 } as const

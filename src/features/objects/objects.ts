@@ -11,8 +11,9 @@ import { Problem } from '../../core/problem.ts'
 import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
 import type { ListedEntry } from './catalogue.ts'
 import { tagOf } from './conditions.ts'
+import { IMAGE_FIELDS, imageOf } from './images/image-request.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { asLinked, withinLink } from './links.ts'
+import { splitReplyFields, withinLink, withReplyHeaders } from './links.ts'
 import {
   Bucket,
   CHANGE_HEADERS,
@@ -28,6 +29,7 @@ import {
   Metadata,
   READ_CONDITIONS,
   READ_HEADERS,
+  REPLY_FIELDS,
   Stored,
 } from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
@@ -78,7 +80,8 @@ export const putObject = workspaceOperation({
     await requireObjectRule(scope, 'write', key)
     if (/\baws-chunked\b/i.test(options.content_encoding ?? ''))
       throw new Problem('media_type_unsupported', {
-        detail: 'The Content-Encoding aws-chunked is not supported. Send the bytes without this encoding.',
+        detail:
+          'The Content-Encoding aws-chunked belongs to signed requests of S3. Send the bytes without it, or use the S3 API below /s3.',
       })
     const upload = withinLink(scope, { type: options.content_type, source: content })
     const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, upload.source, {
@@ -96,18 +99,21 @@ export const headObject = workspaceOperation({
   name: 'object.head',
   summary: 'Read the metadata of an object, without its content',
   roles: DATA_ROLES,
-  input: Input({ bucket: Bucket, key: Key, ...READ_CONDITIONS }),
+  input: Input({ bucket: Bucket, key: Key, ...READ_CONDITIONS, ...IMAGE_FIELDS, ...REPLY_FIELDS }),
   output: Content,
   http: {
     method: 'HEAD',
     path: PATH,
     linkInQuery: true,
-    headers: READ_HEADERS,
+    headers: { ...READ_HEADERS, accept: 'accept' },
     reply: 'bytes',
   },
-  run: async (scope, { bucket, key, ...conditions }) => {
+  run: async (scope, { bucket, key, ...options }) => {
     await requireReadable(scope, key)
-    return asLinked(scope, await objectsOf(scope).head({ bucket: checkBucket(bucket), key }, conditions))
+    const [wanted, input] = splitReplyFields(options)
+    const represent = imageOf(scope, input)
+    const read = () => objectsOf(scope).head({ bucket: checkBucket(bucket), key }, input, { represent })
+    return withReplyHeaders(scope, wanted, read, { hasOwnType: represent !== undefined })
   },
 })
 
@@ -125,18 +131,23 @@ export const getObject = workspaceOperation({
       'ETag or date of the version that the range belongs to; the whole object is sent if it has another version.',
     ),
     ...READ_CONDITIONS,
+    ...IMAGE_FIELDS,
+    ...REPLY_FIELDS,
   }),
   output: Content,
   http: {
     method: 'GET',
     path: PATH,
     linkInQuery: true,
-    headers: { range: 'range', if_range: 'if-range', ...READ_HEADERS },
+    headers: { range: 'range', if_range: 'if-range', ...READ_HEADERS, accept: 'accept' },
     reply: 'bytes',
   },
-  run: async (scope, { bucket, key, ...conditions }) => {
+  run: async (scope, { bucket, key, ...options }) => {
     await requireReadable(scope, key)
-    return asLinked(scope, await objectsOf(scope).get({ bucket: checkBucket(bucket), key }, conditions))
+    const [wanted, input] = splitReplyFields(options)
+    const represent = imageOf(scope, input)
+    const read = () => objectsOf(scope).get({ bucket: checkBucket(bucket), key }, input, { represent })
+    return withReplyHeaders(scope, wanted, read, { hasOwnType: represent !== undefined })
   },
 })
 

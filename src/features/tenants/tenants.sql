@@ -88,6 +88,8 @@ create table tenon.services (
   -- {read, write, delete}: rules on the keys of objects that users may access, and {subscribe, publish}: rules on topics.
   user_objects jsonb not null default '{}' check (jsonb_typeof(user_objects) = 'object'),
   user_topics jsonb not null default '{}' check (jsonb_typeof(user_topics) = 'object'),
+  -- {sizes, formats}: to which images are converted when they are read.
+  image_settings jsonb not null default '{}' check (jsonb_typeof(image_settings) = 'object'),
   -- Origins of the pages that may use the workspace's anon keys and tokens.
   cors_origins jsonb not null default '["*"]' check (jsonb_typeof(cors_origins) = 'array'),
   -- {sign_up, branding, providers}: how end users get into the workspace, how pages for them look, and where else they sign in.
@@ -103,10 +105,10 @@ create table tenon.services (
 call tenon.allow('tenon_operator', 'tenon.services', 'all', 'select, insert, update');
 -- Only operators may allow private addresses.
 call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
-  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, user_objects, user_topics, cors_origins, auth,
-    retention, updated_at),
-  update (experimental, anon, public_read, user_objects, user_topics, cors_origins, auth, retention, retention_failure,
-    updated_at)');
+  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, user_objects, user_topics, image_settings, cors_origins,
+    auth, retention, updated_at),
+  update (experimental, anon, public_read, user_objects, user_topics, image_settings, cors_origins, auth, retention,
+    retention_failure, updated_at)');
 create policy reconciler on tenon.services for select to tenon_reconciler using (true);
 grant select (tenant_id, workspace_id, retention) on tenon.services to tenon_reconciler;
 -- Client secrets of identity providers.
@@ -114,7 +116,7 @@ call tenon.allow('tenon_key_rotation', 'tenon.services', 'all', 'select (tenant_
 -- The platform and policies read the settings for every key. Keys cannot read which private addresses flows may reach.
 create policy data on tenon.services for select to tenon_anon, tenon_user, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
-grant select (tenant_id, workspace_id, anon, public_read, user_objects, user_topics) on tenon.services
+grant select (tenant_id, workspace_id, anon, public_read, user_objects, user_topics, image_settings) on tenon.services
   to tenon_anon, tenon_user, tenon_service;
 
 -- @returns the workspace if its anon keys may read undeclared collections and declarations without `access`, else null

@@ -83,7 +83,7 @@ const VALUES: Readonly<Record<string, readonly string[] | RegExp>> = {
   code: CODES,
   part: /^[a-z_0-9]{1,20}$/,
   source: SOURCES,
-  state: ['used', 'idle', 'free', 'failed', 'late'],
+  state: ['used', 'idle', 'free', 'failed', 'late', 'running', 'waiting'],
   for: ['pool', 'share'],
   outcome: [
     ...['ok', 'failed', 'done', 'sent', 'refused', 'completed', 'cancelled', 'faulted', 'other'],
