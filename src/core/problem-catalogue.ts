@@ -319,7 +319,7 @@ export const PROBLEMS = {
   too_many_uploads: row(
     429,
     'Too many uploads are open',
-    'Complete or delete uploads that are open, then begin this one again. Those without new bytes end by themselves after seven days.',
+    'Complete or delete uploads that are open, then begin this one again. An upload without new bytes ends after seven days.',
   ),
   upload_offset_differs: row(
     409,

@@ -55,13 +55,19 @@ const SELECTORS = new Set([
   ...['versions', 'website'],
 ])
 
+/** What a path names; a key without a bucket names nothing. */
+function namedBy(bucket: string, key: string): S3Action['on'] | undefined {
+  if (bucket === '') return key === '' ? 'service' : undefined
+  return key === '' ? 'bucket' : 'object'
+}
+
 /** The action of a request; undefined if the platform has none for it. */
 export function actionOf(
   method: string,
   { bucket, key, query }: S3Target,
   headers: Readonly<Record<string, unknown>>,
 ): S3Action | undefined {
-  const on = bucket === '' ? 'service' : key === '' ? 'bucket' : 'object'
+  const on = namedBy(bucket, key)
   const selected = new Set(query.names.filter((name) => SELECTORS.has(name)))
   return ACTIONS.find(
     (action) =>

@@ -13,7 +13,7 @@ export const OBJECT_LIMITS = {
   multipartLeaseMs: 604_800_000,
   /** Open uploads of a workspace, in parts and resumable ones. Another one is refused with `too_many_uploads` (429) until one of them is complete, deleted or expired. */
   openUploadsMax: 10_000,
-  /** Open resumable uploads that one user has begun. Another one is refused with `too_many_uploads` (429). */
+  /** Open uploads that one user has begun and may resume. Another one is refused with `too_many_uploads` (429) until one of them is over. */
   openUploadsOfUserMax: 1_000,
   /** Seconds for which a link can be used, if the request names no other time. Then it is refused with `link_expired`. */
   linkSecondsDefault: 900,

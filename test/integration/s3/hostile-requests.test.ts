@@ -231,6 +231,7 @@ test('TENON_S3_HOST: buckets are host names, of any case and with a port; other 
     for (const name of ['a.b.s3.test', `${bucket}.x.s3.test`])
       expect([name, (await ask(name, 'GET', '/kept')).status]).toEqual([name, 400])
     expect((await ask('others.s3.test', 'GET', '/kept')).status).toBe(403)
+    expect((await ask('.s3.test', 'GET', '/kept')).status).toBe(501)
     // Hosts that only look alike are the API.
     for (const name of [`${bucket}.s3.test.evil.example`, 'xs3.test'])
       expect([name, (await ask(name, 'GET', `/s3/${bucket}/kept`)).text]).toEqual([name, 'kept'])
