@@ -38,9 +38,10 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
   return servicesFor(scope, ref.tenantId).temporal.workflowsOf(ref)
 }
 
-/** Creates and removes buckets at the object store. */
-export const bucketsOf = (scope: AdminScope): Pick<Buckets, 'requireFree' | 'make' | 'remove'> =>
-  servicesOf(scope).buckets
+/** Creates, empties and removes buckets at the object store. */
+export const bucketsOf = (
+  scope: AdminScope,
+): Pick<Buckets, 'requireFree' | 'make' | 'remove' | 'count' | 'removeSome'> => servicesOf(scope).buckets
 
 /** The state of the servers behind this process. */
 export const readHealth = (scope: AdminScope): Promise<HealthReport> => servicesOf(scope).health.read()
@@ -102,6 +103,15 @@ export function signManifest(
   const iss = `${publicUrl}/auth`
   const { workspaceId: workspace_id } = scope.ref
   return signingKeys.sign(MANIFEST_SIGNATURE, { iss, workspace_id, ...claims })
+}
+
+/** The `typ` of the signature of the report of a deletion. */
+const DELETION_SIGNATURE = 'tenon-deletion+jws'
+
+/** Signs the report of the deletion of a tenant or a workspace. @returns a compact JWS with `iss` and the report as payload */
+export function signDeletion(scope: AdminScope, report: object): Promise<string> {
+  const { signingKeys, publicUrl } = servicesOf(scope)
+  return signingKeys.sign(DELETION_SIGNATURE, { iss: `${publicUrl}/auth`, ...report })
 }
 
 /** Encrypts for this workspace and this purpose only. */

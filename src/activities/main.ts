@@ -17,7 +17,12 @@ import { withMasterKeys } from '../infra/crypto/key-provider.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import type { Metrics } from '../infra/metrics/metrics.ts'
 import { startTracing, stopTracing } from '../infra/tracing.ts'
-import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
+import {
+  createDelivery,
+  createTaskContexts,
+  createTenantScopes,
+  createTriggerScopes,
+} from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/http-requests.ts'
 import { createActivities } from './index.ts'
@@ -168,7 +173,10 @@ const aborted = (signal: AbortSignal) =>
 function startBackgroundWork(platform: Platform, log: Log): void {
   const { access, triggers } = platform
   platform.relay.start()
-  platform.taskRunner.start(createBackgroundTasks(platform), createTaskContexts(access))
+  platform.taskRunner.start(
+    createBackgroundTasks(platform, createTenantScopes(access)),
+    createTaskContexts(access),
+  )
   platform.streamConsumers.start([
     eventTriggerConsumers({ starter: triggers, openScope: createTriggerScopes(access), log }),
     subscriptionConsumers(createDelivery(access)),

@@ -77,13 +77,13 @@ export function mountPublicObjects(app: FastifyInstance, platform: Platform): vo
 
 async function send(
   scope: WorkspaceScope,
-  { bucket, key, ...conditions }: ReturnType<typeof getObject.parse>,
+  { bucket, key, ...input }: ReturnType<typeof getObject.parse>,
   request: PublicRequest,
   reply: FastifyReply,
   open: () => Promise<WorkspaceScope>,
 ): Promise<FastifyReply> {
   const verb = request.method === 'HEAD' ? 'head' : 'get'
-  const output = await readPublicObject(scope, verb, { bucket, key }, conditions)
+  const output = await readPublicObject(scope, verb, { bucket, key }, input)
   const recheck = async () => requireReadable(await open(), key)
   return sendBytes(output, request, reply, recheck)
 }

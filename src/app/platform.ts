@@ -25,6 +25,7 @@ import { ProviderSettings } from '../features/identity/users/identity-provider-s
 import { UsersStore } from '../features/identity/users/users-store.ts'
 import { CallQueue } from '../features/mcp-servers/calls/call-log.ts'
 import { ImageServers } from '../features/mcp-servers/images/image-servers.ts'
+import { ConvertedImages } from '../features/objects/images/converted-images.ts'
 import { PublicBuckets } from '../features/objects/public-objects.ts'
 import { RUN_KINDS } from '../features/run-kinds.ts'
 import { StreamConsumers } from '../features/runs/triggers/stream-consumer.ts'
@@ -223,6 +224,7 @@ function openServices(
     publicUrl: publicUrl(config),
     cache: openCache(),
     threads: new ThreadPool(),
+    convertedImages: new ConvertedImages(),
     egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
     imageServers: new ImageServers(config, log),
     audit: new Audit(database, log),

@@ -98,6 +98,28 @@ export const INFRA_LIMITS = {
     stackMb: 4,
   },
 
+  /** Conversions of images, in libuv's thread pool. */
+  images: {
+    /** Conversions of a process at once, of the 4 threads of the pool. Further ones wait. */
+    ofProcessMax: 2,
+    /** Conversions of one tenant at once, in a process. Its further ones wait. */
+    ofTenantMax: 1,
+    /** Conversions of one tenant that wait. Further ones are refused with `overloaded`. */
+    waitingMax: 100,
+    /** Milliseconds for which a conversion waits. Then it is refused with `overloaded`. */
+    waitMs: 20_000,
+    /** Bytes of an image that is converted. A larger one is refused with `image_too_large`. */
+    sourceBytesMax: 26_214_400,
+    /** Pixels of an image that is converted. One with more is refused with `image_too_large` before it is decoded. */
+    pixelsMax: 50_000_000,
+    /** Pixels of an AVIF image that is converted: it is decoded as a whole, in memory. One with more is refused with `image_too_large`. */
+    avifPixelsMax: 16_000_000,
+    /** Pixels of a side of a converted image. Longer sides are refused in the setting; an open side is scaled down to it. */
+    sideMax: 2_560,
+    /** Seconds that a conversion takes. Then it is ended, and refused with `image_too_large`. */
+    timeoutSeconds: 15,
+  },
+
   // Caches
   /**
    * Milliseconds for which a process uses what it has read of a credential: API key, account, client, revocation, state of the tenant.

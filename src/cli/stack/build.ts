@@ -8,7 +8,14 @@ import { BUILDS, buildFolder, PROJECT_DIR } from '../../../stack/project.mjs'
 import { schemaDigest, schemaOfBuild } from '../../infra/postgres/schema-files.ts'
 
 /** Not bundled: native code, packages that read files of their own folder, and one that few installations load. */
-const EXTERNAL = ['@aws-sdk/client-kms', '@temporalio/*', '@fastify/swagger-ui', '@swc/core', 'esbuild']
+const EXTERNAL = [
+  '@aws-sdk/client-kms',
+  '@temporalio/*',
+  '@fastify/swagger-ui',
+  '@swc/core',
+  'esbuild',
+  'sharp',
+]
 
 export interface Build {
   readonly api: string

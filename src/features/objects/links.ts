@@ -15,7 +15,7 @@ import { Bucket, Header, Key } from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
 import { objectsOf } from './workspace-objects.ts'
 
-const { linkSecondsDefault, linkSecondsMax, objectBytesMax } = OBJECT_LIMITS
+const { linkSecondsDefault, linkSecondsMax, requestBytesMax } = OBJECT_LIMITS
 
 export const presignObject = workspaceOperation({
   name: 'object.presign',
@@ -45,7 +45,7 @@ export const presignObject = workspaceOperation({
     max_bytes: Type.Optional(
       Type.Integer({
         minimum: 0,
-        maximum: objectBytesMax,
+        maximum: requestBytesMax,
         description: 'Greatest size of an upload, in bytes.',
       }),
     ),
@@ -134,13 +134,20 @@ async function* atMost(chunks: AsyncIterable<Uint8Array>, max: number): AsyncGen
 const linkTooSmall = (max: number) =>
   new Problem('link_exceeded', { detail: `The upload may have at most ${max} bytes.` })
 
-/** A reply with the headers that the link sets, if the request was sent with one. */
-export function asLinked(scope: WorkspaceScope, reply: ByteReply): ByteReply {
+/**
+ * A reply with the headers that the link sets, if the request was sent with one.
+ * @param options `hasOwnType` the bytes are not those of the object, so that the type of the link is not theirs
+ */
+export function asLinked(
+  scope: WorkspaceScope,
+  reply: ByteReply,
+  { hasOwnType }: { readonly hasOwnType: boolean },
+): ByteReply {
   const { contentType, disposition } = termsOf(scope) ?? {}
   if (reply.status === 304) return reply
   const headers = {
     ...reply.headers,
-    ...(contentType !== undefined && { 'content-type': contentType }),
+    ...(contentType !== undefined && !hasOwnType && { 'content-type': contentType }),
     ...(disposition !== undefined && { 'content-disposition': disposition }),
   }
   return { ...reply, headers }

@@ -11,16 +11,19 @@ import { Problem } from '../../core/problem.ts'
 import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
 import type { ListedEntry } from './catalogue.ts'
 import { tagOf } from './conditions.ts'
+import { IMAGE_FIELDS, imageOf } from './images/image-request.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { asLinked, withinLink } from './links.ts'
 import {
   Bucket,
+  CHANGE_HEADERS,
   DIGESTS,
   Header,
   IfMatch,
   IfNoneMatch,
   IfUnmodifiedSince,
   KEPT,
+  KEPT_HEADERS,
   Key,
   keptHeaders,
   Metadata,
@@ -44,7 +47,7 @@ export const putObject = workspaceOperation({
   input: Input({
     bucket: Bucket,
     key: Key,
-    content: Bytes(`Content of the object, at most ${OBJECT_LIMITS.objectBytesMax} bytes.`),
+    content: Bytes(`Content of the object, at most ${OBJECT_LIMITS.requestBytesMax} bytes.`),
     ...KEPT,
     metadata: Type.Optional(Metadata),
     ...DIGESTS,
@@ -60,17 +63,12 @@ export const putObject = workspaceOperation({
     body: 'content',
     takes: 'bytes',
     headers: {
-      content_type: 'content-type',
-      content_encoding: 'content-encoding',
-      content_disposition: 'content-disposition',
-      content_language: 'content-language',
-      cache_control: 'cache-control',
+      ...KEPT_HEADERS,
       metadata: 'x-meta-*',
       content_md5: 'content-md5',
       content_digest: 'content-digest',
       repr_digest: 'repr-digest',
-      if_match: 'if-match',
-      if_none_match: 'if-none-match',
+      ...CHANGE_HEADERS,
       if_unmodified_since: 'if-unmodified-since',
     },
     status: ({ created }) => (created === false ? 200 : 201),
@@ -99,18 +97,20 @@ export const headObject = workspaceOperation({
   name: 'object.head',
   summary: 'Read the metadata of an object, without its content',
   roles: DATA_ROLES,
-  input: Input({ bucket: Bucket, key: Key, ...READ_CONDITIONS }),
+  input: Input({ bucket: Bucket, key: Key, ...READ_CONDITIONS, ...IMAGE_FIELDS }),
   output: Content,
   http: {
     method: 'HEAD',
     path: PATH,
     linkInQuery: true,
-    headers: READ_HEADERS,
+    headers: { ...READ_HEADERS, accept: 'accept' },
     reply: 'bytes',
   },
-  run: async (scope, { bucket, key, ...conditions }) => {
+  run: async (scope, { bucket, key, ...input }) => {
     await requireReadable(scope, key)
-    return asLinked(scope, await objectsOf(scope).head({ bucket: checkBucket(bucket), key }, conditions))
+    const represent = imageOf(scope, input)
+    const reply = await objectsOf(scope).head({ bucket: checkBucket(bucket), key }, input, { represent })
+    return asLinked(scope, reply, { hasOwnType: represent !== undefined })
   },
 })
 
@@ -128,18 +128,21 @@ export const getObject = workspaceOperation({
       'ETag or date of the version that the range belongs to; the whole object is sent if it has another version.',
     ),
     ...READ_CONDITIONS,
+    ...IMAGE_FIELDS,
   }),
   output: Content,
   http: {
     method: 'GET',
     path: PATH,
     linkInQuery: true,
-    headers: { range: 'range', if_range: 'if-range', ...READ_HEADERS },
+    headers: { range: 'range', if_range: 'if-range', ...READ_HEADERS, accept: 'accept' },
     reply: 'bytes',
   },
-  run: async (scope, { bucket, key, ...conditions }) => {
+  run: async (scope, { bucket, key, ...input }) => {
     await requireReadable(scope, key)
-    return asLinked(scope, await objectsOf(scope).get({ bucket: checkBucket(bucket), key }, conditions))
+    const represent = imageOf(scope, input)
+    const reply = await objectsOf(scope).get({ bucket: checkBucket(bucket), key }, input, { represent })
+    return asLinked(scope, reply, { hasOwnType: represent !== undefined })
   },
 })
 

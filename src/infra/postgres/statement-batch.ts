@@ -25,6 +25,7 @@ export type DatabaseRole =
   | 'tenon_triggers'
   | 'tenon_issuer'
   | 'tenon_payload_keys'
+  | 'tenon_purger'
   | 'tenon_key_rotation'
 
 /**

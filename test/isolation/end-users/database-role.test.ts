@@ -97,7 +97,7 @@ test('tables of the platform – by their grants – are closed to the role but 
 })
 
 const WORKSPACE = ['tenant_id', 'workspace_id']
-const SETTINGS = [...WORKSPACE, 'anon', 'public_read', 'user_objects', 'user_topics']
+const SETTINGS = [...WORKSPACE, 'anon', 'public_read', 'user_objects', 'user_topics', 'image_settings']
 const FUNCTION = [...WORKSPACE, 'id', 'name', 'active_version', 'config']
 const VERSION = [...WORKSPACE, 'function_id', 'version', 'input_schema']
 const ALIAS = [...WORKSPACE, 'function_id', 'name', 'versions']
