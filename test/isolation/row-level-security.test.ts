@@ -214,6 +214,7 @@ test('database roles: none is superuser, bypasses row-level security or inherits
     ['tenon_operator', false, false, false],
     ['tenon_owner', false, false, false],
     ['tenon_payload_keys', false, false, false],
+    ['tenon_purger', false, false, false],
     ['tenon_reconciler', false, false, false],
     ['tenon_relay', false, false, false],
     ['tenon_service', false, false, false],

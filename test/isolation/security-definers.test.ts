@@ -78,7 +78,7 @@ test('tables that a security definer function reads: seen in all workspaces of t
   ])
 })
 
-test('login role: may set eleven roles and no other', async () => {
+test('login role: may set twelve roles and no other', async () => {
   const roles = await asSuperuser(`
     select rolname from pg_roles where rolname <> 'tenon_app' and pg_has_role('tenon_app', oid, 'set') order by 1`)
   const databaseRoles = [
@@ -87,6 +87,7 @@ test('login role: may set eleven roles and no other', async () => {
     'tenon_issuer',
     'tenon_operator',
     'tenon_payload_keys',
+    'tenon_purger',
     'tenon_reconciler',
     'tenon_relay',
     'tenon_service',

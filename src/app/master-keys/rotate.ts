@@ -273,7 +273,7 @@ function typeOf(type: keyof typeof TYPES | undefined): Sql {
 
 /** @throws Error unless one of the keys is that of the database */
 async function requireOwnKey(database: StatementExecutor, masterKeys: string): Promise<void> {
-  const { applied, keyCheck } = await readInstallation(database)
+  const { applied, keyCheck } = await readInstallation(database, reach(database))
   if (Object.keys(applied).length === 0)
     throw new Error('The database has no schema that this build can read. Run `tenon migrate` first.')
   if (keyCheck !== undefined && !keyChecksOf(masterKeys).includes(keyCheck)) throw new Error(WRONG_KEY)

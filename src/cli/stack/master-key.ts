@@ -51,7 +51,7 @@ const isUnreadable = ({ role, values }: KeyUse) => values > 0 && (role === 'miss
 export async function rotate({ json, dryRun: isDry }: MasterKeyOptions): Promise<number> {
   const dryRun = isDry === true
   const onProgress = (column: string, resealed: number) =>
-    process.stderr.write(`${column}: ${resealed} values encrypted\n`)
+    void (process.stderr.isTTY && process.stderr.write(`${column}: ${resealed} values encrypted\n`))
   const rotation = await withInstalled((installed) => rotateMasterKey(installed, { dryRun, onProgress }))
   if (json) printJson(rotation)
   else printRotation(rotation, dryRun)

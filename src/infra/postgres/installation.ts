@@ -34,10 +34,16 @@ const systemOf = (database: StatementExecutor) => new SystemScope('installation'
 /** 42P01: no table. 3F000: no schema. */
 const NO_TABLE = ['42P01', '3F000']
 
-/** @throws Problem `dependency_unavailable` or `overloaded` if the server does not answer */
-export async function readInstallation(database: StatementExecutor): Promise<Installation> {
+/**
+ * @param system with the rights to read it; by default those of the platform's login role
+ * @throws Problem `dependency_unavailable` or `overloaded` if the server does not answer
+ */
+export async function readInstallation(
+  database: StatementExecutor,
+  system = systemOf(database),
+): Promise<Installation> {
   const sentMs = Date.now()
-  const batch = systemOf(database).batch(
+  const batch = system.batch(
     sql`select name, sha256 from public.tenon_migrations`,
     sql`select key_check, replaced_keys from public.tenon_installation`,
     sql`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`,

@@ -95,6 +95,7 @@ async function describeInstallation(client: Client, masterKeys: string | undefin
     grant select on public.tenon_migrations to tenon_operator;
     grant select, insert on public.tenon_installation to tenon_operator;
     grant usage on schema public to tenon_key_rotation;
+    grant select on public.tenon_migrations to tenon_key_rotation;
     grant select, update (key_check, replaced_keys) on public.tenon_installation to tenon_key_rotation`)
   if (masterKeys === undefined) return
   const [keyCheck] = keyChecksOf(masterKeys)

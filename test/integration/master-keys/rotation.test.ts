@@ -11,6 +11,7 @@ import { Database } from '../../../src/infra/postgres/database.ts'
 import { keyChecksOf } from '../../../src/infra/postgres/installation.ts'
 import { runCommand } from '../../support/clients/cli.ts'
 import { expectReadable, OTHER_COLUMNS, writeSealedRows } from '../../support/fixtures/sealed-rows.ts'
+import { asSuperuser, eventually, unique } from '../../support/fixtures/tenants.ts'
 import { migrateHere, withDatabase } from '../../support/stack/own-database.ts'
 
 const newKey = () => randomBytes(32).toString('base64')
@@ -143,6 +144,29 @@ test('rotation of more rows than a page, by two commands at once: each value is 
   })
 })
 
+test('value that is replaced between its reading and its encryption: the replacement stays, and is encrypted', async () => {
+  await withInstallation(async ({ url, client, database }) => {
+    const written = await writeSealedRows(client, OLD, ['a'])
+    const secret = written.find(({ column }) => column === 'flow_secrets.sealed')
+    if (secret === undefined) throw new Error('no secret was written')
+    const sealed = new Secrets(OLD).seal(secret.purpose, Buffer.from('replaced'))
+    await client.query('begin')
+    await client.query("update tenon.flow_secrets set sealed = $1 where name = 'a'", [sealed])
+    const rotation = rotateMasterKey({ database, masterKeys: BOTH })
+    const name = new URL(url).pathname.slice(1)
+    await eventually(async () => {
+      const waiting = await asSuperuser(
+        `select from pg_stat_activity where datname = $1 and wait_event_type = 'Lock'`,
+        [name],
+      )
+      return waiting.length > 0 ? true : undefined
+    })
+    await client.query('commit')
+    expect(await rotation).toMatchObject({ complete: true, resealed: 11 })
+    await expectReadable(client, NEW, [{ ...secret, plain: 'replaced' }])
+  })
+})
+
 test('rotation without the key of the installation: refused with the next step, and nothing is changed', async () => {
   await withInstallation(async ({ url, client }) => {
     const written = await writeSealedRows(client, OLD, ['a'])
@@ -153,6 +177,24 @@ test('rotation without the key of the installation: refused with the next step, 
     }
     await expectReadable(client, OLD, written)
     expect(await checkOf(client)).toEqual({ key_check: keyChecksOf(OLD)[0], replaced_keys: [] })
+  })
+})
+
+test('rotation by a role that is no superuser, and has what tenon_owner has: done', async () => {
+  await withInstallation(async ({ url, client }) => {
+    const written = await writeSealedRows(client, OLD, ['a'])
+    const name = unique('owner').replaceAll('-', '_')
+    await asSuperuser(`create role ${name} login password 'secret'`)
+    try {
+      await asSuperuser(`grant tenon_owner to ${name}`)
+      const own = Object.assign(new URL(url), { username: name, password: 'secret' }).href
+      const ended = await runCommand(['master-key', 'rotate', '--json'], { env: environment(own, BOTH) })
+      expect(ended).toMatchObject({ code: 0, stderr: '' })
+      expect(JSON.parse(ended.stdout)).toMatchObject({ resealed: 11, complete: true })
+      await expectReadable(client, NEW, written)
+    } finally {
+      await asSuperuser(`drop role ${name}`)
+    }
   })
 })
 
