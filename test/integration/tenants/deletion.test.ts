@@ -3,7 +3,7 @@
 import { ListObjectsV2Command } from '@aws-sdk/client-s3'
 import { expect, test } from 'vitest'
 import { createSweepResources } from '../../isolation/sweep-rows.ts'
-import { bucketOf, rootClient } from '../../support/clients/object-store.ts'
+import { rootClient } from '../../support/clients/object-store.ts'
 import { publish, readExecution, start, waitForStatus } from '../../support/fixtures/suspension.ts'
 import {
   addTestWorkspaceWithStorage,
@@ -17,6 +17,7 @@ import {
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
 import { withReadingClient } from '../../support/stack/temporal.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 /** They are the tenant's. */
 const KEPT = ['tenon.audit', 'tenon.usage_records']

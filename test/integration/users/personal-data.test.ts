@@ -1,7 +1,6 @@
 /** Deletes users with everything that they have stored, and nothing of others. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { bucketOf } from '../../support/clients/object-store.ts'
 import { addUser, createUserApp, type UserApp, userTokens } from '../../support/clients/users.ts'
 import { publish, start } from '../../support/fixtures/suspension.ts'
 import {
@@ -12,7 +11,7 @@ import {
   eventually,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
-import { configure } from '../../support/stack/workspace-settings.ts'
+import { bucketOf, configure } from '../../support/stack/workspace-settings.ts'
 
 const OPEN = { user: { read: { _owner: '$user.id' }, create: true, update: { _owner: '$user.id' } } }
 const COLLECTIONS = { orders: 'relational', notes: 'document' } as const
