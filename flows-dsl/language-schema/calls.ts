@@ -135,6 +135,12 @@ const OPTIONS: Readonly<Record<string, Schema>> = {
   ),
 }
 
+const TARGET = mappingRequiring('The object that the response is stored as.', ['bucket', 'key'], {
+  bucket: text('The bucket of the workspace.'),
+  key: text('The key of the object.'),
+  content_type: text('The media type of the object. Default: that of the response.'),
+})
+
 export const CALLS: Readonly<Record<string, Schema>> = {
   policy: {
     ...mapping('The authentication of a call, by one scheme.', {
@@ -180,6 +186,12 @@ export const CALLS: Readonly<Record<string, Schema>> = {
     query: pairs('Parameters of the query.'),
     body: ref('filter', 'The body of the request.'),
     ...OPTIONS,
+    output: either(
+      'The output of the task: the content, the whole response, the bytes in base64, or the object that the response is stored as.',
+      { enum: HTTP_OUTPUTS, default: 'content' },
+      EXPRESSION,
+      mappingRequiring('The object.', ['object'], { object: TARGET }),
+    ),
   }),
   openapi: mappingRequiring('An operation of an OpenAPI document.', ['document', 'operationId'], {
     document: mappingRequiring('The OpenAPI document.', ['endpoint'], {

@@ -3,6 +3,7 @@
 import { type CompileContext, isExpression, SCOPES } from '../compile/compile-context.ts'
 import { type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { type Authentication, compileAuthentication } from '../components/authentication.ts'
+import { secretsOf } from '../components/components.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
@@ -28,6 +29,8 @@ export const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTION
 /** Safe methods (RFC 9110 §9.2.1). */
 export const SAFE_METHODS: ReadonlySet<unknown> = new Set(['GET', 'HEAD', 'OPTIONS'])
 export const HTTP_OUTPUTS = ['content', 'response', 'raw']
+/** Fields of the object that a response is stored as. */
+const TARGET_KEYS = ['bucket', 'key', 'content_type']
 export const HTTP_ERRORS = ['fault', 'data']
 /** How often a request is sent if its worker is lost. */
 export const DELIVERIES = ['at_most_once', 'at_least_once']
@@ -42,11 +45,13 @@ export function compileHttp(task: MapNode, context: CompileContext): HttpBody | 
   const method = context.required(args, '`with`', 'method')
   context.wordOrExpression(args, 'method', METHODS)
   for (const name of ['headers', 'query']) checkMapping(args, name, context)
-  checkOptions(args, context)
+  checkOptions(args, context, { mayStore: true })
   const template = fieldsExcept(args, ['endpoint'], context)
+  checkStored(args, template, context)
   const authentication = compileEndpointAuthentication(args, context)
   if (endpoint === undefined || template === undefined) return undefined
-  const isInline = compileInlineOption(task, isSafe(method) && mayRepeat(args), context)
+  const mayBeInline = isSafe(method) && mayRepeat(args) && valueAt(args, 'output')?.kind !== 'map'
+  const isInline = compileInlineOption(task, mayBeInline, context)
   return {
     endpoint,
     arguments: template,
@@ -132,14 +137,35 @@ function mayRepeat(args: MapNode): boolean {
   return delivery === undefined || (delivery.kind === 'scalar' && delivery.value === 'at_least_once')
 }
 
-/** The options `output`, `redirect`, `errors` and `delivery`. */
-function checkOptions(args: MapNode, context: CompileContext): void {
-  context.wordOrExpression(args, 'output', HTTP_OUTPUTS)
+/** The options `output`, `redirect`, `errors` and `delivery`. @param options `mayStore`: `output` may name an object */
+function checkOptions(args: MapNode, context: CompileContext, { mayStore } = { mayStore: false }): void {
+  const output = valueAt(args, 'output')
+  if (mayStore && output?.kind === 'map') checkTarget(args, context)
+  else context.wordOrExpression(args, 'output', HTTP_OUTPUTS)
   context.wordOrExpression(args, 'errors', HTTP_ERRORS)
   context.wordOrExpression(args, 'delivery', DELIVERIES)
   checkErrorsAsData(args, context)
   const redirect = valueAt(args, 'redirect')
   if (redirect !== undefined && !isExpression(redirect)) context.boolean(args, 'redirect', false)
+}
+
+/** `output: {object: {bucket, key, content_type?}}`: the response is stored as an object, without passing through the execution. */
+function checkTarget(args: MapNode, context: CompileContext): void {
+  const output = context.requiredMap(args, '`with`', 'output', ['object'])
+  const object = output && context.requiredMap(output, '`output`', 'object', TARGET_KEYS)
+  if (object === undefined) return
+  for (const key of ['bucket', 'key']) context.requiredText(object, '`object`', key)
+  context.optionalText(object, 'content_type')
+}
+
+/** The name of an object can be read by others. */
+function checkStored(args: MapNode, template: Template | undefined, context: CompileContext): void {
+  const output = valueAt(args, 'output')
+  const fields = template !== undefined && 'object' in template ? template.object : []
+  const [secret] = fields.flatMap(([key, value]) => (key === 'output' ? secretsOf(value) : []))
+  if (secret === undefined || output?.kind !== 'map') return
+  const message = `\`output\` would store the secret \`${secret}\`, which others could then read.`
+  context.report('secret_stored', output, message, 'Name the object without the secret.')
 }
 
 /** With `errors: data`, only the status tells an error from a success. */

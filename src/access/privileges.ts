@@ -386,11 +386,11 @@ export const PRIVILEGES = {
     reason: 'Lists names of collections that were never declared.',
   },
   'mcp.watches': {
-    module: 'features/mcp-servers/watch-documents',
+    module: 'features/mcp-servers/watch-resources',
     opener: 'inRole',
     from: ADMINS,
     to: SERVICE,
-    reason: 'Tells clients that a document has changed, and not how.',
+    reason: 'Tells clients that a document or an object has changed, and not how.',
   },
   'mcp.images': {
     module: 'features/mcp-servers/images/image-servers',

@@ -115,10 +115,13 @@ export class CallerScope {
   readonly principal: Principal
   /** The rate limits of this request. */
   readonly rateLimits: readonly BucketState[]
+  /** The public URL of the API. */
+  readonly publicUrl: string
 
-  constructor(principal: Principal, rateLimits: readonly BucketState[]) {
+  constructor(principal: Principal, rateLimits: readonly BucketState[], publicUrl: string) {
     this.principal = principal
     this.rateLimits = rateLimits
+    this.publicUrl = publicUrl
   }
 }
 

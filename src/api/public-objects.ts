@@ -5,6 +5,7 @@ import { privilege } from '../access/privileges.ts'
 import type { WorkspaceScope } from '../access/scope.ts'
 import type { Platform } from '../app/platform.ts'
 import { Problem } from '../core/problem.ts'
+import { splitReplyFields } from '../features/objects/links.ts'
 import { requireReadable } from '../features/objects/object-rules.ts'
 import { getObject, headObject } from '../features/objects/objects.ts'
 import { noPublicObject, notPublic, readPublicObject } from '../features/objects/public-objects.ts'
@@ -77,12 +78,19 @@ export function mountPublicObjects(app: FastifyInstance, platform: Platform): vo
 
 async function send(
   scope: WorkspaceScope,
-  { bucket, key, ...input }: ReturnType<typeof getObject.parse>,
+  { bucket, key, ...options }: ReturnType<typeof getObject.parse>,
   request: PublicRequest,
   reply: FastifyReply,
   open: () => Promise<WorkspaceScope>,
 ): Promise<FastifyReply> {
   const verb = request.method === 'HEAD' ? 'head' : 'get'
+  const [wanted, input] = splitReplyFields(options)
+  // Everybody can make a URL here: its headers are those that the workspace has chosen.
+  if (Object.keys(wanted).length > 0)
+    throw new Problem('unknown_parameter', {
+      detail:
+        'The headers of a public object cannot be set by its URL. Remove the parameters that begin with response-.',
+    })
   const output = await readPublicObject(scope, verb, { bucket, key }, input)
   const recheck = async () => requireReadable(await open(), key)
   return sendBytes(output, request, reply, recheck)

@@ -96,14 +96,14 @@ export class ApiClient {
   async send(
     method: string,
     path: string,
-    { headers, ...rest }: { headers?: Record<string, string>; body?: string | Blob } = {},
+    { headers, body }: { headers?: Record<string, string>; body?: string | Blob | ReadableStream } = {},
   ): Promise<Response> {
     // Redirects are not followed: the credential is for this server.
     const request = {
       method,
       headers: { ...this.#headers, ...headers },
       redirect: 'manual',
-      ...rest,
+      ...(body !== undefined && { body, duplex: 'half' as const }),
     } as const
     const attempt = () =>
       fetch(`${this.url}${path}`, request).catch((cause: unknown) => {
@@ -112,7 +112,12 @@ export class ApiClient {
     let response = await attempt()
     const waitS = Number(response.headers.get('retry-after'))
     // Safe to retry: the rate limit rejects a request before it has effects.
-    if (response.headers.get('x-problem-code') === 'rate_limited' && waitS <= RETRY_AFTER_MAX_S) {
+    const isRepeatable = !(body instanceof ReadableStream)
+    if (
+      isRepeatable &&
+      response.headers.get('x-problem-code') === 'rate_limited' &&
+      waitS <= RETRY_AFTER_MAX_S
+    ) {
       await new Promise((done) => setTimeout(done, waitS * 1_000))
       response = await attempt()
     }

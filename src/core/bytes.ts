@@ -75,7 +75,7 @@ export function tooLarge(bytesMax: number): Problem {
 }
 
 /**
- * Runs an operation for a caller with JSON values (flows, MCP tools). Byte input: a string as UTF-8, a `Uint8Array` as it is,
+ * Runs an operation for a caller with JSON values (flows, MCP tools). Byte input: a string as UTF-8, bytes as they are,
  * any other value as JSON. Byte output: parsed JSON, text or base64, by the content type.
  * @throws Problem `output_too_large` if the bytes exceed the output of a step
  */
@@ -94,11 +94,16 @@ function bytesIn({ http }: AnyOperation, args: Readonly<Record<string, unknown>>
   if (field === undefined || value === undefined) return args
   const [type] = Object.entries(http.headers ?? {}).find(([, header]) => header === 'content-type') ?? []
   if (value instanceof Uint8Array) return { ...args, [field]: sourceOf(value) }
+  if (isByteSource(value)) return args as Record<string, unknown>
   const text = typeof value === 'string'
   const described = text ? 'text/plain; charset=utf-8' : 'application/json'
   const source = sourceOf(new TextEncoder().encode(text ? value : JSON.stringify(value)))
   return { ...(type !== undefined && { [type]: described }), ...args, [field]: source }
 }
+
+/** No JSON has an iterator. */
+export const isByteSource = (value: unknown): value is ByteSource =>
+  typeof Object(value).chunks?.[Symbol.asyncIterator] === 'function'
 
 function sourceOf(bytes: Uint8Array): ByteSource {
   const chunks = (async function* () {
@@ -108,7 +113,7 @@ function sourceOf(bytes: Uint8Array): ByteSource {
 }
 
 /** How bytes of a content type become JSON. */
-export function jsonFormOf(type: string): 'json' | 'text' | 'base64' {
+function jsonFormOf(type: string): 'json' | 'text' | 'base64' {
   if (/^(text\/|application\/(xml|yaml|x-yaml|javascript|x-ndjson)\b|[^;]*\+xml\b)/i.test(type)) return 'text'
   return /^application\/json\b|^[^;]*\+json\b/i.test(type) ? 'json' : 'base64'
 }

@@ -16,6 +16,7 @@ export type IdPrefix =
   | 'trg'
   | 'sch'
   | 'op'
+  | 'del'
   | 'evt'
   | 'req'
   | 'agent'

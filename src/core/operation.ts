@@ -334,6 +334,12 @@ export function placeOf<O>(field: string, http: HttpBinding<O>): InputError['in'
 export const QUERY_NAMES: Readonly<Record<string, string>> = {
   page_size: 'page[size]',
   page_after: 'page[after]',
+  response_cache_control: 'response-cache-control',
+  response_content_disposition: 'response-content-disposition',
+  response_content_encoding: 'response-content-encoding',
+  response_content_language: 'response-content-language',
+  response_content_type: 'response-content-type',
+  response_expires: 'response-expires',
 }
 
 /** A JSON pointer into the input, and the error there. */

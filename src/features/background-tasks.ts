@@ -7,6 +7,7 @@ import { type BackgroundTask, backgroundTask } from './background/background-tas
 import { approvalMails } from './flows/approvals/approval-mailer.ts'
 import { unmetExpectations } from './flows/executions/expectations.ts'
 import { expiredResults } from './mcp-servers/calls/kept-results.ts'
+import { objectRemovals } from './objects/removals.ts'
 import { chainRetention } from './retention/chain-retention.ts'
 import { workspaceRetention } from './retention/workspace-retention.ts'
 import { RUN_KINDS } from './run-kinds.ts'
@@ -35,5 +36,6 @@ export const createBackgroundTasks = (
   ...chainRetention(chainSigner, log).map(backgroundTask),
   backgroundTask(expiredResults()),
   backgroundTask(duePurges({ openTenant, log })),
+  backgroundTask(objectRemovals()),
   ...(mailer.isConfigured ? [backgroundTask(approvalMails(mailer))] : []),
 ]

@@ -12,6 +12,7 @@ import { uploadForm } from './objects/form-uploads.ts'
 import { presignObject } from './objects/links.ts'
 import * as objectChanges from './objects/object-changes.ts'
 import * as objects from './objects/objects.ts'
+import { getRemoval } from './objects/removals.ts'
 import * as uploads from './objects/uploads-api.ts'
 
 interface CallableTraits {
@@ -84,6 +85,7 @@ export const DATA_OPERATIONS: readonly AnyOperation[] = [
   objectChanges.copyObject,
   objectChanges.moveObject,
   objectChanges.removeObjects,
+  getRemoval,
   uploads.createUpload,
   uploads.headUpload,
   uploads.appendToUpload,

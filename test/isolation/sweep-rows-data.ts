@@ -1,5 +1,7 @@
 /** Rows of the sweep for documents, objects and events. */
 
+import { insertObjects } from '../support/fixtures/objects.ts'
+import { call, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import type { Row, World } from './sweep-rows.ts'
 
 const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
@@ -95,6 +97,7 @@ export const DATA_ROWS: Readonly<Record<string, Row>> = {
     body: () => ({ keys: ['secrets/moved'] }),
     foreign: 'denied',
   },
+  'object.get_removal': { path: ({ removalId }) => `/v1/operations/${removalId}`, foreign: 'not_found' },
   'object.list': { path: ({ bucket }) => `/v1/objects/${bucket}`, foreign: 'denied' },
   'upload.create': {
     path: () => '/v1/uploads',
@@ -115,4 +118,11 @@ export const DATA_ROWS: Readonly<Record<string, Row>> = {
     foreign: 'own_thing',
   },
   'event.subscribe': { path: () => '/v1/events/subscribe?topic=sweep', foreign: 'own_list' },
+}
+
+/** Removes so many objects that an operation does. @returns its id */
+export async function removeMany(workspace: TestWorkspace, bucket: string): Promise<string> {
+  await insertObjects(workspace, 'many/', 1_001)
+  const path = `/v1/buckets/${bucket}/delete`
+  return (await call('POST', path, { as: workspace.service, body: { prefix: 'many/' } })).body.id
 }

@@ -1,7 +1,7 @@
 /** The table of the sweep: how each operation is called, and how a caller from another workspace is answered. */
 
 import { call, type TestWorkspace, tokenOf, unique } from '../support/fixtures/tenants.ts'
-import { DATA_ROWS, uploadHeaders } from './sweep-rows-data.ts'
+import { DATA_ROWS, removeMany, uploadHeaders } from './sweep-rows-data.ts'
 import { askApproval, createTrigger, FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
 import { createDeadLetter, type FailingFunction, FUNCTION_RUN_ROWS } from './sweep-rows-function-runs.ts'
 import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
@@ -48,6 +48,8 @@ export interface World {
   readonly bucket: string
   /** An upload of which no byte has come. */
   readonly uploadId: string
+  /** A removal of objects that did not end within its request. */
+  readonly removalId: string
   readonly functionId: string
   readonly failing: FailingFunction
 }
@@ -415,6 +417,7 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     workspace,
     bucket,
     uploadId: begun.headers.get('location')?.split('/').at(-1) ?? '',
+    removalId: await removeMany(workspace, bucket),
     keyId: key.body.id,
     accountId: account.body.id,
     clientId: client.body.client_id,

@@ -108,6 +108,7 @@ function ids(): string[] {
     ours.failing.functionId,
     ours.failing.runId,
     ours.uploadId,
+    ours.removalId,
     ours.workspace.tenantId,
   ]
 }
@@ -197,8 +198,12 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
         expect(operation.roles).toContain('user')
         if (operation.reach === 'caller') return expect(status).toBe(200)
         if (name === 'collections.list') return expect([status, body.data]).toEqual([200, []])
-        // A function that users may not invoke does not exist for them, nor does a run or an upload that another has started.
-        if (/^(function\.(invoke|fetch)|invocation\.get_operation|upload\.(head|append|delete))$/.test(name))
+        // A function that users may not invoke does not exist for them, nor does a run, a removal or an upload that another has started.
+        if (
+          /^(function\.(invoke|fetch)|invocation\.get_operation|object\.get_removal|upload\.(head|append|delete))$/.test(
+            name,
+          )
+        )
           return expect([status, body.code]).toEqual([404, 'not_found'])
         expect([status, body.code]).toEqual([403, 'forbidden'])
       },

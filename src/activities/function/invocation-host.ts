@@ -6,7 +6,7 @@ import { permitActor } from '../../access/permission.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { originOf, sendHttp } from '../../access/scope-services.ts'
 import { Suspended } from '../../access/tenant-states.ts'
-import type { ByteReply } from '../../core/bytes.ts'
+import { type ByteReply, type ByteSource, isByteSource } from '../../core/bytes.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
@@ -14,12 +14,13 @@ import { FunctionEgress } from '../../features/functions/egress.ts'
 import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { currentCaller } from '../../features/functions/runs/current-rights.ts'
 import type { RuntimeConfig } from '../../features/functions/runtime-config.ts'
-import type {
-  GuestRequest,
-  GuestResponse,
-  HttpExchange,
-  InvocationHost,
-  LogLine,
+import {
+  Content,
+  type GuestRequest,
+  type GuestResponse,
+  type HttpExchange,
+  type InvocationHost,
+  type LogLine,
 } from '../../features/functions/sandbox/invocation.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import { currentTrace, inTrace } from '../../infra/trace-context.ts'
@@ -90,7 +91,7 @@ export class PlatformHost implements InvocationHost {
     this.#reads.flush()
   }
 
-  call(name: string, given: readonly Json[]): Promise<Json> {
+  call(name: string, given: readonly (Json | ByteSource)[]): Promise<Json | Content> {
     return inTrace(this.#trace, () => this.#call(name, given))
   }
 
@@ -98,7 +99,7 @@ export class PlatformHost implements InvocationHost {
     return inTrace(this.#trace, () => this.#fetch(request))
   }
 
-  async #call(name: string, given: readonly Json[]): Promise<Json> {
+  async #call(name: string, given: readonly (Json | ByteSource)[]): Promise<Json | Content> {
     this.#count()
     const method = findMethod(name)
     const args = method.argumentsOf(given)
@@ -106,7 +107,7 @@ export class PlatformHost implements InvocationHost {
     if (actor === undefined) throw noRights(this.#run)
     const scope = await this.#whileActive(this.#services.openActorScope(actor))
     const work = () => this.#untilEnded(this.#perform(method, scope, args))
-    return (await (method.waitsForRuns ? this.#services.yieldWhile(work) : work())) as Json
+    return method.waitsForRuns ? this.#services.yieldWhile(work) : work()
   }
 
   async #fetch(request: GuestRequest): Promise<GuestResponse> {
@@ -177,25 +178,29 @@ export class PlatformHost implements InvocationHost {
   }
 
   async #perform(
-    { operation, signature, resultOf }: PlatformMethod,
+    { operation, signature }: PlatformMethod,
     scope: WorkspaceScope,
     args: Record<string, unknown>,
-  ): Promise<unknown> {
+  ): Promise<Json | Content> {
     const by = this.#auditCaller(args)
-    let headers: ByteReply['headers'] | undefined
+    let reply: ByteReply | undefined
     const checked: AnyOperation = {
       ...operation,
       run: async (within: WorkspaceScope, input: unknown) => {
         permitActor(operation, within.actor, input)
         const output: unknown = await operation.run(within, input)
-        if (operation.http.reply === 'bytes') headers = (output as ByteReply).headers
-        return output
+        if (operation.http.reply !== 'bytes') return output
+        reply = output as ByteReply
+        // The code reads the bytes.
+        return { status: reply.status, headers: reply.headers }
       },
     }
     try {
       const output = await runAudited(checked, scope, args, by)
       if (operation.reads) this.#reads.add(operation, scope, args, by)
-      return resultOf(output, headers)
+      if (reply === undefined) return output as Json
+      if (this.#signal.aborted) reply.discard?.()
+      return new Content(reply)
     } catch (error) {
       if (operation.reads) this.#reads.add(operation, scope, args, by, error)
       throw this.#forCode(error, signature)
@@ -206,7 +211,8 @@ export class PlatformHost implements InvocationHost {
   #auditCaller(args: Record<string, unknown>): AuditCaller {
     const { caller } = this.#run
     const requestId = this.#trace?.requestId ?? null
-    const redactedArgs = this.#services.mask.shown(args)
+    const named = Object.entries(args).filter(([, value]) => !isByteSource(value))
+    const redactedArgs = this.#services.mask.shown(Object.fromEntries(named))
     return { kind: 'run', requestId, redactedArgs, detail: { on_behalf_of: caller.subject } }
   }
 

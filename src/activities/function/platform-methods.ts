@@ -1,6 +1,6 @@
 /** The methods of `context.tenon`: each is an operation of the API, with its arguments in an order. */
 
-import { type ByteReply, jsonFormOf } from '../../core/bytes.ts'
+import type { ByteSource } from '../../core/bytes.ts'
 import { isObject } from '../../core/json.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
@@ -19,11 +19,9 @@ export interface PlatformMethod {
   /** For errors: `collections.get(name, id, { select }?)`. */
   readonly signature: string
   /** @throws Problem `validation_failed` that names the signature */
-  readonly argumentsOf: (given: readonly Json[]) => Arguments
+  readonly argumentsOf: (given: readonly (Json | ByteSource)[]) => Arguments
   /** True if it waits for runs of functions, which need slots of the same tenant. */
   readonly waitsForRuns: boolean
-  /** The result as the code gets it. */
-  readonly resultOf: (output: unknown, headers: ByteReply['headers'] | undefined) => unknown
 }
 
 const flowOperation = (wanted: string): AnyOperation => {
@@ -37,7 +35,7 @@ const METHODS: readonly (readonly [
   name: string,
   operation: AnyOperation,
   positions: string,
-  more?: Partial<Pick<PlatformMethod, 'waitsForRuns' | 'resultOf'>>,
+  more?: Pick<PlatformMethod, 'waitsForRuns'>,
 ])[] = [
   ['collections.create', documents.createDocument, 'name, document'],
   ['collections.get', documents.getDocument, 'name, id'],
@@ -45,7 +43,7 @@ const METHODS: readonly (readonly [
   ['collections.list', documents.listDocuments, 'name'],
   ['collections.update', documents.updateDocument, 'name, id, document'],
   ['collections.delete', documents.deleteDocument, 'name, id'],
-  ['objects.get', objects.getObject, 'bucket, key', { resultOf: contentOf }],
+  ['objects.get', objects.getObject, 'bucket, key'],
   ['objects.put', objects.putObject, 'bucket, key, content'],
   ['objects.delete', objects.deleteObject, 'bucket, key'],
   ['objects.list', objects.listObjects, 'bucket'],
@@ -62,10 +60,9 @@ const TABLE: ReadonlyMap<string, PlatformMethod> = new Map(
     const options = Object.keys(operation.input.properties).filter((field) => !places.includes(field))
     const last = options.length === 0 ? '' : `, { ${options.join(', ')} }?`
     const signature = `${name}(${positions}${last})`
-    const argumentsOf = (given: readonly Json[]) =>
-      withBytes(operation, placed(given, { places, required, options, signature }))
-    const usual = { waitsForRuns: false, resultOf: (output: unknown) => output }
-    return [name, { operation, signature, argumentsOf, ...usual, ...more }]
+    const argumentsOf = (given: readonly (Json | ByteSource)[]) =>
+      placed(given, { places, required, options, signature })
+    return [name, { operation, signature, argumentsOf, waitsForRuns: false, ...more }]
   }),
 )
 
@@ -90,7 +87,10 @@ interface Signature {
 }
 
 /** The input of the operation. */
-function placed(given: readonly Json[], { places, required, options, signature }: Signature): Arguments {
+function placed(
+  given: readonly (Json | ByteSource)[],
+  { places, required, options, signature }: Signature,
+): Arguments {
   const max = places.length + Math.sign(options.length)
   if (given.length < required || given.length > max)
     throw wrongArguments(signature, `It got ${given.length} arguments.`)
@@ -108,20 +108,4 @@ function placed(given: readonly Json[], { places, required, options, signature }
   if (unknown !== undefined)
     throw wrongArguments(signature, `There is no option \`${unknown.slice(0, 100)}\`.`)
   return { ...input, ...more }
-}
-
-/** Bytes, which JSON does not have, are written as `{ base64 }`. */
-function withBytes({ http }: AnyOperation, input: Arguments): Arguments {
-  const content = http.takes === 'bytes' ? input['content'] : undefined
-  if (!isObject(content) || Object.keys(content).join() !== 'base64') return input
-  const { base64 } = content
-  const bytes = Buffer.from(String(base64), 'base64')
-  if (typeof base64 === 'string' && bytes.toString('base64') === base64) return { ...input, content: bytes }
-  throw new Problem('validation_failed', { detail: '`content.base64` is not base64 (RFC 4648 §4).' })
-}
-
-/** JSON, text, or `{ base64 }` of an object, by its content type; status and headers of one that has not changed. */
-function contentOf(output: unknown, headers: ByteReply['headers'] | undefined): unknown {
-  const isBinary = typeof output === 'string' && jsonFormOf(headers?.['content-type'] ?? '') === 'base64'
-  return isBinary ? { base64: output } : output
 }

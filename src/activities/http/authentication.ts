@@ -14,6 +14,8 @@ export interface CallClients {
   readonly workflowId: string
   /** Sent with requests that are not safe, unless the flow gives another. */
   readonly idempotencyKey?: string
+  /** Stores an object with these arguments of `object.put`; absent for calls that may be made twice. */
+  readonly store?: (args: Fields) => Promise<unknown>
   /** Gets each token that an issuer returns, so that it can be redacted. */
   readonly onToken?: (token: string) => void
   /** Masks the secrets of the call in a text that may end within one. */

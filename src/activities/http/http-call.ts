@@ -30,9 +30,43 @@ export async function callHttp(call: Fields, clients: CallClients): Promise<unkn
   const outbound = toRequest(call, clients)
   const isFailure = failureTest(call)
   const excerpting = { ...clients, http: clients.http.withExcerptsOf(isFailure) }
-  const inbound = await sendOnce(call['authentication'], outbound, excerpting)
+  const storage = storageFor(call['output'], isFailure, clients)
+  const request = storage === undefined ? outbound : { ...outbound, bodyTo: storage.bodyTo }
+  const inbound = await sendOnce(call['authentication'], request, excerpting)
   if (isFailure(inbound.status)) throw statusFailure(outbound, inbound, clients)
-  return toOutput(call['output'], outbound, inbound)
+  return storage === undefined ? toOutput(call['output'], outbound, inbound) : storage.stored()
+}
+
+/**
+ * Stores the response as an object, if the call wants that.
+ * @throws Problem `validation_failed` for a call that cannot: an expression has made its `output`
+ */
+function storageFor(output: unknown, isFailure: (status: number) => boolean, { store }: CallClients) {
+  if (typeof output !== 'object' || output === null) return undefined
+  if (store === undefined)
+    throw new Problem('validation_failed', {
+      detail: '`output` of `call: http` names an object in an expression. Write it as a mapping in the flow.',
+    })
+  const target = fieldsOf((output as Fields)['object'])
+  let stored: unknown
+  const bodyTo: Outbound['bodyTo'] = ({ status, headers }) =>
+    isFailure(status)
+      ? undefined
+      : async (chunks) => {
+          const content = { chunks, ...lengthOf(headers) }
+          const type = target['content_type'] ?? headers['content-type']
+          stored = await store({
+            ...target,
+            content,
+            ...(type !== undefined && { content_type: type }),
+            ...(headers['content-encoding'] && { content_encoding: headers['content-encoding'] }),
+          })
+        }
+  return { bodyTo, stored: () => stored }
+}
+
+function lengthOf({ 'content-length': text = '' }: Inbound['headers']): { length?: number } {
+  return /^\d{1,15}$/.test(text) ? { length: Number(text) } : {}
 }
 
 /** Tests if a status fails the call. */

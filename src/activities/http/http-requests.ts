@@ -2,12 +2,16 @@
 
 import { createHash } from 'node:crypto'
 import { ApplicationFailure } from '@temporalio/common'
+import { runAudited } from '../../access/audit/audited-run.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
+import { putObject } from '../../features/objects/objects.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import type { Egress } from '../../infra/http-client/egress.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
-import { failureOf } from '../call-failure.ts'
+import { currentTrace } from '../../infra/trace-context.ts'
+import { type Fields, failureOf } from '../call-failure.ts'
 import { cancelRequestedSignal, rejectIfCancelled } from '../cancellation.ts'
 import type { FunctionCall, InlineResult } from '../contract.ts'
 import { type InjectedSecrets, secretNamesOf, withCallSecrets } from '../flow/call-secrets.ts'
@@ -58,7 +62,9 @@ export class HttpRequests {
     const signal = cancelRequestedSignal()
     const beforeSend = () => rejectIfCancelled(signal)
     const options = { timeoutMs, beforeSend, ...(finishes !== true && { signal }) }
-    return this.#send(call, request, options).catch(rejectFinally)
+    // In the role of a service key, as other calls of the flow.
+    const store = async (args: Fields) => storeObject(await this.#scopes.active(call, 'service'), args)
+    return this.#send(call, request, options, { store }).catch(rejectFinally)
   }
 
   /** Sends the request with the short timeout of inline calls; see {@link InlineCalls.attempt}. */
@@ -66,13 +72,26 @@ export class HttpRequests {
     return this.#inline.attempt(call.ref, request, (timeoutMs) => this.#send(call, request, { timeoutMs }))
   }
 
-  async #send(call: ActivityContext, request: FunctionCall, options: CallHttpOptions): Promise<Json> {
+  async #send(
+    call: ActivityContext,
+    request: FunctionCall,
+    options: CallHttpOptions,
+    storing: Pick<CallClients, 'store'> = {},
+  ): Promise<Json> {
     const work = async (injected?: InjectedSecrets) =>
-      sendHttp(request.arguments, await this.clientsFor(call, request, options), injected?.redactor)
+      sendHttp(
+        request.arguments,
+        { ...(await this.clientsFor(call, request, options)), ...storing },
+        injected?.redactor,
+      )
     const record = this.#scopes.workspace(call, 'workspace_admin')
     return limitOutput(await withCallSecrets(record, secretNamesOf(call, request), work))
   }
 }
+
+/** Stores an object for an execution, as `call: object.put` does. */
+const storeObject = (scope: WorkspaceScope, args: Fields): Promise<unknown> =>
+  runAudited(putObject, scope, args, { kind: 'run', requestId: currentTrace()?.requestId ?? null })
 
 const UPSTREAM: ReadonlySet<string> = new Set([
   'upstream_unavailable',

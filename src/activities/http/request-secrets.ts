@@ -12,9 +12,11 @@ type Arguments = { [name: string]: Json }
 
 /** Replaces the handles in a request by values. @throws ApplicationFailure (configuration) if a secret does not exist any more */
 function withSecrets(call: Arguments, secrecy: CallSecrets): Arguments {
-  const { endpoint, authentication, body, ...rest } = call
+  // The name of an object can be read by others: handles in it stay handles.
+  const { endpoint, authentication, body, output, ...rest } = call
   return {
     ...secrecy.resolveHandles(rest),
+    ...(output !== undefined && { output }),
     ...(endpoint !== undefined && { endpoint: resolveEndpoint(endpoint, secrecy) }),
     ...(authentication !== undefined && { authentication: resolveAuthentication(authentication, secrecy) }),
     ...(body !== undefined && { body: secrecy.resolveHandles(body, encodingFor(body, call)) }),

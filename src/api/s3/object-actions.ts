@@ -1,9 +1,10 @@
 /** Actions of the S3 API on objects: read, write, copy, delete, tag. */
 
 import type { ByteReply } from '../../core/bytes.ts'
+import { QUERY_NAMES } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
 import { describeObject } from '../../features/objects/object-changes.ts'
-import { READ_HEADERS } from '../../features/objects/object-fields.ts'
+import { READ_HEADERS, REPLY_FIELDS } from '../../features/objects/object-fields.ts'
 import { getObject, headObject } from '../../features/objects/objects.ts'
 import { copyS3Object, deleteIfThere, putS3Object, tagS3Object } from '../../features/objects/s3-objects.ts'
 import { sendBytes } from '../body-streams.ts'
@@ -44,43 +45,29 @@ export function sendEtag(etag: string, { request, reply }: S3Exchange) {
   return reply.code(200).header('etag', etag).send()
 }
 
-/** Headers of the reply that the query of a read may set. */
-const OVERRIDES = [
-  'cache-control',
-  'content-disposition',
-  'content-encoding',
-  'content-language',
-  'content-type',
-  'expires',
-]
-
-/** @throws Problem `InvalidArgument` for a value that would end its header */
-function overrides({ query }: S3Request): Record<string, string> {
-  return Object.fromEntries(
-    OVERRIDES.flatMap((name) => {
-      const value = query.get(`response-${name}`)
-      if (value === undefined) return []
-      if (/^[\x20-\x7e]*$/.test(value)) return [[name, value]]
-      throw new Problem('InvalidArgument', {
-        detail: `response-${name} has other characters than printable ASCII.`,
-      })
-    }),
-  )
-}
-
 function sendObject(object: ByteReply, { request, reply, recheck }: S3Exchange) {
   const named = Object.entries(object.headers).map(([name, value]) => [
     name.replace(/^x-meta-/, 'x-amz-meta-'),
     value,
   ])
-  const headers = { ...Object.fromEntries(named), ...(object.status < 300 && overrides(request)) }
-  return sendBytes({ ...object, headers }, request.http, reply, recheck)
+  return sendBytes({ ...object, headers: Object.fromEntries(named) }, request.http, reply, recheck)
 }
 
-const bindRead = (request: S3Request, more: readonly string[] = []) => {
-  overrides(request)
-  return { ...nameOf(request), ...headerFields(request, [...Object.values(READ_HEADERS), ...more]) }
+/** Parameters that set headers of the reply, in the fields of the operation. */
+function replyFields({ query }: S3Request): Record<string, string> {
+  return Object.fromEntries(
+    Object.keys(REPLY_FIELDS).flatMap((field) => {
+      const value = query.get(QUERY_NAMES[field] ?? field)
+      return value === undefined ? [] : [[field, value]]
+    }),
+  )
 }
+
+const bindRead = (request: S3Request, more: readonly string[] = []) => ({
+  ...nameOf(request),
+  ...headerFields(request, [...Object.values(READ_HEADERS), ...more]),
+  ...replyFields(request),
+})
 
 const get: S3Action = {
   name: 'GetObject',

@@ -47,6 +47,26 @@ const TYPES = `declare module 'tenon' {
     repr_digest?: string
     metadata?: { [name: string]: string }
   }
+  type ReadOptions = ObjectConditions & {
+    if_modified_since?: string
+    range?: string
+    if_range?: string
+    response_cache_control?: string
+    response_content_disposition?: string
+    response_content_encoding?: string
+    response_content_language?: string
+    response_content_type?: string
+    response_expires?: string
+  }
+  type Content =
+    | ReadableStream<Uint8Array>
+    | Response
+    | Blob
+    | ArrayBuffer
+    | ArrayBufferView
+    | string
+    | Json
+    | object
   type VersionOrAlias = { version?: number; alias?: string }
   type PageOptions = { page_size?: number; page_after?: string }
   type ListOptions = PageOptions & { filters?: string[][]; order?: string; select?: string; count?: Count }
@@ -75,16 +95,13 @@ const TYPES = `declare module 'tenon' {
       delete(name: string, id: string, options?: Conditions): Promise<{ id: string; deleted: true }>
     }
     objects: {
-      /** JSON, a text, or \`{ base64 }\`, by the content type. */
-      get(
-        bucket: string,
-        key: string,
-        options?: ObjectConditions & { if_modified_since?: string; range?: string; if_range?: string },
-      ): Promise<unknown>
+      /** The object as a web Response: \`json()\`, \`text()\`, \`bytes()\`, or \`body\`, a stream of any size. */
+      get(bucket: string, key: string, options?: ReadOptions): Promise<Response>
+      /** Bytes, or a text, or any other JSON. */
       put(
         bucket: string,
         key: string,
-        content: unknown,
+        content: Content,
         options?: ObjectConditions & ObjectHeaders,
       ): Promise<StoredObject>
       delete(

@@ -1,5 +1,6 @@
 /** `tenon object`: objects of a workspace, with its service key. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { callerPath, serviceClient } from '../settings.ts'
 import { addVerb, type Flag, printJson, printLine, printTable } from '../verb.ts'
@@ -59,20 +60,53 @@ const rename = (verb: 'copy' | 'move') => async (from: string, to: string) => {
   return printJson(await client.post(`/v1/buckets/${encodeURIComponent(source.bucket)}/${verb}`, body))
 }
 
+interface Removed {
+  readonly removed: number
+  /** Of an operation, if the objects were too many for one request. */
+  readonly id?: string
+  readonly finished_at?: string | null
+}
+
+const POLL_MS = 500
+
 async function remove(of: string, { recursive }: { recursive?: boolean }): Promise<number> {
   const [name, client] = [objectIn(of), await serviceClient()]
   if (recursive !== true) {
     await client.send('DELETE', objectPath(name))
     return 0
   }
-  let count = 0
-  for (let hasMore = true; hasMore; ) {
-    const path = `/v1/buckets/${encodeURIComponent(name.bucket)}/delete`
-    const answer = await client.post<{ removed: number; has_more: boolean }>(path, { prefix: name.key })
-    count += answer.removed
-    hasMore = answer.has_more
+  const path = `/v1/buckets/${encodeURIComponent(name.bucket)}/delete`
+  let answer = await client.post<Removed>(path, { prefix: name.key })
+  const { id } = answer
+  if (id !== undefined) process.stderr.write(`operation ${id}, which goes on also without this command\n`)
+  while (answer.finished_at === null) {
+    await pause(POLL_MS)
+    answer = await client.get<Removed>(`/v1/operations/${id}`)
+    if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${answer.removed} objects deleted`)
   }
-  printLine(`${count} objects deleted`)
+  if (process.stderr.isTTY && id !== undefined) process.stderr.write('\r\u001b[K')
+  printLine(`${answer.removed} objects deleted`)
+  return 0
+}
+
+interface Link {
+  readonly url: string
+  readonly expires_at: string
+}
+
+/** Prints the URL alone, for scripts; with `--json` also when it expires. */
+async function presign(
+  of: string,
+  { method, expires, json }: JsonOption & { method: string; expires?: string },
+): Promise<number> {
+  const [{ bucket, key }, client] = [objectIn(of), await serviceClient()]
+  const link = await client.post<Link>(`/v1/buckets/${encodeURIComponent(bucket)}/presign`, {
+    key,
+    method: method.toUpperCase(),
+    ...(expires !== undefined && { expires_in: Number(expires) }),
+  })
+  if (json === true) return printJson(link)
+  printLine(link.url)
   return 0
 }
 
@@ -115,6 +149,17 @@ export function objectVerbs(program: Command): void {
   addVerb(object, 'rm <bucket/key>', 'Delete an object.', remove, [
     ['--recursive', 'Delete all objects whose keys begin so.'],
   ])
+  addVerb(
+    object,
+    'presign <bucket/key>',
+    'Print a link that carries one request for the object, without a key.',
+    presign,
+    [
+      ['--method <method>', 'Request of the link: GET, PUT, or POST of a form.', 'GET'],
+      ['--expires <seconds>', 'Seconds for which the link can be used, at most 604800. Default: 900.'],
+      JSON_FLAG,
+    ],
+  )
   addVerb(
     object,
     'sync <from> <to>',

@@ -6,8 +6,9 @@ import { callCounter } from '../../activities/function/call-counter.ts'
 import { guardedFetch } from '../../activities/function/guarded-fetch.ts'
 import { findMethod } from '../../activities/function/platform-methods.ts'
 import { SecretMask } from '../../activities/function/secret-mask.ts'
+import { type ByteReply, isByteSource } from '../../core/bytes.ts'
 import { checkJson, isObject } from '../../core/json.ts'
-import type { AnyOperation } from '../../core/operation.ts'
+import { type AnyOperation, QUERY_NAMES } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
 import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { durationMs } from '../../core/units.ts'
@@ -20,7 +21,7 @@ import { type FunctionConstants, readModule } from '../../features/functions/exp
 import { configureFunction } from '../../features/functions/functions.ts'
 import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
 import { compileFunction, type EntryPoint } from '../../features/functions/sandbox/compile.ts'
-import type { Invocation, InvocationHost } from '../../features/functions/sandbox/invocation.ts'
+import { Content, type Invocation, type InvocationHost } from '../../features/functions/sandbox/invocation.ts'
 import { Functions } from '../../features/functions/sandbox/process-pool.ts'
 import { atPosition, originOf, positionIn } from '../../features/functions/source-map.ts'
 import { Egress } from '../../infra/http-client/egress.ts'
@@ -176,12 +177,12 @@ function throwProblem(error: unknown): never {
   throw new Problem(code, typeof detail === 'string' ? { detail } : {})
 }
 
-/** Makes the request of an operation, and returns the JSON, the text or the bytes (`{base64}`) of the response. */
+/** Makes the request of an operation. @returns the JSON of the response, or its bytes */
 async function callOperation(
   client: ApiClient,
   { http }: AnyOperation,
   input: Readonly<Record<string, unknown>>,
-): Promise<Json> {
+): Promise<Json | Content> {
   const left = new Map(Object.entries(input))
   const takeField = (name: string) => {
     const value = left.get(name)
@@ -202,28 +203,29 @@ async function callOperation(
     if (field !== http.body && left.has(field)) query.set(parameterOf(field), String(takeField(field)))
   const body = http.body === '*' ? Object.fromEntries(left) : http.body && left.get(http.body)
   const sent = { headers, ...bodyOf(http, body, headers) }
-  return readContent(await client.send(http.method, `${path}${query.size > 0 ? `?${query}` : ''}`, sent))
+  const response = await client.send(http.method, `${path}${query.size > 0 ? `?${query}` : ''}`, sent)
+  return http.reply === 'bytes' ? new Content(replyOf(response)) : ((await response.json()) as Json)
 }
 
-const parameterOf = (field: string): string => field.replace(/^page_(size|after)$/, 'page[$1]')
+const parameterOf = (field: string): string => QUERY_NAMES[field] ?? field
 
 /** The body of the request. For an operation that takes bytes, a text is these bytes, as in a run on the worker (`runWithJson`). */
 function bodyOf(
   { takes }: AnyOperation['http'],
   body: unknown,
   headers: Record<string, string>,
-): { body?: string | Blob } {
+): { body?: string | ReadableStream } {
   if (body === undefined) return {}
-  if (body instanceof Uint8Array) return { body: new Blob([Uint8Array.from(body)]) }
+  if (isByteSource(body)) return { body: ReadableStream.from(body.chunks) }
   const isText = takes === 'bytes' && typeof body === 'string'
   headers['content-type'] ??= isText ? 'text/plain; charset=utf-8' : 'application/json'
   return { body: isText ? body : JSON.stringify(body) }
 }
 
-async function readContent(response: Response): Promise<Json> {
-  const type = response.headers.get('content-type') ?? ''
-  if (response.status === 204) return null
-  if (/json/.test(type)) return (await response.json()) as Json
-  if (type.startsWith('text/')) return response.text()
-  return { base64: Buffer.from(await response.arrayBuffer()).toString('base64') }
+function replyOf({ status, headers, body }: Response): ByteReply {
+  return {
+    status,
+    headers: Object.fromEntries(headers),
+    ...(body !== null && { chunks: body, discard: () => void body.cancel().catch(() => {}) }),
+  }
 }

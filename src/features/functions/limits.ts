@@ -190,6 +190,8 @@ export const FUNCTION_LIMITS = {
     httpShare: 0.5,
     /** Calls of the host that an invocation may have open. The process queues others; with more it is killed. */
     callsOpenMax: 64,
+    /** Contents of objects, longer than `chunkBytesMax`, that an invocation may have open for reading. A further one fails with `overloaded`. */
+    streamsMax: 32,
     /** Calls of an invocation that the host makes at a time. Further ones wait. */
     callsAtOnce: 16,
     /** Requests of an invocation that the host sends at a time. Further ones wait. */

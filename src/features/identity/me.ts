@@ -16,6 +16,10 @@ const Me = Type.Object({
   bucket: Type.Union([Type.String(), Type.Null()], {
     description: 'Bucket of the workspace. `null`: it has none, or the credential is of no workspace.',
   }),
+  s3_endpoint: Type.Union([Type.String(), Type.Null()], {
+    description:
+      'URL at which clients of S3 reach the bucket, with a storage key. `null`: there is no bucket.',
+  }),
   key: Type.Union([
     Type.Object({
       id: Id('key'),
@@ -49,7 +53,7 @@ export const getMe = callerOperation({
   input: Input({}),
   output: Me,
   http: { method: 'GET', path: '/v1/me' },
-  run: async ({ principal }) => {
+  run: async ({ principal, publicUrl }) => {
     const { subject, kind, roles, tenantId, workspaceId, bucket, key, user, scopes } = principal
     return {
       subject,
@@ -59,6 +63,7 @@ export const getMe = callerOperation({
       tenant_id: tenantId ?? null,
       workspace_id: workspaceId ?? null,
       bucket: bucket ?? null,
+      s3_endpoint: bucket === undefined ? null : `${publicUrl}/s3`,
       key: key === undefined ? null : { ...key },
       user:
         user === undefined

@@ -118,7 +118,7 @@ export const MCP_LIMITS = {
   listenCheckMs: 2_000,
   /** Subscriptions of a session. A further one is refused. */
   subscriptionsMax: 100,
-  /** Collections of the resources of a stream. More are refused with `validation_failed`. */
+  /** Collections, and the bucket, of the resources of a stream. More are refused with `validation_failed`. */
   subscribedCollectionsMax: 20,
   /** Characters of the URI of a resource that a session subscribes to. A longer one is refused. */
   uriCharsMax: 2_000,

@@ -123,13 +123,20 @@ export function renaming(
   return replaced === undefined ? [renamed] : [room, renamed]
 }
 
-/** Removes some of the objects that a condition names, in the order of their keys, and counts them. */
-export const removalOf = (bucket: string, which: Sql): Sql => sql`
+/**
+ * Removes some of the objects that a condition names, in the order of their keys.
+ * @param result of what was removed, which is `changed`
+ */
+export const removalOf = (
+  bucket: string,
+  which: Sql,
+  result = sql`select count(*)::integer as removed from changed`,
+): Sql => sql`
   with changed as (
     delete from objects where key in (select key from objects where ${which} order by key limit ${OBJECT_LIMITS.objectsRemovedMax} for update)
     returning blob as replaced, key, size, etag, headers, owner
   ), unused as (${unused(sql`replaced`)}), event as (${event(bucket, 'deleted')})
-  select count(*)::integer as removed from changed`
+  ${result}`
 
 /** The objects whose keys begin with a prefix. */
 export function below(prefix: string): Sql {

@@ -31,8 +31,12 @@ export const OBJECT_LIMITS = {
   appendAwaitedMs: 2_000,
   /** Milliseconds for which an upload that has expired is known as such (410). Then it is `not_found`. */
   expiredUploadKeptMs: 86_400_000,
-  /** Objects that one request removes. Others are named in `next`. */
+  /** Objects that one request, or one transaction of a worker, removes. More keys are refused; more objects below a prefix become an operation. */
   objectsRemovedMax: 1_000,
+  /** Milliseconds for which a worker removes objects below one prefix at a time. Then it looks at the removals of others. */
+  removalMs: 10_000,
+  /** Milliseconds for which such an operation can be read after its end. Then it is `not_found`. */
+  removalKeptMs: 604_800_000,
   /** Milliseconds without progress for which an upload keeps its reserved bytes. One that takes longer is refused with `upload_expired` at its end. */
   uploadLeaseMs: 600_000,
   /** Bytes that an upload of unknown length reserves ahead of what has come. Near the limit of the quota it reserves only what has come. */

@@ -11,9 +11,9 @@ import { type LinkTerms, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { Bucket, Header, Key } from './object-fields.ts'
+import { Bucket, Header, Key, REPLY_FIELDS } from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
-import { objectsOf } from './workspace-objects.ts'
+import { objectsOf, privately } from './workspace-objects.ts'
 
 const { linkSecondsDefault, linkSecondsMax, requestBytesMax } = OBJECT_LIMITS
 
@@ -134,21 +134,53 @@ async function* atMost(chunks: AsyncIterable<Uint8Array>, max: number): AsyncGen
 const linkTooSmall = (max: number) =>
   new Problem('link_exceeded', { detail: `The upload may have at most ${max} bytes.` })
 
+type ReplyFields = Readonly<Partial<Record<keyof typeof REPLY_FIELDS, string>>>
+
+/** Parts the input of a read: what sets headers of the reply, and the conditions. */
+export function splitReplyFields<T extends ReplyFields>(
+  input: T,
+): readonly [wanted: ReplyFields, conditions: Omit<T, keyof ReplyFields>] {
+  const isWanted = ([field]: [string, unknown]) => Object.hasOwn(REPLY_FIELDS, field)
+  const [wanted, others] = [
+    Object.entries(input).filter(isWanted),
+    Object.entries(input).filter((one) => !isWanted(one)),
+  ]
+  return [Object.fromEntries(wanted), Object.fromEntries(others) as Omit<T, keyof ReplyFields>]
+}
+
 /**
- * A reply with the headers that the link sets, if the request was sent with one.
- * @param options `hasOwnType` the bytes are not those of the object, so that the type of the link is not theirs
+ * Sets headers of a reply as its request wants them, or the link that it was sent with: parameters of its own could turn what the
+ * link shows into something else.
+ * @param read begins to read the object, once the parameters were checked
+ * @param options `hasOwnType` the bytes are not those of the object, so that no other type is theirs
+ * @throws Problem `link_exceeded` for a parameter beside a link
  */
-export function asLinked(
+export async function withReplyHeaders(
   scope: WorkspaceScope,
-  reply: ByteReply,
+  wanted: ReplyFields,
+  read: () => Promise<ByteReply>,
   { hasOwnType }: { readonly hasOwnType: boolean },
-): ByteReply {
-  const { contentType, disposition } = termsOf(scope) ?? {}
+): Promise<ByteReply> {
+  const link = termsOf(scope)
+  const named = Object.entries(wanted).map(([field, value]) => [headerOfField(field), value] as const)
+  const [first] = named
+  if (link !== undefined && first !== undefined)
+    throw new Problem('link_exceeded', {
+      detail: `The link sets the headers of its reply; response-${first[0]} is not part of it. Create a link with content_type or disposition.`,
+    })
+  const { contentType, disposition } = link ?? {}
+  const reply = await read()
   if (reply.status === 304) return reply
   const headers = {
     ...reply.headers,
-    ...(contentType !== undefined && !hasOwnType && { 'content-type': contentType }),
+    ...Object.fromEntries(named),
+    ...(wanted.response_cache_control && { 'cache-control': privately(wanted.response_cache_control) }),
+    ...(contentType !== undefined && { 'content-type': contentType }),
+    ...(hasOwnType && { 'content-type': reply.headers['content-type'] ?? '' }),
     ...(disposition !== undefined && { 'content-disposition': disposition }),
   }
   return { ...reply, headers }
 }
+
+/** `content-type` for `response_content_type`. */
+const headerOfField = (field: string): string => field.replace(/^response_/, '').replaceAll('_', '-')

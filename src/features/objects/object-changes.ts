@@ -11,6 +11,7 @@ import { tagOf, versionTagOf } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { Bucket, CHANGE_HEADERS, Header, IfMatch, IfNoneMatch, Metadata, Tags } from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
+import { Removal } from './removals.ts'
 import { objectsOf } from './workspace-objects.ts'
 
 const KeyOf = (description: string) => Type.String({ maxLength: CORE_LIMITS.objectKeyBytesMax, description })
@@ -88,7 +89,7 @@ const { objectsRemovedMax } = OBJECT_LIMITS
 
 export const removeObjects = workspaceOperation({
   name: 'object.remove_all',
-  summary: `Delete objects by their keys, or those below a prefix: at most ${objectsRemovedMax} in a request`,
+  summary: 'Delete objects by their keys, or all below a prefix',
   roles: WRITERS_AND_USERS,
   scope: 'objects:write',
   input: Input({
@@ -104,15 +105,22 @@ export const removeObjects = workspaceOperation({
       Type.String({
         minLength: 1,
         maxLength: CORE_LIMITS.objectKeyBytesMax,
-        description: 'Prefix of the keys, such as `old/`. Repeat the request while `has_more` is `true`.',
+        description: `Prefix of the keys, such as \`old/\`. If there are more than ${objectsRemovedMax}, a worker deletes them: the answer is 202 with the operation. Objects that are written meanwhile stay.`,
       }),
     ),
   }),
-  output: Type.Object({
-    removed: Type.Integer({ description: 'Number of objects that were deleted.' }),
-    has_more: Type.Boolean({ description: 'True if there may be more objects below the prefix.' }),
-  }),
-  http: { method: 'POST', path: '/v1/buckets/{bucket}/delete', body: '*' },
+  output: Type.Union([
+    Type.Object({ removed: Type.Integer({ description: 'Number of objects that were deleted.' }) }),
+    Removal,
+  ]),
+  http: {
+    method: 'POST',
+    path: '/v1/buckets/{bucket}/delete',
+    body: '*',
+    status: (output) => ('id' in output ? 202 : 200),
+    also: [202],
+    location: (output) => ('id' in output ? `/v1/operations/${output.id}` : undefined),
+  },
   run: async (scope, { bucket, keys, prefix }) => {
     if ((keys === undefined) === (prefix === undefined))
       throw bodyProblem('/keys', 'Send either `keys` or `prefix`.')

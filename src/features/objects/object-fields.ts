@@ -33,6 +33,17 @@ export const READ_HEADERS = {
   if_modified_since: 'if-modified-since',
   if_unmodified_since: 'if-unmodified-since',
 } as const
+/** Headers of a successful reply that its request sets: parameters `response-content-type`, … (S3). */
+export const REPLY_FIELDS = {
+  response_cache_control: Header('`Cache-Control` of the reply; always `private`.'),
+  response_content_disposition: Header(
+    '`Content-Disposition` of the reply, such as `attachment; filename="may.pdf"`.',
+  ),
+  response_content_encoding: Header('`Content-Encoding` of the reply.'),
+  response_content_language: Header('`Content-Language` of the reply.'),
+  response_content_type: Header('`Content-Type` of the reply.'),
+  response_expires: Header('`Expires` of the reply.'),
+}
 /** Headers that are kept with an object, and sent with it. */
 export const KEPT = {
   content_type: Header('Media type of the object. Default: `application/octet-stream`.'),

@@ -189,6 +189,32 @@ create table tenon.object_images (
 create index object_images_by_time on tenon.object_images (tenant_id, workspace_id, read_at);
 call tenon.allow('tenon_service', 'tenon.object_images', 'workspace', 'select, insert, update (read_at), delete');
 
+-- Removals of all objects below a prefix that need more than one request. A worker carries on those that have no end.
+create table tenon.object_removals (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  id text not null,
+  bucket text not null,
+  prefix text not null collate "C" check (octet_length(prefix) between 1 and 1024),
+  -- How many objects are gone.
+  removed bigint not null default 0,
+  -- The end user who requested it; null: a key did.
+  owner text default tenon.caller() ->> 'id',
+  -- Objects that are written later stay.
+  created_at timestamptz(3) not null default now(),
+  finished_at timestamptz(3),
+  primary key (tenant_id, workspace_id, id),
+  foreign key (tenant_id, workspace_id) references tenon.buckets (tenant_id, workspace_id)
+);
+create index object_removals_open on tenon.object_removals (workspace_id, id) where finished_at is null;
+create index object_removals_by_end on tenon.object_removals (tenant_id, workspace_id, finished_at);
+call tenon.allow('tenon_service', 'tenon.object_removals', 'workspace', 'select, insert, update, delete');
+call tenon.allow('tenon_reconciler', 'tenon.object_removals', 'all', 'select (tenant_id, workspace_id, id, finished_at)');
+-- Users see their own.
+create policy end_user on tenon.object_removals to tenon_user
+  using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and owner = tenon.caller() ->> 'id');
+grant select, insert (id, bucket, prefix) on tenon.object_removals to tenon_user;
+
 -- An upload counts in addition to the object that it replaces, until it has replaced it.
 call tenon.add_size_quota('object_bytes', 'tenon.object_uploads', 'bytes');
 call tenon.add_size_quota('object_bytes', 'tenon.object_upload_parts', 'size');

@@ -13,7 +13,7 @@ import type { ListedEntry } from './catalogue.ts'
 import { tagOf } from './conditions.ts'
 import { IMAGE_FIELDS, imageOf } from './images/image-request.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { asLinked, withinLink } from './links.ts'
+import { splitReplyFields, withinLink, withReplyHeaders } from './links.ts'
 import {
   Bucket,
   CHANGE_HEADERS,
@@ -29,6 +29,7 @@ import {
   Metadata,
   READ_CONDITIONS,
   READ_HEADERS,
+  REPLY_FIELDS,
   Stored,
 } from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
@@ -79,7 +80,8 @@ export const putObject = workspaceOperation({
     await requireObjectRule(scope, 'write', key)
     if (/\baws-chunked\b/i.test(options.content_encoding ?? ''))
       throw new Problem('media_type_unsupported', {
-        detail: 'The Content-Encoding aws-chunked is not supported. Send the bytes without this encoding.',
+        detail:
+          'The Content-Encoding aws-chunked belongs to signed requests of S3. Send the bytes without it, or use the S3 API below /s3.',
       })
     const upload = withinLink(scope, { type: options.content_type, source: content })
     const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, upload.source, {
@@ -97,7 +99,7 @@ export const headObject = workspaceOperation({
   name: 'object.head',
   summary: 'Read the metadata of an object, without its content',
   roles: DATA_ROLES,
-  input: Input({ bucket: Bucket, key: Key, ...READ_CONDITIONS, ...IMAGE_FIELDS }),
+  input: Input({ bucket: Bucket, key: Key, ...READ_CONDITIONS, ...IMAGE_FIELDS, ...REPLY_FIELDS }),
   output: Content,
   http: {
     method: 'HEAD',
@@ -106,11 +108,12 @@ export const headObject = workspaceOperation({
     headers: { ...READ_HEADERS, accept: 'accept' },
     reply: 'bytes',
   },
-  run: async (scope, { bucket, key, ...input }) => {
+  run: async (scope, { bucket, key, ...options }) => {
     await requireReadable(scope, key)
+    const [wanted, input] = splitReplyFields(options)
     const represent = imageOf(scope, input)
-    const reply = await objectsOf(scope).head({ bucket: checkBucket(bucket), key }, input, { represent })
-    return asLinked(scope, reply, { hasOwnType: represent !== undefined })
+    const read = () => objectsOf(scope).head({ bucket: checkBucket(bucket), key }, input, { represent })
+    return withReplyHeaders(scope, wanted, read, { hasOwnType: represent !== undefined })
   },
 })
 
@@ -129,6 +132,7 @@ export const getObject = workspaceOperation({
     ),
     ...READ_CONDITIONS,
     ...IMAGE_FIELDS,
+    ...REPLY_FIELDS,
   }),
   output: Content,
   http: {
@@ -138,11 +142,12 @@ export const getObject = workspaceOperation({
     headers: { range: 'range', if_range: 'if-range', ...READ_HEADERS, accept: 'accept' },
     reply: 'bytes',
   },
-  run: async (scope, { bucket, key, ...input }) => {
+  run: async (scope, { bucket, key, ...options }) => {
     await requireReadable(scope, key)
+    const [wanted, input] = splitReplyFields(options)
     const represent = imageOf(scope, input)
-    const reply = await objectsOf(scope).get({ bucket: checkBucket(bucket), key }, input, { represent })
-    return asLinked(scope, reply, { hasOwnType: represent !== undefined })
+    const read = () => objectsOf(scope).get({ bucket: checkBucket(bucket), key }, input, { represent })
+    return withReplyHeaders(scope, wanted, read, { hasOwnType: represent !== undefined })
   },
 })
 

@@ -6,8 +6,14 @@ import { Blobs } from './blobs.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { abandoned } from './uploads.ts'
 
-const { blobsSweptMax, uploadsSweptMax, unusedBlobKeptMs, expiredUploadKeptMs, imageUnreadKeptMs } =
-  OBJECT_LIMITS
+const {
+  blobsSweptMax,
+  uploadsSweptMax,
+  unusedBlobKeptMs,
+  expiredUploadKeptMs,
+  imageUnreadKeptMs,
+  removalKeptMs,
+} = OBJECT_LIMITS
 
 interface Unused {
   readonly id: string
@@ -49,7 +55,8 @@ const UNUSED = sql`
     ),
     given_up as (insert into unused_blobs (blob) select id from ended union all select blob from images),
     -- Their parts and tails are uploads with leases of their own.
-    forgotten as (delete from resumable_uploads where expires_at <= now() - ${`${expiredUploadKeptMs} milliseconds`}::interval)
+    forgotten as (delete from resumable_uploads where expires_at <= now() - ${`${expiredUploadKeptMs} milliseconds`}::interval),
+    reported as (delete from object_removals where finished_at <= now() - ${`${removalKeptMs} milliseconds`}::interval)
   (select id, store_id, true as is_upload from object_uploads
     where key is not null and expires_at <= now() limit ${uploadsSweptMax})
   union all

@@ -10,7 +10,6 @@ import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { retryContended } from '../../infra/retry.ts'
 import { Blobs } from './blobs.ts'
 import {
-  below,
   type CatalogueEntry,
   type CommonPrefix,
   changeObject,
@@ -38,6 +37,7 @@ import {
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { requireObjectRule } from './object-rules.ts'
+import { type Removal, removeBelow } from './removals.ts'
 import { Upload, uploadOver } from './uploads.ts'
 
 /** The name of an object. */
@@ -309,20 +309,23 @@ export class WorkspaceObjects {
   }
 
   /**
-   * Removes objects by their keys, or the first of those below a prefix: at most `OBJECT_LIMITS.objectsRemovedMax`.
-   * @returns how many there were, and whether there may be more below the prefix
+   * Removes objects by their keys, at most `OBJECT_LIMITS.objectsRemovedMax`; or all below a prefix, which is a removal that goes on
+   * if they are more.
+   * @returns how many there were, or the removal
    */
   async removeAll(
     bucket: string,
     which: { readonly keys: readonly string[] } | { readonly prefix: string },
-  ): Promise<{ removed: number; has_more: boolean }> {
+  ): Promise<{ removed: number } | Removal> {
     await this.#blobs.requireOwn(bucket)
-    const condition = 'keys' in which ? sql`key = any(${textArray(which.keys)}::text[])` : below(which.prefix)
+    const statements =
+      'keys' in which
+        ? [sql`select where false`, removalOf(bucket, sql`key = any(${textArray(which.keys)}::text[])`)]
+        : removeBelow(this.#scope, bucket, which.prefix)
     const remove = () =>
       effectOnce(this.#scope, async (inside) => {
-        const [[row] = []] = await inside.batch(removalOf(bucket, condition))
-        const removed = Number(row?.['removed'] ?? 0)
-        return { removed, has_more: 'prefix' in which && removed === OBJECT_LIMITS.objectsRemovedMax }
+        const [[removal] = [], [row] = []] = await inside.batch(...statements)
+        return (removal as Removal | undefined) ?? { removed: Number(row?.['removed'] ?? 0) }
       })
     return retryContended('Others change these objects all the time.', () =>
       remove().catch((error: unknown) => {
@@ -377,7 +380,7 @@ function headersOf(entry: CatalogueEntry, caching: Caching): Record<string, stri
 }
 
 /** Directives for the reader alone: a shared cache would serve the object to requests without its right. */
-function privately(directives: string): string {
+export function privately(directives: string): string {
   const kept = directives
     .split(',')
     .filter((one) => !/^\s*(public|private|s-maxage|proxy-revalidate)\b/i.test(one))

@@ -25,7 +25,15 @@ export interface Outbound {
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string | Uint8Array
+  /**
+   * Takes the body of a response as it comes, however long it is; it is empty in the {@link Inbound} then. Undefined: the body is read
+   * as usual.
+   */
+  readonly bodyTo?: (response: Pick<Inbound, 'status' | 'headers'>) => BodySink | undefined
 }
+
+/** Reads the body of a response to its end, or fails. */
+type BodySink = (chunks: AsyncIterable<Uint8Array>) => Promise<void>
 
 export interface Inbound {
   readonly status: number
@@ -225,7 +233,7 @@ async function exchange(
   const { timeoutMs, signal } = bounds
   const untilMs = performance.now() + timeoutMs
   try {
-    return await read(await request(outbound, bounds, connection), bounds)
+    return await read(await request(outbound, bounds, connection), outbound, bounds)
   } catch (cause) {
     if (cause instanceof Problem) throw cause
     if (signal?.aborted) throw signal.reason
@@ -272,6 +280,7 @@ function begin(open: () => ClientRequest): ClientRequest {
 
 async function read(
   response: IncomingMessage,
+  { bodyTo }: Outbound,
   { bytesMax, excerptBytes, wantedPart }: Bounds,
 ): Promise<Inbound> {
   const { statusCode: status = 0 } = response
@@ -282,6 +291,11 @@ async function read(
     ]),
   )
   const cookies = response.headers['set-cookie']
+  const take = bodyTo?.({ status, headers })
+  if (take !== undefined) {
+    await take(response).finally(() => response.destroy())
+    return { status, headers, body: Buffer.alloc(0) }
+  }
   const excerptMax = excerptBytes?.(status)
   const max = excerptMax ?? bytesMax
   const { body, isTooLong } = await readBody(response, max, wantedPart?.(headers))

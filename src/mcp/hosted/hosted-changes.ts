@@ -1,6 +1,6 @@
 /**
  * Notifications for a client of a hosted server that listens (`subscriptions/listen`): of another version of the server, and
- * of changes of the documents that it names. The stream ends when the token would not open it any more.
+ * of changes of the documents and objects that it names. The stream ends when the token would not open it any more.
  */
 
 import type { PublishedServer } from '../../access/authentication/mcp-server-registry.ts'
@@ -9,9 +9,9 @@ import { Problem } from '../../core/problem.ts'
 import { MCP_LIMITS } from '../../features/mcp-servers/limits.ts'
 import { findPublished } from '../../features/mcp-servers/manifest.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
-import { watchDocuments } from '../../features/mcp-servers/watch-documents.ts'
+import { type WatchedThing, watchResources } from '../../features/mcp-servers/watch-resources.ts'
 import type { McpChange, McpChanges } from '../protocol/mcp-server.ts'
-import { documentOf, documentReaders } from './hosted-content.ts'
+import { type Readers, thingOf, thingReaders } from './hosted-content.ts'
 
 export interface Listening {
   readonly scope: WorkspaceScope
@@ -36,15 +36,14 @@ export class ServerChanges {
   readonly #onChange: (change: McpChange) => void
   readonly #timer: NodeJS.Timeout
   #version: number
-  /** The tools that read documents, by collection. */
-  #readers: ReadonlyMap<string, Tool>
-  #documents: Promise<() => void> = Promise.resolve(() => {})
+  #readers: Readers
+  #things: Promise<() => void> = Promise.resolve(() => {})
 
   constructor(listening: Listening, onChange: (change: McpChange) => void) {
     this.#listening = listening
     this.#onChange = onChange
     this.#version = listening.server.version
-    this.#readers = documentReaders(listening.tools, listening.isGranted)
+    this.#readers = thingReaders(listening.tools, listening.isGranted)
     this.#timer = setInterval(() => {
       this.#check().catch((error: unknown) => {
         // A check that fails on the server is no refusal.
@@ -59,19 +58,20 @@ export class ServerChanges {
     return this.#version
   }
 
-  /** Watches these resources in place of those before. Only documents that the client may read are watched. */
+  /** Watches these resources in place of those before. Only documents and objects that the client may read are watched. */
   watch(uris: readonly string[]): void {
-    this.#stopDocuments()
+    this.#stopThings()
     const { scope, onError, end } = this.#listening
+    const isReadable = ({ kind, within }: WatchedThing) => this.#readers[kind].has(within)
     const watched = uris.flatMap((uri) => {
-      const document = documentOf(uri)
-      return document !== undefined && this.#readers.has(document.collection) ? [{ uri, ...document }] : []
+      const thing = thingOf(uri)
+      return thing !== undefined && isReadable(thing) ? [{ uri, ...thing }] : []
     })
-    const onDocument = ({ uri, collection }: WatchedDocument) => {
-      if (this.#readers.has(collection)) this.#onChange({ uri })
+    const onThing = (thing: WatchedResource) => {
+      if (isReadable(thing)) this.#onChange({ uri: thing.uri })
     }
-    this.#documents = watchAll(scope, watched, { onDocument, end })
-    this.#documents.catch((error: unknown) => {
+    this.#things = watchAll(scope, watched, { onThing, end })
+    this.#things.catch((error: unknown) => {
       onError(error)
       end()
     })
@@ -79,12 +79,12 @@ export class ServerChanges {
 
   stop(): void {
     clearInterval(this.#timer)
-    this.#stopDocuments()
+    this.#stopThings()
   }
 
-  #stopDocuments(): void {
+  #stopThings(): void {
     // One that failed has ended the stream already.
-    this.#documents.then((stop) => stop()).catch(() => {})
+    this.#things.then((stop) => stop()).catch(() => {})
   }
 
   async #check(): Promise<void> {
@@ -93,7 +93,7 @@ export class ServerChanges {
     if (version === this.#version) return
     const { tools } = (await findPublished(scope, server.id, version)).manifest
     this.#version = version
-    this.#readers = documentReaders(tools, isGranted)
+    this.#readers = thingReaders(tools, isGranted)
     for (const list of LISTS) this.#onChange(list)
   }
 }
@@ -106,25 +106,22 @@ export const changesOf = (listening: Listening): McpChanges => ({
   },
 })
 
-interface WatchedDocument {
+interface WatchedResource extends WatchedThing {
   readonly uri: string
-  readonly collection: string
-  readonly id: string
 }
+
+const nameOf = ({ kind, within, id }: WatchedThing) => `${kind}:${within}/${id}`
 
 async function watchAll(
   scope: WorkspaceScope,
-  watched: readonly WatchedDocument[],
-  { onDocument, end }: { readonly onDocument: (document: WatchedDocument) => void; readonly end: () => void },
+  watched: readonly WatchedResource[],
+  { onThing, end }: { readonly onThing: (thing: WatchedResource) => void; readonly end: () => void },
 ): Promise<() => void> {
   if (watched.length === 0) return () => {}
-  const byPath = new Map(watched.map((one) => [`${one.collection}/${one.id}`, one]))
-  return watchDocuments(scope, {
-    collections: [...new Set(watched.map(({ collection }) => collection))],
-    onChange: (collection, id) => {
-      const document = byPath.get(`${collection}/${id}`)
-      if (document !== undefined) onDocument(document)
-    },
+  const byName = Map.groupBy(watched, nameOf)
+  return watchResources(scope, {
+    things: watched,
+    onChange: (changed) => byName.get(nameOf(changed))?.forEach(onThing),
     onEnd: end,
   })
 }
@@ -134,9 +131,9 @@ export function checkSubscriptions(params: unknown): void {
   const { notifications } = Object(params) as { notifications?: { resourceSubscriptions?: unknown } }
   const uris = notifications?.resourceSubscriptions
   if (!Array.isArray(uris)) return
-  const collections = new Set(uris.map((uri) => documentOf(String(uri))?.collection))
+  const collections = new Set(uris.map((uri) => thingOf(String(uri))?.within))
   const { subscriptionsMax: max, subscribedCollectionsMax: collectionsMax } = MCP_LIMITS
   if (uris.length <= max && collections.size <= collectionsMax) return
-  const detail = `A stream has at most ${max} resources, of at most ${collectionsMax} collections.`
+  const detail = `A stream has at most ${max} resources, of at most ${collectionsMax} collections and buckets.`
   throw new Problem('validation_failed', { detail })
 }

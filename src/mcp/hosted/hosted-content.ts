@@ -17,6 +17,7 @@ import {
 } from '../../features/mcp-servers/prompts.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
 import { resultReader } from '../../features/mcp-servers/tool-providers/results.ts'
+import type { WatchedThing } from '../../features/mcp-servers/watch-resources.ts'
 import type {
   InputRequired,
   McpCompletions,
@@ -95,10 +96,16 @@ export interface ToolReader {
   readonly keptResultTool: (handle: string) => Promise<string | undefined>
 }
 
-/** The document that a URI names; undefined if it has another form. */
-export function documentOf(uri: string): { collection: string; id: string } | undefined {
+/** The document or the object that a URI names; undefined if it has another form. */
+export function thingOf(uri: string): (WatchedThing & { readonly offset: number }) | undefined {
   const [, collection, id] = DOCUMENT.exec(uri) ?? []
-  return collection === undefined || id === undefined ? undefined : { collection, id }
+  if (collection !== undefined && id !== undefined)
+    return { kind: 'document', within: collection, id, offset: 0 }
+  const [, bucket, path = '', from = '0'] = OBJECT.exec(uri) ?? []
+  const key = decoded(path)
+  return bucket === undefined || key === undefined
+    ? undefined
+    : { kind: 'object', within: bucket, id: key, offset: Number(from) }
 }
 
 const DOCUMENT = /^tenon:\/\/([A-Za-z_][A-Za-z0-9_-]{0,62})\/([^/?#]{1,100})$/
@@ -107,9 +114,14 @@ const RESULT = /^tenon-result:\/\/([0-9a-f]{32})\/?(?:\?offset=([0-9]{1,9}))?$/
 
 type Grants = (tool: Tool) => boolean
 
-/** The tools that read a document of a collection, by collection, as far as the client may call them. */
-export const documentReaders = (tools: readonly Tool[], isGranted: Grants): ReadonlyMap<string, Tool> =>
-  readersOf('collections', tools, isGranted)
+const SOURCES = { document: 'collections', object: 'buckets' } as const
+export type Readers = Readonly<Record<WatchedThing['kind'], ReadonlyMap<string, Tool>>>
+
+/** The tools that read a document or an object, by collection and by bucket, as far as the client may call them. */
+export const thingReaders = (tools: readonly Tool[], isGranted: Grants): Readers => ({
+  document: readersOf(SOURCES.document, tools, isGranted),
+  object: readersOf(SOURCES.object, tools, isGranted),
+})
 
 function readersOf(source: string, tools: readonly Tool[], isGranted: Grants): ReadonlyMap<string, Tool> {
   return new Map(
@@ -126,8 +138,8 @@ function readersOf(source: string, tools: readonly Tool[], isGranted: Grants): R
  */
 export function resourcesOf({ resources = {}, tools }: Manifest, reader: ToolReader): McpResources {
   // Most requests are calls of tools, which need neither.
-  const documents = () => documentReaders(tools, reader.isGranted)
-  const objects = () => readersOf('buckets', tools, reader.isGranted)
+  const documents = () => readersOf(SOURCES.document, tools, reader.isGranted)
+  const objects = () => readersOf(SOURCES.object, tools, reader.isGranted)
   const written = Object.entries(resources)
   return {
     list: () =>
@@ -154,22 +166,19 @@ export function resourcesOf({ resources = {}, tools }: Manifest, reader: ToolRea
       })),
     ],
     read: async (uri) => {
-      const { collection = '', id = '' } = documentOf(uri) ?? {}
-      const documentTool = documents().get(collection)
-      if (documentTool !== undefined) return documentContents(uri, await reader.call(documentTool, { id }))
-      const [, bucket = '', path = '', from = '0'] = OBJECT.exec(uri) ?? []
-      const [objectTool, key] = [objects().get(bucket), decoded(path)]
-      if (objectTool !== undefined)
-        return key === undefined
-          ? undefined
-          : fileContents(await reader.call(objectTool, { key, offset: Number(from) }))
+      const thing = thingOf(uri)
+      const tool = thing && thingReaders(tools, reader.isGranted)[thing.kind].get(thing.within)
+      if (thing !== undefined && tool !== undefined) {
+        if (thing.kind === 'document') return documentContents(uri, await reader.call(tool, { id: thing.id }))
+        return fileContents(await reader.call(tool, { key: thing.id, offset: thing.offset }))
+      }
       const [, handle, offset = '0'] = RESULT.exec(uri) ?? []
       if (handle === undefined) return readResource(resources, uri)
       const name = await reader.keptResultTool(handle)
-      const tool = tools.find((one) => one.name === name)
-      if (tool === undefined || !reader.isGranted(tool)) return undefined
+      const kept = tools.find((one) => one.name === name)
+      if (kept === undefined || !reader.isGranted(kept)) return undefined
       const args = { handle, offset: Number(offset) }
-      return fileContents(await reader.call(tool, args, resultReader(tool)))
+      return fileContents(await reader.call(kept, args, resultReader(kept)))
     },
   }
 }

@@ -41,6 +41,7 @@ beforeAll(async () => {
     agentId: 'a',
     bucket: 'no-such-bucket',
     uploadId: id,
+    removalId: 'del_r',
     functionId: 'fn',
     failing: { functionId: 'fn', runId: 'run_r' },
     approvalId: 'a',

@@ -126,8 +126,11 @@ test('run: objects are stored and read as by the deployed function, text without
     `export default async ({ bucket }, { tenon: { objects } }) => {
       const put = (key, ...rest) => objects.put(bucket, key, ...rest).then(({ size }) => size)
       const sizes = [await put('a.txt', 'hi'), await put('b.txt', 'hi', { content_type: 'text/csv' })]
-      sizes.push(await put('c.json', { n: 1 }), await put('d.bin', { base64: 'AAH/' }))
-      return { sizes, read: await Promise.all(['a.txt', 'b.txt', 'c.json'].map((key) => objects.get(bucket, key))) }
+      sizes.push(await put('c.json', { n: 1 }), await put('d.bin', new Uint8Array([0, 1, 255])))
+      await put('e.bin', new Blob(['x'.repeat(600_000)]))
+      const copied = await put('f.bin', await objects.get(bucket, 'e.bin'))
+      const read = async (key) => (await objects.get(bucket, key)).text()
+      return { sizes: [...sizes, copied], read: await Promise.all(['a.txt', 'b.txt', 'c.json'].map(read)) }
     }`,
   )
   const input = JSON.stringify({ bucket: await bucketOf(workspace) })
@@ -137,7 +140,10 @@ test('run: objects are stored and read as by the deployed function, text without
     ['run', 'greet/objects.ts'],
   ]) {
     const { stdout, stderr } = await tenon(...args, '--input', input)
-    expect(JSON.parse(stdout || stderr)).toEqual({ sizes: [2, 2, 7, 3], read: ['hi', 'hi', { n: 1 }] })
+    expect(JSON.parse(stdout || stderr)).toEqual({
+      sizes: [2, 2, 7, 3, 600_000],
+      read: ['hi', 'hi', '{"n":1}'],
+    })
   }
 })
 

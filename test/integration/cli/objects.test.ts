@@ -9,7 +9,7 @@ import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { createTestWorkspaceWithStorage } from '../../support/fixtures/tenants.ts'
 import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
-test('command line: `tenon object put` and `get`: a file round trip', async () => {
+test('command line: `tenon object put`, `get` and `presign`: a file round trip, also with links', async () => {
   const [workspace, other] = await Promise.all([
     createTestWorkspaceWithStorage(),
     createTestWorkspaceWithStorage(),
@@ -25,6 +25,15 @@ test('command line: `tenon object put` and `get`: a file round trip', async () =
     expect(JSON.parse(put.stdout)).toMatchObject({ key: 'from cli/ü', size: 300_000 })
     await tenon('get', target, 'out')
     expect((await readFile(join(dir, 'out'))).equals(body)).toBe(true)
+    const read = await fetch((await tenon('presign', target)).stdout.trim())
+    expect(Buffer.from(await read.arrayBuffer()).equals(body)).toBe(true)
+    const write = JSON.parse(
+      (await tenon('presign', target, '--method', 'put', '--expires', '60', '--json')).stdout,
+    )
+    expect(write.method).toBe('PUT')
+    expect(Date.parse(write.expires_at) - Date.now()).toBeLessThanOrEqual(60_000)
+    expect((await fetch(write.url, { method: 'PUT', body: 'new' })).status).toBe(200)
+    expect((await tenon('get', target)).stdout).toBe('new')
     expect(await tenon('get', `${await bucketOf(other)}/x`)).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('AccessDenied'),

@@ -91,6 +91,7 @@ const NOT_CALLABLE: Readonly<Record<string, string>> = {
   'object.describe': 'not yet: a flow keeps what it needs to know in a collection',
   'object.update': 'not yet: a flow keeps what it needs to know in a collection',
   'object.remove_all': 'not yet: a flow deletes the objects that it made',
+  'object.get_removal': 'for callers of `object.remove_all`',
   'object.presign': 'for pages; a flow has the rights itself',
   'object.upload_form': 'for forms of browsers',
   'upload.create': 'for senders whose connections break',

@@ -60,25 +60,56 @@ describe('methods', () => {
     expect(got.deleted).toEqual({ id, deleted: true })
   })
 
-  test('objects: JSON, text and bytes come back as they were put', async () => {
+  test('objects: JSON, texts and bytes of any kind come back as they were put, with their type', async () => {
     const bucket = await bucketOf(workspace)
     const got = await evaluate(
       `{
       const { put, get, list } = tenon.objects
-      await put(input.bucket, 'in/a.json', { n: 1 })
-      await put(input.bucket, 'in/a.txt', 'text')
-      const made = await put(input.bucket, 'in/a.bin', { base64: 'AAH/' }, { content_type: 'image/png' })
-      const contents = await Promise.all(['a.json', 'a.txt', 'a.bin'].map((name) => get(input.bucket, 'in/' + name)))
+      const bytes = new Uint8Array([0, 1, 255])
+      const given = {
+        'a.json': { n: 1 },
+        'a.txt': 'text',
+        array: bytes,
+        view: new DataView(bytes.buffer, 1, 2),
+        buffer: bytes.buffer,
+        blob: new Blob([bytes], { type: 'image/png' }),
+        response: new Response('{"n":2}', { headers: { 'content-type': 'application/json' } }),
+        empty: new Response(null),
+        stream: new Blob([bytes, bytes]).stream(),
+        base64: { base64: 'AAH/' },
+      }
+      const seen = {}
+      for (const [name, content] of Object.entries(given)) {
+        const { size } = await put(input.bucket, 'in/' + name, content, name === 'stream' ? { content_type: 'x/y' } : undefined)
+        const read = await get(input.bucket, 'in/' + name)
+        seen[name] = [size, read.headers.get('content-type'), new TextDecoder('latin1').decode(await read.bytes())]
+      }
       const before = await list(input.bucket, { prefix: 'in/' })
-      const deleted = await tenon.objects.delete(input.bucket, 'in/a.bin')
-      return { made, contents, keys: before.data.map(({ key }) => key), deleted }
+      const part = await get(input.bucket, 'in/a.txt', { range: 'bytes=1-2' })
+      const known = await get(input.bucket, 'in/a.txt', { if_none_match: part.headers.get('etag') })
+      const used = new Response('x')
+      await used.text()
+      const refused = await put(input.bucket, 'in/used', used).catch(({ name }) => name)
+      const deleted = await tenon.objects.delete(input.bucket, 'in/blob')
+      return { seen, part: [part.status, await part.text()], known: [known.status, known.body], keys: before.data.length, refused, deleted }
     }`,
       { bucket },
     )
-    expect(got.made).toMatchObject({ bucket, key: 'in/a.bin', size: 3, created: true })
-    expect(got.contents).toEqual([{ n: 1 }, 'text', { base64: 'AAH/' }])
-    expect(got.keys).toEqual(['in/a.bin', 'in/a.json', 'in/a.txt'])
-    expect(got.deleted).toMatchObject({ key: 'in/a.bin', deleted: true })
+    expect(got.seen).toEqual({
+      'a.json': [7, 'application/json', '{"n":1}'],
+      'a.txt': [4, 'text/plain; charset=utf-8', 'text'],
+      array: [3, 'application/octet-stream', '\u0000\u0001ÿ'],
+      view: [2, 'application/octet-stream', '\u0001ÿ'],
+      buffer: [3, 'application/octet-stream', '\u0000\u0001ÿ'],
+      blob: [3, 'image/png', '\u0000\u0001ÿ'],
+      response: [7, 'application/json', '{"n":2}'],
+      empty: [0, 'application/octet-stream', ''],
+      stream: [6, 'x/y', '\u0000\u0001ÿ\u0000\u0001ÿ'],
+      base64: [17, 'application/json', '{"base64":"AAH/"}'],
+    })
+    expect([got.part, got.known, got.keys]).toEqual([[206, 'ex'], [304, null], 10])
+    expect(got.refused).toBe('TypeError')
+    expect(got.deleted).toMatchObject({ key: 'in/blob', deleted: true })
   })
 
   test('events, functions and flows: published, invoked, started and read', async () => {
@@ -113,7 +144,7 @@ describe('methods', () => {
     ['tenon.collections.create("notes", 7)', 'collections.create(name, document).'],
     ['tenon.collections.list("notes", "n.gt.1")', 'Its last argument is an object of options.'],
     ['tenon.events.publish("a b", 1)', 'events.publish(topic, data?).'],
-    ['tenon.objects.put("b", "k", { base64: "?" })', '`content.base64` is not base64'],
+    ['tenon.objects.put("b")', 'It got 1 arguments. The method is objects.put(bucket, key, content,'],
   ])('wrong arguments, %s: refused with the signature', async (run, detail) => {
     const refused = await evaluate(run)
     expect(refused).toMatchObject({ code: 'validation_failed', status: 400 })

@@ -15,6 +15,7 @@ import {
   publishMcpServer,
   rpc,
   scopesOf,
+  tokenFor,
   withLegacyClient,
 } from '../../support/clients/mcp.ts'
 import { type Message, modernRpc, readMessages, sendModern } from '../../support/clients/mcp-modern.ts'
@@ -23,10 +24,12 @@ import {
   type Caller,
   call,
   createTestWorkspace,
+  createTestWorkspaceWithStorage,
   eventually,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../../support/stack/in-process-node.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
 let server: PublishedMcpServer
@@ -65,10 +68,10 @@ interface Stream {
   readonly close: () => void
 }
 
-async function listen(as: Caller, notifications: object): Promise<Stream> {
+async function listen(as: Caller, notifications: object, path = server.path): Promise<Stream> {
   const disconnect = new AbortController()
   const params = { notifications }
-  const response = await sendModern(server.path, as, 'subscriptions/listen', params, {
+  const response = await sendModern(path, as, 'subscriptions/listen', params, {
     signal: disconnect.signal,
   })
   const messages: Message[] = []
@@ -105,6 +108,34 @@ test('documents that a client may read: each change is told, and no change of ot
   await patchNote(watched)
   await eventually(async () => (updatesIn(reader).length > 0 ? true : undefined))
   expect(updatesIn(reader)).toEqual([uri])
+  expect(updatesIn(blind)).toEqual([])
+  reader.close()
+  blind.close()
+})
+
+test('objects that a client may read: each change is told under each URI of the object, and no change of others', async () => {
+  const own = await createTestWorkspaceWithStorage()
+  const bucket = await bucketOf(own)
+  const files = await publishMcpServer(own, 'files', {
+    [`buckets:${bucket}:get`]: { enabled: true, name: 'files_get' },
+    [`buckets:${bucket}:list`]: { enabled: true, name: 'files_list' },
+  })
+  const change = (method: string, key: string) =>
+    ok(
+      call(method, `/v1/objects/${bucket}/${key}`, {
+        as: own.service,
+        ...(method === 'PUT' && { body: key }),
+      }),
+    )
+  const uris = [`tenon-object://${bucket}/a%20b/c.txt`, `tenon-object://${bucket}/a%20b/c.txt?offset=1`]
+  const listenAs = async (tool: string) =>
+    listen(await tokenFor(files, scopesOf(files, tool)), { resourceSubscriptions: uris }, files.path)
+  const [reader, blind] = [await listenAs('files_get'), await listenAs('files_list')]
+  await change('PUT', 'a%20b/other.txt')
+  await change('PUT', 'a%20b/c.txt')
+  await change('DELETE', 'a%20b/c.txt')
+  await eventually(async () => (updatesIn(reader).length >= 4 ? true : undefined))
+  expect(updatesIn(reader)).toEqual([...uris, ...uris])
   expect(updatesIn(blind)).toEqual([])
   reader.close()
   blind.close()

@@ -96,6 +96,14 @@ describe('link to read', () => {
         expect((await presign({ key, [field]: text })).body.code).toBe('validation_failed')
   })
 
+  test('with parameters that set headers of the reply: refused, since the link does not have them', async () => {
+    const { url } = await linkTo({ key: await stored('links/page.txt', '<script>') })
+    for (const method of ['GET', 'HEAD'])
+      expect(codeOf(await fetch(`${url}&response-content-type=text%2Fhtml`, { method }))).toBe(
+        'link_exceeded',
+      )
+  })
+
   test('another page: reads it, unless cors.origins leaves its origin out', async () => {
     const own = await createTestWorkspaceWithStorage()
     const ownBucket = await bucketOf(own)

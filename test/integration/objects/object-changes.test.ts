@@ -1,9 +1,12 @@
 /** Copies, moves, removal of many objects, and what is kept with an object. */
 
 import { beforeAll, expect, test } from 'vitest'
+import { insertObjects } from '../../support/fixtures/objects.ts'
 import {
+  asSuperuser,
   call,
   createTestWorkspaceWithStorage,
+  eventually,
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
@@ -74,14 +77,38 @@ test('deletion of many: by keys, those that do not exist are skipped; by prefix,
   for (const key of ['a', 'b', 'c/d', '../x'.replace('../', '..')])
     await object('PUT', `${folder}/${key}`, TEXT, key)
   await object('PUT', `${folder}0`, TEXT, 'neighbour')
-  expect((await change('delete', { keys: [`${folder}/a`, `${folder}/none`] })).body).toEqual({
-    removed: 1,
-    has_more: false,
-  })
-  expect((await change('delete', { prefix: `${folder}/` })).body).toEqual({ removed: 3, has_more: false })
+  expect((await change('delete', { keys: [`${folder}/a`, `${folder}/none`] })).body).toEqual({ removed: 1 })
+  const few = await change('delete', { prefix: `${folder}/` })
+  expect([few.status, few.body]).toEqual([200, { removed: 3 }])
   expect((await object('GET', `${folder}0`)).body).toBe('neighbour')
   for (const body of [{}, { keys: ['a'], prefix: 'a' }, { prefix: '' }, { keys: [] }])
     expect((await change('delete', body)).status).toBe(400)
+})
+
+test('deletion of a folder of many objects: an operation, once for each key; what is written meanwhile stays', async () => {
+  const folder = unique('many')
+  await insertObjects(workspace, `${folder}/`, 2_500)
+  await insertObjects(workspace, `${folder}0`, 1)
+  const keyed = { 'idempotency-key': unique('delete') }
+  const begun = await change('delete', { prefix: `${folder}/` }, keyed)
+  expect([begun.status, begun.body]).toEqual([
+    202,
+    expect.objectContaining({ state: 'running', target: `${bucket}/${folder}/`, removed: 0 }),
+  ])
+  const path = `/v1/operations/${begun.body.id}`
+  expect(begun.headers.get('location')).toBe(path)
+  await object('PUT', `${folder}/late`, TEXT, 'late')
+  expect((await change('delete', { prefix: `${folder}/` }, keyed)).body.id).toBe(begun.body.id)
+  const ended = await eventually(async () => {
+    const { body } = await call('GET', path, { as: workspace.service })
+    return body.state === 'succeeded' ? body : undefined
+  })
+  expect(ended.removed).toBe(2_500)
+  const left = await asSuperuser<{ key: string }>(
+    'select key from tenon.objects where workspace_id = $1 and starts_with(key, $2) order by key',
+    [workspace.workspaceId, folder],
+  )
+  expect(left.map(({ key }) => key)).toEqual([`${folder}/late`, `${folder}000001`])
 })
 
 test('metadata and tags: kept, replaced each by itself under a condition, and sent as headers', async () => {

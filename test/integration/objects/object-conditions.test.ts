@@ -235,3 +235,33 @@ test.each([
   await stored(key)
   expect((await send('GET', key, { range })).status).toBe(status)
 })
+
+test('parameters response-*: set the headers of a reply with the object, and of no other; a line break is refused', async () => {
+  const key = unique('reply')
+  const { etag } = await stored(key)
+  const wanted = {
+    'content-type': 'application/pdf',
+    'content-disposition': 'attachment; filename="may.pdf"',
+    'content-language': 'de',
+    'content-encoding': 'identity',
+    'cache-control': 'public, max-age=60',
+    expires: LATER,
+  }
+  const query = new URLSearchParams(
+    Object.entries(wanted).map(([name, value]): [string, string] => [`response-${name}`, value]),
+  )
+  for (const method of ['GET', 'HEAD']) {
+    const { status, headers } = await send(method, `${key}?${query}`, { range: 'bytes=0-1' })
+    expect(status).toBe(method === 'GET' ? 206 : 200)
+    expect(Object.fromEntries(headers)).toMatchObject({ ...wanted, 'cache-control': 'private, max-age=60' })
+    const known = await send(method, `${key}?${query}`, { 'if-none-match': etag })
+    expect([known.status, known.headers.get('expires')]).toEqual([304, null])
+    for (const name of Object.keys(wanted)) {
+      const broken = await send(method, `${key}?response-${name}=a%0D%0Aset-cookie:%20x`)
+      expect([broken.status, broken.headers.get('set-cookie')]).toEqual([400, null])
+      const missing = await send(method, `none?response-${name}=a`)
+      expect([missing.status, missing.headers.get(name) === 'a']).toEqual([404, false])
+    }
+  }
+  expect((await send('GET', key)).headers.get('content-type')).toBe('text/plain')
+})

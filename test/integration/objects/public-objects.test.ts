@@ -54,6 +54,10 @@ test('public object: read, its headers, ranges and conditions without a key', as
   const head = await get(path, { method: 'HEAD' })
   expect([head.status, head.headers.get('content-length')]).toEqual([200, '10'])
   expect((await get(path, { headers: { 'if-match': '"stale"' } })).status).toBe(412)
+  for (const method of ['GET', 'HEAD']) {
+    const set = await get(`${path}?response-content-type=text/html`, { method })
+    expect([set.status, set.headers.get('x-problem-code')]).toEqual([400, 'unknown_parameter'])
+  }
 })
 
 test.each([

@@ -146,7 +146,7 @@ test('S3 API: ranges, overrides and conditions: are those of S3', async () => {
     await read('ranged', { ResponseContentType: 'text/csv', ResponseCacheControl: 'no-store' }),
   ).toMatchObject({
     ContentType: 'text/csv',
-    CacheControl: 'no-store',
+    CacheControl: 'private, no-store',
   })
   await refused(read('ranged', { ResponseContentDisposition: 'a\r\nset-cookie: x' }), 'InvalidArgument', 400)
   await refused(read('ranged', { IfMatch: '"other"' }), 'PreconditionFailed', 412)

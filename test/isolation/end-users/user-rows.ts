@@ -62,7 +62,7 @@ export const OPEN_TO_USERS = {
   /** Operations that a setting of the workspace, or of a function, opens: test/integration/access-rules has such settings. */
   settings: words(`
     object.put object.head object.get object.delete object.list object.describe object.update object.copy object.move object.remove_all
-    object.upload_form object.presign
+    object.get_removal     object.upload_form object.presign
     upload.create upload.head upload.append upload.delete
     event.publish
     function.invoke function.fetch invocation.get_operation`),

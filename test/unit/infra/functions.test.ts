@@ -193,7 +193,7 @@ describe('function runtime: frames', () => {
     ['an unknown kind', head('Z', 1, 0, 0), 'malformed'],
     ['a kind that is a member of all objects', head('_', 1, 0, 0), 'malformed'],
     ['a length of 4 GB', head('c', 1, 2 ** 32 - 1, 0), 'malformed'],
-    ['bytes in a frame without', head('c', 1, 0, 1), 'malformed'],
+    ['bytes in a frame without', head('h', 1, 0, 1), 'malformed'],
     ['a result that is too large', head('r', 1, 1_048_577, 0), 'too_large'],
     ['a line of a megabyte', head('l', 0, 4, 1_048_576), 'malformed'],
   ])('%s: is refused before it is stored', (_name, bytes, broken) => {

@@ -28,10 +28,13 @@ const HOST_KINDS: Readonly<Record<HostFrameKind, string>> = {
   end: 'z',
 }
 
-/** From the process, with the largest sizes. */
+/**
+ * From the process, with the largest sizes. `pull` and `drop` read a content of an object, `push` and `abandon` write one; their JSON is
+ * its number.
+ */
 const GUEST_KINDS = {
   g: { kind: 'began', json: 0, bytes: 0 },
-  c: { kind: 'call', json: limits.callBytesMax, bytes: 0 },
+  c: { kind: 'call', json: limits.callBytesMax, bytes: limits.chunkBytesMax },
   f: { kind: 'fetch', json: limits.headBytesMax, bytes: limits.bodyBytesMax },
   l: { kind: 'log', json: 16, bytes: limits.logLineBytesMax },
   r: { kind: 'result', json: FUNCTION_LIMITS.resultBytesMax, bytes: 0 },
@@ -39,6 +42,10 @@ const GUEST_KINDS = {
   h: { kind: 'respond', json: limits.headBytesMax, bytes: 0 },
   w: { kind: 'write', json: 0, bytes: limits.chunkBytesMax },
   q: { kind: 'read', json: 0, bytes: 0 },
+  p: { kind: 'pull', json: 10, bytes: 0 },
+  d: { kind: 'drop', json: 10, bytes: 0 },
+  s: { kind: 'push', json: 10, bytes: limits.chunkBytesMax },
+  a: { kind: 'abandon', json: 10, bytes: 0 },
 } as const
 
 type GuestFrameKind = (typeof GUEST_KINDS)[keyof typeof GUEST_KINDS]['kind']

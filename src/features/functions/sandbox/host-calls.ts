@@ -1,13 +1,16 @@
 /** Serves the calls that the code of an invocation makes of the worker. The process is not trusted: all of a call is checked. */
 
+import type { ByteReply, ByteSource } from '../../../core/bytes.ts'
 import { exceedsDepth, isObject, parseJson } from '../../../core/json.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
+import { ByteStreams } from './byte-streams.ts'
 import type { GuestFrame, HostFrameKind } from './frames.ts'
 import {
+  Content,
   type GuestRequest,
   type HttpResponseHead,
   type Invocation,
@@ -28,6 +31,9 @@ export class HostCalls {
   readonly #send: Send
   readonly #open = new Map<number, number>()
   readonly #calls = new KeyedSemaphore(limits.callsAtOnce, Number.POSITIVE_INFINITY)
+  readonly #streams = new ByteStreams()
+  /** Chunks under way. They wait for no slot: a call that holds one may wait for them. */
+  #chunksOpen = 0
   readonly #fetches = new KeyedSemaphore(limits.fetchesAtOnce, Number.POSITIVE_INFINITY)
   #openBytes = 0
   #jsonBytes = 0
@@ -42,12 +48,13 @@ export class HostCalls {
   }
 
   get openCount(): number {
-    return this.#open.size
+    return this.#open.size + this.#chunksOpen
   }
 
   /** Ends the invocation: waiting calls are not made, and replies are not sent. */
   close(): void {
     this.#isClosed = true
+    this.#streams.close()
   }
 
   /**
@@ -55,6 +62,8 @@ export class HostCalls {
    * @returns false if the process has broken the protocol
    */
   take(frame: GuestFrame): boolean {
+    const moved = this.#chunkOf(frame)
+    if (moved !== undefined) return this.#takeChunk(frame, moved)
     const bytes = frame.json.length + frame.bytes.length
     if (this.#open.has(frame.id) || this.#open.size >= limits.callsOpenMax) return false
     if (this.#open.size > 0 && this.#openBytes + bytes > limits.bytesOpenMax) return false
@@ -66,6 +75,39 @@ export class HostCalls {
     this.#openBytes += bytes
     void this.#serve(frame, work)
     return true
+  }
+
+  #takeChunk({ id }: GuestFrame, move: () => Promise<Reply>): boolean {
+    if (this.#chunksOpen >= 2 * (limits.streamsMax + limits.callsOpenMax)) return false
+    this.#chunksOpen += 1
+    void this.#moveChunk(id, move)
+    return true
+  }
+
+  async #moveChunk(id: number, move: () => Promise<Reply>): Promise<void> {
+    const [kind, json, bytes] = await move().catch(errorReply)
+    if (!this.#isClosed) await this.#send(kind, id, json, bytes)
+    this.#chunksOpen -= 1
+  }
+
+  /** What a frame of {@link ByteStreams} does; undefined for another frame. */
+  #chunkOf({ kind, json, bytes }: GuestFrame): (() => Promise<Reply>) | undefined {
+    const number = Number(json)
+    switch (kind) {
+      case 'pull':
+        return async () => {
+          const chunk = await this.#streams.read(number)
+          return chunk === undefined ? ['end', ''] : ['bytes', '', bufferOf(chunk)]
+        }
+      case 'push':
+        return async () => done(await this.#streams.write(number, bytes))
+      case 'drop':
+        return async () => done(this.#streams.cancel(number))
+      case 'abandon':
+        return async () => done(this.#streams.abandon(number))
+      default:
+        return undefined
+    }
   }
 
   async #serve({ kind, id }: GuestFrame, work: () => Promise<Reply>): Promise<void> {
@@ -89,7 +131,7 @@ export class HostCalls {
   #workOf({ kind, json, bytes }: GuestFrame): (() => Promise<Reply>) | undefined {
     switch (kind) {
       case 'call':
-        return () => this.#call(json)
+        return () => this.#call(json, bytes)
       case 'fetch':
         return () => this.#fetch(json, bytes)
       case 'respond':
@@ -104,20 +146,47 @@ export class HostCalls {
       case 'log':
       case 'result':
       case 'error':
+      case 'pull':
+      case 'push':
+      case 'drop':
+      case 'abandon':
         return undefined
     }
   }
 
-  async #call(json: Buffer): Promise<Reply> {
-    const { method, args } = parsed(json)
+  async #call(json: Buffer, bytes: Buffer): Promise<Reply> {
+    const { method, args, content } = parsed(json)
     if (typeof method !== 'string' || !Array.isArray(args)) throw invalid('The message is not a call.')
     // The arguments themselves may be as deep as inputs.
     if (exceedsDepth(args, CORE_LIMITS.valueDepthMax + 1))
       throw invalid(`The arguments are nested deeper than ${CORE_LIMITS.valueDepthMax}.`)
-    const value: Json | undefined = await this.#host.call(method, args as Json[])
+    const given: (Json | ByteSource)[] = args as Json[]
+    const { at, stream, length } = isObject(content) ? content : {}
+    if (isIndex(at)) given[at] = isIndex(stream) ? this.#received(stream, length) : contentOf(bytes)
+    const value = await this.#host.call(method, given).finally(() => {
+      if (isIndex(stream)) this.#streams.abandon(stream)
+    })
+    if (value instanceof Content) return this.#sendContent(value.reply)
     const text = Buffer.from(JSON.stringify(value) ?? 'null')
     if (text.length > limits.replyBytesMax) throw tooLarge('answer', text.length)
     return ['value', text]
+  }
+
+  #received(stream: number, length: unknown): ByteSource {
+    return this.#streams.receive(stream, isIndex(length) ? length : undefined)
+  }
+
+  /** A short content is in the answer; the code reads another piece by piece. */
+  async #sendContent({ status, headers, chunks, discard }: ByteReply): Promise<Reply> {
+    const head = { status, headers: Object.entries(headers) }
+    if (chunks === undefined) return ['bytes', JSON.stringify(head)]
+    if (Number(headers['content-length']) <= limits.chunkBytesMax) {
+      const parts: Uint8Array[] = []
+      for await (const chunk of chunks) parts.push(chunk)
+      return ['bytes', JSON.stringify(head), Buffer.concat(parts)]
+    }
+    const stream = this.#streams.open({ status, headers, chunks, ...(discard && { discard }) })
+    return ['bytes', JSON.stringify({ ...head, stream })]
   }
 
   async #fetch(json: Buffer, bytes: Buffer): Promise<Reply> {
@@ -155,6 +224,17 @@ export class HostCalls {
 }
 
 const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+
+const done = (_nothing: unknown): Reply => ['value', 'null']
+
+const isIndex = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0
+
+function contentOf(bytes: Buffer): ByteSource {
+  const chunks = (async function* () {
+    yield bytes
+  })()
+  return { chunks, length: bytes.byteLength }
+}
 
 const isStatus = (value: unknown): value is number =>
   Number.isInteger(value) && Number(value) >= 200 && Number(value) <= 599

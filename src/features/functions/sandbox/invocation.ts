@@ -1,5 +1,6 @@
 /** One invocation as the sandbox runs it, and the services that its host offers to the code. */
 
+import type { ByteReply, ByteSource } from '../../../core/bytes.ts'
 import type { DataRole, EndUser } from '../../../core/policy.ts'
 import type { Json } from '../../../core/work.ts'
 
@@ -49,13 +50,22 @@ export interface CodeCaller {
   readonly on_behalf_of?: string
 }
 
+/** A result that is bytes. */
+export class Content {
+  readonly reply: ByteReply
+
+  constructor(reply: ByteReply) {
+    this.reply = reply
+  }
+}
+
 /** Services for the code, performed by the worker. The process itself has no network and no credential. */
 export interface InvocationHost {
   /**
-   * A method of `context.tenon`, such as `collections.create` with `[name, document]`.
+   * A method of `context.tenon`, such as `collections.create` with `[name, document]`. The content of an object is no JSON.
    * @throws Problem, which the code gets as an Error with `code`, `status` and `detail`
    */
-  call(method: string, args: readonly Json[]): Promise<Json>
+  call(method: string, args: readonly (Json | ByteSource)[]): Promise<Json | Content>
   /** The global `fetch`. @throws Problem, which the code gets as a TypeError with `code` and the detail as its message */
   fetch(request: GuestRequest): Promise<GuestResponse>
   /** A line that the code printed with `console` or `context.log`. */

@@ -93,7 +93,7 @@ const serve = async (invocation, handler, context) => {
 const invoke = async ({ nonce, kind, input, context, limits }) => {
   const invocation = {
     ...{ nonce: Uint8Array.fromHex(nonce), input, context, limits },
-    ...{ queue: [], open: new Map(), openBytes: 0, lastId: 0, logLeft: limits.logBytes + 1, ended: false },
+    ...{ queue: [], open: new Map(), openBytes: 0, lastId: 0, chunks: new Map(), lastContent: 0, logLeft: limits.logBytes + 1, ended: false },
   }
   current = invocation
   send(invocation.nonce, 'g', 0)

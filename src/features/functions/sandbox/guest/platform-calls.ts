@@ -20,37 +20,135 @@ const sendQueued = (invocation) => {
     invocation.openBytes += size
     open.set(id, { ...next, size })
     send(invocation.nonce, next.kind, id, next.json, next.bytes)
+    next.whenSent?.()
   }
 }
 /** @returns the frame of the reply */
-const ask = (invocation, kind, json = NO_BYTES, bytes = NO_BYTES) =>
+const ask = (invocation, kind, json = NO_BYTES, bytes = NO_BYTES, whenSent = undefined) =>
   new Promise((resolve, reject) => {
     if (invocation === undefined) return reject(OUTSIDE())
     if (invocation.ended) return reject(ENDED())
-    invocation.queue.push({ kind, json, bytes, resolve, reject })
+    invocation.queue.push({ kind, json, bytes, whenSent, resolve, reject })
     sendQueued(invocation)
   })
 const settle = (frame) => {
-  const call = current?.open.get(frame.id)
+  const call = current?.open.get(frame.id) ?? current?.chunks.get(frame.id)
   if (call === undefined) return
+  call.resolve(frame)
+  if (current.chunks.delete(frame.id)) return
   current.open.delete(frame.id)
   current.openBytes -= call.size
-  call.resolve(frame)
   sendQueued(current)
+}
+/** Moves a chunk of a content: never queued, since calls that are open may wait for it. @returns the frame of the reply */
+const move = (invocation, kind, stream, bytes = NO_BYTES) =>
+  new Promise((resolve, reject) => {
+    if (invocation.ended) return reject(ENDED())
+    const id = ++invocation.lastId
+    invocation.chunks.set(id, { resolve })
+    send(invocation.nonce, kind, id, encode(String(stream)), bytes)
+  })
+
+const RealStream = ReadableStream
+const RealBlob = Blob
+/** How many bytes are left of the contents that the platform sends, by their streams. */
+const LEFT = new WeakMap()
+
+/** The Response of a content. A long one is read from the worker when the code reads it. */
+const responseOf = (invocation, { json, bytes }) => {
+  const { status, headers, stream } = parse(decode(json))
+  if (stream === undefined) return new RealResponse(BODYLESS.includes(status) ? null : bytes, { status, headers })
+  const left = { bytes: Number(new Headers(headers).get('content-length')) }
+  const pull = async (controller) => {
+    const reply = await move(invocation, 'p', stream)
+    if (reply.kind === 'e') throw new TenonError(parse(decode(reply.json)))
+    if (reply.kind === 'z') return controller.close()
+    left.bytes -= reply.bytes.length
+    controller.enqueue(reply.bytes)
+  }
+  const cancel = () => move(invocation, 'd', stream)
+  const body = new RealStream({ pull, cancel }, { highWaterMark: 0 })
+  const response = new RealResponse(body, { status, headers })
+  LEFT.set(response.body, left)
+  return response
+}
+
+const lengthOf = (stream) => LEFT.get(stream)?.bytes
+/** Bytes that the code gives as the content of an object: as one array or a stream, with what is known of them; undefined for JSON and texts. */
+const givenContent = (value) => {
+  if (value instanceof RealResponse) {
+    if (value.bodyUsed) throw new TypeError('The body of the Response was read already.')
+    const type = value.headers.get('content-type') ?? undefined
+    return value.body === null ? { bytes: NO_BYTES, type } : { stream: value.body, length: lengthOf(value.body), type }
+  }
+  if (value instanceof RealBlob) return { stream: value.stream(), length: value.size, type: value.type || undefined }
+  if (value instanceof RealStream) return { stream: value, length: lengthOf(value) }
+  if (value instanceof ArrayBuffer) return { bytes: new Uint8Array(value) }
+  if (ArrayBuffer.isView(value)) return { bytes: new Uint8Array(value.buffer, value.byteOffset, value.byteLength) }
+  return undefined
+}
+
+/** Sends a content piece by piece, as the worker takes it. It ends early if the worker takes no more. */
+const sendContent = async (invocation, number, { stream, bytes }) => {
+  const size = invocation.limits.chunkBytesMax
+  const sendChunk = async (chunk) => {
+    if (!(chunk instanceof Uint8Array)) throw new TypeError('The content of an object must be a stream of bytes.')
+    for (let from = 0; from < chunk.length; from += size) {
+      const { kind } = await move(invocation, 's', number, chunk.subarray(from, from + size))
+      if (kind === 'e') return false
+    }
+    return true
+  }
+  if (bytes !== undefined) {
+    if (await sendChunk(bytes)) await move(invocation, 's', number)
+    return
+  }
+  const reader = stream.getReader()
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) break
+      if (!(await sendChunk(value))) return await reader.cancel()
+    }
+    await move(invocation, 's', number)
+  } catch (thrown) {
+    if (!invocation.ended) await move(invocation, 'a', number)
+    throw thrown
+  }
+}
+
+/** The arguments of a call whose content is bytes, and how these are sent. */
+const withContent = (invocation, args, at) => {
+  const given = givenContent(args[at])
+  if (given === undefined) return { args }
+  const { bytes, length = bytes?.length, type } = given
+  const options = { ...(type !== undefined && { content_type: type }), ...args[at + 1] }
+  const known = args.with(at, null)
+  known[at + 1] = options
+  if (bytes !== undefined && bytes.length <= (invocation?.limits.chunkBytesMax ?? 0)) return { args: known, content: { at }, bytes }
+  const stream = invocation === undefined ? 0 : ++invocation.lastContent
+  return { args: known, content: { at, stream, length }, send: () => sendContent(invocation, stream, given) }
 }
 
 // An error is made where the caller waits, so that its stack leads there.
-const callHost = async (invocation, method, args) => {
+const callHost = async (invocation, method, given) => {
+  const { args, content, bytes, send: sendLater } = method === 'objects.put' ? withContent(invocation, given, 2) : { args: given }
   const count = args.findLastIndex((value) => value !== undefined) + 1
-  const json = encode(stringify({ method, args: args.slice(0, count) }))
+  const json = encode(stringify({ method, args: args.slice(0, count), content }))
   if (json.length > (invocation?.limits.callBytesMax ?? 0)) {
     if (invocation === undefined) throw OUTSIDE()
     const detail = 'The arguments have ' + json.length + ' bytes; at most ' + invocation.limits.callBytesMax + ' are taken.'
     throw new TenonError({ code: 'body_too_large', status: 413, detail })
   }
-  const reply = await ask(invocation, 'c', json)
+  let failure
+  const whenSent = () => {
+    failure = sendLater?.().then(() => undefined, (thrown) => ({ thrown }))
+  }
+  const reply = await ask(invocation, 'c', json, bytes, whenSent)
+  const failed = reply.kind === 'e' ? await failure : undefined
+  if (failed !== undefined) throw failed.thrown
   if (reply.kind === 'e') throw new TenonError(parse(decode(reply.json)))
-  return parse(decode(reply.json))
+  return reply.kind === 'b' ? responseOf(invocation, reply) : parse(decode(reply.json))
 }
 
 const METHODS = {
