@@ -13,20 +13,21 @@ const INTERFACES = [
   'analytics/(meters|time-series|usage)',
   // Features own their background tasks.
   'background/background-task',
-  'collections/(documents-api|scans|rules/(change-events|text-rules)|schemas/(evaluate-schema|is-compatible|schema-language))',
+  'collections/(batch|documents-api|scans|mongo/documents|rules/(change-events|text-rules)|schemas/(declared-tables|evaluate-schema|is-compatible|schema-language))',
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-constants|functions|invoke|source-map)',
-  'identity/users/(auth-settings|workspace-auth)',
+  'identity/(identity-services|users/(auth-settings|workspace-auth))',
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(object-rules|objects|sweep-blobs|workspace-objects)',
+  'people/(delete-user|removal-steps)',
   'quotas/quotas-api',
   'retention/retention-settings',
   // The kernel: each kind of durable work uses it.
   'runs/(run-kind|slots|trace-ids|watcher)',
   // Flows and functions are targets of triggers.
   'runs/triggers/(events|limits|schedules|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
-  'tenants/(jobs|public-access|tenants|workspace-settings)',
+  'tenants/(image-settings|jobs|provisioning|public-access|tenants|workspace-settings)',
   'threads/run-in-thread',
 ]
 

@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { FailedFiles } from './test/support/stack/failed-files.ts'
 import { LongFilesFirst } from './test/support/stack/long-files-first.ts'
 import { Slowest } from './test/support/stack/slowest-files.ts'
 
@@ -18,6 +19,6 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: 30_000 } },
-    reporters: ['default', new Slowest()],
+    reporters: ['default', new Slowest(), new FailedFiles()],
   },
 })

@@ -4,9 +4,10 @@ create table tenon.idempotency (
   tenant_id text not null default coalesce(tenon.tenant(), ''),
   workspace_id text not null default coalesce(tenon.workspace(), ''),
   role name not null default current_user,
-  -- SHA-256 of credential, operation, path and key, and of the request.
+  -- SHA-256 of credential, operation, path and key.
   id bytea not null check (octet_length(id) = 32),
-  request bytea not null check (octet_length(request) = 32),
+  -- The id of a master key, and a MAC of the request under it; of a use that stores no reply, the id of the row.
+  request bytea not null check (octet_length(request) in (32, 40)),
   -- New ids derive from it, so that each attempt creates the same ones.
   seed bytea not null check (octet_length(seed) = 16),
   attempt integer not null default 1,
@@ -40,6 +41,8 @@ create policy operator on tenon.idempotency to tenon_operator
   using (tenant_id = '' and workspace_id = '' and role = current_user)
   with check (tenant_id = '' and workspace_id = '' and role = current_user);
 grant select, insert, update, delete on tenon.idempotency to tenon_anon, tenon_user, tenon_service, tenon_admin, tenon_operator;
+call tenon.allow('tenon_key_rotation', 'tenon.idempotency', 'all',
+  'select (tenant_id, workspace_id, role, id, request, reply, expires_at), update (reply)');
 -- The owner never logs in; it deletes expired rows only through the function below.
 create policy expired on tenon.idempotency to tenon_owner using (expires_at <= now());
 

@@ -1,6 +1,6 @@
 /** Requests with an Idempotency-Key: claimed before they run, stored with their reply until they expire. */
 
-import { createHash, createHmac, randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { type IdSource, seededIds } from '../core/ids.ts'
 import { Problem } from '../core/problem.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
@@ -50,11 +50,9 @@ type Scope = AdminScope | WorkspaceScope
 
 export class Idempotency {
   readonly #secrets: Secrets
-  readonly #key: string
 
   constructor(secrets: Secrets) {
     this.#secrets = secrets
-    this.#key = secrets.derive('idempotency')
   }
 
   /**
@@ -63,7 +61,9 @@ export class Idempotency {
    * @throws Problem `idempotency_key_reused`, `idempotency_in_flight` or `idempotency_reply_lost`
    */
   async claim(scope: Scope, { id, request }: IdempotentRequest): Promise<Claim | StoredReply | KeptOutput> {
-    const claim = { id, request: this.#keyed(request), seed: randomBytes(16) }
+    // A request may hold a secret, which a plain digest would let a reader of the table guess.
+    const requests = this.#secrets.macs('idempotency', request)
+    const claim = { id, requests, seed: randomBytes(16) }
     const [[claimed] = [], [seen] = []] = (await scope
       .batch(
         insert(claim),
@@ -79,18 +79,13 @@ export class Idempotency {
     if (claimed !== undefined) return this.#claim(scope, id, claimed)
     // Another request held the claim, and has removed it meanwhile.
     if (seen === undefined) throw new Problem('idempotency_in_flight')
-    if (!seen.request.equals(claim.request)) throw new Problem('idempotency_key_reused')
+    if (!requests.some((one) => seen.request.equals(one))) throw new Problem('idempotency_key_reused')
     const { status, done, reply, wait_s } = seen
     if (status === null && !done)
       throw new Problem('idempotency_in_flight', { headers: { 'retry-after': String(wait_s ?? 1) } })
     if (reply === null) throw replyLost(status)
-    const kept: unknown = JSON.parse(this.#secrets.open(purpose(id), reply).toString())
+    const kept: unknown = JSON.parse(this.#secrets.open(replyPurpose(id), reply).toString())
     return status === null ? { output: kept } : (kept as StoredReply)
-  }
-
-  /** A request may hold a secret, which a plain digest would let a reader of the table guess. */
-  #keyed(request: Buffer): Buffer {
-    return createHmac('sha256', this.#key).update(request).digest()
   }
 
   #claim(scope: Scope, id: Buffer, { seed, attempt, made_at, parts, begun }: ClaimRow): Claim {
@@ -142,7 +137,7 @@ export class Idempotency {
     const plain = Buffer.from(JSON.stringify(reply))
     return plain.length > ACCESS_LIMITS.idempotencyReplyBytesMax
       ? null
-      : this.#secrets.seal(purpose(id), plain)
+      : this.#secrets.seal(replyPurpose(id), plain)
   }
 }
 
@@ -173,7 +168,7 @@ function replyLost(status: number | null): Problem {
 /** 132 bits. */
 const MARK_CHARS = 22
 
-const purpose = (id: Buffer) => `idempotency:${id.toString('hex')}`
+export const replyPurpose = (id: Buffer) => `idempotency:${id.toString('hex')}`
 
 interface ClaimRow {
   readonly seed: Buffer
@@ -216,11 +211,16 @@ async function deleteClaim(scope: Scope, { id, seed }: NewClaim, error: unknown)
 
 const isAway = (error: unknown) => error instanceof Problem && error.code === 'dependency_unavailable'
 
-/** A request to be claimed, with the seed of its ids. */
-type NewClaim = IdempotentRequest & { readonly seed: Buffer }
+/** A request to be claimed, with its MAC under each master key, and the seed of its ids. */
+type NewClaim = Pick<IdempotentRequest, 'id'> & {
+  readonly requests: readonly [Buffer, ...Buffer[]]
+  readonly seed: Buffer
+}
 
 /** Takes over an abandoned claim with its seed; an expired one starts anew. Concurrent requests wait for the first. */
-function insert({ id, request, seed }: NewClaim): Sql {
+function insert({ id, requests, seed }: NewClaim): Sql {
+  const [request] = requests
+  const same = requests.reduce((any, one) => sql`${any} or known.request = ${one}`, sql`false`)
   return sql`
     insert into idempotency as known (id, request, seed, expires_at, held_until)
     values (${id}, ${request}, ${seed}, now() + ${ACCESS_LIMITS.idempotencyHours} * interval '1 hour',
@@ -231,7 +231,7 @@ function insert({ id, request, seed }: NewClaim): Sql {
       parts = case when known.expires_at <= now() then '{}' else known.parts end,
       begun = case when known.expires_at <= now() then null else known.begun end,
       ${RESTART_EXPIRED}
-    where known.expires_at <= now() or (known.status is null and not known.done and known.request = excluded.request
+    where known.expires_at <= now() or (known.status is null and not known.done and (${same})
       and coalesce(known.held_until, '-infinity') <= now())
     returning seed, attempt, made_at, parts, begun`
 }

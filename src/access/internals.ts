@@ -11,6 +11,7 @@ import type { SessionContext } from '../infra/postgres/statement-batch.ts'
 import type { Buckets } from '../infra/s3/buckets.ts'
 import type { ObjectClients } from '../infra/s3/clients.ts'
 import type { TenantCodec } from '../infra/temporal/payload-codec.ts'
+import type { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import type { Temporal } from '../infra/temporal/temporal.ts'
 import type { ThreadPool } from '../infra/thread-pool.ts'
 import type { TrustedIssuer } from '../infra/trusted-issuers.ts'
@@ -36,6 +37,7 @@ export interface PlatformServices {
   readonly statements: StatementExecutor
   readonly temporal: Temporal
   readonly codec: TenantCodec
+  readonly payloadKeys: PayloadKeys
   readonly buckets: Buckets
   readonly objectClients: ObjectClients
   readonly streams: Streams

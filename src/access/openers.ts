@@ -3,11 +3,11 @@
 import { type IdSource, randomIds } from '../core/ids.ts'
 import type { Actor, Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
-import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
+import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import type { Statements } from '../infra/postgres/database.ts'
 import type { Access } from './access.ts'
 import { internalsOf, servicesOf } from './internals.ts'
-import { AdminScope, TableScope, WorkspaceScope } from './scope.ts'
+import { AdminScope, RoleScope, WorkspaceScope } from './scope.ts'
 import { refuseUnlessActive } from './tenant-states.ts'
 
 /**
@@ -41,7 +41,16 @@ export function withLookups(scope: WorkspaceScope, lookups: NonNullable<Actor['l
  */
 export function tables(transaction: AdminScope, ref: WorkspaceRef): Statements {
   if (!transaction.reaches(ref)) throw new Problem('not_found')
-  return new TableScope(internalsOf(transaction).services, ref)
+  return new RoleScope(internalsOf(transaction).services, 'tenon_tables', ref)
+}
+
+/**
+ * All rows of a tenant or a workspace that an admin reaches, as the role that counts and deletes them.
+ * @throws Problem `not_found` for any other
+ */
+export function purge(scope: AdminScope, ref: TenantRef): Statements {
+  if (!scope.reaches(ref)) throw new Problem('not_found')
+  return new RoleScope(internalsOf(scope).services, 'tenon_purger', ref)
 }
 
 /** A workspace that an admin reaches. @throws Problem `not_found` for any other */

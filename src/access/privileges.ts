@@ -12,8 +12,9 @@ import {
   EVERYBODY,
   type Role,
   WRITERS,
+  WRITERS_AND_USERS,
 } from '../core/policy.ts'
-import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
+import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import type { Access } from './access.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
 import {
@@ -23,6 +24,7 @@ import {
   inRole,
   inWorkspace,
   ofTenant,
+  purge,
   tables,
   withLookups,
 } from './openers.ts'
@@ -71,9 +73,12 @@ interface Entry extends Row {
   readonly to: readonly Role[]
 }
 
-/** Acts as the owner of the tables of collections (`tenon_tables`), which sees none of their rows. */
-interface TableAccess extends Row {
-  readonly opener: 'tables'
+/**
+ * Acts as a role that no credential has: the owner of the tables of collections (`tenon_tables`), which sees none of their rows, or
+ * the role that counts and deletes all rows (`tenon_purger`).
+ */
+interface RoleAccess extends Row {
+  readonly opener: 'tables' | 'purge'
   /** The roles of the scopes that it takes. */
   readonly from: readonly Role[]
 }
@@ -84,7 +89,7 @@ interface ServiceAccess extends Row {
   readonly service: keyof PlatformServices
 }
 
-export type Privilege = Raise | Entry | TableAccess | ServiceAccess
+export type Privilege = Raise | Entry | RoleAccess | ServiceAccess
 
 const ADMIN = ['workspace_admin'] as const satisfies readonly Role[]
 const SERVICE = ['service'] as const satisfies readonly Role[]
@@ -158,6 +163,19 @@ export const PRIVILEGES = {
     to: ['anon'],
     reason: 'Reads objects that a workspace has opened to the public, for requests without a credential.',
   },
+  'objects.images': {
+    module: 'features/objects/images/converted-images',
+    opener: 'service',
+    service: 'convertedImages',
+    reason: 'Converts images in the share of the tenant.',
+  },
+  'objects.kept_images': {
+    module: 'features/objects/images/converted-images',
+    opener: 'inRole',
+    from: DATA_ROLES,
+    to: SERVICE,
+    reason: 'Keeps what became of an image that its caller may read.',
+  },
   'identity.admin': {
     module: 'features/identity/identity-services',
     opener: 'service',
@@ -214,6 +232,12 @@ export const PRIVILEGES = {
     to: WORK,
     reason: 'Reconciles, expires and delivers in the workspace of the record.',
   },
+  'background.tenants': {
+    module: 'activities/flow/background-work',
+    opener: 'ofTenant',
+    to: ['tenant_admin'],
+    reason: 'Starts the purge of a tenant or workspace whose time to be restored is over.',
+  },
   'activities.calls': {
     module: 'activities/tenant-interceptor',
     opener: 'ifActive',
@@ -237,6 +261,35 @@ export const PRIVILEGES = {
     opener: 'ofTenant',
     to: ['tenant_admin'],
     reason: 'Provisions, suspends and deletes the tenant that the workflow id names.',
+  },
+  'people.own': {
+    module: 'features/people/export-user',
+    opener: 'inRole',
+    from: ['user'],
+    to: SERVICE,
+    reason: 'Reads the documents and objects that a user owns, for that user.',
+  },
+  'people.records': {
+    module: 'features/people/export-user',
+    opener: 'inRole',
+    from: WRITERS_AND_USERS,
+    to: ADMIN,
+    reason:
+      'Reads the profile of a user, and executions, runs and approvals that name the user, for that user or a service key.',
+  },
+  'people.data': {
+    module: 'features/people/personal-data',
+    opener: 'inWorkspace',
+    from: ADMINS,
+    to: SERVICE,
+    reason:
+      'Counts and deletes what a user has stored, for an admin who deletes the user; returns numbers only.',
+  },
+  'tenants.purge': {
+    module: 'features/tenants/purge/owned-rows',
+    opener: 'purge',
+    from: ['tenant_admin'],
+    reason: 'Counts and deletes all rows of a tenant or a workspace that is deleted; returns numbers only.',
   },
   'functions.start': {
     module: 'features/functions/runs/start-run',
@@ -365,9 +418,11 @@ export type Granted<C extends Consumer> =
     ? Openers<R>[O]
     : RowOf<C> extends { readonly service: infer S extends keyof PlatformServices }
       ? (scope: Scope) => PlatformServices[S]
-      : RowOf<C> extends TableAccess
-        ? typeof tables
-        : never
+      : RowOf<C> extends { readonly opener: 'purge' }
+        ? typeof purge
+        : RowOf<C> extends { readonly opener: 'tables' }
+          ? typeof tables
+          : never
 
 const granted = new Set<Consumer>()
 
@@ -385,7 +440,7 @@ export function privilege<C extends Consumer>(consumer: C): Granted<C> {
 function grant(
   consumer: Consumer,
   row: Privilege,
-): Openers<Role>[keyof Openers<Role>] | typeof tables | ((scope: Scope) => unknown) {
+): Openers<Role>[keyof Openers<Role>] | typeof tables | typeof purge | ((scope: Scope) => unknown) {
   switch (row.opener) {
     case 'service':
       return (scope: Scope) => internalsOf(scope).services[row.service]
@@ -397,6 +452,8 @@ function grant(
       return ofTenant
     case 'tables':
       return (scope: AdminScope, ref: WorkspaceRef) => tables(checkRole(consumer, row, scope), ref)
+    case 'purge':
+      return (scope: AdminScope, ref: TenantRef) => purge(checkRole(consumer, row, scope), ref)
     case 'inRole':
       return (scope: WorkspaceScope) => inRole(checkRole(consumer, row, scope), row.to[0])
     case 'asSubject':
@@ -411,7 +468,7 @@ function grant(
 }
 
 /** @throws TypeError unless the row names the role of the scope */
-function checkRole<S extends Scope>(consumer: Consumer, { from }: Raise | TableAccess, scope: S): S {
+function checkRole<S extends Scope>(consumer: Consumer, { from }: Raise | RoleAccess, scope: S): S {
   if (from.includes(scope.actor.role)) return scope
   throw new TypeError(`${consumer} must not raise the rights of the role ${scope.actor.role}`)
 }

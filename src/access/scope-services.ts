@@ -1,5 +1,6 @@
 /** Services that a scope carries: functions that reach a feature's servers with the tenant, workspace and rights of a scope. */
 
+import { hkdfSync } from 'node:crypto'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
@@ -37,9 +38,10 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
   return servicesFor(scope, ref.tenantId).temporal.workflowsOf(ref)
 }
 
-/** Creates and removes buckets at the object store. */
-export const bucketsOf = (scope: AdminScope): Pick<Buckets, 'requireFree' | 'make' | 'remove'> =>
-  servicesOf(scope).buckets
+/** Creates, empties and removes buckets at the object store. */
+export const bucketsOf = (
+  scope: AdminScope,
+): Pick<Buckets, 'requireFree' | 'make' | 'remove' | 'count' | 'removeSome'> => servicesOf(scope).buckets
 
 /** The state of the servers behind this process. */
 export const readHealth = (scope: AdminScope): Promise<HealthReport> => servicesOf(scope).health.read()
@@ -103,6 +105,15 @@ export function signManifest(
   return signingKeys.sign(MANIFEST_SIGNATURE, { iss, workspace_id, ...claims })
 }
 
+/** The `typ` of the signature of the report of a deletion. */
+const DELETION_SIGNATURE = 'tenon-deletion+jws'
+
+/** Signs the report of the deletion of a tenant or a workspace. @returns a compact JWS with `iss` and the report as payload */
+export function signDeletion(scope: AdminScope, report: object): Promise<string> {
+  const { signingKeys, publicUrl } = servicesOf(scope)
+  return signingKeys.sign(DELETION_SIGNATURE, { iss: `${publicUrl}/auth`, ...report })
+}
+
 /** Encrypts for this workspace and this purpose only. */
 export function encryptFor(scope: WorkspaceScope, purpose: string, plain: Buffer): Buffer {
   return servicesOf(scope).secrets.seal(purposeIn(scope.ref, purpose), plain)
@@ -119,9 +130,20 @@ export function decryptFor(scope: WorkspaceScope, purpose: string, encrypted: Bu
   return servicesOf(scope).secrets.open(purposeIn(scope.ref, purpose), encrypted)
 }
 
-/** A secret text that follows from workspace and purpose: 43 letters of base64url. */
-export function deriveFor(scope: WorkspaceScope, purpose: string): string {
-  return servicesOf(scope).secrets.derive(purposeIn(scope.ref, purpose))
+/** Derives a secret from a purpose: 43 letters of base64url. */
+export type Derive = (purpose: string) => string
+
+/**
+ * Derives secrets of the workspace from the first data key of its tenant, so that they last: they stay the same when the master key
+ * is replaced, and end with the tenant.
+ * @throws Problem `payload_unreadable` if the tenant's keys were destroyed, `dependency_unavailable`
+ */
+export async function lastingSecrets(scope: WorkspaceScope): Promise<Derive> {
+  const { secret } = await servicesOf(scope).payloadKeys.of(`${scope.ref.tenantId}.1`)
+  return (purpose) => {
+    const info = `tenon:derive:${purposeIn(scope.ref, purpose)}`
+    return Buffer.from(hkdfSync('sha256', secret, '', info, 32)).toString('base64url')
+  }
 }
 
 /**

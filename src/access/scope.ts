@@ -2,7 +2,7 @@
 
 import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
 import { type Actor, causesOf, type EndUser, isPublicRole, type Principal } from '../core/policy.ts'
-import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
+import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type StatementExecutor, Statements } from '../infra/postgres/database.ts'
 import type { Sql } from '../infra/postgres/sql.ts'
@@ -213,16 +213,23 @@ export class WorkspaceScope extends Scope {
   }
 }
 
-/** The tables of one workspace's declared collections, as the role that owns them (`postgres/collection-table.ts` of collections). */
-export class TableScope extends Statements {
+/**
+ * A role of the database that no credential has, in one workspace or tenant: `tenon_tables` owns the tables of declared collections
+ * (`postgres/collection-table.ts` of collections), `tenon_purger` deletes rows (`features/tenants/purge/purge.sql`).
+ */
+export class RoleScope extends Statements {
   readonly #statements: StatementExecutor
   readonly #context: SessionContext
 
-  constructor({ statements }: Pick<PlatformServices, 'statements'>, { tenantId, workspaceId }: WorkspaceRef) {
+  constructor(
+    { statements }: Pick<PlatformServices, 'statements'>,
+    role: 'tenon_tables' | 'tenon_purger',
+    { tenantId, workspaceId }: TenantRef,
+  ) {
     super()
     this.#statements = statements
     this.#context = {
-      ...{ role: 'tenon_tables', tenant: tenantId, workspace: workspaceId },
+      ...{ role, tenant: tenantId, workspace: workspaceId === '-' ? '' : workspaceId },
       statementTimeoutMs: INFRA_LIMITS.statementTimeoutMs.service,
     }
   }

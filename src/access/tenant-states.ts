@@ -35,15 +35,18 @@ export class Suspended extends Problem {
 
 export type SuspendedCode = 'tenant_suspended' | 'workspace_suspended'
 
+/** What is being deleted can be restored until its purge begins, so it is suspended until then. */
+const IS_HELD: ReadonlySet<string> = new Set(['suspended', 'deleting'])
+
 /** Why credentials are rejected; undefined if both are active. */
 export function suspensionOf(tenant: string, workspace: string | null = 'active'): SuspendedCode | undefined {
   if (tenant !== 'active') return 'tenant_suspended'
   if (workspace === 'active') return undefined
-  return workspace === 'suspended' ? 'workspace_suspended' : 'tenant_suspended'
+  return IS_HELD.has(workspace ?? '') ? 'workspace_suspended' : 'tenant_suspended'
 }
 
 export const isSuspended = ({ tenant, workspace }: TenantState): boolean =>
-  tenant === 'suspended' || (tenant === 'active' && workspace === 'suspended')
+  IS_HELD.has(tenant) || (tenant === 'active' && IS_HELD.has(workspace ?? ''))
 
 /** @throws Suspended; Problem `state_conflict` in any other state but active */
 export function refuseUnlessActive(states: TenantState): void {

@@ -57,8 +57,8 @@ export type CallFailure = {
 }
 
 export interface Activities {
-  /** Runs one provisioning step and records it; idempotent. */
-  provisionStep(input: ProvisionInput, step: string): Promise<void>
+  /** Runs one provisioning step and records it; idempotent. Returns true if the step has more to do. */
+  provisionStep(input: ProvisionInput, step: string): Promise<boolean>
   /** Ends a provisioning as failed by a step. */
   provisionFailed(input: ProvisionInput, failure: StepFailure): Promise<void>
   /** Builds one index of a collection and records it; idempotent. */

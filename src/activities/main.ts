@@ -13,10 +13,16 @@ import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
 import { type Config, parseConfig } from '../infra/config.ts'
+import { withMasterKeys } from '../infra/crypto/key-provider.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import type { Metrics } from '../infra/metrics/metrics.ts'
 import { startTracing, stopTracing } from '../infra/tracing.ts'
-import { createDelivery, createTaskContexts, createTriggerScopes } from './flow/background-work.ts'
+import {
+  createDelivery,
+  createTaskContexts,
+  createTenantScopes,
+  createTriggerScopes,
+} from './flow/background-work.ts'
 import { awaitCloseOn, recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/http-requests.ts'
 import { createActivities } from './index.ts'
@@ -41,7 +47,7 @@ const POLLERS_MS = 10_000
 const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
 async function main(): Promise<void> {
-  const config = parseConfig(process.env)
+  const config = parseConfig(await withMasterKeys(process.env))
   const log = openLog(config.LOG_LEVEL, 'worker')
   logAllOutput(log)
   await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-worker', log)
@@ -167,7 +173,10 @@ const aborted = (signal: AbortSignal) =>
 function startBackgroundWork(platform: Platform, log: Log): void {
   const { access, triggers } = platform
   platform.relay.start()
-  platform.taskRunner.start(createBackgroundTasks(platform), createTaskContexts(access))
+  platform.taskRunner.start(
+    createBackgroundTasks(platform, createTenantScopes(access)),
+    createTaskContexts(access),
+  )
   platform.streamConsumers.start([
     eventTriggerConsumers({ starter: triggers, openScope: createTriggerScopes(access), log }),
     subscriptionConsumers(createDelivery(access)),

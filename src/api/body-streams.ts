@@ -80,7 +80,8 @@ async function* readChunks(
   try {
     for (;;) {
       const next = await nextChunk(chunks, Math.min(API_LIMITS.streamStallMs, until - performance.now()))
-      if (next.done === true) return
+      // Before the end is told: what the body is for happens then.
+      if (next.done === true) return await recheck()
       until += (next.value.byteLength * 1_000) / API_LIMITS.uploadBytesPerSecondMin
       yield next.value
       await recheck()
@@ -187,7 +188,7 @@ export function sendBytes(
     'cross-origin-resource-policy': 'cross-origin',
     'content-security-policy': "default-src 'none'; sandbox",
     ...headers,
-    ...(headers['vary'] !== undefined && { vary: `${reply.getHeader('vary')}, ${headers['vary']}` }),
+    ...(headers['vary'] !== undefined && { vary: joined(reply.getHeader('vary'), headers['vary']) }),
   })
   if (chunks === undefined) return reply.send()
   // A connection that has closed meanwhile emits no further event.
@@ -196,6 +197,12 @@ export function sendBytes(
   if (request.method === 'HEAD') return reply.send()
   return reply.send(Readable.from(withDeadlines(chunks, reply.raw, recheckPeriodically(recheck))))
 }
+
+/** The members of lists in headers, each once. */
+const joined = (...lists: readonly unknown[]): string =>
+  [...new Set(lists.flatMap((list) => String(list ?? '').split(/[\s,]+/)))]
+    .filter((one) => one !== '')
+    .join(', ')
 
 /** The chunks, each of which the client must read in time. A failure after the first one closes the connection. */
 async function* withDeadlines(

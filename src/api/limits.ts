@@ -31,6 +31,8 @@ export const API_LIMITS = {
   presignedSecondsMax: 604_800,
   /** Bytes of a line of an aws-chunked body: the head of a chunk, a header of its trailer. A body with a longer one is refused. */
   chunkLineBytesMax: 1_024,
+  /** Bytes of names and values of `x-amz-meta-*` in an S3 request, as S3 has it. More are refused with `MetadataTooLarge`. */
+  s3MetadataBytesMax: 2_048,
   /** Bytes of the XML body of an S3 request. A larger one is refused with `MalformedXML`. */
   xmlBytesMax: 2_097_152,
   /** Mails that the development page shows. Older ones are left out. */

@@ -9,13 +9,14 @@ import { openPlatform } from '../app/platform.ts'
 import { exitWithError, logAllOutput } from '../app/process-output.ts'
 import { checkApi } from '../app/start-checks/at-start.ts'
 import { type Config, parseConfig } from '../infra/config.ts'
+import { withMasterKeys } from '../infra/crypto/key-provider.ts'
 import { openLog } from '../infra/log.ts'
 import { startTracing, stopTracing } from '../infra/tracing.ts'
 import { mountMcp } from '../mcp/mount.ts'
 import { buildApp } from './app.ts'
 
 async function main(): Promise<void> {
-  const config = parseConfig(process.env)
+  const config = parseConfig(await withMasterKeys(process.env))
   const log = openLog(config.LOG_LEVEL, 'api')
   logAllOutput(log)
   await startTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, 'tenon-api', log)

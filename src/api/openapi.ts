@@ -103,8 +103,8 @@ function parameters(operation: AnyOperation): Json[] {
     const place = placeOf(field, operation.http)
     if (place === 'body') return []
     if (field === operation.http.rest) return [restParameter(field, schema)]
-    // The media type is described with the body (OpenAPI 3.1, "Parameter Object"). No parameter has a name that is a pattern.
-    if (['content-type', 'x-meta-*'].includes(operation.http.headers?.[field] ?? '')) return []
+    // Media types are described with the bodies (OpenAPI 3.1, "Parameter Object"). No parameter has a name that is a pattern.
+    if (['accept', 'content-type', 'x-meta-*'].includes(operation.http.headers?.[field] ?? '')) return []
     const name = place === 'header' ? operation.http.headers?.[field] : (QUERY_NAMES[field] ?? field)
     const { type } = schema as { type?: string }
     const example = type === 'boolean' ? 'respond-async' : 'wait=30'

@@ -84,14 +84,14 @@ async function send(
   open: () => Promise<WorkspaceScope>,
 ): Promise<FastifyReply> {
   const verb = request.method === 'HEAD' ? 'head' : 'get'
-  const [wanted, conditions] = splitReplyFields(options)
+  const [wanted, input] = splitReplyFields(options)
   // Everybody can make a URL here: its headers are those that the workspace has chosen.
   if (Object.keys(wanted).length > 0)
     throw new Problem('unknown_parameter', {
       detail:
         'The headers of a public object cannot be set by its URL. Remove the parameters that begin with response-.',
     })
-  const output = await readPublicObject(scope, verb, { bucket, key }, conditions)
+  const output = await readPublicObject(scope, verb, { bucket, key }, input)
   const recheck = async () => requireReadable(await open(), key)
   return sendBytes(output, request, reply, recheck)
 }

@@ -7,6 +7,7 @@ import type { TaskRunner } from '../features/background/task-runner.ts'
 import type { Functions } from '../features/functions/sandbox/process-pool.ts'
 import type { UserMails } from '../features/identity/pages/user-mails.ts'
 import type { CallQueue } from '../features/mcp-servers/calls/call-log.ts'
+import type { ConvertedImages } from '../features/objects/images/converted-images.ts'
 import type { RunKind } from '../features/runs/run-kind.ts'
 import type { StreamConsumers } from '../features/runs/triggers/stream-consumer.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
@@ -28,6 +29,7 @@ interface Parts {
   readonly audit: Audit
   readonly callQueue: CallQueue
   readonly userMails: UserMails
+  readonly convertedImages: ConvertedImages
   readonly runKinds: readonly RunKind[]
 }
 
@@ -88,6 +90,9 @@ function observePools(set: SetValue, parts: Parts): void {
   set('tenon_s3_connections_max', INFRA_LIMITS.storeSocketsMax, {})
   set('tenon_s3_waiting', store.waiting, { for: 'pool' })
   set('tenon_s3_waiting', store.waitingForShare, { for: 'share' })
+  const images = parts.convertedImages.use
+  set('tenon_image_conversions', images.running, { state: 'running' })
+  set('tenon_image_conversions', images.waiting, { state: 'waiting' })
 }
 
 function observeQueues(set: SetValue, parts: Parts, { mailer }: Work): void {

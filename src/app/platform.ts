@@ -25,6 +25,7 @@ import { ProviderSettings } from '../features/identity/users/identity-provider-s
 import { UsersStore } from '../features/identity/users/users-store.ts'
 import { CallQueue } from '../features/mcp-servers/calls/call-log.ts'
 import { ImageServers } from '../features/mcp-servers/images/image-servers.ts'
+import { ConvertedImages } from '../features/objects/images/converted-images.ts'
 import { PublicBuckets } from '../features/objects/public-objects.ts'
 import { RUN_KINDS } from '../features/run-kinds.ts'
 import { StreamConsumers } from '../features/runs/triggers/stream-consumer.ts'
@@ -169,7 +170,8 @@ function openServices(
   const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, buckets)
-  const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, role.retryBudget)
+  const payloadKeys = new PayloadKeys(database, secrets)
+  const codec = new TenantCodec(payloadKeys, payloads, role.retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
   const signingKeys = new SigningKeys(database, secrets)
@@ -196,6 +198,7 @@ function openServices(
     statements: database,
     temporal,
     codec,
+    payloadKeys,
     buckets,
     objectClients,
     streams,
@@ -221,6 +224,7 @@ function openServices(
     publicUrl: publicUrl(config),
     cache: openCache(),
     threads: new ThreadPool(),
+    convertedImages: new ConvertedImages(),
     egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
     imageServers: new ImageServers(config, log),
     audit: new Audit(database, log),

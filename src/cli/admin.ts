@@ -15,7 +15,7 @@ async function createTenant(options: { name: string; slug: string }): Promise<nu
 
 /** Prints the tenant or workspace as JSON. */
 async function changeState(
-  word: 'suspend' | 'resume',
+  word: 'suspend' | 'resume' | 'restore',
   id: string,
   options: { reason?: string },
 ): Promise<number> {
@@ -24,15 +24,29 @@ async function changeState(
   return printJson(await client.post(`/v1/${noun}/${encodeURIComponent(id)}/${word}`, options))
 }
 
-/** Prints the operation that retries or removes an unfinished tenant or workspace. */
-async function endUnfinished(method: 'POST' | 'DELETE', id: string): Promise<number> {
+const pathOf = (id: string): string =>
+  `/v1/${id.startsWith('ws_') ? 'workspaces' : 'tenants'}/${encodeURIComponent(id)}`
+
+const WAITING = { prefer: `wait=${WAIT_S}` }
+
+/** Prints the operation that retries the creation. */
+async function retry(id: string): Promise<number> {
   const client = await operatorClient(await readSettings())
-  const path = `/v1/${id.startsWith('ws_') ? 'workspaces' : 'tenants'}/${encodeURIComponent(id)}`
-  return printJson(
-    await client.call(method, method === 'POST' ? `${path}/retry` : path, undefined, {
-      prefer: `wait=${WAIT_S}`,
-    }),
-  )
+  return printJson(await client.call('POST', `${pathOf(id)}/retry`, undefined, WAITING))
+}
+
+/** Prints the operation of the deletion. */
+async function remove(id: string, options: { graceDays?: string; yes?: boolean }): Promise<number> {
+  const { graceDays, yes } = options
+  if (graceDays === '0' && yes !== true) {
+    process.stderr.write(
+      `With --grace-days 0, ${id} is purged at once with all that it has, and nobody can restore it. Add --yes if you mean that.\n`,
+    )
+    return 1
+  }
+  const client = await operatorClient(await readSettings())
+  const query = graceDays === undefined ? '' : `?grace_days=${encodeURIComponent(graceDays)}`
+  return printJson(await client.call('DELETE', `${pathOf(id)}${query}`, undefined, WAITING))
 }
 
 async function token(): Promise<number> {
@@ -60,17 +74,22 @@ export function adminVerbs(program: Command): void {
     'Resume a tenant or a workspace. Its executions continue where they stopped.',
     (id: string) => changeState('resume', id, {}),
   )
-  addVerb(
-    tenant,
-    'retry <id>',
-    'Retry the creation of a tenant or a workspace that has failed.',
-    (id: string) => endUnfinished('POST', id),
-  )
+  addVerb(tenant, 'retry <id>', 'Retry the creation of a tenant or a workspace that has failed.', retry)
   addVerb(
     tenant,
     'delete <id>',
-    'Delete a tenant or a workspace whose creation waits or has failed. Its slug is free at once.',
-    (id: string) => endUnfinished('DELETE', id),
+    'Delete a tenant or a workspace. It is suspended at once, and purged with all that it has after 7 days.',
+    remove,
+    [
+      ['--grace-days <days>', 'Days until the purge, 0 to 90. With 0 it begins at once.'],
+      ['--yes', 'Confirm a purge that begins at once.'],
+    ],
+  )
+  addVerb(
+    tenant,
+    'restore <id>',
+    'Restore a tenant or a workspace that is being deleted, before its purge begins.',
+    (id: string) => changeState('restore', id, {}),
   )
 }
 

@@ -15,11 +15,12 @@ import { mcpVerbs } from './mcp.ts'
 import { objectVerbs } from './objects/object.ts'
 import { schemaVerbs } from './schema.ts'
 import { forgetAnnounced } from './settings.ts'
+import type { MasterKeyOptions } from './stack/master-key.ts'
 import type { UpOptions } from './stack/up.ts'
 import { traceVerbs } from './trace.ts'
 import { triggerVerbs } from './triggers.ts'
 import { userVerbs } from './users.ts'
-import { addVerb } from './verb.ts'
+import { addVerb, type Flag } from './verb.ts'
 
 const VERBS = [
   adminVerbs,
@@ -97,5 +98,29 @@ function platformVerbs(program: Command): void {
     'Check Node, ports, each server, and the roles of the database.',
     async ({ deep }: { deep?: true }) => (await import('./stack/doctor.ts')).doctor(deep),
     [['--deep', 'Compare executions and runs with Temporal, and objects with the object store, too.']],
+  )
+  masterKeyVerbs(program)
+}
+
+function masterKeyVerbs(program: Command): void {
+  const masterKey = program.command('master-key').description('Replace the master key of the installation.')
+  const load = () => import('./stack/master-key.ts')
+  const json: Flag = ['--json', 'Print the result as JSON.']
+  addVerb(masterKey, 'new', 'Print a new master key, alone on stdout.', async () =>
+    (await load()).printNewKey(),
+  )
+  addVerb(
+    masterKey,
+    'status',
+    'Count the values that depend on each master key. Needs DATABASE_URL and TENON_MASTER_KEY.',
+    async (options: MasterKeyOptions) => (await load()).printStatus(options),
+    [json],
+  )
+  addVerb(
+    masterKey,
+    'rotate',
+    'Encrypt all values under the first key of TENON_MASTER_KEY, while the platform runs. May be repeated.',
+    async (options: MasterKeyOptions) => (await load()).rotate(options),
+    [['--dry-run', 'Open each value, and change nothing.'], json],
   )
 }

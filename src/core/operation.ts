@@ -14,6 +14,7 @@ type Stability = 'stable' | 'preview' | 'experimental'
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 type BoundHeader =
+  | 'accept'
   | 'x-request-id'
   | 'prefer'
   | 'if-match'

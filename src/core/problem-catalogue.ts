@@ -2,6 +2,7 @@
 
 import { row } from './problem-row.ts'
 import { S3_PROBLEMS } from './s3-problems.ts'
+import { TUS_VERSION } from './tus.ts'
 
 /** All problem codes. The status is 404 if the caller may not know that the thing exists. */
 export const PROBLEMS = {
@@ -310,11 +311,15 @@ export const PROBLEMS = {
   // Objects
   ...S3_PROBLEMS,
   bucket_required: row(409, 'The workspace has no bucket', 'Use a workspace that was created with a bucket.'),
-  upload_expired: row(409, 'The upload stood still for too long', 'Send the object again.'),
-  upload_gone: row(
+  upload_expired: row(
     410,
-    'The upload is over',
-    'Begin an upload again. One without new bytes for seven days is removed.',
+    'The upload stood still for too long',
+    'Send the object again. A request may make no progress for ten minutes, and an upload that resumes for seven days.',
+  ),
+  too_many_uploads: row(
+    429,
+    'Too many uploads are open',
+    'Complete or delete uploads that are open, then begin this one again. Those without new bytes end by themselves after seven days.',
   ),
   upload_offset_differs: row(
     409,
@@ -326,11 +331,31 @@ export const PROBLEMS = {
     'The body does not have the checksum of `Upload-Checksum`',
     'Send the same bytes again. Nothing of the body was kept.',
   ),
-  tus_version_unsupported: row(412, 'The version of tus is not supported', 'Send `Tus-Resumable: 1.0.0`.'),
+  tus_version_unsupported: row(
+    412,
+    'The version of tus is not supported',
+    `Send \`Tus-Resumable: ${TUS_VERSION}\`.`,
+  ),
   content_invalid: row(
     422,
     'The content does not match its type',
     'Store the object again with the correct content type.',
+  ),
+  image_not_allowed: row(
+    400,
+    'The workspace does not convert images to this size or format',
+    'Request a size and a format that `detail` names.',
+    { adminHint: 'An admin lists them in the setting `objects.images`: POST /v1/services/configure.' },
+  ),
+  image_too_large: row(
+    413,
+    'The image is too large to be converted',
+    'Store a smaller image, or request the object without a size. See `detail` for the limit.',
+  ),
+  image_unreadable: row(
+    422,
+    'The object is not an image that can be converted',
+    'Store a complete JPEG, PNG, WebP, GIF or AVIF image, or request the object without a size.',
   ),
   link_invalid: row(
     403,

@@ -96,9 +96,10 @@ export interface WorkFailure {
 /** A suspension or resumption of a workspace or a tenant. */
 export interface SuspensionInput {
   readonly target: TenantRef
-  readonly to: 'active' | 'suspended'
-  /** The `state_seq` of the target at the time of the request. If it has changed since, this has no effect. */
-  readonly after: number
+  /** `restored`: the state before the deletion. */
+  readonly to: 'active' | 'suspended' | 'restored'
+  /** The `state_seq` of the target at the time of the request. If it has changed since, this has no effect. Null: the state was changed already. */
+  readonly after: number | null
   readonly by: string
   readonly reason: string | null
 }

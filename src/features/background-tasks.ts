@@ -13,6 +13,7 @@ import { workspaceRetention } from './retention/workspace-retention.ts'
 import { RUN_KINDS } from './run-kinds.ts'
 import { openRuns } from './runs/open-runs.ts'
 import { slotQueues, unstartedSlots } from './runs/slot-tasks.ts'
+import { duePurges, type PurgeServices } from './tenants/purge/due-purges.ts'
 
 interface TaskServices {
   /** A task for mails exists if it is configured. */
@@ -21,11 +22,10 @@ interface TaskServices {
   readonly log: Log
 }
 
-export const createBackgroundTasks = ({
-  mailer,
-  chainSigner,
-  log,
-}: TaskServices): readonly BackgroundTask[] => [
+export const createBackgroundTasks = (
+  { mailer, chainSigner, log }: TaskServices,
+  openTenant: PurgeServices['openTenant'],
+): readonly BackgroundTask[] => [
   ...RUN_KINDS.flatMap((kind) => [
     backgroundTask(openRuns(kind)),
     backgroundTask(unstartedSlots(kind)),
@@ -36,5 +36,6 @@ export const createBackgroundTasks = ({
   ...chainRetention(chainSigner, log).map(backgroundTask),
   backgroundTask(expiredResults()),
   backgroundTask(objectRemovals()),
+  backgroundTask(duePurges({ openTenant, log })),
   ...(mailer.isConfigured ? [backgroundTask(approvalMails(mailer))] : []),
 ]

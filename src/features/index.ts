@@ -27,9 +27,13 @@ import { getMe } from './identity/me.ts'
 import * as users from './identity/users/users-api.ts'
 import { KEY_OPERATIONS } from './key-operations.ts'
 import { MCP_OPERATIONS } from './mcp-servers/index.ts'
+import { deleteUser } from './people/delete-user.ts'
+import { exportUser } from './people/export-user.ts'
 import { getLimits, getQuotas, setQuotas } from './quotas/quotas-api.ts'
 import { getStatus } from './status/status-api.ts'
+import * as deletion from './tenants/deletion.ts'
 import { getOperation, listOperations } from './tenants/jobs.ts'
+import * as rename from './tenants/rename.ts'
 import * as suspension from './tenants/suspension.ts'
 import * as tenants from './tenants/tenants.ts'
 import * as unfinished from './tenants/unfinished.ts'
@@ -45,17 +49,21 @@ export const OPERATIONS: readonly AnyOperation[] = [
   tenants.createTenant,
   tenants.getTenant,
   tenants.listTenants,
+  rename.updateTenant,
   suspension.suspendTenant,
   suspension.resumeTenant,
   unfinished.retryTenant,
-  unfinished.deleteTenant,
+  deletion.deleteTenant,
+  suspension.restoreTenant,
   tenants.createWorkspace,
   tenants.getWorkspace,
   tenants.listWorkspaces,
+  rename.updateWorkspace,
   suspension.suspendWorkspace,
   suspension.resumeWorkspace,
   unfinished.retryWorkspace,
-  unfinished.deleteWorkspace,
+  deletion.deleteWorkspace,
+  suspension.restoreWorkspace,
   apiKeys.createApiKey,
   apiKeys.getApiKey,
   apiKeys.listApiKeys,
@@ -78,7 +86,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   users.updateUser,
   users.signOutUser,
   users.resetUserFactors,
-  users.deleteUser,
+  deleteUser,
+  exportUser,
   oauth.createOAuthClient,
   oauth.getOAuthClient,
   oauth.listOAuthClients,

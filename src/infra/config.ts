@@ -7,6 +7,7 @@
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
 import { RATE_PATTERN } from '../core/units.ts'
+import { MASTER_KEY_PATTERN, parseMasterKeys } from './crypto/master-keys.ts'
 import { type DevServers, readDevServers } from './dev-stdio-servers.ts'
 import { readIssuers, type TrustedIssuer } from './trusted-issuers.ts'
 
@@ -49,9 +50,25 @@ const ConfigSchema = Type.Object({
     Url('Base URL under which clients reach the API; also the issuer of tokens.', 'https?'),
   ),
   TENON_MASTER_KEY: Type.String({
-    pattern: '^[A-Za-z0-9+/]{43}=$',
-    description: '32 random bytes in base64. Encrypts secrets at rest; without it they cannot be recovered.',
+    pattern: `^${MASTER_KEY_PATTERN}(,${MASTER_KEY_PATTERN})*$`,
+    description:
+      '32 random bytes in base64. Encrypts secrets at rest; without it they cannot be recovered. While it is replaced, several with commas between them: the first one encrypts, all of them decrypt (docs/keys-and-kms.md).',
   }),
+  TENON_KEY_PROVIDER: Type.Union([Type.Literal('env'), Type.Literal('file'), Type.Literal('kms')], {
+    default: 'env',
+    description:
+      'Source of the master keys. env: TENON_MASTER_KEY. file: TENON_MASTER_KEY_FILE. kms: either one has keys that AWS KMS has wrapped, and each process unwraps them when it starts.',
+  }),
+  TENON_MASTER_KEY_FILE: Type.Optional(
+    Type.String({ description: 'Path of a file with the master keys, one a line: the first one encrypts.' }),
+  ),
+  TENON_KMS_KEY_ID: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description:
+        'Key of AWS KMS (id, ARN or alias) that wraps the master keys. Region and credentials are those of the AWS SDK: AWS_REGION, a role of the machine or pod.',
+    }),
+  ),
   TENON_OPERATOR_SECRET: Type.Optional(
     Type.String({
       minLength: 32,
@@ -328,6 +345,7 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
     fault(name, schema, value),
   )
   const settings = value as Settings
+  if (faults.length === 0) faults.push(...masterKeyFaults(settings.TENON_MASTER_KEY))
   const { issuers, faults: ofIssuers } = readIssuers(settings.OIDC_ISSUERS)
   faults.push(...ofIssuers.map((fault) => `OIDC_ISSUERS${fault}`))
   const development = readDevServers(settings.TENON_DEV_STDIO_SERVERS, [
@@ -353,6 +371,15 @@ function fault(name: string, schema: Type.TSchema & { description?: string }, va
   if (Value.Check(schema, field)) return []
   const [first] = Value.Errors(schema, field)
   return [`${name} ${first?.message ?? 'is not valid'}. ${schema.description ?? ''}`]
+}
+
+function masterKeyFaults(masterKeys: string): string[] {
+  try {
+    parseMasterKeys(masterKeys)
+    return []
+  } catch (error) {
+    return [`TENON_MASTER_KEY is not valid. ${(error as Error).message}`]
+  }
 }
 
 /** Base URL under which clients reach the API, without a trailing slash. */

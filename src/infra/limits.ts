@@ -48,6 +48,16 @@ export const INFRA_LIMITS = {
   /** Milliseconds between two attempts of a worker to become leader. Then it tries again. */
   leaderElectionMs: 1_000,
 
+  /** `tenon master-key rotate`, which reads each column in pages. */
+  keyRotation: {
+    /** Rows of a page. Further ones are in the next page. */
+    pageRowsMax: 500,
+    /** Bytes of the values of a page, if it has more than one. Further ones are in the next page. */
+    pageBytesMax: 2_097_152,
+    /** Passes over all columns, each for what processes have written under another key meanwhile. Then the rotation ends as incomplete. */
+    passesMax: 10,
+  },
+
   // Checks at the start of a process
   /** Milliseconds by which the clocks of a process and of a server may differ. More are reported. */
   clockSkewMaxMs: 5_000,
@@ -86,6 +96,28 @@ export const INFRA_LIMITS = {
     memoryMb: 256,
     /** MiB of the stack of a thread. A task that needs more fails. */
     stackMb: 4,
+  },
+
+  /** Conversions of images, in libuv's thread pool. */
+  images: {
+    /** Conversions of a process at once, of the 4 threads of the pool. Further ones wait. */
+    ofProcessMax: 2,
+    /** Conversions of one tenant at once, in a process. Its further ones wait. */
+    ofTenantMax: 1,
+    /** Conversions of one tenant that wait. Further ones are refused with `overloaded`. */
+    waitingMax: 100,
+    /** Milliseconds for which a conversion waits. Then it is refused with `overloaded`. */
+    waitMs: 20_000,
+    /** Bytes of an image that is converted. A larger one is refused with `image_too_large`. */
+    sourceBytesMax: 26_214_400,
+    /** Pixels of an image that is converted. One with more is refused with `image_too_large` before it is decoded. */
+    pixelsMax: 50_000_000,
+    /** Pixels of an AVIF image that is converted: it is decoded as a whole, in memory. One with more is refused with `image_too_large`. */
+    avifPixelsMax: 16_000_000,
+    /** Pixels of a side of a converted image. Longer sides are refused in the setting; an open side is scaled down to it. */
+    sideMax: 2_560,
+    /** Seconds that a conversion takes. Then it is ended, and refused with `image_too_large`. */
+    timeoutSeconds: 15,
   },
 
   // Caches

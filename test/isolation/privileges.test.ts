@@ -93,20 +93,20 @@ async function freshPrivileges(): Promise<<C extends Consumer>(consumer: C) => G
   return (await import(path)).privilege
 }
 
-/** The role that an opener gives to a scope of a role, or that it acts as the owner of tables; undefined if it refuses. */
+/** The role that an opener gives to a scope of a role, or the opener that acts as a role of the database; undefined if it refuses. */
 function raised(
   row: Privilege,
   opener: (scope: never, ref: never) => unknown,
   role: Role,
-): Role | 'tables' | undefined {
-  const isAdmin = row.opener === 'inWorkspace' || row.opener === 'tables'
+): Role | Privilege['opener'] | undefined {
+  const isAdmin = ['inWorkspace', 'tables', 'purge'].includes(row.opener)
   const actor = { subject: 'sub', role }
   const scope = isAdmin
     ? AdminScope.open(actor, REF, services, randomIds)
     : new WorkspaceScope(actor, REF, services, randomIds)
   try {
     const opened = opener(scope as never, (isAdmin ? REF : {}) as never)
-    return opened instanceof WorkspaceScope ? opened.actor.role : 'tables'
+    return opened instanceof WorkspaceScope ? opened.actor.role : row.opener
   } catch (error) {
     expect(error).toBeInstanceOf(TypeError)
     return undefined
@@ -123,7 +123,7 @@ test('privilege: a scope of any role: raised to the role of the row from those i
       EVERYBODY.map((role) => [
         consumer,
         role,
-        row.from.includes(role) ? ('to' in row ? row.to[0] : 'tables') : undefined,
+        row.from.includes(role) ? ('to' in row ? row.to[0] : row.opener) : undefined,
       ]),
     )
   }

@@ -210,6 +210,7 @@ test('database roles: none is superuser, bypasses row-level security or inherits
     ['tenon_app', false, false, true],
     ['tenon_builder', false, false, true],
     ['tenon_issuer', false, false, false],
+    ['tenon_key_rotation', false, false, false],
     ['tenon_operator', false, false, false],
     ['tenon_owner', false, false, false],
     ['tenon_payload_keys', false, false, false],

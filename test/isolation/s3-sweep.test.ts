@@ -2,7 +2,6 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { ACTIONS } from '../../src/api/s3/actions.ts'
-import { bucketOf } from '../support/clients/object-store.ts'
 import { createStorageKey, type StorageKey } from '../support/clients/s3.ts'
 import { presign, type Signed, sign } from '../support/clients/s3-signer.ts'
 import {
@@ -13,6 +12,7 @@ import {
   eventually,
   type TestWorkspace,
 } from '../support/fixtures/tenants.ts'
+import { bucketOf } from '../support/stack/workspace-settings.ts'
 
 const ALL = ['read', 'write', 'list', 'admin'] as const
 let workspace: TestWorkspace

@@ -40,6 +40,7 @@ test('security definer functions: callable by the listed roles, with a fixed sea
     { name: 'limited', roles: inside },
     { name: 'people_behind', roles: ['tenon_admin'] },
     { name: 'quota_count', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'require_upload_room', roles: ['tenon_service', 'tenon_user'] },
     { name: 'total_bytes', roles: ['tenon_tables'] },
     { name: 'versions_in_tools', roles: ['tenon_admin', 'tenon_operator'] },
   ])
@@ -72,6 +73,7 @@ test('tables that a security definer function reads: seen in all workspaces of t
   expect(narrow).toEqual([
     { name: 'append_mcp_calls', tables: ['mcp_call_heads: workspace'] },
     { name: 'quota_tools', tables: ['mcp_server_versions: workspace', 'mcp_servers: workspace'] },
+    { name: 'require_upload_room', tables: ['object_uploads: workspace', 'resumable_uploads: workspace'] },
     { name: 'versions_in_tools', tables: ['mcp_server_versions: workspace'] },
   ])
 })

@@ -21,6 +21,7 @@ export const USER_ROWS: Readonly<Record<string, Row>> = {
     path: ({ workspace }) => `/v1/users/export?workspace_id=${workspace.workspaceId}`,
     foreign: 'not_found',
   },
+  'user.export_data': { path: ({ userId }) => `/v1/users/${userId}/export`, foreign: 'not_found' },
   'user.invite': {
     path: ({ userId }) => `/v1/users/${userId}/invite`,
     body: () => ({}),

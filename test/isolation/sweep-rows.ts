@@ -71,6 +71,11 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'tenant.get': { path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}`, foreign: 'not_found' },
   'tenant.list': { path: () => '/v1/tenants', foreign: 'own_list' },
+  'tenant.update': {
+    path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}`,
+    body: () => ({ name: 'Y' }),
+    foreign: 'refused',
+  },
   'tenant.suspend': {
     path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/suspend`,
     foreign: 'refused',
@@ -81,6 +86,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'tenant.retry': { path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/retry`, foreign: 'refused' },
   'tenant.delete': { path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}`, foreign: 'refused' },
+  'tenant.restore': {
+    path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/restore`,
+    foreign: 'refused',
+  },
   'workspace.create': {
     path: () => '/v1/workspaces',
     body: ({ workspace }) => ({ tenant_id: workspace.tenantId, name: 'X', slug: unique('x') }),
@@ -93,6 +102,11 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'workspace.list': {
     path: ({ workspace }) => `/v1/workspaces?tenant_id=${workspace.tenantId}`,
     foreign: 'own_list',
+  },
+  'workspace.update': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}`,
+    body: () => ({ name: 'Y' }),
+    foreign: 'not_found',
   },
   'workspace.suspend': {
     path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/suspend`,
@@ -108,6 +122,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'workspace.delete': {
     path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}`,
+    foreign: 'not_found',
+  },
+  'workspace.restore': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/restore`,
     foreign: 'not_found',
   },
   'api_key.create': {

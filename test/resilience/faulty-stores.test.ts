@@ -14,6 +14,7 @@ import { type StoreFault, startRefusingStore } from '../support/servers/refusing
 import { type Fault, startStatementProxy } from '../support/servers/statement-proxy.ts'
 import { startInProcessNode } from '../support/stack/in-process-node.ts'
 import type { Running } from '../support/stack/start.ts'
+import { bucketOf } from '../support/stack/workspace-settings.ts'
 
 const LANES = 4
 const BETWEEN_MS = 20
@@ -24,8 +25,7 @@ let workspace: TestWorkspace
 let bucket: string
 beforeAll(async () => {
   workspace = await createTestWorkspaceWithStorage()
-  const path = `/v1/workspaces/${workspace.workspaceId}`
-  bucket = (await call('GET', path, { as: workspace.operator })).body.bucket
+  bucket = await bucketOf(workspace)
 }, 60_000)
 
 /** What clients know of a store that fails. */
@@ -98,7 +98,7 @@ function expectStoredOnce(
   expect(stored.toSorted((a, b) => a - b)).toEqual(acknowledged.toSorted((a, b) => a - b))
 }
 
-const STORE_FAULTS: readonly StoreFault[] = ['error', 'late error']
+const FAULTS: readonly StoreFault[] = ['error', 'late error']
 
 test('object store that answers 500, without or with the work done: 503 with its name, documents go on, each acknowledged object is there', async () => {
   const store = await startRefusingStore(new URL(inject('tenon').env['S3_ENDPOINT'] ?? ''))
@@ -108,7 +108,7 @@ test('object store that answers 500, without or with the work done: 503 with its
   const documents = new Set<number>()
   try {
     const { ledger, refusedBy } = await loadBeside(
-      STORE_FAULTS,
+      FAULTS,
       (fault) => {
         store.fault = fault
       },

@@ -6,11 +6,12 @@ import { request } from 'node:http'
 import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
 import { afterAll, expect, test } from 'vitest'
 import { sweepBlobs } from '../../src/features/objects/sweep-blobs.ts'
-import { bucketOf, rootClient } from '../support/clients/object-store.ts'
+import { rootClient } from '../support/clients/object-store.ts'
 import { asSuperuser, createTestWorkspaceWithStorage, eventually } from '../support/fixtures/tenants.ts'
 import { randomOf } from '../support/random.ts'
 import { type ApiProcess, startApi } from '../support/stack/api-process.ts'
 import { openInProcessPlatform, scopeOf } from '../support/stack/in-process-platform.ts'
+import { bucketOf } from '../support/stack/workspace-settings.ts'
 
 const MIB = 1_048_576
 const KILLS = 3

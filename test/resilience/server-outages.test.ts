@@ -13,6 +13,8 @@ import { partStatus } from '../support/clients/status.ts'
 import { Executions } from '../support/fixtures/executions.ts'
 import {
   addTestWorkspace,
+  addTestWorkspaceWithStorage,
+  asSuperuser,
   call as callAt,
   createTestWorkspace,
   createTestWorkspaceWithStorage,
@@ -352,6 +354,45 @@ test('object store hangs: a creation says why it waits, is deleted meanwhile, an
   expect(data.map(({ id }: { id: string }) => id)).not.toContain(target)
   expect((await create({ slug: unique('w') })).status).toBe(202)
 }, 180_000)
+
+test('object store hangs, worker is killed: a purge says why it waits, removes nothing meanwhile, and leaves nothing afterwards', async () => {
+  const doomed = await addTestWorkspaceWithStorage(workspace, started.running)
+  const { operator: as, workspaceId, service } = doomed
+  const { bucket } = (await call('GET', `/v1/workspaces/${workspaceId}`, { as })).body
+  await call('PUT', `/v1/objects/${bucket}/kept`, { as: service, body: 'x' })
+  await call('POST', '/v1/collections/notes/documents', { as: service, body: { n: 1 } })
+  const rows = async () => {
+    const counted = await asSuperuser<{ n: number }>(
+      'select count(*)::int as n from tenon.documents where workspace_id = $1',
+      [workspaceId],
+      started.running,
+    )
+    return counted[0]?.n
+  }
+  const removal = await whileStopped(started, 'seaweedfs', async () => {
+    const { body } = await call('DELETE', `/v1/workspaces/${workspaceId}?grace_days=0`, { as })
+    const read = async () => (await call('GET', `/v1/operations/${body.id}`, { as })).body
+    const waiting = () =>
+      eventually(
+        async () => ((await read()).steps.at(-1)?.state === 'waiting' ? await read() : undefined),
+        60_000,
+      )
+    // An inventory without the objects is none.
+    expect((await waiting()).steps).toMatchObject([
+      {
+        name: 'begin_purge',
+        code: 'dependency_unavailable',
+        detail: expect.stringContaining('object store'),
+      },
+    ])
+    kill9('worker')
+    await waiting()
+    expect(await rows()).toBe(1)
+    return read
+  })
+  await eventually(async () => ((await removal()).state === 'succeeded' ? true : undefined), 180_000)
+  expect([await rows(), (await removal()).result.after]).toEqual([0, {}])
+}, 240_000)
 
 test('object store crashes: 503 meanwhile, the API keeps running, stored objects remain', async () => {
   const api = started.stack.supervisor.pid('api')

@@ -16,7 +16,6 @@ import {
   showImages,
 } from '../support/clients/chromium.ts'
 import { ask, canFindListeners, type LocalReply, listenerOf, portsOf } from '../support/clients/listeners.ts'
-import { bucketOf } from '../support/clients/object-store.ts'
 import {
   call,
   createTestWorkspace,
@@ -25,6 +24,7 @@ import {
   unique,
 } from '../support/fixtures/tenants.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
+import { bucketOf } from '../support/stack/workspace-settings.ts'
 
 if (!canFindListeners) console.log('Skipped: attacks on the embedded servers. Only Linux tells their ports.')
 noticeWithoutChromium('attacks on the embedded servers from a page')

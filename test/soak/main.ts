@@ -1,6 +1,7 @@
 /**
  * `npm run test:soak [-- NAME...]`: runs every benchmark once to check that it works, the whole suite without the patches of the
  * Temporal SDK and with the repetitions of a soak, then the kill drill. Prints a line per part; exits with 1 if one failed.
+ * `npm run test:soak -- uploads` lets a page in Chromium upload a file through restarts of the API; TENON_UPLOAD_BYTES is its size.
  * `npm run test:soak -- slow` runs the suite as on a slow machine: busy loops take half of every core.
  * `npm run test:soak -- kills [--seed N] [--minutes M]` runs the kill drill alone (test/soak/kills), which prints its counts.
  */
@@ -71,9 +72,16 @@ const PARTS: readonly Part[] = [
   },
   {
     name: 'kills',
-    args: [...SUITE, '--config', 'vitest.soak.config.ts'],
+    args: [...SUITE, '--config', 'vitest.soak.config.ts', 'test/soak/kills'],
     env: { TENON_KILLS_SEED: options.seed, TENON_KILLS_MINUTES: options.minutes },
     maxMinutes: Number(options.minutes) + 30,
+    isPrinted: true,
+  },
+  {
+    name: 'uploads',
+    args: [...SUITE, '--config', 'vitest.soak.config.ts', 'test/soak/uploads'],
+    env: {},
+    maxMinutes: 40,
     isPrinted: true,
   },
   { name: 'slow', args: SUITE, env: {}, maxMinutes: 60, isSlow: true },

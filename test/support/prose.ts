@@ -41,7 +41,7 @@ const demand = (name: string, pattern: RegExp): ProseRule => ({
 export const IMPERATIVE_VERBS = words(`
   Activate Append Approve Call Cancel Check Configure Confirm Copy Count Create Decide Declare Decrypt Delete Deploy Encrypt
   Explain Export Import Invite Invoke List Merge Move Patch Pause Preview Publish Query Read Refresh Register Remove
-  Renew Replace Rerun Reset Resume Retry Return Revoke Rotate Run Send Set Sign Simulate Skip Start Store Stream
+  Renew Replace Rerun Reset Restore Resume Retry Return Revoke Rotate Run Send Set Sign Simulate Skip Start Store Stream
   Subscribe Suspend Test Update Verify Write`)
 
 export const beginsWithVerb = (verbs: readonly string[] = IMPERATIVE_VERBS) =>

@@ -30,7 +30,7 @@ grant select on tenon.audit_heads to tenon_admin;
 create policy append on tenon.audit for insert to tenon_owner with check (true);
 create policy append on tenon.audit_heads to tenon_owner using (true) with check (true);
 
--- For tables that are only appended to.
+-- For tables that are only appended to. A purge deletes them with their tenant (purge.sql).
 create function tenon.forbid_update() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
 begin
   raise exception 'the table % is only appended to', tg_table_name using errcode = 'insufficient_privilege';
@@ -39,7 +39,7 @@ end $$;
 create trigger forbid_rewrite before update or truncate on tenon.audit
   for each statement execute function tenon.forbid_update();
 create trigger forbid_rewrite before delete or truncate on tenon.audit_heads
-  for each statement execute function tenon.forbid_update();
+  for each statement when (current_user <> 'tenon_purger') execute function tenon.forbid_update();
 create trigger forbid_rewind before update of tenant_id, seq, hash on tenon.audit_heads
   for each row when (new.seq <= old.seq or new.tenant_id <> old.tenant_id)
   execute function tenon.forbid_update();

@@ -52,7 +52,7 @@ export function signLink(
   const keyId = 'keyId' in maker ? maker.keyId : null
   const wire: Wire = [ref.tenantId, ref.workspaceId, method, expiresMs, keyId, sealed, terms]
   const signed = Buffer.from(JSON.stringify(wire)).toString('base64url')
-  return `${signed}.${macOf(secrets, ref, [signed, bucket, key])}`
+  return `${signed}.${macOf(secrets.derive(purposeIn(ref, PURPOSE)), [signed, bucket, key])}`
 }
 
 /**
@@ -64,7 +64,8 @@ export function readLink(secrets: Secrets, text: string, request: LinkedRequest)
   const wire = more.length === 0 ? wireOf(signed) : undefined
   const ref = wire && refOf(wire)
   if (wire === undefined || ref === undefined) throw new Problem('link_invalid')
-  if (!isEqual(mac, macOf(secrets, ref, [signed, request.bucket, request.key])))
+  const keys = secrets.deriveAll(purposeIn(ref, PURPOSE))
+  if (!keys.some((key) => isEqual(mac, macOf(key, [signed, request.bucket, request.key]))))
     throw new Problem('link_invalid')
   const [, , method, expiresMs, keyId, sealed, terms] = wire
   if (method !== (request.method === 'HEAD' ? 'GET' : request.method))
@@ -114,11 +115,9 @@ function refOf([tenantId, workspaceId]: Wire): WorkspaceRef | undefined {
 
 const claimsIn = (json: Buffer): Claims => JSON.parse(json.toString())
 
-/** Under a key of the workspace alone. @param parts as JSON, so that none runs into the next */
-const macOf = (secrets: Secrets, ref: WorkspaceRef, parts: readonly string[]): string =>
-  createHmac('sha256', secrets.derive(purposeIn(ref, PURPOSE)))
-    .update(JSON.stringify(parts))
-    .digest('base64url')
+/** @param key of the workspace alone @param parts as JSON, so that none runs into the next */
+const macOf = (key: string, parts: readonly string[]): string =>
+  createHmac('sha256', key).update(JSON.stringify(parts)).digest('base64url')
 
 /** In a time that depends on the lengths alone. */
 function isEqual(given: string, own: string): boolean {

@@ -24,7 +24,7 @@ export interface KeySet {
   readonly find: ReturnType<typeof createLocalJWKSet>
 }
 
-const PURPOSE = 'signing-key'
+export const SIGNING_KEY_PURPOSE = 'signing-key'
 
 /** The lifetime of a token, the clock skew, and the seconds for which other nodes still sign with the old key. */
 const VERIFIES_SECONDS = ACCESS_LIMITS.tokenSeconds + 60
@@ -155,11 +155,11 @@ export class SigningKeys {
   }
 
   #open(sealed: Buffer): JWK {
-    return JSON.parse(this.#secrets.open(PURPOSE, sealed).toString())
+    return JSON.parse(this.#secrets.open(SIGNING_KEY_PURPOSE, sealed).toString())
   }
 
   #seal(key: JWK): Buffer {
-    return this.#secrets.seal(PURPOSE, Buffer.from(JSON.stringify(key)))
+    return this.#secrets.seal(SIGNING_KEY_PURPOSE, Buffer.from(JSON.stringify(key)))
   }
 
   #insert(id: string, key: JWK): Sql {

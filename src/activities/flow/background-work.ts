@@ -2,8 +2,9 @@
 
 import type { Access } from '../../access/access.ts'
 import { privilege } from '../../access/privileges.ts'
+import type { AdminScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
-import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import type { TaskContext } from '../../features/background/background-task.ts'
 import { deliverEvents } from '../../features/flows/subscriptions/deliver-events.ts'
 import type { EventDelivery } from '../../features/flows/subscriptions/subscription-consumers.ts'
@@ -11,6 +12,7 @@ import type { EventTriggerServices } from '../../features/runs/triggers/event-co
 
 const openActive = privilege('background.starts')
 const openWorkspace = privilege('background.tasks')
+const openTenant = privilege('background.tenants')
 
 /** @returns a function that opens the scope of a trigger, whose workspace must be active */
 export const createTriggerScopes =
@@ -39,3 +41,9 @@ function rethrowUnlessRefused(error: unknown): false {
   if (error instanceof Problem && error.status < 500) return false
   throw error
 }
+
+/** @returns a function that opens the structure of a tenant, for the start of purges */
+export const createTenantScopes =
+  (access: Access) =>
+  (tenantId: TenantId): AdminScope =>
+    openTenant(access, tenantId, ACTOR.subject)

@@ -2,6 +2,7 @@
 
 import { ApplicationFailure, TemporalFailure } from '@temporalio/common'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { lastingSecrets } from '../../access/scope-services.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { escapePointer } from '../../core/json.ts'
 import type { AnyOperation } from '../../core/operation.ts'
@@ -39,7 +40,7 @@ export class CallSecrets {
   /** Reads the current values, so that a replaced secret is used from the next attempt on. */
   static async open(scope: WorkspaceScope, secrets: SecretNames): Promise<CallSecrets> {
     const values = await readSecretValues(scope, secrets.names)
-    return new CallSecrets(values, textsByHandle(scope, secrets, values))
+    return new CallSecrets(values, textsByHandle(await lastingSecrets(scope), secrets, values))
   }
 
   /** Masks another text in the output, such as a token that was issued for a secret. */

@@ -16,10 +16,10 @@ const bindBucket = ({ bucket }: S3Request) => ({ bucket })
 function bindList({ bucket, query }: S3Request, after: readonly string[]): Record<string, unknown> {
   const max = query.get('max-keys') ?? String(OBJECT_LIMITS.keysListedMax)
   if (!/^\d{1,9}$/.test(max))
-    throw new Problem('InvalidArgument', { detail: 'max-keys is a number of 0 or more.' })
+    throw new Problem('InvalidArgument', { detail: 'max-keys must be a number of 0 or more.' })
   const encoding = query.get('encoding-type')
   if (encoding !== undefined && encoding !== 'url')
-    throw new Problem('InvalidArgument', { detail: 'encoding-type is url.' })
+    throw new Problem('InvalidArgument', { detail: 'encoding-type must be url.' })
   const delimiter = query.get('delimiter')
   const from = after.map((name) => query.get(name)).find((value) => value !== undefined && value !== '')
   return {
@@ -75,7 +75,7 @@ function readToken(token: string): string {
   const [, text = ''] = TOKEN.exec(token) ?? []
   const after = Buffer.from(text, 'base64url').toString()
   if (after !== '' && tokenOf(after) === token) return after
-  throw new Problem('InvalidArgument', { detail: 'continuation-token is not one of the page before.' })
+  throw new Problem('InvalidArgument', { detail: 'continuation-token must be that of the page before.' })
 }
 
 const listObjectsV2: S3Action = {
@@ -86,7 +86,8 @@ const listObjectsV2: S3Action = {
   operation: listForS3,
   bind: (request) => {
     const { query } = request
-    if (query.get('list-type') !== '2') throw new Problem('InvalidArgument', { detail: 'list-type is 2.' })
+    if (query.get('list-type') !== '2')
+      throw new Problem('InvalidArgument', { detail: 'list-type must be 2.' })
     const token = query.get('continuation-token')
     const input = bindList(request, ['start-after'])
     return token === undefined ? input : { ...input, after: readToken(token) }
@@ -199,7 +200,7 @@ const deleteMany: S3Action = {
     })
     if (objects.length === 0 || objects.length > OBJECT_LIMITS.objectsRemovedMax)
       throw new Problem('MalformedXML', {
-        detail: `A request deletes 1 to ${OBJECT_LIMITS.objectsRemovedMax} objects.`,
+        detail: `A request must name 1 to ${OBJECT_LIMITS.objectsRemovedMax} objects.`,
       })
     return { bucket: request.bucket, objects, quiet: childText(root, 'Quiet') === 'true' }
   },

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { Crc32c, Crc64Nvme } from '@aws-sdk/checksums/crc'
 import { Problem } from '../../core/problem.ts'
-import type { Verification } from '../../features/objects/digests.ts'
+import { readDigest, type Verification } from '../../features/objects/digests.ts'
 
 /** Computes a checksum. */
 type Summer = Verification['sum']
@@ -64,8 +64,8 @@ export function checksumsOf(
 }
 
 function readChecksum(header: string, base64: string, bytes: number): Buffer {
-  const sum = Buffer.from(base64, 'base64')
-  if (sum.byteLength === bytes && sum.toString('base64') === base64) return sum
+  const sum = readDigest(base64, bytes)
+  if (sum !== undefined) return sum
   throw new Problem('InvalidArgument', { detail: `${header} is not a checksum of ${bytes} bytes in base64.` })
 }
 

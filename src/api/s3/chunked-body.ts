@@ -20,13 +20,20 @@ export interface ChunkedBody {
  * is wrong.
  * @throws Problem `body_incomplete`, `InvalidRequest` if the encoding is malformed, `SignatureDoesNotMatch`
  */
-export async function* decodeChunked({
-  chunks,
-  chain,
-  trailer,
-  onTrailer,
-}: ChunkedBody): AsyncGenerator<Uint8Array> {
-  const reader = new LineReader(chunks)
+export async function* decodeChunked(body: ChunkedBody): AsyncGenerator<Uint8Array> {
+  const reader = new LineReader(body.chunks)
+  try {
+    yield* decode(reader, body)
+  } finally {
+    // The rest of a body that is wrong is read and thrown away, so that its sender reads the reply.
+    reader.close()
+  }
+}
+
+async function* decode(
+  reader: LineReader,
+  { chain, trailer, onTrailer }: ChunkedBody,
+): AsyncGenerator<Uint8Array> {
   let held: Uint8Array | undefined
   for (;;) {
     const { bytes, signature } = readHead(await reader.line())
@@ -131,6 +138,11 @@ class LineReader {
   async upTo(max: number): Promise<Buffer> {
     while (this.#buffer.byteLength === 0) if (!(await this.#fill())) throw new Problem('body_incomplete')
     return this.#take(Math.min(max, this.#buffer.byteLength))
+  }
+
+  /** Reads no more. */
+  close(): void {
+    void this.#source.return?.().catch(() => {})
   }
 
   async isAtEnd(): Promise<boolean> {

@@ -14,6 +14,7 @@ const unknownKey = { code: 'InvalidAccessKeyId', status: 403 }
 const suspended = { code: 'AccountProblem', status: 403 }
 const slowDown = { code: 'SlowDown', status: 503 }
 const invalid = { code: 'InvalidArgument', status: 400 }
+const malformedUrl = { code: 'InvalidURI', status: 400 }
 const unavailable = { code: 'ServiceUnavailable', status: 503 }
 
 /** Problems that S3 has another code for. Those with a name of S3 keep it; clients repeat requests by code and status. */
@@ -30,6 +31,9 @@ const S3_ERRORS: Partial<Readonly<Record<ProblemCode, S3Error>>> = {
   workspace_suspended: suspended,
   rate_limited: slowDown,
   overloaded: slowDown,
+  // The routes of the S3 API take any path that can be decoded.
+  route_not_found: malformedUrl,
+  request_malformed: malformedUrl,
   quota_exceeded: { code: 'QuotaExceeded', status: 403 },
   validation_failed: invalid,
   value_invalid: invalid,
@@ -38,6 +42,7 @@ const S3_ERRORS: Partial<Readonly<Record<ProblemCode, S3Error>>> = {
   body_incomplete: { code: 'IncompleteBody', status: 400 },
   body_too_large: { code: 'EntityTooLarge', status: 400 },
   EntityTooLarge: { code: 'EntityTooLarge', status: 400 },
+  too_many_uploads: { code: 'InvalidRequest', status: 400 },
   upload_expired: { code: 'RequestTimeout', status: 400 },
   bucket_required: { code: 'NoSuchBucket', status: 404 },
   dependency_unavailable: unavailable,

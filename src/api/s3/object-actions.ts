@@ -9,7 +9,15 @@ import { getObject, headObject } from '../../features/objects/objects.ts'
 import { copyS3Object, deleteIfThere, putS3Object, tagS3Object } from '../../features/objects/s3-objects.ts'
 import { sendBytes } from '../body-streams.ts'
 import { CHECKSUM_HEADERS } from './checksums.ts'
-import { CHANGE_CONDITIONS, descriptionIn, headerFields, nameOf, sourceIn, tagsIn } from './object-fields.ts'
+import {
+  CHANGE_CONDITIONS,
+  descriptionIn,
+  headerFields,
+  nameOf,
+  sourceIn,
+  tagsIn,
+  tagsOf,
+} from './object-fields.ts'
 import type { Output, S3Action, S3Exchange } from './s3-action.ts'
 import { bodyOf, headerOf, readText, type S3Request } from './s3-request.ts'
 import { children, childText, readXml, sendXml } from './xml.ts'
@@ -92,7 +100,7 @@ const remove: S3Action = {
 function replaces(request: S3Request, header: string): boolean {
   const directive = headerOf(request, header) ?? 'COPY'
   if (directive === 'COPY' || directive === 'REPLACE') return directive === 'REPLACE'
-  throw new Problem('InvalidArgument', { detail: `${header} is COPY or REPLACE.` })
+  throw new Problem('InvalidArgument', { detail: `${header} must be COPY or REPLACE.` })
 }
 
 const copy: S3Action = {
@@ -151,9 +159,7 @@ const putTags: S3Action = {
     const tags = children(root, 'TagSet')
       .flatMap((set) => children(set, 'Tag'))
       .map((tag) => [childText(tag, 'Key') ?? '', childText(tag, 'Value') ?? ''] as const)
-    if (new Set(tags.map(([key]) => key)).size < tags.length)
-      throw new Problem('InvalidArgument', { detail: 'The document names a tag twice.' })
-    return { ...nameOf(request), tags: Object.fromEntries(tags) }
+    return { ...nameOf(request), tags: tagsOf(tags) }
   },
   send: (_output, { reply }) => reply.code(200).send(),
 }

@@ -113,8 +113,13 @@ const STREAMING = /^STREAMING-(AWS4-HMAC-SHA256-PAYLOAD|UNSIGNED-PAYLOAD)(-TRAIL
 /**
  * The bytes of the body: decoded, and checked against the signature and all checksums before the last of them is handed on.
  * @param recheck throws if the caller lost the right meanwhile
+ * @param headers those that may have checksums of the body
  */
-export function bodyOf(request: S3Request, recheck: () => Promise<void>): ByteSource {
+export function bodyOf(
+  request: S3Request,
+  recheck: () => Promise<void>,
+  headers: readonly (readonly [name: string, value: string])[] = sent(request),
+): ByteSource {
   const { payload } = request.signature
   const source = sourceOf(request.http, recheck)
   const announced = names(headerOf(request, 'x-amz-trailer'))
@@ -124,7 +129,7 @@ export function bodyOf(request: S3Request, recheck: () => Promise<void>): ByteSo
   const trailer = new Map<string, string>()
   const checks = [
     ...digestsOf(request, payload),
-    ...checksumsOf([...sent(request), ...announced.map(later)], trailer),
+    ...checksumsOf([...headers, ...announced.map(later)], trailer),
   ]
   if (isStreaming === undefined) return { ...source, chunks: verified(source.chunks, checks) }
   if (how === undefined || (how === 'UNSIGNED-PAYLOAD' && hasTrailer === undefined))
@@ -161,7 +166,7 @@ function unknownPayload(payload: string): Problem {
       detail: `Bodies of the form ${payload.slice(0, 100)} are not supported.`,
     })
   return new Problem('InvalidArgument', {
-    detail: `x-amz-content-sha256 is the SHA-256 of the body in hex, ${UNSIGNED_PAYLOAD}, or the name of a streaming form.`,
+    detail: `x-amz-content-sha256 must be the SHA-256 of the body in hex, ${UNSIGNED_PAYLOAD}, or the name of a streaming form.`,
   })
 }
 
@@ -179,11 +184,19 @@ function decodedLength(request: S3Request): number {
   })
 }
 
-/** The whole body, for an XML document. @throws Problem `MalformedXML` if it is too long, or not UTF-8 */
-export async function readText(request: S3Request, recheck: () => Promise<void>): Promise<string> {
+/**
+ * The whole body, for an XML document.
+ * @param headers as of {@link bodyOf}
+ * @throws Problem `MalformedXML` if it is too long, or not UTF-8
+ */
+export async function readText(
+  request: S3Request,
+  recheck: () => Promise<void>,
+  headers?: Parameters<typeof bodyOf>[2],
+): Promise<string> {
   const parts: Uint8Array[] = []
   let bytes = 0
-  for await (const chunk of bodyOf(request, recheck).chunks) {
+  for await (const chunk of bodyOf(request, recheck, headers).chunks) {
     bytes += chunk.byteLength
     if (bytes > API_LIMITS.xmlBytesMax)
       throw new Problem('MalformedXML', { detail: 'The document is too long.' })

@@ -69,7 +69,7 @@ export function readSignature(parts: SignedParts, nowMs = Date.now()): RequestSi
   const [date, , service, end] = scope
   if (scope.length !== 4 || service !== 's3' || end !== 'aws4_request' || date !== fields.date.slice(0, 8))
     throw new Problem(malformed, {
-      detail: `The credential is <access key id>/${fields.date.slice(0, 8)}/<region>/s3/aws4_request.`,
+      detail: `The credential must be <access key id>/${fields.date.slice(0, 8)}/<region>/s3/aws4_request.`,
     })
   checkSignedHeaders(fields, parts.headers)
   const canonical = canonicalRequest(parts.method, { path, query }, parts.headers, fields)
@@ -151,7 +151,7 @@ function ofHeader(authorization: string, headers: SignedParts['headers']): Field
   )
   if (found.size !== 3 || !credential || !signedHeaders || !signature)
     throw new Problem('AuthorizationHeaderMalformed', {
-      detail: `The header Authorization is ${ALGORITHM} Credential=…, SignedHeaders=…, Signature=….`,
+      detail: `The header Authorization must be ${ALGORITHM} Credential=…, SignedHeaders=…, Signature=….`,
     })
   const payload = headers['x-amz-content-sha256']?.[0]
   if (payload === undefined)
@@ -179,18 +179,20 @@ function ofQuery(query: Query, headers: SignedParts['headers']): Fields {
     const values = query.all(`X-Amz-${name}`)
     if (values.length === 1 && values[0] !== undefined && values[0] !== '') return values[0]
     throw new Problem('AuthorizationQueryParametersError', {
-      detail: `A presigned URL has each of ${QUERY_FIELDS.map((field) => `X-Amz-${field}`).join(', ')} once; X-Amz-${name} is missing or repeated.`,
+      detail: `A presigned URL must have each of ${QUERY_FIELDS.map((field) => `X-Amz-${field}`).join(', ')} once; X-Amz-${name} is missing or repeated.`,
     })
   }
   const [algorithm, credential, date, expires, signedHeaders, signature] = QUERY_FIELDS.map(read) as [
     ...[string, string, string, string, string, string],
   ]
   if (algorithm !== ALGORITHM)
-    throw new Problem('AuthorizationQueryParametersError', { detail: `X-Amz-Algorithm is ${ALGORITHM}.` })
+    throw new Problem('AuthorizationQueryParametersError', {
+      detail: `X-Amz-Algorithm must be ${ALGORITHM}.`,
+    })
   const seconds = /^\d{1,9}$/.test(expires) ? Number(expires) : -1
   if (seconds < 1 || seconds > API_LIMITS.presignedSecondsMax)
     throw new Problem('AuthorizationQueryParametersError', {
-      detail: `X-Amz-Expires is a number of seconds from 1 to ${API_LIMITS.presignedSecondsMax}.`,
+      detail: `X-Amz-Expires must be a number of seconds from 1 to ${API_LIMITS.presignedSecondsMax}.`,
     })
   const names = signedHeaders.split(';')
   const header = names.includes('x-amz-content-sha256') ? headers['x-amz-content-sha256']?.[0] : undefined
@@ -204,7 +206,9 @@ function checkTime({ date, expires }: Fields, nowMs: number): void {
   const [year, month, day, ...time] = digits
   const signedMs = Date.parse(`${year}-${month}-${day}T${time.join(':')}Z`)
   if (Number.isNaN(signedMs))
-    throw new Problem('forbidden', { detail: 'The date of the signature has the form 20260131T235959Z.' })
+    throw new Problem('forbidden', {
+      detail: 'The date of the signature must have the form 20260131T235959Z.',
+    })
   const skewMs = API_LIMITS.signatureSkewMs
   if (expires === undefined) {
     if (Math.abs(nowMs - signedMs) > skewMs) throw new Problem('RequestTimeTooSkewed')

@@ -11,6 +11,7 @@ import {
   listUploads,
   putPart,
 } from '../../features/objects/s3-uploads.ts'
+import { CHECKSUM_HEADERS } from './checksums.ts'
 import { sendEtag } from './object-actions.ts'
 import { CHANGE_CONDITIONS, descriptionIn, headerFields, nameOf, sourceIn } from './object-fields.ts'
 import type { Output, S3Action } from './s3-action.ts'
@@ -25,7 +26,7 @@ const etagElement = (etag: string) => ['ETag', `"${etag}"`] as const
 function numberOf(text: string | undefined): number {
   if (/^[1-9]\d{0,4}$/.test(text ?? '') && Number(text) <= OBJECT_LIMITS.partsMax) return Number(text)
   throw new Problem('InvalidArgument', {
-    detail: `The number of a part is from 1 to ${OBJECT_LIMITS.partsMax}.`,
+    detail: `The number of a part must be from 1 to ${OBJECT_LIMITS.partsMax}.`,
   })
 }
 
@@ -33,7 +34,14 @@ function numberOf(text: string | undefined): number {
 function sizeOf({ query }: S3Request, name: string): number {
   const text = query.get(name) ?? String(OBJECT_LIMITS.keysListedMax)
   if (/^[1-9]\d{0,8}$/.test(text)) return Math.min(Number(text), OBJECT_LIMITS.keysListedMax)
-  throw new Problem('InvalidArgument', { detail: `${name} is a number of 1 or more.` })
+  throw new Problem('InvalidArgument', { detail: `${name} must be a number of 1 or more.` })
+}
+
+/** The number of a part, behind which a list begins; 0: at the first one. @throws Problem `InvalidArgument` */
+function markerOf({ query }: S3Request): number {
+  const text = query.get('part-number-marker') ?? '0'
+  if (/^\d{1,5}$/.test(text)) return Number(text)
+  throw new Problem('InvalidArgument', { detail: 'part-number-marker must be a number of 0 or more.' })
 }
 
 const create: S3Action = {
@@ -96,7 +104,8 @@ const complete: S3Action = {
   selectors: ['uploadId'],
   operation: completeUpload,
   bind: async (request, recheck) => {
-    const root = readXml(await readText(request, recheck), 'CompleteMultipartUpload')
+    refuseChecksum(request)
+    const root = readXml(await readText(request, recheck, []), 'CompleteMultipartUpload')
     const parts = children(root, 'Part').map((part) => ({
       number: numberOf(childText(part, 'PartNumber')),
       etag: (childText(part, 'ETag') ?? '').replaceAll('"', ''),
@@ -113,6 +122,15 @@ const complete: S3Action = {
       ['ETag', etag],
     ])
   },
+}
+
+/** Here, and only here, a checksum is that of the object and not of the body, and nothing computes it. @throws Problem `NotImplemented` */
+function refuseChecksum(request: S3Request): void {
+  const header = CHECKSUM_HEADERS.find((name) => headerOf(request, name) !== undefined)
+  if (header === undefined) return
+  throw new Problem('NotImplemented', {
+    detail: `${header} of the whole object is not checked. End the upload without it; checksums of its parts are checked when they are sent.`,
+  })
 }
 
 const abort: S3Action = {
@@ -133,14 +151,12 @@ const parts: S3Action = {
   operation: listParts,
   bind: (request) => {
     sizeOf(request, 'max-parts')
+    markerOf(request)
     return uploadOf(request)
   },
   send: (found: Output<typeof listParts>, exchange) => {
     const { request } = exchange
-    const [marker, size] = [
-      Number(request.query.get('part-number-marker') ?? 0),
-      sizeOf(request, 'max-parts'),
-    ]
+    const [marker, size] = [markerOf(request), sizeOf(request, 'max-parts')]
     const behind = found.filter(({ number }) => number > marker)
     const page = behind.slice(0, size)
     return sendXml(exchange, 'ListPartsResult', [

@@ -49,6 +49,10 @@ export class Query {
     return this.all(name)[0]
   }
 
+  get pairs(): readonly Parameter[] {
+    return this.#parameters
+  }
+
   get names(): string[] {
     return this.#parameters.map(([name]) => name)
   }

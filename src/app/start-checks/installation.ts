@@ -3,11 +3,12 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Problem } from '../../core/problem.ts'
 import type { Config } from '../../infra/config.ts'
+import { parseMasterKeys } from '../../infra/crypto/master-keys.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { StatementExecutor } from '../../infra/postgres/database.ts'
 import {
   type Installation,
-  keyCheckOf,
+  keyChecksOf,
   readInstallation,
   storeKeyCheck,
   WRONG_KEY,
@@ -32,7 +33,8 @@ const READ_EVERY_MS = 500
  */
 export class InstallationChecks {
   readonly #database: StatementExecutor
-  readonly #keyCheck: string
+  readonly #keyChecks: readonly string[]
+  readonly #keyIds: readonly string[]
   readonly #read = new TtlCache<Installation>({ max: 1, ttl: READ_EVERY_MS })
   readonly #refusals = new Map<Required, Problem>()
   readonly #wasRight = new Set<Required>()
@@ -41,7 +43,8 @@ export class InstallationChecks {
 
   constructor(config: Pick<Config, 'TENON_MASTER_KEY'>, database: StatementExecutor) {
     this.#database = database
-    this.#keyCheck = keyCheckOf(config.TENON_MASTER_KEY)
+    this.#keyChecks = keyChecksOf(config.TENON_MASTER_KEY)
+    this.#keyIds = parseMasterKeys(config.TENON_MASTER_KEY).map(({ id }) => id)
   }
 
   /** Why requests are refused; undefined if schema and key are right, or were not checked. */
@@ -98,22 +101,42 @@ export class InstallationChecks {
   }
 
   async #masterKey(): Promise<Verdict> {
-    const known = await this.#knownKeyCheck()
-    if (known === this.#keyCheck) return this.#right('master_key', 'the key of this installation')
+    const { keyCheck: known, replacedKeys } = await this.#withKeyCheck()
     if (known === undefined)
       return {
         is: 'warning',
         detail: 'The database knows no key yet: the first process that starts stores its own.',
       }
-    return this.#wrong('master_key', 'master_key_wrong', WRONG_KEY)
+    const index = this.#keyChecks.indexOf(known)
+    if (index === -1) return this.#wrong('master_key', 'master_key_wrong', WRONG_KEY)
+    const right = this.#right(
+      'master_key',
+      index === 0 ? 'the key of this installation' : this.#replacing(index),
+    )
+    const [first = ''] = this.#keyIds
+    return replacedKeys.includes(first) ? { is: 'warning', detail: this.#replaced(index) } : right
   }
 
-  async #knownKeyCheck(): Promise<string | undefined> {
-    const { keyCheck, applied } = await this.#installation()
-    if (keyCheck !== undefined || !this.#isServing || Object.keys(applied).length === 0) return keyCheck
-    await storeKeyCheck(this.#database, this.#keyCheck)
+  /** @param index of the key of the installation */
+  #replacing(index: number): string {
+    const [first, known] = [this.#keyIds[0], this.#keyIds[index]]
+    return `New values are encrypted with the key ${first}, and others are with ${known}, until \`tenon master-key rotate\` has ended.`
+  }
+
+  #replaced(index: number): string {
+    const [first, known] = [this.#keyIds[0], this.#keyIds[index]]
+    return `This process encrypts with the key ${first}, which ${known} has replaced: put ${known} first in TENON_MASTER_KEY, and restart it.`
+  }
+
+  async #withKeyCheck(): Promise<Installation> {
+    const installation = await this.#installation()
+    const { keyCheck, applied } = installation
+    const [own] = this.#keyChecks
+    if (keyCheck !== undefined || !this.#isServing || Object.keys(applied).length === 0 || own === undefined)
+      return installation
+    await storeKeyCheck(this.#database, own)
     this.#read.drop('installation')
-    return (await this.#installation()).keyCheck
+    return this.#installation()
   }
 
   async #clock(): Promise<Verdict> {

@@ -6,6 +6,7 @@ import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { TUS_VERSION } from '../../core/tus.ts'
 import { type ApiClient, ApiError } from '../client.ts'
 import { Progress } from './progress.ts'
 import { type ObjectName, objectPath } from './remote.ts'
@@ -18,7 +19,7 @@ const REQUEST_BYTES = 24 * MIB
 /** Requests in a row that may fail before the command gives up. */
 const ATTEMPTS_MAX = 6
 
-const TUS = { 'tus-resumable': '1.0.0' }
+const TUS = { 'tus-resumable': TUS_VERSION }
 
 /** @param type media type of the object @returns what the platform has stored */
 export async function uploadFile(

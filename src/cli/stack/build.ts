@@ -7,8 +7,15 @@ import type { BuildOptions } from 'esbuild'
 import { BUILDS, buildFolder, PROJECT_DIR } from '../../../stack/project.mjs'
 import { schemaDigest, schemaOfBuild } from '../../infra/postgres/schema-files.ts'
 
-/** Not bundled: native code, or packages that read files of their own folder. */
-const EXTERNAL = ['@temporalio/*', '@fastify/swagger-ui', '@swc/core', 'esbuild']
+/** Not bundled: native code, packages that read files of their own folder, and one that few installations load. */
+const EXTERNAL = [
+  '@aws-sdk/client-kms',
+  '@temporalio/*',
+  '@fastify/swagger-ui',
+  '@swc/core',
+  'esbuild',
+  'sharp',
+]
 
 export interface Build {
   readonly api: string

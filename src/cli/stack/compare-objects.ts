@@ -10,7 +10,7 @@ import type { Client as Database } from 'pg'
 export interface BlobMismatch {
   readonly bucket: string
   readonly blob: string
-  /** `missing`: an object has it, and the store has not, or of another size. `orphan`: the store has it, and nothing names it. */
+  /** `missing`: an object or a converted image has it, and the store has not, or of another size. `orphan`: the store has it, and nothing names it. */
   readonly kind: 'missing' | 'orphan'
 }
 
@@ -91,6 +91,8 @@ async function* storedBlobs(store: S3Client, Bucket: string): AsyncGenerator<Blo
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const AT_ONCE = 1_000
+const OWNED = `(select tenant_id, workspace_id, blob, size from tenon.objects union all
+  select tenant_id, workspace_id, blob, size from tenon.object_images)`
 const OF_BUCKET = `(o.tenant_id, o.workspace_id) = (select b.tenant_id, b.workspace_id from tenon.buckets b where b.name = $1)`
 
 /** Objects of no bytes have no blob. */
@@ -98,7 +100,7 @@ async function* ownedBlobs(database: Database, bucket: string): AsyncGenerator<B
   let after = '00000000-0000-0000-0000-000000000000'
   for (;;) {
     const { rows } = await database.query<{ blob: string; size: string }>(
-      `select o.blob, o.size from tenon.objects o where ${OF_BUCKET} and o.blob > $2 and o.size > 0 order by o.blob limit ${AT_ONCE}`,
+      `select o.blob, o.size from ${OWNED} o where ${OF_BUCKET} and o.blob > $2 and o.size > 0 order by o.blob limit ${AT_ONCE}`,
       [bucket, after],
     )
     for (const { blob, size } of rows) yield { name: blob, size: Number(size) }
@@ -107,10 +109,10 @@ async function* ownedBlobs(database: Database, bucket: string): AsyncGenerator<B
   }
 }
 
-/** True if the object still has the blob: it may have been replaced since the list was read. */
+/** True if its object still has the blob: it may have been replaced since the list was read. */
 async function isOwned(database: Database, bucket: string, { name }: Blob): Promise<boolean> {
   const { rowCount } = await database.query(
-    `select from tenon.objects o where ${OF_BUCKET} and o.blob = $2 limit 1`,
+    `select from ${OWNED} o where ${OF_BUCKET} and o.blob = $2 limit 1`,
     [bucket, name],
   )
   return rowCount === 1
@@ -120,7 +122,7 @@ async function isOwned(database: Database, bucket: string, { name }: Blob): Prom
 async function isKnown(database: Database, bucket: string, blob: string): Promise<boolean> {
   const { rowCount } = await database.query(
     `select from (
-       select tenant_id, workspace_id, blob from tenon.objects union all
+       select tenant_id, workspace_id, blob from ${OWNED} owned union all
        select tenant_id, workspace_id, id from tenon.object_uploads union all
        select tenant_id, workspace_id, blob from tenon.unused_blobs) o
      where ${OF_BUCKET} and o.blob = $2 limit 1`,

@@ -3,6 +3,7 @@
 import { Connection } from '@temporalio/client'
 import { ensureCertificate } from '../../../stack/certificate.ts'
 import { startUiProxy } from '../../../stack/temporal-ui.ts'
+import { withMasterKeys } from '../../infra/crypto/key-provider.ts'
 import { DERIVED, deriveSecret } from '../../infra/crypto/secrets.ts'
 import { migrate } from '../../infra/postgres/migrate.ts'
 import { ensureNamespace } from '../../infra/temporal/namespace.ts'
@@ -53,10 +54,11 @@ export async function serveTemporalUi(
  * derived from TENON_MASTER_KEY. @returns the exit code
  */
 export async function migrateFromEnvironment(): Promise<number> {
-  const { TENON_APP_PASSWORD, TENON_BUILDER_PASSWORD, TENON_MASTER_KEY: masterKey } = process.env
-  const derived = (purpose: string) => deriveSecret(need(process.env, 'TENON_MASTER_KEY'), purpose)
+  const settings = await withMasterKeys(process.env)
+  const { TENON_APP_PASSWORD, TENON_BUILDER_PASSWORD, TENON_MASTER_KEY: masterKeys } = settings
+  const derived = (purpose: string) => deriveSecret(need(settings, 'TENON_MASTER_KEY'), purpose)
   const secrets = {
-    ...(masterKey && { masterKey }),
+    ...(masterKeys && { masterKeys }),
     app: TENON_APP_PASSWORD || derived(DERIVED.appPassword),
     builder: TENON_BUILDER_PASSWORD || derived(DERIVED.builderPassword),
   }

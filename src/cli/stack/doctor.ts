@@ -1,22 +1,20 @@
 /** `tenon doctor`: checks the installation, and prints a line for each finding with its remedy. */
 
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { join, resolve } from 'node:path'
 import { S3Client } from '@aws-sdk/client-s3'
 import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { Client } from 'pg'
-import { findRunning } from '../../../stack/start.ts'
 import { openPlatform } from '../../app/platform.ts'
 import { runChecks } from '../../app/start-checks/start-check.ts'
 import { type Config, ConfigError, parseConfig } from '../../infra/config.ts'
 import { DERIVED, deriveSecret } from '../../infra/crypto/secrets.ts'
 import { openLog } from '../../infra/log.ts'
 import { rootOf, storeOf } from '../../infra/s3/options.ts'
-import { readSettings, type Settings } from '../settings.ts'
+import type { Settings } from '../settings.ts'
 import { compareObjects } from './compare-objects.ts'
 import { findViolations } from './invariants.ts'
+import { ownerSettings } from './owner-settings.ts'
 
 /** The result of a check. `detail` says the finding, and the next step if it is not good. */
 interface Finding {
@@ -29,8 +27,7 @@ type Check = (settings: Settings) => Promise<Finding[]>
 
 /** @param deep compares all executions and runs with Temporal, and all objects with the object store, too @returns the exit code: 0 without problems */
 export async function doctor(deep = false): Promise<number> {
-  const dir = resolve('.tenon')
-  const settings = await withDerived(dir, { ...findRunning(dir)?.env, ...(await readSettings()) })
+  const settings = withDerived(await ownerSettings())
   const checks = deep ? [...CHECKS, invariants, objects] : CHECKS
   const findings = (await Promise.all(checks.map((check) => check(settings)))).flat()
   for (const { name, good, detail } of findings) {
@@ -92,17 +89,15 @@ async function reach(name: string, address: string): Promise<Finding> {
   return { name, good, detail: good ? address : `${address} does not answer` }
 }
 
-/** Settings of the platform's processes that follow from those of the stack of this folder, and from its master key. */
-async function withDerived(dir: string, settings: Settings): Promise<Settings> {
-  const { DATABASE_URL: url, TENON_APP_PASSWORD: password } = settings
-  const keyFile = await readFile(join(dir, 'master.key'), 'utf8').catch(() => '')
-  const masterKey = settings['TENON_MASTER_KEY'] || keyFile.trim()
+/** Settings of the platform's processes that follow from the database and the master key. */
+function withDerived(settings: Settings): Settings {
+  const { DATABASE_URL: url, TENON_APP_PASSWORD: password, TENON_MASTER_KEY: masterKey } = settings
   if (!masterKey || !url || !URL.canParse(url)) return settings
   const appUrl = new URL(url)
   appUrl.username = 'tenon_app'
   appUrl.password = password || deriveSecret(masterKey, DERIVED.appPassword)
   const given = settings['DATABASE_APP_URL']
-  return { ...settings, TENON_MASTER_KEY: masterKey, DATABASE_APP_URL: given || appUrl.href }
+  return { ...settings, DATABASE_APP_URL: given || appUrl.href }
 }
 
 /** The checks of API and worker at their start, with their settings; then each server that fails, and each task queue without a worker. */

@@ -6,6 +6,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Stack } from '../../../stack/start.ts'
+import { formatMasterKeys, parseMasterKeys } from '../../infra/crypto/master-keys.ts'
 import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import { migrate } from '../../infra/postgres/migrate.ts'
 import { currentBuild } from './build.ts'
@@ -50,7 +51,7 @@ export async function launchPlatform(options: PlatformOptions): Promise<RunningP
     builder: deriveSecret(masterKey, DERIVED.builderPassword),
   }
   const [{ appUrl, builderUrl }, build] = await Promise.all([
-    migrate(stack.env['DATABASE_URL'] ?? '', { ...passwords, masterKey }),
+    migrate(stack.env['DATABASE_URL'] ?? '', { ...passwords, masterKeys: masterKey }),
     currentBuild(),
   ])
   const { DATABASE_URL: _admin, ...servers } = stack.env
@@ -150,11 +151,11 @@ async function answers(url: string): Promise<void> {
   if (!response.ok) throw new Error(`${url} answered ${response.status}`)
 }
 
-/** Reads the master key of a data folder, or creates it. It decrypts every secret of the installation. */
+/** Reads the master keys of a data folder, one a line, or creates one. They decrypt every secret of the installation. */
 export async function provideMasterKey(dir: string): Promise<string> {
   const file = join(dir, 'master.key')
   const known = await readFile(file, 'utf8').catch(() => undefined)
-  if (known !== undefined) return known.trim()
+  if (known !== undefined) return formatMasterKeys(parseMasterKeys(known))
   if (existsSync(join(dir, 'master.made')))
     throw new Error(
       `${file} is missing, and the secrets of this data cannot be decrypted without it. Restore it, or move ${dir} away to start over.`,

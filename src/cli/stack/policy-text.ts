@@ -13,6 +13,7 @@ const PRIVILEGES_HEAD = `Code that acts with other rights than those of its call
 inRole, asSubject: the same workspace in the role TO. withLookups: with values that rules look up. inWorkspace: a workspace
 that an admin reaches. ifActive, inAnyState, ofTenant: work without a credential, in an active workspace, in any, or in a
 tenant. tables: the tables of declared collections in a workspace that an admin reaches, as their owner, which sees none of their rows.
+purge: all rows of a tenant or workspace that an admin reaches, to count and delete them.
 service: one service behind a scope, which has no rights. FROM: the roles whose scopes may be raised.
 `
 
@@ -42,10 +43,12 @@ function operationTable(operations: readonly AnyOperation[]): string {
 const scopesOf = ({ requiredScope = '-', conditionalScopes = [] }: AnyOperation): string =>
   [requiredScope, ...conditionalScopes.map(({ scope }) => `[+${scope}]`)].join('')
 
+const ROLE_OF = { tables: 'tenon_tables', purge: 'tenon_purger' } as const
+
 function privilegeTable(): string {
   const rows = Object.entries<Privilege>(PRIVILEGES).map(([consumer, row]) => {
     const from = 'from' in row ? row.from.join(',') : '-'
-    const to = 'to' in row ? row.to.join(',') : row.opener === 'tables' ? 'tenon_tables' : row.service
+    const to = 'to' in row ? row.to.join(',') : row.opener === 'service' ? row.service : ROLE_OF[row.opener]
     return [consumer, row.opener, from, to, row.module, row.reason]
   })
   return table([22, 11, 57, 23, 50, 0], ['CONSUMER', 'OPENER', 'FROM', 'TO', 'MODULE', 'REASON'], rows)
@@ -55,7 +58,7 @@ function systemTable(): string {
   const rows = Object.entries(SYSTEM_REASONS).flatMap(([name, { role, modules, reason }]) =>
     modules.map((module) => [name, role, module, reason]),
   )
-  return table([15, 16, 50, 0], ['SYSTEM', 'ROLE', 'MODULE', 'REASON'], rows)
+  return table([15, 19, 50, 0], ['SYSTEM', 'ROLE', 'MODULE', 'REASON'], rows)
 }
 
 function table(widths: readonly number[], head: Cells, rows: readonly Cells[]): string {

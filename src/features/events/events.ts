@@ -5,7 +5,7 @@ import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { type Feed, frame } from '../../core/bytes.ts'
 import { withSince } from '../../core/policy.ts'
 import { notFound } from '../../core/problem.ts'
-import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { TenantRef, WorkspaceRef } from '../../core/tenant.ts'
 import { TRACEPARENT, type Trace } from '../../core/trace.ts'
 import {
   changesOf,
@@ -28,6 +28,12 @@ export function eventsIn(scope: WorkspaceScope): Events {
 export function lastIdsIn(scope: AdminScope, ref: WorkspaceRef): ReturnType<Events['lastIds']> {
   if (!scope.reaches(ref)) throw notFound('workspace')
   return new Events(ref, streamsOf(scope)).lastIds()
+}
+
+/** What Valkey has of a tenant or a workspace, for its purge. @throws Problem `not_found` */
+export function ownedKeys(scope: AdminScope, ref: TenantRef): ReturnType<Streams['ownedKeys']> {
+  if (!scope.reaches(ref)) throw notFound('workspace')
+  return streamsOf(scope).ownedKeys(ref)
 }
 
 /** The tenant's stream of published events, and the workspace's stream of document changes. */

@@ -104,6 +104,8 @@ create policy names_of_tenant on tenon.flow_secrets for select to tenon_admin
   using (tenant_id = tenon.tenant() and tenon.workspace() is null);
 create policy names on tenon.flow_secrets for select to tenon_operator using (true);
 grant select (tenant_id, workspace_id, name) on tenon.flow_secrets to tenon_operator;
+call tenon.allow('tenon_key_rotation', 'tenon.flow_secrets', 'all',
+  'select (tenant_id, workspace_id, name, sealed), update (sealed)');
 
 create table tenon.executions (
   tenant_id text not null default tenon.tenant(),

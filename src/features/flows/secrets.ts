@@ -4,7 +4,7 @@ import Type, { type Static } from 'typebox'
 import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
 import { Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { decryptFor, deriveFor, encryptFor } from '../../access/scope-services.ts'
+import { type Derive, decryptFor, encryptFor } from '../../access/scope-services.ts'
 import { escapePointer, exceedsDepth, isStorable } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
@@ -109,7 +109,7 @@ interface Leaf {
   readonly text: unknown
 }
 
-const purposeOf = (name: string) => `flow-secret:${name}`
+export const secretPurpose = (name: string) => `flow-secret:${name}`
 
 /**
  * Encrypts a value for its name.
@@ -120,12 +120,12 @@ function encryptSecret(scope: WorkspaceScope, name: string, value: unknown): Buf
   if (errors.length > 0) {
     throw new Problem('validation_failed', { detail: 'The value is not a valid secret.', errors })
   }
-  return encryptFor(scope, purposeOf(name), Buffer.from(JSON.stringify(value)))
+  return encryptFor(scope, secretPurpose(name), Buffer.from(JSON.stringify(value)))
 }
 
 /** @throws Error if it was encrypted for another name or workspace */
 export function decryptSecret(scope: WorkspaceScope, name: string, hex: string): SecretValue {
-  return JSON.parse(decryptFor(scope, purposeOf(name), Buffer.from(hex, 'hex')).toString())
+  return JSON.parse(decryptFor(scope, secretPurpose(name), Buffer.from(hex, 'hex')).toString())
 }
 
 /** The current values of the execution's secrets; deleted secrets are left out. */
@@ -138,37 +138,35 @@ export async function readSecretValues(
   return new Map(rows.map(({ name, hex }) => [name, decryptSecret(scope, name, hex)]))
 }
 
-/** The value of a secret in `$secrets`: a handle per string, in the same structure; one handle if the secret is missing. */
-export function handlesFor(
-  scope: WorkspaceScope,
-  workflowId: string,
-  name: string,
-  value: SecretValue = '',
-): Json {
-  return mapped(value, '', (pointer) => handleAt(scope, workflowId, name, pointer))
+/**
+ * The value of a secret in `$secrets`: a handle per string, in the same structure; one handle if the secret is missing.
+ * @param derive of its workspace
+ */
+export function handlesFor(derive: Derive, workflowId: string, name: string, value: SecretValue = ''): Json {
+  return mapped(value, '', (pointer) => handleAt(derive, workflowId, name, pointer))
 }
 
-/** All strings of the execution's secrets, by handle. */
+/** All strings of the execution's secrets, by handle. @param derive of its workspace */
 export function textsByHandle(
-  scope: WorkspaceScope,
+  derive: Derive,
   { workflow_id }: SecretNames,
   values: ReadonlyMap<string, SecretValue>,
 ): ReadonlyMap<string, string> {
   const texts = new Map<string, string>()
   for (const [name, value] of values) {
     for (const { pointer, text } of leavesOf(value)) {
-      texts.set(handleAt(scope, workflow_id, name, pointer), String(text))
+      texts.set(handleAt(derive, workflow_id, name, pointer), String(text))
     }
   }
   return texts
 }
 
 /**
- * Derived from the master key, so that activities compute it instead of trusting their arguments; and from the execution, so
- * that it reveals nothing about handles of others.
+ * Derived from a secret of the workspace, so that activities compute it instead of trusting their arguments; and from the execution,
+ * so that it reveals nothing about handles of others. An execution that waits for months still has its handles.
  */
-function handleAt(scope: WorkspaceScope, workflowId: string, name: string, pointer: string): string {
-  return handleOf(name, deriveFor(scope, `flow-secret-handle:${workflowId}:${name}:${pointer}`))
+function handleAt(derive: Derive, workflowId: string, name: string, pointer: string): string {
+  return handleOf(name, derive(`flow-secret-handle:${workflowId}:${name}:${pointer}`))
 }
 
 function mapped(value: SecretValue, pointer: string, of: (pointer: string) => string): Json {

@@ -189,6 +189,7 @@ create index on tenon.issuer_state (expires_at);
 -- Encrypted bytes cannot be compressed.
 alter table tenon.issuer_state alter column sealed set storage external;
 call tenon.allow('tenon_issuer', 'tenon.issuer_state', 'all', 'select, insert, update, delete');
+call tenon.allow('tenon_key_rotation', 'tenon.issuer_state', 'all', 'select (id, sealed), update (sealed)');
 create policy ended on tenon.issuer_state to tenon_owner using (true);
 
 -- Deleting or disabling an account, or deleting a client, revokes its grants in the same transaction.
@@ -219,3 +220,4 @@ create table tenon.signing_keys (
   created_at timestamptz(3) not null default now()
 );
 call tenon.allow('tenon_issuer', 'tenon.signing_keys', 'all', 'select, insert, update (sealed), delete');
+call tenon.allow('tenon_key_rotation', 'tenon.signing_keys', 'all', 'select (id, sealed), update (sealed)');

@@ -212,7 +212,7 @@ call tenon.allow('tenon_owner', 'tenon.mcp_call_heads', 'workspace');
 create trigger forbid_rewrite before update or truncate on tenon.mcp_calls
   for each statement execute function tenon.forbid_update();
 create trigger forbid_rewrite before delete or truncate on tenon.mcp_call_heads
-  for each statement execute function tenon.forbid_update();
+  for each statement when (current_user <> 'tenon_purger') execute function tenon.forbid_update();
 create trigger forbid_rewind before update of tenant_id, workspace_id, server_id, seq, hash on tenon.mcp_call_heads for each row
   when (new.seq <= old.seq
     or (new.tenant_id, new.workspace_id, new.server_id) <> (old.tenant_id, old.workspace_id, old.server_id))

@@ -183,6 +183,21 @@ export class Blobs {
     throw unavailable('s3', new Error('the object store answered a range with the whole object'))
   }
 
+  /** The first bytes of a blob, for a copy of them. @throws Problem `dependency_unavailable`, also if there are fewer, or they break off */
+  async *readExactly(blob: string, bytes: number): AsyncGenerator<Uint8Array> {
+    let left = bytes
+    try {
+      for await (const chunk of await this.read(blob, { first: 0, last: bytes - 1 })) {
+        left -= chunk.byteLength
+        yield chunk
+      }
+    } catch (error) {
+      throw error instanceof Problem ? error : unavailable('s3', error)
+    }
+    if (left !== 0)
+      throw unavailable('s3', new Error(`the object store sent ${bytes - left} of ${bytes} bytes`))
+  }
+
   /** Removes blobs, also those that are not there. @throws Problem `dependency_unavailable` */
   async remove(blobs: readonly string[]): Promise<void> {
     const Delete = { Objects: blobs.map((Key) => ({ Key })), Quiet: true }

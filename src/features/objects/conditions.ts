@@ -17,6 +17,9 @@ export interface Conditions {
 
 export const tagOf = ({ etag }: Pick<CatalogueEntry, 'etag'>): string => `"${etag}"`
 
+/** The entity tag of what is kept with an object: it differs after each change, also of the metadata alone. */
+export const versionTagOf = ({ version }: Pick<CatalogueEntry, 'version'>): string => `"${version}"`
+
 /** HTTP dates have seconds (RFC 9110 §5.6.7). */
 const dateOf = ({ modifiedMs }: CatalogueEntry): number => Math.floor(modifiedMs / 1_000) * 1_000
 
@@ -49,6 +52,18 @@ export function requireChangeable(conditions: Conditions, entry: CatalogueEntry 
           ? 'The object exists already.'
           : 'The object has an ETag that the condition excludes.',
     })
+}
+
+/**
+ * Decides a change of what is kept with an object. The entity tag of the bytes would let two such changes lose one.
+ * @throws Problem `PreconditionFailed`
+ */
+export function requireVersion(ifMatch: string | undefined, entry: CatalogueEntry): void {
+  if (ifMatch === undefined || matches(ifMatch, versionTagOf(entry), 'strong')) return
+  throw new Problem('PreconditionFailed', {
+    detail: 'The object, its metadata or its tags have changed since the version of If-Match.',
+    hint: 'Read GET /v1/buckets/{bucket}/object again, and send its ETag: that of the bytes is another one.',
+  })
 }
 
 /** `If-Match`, or without it `If-Unmodified-Since` (steps 1 and 2). An object that does not exist was not modified. */

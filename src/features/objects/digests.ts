@@ -75,10 +75,15 @@ function digestsIn(header: string, text: string | undefined): Verification[] {
   })
 }
 
-function expect(header: string, algorithm: keyof typeof BYTES, base64: string): Verification {
+/** A digest of so many bytes in base64, in the one form that it has; undefined for any other text. */
+export function readDigest(base64: string, bytes: number | undefined): Buffer | undefined {
   const digest = Buffer.from(base64, 'base64')
-  if (digest.length === BYTES[algorithm] && digest.toString('base64') === base64)
-    return { header, sum: createHash(algorithm), expected: () => digest }
+  return digest.byteLength === bytes && digest.toString('base64') === base64 ? digest : undefined
+}
+
+function expect(header: string, algorithm: keyof typeof BYTES, base64: string): Verification {
+  const digest = readDigest(base64, BYTES[algorithm])
+  if (digest !== undefined) return { header, sum: createHash(algorithm), expected: () => digest }
   throw new Problem('header_invalid', {
     detail: `${header} is not a digest of ${BYTES[algorithm]} bytes in base64.`,
   })

@@ -21,7 +21,7 @@ export const uploadForm = workspaceOperation({
     bucket: Bucket,
     key: Key,
     form: Bytes(
-      `Form with one file of at most ${OBJECT_LIMITS.objectBytesMax} bytes, and no other field. The object gets the media type of the file.`,
+      `Form with one file of at most ${OBJECT_LIMITS.requestBytesMax} bytes, and no other field. The object gets the media type of the file.`,
     ),
     content_type: Header('`multipart/form-data` with its `boundary`.'),
   }),

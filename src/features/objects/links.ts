@@ -15,7 +15,7 @@ import { Bucket, Header, Key, REPLY_FIELDS } from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
 import { objectsOf, privately } from './workspace-objects.ts'
 
-const { linkSecondsDefault, linkSecondsMax, objectBytesMax } = OBJECT_LIMITS
+const { linkSecondsDefault, linkSecondsMax, requestBytesMax } = OBJECT_LIMITS
 
 export const presignObject = workspaceOperation({
   name: 'object.presign',
@@ -45,7 +45,7 @@ export const presignObject = workspaceOperation({
     max_bytes: Type.Optional(
       Type.Integer({
         minimum: 0,
-        maximum: objectBytesMax,
+        maximum: requestBytesMax,
         description: 'Greatest size of an upload, in bytes.',
       }),
     ),
@@ -152,12 +152,14 @@ export function splitReplyFields<T extends ReplyFields>(
  * Sets headers of a reply as its request wants them, or the link that it was sent with: parameters of its own could turn what the
  * link shows into something else.
  * @param read begins to read the object, once the parameters were checked
+ * @param options `hasOwnType` the bytes are not those of the object, so that the type of the link is not theirs
  * @throws Problem `link_exceeded` for a parameter beside a link
  */
 export async function withReplyHeaders(
   scope: WorkspaceScope,
   wanted: ReplyFields,
   read: () => Promise<ByteReply>,
+  { hasOwnType }: { readonly hasOwnType: boolean },
 ): Promise<ByteReply> {
   const link = termsOf(scope)
   const named = Object.entries(wanted).map(([field, value]) => [headerOfField(field), value] as const)
@@ -173,7 +175,7 @@ export async function withReplyHeaders(
     ...reply.headers,
     ...Object.fromEntries(named),
     ...(wanted.response_cache_control && { 'cache-control': privately(wanted.response_cache_control) }),
-    ...(contentType !== undefined && { 'content-type': contentType }),
+    ...(contentType !== undefined && !hasOwnType && { 'content-type': contentType }),
     ...(disposition !== undefined && { 'content-disposition': disposition }),
   }
   return { ...reply, headers }

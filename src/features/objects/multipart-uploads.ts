@@ -11,11 +11,12 @@ import { below, findEntry } from './catalogue.ts'
 import { type Conditions, tagOf } from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { abandoned, PartUpload } from './uploads.ts'
+import { abandoned, PartUpload, requireUploadRoom } from './uploads.ts'
 import type { Description, ObjectName, StoredObject, WorkspaceObjects } from './workspace-objects.ts'
 
-const { multipartLeaseMs, objectBytesMax, partBytesMin } = OBJECT_LIMITS
-const LEASE = `${multipartLeaseMs} milliseconds`
+const { multipartLeaseMs, requestBytesMax, partBytesMin } = OBJECT_LIMITS
+/** How long an upload in parts is kept without a new part. */
+export const MULTIPART_LEASE = `${multipartLeaseMs} milliseconds`
 
 /** An upload in parts. */
 export interface UploadName extends ObjectName {
@@ -68,8 +69,11 @@ export class MultipartUploads {
     const { headers, metadata, tags } = description
     const id = randomIds.uuid()
     // Before the store knows it, so that the sweeper finds one whose process died.
-    await this.#scope.batch(sql`insert into object_uploads (id, key, is_internal, headers, metadata, tags, expires_at)
-      values (${id}, ${key}, ${this.#isInternal}, ${headers}, ${metadata}, ${tags}, now() + ${LEASE}::interval)`)
+    await this.#scope.batch(
+      ...(this.#isInternal ? [] : [requireUploadRoom()]),
+      sql`insert into object_uploads (id, key, is_internal, headers, metadata, tags, expires_at)
+        values (${id}, ${key}, ${this.#isInternal}, ${headers}, ${metadata}, ${tags}, now() + ${MULTIPART_LEASE}::interval)`,
+    )
     const store = await this.#blobs.beginParts(id)
     await this.#scope.batch(sql`update object_uploads set store_id = ${store} where id = ${id}`)
     return id
@@ -86,7 +90,7 @@ export class MultipartUploads {
     source: ByteSource,
     digests: AnnouncedDigests = {},
   ): Promise<string> {
-    if ((source.length ?? 0) > objectBytesMax) throw tooLarge(objectBytesMax)
+    if ((source.length ?? 0) > requestBytesMax) throw tooLarge(requestBytesMax)
     const { store_id } = await this.#find(name)
     const chunks = verified(source.chunks, expectedDigests(digests))
     const part = new PartUpload(this.#scope, { ...source, chunks }, name.upload)
@@ -115,7 +119,7 @@ export class MultipartUploads {
     before: readonly Sql[] = [],
   ): Promise<string> {
     const size = source.range.last - source.range.first + 1
-    if (size > objectBytesMax) throw tooLarge(objectBytesMax)
+    if (size > requestBytesMax) throw tooLarge(requestBytesMax)
     const { store_id } = await this.#find(name)
     const isCounted = before.length > 0
     const part = new PartUpload(this.#scope, { chunks: NO_BYTES, length: isCounted ? 0 : size }, name.upload)
@@ -139,7 +143,7 @@ export class MultipartUploads {
     const keep = sql`insert into object_upload_parts as p (upload, number, size, etag)
       values (${upload}, ${number}, ${size}, ${etag})
       on conflict (tenant_id, workspace_id, upload, number) do update set size = excluded.size, etag = excluded.etag, stored_at = now()`
-    const renew = sql`update object_uploads set expires_at = now() + ${LEASE}::interval where id = ${upload}`
+    const renew = sql`update object_uploads set expires_at = now() + ${MULTIPART_LEASE}::interval where id = ${upload}`
     await this.#scope.batch(...before, keep, renew).catch((error: unknown) => {
       const isGone = isRefusedBy(error, 'object_upload_parts_tenant_id_workspace_id_upload_fkey')
       throw isGone ? new Problem('NoSuchUpload') : error
@@ -148,19 +152,21 @@ export class MultipartUploads {
 
   /**
    * Makes the object of some of the parts, in the order of their numbers.
+   * @param wanted `all`: those that there are
    * @param also statements of the same transaction
    * @throws Problem `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall`, `EntityTooLarge`, `PreconditionFailed`
    */
   async complete(
     name: UploadName,
-    wanted: readonly BlobPart[],
+    wanted: readonly BlobPart[] | 'all',
     conditions: Conditions = {},
     also: readonly Sql[] = [],
   ): Promise<StoredObject> {
     const made = await this.#findCompleted(name)
     if (made !== undefined) return made
-    const { store_id, headers, metadata, tags } = await this.#find(name)
-    const parts = chosenOf(await this.parts(name), wanted)
+    const { store_id, headers, metadata, tags } = await this.#row(name)
+    const stored = await this.#partsOf(name)
+    const parts = chosenOf(stored, wanted === 'all' ? stored : wanted)
     const size = parts.reduce((sum, part) => sum + part.size, 0)
     if (size > this.#blobs.objectBytesMax) throw tooLarge(this.#blobs.objectBytesMax)
     const known = await this.#objects.requireChangeable(name, conditions)
@@ -188,9 +194,13 @@ export class MultipartUploads {
   /** All parts by their numbers. @throws Problem `NoSuchUpload` */
   async parts(name: UploadName): Promise<readonly StoredPart[]> {
     await this.#find(name)
+    return this.#partsOf(name)
+  }
+
+  #partsOf({ upload }: UploadName): Promise<readonly StoredPart[]> {
     return this.#scope.rows<StoredPart>(sql`
       select number, size, etag, (extract(epoch from stored_at) * 1000)::bigint as "storedMs"
-      from object_upload_parts where upload = ${name.upload} order by number`)
+      from object_upload_parts where upload = ${upload} order by number`)
   }
 
   /** Open uploads in the order of their keys. @param after the last one of the page before */
@@ -207,8 +217,12 @@ export class MultipartUploads {
       order by key, id limit ${size}`)
   }
 
-  async #find({ bucket, key, upload }: UploadName): Promise<UploadRow> {
-    await this.#blobs.requireOwn(bucket)
+  async #find(name: UploadName): Promise<UploadRow> {
+    await this.#blobs.requireOwn(name.bucket)
+    return this.#row(name)
+  }
+
+  async #row({ key, upload }: UploadName): Promise<UploadRow> {
     const row = isUuid(upload)
       ? await this.#scope.row<UploadRow>(sql`
           select store_id, headers, metadata, tags from object_uploads

@@ -7,9 +7,9 @@ import { checkBucket } from '../../core/object-key.ts'
 import { DATA_ROLES, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import type { CatalogueEntry } from './catalogue.ts'
-import { tagOf } from './conditions.ts'
+import { tagOf, versionTagOf } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { Bucket, IfMatch, IfNoneMatch, Metadata, Tags } from './object-fields.ts'
+import { Bucket, CHANGE_HEADERS, Header, IfMatch, IfNoneMatch, Metadata, Tags } from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
 import { Removal } from './removals.ts'
 import { objectsOf } from './workspace-objects.ts'
@@ -24,7 +24,6 @@ const Changed = Type.Object({
   etag: Type.String(),
   created: Type.Boolean({ description: 'True if no object had this key before.' }),
 })
-const TO_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match' } as const
 const TO_CONDITIONS = { if_match: IfMatch, if_none_match: IfNoneMatch }
 
 /** They show the caller an object, or give its bytes a key that others may read. */
@@ -46,7 +45,7 @@ export const copyObject = workspaceOperation({
     method: 'POST',
     path: '/v1/buckets/{bucket}/copy',
     body: '*',
-    headers: TO_HEADERS,
+    headers: CHANGE_HEADERS,
     etag: ({ etag }) => etag,
   },
   run: async (scope, { bucket, from, to, ...conditions }) => {
@@ -74,7 +73,7 @@ export const moveObject = workspaceOperation({
     method: 'POST',
     path: '/v1/buckets/{bucket}/move',
     body: '*',
-    headers: TO_HEADERS,
+    headers: CHANGE_HEADERS,
     etag: ({ etag }) => etag,
   },
   run: async (scope, { bucket, from, to, ...conditions }) => {
@@ -135,7 +134,11 @@ const Described = Type.Object({
   bucket: Type.String(),
   key: Type.String(),
   size: Type.Integer({ description: 'Size in bytes.' }),
-  etag: Type.String(),
+  etag: Type.String({ description: 'ETag of the bytes, as the object itself has it.' }),
+  version: Type.String({
+    description:
+      'Differs after each change of the object, of its metadata or its tags. In quotes, it is the `ETag` of this reply.',
+  }),
   headers: Type.Record(Type.String(), Type.String(), {
     description: 'Headers that are sent with the bytes.',
   }),
@@ -152,6 +155,7 @@ const toDescribed = (bucket: string, entry: CatalogueEntry) => ({
   key: entry.key,
   size: entry.size,
   etag: tagOf(entry),
+  version: entry.version,
   headers: entry.headers,
   metadata: entry.metadata,
   tags: entry.tags,
@@ -165,7 +169,11 @@ export const describeObject = workspaceOperation({
   roles: DATA_ROLES,
   input: Input({ bucket: Bucket, key: KeyOf('Key of the object.') }),
   output: Described,
-  http: { method: 'GET', path: '/v1/buckets/{bucket}/object' },
+  http: {
+    method: 'GET',
+    path: '/v1/buckets/{bucket}/object',
+    etag: versionTagOf,
+  },
   run: async (scope, { bucket, key }) => {
     await requireReadable(scope, key)
     return toDescribed(bucket, await objectsOf(scope).describe({ bucket: checkBucket(bucket), key }))
@@ -182,7 +190,9 @@ export const updateObject = workspaceOperation({
     key: KeyOf('Key of the object.'),
     metadata: Type.Optional(Metadata),
     tags: Type.Optional(Tags),
-    if_match: IfMatch,
+    if_match: Header(
+      'ETag that `GET` of this path, or the last change, has answered: 412 if the object, its metadata or its tags have changed since.',
+    ),
   }),
   output: Described,
   http: {
@@ -190,6 +200,7 @@ export const updateObject = workspaceOperation({
     path: '/v1/buckets/{bucket}/object',
     body: '*',
     headers: { if_match: 'if-match' },
+    etag: versionTagOf,
   },
   run: async (scope, { bucket, key, metadata, tags, if_match }) => {
     await requireReadable(scope, key)
@@ -197,8 +208,8 @@ export const updateObject = workspaceOperation({
     const change = { ...(metadata !== undefined && { metadata }), ...(tags !== undefined && { tags }) }
     return objectsOf(scope).update(
       { bucket: checkBucket(bucket), key },
-      { if_match },
       {
+        ifMatch: if_match,
         change: (kept) => ({ ...kept, ...change }),
         outputOf: (entry) => toDescribed(bucket, entry),
       },

@@ -2,6 +2,7 @@
 
 import Type from 'typebox'
 import type { KeptHeaders } from './catalogue.ts'
+import { OBJECT_LIMITS } from './limits.ts'
 
 // `run` checks the names, since the problem has S3's code.
 export const Bucket = Type.String({ maxLength: 200, description: 'Name of the bucket.' })
@@ -53,6 +54,15 @@ export const KEPT = {
     'Caching by clients, such as `max-age=60`. Shared caches may not store the object, since each request has a credential.',
   ),
 }
+/** The headers that fields have. */
+export const KEPT_HEADERS = {
+  content_type: 'content-type',
+  content_encoding: 'content-encoding',
+  content_disposition: 'content-disposition',
+  content_language: 'content-language',
+  cache_control: 'cache-control',
+} as const satisfies Record<keyof typeof KEPT, string>
+export const CHANGE_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match' } as const
 export const DIGESTS = {
   content_md5: Header('MD5 of the body in base64 (RFC 1864).'),
   content_digest: Header('Digest of the body: `sha-256=:<base64>:` or `sha-512=:<base64>:` (RFC 9530).'),
@@ -71,28 +81,34 @@ export const Stored = Type.Object({
 })
 
 /** Texts by name: `{"author": "mia"}`. */
-const Texts = (description: string) =>
-  Type.Record(
-    Type.String({ pattern: '^[a-z0-9][a-z0-9_.-]{0,127}$' }),
-    Type.String({ maxLength: 2_000, pattern: '^[\\u0020-\\u007e]*$' }),
-    {
-      maxProperties: 50,
-      additionalProperties: false,
-      description,
-    },
-  )
-export const Metadata = Texts(
-  'Texts of your own that are kept with the object: headers `x-meta-<name>`, in lower case.',
+export const Metadata = Type.Record(
+  Type.String({ pattern: '^[a-z0-9][a-z0-9_.-]{0,127}$' }),
+  Type.String({ maxLength: 2_000, pattern: '^[\\u0020-\\u007e]*$' }),
+  {
+    maxProperties: 50,
+    additionalProperties: false,
+    description: 'Texts of your own that are kept with the object: headers `x-meta-<name>`, in lower case.',
+  },
 )
-export const Tags = Texts('Tags of the object, at most 50.')
 
-const KEPT_NAMES = Object.keys(KEPT) as (keyof typeof KEPT)[]
+/** By the rules of S3, whose clients read and write them as well. */
+export const Tags = Type.Record(
+  Type.String({ pattern: '^[\\p{L}\\p{Z}\\p{N}_.:/=+@-]{1,128}$' }),
+  Type.String({ pattern: '^[\\p{L}\\p{Z}\\p{N}_.:/=+@-]{0,256}$' }),
+  {
+    maxProperties: OBJECT_LIMITS.tagsMax,
+    additionalProperties: false,
+    description: `Tags of the object, at most ${OBJECT_LIMITS.tagsMax}: keys of 1 to 128 characters, and values of at most 256.`,
+  },
+)
+
+const KEPT_NAMES = Object.keys(KEPT_HEADERS) as (keyof typeof KEPT)[]
 
 /** The headers of a request that are kept, by their names. */
 export const keptHeaders = (input: Readonly<Partial<Record<keyof typeof KEPT, string>>>): KeptHeaders =>
   Object.fromEntries(
     KEPT_NAMES.flatMap((name) => {
       const value = input[name]
-      return value === undefined || value === '' ? [] : [[name.replaceAll('_', '-'), value]]
+      return value === undefined || value === '' ? [] : [[KEPT_HEADERS[name], value]]
     }),
   )

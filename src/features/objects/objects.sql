@@ -120,7 +120,7 @@ create table tenon.resumable_uploads (
   -- How many bytes the store has: those of the parts and of the tail.
   stored bigint not null default 0 check (stored >= 0 and stored <= length),
   -- The upload in parts; null until there is a first part.
-  parts uuid,
+  parts_upload uuid,
   part_count integer not null default 0,
   tail uuid,
   tail_bytes bigint not null default 0,
@@ -144,12 +144,15 @@ create table tenon.resumable_uploads (
   foreign key (tenant_id, workspace_id) references tenon.buckets (tenant_id, workspace_id)
 );
 create index resumable_uploads_by_end on tenon.resumable_uploads (tenant_id, workspace_id, expires_at);
+create index resumable_uploads_open on tenon.resumable_uploads (tenant_id, workspace_id, owner) where ended_at is null;
 call tenon.allow('tenon_service', 'tenon.resumable_uploads', 'workspace', 'select, insert, update, delete');
+create policy counting on tenon.resumable_uploads for select to tenon_owner
+  using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
 -- Users see their own.
 create policy end_user on tenon.resumable_uploads to tenon_user
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and owner = tenon.caller() ->> 'id');
 grant select, delete, insert (id, key, length, headers, metadata, announced, if_match, if_none_match, expires_at),
-  update (length, stored, parts, part_count, tail, tail_bytes, tail_size, tail_etag, ended_at, expires_at)
+  update (length, stored, parts_upload, part_count, tail, tail_bytes, tail_size, tail_etag, ended_at, expires_at)
   on tenon.resumable_uploads to tenon_user;
 
 -- Blobs that no object has any more. They are removed a while after, since a reader may still be at one.
@@ -193,10 +196,51 @@ create policy end_user on tenon.object_removals to tenon_user
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and owner = tenon.caller() ->> 'id');
 grant select, insert (id, bucket, prefix) on tenon.object_removals to tenon_user;
 
+-- Images as they were converted for readers. Of no object any more are those of a blob (`source`) that none has.
+create table tenon.object_images (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  source uuid not null,
+  -- What became of it, such as `320x240 cover webp`.
+  conversion text not null,
+  blob uuid not null,
+  size bigint not null check (size > 0),
+  -- The MD5 of its bytes.
+  etag text not null,
+  content_type text not null,
+  read_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id, source, conversion),
+  foreign key (tenant_id, workspace_id) references tenon.buckets (tenant_id, workspace_id)
+);
+create index object_images_by_time on tenon.object_images (tenant_id, workspace_id, read_at);
+call tenon.allow('tenon_service', 'tenon.object_images', 'workspace', 'select, insert, update (read_at), delete');
+
 -- An upload counts in addition to the object that it replaces, until it has replaced it.
 call tenon.add_size_quota('object_bytes', 'tenon.object_uploads', 'bytes');
 call tenon.add_size_quota('object_bytes', 'tenon.object_upload_parts', 'size');
 call tenon.add_size_quota('object_bytes', 'tenon.objects', 'size');
+
+-- Raises TN005 if the workspace has so many open uploads that go on in a later request, or the end user who begins one has. Those
+-- who begin one at the same moment wait for each other.
+create function tenon.require_upload_room(open_max integer, of_user_max integer) returns void
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+declare
+  person constant text := caller() ->> 'id';
+begin
+  perform pg_advisory_xact_lock(hashtextextended(workspace(), 12));
+  if person is not null and of_user_max <= (select count(*) from resumable_uploads
+      where tenant_id = tenant() and workspace_id = workspace() and ended_at is null and owner = person and expires_at > now()) then
+    raise exception 'uploads of a user' using errcode = 'TN005', detail = of_user_max;
+  end if;
+  if open_max <= (select count(*) from resumable_uploads
+      where tenant_id = tenant() and workspace_id = workspace() and ended_at is null and expires_at > now())
+      + (select count(*) from object_uploads
+      where tenant_id = tenant() and workspace_id = workspace() and key is not null and not is_internal and expires_at > now()) then
+    raise exception 'uploads' using errcode = 'TN005', detail = open_max;
+  end if;
+end $$;
+revoke execute on function tenon.require_upload_room from public;
+grant execute on function tenon.require_upload_room to tenon_service, tenon_user;
 
 -- Ends the transaction of a change whose object, or whose upload, is no longer as it was read.
 create function tenon.refuse_object_change(what text) returns void language plpgsql as $$

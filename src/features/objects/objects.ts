@@ -11,16 +11,19 @@ import { Problem } from '../../core/problem.ts'
 import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
 import type { ListedEntry } from './catalogue.ts'
 import { tagOf } from './conditions.ts'
+import { IMAGE_FIELDS, imageOf } from './images/image-request.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { splitReplyFields, withinLink, withReplyHeaders } from './links.ts'
 import {
   Bucket,
+  CHANGE_HEADERS,
   DIGESTS,
   Header,
   IfMatch,
   IfNoneMatch,
   IfUnmodifiedSince,
   KEPT,
+  KEPT_HEADERS,
   Key,
   keptHeaders,
   Metadata,
@@ -45,7 +48,7 @@ export const putObject = workspaceOperation({
   input: Input({
     bucket: Bucket,
     key: Key,
-    content: Bytes(`Content of the object, at most ${OBJECT_LIMITS.objectBytesMax} bytes.`),
+    content: Bytes(`Content of the object, at most ${OBJECT_LIMITS.requestBytesMax} bytes.`),
     ...KEPT,
     metadata: Type.Optional(Metadata),
     ...DIGESTS,
@@ -61,17 +64,12 @@ export const putObject = workspaceOperation({
     body: 'content',
     takes: 'bytes',
     headers: {
-      content_type: 'content-type',
-      content_encoding: 'content-encoding',
-      content_disposition: 'content-disposition',
-      content_language: 'content-language',
-      cache_control: 'cache-control',
+      ...KEPT_HEADERS,
       metadata: 'x-meta-*',
       content_md5: 'content-md5',
       content_digest: 'content-digest',
       repr_digest: 'repr-digest',
-      if_match: 'if-match',
-      if_none_match: 'if-none-match',
+      ...CHANGE_HEADERS,
       if_unmodified_since: 'if-unmodified-since',
     },
     status: ({ created }) => (created === false ? 200 : 201),
@@ -101,20 +99,21 @@ export const headObject = workspaceOperation({
   name: 'object.head',
   summary: 'Read the metadata of an object, without its content',
   roles: DATA_ROLES,
-  input: Input({ bucket: Bucket, key: Key, ...READ_CONDITIONS, ...REPLY_FIELDS }),
+  input: Input({ bucket: Bucket, key: Key, ...READ_CONDITIONS, ...IMAGE_FIELDS, ...REPLY_FIELDS }),
   output: Content,
   http: {
     method: 'HEAD',
     path: PATH,
     linkInQuery: true,
-    headers: READ_HEADERS,
+    headers: { ...READ_HEADERS, accept: 'accept' },
     reply: 'bytes',
   },
   run: async (scope, { bucket, key, ...options }) => {
     await requireReadable(scope, key)
-    const [wanted, conditions] = splitReplyFields(options)
-    const read = () => objectsOf(scope).head({ bucket: checkBucket(bucket), key }, conditions)
-    return withReplyHeaders(scope, wanted, read)
+    const [wanted, input] = splitReplyFields(options)
+    const represent = imageOf(scope, input)
+    const read = () => objectsOf(scope).head({ bucket: checkBucket(bucket), key }, input, { represent })
+    return withReplyHeaders(scope, wanted, read, { hasOwnType: represent !== undefined })
   },
 })
 
@@ -132,6 +131,7 @@ export const getObject = workspaceOperation({
       'ETag or date of the version that the range belongs to; the whole object is sent if it has another version.',
     ),
     ...READ_CONDITIONS,
+    ...IMAGE_FIELDS,
     ...REPLY_FIELDS,
   }),
   output: Content,
@@ -139,14 +139,15 @@ export const getObject = workspaceOperation({
     method: 'GET',
     path: PATH,
     linkInQuery: true,
-    headers: { range: 'range', if_range: 'if-range', ...READ_HEADERS },
+    headers: { range: 'range', if_range: 'if-range', ...READ_HEADERS, accept: 'accept' },
     reply: 'bytes',
   },
   run: async (scope, { bucket, key, ...options }) => {
     await requireReadable(scope, key)
-    const [wanted, conditions] = splitReplyFields(options)
-    const read = () => objectsOf(scope).get({ bucket: checkBucket(bucket), key }, conditions)
-    return withReplyHeaders(scope, wanted, read)
+    const [wanted, input] = splitReplyFields(options)
+    const represent = imageOf(scope, input)
+    const read = () => objectsOf(scope).get({ bucket: checkBucket(bucket), key }, input, { represent })
+    return withReplyHeaders(scope, wanted, read, { hasOwnType: represent !== undefined })
   },
 })
 

@@ -10,6 +10,7 @@ import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import type { Conditions } from './conditions.ts'
+import { type ImageInput, imageOf } from './images/image-request.ts'
 import { requireReadable } from './object-rules.ts'
 import { type ObjectName, objectsOf } from './workspace-objects.ts'
 
@@ -49,10 +50,10 @@ export async function readPublicObject(
   scope: WorkspaceScope,
   verb: 'get' | 'head',
   name: ObjectName,
-  conditions: Conditions,
+  input: Conditions & ImageInput,
 ): Promise<ByteReply> {
   await requireReadable(scope, name.key)
-  return objectsOf(scope)[verb](name, conditions, 'public')
+  return objectsOf(scope)[verb](name, input, { caching: 'public', represent: imageOf(scope, input) })
 }
 
 /** Codes that would tell a bucket, a setting or a state from a missing object. */

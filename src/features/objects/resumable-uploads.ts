@@ -7,6 +7,7 @@
  */
 
 import { createHash } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { type ByteSource, tooLarge } from '../../core/bytes.ts'
 import { isUuid, randomIds } from '../../core/ids.ts'
@@ -19,12 +20,18 @@ import { BodyPieces, emptyBody } from './body-pieces.ts'
 import { refusedUnless } from './catalogue.ts'
 import type { Conditions } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { MultipartUploads } from './multipart-uploads.ts'
-import { abandoned, Upload } from './uploads.ts'
+import { MULTIPART_LEASE, MultipartUploads } from './multipart-uploads.ts'
+import { abandoned, requireUploadRoom, Upload } from './uploads.ts'
 import { type Description, type ObjectName, objectsOf, type WorkspaceObjects } from './workspace-objects.ts'
 
-const { multipartLeaseMs, objectBytesMax, segmentBytesMin, segmentFactor, segmentsPerSize } = OBJECT_LIMITS
-const LEASE = `${multipartLeaseMs} milliseconds`
+const {
+  appendAwaitedMs,
+  requestBytesMax,
+  promisedBytesMin,
+  segmentBytesMin,
+  segmentFactor,
+  segmentsPerSize,
+} = OBJECT_LIMITS
 
 /** An upload as it was read. */
 export interface ResumableUpload {
@@ -34,7 +41,8 @@ export interface ResumableUpload {
   readonly length: number | null
   /** How many bytes the store has. */
   readonly stored: number
-  readonly parts: string | null
+  /** The id of the upload in parts; null until there is a first part. */
+  readonly parts_upload: string | null
   readonly part_count: number
   readonly tail: string | null
   readonly tail_bytes: number
@@ -47,14 +55,14 @@ export interface ResumableUpload {
   readonly if_match: string | null
   readonly if_none_match: string | null
   /** True if it is an object. */
-  readonly ended: boolean
-  readonly expired: boolean
+  readonly isEnded: boolean
+  readonly isExpired: boolean
   /** Milliseconds since 1970. */
   readonly expiresMs: number
 }
 
-const COLUMNS = sql`id, key, length, stored, parts, part_count, tail, tail_bytes, tail_size, tail_etag, headers, metadata, announced,
-  if_match, if_none_match, ended_at is not null as ended, expires_at <= now() as expired,
+const COLUMNS = sql`id, key, length, stored, parts_upload, part_count, tail, tail_bytes, tail_size, tail_etag, headers, metadata, announced,
+  if_match, if_none_match, ended_at is not null as "isEnded", expires_at <= now() as "isExpired",
   (extract(epoch from expires_at) * 1000)::bigint as "expiresMs"`
 
 /** The checksum that the sender announces for a body. */
@@ -95,28 +103,32 @@ export class ResumableUploads {
     const { if_match, if_none_match } = conditions
     const id = randomIds.uuid()
     await this.#scope.batch(
+      requireUploadRoom(),
       ...roomFor(id, length ?? 0),
       sql`insert into resumable_uploads (id, key, length, headers, metadata, announced, if_match, if_none_match, expires_at)
-        values (${id}, ${name.key}, ${length}, ${headers}, ${metadata}, ${announced}, ${if_match}, ${if_none_match}, now() + ${LEASE}::interval)`,
+        values (${id}, ${name.key}, ${length}, ${headers}, ${metadata}, ${announced}, ${if_match}, ${if_none_match}, now() + ${MULTIPART_LEASE}::interval)`,
     )
     return this.#settle(await this.find(id))
   }
 
-  /** @throws Problem `not_found`; `upload_gone` if it has expired */
+  /** @throws Problem `not_found`; `upload_expired` if it has expired */
   async find(id: string): Promise<ResumableUpload> {
     const row = isUuid(id)
       ? await this.#scope.row<ResumableUpload>(sql`select ${COLUMNS} from resumable_uploads where id = ${id}`)
       : undefined
     if (row === undefined) throw noUpload()
-    if (row.expired) throw new Problem('upload_gone')
+    if (row.isExpired) throw new Problem('upload_expired')
     return row
   }
 
   /**
-   * The upload as it is, with its object if all of its bytes are there: a process may have died between the two.
+   * The upload as it is, with its object if all of its bytes are there: a process may have died between the two. Waits a while for a
+   * request that stores bytes here: a client whose connection broke asks at once, and would send again what has come.
    * @throws Problem as {@link find}; `PreconditionFailed` if it may not become the object
    */
   async read(id: string): Promise<ResumableUpload> {
+    const end = APPENDS.get(id)
+    if (end !== undefined) await Promise.race([end, pause(appendAwaitedMs, undefined, { ref: false })])
     const upload = await this.find(id)
     return upload.stored === upload.length ? this.#settle(upload) : upload
   }
@@ -126,11 +138,28 @@ export class ResumableUploads {
    * @param options `length` of the object, if it was not known before; with a `checksum` the whole body is kept, or nothing
    * @throws Problem `upload_offset_differs`, `EntityTooLarge`, `upload_checksum_differs`, `body_incomplete`, `quota_exceeded`, …
    */
-  async append(
+  append(
     upload: ResumableUpload,
     offset: number,
     source: ByteSource,
-    { length, checksum }: { length?: number | undefined; checksum?: Checksum | undefined } = {},
+    options: { length?: number | undefined; checksum?: Checksum | undefined } = {},
+  ): Promise<ResumableUpload> {
+    const work = this.#append(upload, offset, source, options)
+    const end = work.then(
+      () => {},
+      () => {},
+    )
+    APPENDS.set(upload.id, end)
+    return work.finally(() => {
+      if (APPENDS.get(upload.id) === end) APPENDS.delete(upload.id)
+    })
+  }
+
+  async #append(
+    upload: ResumableUpload,
+    offset: number,
+    source: ByteSource,
+    { length, checksum }: { length?: number | undefined; checksum?: Checksum | undefined },
   ): Promise<ResumableUpload> {
     let state = await this.#settle(upload)
     if (state.stored !== offset) throw offsetDiffers(state)
@@ -149,14 +178,15 @@ export class ResumableUploads {
 
   /** Ends an upload. The object of one that is complete stays. @throws Problem `not_found` */
   async remove({ id, key }: ResumableUpload): Promise<void> {
-    const [row] = await this.#scope.rows<{ parts: string | null }>(sql`
-      with gone as (delete from resumable_uploads where id = ${id} returning tail, parts),
+    const [row] = await this.#scope.rows<{ parts_upload: string | null }>(sql`
+      with gone as (delete from resumable_uploads where id = ${id} returning tail, parts_upload),
         ended as (delete from object_uploads where id in (select tail from gone) returning id),
         unused as (insert into unused_blobs (blob) select id from ended)
-      select parts from gone`)
+      select parts_upload from gone`)
     if (row === undefined) throw noUpload()
     const bucket = await this.#blobs.bucket()
-    if (row.parts !== null) await this.#parts.abort({ bucket, key, upload: row.parts }).catch(ignoreGone)
+    if (row.parts_upload !== null)
+      await this.#parts.abort({ bucket, key, upload: row.parts_upload }).catch(ignoreGone)
   }
 
   /** @throws Problem `state_conflict` if it has another length; `EntityTooLarge`; `upload_offset_differs` */
@@ -173,7 +203,7 @@ export class ResumableUploads {
   /** Stores the next bytes of a body behind the tail, as the new tail. */
   async #write(state: ResumableUpload, body: BodyPieces, checksum?: Checksum): Promise<ResumableUpload> {
     const before = body.taken
-    const size = state.tail_bytes + this.#room(state, body, checksum)
+    const size = state.tail_bytes + this.#bytesOfNext(state, body, checksum)
     const hash = checksum === undefined ? undefined : createHash(checksum.algorithm)
     const upload = new Upload(this.#scope, { chunks: this.#segment(state, body, size, hash), length: size })
     await upload.begin()
@@ -182,7 +212,6 @@ export class ResumableUploads {
         this.#blobs.write(upload.id, { body: stream, length: size, signal }),
       )
       const bytes = body.taken - before
-      if (checksum !== undefined && body.failure !== undefined) throw body.failure
       if (checksum !== undefined && hash?.digest().equals(checksum.digest) !== true)
         throw new Problem('upload_checksum_differs')
       if (state.stored + bytes === state.length && (await body.hasMore())) throw tooLong(state, bytes)
@@ -193,18 +222,21 @@ export class ResumableUploads {
     }
   }
 
-  /** How many bytes of a body are stored at once. */
-  #room({ length, stored, tail_bytes, part_count }: ResumableUpload, body: BodyPieces, checksum?: Checksum) {
+  /** How many bytes of a body are stored at once: no more than have come, so that one that breaks off costs no more than it has brought. */
+  #bytesOfNext(
+    { length, stored, tail_bytes, part_count }: ResumableUpload,
+    { announced, taken }: BodyPieces,
+    checksum?: Checksum,
+  ): number {
     const left = (length ?? this.#blobs.objectBytesMax) - stored
-    const { announced } = body
     if (checksum === undefined) {
       const min = partBytesMin(part_count)
-      const size = announced === undefined ? min : Math.min(min * segmentFactor, objectBytesMax)
-      return Math.min(size - tail_bytes, left, announced ?? left)
+      const size = announced === undefined ? min : Math.min(min * segmentFactor, requestBytesMax)
+      return Math.min(size - tail_bytes, Math.max(taken, promisedBytesMin), left, announced ?? left)
     }
     if (announced === undefined)
       throw new Problem('header_invalid', { detail: 'Upload-Checksum needs a Content-Length.' })
-    if (tail_bytes + announced > objectBytesMax) throw tooLarge(objectBytesMax)
+    if (tail_bytes + announced > requestBytesMax) throw tooLarge(requestBytesMax)
     return announced
   }
 
@@ -215,13 +247,14 @@ export class ResumableUploads {
     size: number,
     hash?: ReturnType<typeof createHash>,
   ): AsyncGenerator<Uint8Array> {
-    if (tail !== null && tail_bytes > 0)
-      yield* await this.#blobs.read(tail, { first: 0, last: tail_bytes - 1 })
+    if (tail !== null && tail_bytes > 0) yield* this.#blobs.readExactly(tail, tail_bytes)
     const before = body.taken
     for await (const chunk of body.take(size - tail_bytes)) {
       hash?.update(chunk)
       yield chunk
     }
+    // With a checksum nothing is kept of it, so the store need not get the rest.
+    if (hash !== undefined && body.failure !== undefined) throw body.failure
     for (let missing = size - tail_bytes - (body.taken - before); missing > 0; missing -= ZEROS.byteLength)
       yield ZEROS.subarray(0, missing)
   }
@@ -232,16 +265,16 @@ export class ResumableUploads {
     { id, bytes, size, etag }: { id: string; bytes: number; size: number; etag: string },
   ): Promise<ResumableUpload> {
     const kept = state.tail_bytes + bytes
-    const renewed = sql`expires_at = now() + ${LEASE}::interval`
+    const renewed = sql`expires_at = now() + ${MULTIPART_LEASE}::interval`
     const now = await this.#change(
       state,
       sql`stored = stored + ${bytes}::bigint, tail = ${id}::uuid, tail_bytes = ${kept}, tail_size = ${size}, tail_etag = ${etag}, ${renewed}`,
       abandoned(sql`id = ${state.tail}::uuid`),
-      changed(sql`update object_uploads set bytes = ${kept}, ${renewed} where id = ${id}`),
+      requireChange(sql`update object_uploads set bytes = ${kept}, ${renewed} where id = ${id}`),
       // Without them, what was acknowledged before is lost.
-      ...(state.parts === null
+      ...(state.parts_upload === null
         ? []
-        : [changed(sql`update object_uploads set ${renewed} where id = ${state.parts}`)]),
+        : [requireChange(sql`update object_uploads set ${renewed} where id = ${state.parts_upload}`)]),
     )
     await this.#removeNow(state.tail)
     return now
@@ -253,7 +286,7 @@ export class ResumableUploads {
    */
   async #settle(state: ResumableUpload): Promise<ResumableUpload> {
     try {
-      if (state.ended) return state
+      if (state.isEnded) return state
       const isAll = state.stored === state.length
       const hasPart = state.tail !== null && (isAll || state.tail_bytes >= partBytesMin(state.part_count))
       if (!isAll) return hasPart ? await this.#makePart(state) : state
@@ -265,7 +298,8 @@ export class ResumableUploads {
     } catch (error) {
       // Another request may have made the step.
       const now = await this.find(state.id)
-      if (now.tail === state.tail && now.ended === state.ended && now.parts === state.parts) throw error
+      if (now.tail === state.tail && now.isEnded === state.isEnded && now.parts_upload === state.parts_upload)
+        throw error
       return this.#settle(now)
     }
   }
@@ -273,14 +307,14 @@ export class ResumableUploads {
   async #makePart(state: ResumableUpload): Promise<ResumableUpload> {
     const { tail, tail_bytes, tail_size, key } = state
     if (tail === null) return state
-    const parts = state.parts ?? (await this.#beginParts(state))
+    const upload = state.parts_upload ?? (await this.#beginParts(state))
     const number = state.part_count + 1
     const range = { first: 0, last: tail_bytes - 1 }
     const source = { blob: tail, range, isWhole: tail_bytes === tail_size }
     // The tail alone decides the bytes of this part, so each request that makes the part writes the same.
-    await this.#parts.copyPart({ bucket: await this.#blobs.bucket(), key, upload: parts }, number, source, [
-      changed(sql`update resumable_uploads set part_count = ${number}, tail = null, tail_bytes = 0, tail_size = 0
-        where id = ${state.id} and tail = ${tail} and parts = ${parts}`),
+    await this.#parts.copyPart({ bucket: await this.#blobs.bucket(), key, upload }, number, source, [
+      requireChange(sql`update resumable_uploads set part_count = ${number}, tail = null, tail_bytes = 0, tail_size = 0
+        where id = ${state.id} and tail = ${tail} and parts_upload = ${upload}`),
       abandoned(sql`id = ${tail}`),
     ])
     await this.#removeNow(tail)
@@ -291,7 +325,7 @@ export class ResumableUploads {
     const name = { bucket: await this.#blobs.bucket(), key }
     const upload = await this.#parts.begin(name, { headers, metadata, tags: {} })
     const rows = await this.#scope.rows(
-      sql`update resumable_uploads set parts = ${upload} where id = ${id} and parts is null returning id`,
+      sql`update resumable_uploads set parts_upload = ${upload} where id = ${id} and parts_upload is null returning id`,
     )
     if (rows.length === 1) return upload
     await this.#parts.abort({ ...name, upload })
@@ -304,14 +338,14 @@ export class ResumableUploads {
     const conditions = conditionsOf(state)
     const content = { blob: tail ?? '', size, etag: tail_etag ?? '', headers, metadata, tags: {} }
     const read = await this.#objects.requireChangeable(name, conditions)
-    await this.#objects.replace(name, content, { conditions, read, also: [ended(id)] })
+    await this.#objects.replace(name, content, { conditions, read, also: [endOf(id)] })
     return this.find(id)
   }
 
   async #endAsParts(state: ResumableUpload): Promise<ResumableUpload> {
-    const { id, key, parts } = state
-    const name = { bucket: await this.#blobs.bucket(), key, upload: parts ?? '' }
-    await this.#parts.complete(name, await this.#parts.parts(name), conditionsOf(state), [ended(id)])
+    const { id, key, parts_upload } = state
+    const name = { bucket: await this.#blobs.bucket(), key, upload: parts_upload ?? '' }
+    await this.#parts.complete(name, 'all', conditionsOf(state), [endOf(id)])
     return this.find(id)
   }
 
@@ -320,7 +354,10 @@ export class ResumableUploads {
     const same = sql`id = ${state.id} and stored = ${state.stored} and tail is not distinct from ${state.tail}::uuid
       and length is not distinct from ${state.length}::bigint and ended_at is null`
     try {
-      await this.#scope.batch(changed(sql`update resumable_uploads set ${change} where ${same}`), ...also)
+      await this.#scope.batch(
+        requireChange(sql`update resumable_uploads set ${change} where ${same}`),
+        ...also,
+      )
     } catch (error) {
       throw await this.#findConflict(state, error)
     }
@@ -341,6 +378,9 @@ export class ResumableUploads {
   }
 }
 
+/** Ends of requests of this process that store bytes of an upload, by its id: of several, the last one. */
+const APPENDS = new Map<string, Promise<void>>()
+
 const ZEROS = new Uint8Array(65_536)
 
 /** From so many bytes on a tail becomes the part behind so many others. */
@@ -353,12 +393,12 @@ const roomFor = (id: string, bytes: number): readonly Sql[] => [
 ]
 
 /** A change that must hit its row, or the transaction fails. */
-const changed = (update: Sql): Sql => sql`
+const requireChange = (update: Sql): Sql => sql`
   with changed as (${update} returning 1) select ${refusedUnless(sql`exists (select from changed)`, 'upload')}`
 
-const ended = (id: string): Sql =>
-  changed(sql`
-  update resumable_uploads set ended_at = now(), tail = null, parts = null where id = ${id} and ended_at is null`)
+const endOf = (id: string): Sql =>
+  requireChange(sql`
+  update resumable_uploads set ended_at = now(), tail = null, parts_upload = null where id = ${id} and ended_at is null`)
 
 const conditionsOf = ({ if_match, if_none_match }: ResumableUpload): Conditions => ({
   ...(if_match !== null && { if_match }),

@@ -16,6 +16,7 @@ import {
   Key,
   keptHeaders,
   Metadata,
+  Tags,
 } from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
 import { deleteObject } from './objects.ts'
@@ -24,15 +25,8 @@ import { type Description, objectsOf } from './workspace-objects.ts'
 const PATH = '/s3/{bucket}/{key*}'
 const NAME = { bucket: Bucket, key: Key }
 
-/** Tags by S3's rules. */
-const S3Tags = Type.Record(
-  Type.String({ pattern: '^[\\p{L}\\p{Z}\\p{N}_.:/=+@-]{1,128}$' }),
-  Type.String({ pattern: '^[\\p{L}\\p{Z}\\p{N}_.:/=+@-]{0,256}$' }),
-  { maxProperties: 10, additionalProperties: false },
-)
-
 /** Headers, metadata and tags of an object, in the input of an operation. */
-export const DESCRIPTION = { ...KEPT, metadata: Type.Optional(Metadata), tags: Type.Optional(S3Tags) }
+export const DESCRIPTION = { ...KEPT, metadata: Type.Optional(Metadata), tags: Type.Optional(Tags) }
 
 export const descriptionOf = ({
   metadata = {},
@@ -93,7 +87,7 @@ export const copyS3Object = workspaceOperation({
     ...NAME,
     source: Source,
     description: Type.Optional(Input(DESCRIPTION)),
-    tags: Type.Optional(S3Tags),
+    tags: Type.Optional(Tags),
     if_match: IfMatch,
     if_none_match: IfNoneMatch,
   }),
@@ -135,14 +129,13 @@ export const tagS3Object = workspaceOperation({
   name: 'object.tag',
   summary: 'Replace the tags of an object',
   roles: WRITERS,
-  input: Input({ ...NAME, tags: S3Tags }),
+  input: Input({ ...NAME, tags: Tags }),
   output: Type.Object({ etag: Type.String() }),
   http: { method: 'PUT', path: PATH },
   run: async (scope, { bucket, key, tags }) => {
     await requireObjectRule(scope, 'write', key)
     return objectsOf(scope).update(
       { bucket: checkBucket(bucket), key },
-      {},
       { change: (kept) => ({ ...kept, tags }), outputOf: (entry) => ({ etag: tagOf(entry) }) },
     )
   },

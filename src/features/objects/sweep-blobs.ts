@@ -1,4 +1,4 @@
-/** Removes the bytes that no object has: of objects that were replaced or deleted, and of uploads that are over. */
+/** Removes the bytes that no object has: of objects that were replaced or deleted, of their converted images, and of uploads that are over. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
@@ -6,7 +6,14 @@ import { Blobs } from './blobs.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { abandoned } from './uploads.ts'
 
-const { blobsSweptMax, uploadsSweptMax, unusedBlobKeptMs, expiredUploadKeptMs, removalKeptMs } = OBJECT_LIMITS
+const {
+  blobsSweptMax,
+  uploadsSweptMax,
+  unusedBlobKeptMs,
+  expiredUploadKeptMs,
+  imageUnreadKeptMs,
+  removalKeptMs,
+} = OBJECT_LIMITS
 
 interface Unused {
   readonly id: string
@@ -40,7 +47,13 @@ export async function sweepBlobs(scope: WorkspaceScope): Promise<boolean> {
 
 const UNUSED = sql`
   with ended as (delete from object_uploads where key is null and expires_at <= now() returning id),
-    given_up as (insert into unused_blobs (blob) select id from ended),
+    -- Of a source that no object has any more, and those that nobody reads.
+    images as (
+      delete from object_images i where read_at <= now() - ${`${imageUnreadKeptMs} milliseconds`}::interval
+        or exists (select from unused_blobs u where u.blob = i.source)
+      returning blob
+    ),
+    given_up as (insert into unused_blobs (blob) select id from ended union all select blob from images),
     -- Their parts and tails are uploads with leases of their own.
     forgotten as (delete from resumable_uploads where expires_at <= now() - ${`${expiredUploadKeptMs} milliseconds`}::interval),
     reported as (delete from object_removals where finished_at <= now() - ${`${removalKeptMs} milliseconds`}::interval)

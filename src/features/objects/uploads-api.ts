@@ -8,7 +8,18 @@ import { checkBucket } from '../../core/object-key.ts'
 import { WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { TUS_VERSION } from '../../core/tus.ts'
-import { Bucket, Header, IfMatch, IfNoneMatch, KEPT, Key, keptHeaders, Metadata } from './object-fields.ts'
+import { readDigest } from './digests.ts'
+import {
+  Bucket,
+  CHANGE_HEADERS,
+  Header,
+  IfMatch,
+  IfNoneMatch,
+  KEPT,
+  Key,
+  keptHeaders,
+  Metadata,
+} from './object-fields.ts'
 import { requireObjectRule } from './object-rules.ts'
 import { type Checksum, type ResumableUpload, ResumableUploads } from './resumable-uploads.ts'
 
@@ -75,8 +86,7 @@ export const createUpload = workspaceOperation({
       ...BODY_HEADERS,
       upload_defer_length: 'upload-defer-length',
       upload_metadata: 'upload-metadata',
-      if_match: 'if-match',
-      if_none_match: 'if-none-match',
+      ...CHANGE_HEADERS,
     },
   },
   run: async (scope, { content, upload_length, upload_defer_length, upload_metadata, ...input }) => {
@@ -108,8 +118,8 @@ export const headUpload = workspaceOperation({
   name: 'upload.head',
   summary: 'Read how many bytes of an upload are stored (tus)',
   roles: WRITERS_AND_USERS,
-  // It makes the object of an upload whose last request has lost its process.
-  reads: false,
+  // It changes nothing but what the last request would have done if its process had not died: it makes the object.
+  reads: true,
   scope: SCOPE,
   input: Input({ upload_id: UploadId, tus_resumable: Version }),
   output: Answer,
@@ -237,9 +247,8 @@ const DIGEST_BYTES = { md5: 16, sha1: 20, sha256: 32 }
 function checksumIn(text: string): Checksum {
   const [, name = '', base64 = ''] = /^([a-z0-9]+) ([A-Za-z0-9+/]+={0,2})$/.exec(text) ?? []
   const algorithm = name as Checksum['algorithm']
-  const digest = Buffer.from(base64, 'base64')
-  if (Object.hasOwn(DIGEST_BYTES, name) && digest.length === DIGEST_BYTES[algorithm])
-    return { algorithm, digest }
+  const digest = Object.hasOwn(DIGEST_BYTES, name) && readDigest(base64, DIGEST_BYTES[algorithm])
+  if (digest) return { algorithm, digest }
   throw new Problem('header_invalid', {
     detail: 'Upload-Checksum has no digest of md5, sha1 or sha256. Write `sha256 <base64>`.',
   })

@@ -9,7 +9,8 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { Row } from '../../infra/postgres/statement-batch.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 
-const { objectBytesMax, uploadLeaseMs, reservedAheadBytes } = OBJECT_LIMITS
+const { requestBytesMax, openUploadsMax, openUploadsOfUserMax, uploadLeaseMs, reservedAheadBytes } =
+  OBJECT_LIMITS
 
 /** A stream whose bytes are reserved before they are sent. */
 abstract class ReservedUpload {
@@ -49,7 +50,7 @@ abstract class ReservedUpload {
 
   async *#reservedChunks(): AsyncGenerator<Uint8Array> {
     let renewedMs = Date.now()
-    for await (const chunk of counted(this.#source, objectBytesMax)) {
+    for await (const chunk of counted(this.#source, requestBytesMax)) {
       this.bytes += chunk.byteLength
       const isLate = Date.now() > renewedMs + uploadLeaseMs / 2
       if (this.bytes > this.reserved || isLate) {
@@ -143,6 +144,13 @@ export class PartUpload extends ReservedUpload {
     return sql`update object_uploads set bytes = bytes + ${bytes} where id = ${this.#upload}`
   }
 }
+
+/**
+ * Refuses an upload that may stay open for days, if too many are. The first statement of the transaction that begins it,
+ * which then fails with `too_many_uploads`.
+ */
+export const requireUploadRoom = (): Sql =>
+  sql`select tenon.require_upload_room(${openUploadsMax}::integer, ${openUploadsOfUserMax}::integer)`
 
 const LEASE = `${uploadLeaseMs} milliseconds`
 

@@ -26,9 +26,17 @@ import {
   renaming,
   replacement,
 } from './catalogue.ts'
-import { type Conditions, isToBeSent, rangeOf, requireChangeable, tagOf } from './conditions.ts'
+import {
+  type Conditions,
+  isToBeSent,
+  rangeOf,
+  requireChangeable,
+  requireVersion,
+  tagOf,
+} from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { OBJECT_LIMITS } from './limits.ts'
+import { requireObjectRule } from './object-rules.ts'
 import { type Removal, removeBelow } from './removals.ts'
 import { Upload, uploadOver } from './uploads.ts'
 
@@ -82,7 +90,7 @@ export class WorkspaceObjects {
       ...description
     }: Description & { conditions?: Conditions; digests?: AnnouncedDigests },
   ): Promise<StoredObject> {
-    const max = OBJECT_LIMITS.objectBytesMax
+    const max = OBJECT_LIMITS.requestBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
     const chunks = verified(source.chunks, expectedDigests(digests))
     await this.requireName({ bucket, key })
@@ -129,15 +137,16 @@ export class WorkspaceObjects {
   }
 
   /**
-   * Makes a blob, which an upload has written, the content of an object.
+   * Makes a blob, which an upload has written, the content of an object. The right to write it may have ended while the bytes came.
    * @param options `read` the entry as it was read before; `also` earlier statements of the same transaction
-   * @throws Problem `PreconditionFailed`; an error for which `readObjectChange` is `upload` if the upload is over
+   * @throws Problem `forbidden`, `PreconditionFailed`; an error for which `readObjectChange` is `upload` if the upload is over
    */
-  replace(
+  async replace(
     { bucket, key }: ObjectName,
     content: ObjectContent,
     { conditions, read, also = [] }: Replacing,
   ): Promise<StoredObject> {
+    await requireObjectRule(this.#scope, 'write', key)
     return changeObject(
       this.#scope,
       key,
@@ -157,9 +166,9 @@ export class WorkspaceObjects {
   async get(
     { bucket, key }: ObjectName,
     conditions: Conditions,
-    caching: Caching = 'private',
+    { caching = 'private', represent = asItIs }: Reading = {},
   ): Promise<ByteReply> {
-    const entry = await this.describe({ bucket, key })
+    const entry = await represent(await this.describe({ bucket, key }))
     if (!isToBeSent(conditions, entry)) return unchanged(entry, caching)
     const range = rangeOf(conditions, entry)
     const headers = headersOf(entry, caching)
@@ -183,9 +192,9 @@ export class WorkspaceObjects {
   async head(
     { bucket, key }: ObjectName,
     conditions: Conditions,
-    caching: Caching = 'private',
+    { caching = 'private', represent = asItIs }: Reading = {},
   ): Promise<ByteReply> {
-    const entry = await this.describe({ bucket, key })
+    const entry = await represent(await this.describe({ bucket, key }))
     if (!isToBeSent(conditions, entry)) return unchanged(entry, caching)
     return { status: 200, headers: headersOf(entry, caching) }
   }
@@ -224,21 +233,25 @@ export class WorkspaceObjects {
 
   /**
    * Changes what is kept with the bytes.
-   * @param outputOf the output of the operation, of the changed entry
+   * @param of `ifMatch` the version that it must have; `outputOf` the output of the operation, of the changed entry
    * @throws Problem `NoSuchKey`, `PreconditionFailed`
    */
   async update<T>(
     { bucket, key }: ObjectName,
-    conditions: Conditions,
     {
+      ifMatch,
       change,
       outputOf,
-    }: { change: (kept: Description) => Description; outputOf: (entry: CatalogueEntry) => T },
+    }: {
+      ifMatch?: string | undefined
+      change: (kept: Description) => Description
+      outputOf: (entry: CatalogueEntry) => T
+    },
   ): Promise<T> {
-    await this.describe({ bucket, key })
+    await this.requireName({ bucket, key })
     return changeObject(this.#scope, key, (known) => {
       if (known === undefined) throw new Problem('NoSuchKey')
-      requireChangeable(conditions, known)
+      requireVersion(ifMatch, known)
       const { headers, metadata, tags } = change(known)
       return effectOnce(this.#scope, async (inside) => {
         const changed = redescription({ bucket, key, known }, { headers, metadata, tags })
@@ -266,7 +279,7 @@ export class WorkspaceObjects {
     checkKey(key)
     const source = await this.describe({ bucket, key: from })
     requireChangeable(options.source ?? {}, source)
-    if (source.size > OBJECT_LIMITS.objectBytesMax) throw tooLarge(OBJECT_LIMITS.objectBytesMax)
+    if (source.size > OBJECT_LIMITS.requestBytesMax) throw tooLarge(OBJECT_LIMITS.requestBytesMax)
     const { headers, metadata, tags } = options.description?.(source) ?? source
     const upload = new Upload(this.#scope, { chunks: NO_BYTES, length: source.size })
     const stored = await this.#fill(upload, { bucket, key }, options.conditions ?? {}, async () => {
@@ -284,7 +297,7 @@ export class WorkspaceObjects {
   async move({ bucket, key }: ObjectName, to: string, conditions: Conditions): Promise<StoredObject> {
     checkKey(to)
     if (key === to) throw new Problem('conflict', { detail: 'The object has this key already.' })
-    await this.describe({ bucket, key })
+    await this.requireName({ bucket, key })
     return changeObject(this.#scope, key, async (known) => {
       if (known === undefined) throw new Problem('NoSuchKey')
       const { entry } = await this.requireChangeable({ bucket, key: to }, conditions)
@@ -339,7 +352,16 @@ export class WorkspaceObjects {
 }
 
 /** Which caches may keep a reply: that of the reader alone, or any. */
-export type Caching = 'private' | 'public'
+type Caching = 'private' | 'public'
+
+export interface Reading {
+  /** Default: `private`. */
+  readonly caching?: Caching
+  /** Puts something in the place of the object, such as a smaller image. Conditions and ranges are about that. Default: nothing. */
+  readonly represent?: ((entry: CatalogueEntry) => Promise<CatalogueEntry>) | undefined
+}
+
+const asItIs = async (entry: CatalogueEntry): Promise<CatalogueEntry> => entry
 
 function headersOf(entry: CatalogueEntry, caching: Caching): Record<string, string> {
   const { headers, metadata, size, modifiedMs } = entry
@@ -372,9 +394,9 @@ function publicly(directives = 'max-age=0, must-revalidate'): string {
 
 /** The reply of 304 (RFC 9110 §15.4.5). */
 function unchanged(entry: CatalogueEntry, caching: Caching): ByteReply {
-  const { etag = '', 'cache-control': cacheControl, 'last-modified': date = '' } = headersOf(entry, caching)
-  const directives = cacheControl === undefined ? {} : { 'cache-control': cacheControl }
-  return { status: 304, headers: { etag, 'last-modified': date, ...directives } }
+  const { etag = '', 'last-modified': date = '', ...others } = headersOf(entry, caching)
+  const kept = Object.entries(others).filter(([name]) => name === 'cache-control' || name === 'vary')
+  return { status: 304, headers: { etag, 'last-modified': date, ...Object.fromEntries(kept) } }
 }
 
 /** The workspace's objects, under a session of its own at the store. */

@@ -122,7 +122,7 @@ function deletion({ table, since }: ExpiringRows, period: string): Sql {
 /** The workspaces that wait longest. They are due again after `pauseSeconds.min` if nothing sets a later time. */
 const dueWorkspaces = (limit: number) => sql`
   with due as (
-    select id from workspaces where retention_due_at < now()
+    select id from workspaces where retention_due_at < now() and state <> 'deleted' and purged_from is null
     order by retention_due_at limit ${limit} for no key update skip locked
   ), served as (
     update workspaces w set retention_due_at = now() + make_interval(secs => ${pauseSeconds.min}::integer)

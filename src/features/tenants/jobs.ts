@@ -35,13 +35,21 @@ export const Job = Type.Object({
   ),
   steps: Type.Array(OperationStep),
   error: Type.Unknown(),
+  result: Type.Unknown({
+    description:
+      'Report of a deletion: `before` and `after`, counts of what the tenant or workspace had, and `signature`, a JWS of the report. Null for other operations.',
+  }),
   created_at: Time,
   finished_at: OptionalTime,
 })
 export type Job = Static<typeof Job>
 
 /** Of the table `operations`, as a {@link Job}. */
-export const JOB_COLUMNS = sql`id, tenant_id, type, target, state, steps, error, created_at, finished_at`
+export const JOB_COLUMNS = sql`id, tenant_id, type, target, state, steps, error, result, created_at, finished_at`
+
+/** The record of a job; undefined if it has none. */
+export const findJob = (scope: AdminScope, id: string): Promise<Job | undefined> =>
+  scope.row<Job>(sql`select ${JOB_COLUMNS} from operations where id = ${id}`)
 
 export const getOperation = adminOperation({
   name: 'operation.get',

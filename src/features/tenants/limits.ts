@@ -7,6 +7,18 @@ export const TENANT_LIMITS = {
   undoMs: 5_000,
   /** Milliseconds for which an attempt to remove waits for the end of the creation. Then the next attempt does. */
   creationEndMs: 20_000,
+  /** Days between the deletion of a tenant or a workspace and its purge, if the request names none. Until then it can be restored. */
+  graceDaysDefault: 7,
+  /** Days that a request may name at most. A higher number is refused. */
+  graceDaysMax: 90,
+  /** Milliseconds for which one attempt of a purge removes things. Then the next one goes on. */
+  purgeServedMs: 10_000,
+  /** Rows that one statement of a purge deletes. The next statement deletes further ones. */
+  purgedRowsMax: 5_000,
+  /** Milliseconds between two looks for purges that are due. Then a purge begins. */
+  purgePollMs: 1_000,
+  /** Seconds after a purge, when the last histories of its workflows are removed. Then they are gone. */
+  leftoverSeconds: 60,
   /** Executions that one page of a suspension has. Further ones are on the next page. */
   suspensionPageExecutions: 500,
   /** Signals that a suspension sends at a time. Further ones are sent next. */

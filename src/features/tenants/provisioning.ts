@@ -3,13 +3,17 @@
 import type { AdminScope } from '../../access/scope.ts'
 import { bucketsOf, tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import type { TenantRef } from '../../core/tenant.ts'
+import { type TenantRef, workflowId } from '../../core/tenant.ts'
 import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import { findRow } from '../operation-helpers.ts'
+import { USER_REMOVAL, USER_REMOVAL_STEP } from '../people/removal-steps.ts'
 import { JOB_COLUMNS, type Job, type OperationStep } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
+import { PURGE_STEP, PURGE_STEPS, type PurgeJob } from './purge/steps.ts'
+
+const PURGE = ['begin_purge', 'end_of_creation', ...PURGE_STEPS, 'finish_purge'] as const
 
 /** Steps by what is to be done. Steps are idempotent: each may run again after a crash. */
 const PLANS = {
@@ -18,14 +22,19 @@ const PLANS = {
   bare_workspace: ['activate_workspace'],
   tenant_removal: ['end_of_creation', 'remove_tenant'],
   workspace_removal: ['end_of_creation', 'remove_bucket', 'remove_workspace'],
+  /** Of a tenant or a workspace that was in use. */
+  purge: PURGE,
+  user_removal: USER_REMOVAL,
 } as const
 export type Plan = keyof typeof PLANS
 type StepName = (typeof PLANS)[Plan][number]
 
-/** Throws a problem that is not final to be tried again later. */
-type Step = (scope: AdminScope, ref: TenantRef) => Promise<void>
+/** Throws a problem that is not final to be tried again later. True if it has more to do. */
+type Step = (scope: AdminScope, ref: TenantRef, job: PurgeJob) => Promise<unknown>
 
 const STEPS: Readonly<Record<StepName, Step>> = {
+  ...PURGE_STEP,
+  ...USER_REMOVAL_STEP,
   activate_tenant: async (scope, { tenantId }) => {
     await scope.batch(sql`
       update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)
@@ -98,24 +107,60 @@ export const START_FAILED = sql`state = 'deleted'
 export const targetOf = ({ tenantId, workspaceId }: TenantRef): string =>
   workspaceId === '-' ? tenantId : workspaceId
 
+const kindOf = ({ workspaceId }: TenantRef): 'tenant' | 'workspace' =>
+  workspaceId === '-' ? 'tenant' : 'workspace'
+
+/** The workflow of a job, which belongs to the tenant as a whole. */
+export const jobWorkflowId = (ref: TenantRef, uuid: string): string =>
+  workflowId({ tenantId: ref.tenantId, workspaceId: '-' }, `${kindOf(ref)}-provision`, uuid)
+
+/** Starts the workflow of a job; once, however often it is called. */
+export async function startJobWorkflow(
+  scope: AdminScope,
+  job: {
+    readonly operationId: string
+    readonly ref: TenantRef
+    readonly plan: Plan
+    readonly type: string
+    readonly uuid: string
+    readonly target: string
+  },
+): Promise<void> {
+  const { operationId: operation_id, ref, plan, type, uuid, target } = job
+  const kind = kindOf(ref)
+  const input: ProvisionInput = { operation_id, kind, target: ref, steps: PLANS[plan] }
+  await tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' }).start({
+    ...{ definition: 'provision', queue: QUEUES.provisioning, subject: `${kind}-provision`, uuid, input },
+    summary: `${type} ${target}`,
+  })
+}
+
 /**
  * Writes a change of the record and its job in one transaction, starts the workflow, and waits for it at most `waitS` seconds.
  * With the ids of an earlier attempt, it continues that one.
- * @param plan.change of the tenant or the workspace @param plan.undo restores it if the workflow cannot be started
+ * @param plan.subject of a job about something inside the workspace @param plan.change of the record @param plan.undo restores it if the workflow cannot be started
  * @returns the job; `ended`: it ended in that time
  * @throws the error of the change (a taken slug); Problem `dependency_unavailable` if the workflow cannot be started
  */
 export async function provision(
   scope: AdminScope,
-  plan: { name: Plan; ref: TenantRef; change: Sql; undo: Sql; waitS: number; operationId?: string },
+  plan: {
+    name: Plan
+    ref: TenantRef
+    change: Sql
+    undo: Sql
+    waitS: number
+    operationId?: string
+    subject?: { readonly type: string; readonly target: string }
+  },
 ): Promise<{ operation: Job; ended: boolean }> {
   const { name, ref, operationId: operation_id = scope.newId('op') } = plan
-  const target = targetOf(ref)
-  const kind = target === ref.tenantId ? 'tenant' : 'workspace'
-  const input: ProvisionInput = { operation_id, kind, target: ref, steps: PLANS[name] }
-  const type = `${kind}.${name.endsWith('_removal') ? 'delete' : 'create'}`
-  const start = { subject: `${kind}-provision`, uuid: scope.uuid() }
-  const workflow = `${ref.tenantId}:-:${start.subject}:${start.uuid}`
+  const { type, target } = plan.subject ?? {
+    type: `${kindOf(ref)}.${name.endsWith('_removal') ? 'delete' : 'create'}`,
+    target: targetOf(ref),
+  }
+  const uuid = scope.uuid()
+  const workflow = jobWorkflowId(ref, uuid)
   const [, , [operation] = []] = await scope.batch(
     sql`update operations set state = 'queued', error = null, finished_at = null
       where id = ${operation_id} and error = ${NOT_STARTED}::jsonb`,
@@ -127,8 +172,7 @@ export async function provision(
   )
   const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
   try {
-    const summary = `${type} ${target}`
-    await work.start({ definition: 'provision', queue: QUEUES.provisioning, ...start, input, summary })
+    await startJobWorkflow(scope, { operationId: operation_id, ref, plan: name, type, uuid, target })
   } catch (error) {
     const undo = () => scope.batch(plan.undo, endAsFailed(operation_id, NOT_STARTED))
     // The caller learns why the workflow was not started, also if this fails; then `POST …/retry` begins the job again.
@@ -143,20 +187,22 @@ export async function provision(
 
 /**
  * Runs one step and records it on the job; the last step ends the job.
+ * @returns true if the step has more to do
  * @throws the problem of the step, after it was recorded as the reason why the step waits, if it is to be tried again
  */
 export async function provisionStep(
   scope: AdminScope,
   input: ProvisionInput,
   name: string,
-  attempts: number,
-): Promise<void> {
+  { attempt: attempts, workflowId }: { readonly attempt: number; readonly workflowId: string },
+): Promise<boolean> {
   const step = Object.hasOwn(STEPS, name) ? STEPS[name as StepName] : undefined
   if (step === undefined) throw notFound('provisioning step')
   await requireWanted(scope, input)
   if (attempts === 1) await record(scope, input, { name, state: 'running' })
   try {
-    await step(scope, input.target)
+    const hasMore = await step(scope, input.target, { operationId: input.operation_id, workflowId })
+    if (hasMore === true) return true
   } catch (error) {
     const problem = error instanceof Problem ? error : new Problem('internal')
     const { code, message: detail } = problem
@@ -166,6 +212,7 @@ export async function provisionStep(
     throw error
   }
   await record(scope, input, { name, state: 'succeeded' })
+  return false
 }
 
 /** @throws Problem `state_conflict`, which ends a creation whose record is being deleted */

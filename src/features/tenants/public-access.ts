@@ -1,5 +1,5 @@
 /**
- * The settings with which a workspace opens data to the public: `anon`, `objects` and `topics`, for anon keys and users; and their values as
+ * The settings with which a workspace opens data: `anon`, `objects` and `topics`, for anon keys, users and readers of images; and their values as
  * the checks of collections, objects and events read them.
  */
 
@@ -9,6 +9,7 @@ import { cached } from '../../access/scope-cache.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { prefixRules, type TextRule, topicRules } from '../collections/rules/text-rules.ts'
+import { IMAGE_DEFAULTS, type ImageSettings } from './image-settings.ts'
 
 /** Settings in requests of admins; absent members do not change. */
 export const AnonInput = Type.Partial(
@@ -87,6 +88,7 @@ type RulesByRight = Readonly<Record<string, readonly TextRule[]>>
 /** Collections, objects and topics that one workspace opens. */
 export interface PublicAccess extends Anon {
   readonly publicRead: readonly string[]
+  readonly images: ImageSettings
   readonly user: { readonly objects: RulesByRight; readonly topics: RulesByRight }
 }
 
@@ -95,6 +97,7 @@ interface Row {
   readonly public_read: string[]
   readonly user_objects: Record<string, string[]>
   readonly user_topics: Record<string, string[]>
+  readonly image_settings: Partial<ImageSettings>
 }
 
 /** Cache key of {@link readPublicAccess}. */
@@ -103,13 +106,16 @@ export const PUBLIC_ACCESS_KEY = 'public-access'
 /** Cached for `INFRA_LIMITS.settingsCacheMs`. */
 export function readPublicAccess(scope: WorkspaceScope): Promise<PublicAccess> {
   return cached(scope, PUBLIC_ACCESS_KEY, async () => {
-    const row = await scope.row<Row>(sql`select anon, public_read, user_objects, user_topics from services`)
+    const row = await scope.row<Row>(
+      sql`select anon, public_read, user_objects, user_topics, image_settings from services`,
+    )
+    const images = { ...IMAGE_DEFAULTS, ...row?.image_settings }
     const publicRead = row?.public_read ?? []
     const user = {
       objects: rulesOf(row?.user_objects ?? {}, prefixRules),
       topics: rulesOf(row?.user_topics ?? {}, topicRules),
     }
-    return { value: { ...ANON_DEFAULTS, ...row?.anon, publicRead, user }, bytes: sizeOf(row) }
+    return { value: { ...ANON_DEFAULTS, ...row?.anon, publicRead, images, user }, bytes: sizeOf(row) }
   })
 }
 

@@ -1,4 +1,4 @@
-/** Suspends and resumes tenants and workspaces, and starts the workflow that notifies their executions. */
+/** Suspends, resumes and restores tenants and workspaces, and starts the workflow that notifies their executions. */
 
 import Type, { type Static, type TSchema } from 'typebox'
 import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
@@ -24,7 +24,7 @@ const Reason = Type.Optional(
   }),
 )
 
-type Noun = 'tenant' | 'workspace'
+export type Noun = 'tenant' | 'workspace'
 type Find<O extends TSchema> = (scope: AdminScope, id: string) => Promise<Static<O>>
 
 const suspending = <O extends TSchema>(noun: Noun, roles: readonly Role[], output: O, find: Find<O>) =>
@@ -55,28 +55,48 @@ const resuming = <O extends TSchema>(noun: Noun, roles: readonly Role[], output:
     },
   })
 
+const restoring = <O extends TSchema>(noun: Noun, roles: readonly Role[], output: O, find: Find<O>) =>
+  adminOperation({
+    name: `${noun}.restore`,
+    summary: `Restore a ${noun} that is being deleted, before its purge begins`,
+    roles,
+    input: Input({ id: Ref(noun) }),
+    output,
+    http: { method: 'POST', path: `/v1/${noun}s/{id}/restore`, body: '*' },
+    run: async (scope, { id }) => {
+      await changeAndNotify(scope, await findTarget(scope, noun, id), 'restored')
+      return find(scope, id)
+    },
+  })
+
 export const suspendTenant = suspending('tenant', OPERATORS, Tenant, findTenant)
 export const resumeTenant = resuming('tenant', OPERATORS, Tenant, findTenant)
 export const suspendWorkspace = suspending('workspace', TENANT_ADMINS, Workspace, findWorkspace)
 export const resumeWorkspace = resuming('workspace', TENANT_ADMINS, Workspace, findWorkspace)
+export const restoreTenant = restoring('tenant', OPERATORS, Tenant, findTenant)
+export const restoreWorkspace = restoring('workspace', TENANT_ADMINS, Workspace, findWorkspace)
+
+const STATE = sql`state, suspended_by, state_seq, delete_after, purged_from`
 
 /** The tenant or workspace to change. */
-interface SuspensionTarget {
+export interface SuspensionTarget {
   readonly tenant_id: TenantId
   readonly workspace_id: WorkspaceId | '-'
   readonly state: string
   readonly suspended_by: string | null
   readonly state_seq: number
+  readonly delete_after: Date | null
+  readonly purged_from: Date | null
 }
 
 /** @throws Problem `not_found` */
-const findTarget = (scope: AdminScope, noun: Noun, id: string) =>
+export const findTarget = (scope: AdminScope, noun: Noun, id: string) =>
   findRow<SuspensionTarget>(
     scope,
     noun,
     noun === 'tenant'
-      ? sql`select id as tenant_id, '-' as workspace_id, state, suspended_by, state_seq from tenants where id = ${id}`
-      : sql`select tenant_id, id as workspace_id, state, suspended_by, state_seq from workspaces where id = ${id}`,
+      ? sql`select id as tenant_id, '-' as workspace_id, ${STATE} from tenants where id = ${id} and state <> 'deleted'`
+      : sql`select tenant_id, id as workspace_id, ${STATE} from workspaces where id = ${id} and state <> 'deleted'`,
   )
 
 /**
@@ -95,56 +115,94 @@ async function changeAndNotify(
   const target: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
   const by = scope.actor.role
   const input: SuspensionInput = { target, to, after: found.state_seq, by, reason: reason ?? null }
-  const what = target.workspaceId === '-' ? target.tenantId : target.workspaceId
-  const start = () =>
-    tenantWorkflowsOf(scope, { tenantId: target.tenantId, workspaceId: '-' }).start({
-      ...{
-        definition: 'suspension',
-        queue: QUEUES.provisioning,
-        subject: 'suspension',
-        uuid: scope.uuid(),
-        input,
-      },
-      summary: `${what} is to be ${to}`,
-    })
   // A suspension does not wait for Temporal; a resumption is made only with its workflow.
-  const started = to === 'suspended' ? start() : Promise.resolve(await start())
+  const notified = notifyExecutions(scope, input)
+  const started = to === 'suspended' ? notified : Promise.resolve(await notified)
   const outcomes = await Promise.allSettled([changeState(scope, input), started])
   invalidateState(scope, target.tenantId)
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }
 
+/** Starts the workflow that changes the state, if it is not changed yet, and tells executions. */
+export async function notifyExecutions(scope: AdminScope, input: SuspensionInput): Promise<void> {
+  const { tenantId, workspaceId } = input.target
+  await tenantWorkflowsOf(scope, { tenantId, workspaceId: '-' }).start({
+    ...{
+      definition: 'suspension',
+      queue: QUEUES.provisioning,
+      subject: 'suspension',
+      uuid: scope.uuid(),
+      input,
+    },
+    summary: `${workspaceId === '-' ? tenantId : workspaceId} is to be ${input.to}`,
+  })
+}
+
 function requireAllowed(scope: AdminScope, found: SuspensionTarget, to: SuspensionInput['to']): void {
   const what = found.workspace_id === '-' ? 'tenant' : 'workspace'
+  if (to === 'restored') {
+    if (found.state === 'deleting' && found.delete_after !== null && found.purged_from === null) return
+    const detail =
+      found.state === 'deleting'
+        ? `The ${what} can no longer be restored, because its purge is under way.`
+        : `The ${what} is ${found.state}. Only one that is being deleted can be restored.`
+    throw new Problem('state_conflict', { detail })
+  }
   if (found.state !== 'active' && found.state !== 'suspended')
     throw new Problem('state_conflict', { detail: `The ${what} is ${found.state}.` })
-  if (to === 'active' && found.suspended_by === 'operator' && scope.actor.role !== 'operator')
+  if (to === 'active') requireNotHeldByOperator(scope, found, 'resume')
+}
+
+/** @throws Problem `forbidden` for an admin of the tenant if an operator has suspended it */
+export function requireNotHeldByOperator(
+  scope: AdminScope,
+  { suspended_by }: Pick<SuspensionTarget, 'suspended_by'>,
+  verb: 'resume' | 'delete',
+): void {
+  if (suspended_by === 'operator' && scope.actor.role !== 'operator')
     throw new Problem('forbidden', {
-      detail: 'Only an operator can resume it, because an operator has suspended it.',
+      detail: `Only an operator can ${verb} it, because an operator has suspended it.`,
     })
 }
 
 /** Changes the state, unless it was changed since. @throws Problem without the database */
 export async function changeState(scope: AdminScope, input: SuspensionInput): Promise<void> {
   const { target, to, after } = input
-  const from = to === 'suspended' ? 'active' : 'suspended'
+  if (after === null) return
   const change = changeOf(input)
-  const still = sql`state = ${from} and state_seq = ${after}`
+  const still = sql`${FROM[to]} and state_seq = ${after}`
   await scope.batch(
     target.workspaceId === '-'
       ? sql`update tenants set ${change}, suspension_seq = suspension_seq + 1 where id = ${target.tenantId} and ${still}`
       : sql`with changed as (
             update workspaces set ${change} where id = ${target.workspaceId} and ${still} returning tenant_id)
           update tenants set suspension_seq = suspension_seq + 1 from changed where id = changed.tenant_id`,
+    ...(to === 'restored' ? [cancelDeletion(target)] : []),
   )
+}
+
+/** The states that a change is made in. */
+const FROM: Readonly<Record<SuspensionInput['to'], Sql>> = {
+  suspended: sql`state = 'active'`,
+  active: sql`state = 'suspended'`,
+  restored: sql`state = 'deleting' and purged_from is null`,
 }
 
 function changeOf({ to, by, reason }: SuspensionInput): Sql {
   const since = sql`state_seq = state_seq + 1, updated_at = now()`
+  if (to === 'restored')
+    return sql`state = state_before, state_before = null, delete_after = null, resumed_at = now(), ${since}`
   if (to === 'active')
     return sql`state = 'active', resumed_at = now(), suspended_at = null, suspended_by = null, suspended_reason = null, ${since}`
   return sql`state = 'suspended', suspended_at = now(), suspended_by = ${by}, suspended_reason = ${reason}, ${since}`
 }
+
+/** Ends the operation of a deletion whose purge has not begun. */
+const cancelDeletion = ({ tenantId, workspaceId }: TenantRef): Sql => sql`
+  update operations o set state = 'cancelled', finished_at = now()
+  where target = ${workspaceId === '-' ? tenantId : workspaceId} and type like '%.delete' and state = 'queued'
+    and not exists (select from workspaces w where w.id = o.target and w.state = 'deleting')
+    and not exists (select from tenants t where t.id = o.target and t.state = 'deleting')`
 
 /** The effective state of a workspace, and the number of the tenant's last change. */
 export interface WorkspaceState {
@@ -159,7 +217,7 @@ export function readStates(
   { tenantId, workspaceId }: TenantRef,
 ): Promise<WorkspaceState[]> {
   return scope.rows<WorkspaceState>(sql`
-    select w.id, t.suspension_seq as seq, 'suspended' in (t.state, w.state) as suspended
+    select w.id, t.suspension_seq as seq, t.state in ('suspended', 'deleting') or w.state in ('suspended', 'deleting') as suspended
     from workspaces w join tenants t on t.id = w.tenant_id
     where w.tenant_id = ${tenantId} and (${workspaceId} = '-' or w.id = ${workspaceId})
     order by w.id`)

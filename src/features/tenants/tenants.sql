@@ -12,6 +12,11 @@ create table tenon.tenants (
   suspended_at timestamptz(3),
   suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
   suspended_reason text,
+  -- While it is being deleted: from when on the purge may begin, when it has begun, and the state before. Of one that is deleted:
+  -- when what is left of its workflows is removed (purge/due-purges.ts).
+  delete_after timestamptz(3),
+  purged_from timestamptz(3),
+  state_before text check (state_before in ('active', 'suspended')),
   -- Schedules do not start what was due before this time.
   resumed_at timestamptz(3),
   -- {audit, operations}: for how long these are kept; absent members have their default (features/retention).
@@ -24,7 +29,9 @@ create policy admin on tenon.tenants to tenon_admin
   using (id = tenon.tenant()) with check (id = tenon.tenant());
 grant select, update on tenon.tenants to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.tenants', 'all', 'select');
-call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state, retention)');
+call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state, retention, delete_after, purged_from),
+  update (delete_after)');
+create index on tenon.tenants (delete_after) where delete_after is not null;
 
 create table tenon.workspaces (
   id text primary key,
@@ -39,6 +46,11 @@ create table tenon.workspaces (
   suspended_at timestamptz(3),
   suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
   suspended_reason text,
+  -- While it is being deleted: from when on the purge may begin, when it has begun, and the state before. Of one that is deleted:
+  -- when what is left of its workflows is removed (purge/due-purges.ts).
+  delete_after timestamptz(3),
+  purged_from timestamptz(3),
+  state_before text check (state_before in ('active', 'suspended')),
   resumed_at timestamptz(3),
   -- When the reconciler removes what has expired next.
   retention_due_at timestamptz(3) not null default now(),
@@ -56,7 +68,8 @@ create policy admin on tenon.workspaces to tenon_admin
 grant select, insert, update on tenon.workspaces to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.workspaces', 'all', 'select');
 call tenon.allow('tenon_reconciler', 'tenon.workspaces', 'all',
-  'select (id, tenant_id, state, retention_due_at), update (retention_due_at)');
+  'select (id, tenant_id, state, retention_due_at, delete_after, purged_from), update (retention_due_at, delete_after)');
+create index on tenon.workspaces (delete_after) where delete_after is not null;
 create index workspaces_retention on tenon.workspaces (retention_due_at);
 
 -- Settings of a workspace: experimental features, access of anon keys, private addresses that flows may reach.
@@ -75,6 +88,8 @@ create table tenon.services (
   -- {read, write, delete}: rules on the keys of objects that users may access, and {subscribe, publish}: rules on topics.
   user_objects jsonb not null default '{}' check (jsonb_typeof(user_objects) = 'object'),
   user_topics jsonb not null default '{}' check (jsonb_typeof(user_topics) = 'object'),
+  -- {sizes, formats}: to which images are converted when they are read.
+  image_settings jsonb not null default '{}' check (jsonb_typeof(image_settings) = 'object'),
   -- Origins of the pages that may use the workspace's anon keys and tokens.
   cors_origins jsonb not null default '["*"]' check (jsonb_typeof(cors_origins) = 'array'),
   -- {sign_up, branding, providers}: how end users get into the workspace, how pages for them look, and where else they sign in.
@@ -90,16 +105,18 @@ create table tenon.services (
 call tenon.allow('tenon_operator', 'tenon.services', 'all', 'select, insert, update');
 -- Only operators may allow private addresses.
 call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
-  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, user_objects, user_topics, cors_origins, auth,
-    retention, updated_at),
-  update (experimental, anon, public_read, user_objects, user_topics, cors_origins, auth, retention, retention_failure,
-    updated_at)');
+  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, user_objects, user_topics, image_settings, cors_origins,
+    auth, retention, updated_at),
+  update (experimental, anon, public_read, user_objects, user_topics, image_settings, cors_origins, auth, retention,
+    retention_failure, updated_at)');
 create policy reconciler on tenon.services for select to tenon_reconciler using (true);
 grant select (tenant_id, workspace_id, retention) on tenon.services to tenon_reconciler;
+-- Client secrets of identity providers.
+call tenon.allow('tenon_key_rotation', 'tenon.services', 'all', 'select (tenant_id, workspace_id, auth), update (auth)');
 -- The platform and policies read the settings for every key. Keys cannot read which private addresses flows may reach.
 create policy data on tenon.services for select to tenon_anon, tenon_user, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
-grant select (tenant_id, workspace_id, anon, public_read, user_objects, user_topics) on tenon.services
+grant select (tenant_id, workspace_id, anon, public_read, user_objects, user_topics, image_settings) on tenon.services
   to tenon_anon, tenon_user, tenon_service;
 
 -- @returns the workspace if its anon keys may read undeclared collections and declarations without `access`, else null
@@ -122,6 +139,8 @@ create table tenon.operations (
   state text not null check (state in ('queued', 'running', 'succeeded', 'failed', 'cancelled')),
   steps jsonb not null default '[]',
   error jsonb,
+  -- Of a deletion: its report (purge/report.ts).
+  result jsonb,
   created_at timestamptz(3) not null default now(),
   finished_at timestamptz(3)
 );
@@ -130,8 +149,9 @@ create index on tenon.operations (tenant_id, finished_at) where finished_at is n
 create index operations_open on tenon.operations (type, created_at) where finished_at is null;
 
 call tenon.allow('tenon_operator', 'tenon.operations', 'all', 'select, insert, update');
--- For metrics, which count creations that are late.
-call tenon.allow('tenon_reconciler', 'tenon.operations', 'all', 'select (type, created_at, finished_at)');
+-- For metrics, which count creations that are late, and for the start of purges.
+call tenon.allow('tenon_reconciler', 'tenon.operations', 'all',
+  'select (id, tenant_id, type, target, workflow_id, state, created_at, finished_at)');
 call tenon.allow('tenon_admin', 'tenon.operations', 'whole tenant', 'select, insert, update, delete');
 
 -- Keys that encrypt a tenant's payloads in Temporal, themselves encrypted by the platform. Only tenon_payload_keys reads
@@ -147,3 +167,4 @@ create table tenon.payload_keys (
   check ((sealed is null) = (destroyed_at is not null))
 );
 call tenon.allow('tenon_payload_keys', 'tenon.payload_keys', 'whole tenant', 'select, insert');
+call tenon.allow('tenon_key_rotation', 'tenon.payload_keys', 'all', 'select (tenant_id, number, sealed), update (sealed)');

@@ -28,8 +28,11 @@ const State = Type.Union(
   ),
 )
 
-/** The suspension of a tenant or a workspace; nulls while it is not suspended. */
+/** Its deletion and its suspension; nulls without them. */
 const Suspension = {
+  delete_after: Type.Union([Time, Type.Null()], {
+    description: 'Time of the purge, of one that is being deleted. Until then it can be restored.',
+  }),
   suspended_at: OptionalTime,
   suspended_by: Type.Union([Type.Literal('operator'), Type.Literal('tenant_admin'), Type.Null()]),
   suspended_reason: Type.Union([Type.String(), Type.Null()]),
@@ -46,7 +49,7 @@ export const Tenant = Type.Object({
 })
 export type Tenant = Static<typeof Tenant>
 
-const COLUMNS = sql`id, name, slug, state, suspended_at, suspended_by, suspended_reason, created_at, updated_at`
+const COLUMNS = sql`id, name, slug, state, delete_after, suspended_at, suspended_by, suspended_reason, created_at, updated_at`
 
 /** @throws Problem `not_found` */
 export const findTenant = (scope: AdminScope, id: string) =>
@@ -142,7 +145,7 @@ export const Workspace = Type.Object({
 })
 export type Workspace = Static<typeof Workspace>
 
-const WORKSPACE_COLUMNS = sql`id, tenant_id, name, slug, bucket, state, suspended_at, suspended_by, suspended_reason,
+const WORKSPACE_COLUMNS = sql`id, tenant_id, name, slug, bucket, state, delete_after, suspended_at, suspended_by, suspended_reason,
   created_at, updated_at`
 
 /** @throws Problem `not_found` */

@@ -1,4 +1,4 @@
-/** Retries and deletes tenants and workspaces whose creation waits for a server or has failed. */
+/** Retries and removes tenants and workspaces whose creation waits for a server or has failed. */
 
 import { isDeepStrictEqual } from 'node:util'
 import { adminOperation, Input, Ref, Wait } from '../../access/operation-builders.ts'
@@ -7,12 +7,13 @@ import { OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
-import { JOB_COLUMNS, Job } from './jobs.ts'
+import { findJob, Job } from './jobs.ts'
 import { NOT_STARTED, type Plan, provision, targetOf } from './provisioning.ts'
+import type { Noun } from './suspension.ts'
 import { findTenant, findWorkspace } from './tenants.ts'
 
 /** 202 with the job, which has ended by then if `Prefer: wait` was long enough. */
-const asJob = (method: 'POST' | 'DELETE', path: string) => ({
+export const asJob = (method: 'POST' | 'DELETE', path: string) => ({
   method,
   path,
   headers: { wait: 'prefer' as const },
@@ -40,25 +41,14 @@ export const retryWorkspace = adminOperation({
   run: (scope, { id, wait }) => startJob(scope, () => findUnfinishedWorkspace(scope, id), retry, wait),
 })
 
-export const deleteTenant = adminOperation({
-  name: 'tenant.delete',
-  summary: 'Delete a tenant whose creation waits or has failed; its slug is free at once',
-  roles: OPERATORS,
-  input: Input({ id: Ref('tenant'), wait: Wait }),
-  output: Job,
-  http: asJob('DELETE', '/v1/tenants/{id}'),
-  run: (scope, { id, wait }) => startJob(scope, () => findUnfinishedTenant(scope, id), remove, wait),
-})
-
-export const deleteWorkspace = adminOperation({
-  name: 'workspace.delete',
-  summary: 'Delete a workspace whose creation waits or has failed; its slug is free at once',
-  roles: TENANT_ADMINS,
-  input: Input({ id: Ref('workspace'), wait: Wait }),
-  output: Job,
-  http: asJob('DELETE', '/v1/workspaces/{id}'),
-  run: (scope, { id, wait }) => startJob(scope, () => findUnfinishedWorkspace(scope, id), remove, wait),
-})
+/** Deletes one whose creation waits or has failed, at once: it was never in use, and its slug is free. */
+export const removeUnfinished = (scope: AdminScope, noun: Noun, id: string, wait?: number): Promise<Job> =>
+  startJob(
+    scope,
+    () => (noun === 'tenant' ? findUnfinishedTenant : findUnfinishedWorkspace)(scope, id),
+    remove,
+    wait,
+  )
 
 interface Unfinished {
   readonly kind: 'tenant' | 'workspace'
@@ -115,7 +105,7 @@ const retry: Planner = ({ kind, slug, state, creation, change }) => {
 const remove: Planner = ({ kind, ref, slug, state, removal, change }) => {
   if (!REMOVABLE.includes(state))
     throw new Problem('state_conflict', {
-      detail: `The ${kind} is ${state}. Only one whose creation waits or has failed can be deleted. Suspend it instead.`,
+      detail: `The ${kind} is ${state}. It can be deleted at once only while its creation waits or has failed.`,
     })
   return {
     name: removal,
@@ -150,6 +140,3 @@ async function startJob(
 
 const isEnded = ({ state, error }: Job): boolean =>
   state !== 'queued' && state !== 'running' && !isDeepStrictEqual(error, NOT_STARTED)
-
-const findJob = (scope: AdminScope, id: string): Promise<Job | undefined> =>
-  scope.row<Job>(sql`select ${JOB_COLUMNS} from operations where id = ${id}`)

@@ -14,6 +14,7 @@ import { authToShow, authToStore } from '../identity/users/workspace-auth.ts'
 import { findRow } from '../operation-helpers.ts'
 import { checkPeriods, TenantRetention, WorkspaceRetention } from '../retention/retention-settings.ts'
 import { checkPrefixes, checkUserRules } from './check-public-access.ts'
+import { checkSizes, IMAGE_DEFAULTS, ImageSettings, ImageSettingsInput } from './image-settings.ts'
 import {
   ANON_DEFAULTS,
   Anon,
@@ -65,7 +66,7 @@ export const Services = Type.Object({
   anon: Anon,
   cors: Type.Object({ origins: Origins }),
   auth: AuthSettings,
-  objects: Type.Object({ public_read: PublicRead, user: UserObjects }),
+  objects: Type.Object({ public_read: PublicRead, user: UserObjects, images: ImageSettings }),
   topics: Type.Object({ user: UserTopics }),
   retention: WorkspaceRetention,
   retention_failure: Type.Optional(RetentionFailure),
@@ -92,9 +93,10 @@ export const configureServices = adminOperation({
     cors: Type.Optional(Type.Object({ origins: Origins }, { additionalProperties: false })),
     auth: Type.Optional(AuthInput),
     objects: Type.Optional(
-      Type.Partial(Type.Object({ public_read: PublicRead, user: UserObjectsInput }), {
-        additionalProperties: false,
-      }),
+      Type.Partial(
+        Type.Object({ public_read: PublicRead, user: UserObjectsInput, images: ImageSettingsInput }),
+        { additionalProperties: false },
+      ),
     ),
     topics: Type.Optional(
       Type.Partial(Type.Object({ user: UserTopicsInput }), { additionalProperties: false }),
@@ -124,6 +126,7 @@ export const configureServices = adminOperation({
     const storedAuth = auth && (await authToStore(scope, auth, readPresent))
     if (objects?.public_read !== undefined) checkPrefixes(objects.public_read)
     checkUserRules(objects?.user, topics?.user)
+    if (objects?.images !== undefined) checkSizes(objects.images)
     if (retention !== undefined) await checkRetention(scope, workspace_id, retention)
     if (tenant !== undefined) checkPeriods('tenant.retention', tenant.retention)
     const settings = [
@@ -132,6 +135,7 @@ export const configureServices = adminOperation({
       [sql`anon`, anon, sql`services.anon || excluded.anon`],
       [sql`public_read`, objects?.public_read],
       [sql`user_objects`, objects?.user, sql`services.user_objects || excluded.user_objects`],
+      [sql`image_settings`, objects?.images, sql`services.image_settings || excluded.image_settings`],
       [sql`user_topics`, topics?.user, sql`services.user_topics || excluded.user_topics`],
       [sql`cors_origins`, cors?.origins],
       [sql`auth`, storedAuth, sql`services.auth || excluded.auth`],
@@ -223,6 +227,7 @@ interface Row {
   readonly public_read: string[]
   readonly user_objects: Partial<UserObjects>
   readonly user_topics: Partial<UserTopics>
+  readonly image_settings: Partial<ImageSettings>
   readonly origins: string[]
   readonly auth: Partial<StoredAuth>
   readonly retention: WorkspaceRetention
@@ -237,6 +242,7 @@ async function readRow(scope: AdminScope, workspaceId: string): Promise<{ ref: W
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,
       ${ORIGINS_COLUMN}, coalesce(s.auth, '{}') as auth,
       coalesce(s.user_objects, '{}') as user_objects, coalesce(s.user_topics, '{}') as user_topics,
+      coalesce(s.image_settings, '{}') as image_settings,
       coalesce(s.retention, '{}') as retention, t.retention as tenant_retention, s.retention_failure, s.updated_at
     from workspaces w join tenants t on t.id = w.tenant_id left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
     where w.id = ${workspaceId}`
@@ -259,7 +265,11 @@ async function readServices(
       anon: { ...ANON_DEFAULTS, ...row.anon },
       cors: { origins: row.origins },
       auth: authToShow(scope, ref, row.auth),
-      objects: { public_read: row.public_read, user: { ...NO_OBJECTS, ...row.user_objects } },
+      objects: {
+        public_read: row.public_read,
+        user: { ...NO_OBJECTS, ...row.user_objects },
+        images: { ...IMAGE_DEFAULTS, ...row.image_settings },
+      },
       topics: { user: { ...NO_TOPICS, ...row.user_topics } },
       retention,
       ...(failure !== null && { retention_failure: failure }),

@@ -152,6 +152,11 @@ export const METRICS = {
     help: 'Requests that wait for a connection: of the process, or of the share of their tenant.',
     labels: { for: 'pool or share' },
   },
+  tenon_image_conversions: {
+    kind: 'observed gauge',
+    help: 'Images that are converted for their readers, and those that wait for their turn.',
+    labels: { state: 'running or waiting' },
+  },
 
   // Temporal
   tenon_temporal_requests_total: {

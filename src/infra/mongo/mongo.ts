@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { AggregationCursor, Collection, MongoClient } from 'mongodb'
 import { type Actor, isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { TenantRef, WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { unavailable } from '../unavailable.ts'
 import { findServerFaults } from './probe.ts'
@@ -73,6 +73,16 @@ export class MongoDocuments {
     return new DocumentsHandle(ref, actor, () => this.#collection(), actor.role === 'service' ? OPEN : CLOSED)
   }
 
+  /** @param ref of a tenant as a whole: the documents of all of its workspaces */
+  async count(ref: TenantRef): Promise<number> {
+    return (await this.#collection()).countDocuments(ownedBy(ref))
+  }
+
+  /** Deletes all documents of a tenant or a workspace. */
+  async removeAll(ref: TenantRef): Promise<void> {
+    await (await this.#collection()).deleteMany(ownedBy(ref))
+  }
+
   /** @throws the error of the connection or of the server; the driver itself would still look for a server */
   async ping(): Promise<void> {
     const asked = (await this.#connected()).db(DATABASE).command({ ping: 1 })
@@ -124,6 +134,9 @@ export class MongoDocuments {
     return collection
   }
 }
+
+const ownedBy = ({ tenantId: tenant, workspaceId: workspace }: TenantRef) =>
+  workspace === '-' ? { tenant } : { tenant, workspace }
 
 /** The documents that a caller may read, update and delete, and whether they may create any. */
 export interface DocumentRules {

@@ -23,9 +23,19 @@ export function translate(error: unknown, isPublic = false): Problem | DatabaseE
   if (code === QUOTA_EXCEEDED) return quotaExceeded(error, isPublic)
   if (code === CONCURRENCY_LIMITED) return concurrencyLimited(error)
   if (code === TOO_LONG) return tooLongForIndex(error)
+  if (code === TOO_MANY_UPLOADS) return tooManyUploads(error)
   const refusal = REFUSALS.find(([pattern]) => pattern.test(code))
   if (refusal !== undefined) return new Problem(refusal[1], { cause: error })
   return /^(08|53|57P|58)/.test(code) ? unavailable(error) : error
+}
+
+/** Raised by tenon.require_upload_room (features/objects/objects.sql), with the limit in its detail. */
+const TOO_MANY_UPLOADS = 'TN005'
+
+function tooManyUploads(error: DatabaseError): Problem {
+  const whose = error.message === 'uploads' ? 'The workspace has' : 'You have'
+  const detail = `${whose} ${error.detail} open uploads, which is the most there may be.`
+  return new Problem('too_many_uploads', { detail, cause: error })
 }
 
 /** A row is too long for an index. */

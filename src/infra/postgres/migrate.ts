@@ -2,7 +2,7 @@
 
 import { Client } from 'pg'
 import { retryTransient } from '../retry.ts'
-import { keyCheckOf, WRONG_KEY } from './installation.ts'
+import { keyChecksOf, WRONG_KEY } from './installation.ts'
 import { compareSchema, type FileHashes, readSchemaFile, schemaOfBuild, sha256Of } from './schema-files.ts'
 
 /** The key of the advisory lock. */
@@ -23,8 +23,8 @@ export interface Migrated {
 export interface MigrationSecrets {
   readonly app: string
   readonly builder: string
-  /** The key of the installation. If it is given, the database remembers its check value, or compares it. */
-  readonly masterKey?: string
+  /** The keys of the installation. If they are given, the database remembers the check value of the first, or compares its own with all. */
+  readonly masterKeys?: string
 }
 
 /**
@@ -38,10 +38,10 @@ export async function migrate(adminUrl: string, secrets: MigrationSecrets): Prom
   await client.connect()
   try {
     await client.query('select pg_advisory_lock($1)', [LOCK])
-    const missing = await findMissing(client, secrets.masterKey)
+    const missing = await findMissing(client, secrets.masterKeys)
     await retryTransient(ROLES_MS, () => ensureLogins(client, secrets), isRoleRace)
     for (const name of missing) await retryTransient(ROLES_MS, () => apply(client, name), isRoleRace)
-    await describeInstallation(client, secrets.masterKey)
+    await describeInstallation(client, secrets.masterKeys)
     const urlOf = (role: string, password: string) => {
       const url = new URL(adminUrl)
       url.username = role
@@ -59,7 +59,7 @@ export async function migrate(adminUrl: string, secrets: MigrationSecrets): Prom
 }
 
 /** @returns the names of the files to apply @throws as {@link migrate} */
-async function findMissing(client: Client, masterKey: string | undefined): Promise<string[]> {
+async function findMissing(client: Client, masterKeys: string | undefined): Promise<string[]> {
   await client.query(TABLES)
   const { rows: files } = await client.query('select name, sha256 from public.tenon_migrations')
   const { rows: keys } = await client.query('select key_check from public.tenon_installation')
@@ -67,7 +67,8 @@ async function findMissing(client: Client, masterKey: string | undefined): Promi
   const ofBuild = await schemaOfBuild()
   const compared = compareSchema(applied, ofBuild)
   if (compared.state === 'newer' || compared.state === 'other') throw new Error(compared.detail)
-  if (masterKey !== undefined && keys.some(({ key_check }) => key_check !== keyCheckOf(masterKey)))
+  const known = masterKeys === undefined ? undefined : keyChecksOf(masterKeys)
+  if (known !== undefined && keys.some(({ key_check }) => !known.includes(key_check)))
     throw new Error(WRONG_KEY)
   return Object.keys(ofBuild).filter((name) => !(name in applied))
 }
@@ -86,15 +87,17 @@ const TABLES = `
   create table if not exists public.tenon_migrations
     (name text primary key, sha256 text not null, applied_at timestamptz not null default now());
   create table if not exists public.tenon_installation
-    (one boolean primary key default true check (one), key_check text not null, made_at timestamptz not null default now())`
+    (one boolean primary key default true check (one), key_check text not null, replaced_keys text[] not null default '{}', made_at timestamptz not null default now())`
 
 /** Lets the platform read both tables (infra/postgres/installation.ts), and remembers the check value of the first master key. */
-async function describeInstallation(client: Client, masterKey: string | undefined): Promise<void> {
+async function describeInstallation(client: Client, masterKeys: string | undefined): Promise<void> {
   await client.query(`grant usage on schema public to tenon_operator;
     grant select on public.tenon_migrations to tenon_operator;
-    grant select, insert on public.tenon_installation to tenon_operator`)
-  if (masterKey === undefined) return
-  const keyCheck = keyCheckOf(masterKey)
+    grant select, insert on public.tenon_installation to tenon_operator;
+    grant usage on schema public to tenon_key_rotation;
+    grant select, update (key_check, replaced_keys) on public.tenon_installation to tenon_key_rotation`)
+  if (masterKeys === undefined) return
+  const [keyCheck] = keyChecksOf(masterKeys)
   const statement = `insert into public.tenon_installation (key_check) values ($1) on conflict do nothing`
   await client.query(statement, [keyCheck])
 }

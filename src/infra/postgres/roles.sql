@@ -5,7 +5,7 @@ declare
   role text;
 begin
   foreach role in array array['tenon_anon', 'tenon_user', 'tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_issuer',
-      'tenon_relay', 'tenon_triggers', 'tenon_reconciler', 'tenon_payload_keys', 'tenon_tables'] loop
+      'tenon_relay', 'tenon_triggers', 'tenon_reconciler', 'tenon_payload_keys', 'tenon_tables', 'tenon_purger'] loop
     if not exists (select from pg_roles where rolname = role) then
       execute format('create role %I nologin nosuperuser nobypassrls noinherit', role);
     end if;
@@ -13,9 +13,19 @@ begin
   end loop;
 end $$;
 
+-- Acts for `tenon master-key`, which the owner of the database calls; tenon_app may not act as it.
+do $$
+begin
+  if not exists (select from pg_roles where rolname = 'tenon_key_rotation') then
+    create role tenon_key_rotation nologin nosuperuser nobypassrls noinherit;
+  end if;
+  grant tenon_key_rotation to tenon_owner;
+end $$;
+
 create schema tenon;
+grant usage on schema tenon to tenon_key_rotation;
 grant usage on schema tenon to tenon_app, tenon_anon, tenon_user, tenon_service, tenon_admin, tenon_operator, tenon_issuer,
-  tenon_relay, tenon_triggers, tenon_reconciler, tenon_payload_keys, tenon_tables;
+  tenon_relay, tenon_triggers, tenon_reconciler, tenon_payload_keys, tenon_tables, tenon_purger;
 -- The tables of declared collections.
 create schema tenon_data;
 grant usage on schema tenon_data to tenon_anon, tenon_user, tenon_service, tenon_tables;

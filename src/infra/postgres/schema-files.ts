@@ -36,6 +36,7 @@ const FILES = [
   'features/flows/approvals/approvals.sql',
   'features/mcp-servers/kept-results.sql',
   'features/analytics/analytics.sql',
+  'features/tenants/purge/purge.sql',
 ]
 
 /** SHA-256 in hex by the name of the file. */

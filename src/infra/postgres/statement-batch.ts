@@ -25,6 +25,8 @@ export type DatabaseRole =
   | 'tenon_triggers'
   | 'tenon_issuer'
   | 'tenon_payload_keys'
+  | 'tenon_purger'
+  | 'tenon_key_rotation'
 
 /**
  * Session settings of a transaction, which row-level security reads. An empty tenant shows no rows, except to roles that see all

@@ -92,6 +92,12 @@ export const SYSTEM_REASONS = {
     modules: ['infra/postgres/installation'],
     reason: 'Reads which SQL files the database has, and stores the check value of the first master key.',
   },
+  'key-rotation': {
+    role: 'tenon_key_rotation',
+    modules: ['app/master-keys/rotate'],
+    reason:
+      "Encrypts values under another master key, for `tenon master-key` alone: not the platform's login role but the owner of the database may act in it.",
+  },
   isolation: {
     role: 'tenon_operator',
     modules: ['infra/postgres/isolation'],

@@ -1,17 +1,21 @@
 /** Creates buckets with the root identity, one at a time in the whole installation. */
 
 import {
+  AbortMultipartUploadCommand,
   BucketAlreadyExists,
   BucketAlreadyOwnedByYou,
   CreateBucketCommand,
   DeleteBucketCommand,
   DeleteObjectCommand,
+  DeleteObjectsCommand,
   GetBucketTaggingCommand,
   HeadBucketCommand,
+  ListMultipartUploadsCommand,
   ListObjectsV2Command,
   NoSuchBucket,
   PutBucketTaggingCommand,
   PutObjectCommand,
+  paginateListObjectsV2,
   S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3'
@@ -21,6 +25,9 @@ import { INFRA_LIMITS } from '../limits.ts'
 import { unavailable } from '../unavailable.ts'
 import { statusOf } from './errors.ts'
 import { rootOf, storeOf, timeoutsOf } from './options.ts'
+
+/** Above it, keys are not counted exactly. */
+const COUNTED_MAX = 100_000
 
 const OWNER_TAG = 'tenon-workspace'
 /** A key that no caller can address: the stored form of a key has no `%` but in escapes (core/object-key.ts). */
@@ -89,6 +96,54 @@ export class Buckets {
         if (known === undefined || known === owner) await this.#removeEmpty(name)
       }),
     )
+  }
+
+  /**
+   * Counts the keys that begin with a prefix, in the bucket of its owner. Stops at {@link COUNTED_MAX}.
+   * @throws Problem `dependency_unavailable`
+   */
+  async count(name: string, owner: string, Prefix = ''): Promise<number> {
+    let count = 0
+    await this.#asProblem(async () => {
+      if (!(await this.#belongsTo(name, owner))) return
+      for await (const { KeyCount = 0 } of paginateListObjectsV2(
+        { client: this.#s3 },
+        { Bucket: name, Prefix },
+      )) {
+        count += KeyCount
+        if (count >= COUNTED_MAX) return
+      }
+    })
+    return count
+  }
+
+  /**
+   * Deletes some keys that begin with a prefix, and the uploads that were begun, in the bucket of its owner.
+   * @returns true if there may be more
+   * @throws Problem `dependency_unavailable`
+   */
+  async removeSome(name: string, owner: string, Prefix = ''): Promise<boolean> {
+    let hasMore = false
+    await this.#asProblem(async () => {
+      if (!(await this.#belongsTo(name, owner))) return
+      const { Contents = [] } = await this.#s3.send(new ListObjectsV2Command({ Bucket: name, Prefix }))
+      const Objects = Contents.flatMap(({ Key }) => (Key === undefined ? [] : [{ Key }]))
+      if (Objects.length > 0) {
+        const { Errors = [] } = await this.#s3.send(
+          new DeleteObjectsCommand({ Bucket: name, Delete: { Objects, Quiet: true } }),
+        )
+        if (Errors[0] !== undefined) throw new Error(`${Errors[0].Code}: ${Errors[0].Message}`)
+      }
+      const { Uploads = [] } = await this.#s3.send(new ListMultipartUploadsCommand({ Bucket: name, Prefix }))
+      for (const { Key, UploadId } of Uploads)
+        await this.#s3.send(new AbortMultipartUploadCommand({ Bucket: name, Key, UploadId }))
+      hasMore = Objects.length + Uploads.length > 0
+    })
+    return hasMore
+  }
+
+  async #belongsTo(name: string, owner: string): Promise<boolean> {
+    return (await this.#findOwner(name)) === owner
   }
 
   async #removeEmpty(Bucket: string): Promise<void> {

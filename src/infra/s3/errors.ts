@@ -28,6 +28,9 @@ const BY_STATUS: Readonly<Record<number, ProblemCode>> = {
 /** The store refuses the session of the platform, which is no error of the caller. SeaweedFS calls an ended one an invalid key. */
 const SESSION_REFUSED = ['ExpiredToken', 'InvalidAccessKeyId', 'InvalidToken', 'SignatureDoesNotMatch']
 
+/** The store, or the account of the platform at it, has no room: some stores answer so with 4xx, which is no error of the caller. */
+const FULL = /Quota|StorageFull|Insufficient/
+
 export function isSessionRefused(error: unknown): boolean {
   return error instanceof S3ServiceException && SESSION_REFUSED.includes(error.name)
 }
@@ -47,12 +50,10 @@ export function toProblem(error: unknown): Problem {
   const cause = forLog(error)
   const status = statusOf(error) ?? 0
   const name = error instanceof Error ? error.name : ''
-  const code = isSessionRefused(error)
-    ? undefined
-    : (SAME.find((known) => known === name) ?? BY_STATUS[status])
+  const isOfPlatform = isSessionRefused(error) || FULL.test(name)
+  const code = isOfPlatform ? undefined : (SAME.find((known) => known === name) ?? BY_STATUS[status])
   if (code !== undefined) return new Problem(code, { cause, headers: rangeHeader(code, error) })
-  if (status >= 400 && status < 500 && !isSessionRefused(error))
-    return new Problem('InvalidRequest', { cause })
+  if (status >= 400 && status < 500 && !isOfPlatform) return new Problem('InvalidRequest', { cause })
   return unavailable('s3', cause)
 }
 

@@ -83,7 +83,7 @@ export class PayloadKeys {
     const last = rows.at(-1)
     if (last !== undefined && (last.sealed === null || !last.is_old)) return rows
     const number = (last?.number ?? 0) + 1
-    const sealed = this.#secrets.seal(purposeOf(`${tenantId}.${number}`), randomBytes(32))
+    const sealed = this.#secrets.seal(payloadKeyPurpose(`${tenantId}.${number}`), randomBytes(32))
     // Concurrent processes insert under the same number; one row is kept.
     await this.#batch(
       tenantId,
@@ -97,7 +97,7 @@ export class PayloadKeys {
   #opened(tenantId: TenantId, rows: readonly KeyRow[]): KeyRing {
     const keys = rows.flatMap(({ number, sealed }) => {
       const id = `${tenantId}.${number}`
-      return sealed === null ? [] : [{ id, secret: this.#secrets.open(purposeOf(id), sealed) }]
+      return sealed === null ? [] : [{ id, secret: this.#secrets.open(payloadKeyPurpose(id), sealed) }]
     })
     const newest = rows.at(-1)?.sealed === null ? undefined : keys.at(-1)
     return { keys: new Map(keys.map((key) => [key.id, key])), newest }
@@ -130,7 +130,7 @@ export function tenantOf(keyId: string): TenantId {
   return tenantId
 }
 
-const purposeOf = (id: string) => `payload-key:${id}`
+export const payloadKeyPurpose = (id: string) => `payload-key:${id}`
 
 function gone(): never {
   throw unreadable('The key was destroyed that this was encrypted with.')

@@ -33,6 +33,7 @@ import {
 } from './errors.ts'
 import { findIdleQueues } from './idle-queues.ts'
 import { findNamespaceFault, type NamespaceFault } from './namespace.ts'
+import { OwnedWork } from './owned-work.ts'
 import { hasReceivedSignal } from './received-signals.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
@@ -302,6 +303,12 @@ export class TenantWorkflows {
   get schedules(): Schedules {
     const { schedule } = this.#client
     return new Schedules(this.#ref, (work) => callTemporal(this.#calls, this.#ref, () => work(schedule)))
+  }
+
+  /** All work of the reference, also that of the workspaces of a tenant. @param except the workflow that asks */
+  ownedWork(except: string): OwnedWork {
+    const call = <T>(work: () => Promise<T>) => callTemporal(this.#calls, this.#ref, work)
+    return new OwnedWork(this.#ref, this.#client, call, except)
   }
 
   /** A link to the workflow in the Temporal UI; undefined if none is configured. */

@@ -3,7 +3,7 @@
 import { setTimeout as pause, setImmediate } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { isBefore } from '../../core/execution.ts'
-import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
+import type { TenantId, TenantRef, WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { unavailable } from '../unavailable.ts'
 import {
@@ -83,6 +83,24 @@ export class Streams {
       this.#lost = undefined
     })
     this.#reader.on('error', onError)
+  }
+
+  /** The keys of a tenant, or those that name one of its workspaces, but for rates, which expire within a minute. @throws Problem `dependency_unavailable` */
+  ownedKeys({ tenantId, workspaceId }: TenantRef) {
+    const pattern = workspaceId === '-' ? `tenon:{${tenantId}}:*` : `tenon:{${tenantId}}:*:${workspaceId}*`
+    const find = async () => {
+      const found = new Set<string>()
+      for await (const keys of this.#redis.scanStream({ match: pattern, count: 1_000 }))
+        for (const key of keys as string[]) if (!key.includes(':rate:')) found.add(key)
+      return [...found]
+    }
+    return {
+      count: async (): Promise<number> => (await this.#call(find)).length,
+      removeAll: async (): Promise<void> => {
+        const keys = await this.#call(find)
+        if (keys.length > 0) await this.#call(() => this.#redis.unlink(...keys))
+      },
+    }
   }
 
   /** Appends to the stream, and drops its oldest entries if it takes too much memory. @returns the entry's id */

@@ -29,7 +29,8 @@ export async function provision(input: ProvisionInput): Promise<void> {
   const subject = input.kind === 'tenant' ? target.tenantId : target.workspaceId
   for (const step of steps) {
     try {
-      await stepActivity(`${step} of ${subject}`, waitMs)(input, step)
+      const run = stepActivity(`${step} of ${subject}`, waitMs)
+      while (await run(input, step));
     } catch (error) {
       if (!(error instanceof ActivityFailure)) throw error
       await provisionFailed(input, { name: step, ...reasonOf(error) })

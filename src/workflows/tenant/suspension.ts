@@ -1,4 +1,4 @@
-/** Applies a suspension or resumption: records the state, then signals executions. */
+/** Applies a suspension, resumption or restoration: records the state, then signals executions. */
 
 import { proxyActivities, sleep } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
@@ -23,7 +23,7 @@ export async function suspension(input: SuspensionInput): Promise<void> {
   const { target, to } = input
   await changeState(input)
   await signalExecutions(target, 'all')
-  if (to === 'active') return
+  if (to !== 'suspended') return
   // Other processes start executions until their cached state expires; signals those executions too.
   await sleep(INFRA_LIMITS.credentialCacheMs)
   await signalExecutions(target, 'active')

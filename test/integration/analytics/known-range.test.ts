@@ -94,7 +94,8 @@ test('times before both periods of retention: are null, and not 0; steps of minu
   expect((await keep(workspace, { meters: '60d', usage: '30d' })).status).toBe(200)
   await addMinute(workspace, agoOf(40 * 24), 5)
   const longer = await points(workspace, `metric=requests${ofTenant}&window=70d&step=1d`)
-  expect([sum(longer), longer[5]?.[1], longer.at(-20)?.[1]]).toEqual([5, null, 0])
+  // The requests of this test may be counted by now, too.
+  expect([sum(longer.slice(0, -1)), longer[5]?.[1], longer.at(-20)?.[1]]).toEqual([5, null, 0])
 })
 
 test('events that are recorded hours after they happened: count at the time of the record, so no recorded hour misses them', async () => {

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
-import { bucketOf } from '../../support/clients/object-store.ts'
 import { call, createTestWorkspaceWithStorage, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { startCuttingProxy } from '../../support/servers/cutting-proxy.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 const MIB = 1_048_576
 /** Of one request of an upload, in bytes. */

@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
-import { call, createTestWorkspaceWithStorage, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspaceWithStorage } from '../../support/fixtures/tenants.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 test('command line: `tenon object put`, `get` and `presign`: a file round trip, also with links', async () => {
   const [workspace, other] = await Promise.all([
@@ -15,8 +16,6 @@ test('command line: `tenon object put`, `get` and `presign`: a file round trip, 
   ])
   const dir = await mkdtemp(join(tmpdir(), 'tenon-object-'))
   const options = { env: operatorEnv(workspace), callerDir: dir }
-  const bucketOf = async ({ workspaceId, operator }: TestWorkspace) =>
-    (await call('GET', `/v1/workspaces/${workspaceId}`, { as: operator })).body.bucket
   const tenon = (...args: string[]) => runCommand(['object', ...args], options)
   try {
     const body = randomBytes(300_000)

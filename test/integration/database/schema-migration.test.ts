@@ -58,13 +58,13 @@ test('migration: database from before the first release: refused, unchanged', as
 test('migration: schema of a newer or another build, or another master key: refused with the next step, unchanged', async () => {
   await withDatabase(async (url, client) => {
     const masterKey = randomBytes(32).toString('base64')
-    const { applied } = await migrate(url, { ...passwordsOf(), masterKey })
+    const { applied } = await migrate(url, { ...passwordsOf(), masterKeys: masterKey })
     expect(applied).toContain('access/audit/audit.sql')
     const passwords = () =>
       asSuperuser(`select rolname, rolpassword from pg_authid where rolname like 'tenon%'`)
     const before = await passwords()
     const others = { app: 'other', builder: 'other' }
-    await expect(migrate(url, { ...others, masterKey: randomBytes(32).toString('base64') })).rejects.toThrow(
+    await expect(migrate(url, { ...others, masterKeys: randomBytes(32).toString('base64') })).rejects.toThrow(
       /^TENON_MASTER_KEY is not the key of this installation: .* Set the key with which /,
     )
     await client.query("update public.tenon_migrations set sha256 = '' where name = 'access/audit/audit.sql'")

@@ -2,7 +2,6 @@
 
 import { beforeAll, expect, inject, test } from 'vitest'
 import { callTool } from '../../support/clients/mcp.ts'
-import { bucketOf } from '../../support/clients/object-store.ts'
 import {
   type Caller,
   call,
@@ -11,6 +10,7 @@ import {
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
 import { gatewayHeaders } from '../../support/stack/gateway.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
 let bucket: string

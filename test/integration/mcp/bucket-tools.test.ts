@@ -19,6 +19,7 @@ import {
   createTestWorkspaceWithStorage,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 const VERBS = ['list', 'get', 'put', 'delete']
 const PNG = Buffer.from('89504e470d0a1a0a0000', 'hex')
@@ -29,9 +30,6 @@ let bucket: string
 let foreignBucket: string
 let server: PublishedMcpServer
 let as: Caller
-
-const bucketOf = async (of: TestWorkspace): Promise<string> =>
-  (await ok(call('GET', `/v1/workspaces/${of.workspaceId}`, { as: of.operator }))).bucket
 
 const toolsOf = (name: string) =>
   Object.fromEntries(

@@ -73,7 +73,7 @@ const OPERATION_NAMES = [
 ]
 const CODES = Object.keys(PROBLEMS)
 const SERVICES = { mailer: { isConfigured: true } } as unknown as Parameters<typeof createBackgroundTasks>[0]
-const TASKS = createBackgroundTasks(SERVICES).map(({ name }) => name)
+const TASKS = createBackgroundTasks(SERVICES, () => expect.fail()).map(({ name }) => name)
 
 /** The values of each label; of those that others choose, such as methods of Temporal, their form. */
 const VALUES: Readonly<Record<string, readonly string[] | RegExp>> = {
@@ -83,7 +83,7 @@ const VALUES: Readonly<Record<string, readonly string[] | RegExp>> = {
   code: CODES,
   part: /^[a-z_0-9]{1,20}$/,
   source: SOURCES,
-  state: ['used', 'idle', 'free', 'failed', 'late'],
+  state: ['used', 'idle', 'free', 'failed', 'late', 'running', 'waiting'],
   for: ['pool', 'share'],
   outcome: [
     ...['ok', 'failed', 'done', 'sent', 'refused', 'completed', 'cancelled', 'faulted', 'other'],

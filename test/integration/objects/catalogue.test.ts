@@ -2,7 +2,7 @@
 
 import { ListObjectsV2Command } from '@aws-sdk/client-s3'
 import { afterEach, beforeAll, expect, test } from 'vitest'
-import { bucketOf, rootClient } from '../../support/clients/object-store.ts'
+import { rootClient } from '../../support/clients/object-store.ts'
 import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
 import { openUpload } from '../../support/clients/uploads.ts'
 import {
@@ -13,7 +13,7 @@ import {
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
-import { configure } from '../../support/stack/workspace-settings.ts'
+import { bucketOf, configure } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
 let bucket: string
@@ -141,6 +141,6 @@ test('upload that stands still for longer than its lease: refused with upload_ex
   await eventually(async () => ((await expire()).length > 0 ? true : undefined))
   sent.end('67890')
   const { status, body } = await reply
-  expect([status, body.code]).toEqual([409, 'upload_expired'])
+  expect([status, body.code]).toEqual([410, 'upload_expired'])
   expect((await send('GET', key)).body.code).toBe('NoSuchKey')
 })

@@ -4,13 +4,14 @@ import { randomUUID } from 'node:crypto'
 import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
 import { expect, inject, test } from 'vitest'
 import { compareObjects } from '../../../src/cli/stack/compare-objects.ts'
-import { bucketOf, rootClient } from '../../support/clients/object-store.ts'
+import { rootClient } from '../../support/clients/object-store.ts'
 import {
   asSuperuser,
   call,
   connectSuperuser,
   createTestWorkspaceWithStorage,
 } from '../../support/fixtures/tenants.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 test('objects, replaced and deleted ones and uploads under way: agree; a lost and a stray blob, and a cut one: named', async () => {
   const workspace = await createTestWorkspaceWithStorage()

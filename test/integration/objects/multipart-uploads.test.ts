@@ -7,7 +7,7 @@ import type { Platform } from '../../../src/app/platform.ts'
 import { MultipartUploads } from '../../../src/features/objects/multipart-uploads.ts'
 import { sweepBlobs } from '../../../src/features/objects/sweep-blobs.ts'
 import { objectsOf } from '../../../src/features/objects/workspace-objects.ts'
-import { bucketOf, rootClient } from '../../support/clients/object-store.ts'
+import { rootClient } from '../../support/clients/object-store.ts'
 import { limit, quota } from '../../support/fixtures/quotas.ts'
 import {
   asSuperuser,
@@ -16,6 +16,7 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 const MIB = 1_048_576
 let platform: Platform

@@ -122,11 +122,14 @@ test('metadata and tags: kept, replaced each by itself under a condition, and se
     tags: {},
     owner: null,
   })
-  expect((await update({ key, tags: { team: 'red' } }, { 'if-match': '"other"' })).status).toBe(412)
-  expect((await update({ key, tags: { team: 'red' } }, { 'if-match': etag })).body).toMatchObject({
-    metadata: { a: '1' },
-    tags: { team: 'red' },
-  })
+  const read = await describe(key)
+  const version = read.headers.get('etag') ?? ''
+  expect(version).toBe(`"${read.body.version}"`)
+  for (const other of ['"other"', etag, `W/${version}`])
+    expect((await update({ key, tags: { team: 'red' } }, { 'if-match': other })).status).toBe(412)
+  const tagged = await update({ key, tags: { team: 'red' } }, { 'if-match': version })
+  expect(tagged.body).toMatchObject({ etag, metadata: { a: '1' }, tags: { team: 'red' } })
+  expect(tagged.headers.get('etag')).toBe(`"${tagged.body.version}"`)
   expect((await update({ key, metadata: { b: '2' } })).body).toMatchObject({
     metadata: { b: '2' },
     tags: { team: 'red' },
@@ -136,6 +139,24 @@ test('metadata and tags: kept, replaced each by itself under a condition, and se
   expect((await update({ key, metadata: { 'a\r\n': 'x' } })).status).toBe(400)
   expect((await update({ key, metadata: { a: 'x\r\ny: z' } })).status).toBe(400)
   expect((await describe(unique('none'))).body.code).toBe('NoSuchKey')
+})
+
+test('changes of metadata at once, each under the ETag that it has read: none is lost, those that are refused read again', async () => {
+  const key = unique('counted')
+  await object('PUT', key, TEXT, 'x')
+  const refusals: number[] = []
+  const add = async (name: string): Promise<void> => {
+    const { body, headers } = await describe(key)
+    const metadata = { ...body.metadata, [name]: '1' }
+    const { status } = await update({ key, metadata }, { 'if-match': headers.get('etag') ?? '' })
+    if (status === 200) return
+    refusals.push(status)
+    await add(name)
+  }
+  const names = Array.from({ length: 8 }, (_, n) => `n${n}`)
+  await Promise.all(names.map(add))
+  expect(Object.keys((await describe(key)).body.metadata).sort()).toEqual(names)
+  expect(new Set(refusals)).toEqual(new Set([412]))
 })
 
 test('right to write alone: copies, moves and updates nothing, since they show the object or its bytes', async () => {

@@ -2,11 +2,18 @@
 
 import { createHash, randomBytes } from 'node:crypto'
 import { request } from 'node:http'
-import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
+import {
+  CreateMultipartUploadCommand,
+  ListMultipartUploadsCommand,
+  ListObjectsV2Command,
+} from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
+import { OBJECT_LIMITS } from '../../../src/features/objects/limits.ts'
 import { sweepBlobs } from '../../../src/features/objects/sweep-blobs.ts'
-import { bucketOf, rootClient } from '../../support/clients/object-store.ts'
+import { entriesOfWorkspace } from '../../support/clients/audit.ts'
+import { rootClient } from '../../support/clients/object-store.ts'
+import { openBucket } from '../../support/clients/s3.ts'
 import { limit, quota } from '../../support/fixtures/quotas.ts'
 import {
   asSuperuser,
@@ -21,7 +28,7 @@ import {
 import { randomOf } from '../../support/random.ts'
 import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
-import { configure } from '../../support/stack/workspace-settings.ts'
+import { bucketOf, configure } from '../../support/stack/workspace-settings.ts'
 
 const MIB = 1_048_576
 const TYPE = 'application/offset+octet-stream'
@@ -80,7 +87,7 @@ function breakOff(path: string, offset: number, announced: number, sent: Uint8Ar
   }
   const { promise, resolve } = Promise.withResolvers<void>()
   const broken = request(`${inject('tenon').url}${path}`, { method: 'PATCH', headers })
-  broken.on('error', () => resolve())
+  broken.on('error', () => resolve()).on('response', () => resolve())
   broken.write(sent, () => broken.destroy())
   return promise
 }
@@ -291,12 +298,12 @@ test('uploads that were given up or have expired: 404 and 410, and after the swe
   const past = `set expires_at = now() - interval '1 s' where`
   await asSuperuser(
     `update tenon.object_uploads ${past} id in
-    (select unnest(array[tail, parts]) from tenon.resumable_uploads where id = $1)`,
+    (select unnest(array[tail, parts_upload]) from tenon.resumable_uploads where id = $1)`,
     [id],
   )
   await asSuperuser(`update tenon.resumable_uploads ${past} id = $1`, [id])
-  expect(await refusal(head(old.path))).toEqual([410, 'upload_gone'])
-  expect(await refusal(patch(old.path, 8 * MIB, randomBytes(10)))).toEqual([410, 'upload_gone'])
+  expect(await refusal(head(old.path))).toEqual([410, 'upload_expired'])
+  expect(await refusal(patch(old.path, 8 * MIB, randomBytes(10)))).toEqual([410, 'upload_expired'])
   const scope = scopeOf(platform, workspace, 'service')
   while (await sweepBlobs(scope));
   await asSuperuser(
@@ -308,11 +315,11 @@ test('uploads that were given up or have expired: 404 and 410, and after the swe
   const { Uploads = [] } = await s3.send(new ListMultipartUploadsCommand({ Bucket: bucket }))
   const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket: bucket }))
   s3.destroy()
-  const [open] = await asSuperuser<{ parts: string; tail: string }>(
-    'select parts, tail from tenon.resumable_uploads where id = $1',
+  const [open] = await asSuperuser<{ parts_upload: string; tail: string }>(
+    'select parts_upload, tail from tenon.resumable_uploads where id = $1',
     [young.path.split('/').at(-1)],
   )
-  expect(Uploads.map(({ Key }) => Key)).toEqual([open?.parts])
+  expect(Uploads.map(({ Key }) => Key)).toEqual([open?.parts_upload])
   const known = await asSuperuser<{ blob: string }>(
     `select blob from tenon.objects where workspace_id = $1
       union select tail from tenon.resumable_uploads where workspace_id = $1 and tail is not null and expires_at > now()`,
@@ -338,6 +345,74 @@ test('TENON_OBJECT_BYTES_MAX: another value: the largest upload', async () => {
   } finally {
     await node.close()
   }
+})
+
+test('asking how far an upload is: writes no entry of the audit log, however often; its beginning, bytes and end do', async () => {
+  const ws = await createTestWorkspaceWithStorage()
+  const of = { 'upload-metadata': metadata({ bucket: await bucketOf(ws), key: 'a' }), 'upload-length': '6' }
+  const begun = await send('POST', '/v1/uploads', { ...ws.service, ...of })
+  const path = begun.headers.get('location') ?? ''
+  for (const offset of [0, 3]) {
+    for (let n = 0; n < 5; n++) expect((await head(path, ws.service)).status).toBe(200)
+    expect((await patch(path, offset, Buffer.from('abc'), ws.service)).status).toBe(204)
+  }
+  expect((await head(path, ws.service)).status).toBe(200)
+  expect((await head(`${path}0`, ws.service)).status).toBe(404)
+  const uploads = async () => {
+    const entries = await entriesOfWorkspace(ws)
+    return entries.map(({ operation }) => operation).filter((operation) => operation.startsWith('upload.'))
+  }
+  await eventually(async () => ((await uploads()).length >= 3 ? true : undefined))
+  expect((await uploads()).sort()).toEqual(['upload.append', 'upload.append', 'upload.create'])
+})
+
+test('open uploads: as many as the limit says, of all kinds and of one user; the next one hears what to do', async () => {
+  const ws = await createTestWorkspaceWithStorage()
+  const { s3, bucket: Bucket } = await openBucket(ws)
+  const { openUploadsMax, openUploadsOfUserMax } = OBJECT_LIMITS
+  const ref = [ws.tenantId, ws.workspaceId]
+  const opened = (count: number, of: string) =>
+    asSuperuser(
+      `insert into tenon.resumable_uploads (tenant_id, workspace_id, id, key, expires_at, ended_at, owner)
+       select $1, $2, gen_random_uuid(), 'a', ${of} from generate_series(1, ${count})`,
+      ref,
+    )
+  await opened(openUploadsMax, `now() - interval '1 s', null, null`)
+  await opened(openUploadsMax, `now() + interval '1 d', now(), null`)
+  await configure(ws, { objects: { user: { write: ['u/'] } } })
+  const [mia, ben] = await Promise.all([userToken(ws, 'mia'), userToken(ws, 'ben')])
+  const open = async (caller: Caller) => {
+    const described = { 'upload-length': '3', 'upload-metadata': metadata({ bucket: Bucket, key: 'u/a' }) }
+    const response = await send('POST', '/v1/uploads', { ...caller, ...described })
+    return { status: response.status, text: await response.text(), response }
+  }
+  await opened(openUploadsOfUserMax - 1, `now() + interval '1 d', null, 'mia'`)
+  expect((await open(mia)).status).toBe(201)
+  const refused = await open(mia)
+  expect([refused.status, JSON.parse(refused.text).code]).toEqual([429, 'too_many_uploads'])
+  expect(JSON.parse(refused.text)).toMatchObject({
+    detail: `You have ${openUploadsOfUserMax} open uploads, which is the most there may be.`,
+    hint: expect.stringContaining('Complete or delete'),
+  })
+  expect((await open(ben)).status).toBe(201)
+  await asSuperuser(
+    `insert into tenon.object_uploads (tenant_id, workspace_id, id, key, store_id, expires_at)
+     select $1, $2, gen_random_uuid(), 'a', 'x', now() + interval '1 d'
+     from generate_series(1, ${openUploadsMax - openUploadsOfUserMax - 2})`,
+    ref,
+  )
+  const all = await Promise.all(Array.from({ length: 5 }, () => open(ws.service)))
+  expect(all.map(({ status }) => status).sort()).toEqual([201, 429, 429, 429, 429])
+  const begin = () => s3.send(new CreateMultipartUploadCommand({ Bucket, Key: 'parts' }))
+  await expect(begin()).rejects.toMatchObject({ name: 'InvalidRequest', message: /open uploads/ })
+  const [path = ''] = all.flatMap(({ response }) => response.headers.get('location') ?? [])
+  expect((await send('DELETE', path, ws.service)).status).toBe(204)
+  await begin()
+  expect((await open(ws.service)).status).toBe(429)
+  // What needs no later request is not bounded.
+  const put = await call('PUT', `/v1/objects/${Bucket}/u/a`, { as: ws.service, body: 'x' })
+  expect(put.status).toBe(201)
+  s3.destroy()
 })
 
 test('OPTIONS and pages of other origins: what is supported, and the headers that a page reads', async () => {

@@ -18,7 +18,7 @@ import { parseConfig } from '../../../src/infra/config.ts'
 import { Buckets } from '../../../src/infra/s3/buckets.ts'
 import { rootOf } from '../../../src/infra/s3/options.ts'
 import { policyFor } from '../../../src/infra/s3/sessions.ts'
-import { bucketOf, clientOf, rootClient, s3With } from '../../support/clients/object-store.ts'
+import { clientOf, rootClient, s3With } from '../../support/clients/object-store.ts'
 import {
   addTestWorkspaceWithStorage,
   asSuperuser,
@@ -29,6 +29,7 @@ import {
 } from '../../support/fixtures/tenants.ts'
 import { startRefusingStore } from '../../support/servers/refusing-store.ts'
 import { startInProcessNode } from '../../support/stack/in-process-node.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 const config = () => parseConfig(inject('tenon').env)
 const DENIED = { $metadata: expect.objectContaining({ httpStatusCode: 403 }), name: 'AccessDenied' }

@@ -14,6 +14,7 @@ import {
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 const PLATFORM = '{tenant_id,workspace_id,collection,id,version,created_at,updated_at}'
 
@@ -162,10 +163,6 @@ describe('bytes of documents', () => {
 })
 
 describe('bytes of objects', () => {
-  async function bucketOf(workspace: TestWorkspace): Promise<string> {
-    return (await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })).body
-      .bucket
-  }
   const put = (workspace: TestWorkspace, path: string, bytes: number) =>
     call('PUT', path, { as: workspace.service, body: 'x'.repeat(bytes) })
 

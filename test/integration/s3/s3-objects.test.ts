@@ -124,7 +124,7 @@ test('S3 API: headers, metadata and tags: are kept with the object', async () =>
   const eleven = Array.from({ length: 11 }, (_, at) => ({ Key: `t${at}`, Value: '' }))
   await refused(
     s3.send(new PutObjectTaggingCommand({ Bucket, Key: 'kept', Tagging: { TagSet: eleven } })),
-    'InvalidArgument',
+    'InvalidTag',
     400,
   )
   expect(

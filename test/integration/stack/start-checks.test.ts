@@ -1,52 +1,19 @@
 /** Checks of API and worker when they start: the schema of their build, the master key, and how their servers are set up. */
 
 import { randomBytes } from 'node:crypto'
-import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
 import { checkApi } from '../../../src/app/start-checks/at-start.ts'
-import { DERIVED, deriveSecret } from '../../../src/infra/crypto/secrets.ts'
 import { openLog } from '../../../src/infra/log.ts'
-import { keyCheckOf } from '../../../src/infra/postgres/installation.ts'
-import { migrate } from '../../../src/infra/postgres/migrate.ts'
-import { asSuperuser, call, eventually, unique } from '../../support/fixtures/tenants.ts'
+import { keyChecksOf } from '../../../src/infra/postgres/installation.ts'
+import { call, eventually } from '../../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { openInProcessPlatform } from '../../support/stack/in-process-platform.ts'
+import { migrateHere, withDatabase } from '../../support/stack/own-database.ts'
 import type { Running } from '../../support/stack/start.ts'
 import { refusalOf, runCheckNamed } from '../../support/stack/start-outcome.ts'
 
 const SILENT = openLog('silent', 'test')
-
-interface OwnDatabase {
-  /** Settings of a process on this database. */
-  readonly env: { readonly DATABASE_APP_URL: string }
-  /** Of its superuser. */
-  readonly url: string
-  readonly client: Client
-}
-
-/** A database of its own in the server of all tests. */
-async function withDatabase(work: (database: OwnDatabase) => Promise<void>): Promise<void> {
-  const name = unique('start').replaceAll('-', '_')
-  await asSuperuser(`create database ${name} template template0`)
-  const url = new URL(`/${name}`, inject('tenon').databaseUrl).href
-  const env = { DATABASE_APP_URL: new URL(`/${name}`, inject('tenon').env['DATABASE_APP_URL']).href }
-  const client = new Client({ connectionString: url })
-  try {
-    await client.connect()
-    await work({ env, url, client })
-  } finally {
-    await client.end()
-    await asSuperuser(`drop database ${name} with (force)`)
-  }
-}
-
-/** Migrates as the operator of the common platform does, so that the passwords of the roles stay as they are. */
-function migrateHere(url: string, masterKey?: string) {
-  const of = (purpose: string) => deriveSecret(inject('tenon').masterKey, purpose)
-  const passwords = { app: of(DERIVED.appPassword), builder: of(DERIVED.builderPassword) }
-  return migrate(url, { ...passwords, ...(masterKey !== undefined && { masterKey }) })
-}
 
 const otherKey = () => randomBytes(32).toString('base64')
 
@@ -82,7 +49,7 @@ test('master key of another installation: API refuses all but health until the k
       expect((await call('GET', '/healthz', { at })).status).toBe(200)
       expect((await call('GET', '/readyz', { at })).status).toBe(503)
       await client.query('update public.tenon_installation set key_check = $1', [
-        keyCheckOf(inject('tenon').masterKey),
+        keyChecksOf(inject('tenon').masterKey)[0],
       ])
       await eventually(async () =>
         (await call('GET', '/auth/jwks', { at })).status === 200 ? true : undefined,
@@ -164,7 +131,7 @@ test('schema: empty database: API is ready once it is migrated; a newer build mi
       expect((await call('GET', '/auth/jwks', { at })).status).toBe(200)
       // The first process has stored the check value of its key, since the migration knew none.
       expect((await client.query('select key_check from public.tenon_installation')).rows).toEqual([
-        { key_check: keyCheckOf(inject('tenon').masterKey) },
+        { key_check: keyChecksOf(inject('tenon').masterKey)[0] },
       ])
     })
     expect(await refusalOf('worker', env)).toMatch(/schema of a newer build/)

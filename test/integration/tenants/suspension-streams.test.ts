@@ -5,7 +5,6 @@ import { beforeAll, expect, inject, test } from 'vitest'
 import { addAccount, addClient, bearer, refresh, tokensOf } from '../../support/clients/browser.ts'
 import { askToken, callTool, publishMcpServer, scopesOf, tokenFor } from '../../support/clients/mcp.ts'
 import { lines, openImport } from '../../support/clients/ndjson.ts'
-import { bucketOf } from '../../support/clients/object-store.ts'
 import { documents, resume, suspend } from '../../support/fixtures/suspension.ts'
 import {
   asSuperuser,
@@ -16,6 +15,7 @@ import {
   eventually,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
 let workspace: TestWorkspace

@@ -6,8 +6,8 @@ const words = (text: string): readonly string[] => text.trim().split(/\s+/)
 const CLOSED_TO_USERS = {
   /** Operations of admins. */
   privilege_domain_mismatch: words(`
-    tenant.create tenant.get tenant.list tenant.suspend tenant.resume tenant.retry tenant.delete
-    workspace.create workspace.get workspace.list workspace.suspend workspace.resume workspace.retry workspace.delete
+    tenant.create tenant.get tenant.list tenant.suspend tenant.resume tenant.retry tenant.delete tenant.restore tenant.update
+    workspace.create workspace.get workspace.list workspace.suspend workspace.resume workspace.retry workspace.delete workspace.restore workspace.update
     api_key.create api_key.get api_key.list api_key.update api_key.rotate api_key.revoke
     account.create account.get account.list account.update account.invite account.reset account.confirm account.delete
     oauth_client.create oauth_client.get oauth_client.list oauth_client.rotate_secret oauth_client.delete
@@ -51,7 +51,7 @@ const CLOSED_TO_USERS = {
 
 export const OPEN_TO_USERS = {
   /** Operations about the caller. */
-  caller: words('me.get limits.get analytics.metrics'),
+  caller: words('me.get limits.get analytics.metrics user.export_data'),
   /** Operations whose every effect a rule of the workspace decides about. */
   rules: words(`
     collections.list

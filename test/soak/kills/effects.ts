@@ -1,52 +1,13 @@
-/** Uploads, executions of flows and runs of functions of the kill drill, and what is left of them in the end. */
+/** Executions of flows and runs of functions of the kill drill, and what is left of them in the end. */
 
-import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createEntry, Executions } from '../../support/fixtures/executions.ts'
 import { eventually } from '../../support/fixtures/tenants.ts'
 import type { Drill } from './drill.ts'
 import { listAll } from './writers.ts'
 
-const OBJECTS = 4
-const BYTES_MAX = 1_500_000
 const START_EVERY_MS = 500
 const ENDED_WITHIN_MS = 180_000
-
-const digestOf = (bytes: Buffer | ArrayBuffer) =>
-  createHash('sha256')
-    .update(Buffer.from(bytes as ArrayBuffer))
-    .digest('hex')
-
-/** Overwrites objects with bytes of random length until the drill is over. @returns the digest that each must have */
-export async function overwriteObjects(
-  drill: Drill,
-  bucket: string,
-  n: number,
-): Promise<Map<string, string>> {
-  const random = drill.random(100 + n)
-  const acknowledged = new Map<string, string>()
-  while (!drill.isOver) {
-    const path = `/v1/objects/${bucket}/drill/${n}/${random(OBJECTS)}`
-    const body = Buffer.alloc(random(BYTES_MAX), String(random(1e9)))
-    const reply = await drill.answered('PUT', path, {
-      body,
-      headers: { 'content-type': 'application/octet-stream' },
-    })
-    if (drill.expect(reply, [200, 201], `PUT ${path}`)) acknowledged.set(path, digestOf(body))
-    drill.count('uploads')
-    await pause(100)
-  }
-  return acknowledged
-}
-
-export async function compareObjects(drill: Drill, acknowledged: ReadonlyMap<string, string>): Promise<void> {
-  for (const [path, digest] of acknowledged) {
-    const response = await fetch(`${drill.at.url}${path}`, { headers: drill.workspace.service })
-    const found = digestOf(await response.arrayBuffer())
-    if (found !== digest) drill.find(`GET ${path}: ${response.status}, other bytes than were acknowledged`)
-  }
-  drill.count('objects compared', acknowledged.size)
-}
 
 /** A flow with a local call, a call by an activity, a timer between, and the third at its end. */
 const TASKS = ['first', 'second', 'third']

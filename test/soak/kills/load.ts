@@ -1,19 +1,13 @@
 /** The load of a drill: everything is written, published, uploaded, started and run while something disturbs it; then the ledger is compared. */
 
 import { expect } from 'vitest'
-import { call, createTestWorkspaceWithStorage } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspaceWithStorage } from '../../support/fixtures/tenants.ts'
 import { type OwnPlatform, ownPlatform } from '../../support/stack/own-platform.ts'
 import type { Running } from '../../support/stack/start.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 import { Drill } from './drill.ts'
-import {
-  compareFlows,
-  compareFunctions,
-  compareObjects,
-  overwriteObjects,
-  publishEffects,
-  startFlows,
-  startFunctions,
-} from './effects.ts'
+import { compareFlows, compareFunctions, publishEffects, startFlows, startFunctions } from './effects.ts'
+import { compareStored, ObjectWriter } from './objects.ts'
 import { compareChanges, compareNumbers, publishNumbers, Subscriber } from './streams.ts'
 import { compareLedger, openLedgers, Writer } from './writers.ts'
 
@@ -62,15 +56,14 @@ export async function drillBeside(
 async function runDrill(drill: Drill, { writers, disturb }: Disturbance): Promise<void> {
   const ledgers = await openLedgers(drill)
   const effects = await publishEffects(drill)
-  const { workspaceId, operator: as } = drill.workspace
-  const { body } = await call('GET', `/v1/workspaces/${workspaceId}`, { at: drill.at, as })
+  const bucket = await bucketOf(drill.workspace, drill.at)
   const subscribers = [
     new Subscriber(drill, 'drill.*', '0-0'),
     new Subscriber(drill, 'collections.declared.*,collections.undeclared.*', '0-0'),
   ]
   const listening = subscribers.map((subscriber) => subscriber.run())
   const working = Promise.all([
-    Promise.all(Array.from({ length: UPLOADERS }, (_, n) => overwriteObjects(drill, body.bucket, n))),
+    Promise.all(Array.from({ length: UPLOADERS }, (_, n) => new ObjectWriter(drill, bucket, n).run())),
     publishNumbers(drill),
     startFlows(drill, effects),
     startFunctions(drill, effects),
@@ -82,7 +75,7 @@ async function runDrill(drill: Drill, { writers, disturb }: Disturbance): Promis
   drill.isOver = true
   const [objects, numbers, executions, runs] = await working
   for (const ledger of ledgers) await compareLedger(drill, ledger)
-  for (const uploaded of objects) await compareObjects(drill, uploaded)
+  await compareStored(drill, bucket, objects)
   const [ofNumbers, ofChanges] = subscribers as [Subscriber, Subscriber]
   await compareNumbers(drill, ofNumbers, numbers)
   for (const ledger of ledgers) await compareChanges(drill, ofChanges, ledger)

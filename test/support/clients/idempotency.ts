@@ -1,9 +1,9 @@
 /** Sends requests under an Idempotency-Key, and reads what is stored of them. */
 
-import { createHash, createHmac } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { inject } from 'vitest'
 import { canonical } from '../../../src/core/json.ts'
-import { deriveSecret } from '../../../src/infra/crypto/secrets.ts'
+import { Secrets } from '../../../src/infra/crypto/secrets.ts'
 import { asSuperuser, type Caller, call, type Reply, type TestWorkspace } from '../fixtures/tenants.ts'
 
 export const DOCUMENTS = '/v1/collections/orders/documents'
@@ -59,8 +59,7 @@ export const endLeases = (workspace: TestWorkspace, body: unknown = null) =>
 /** The digest of a request as it is stored. */
 function digestOf(body: unknown): Buffer {
   const digest = createHash('sha256').update(canonical(body)).digest()
-  const key = deriveSecret(inject('tenon').masterKey, 'idempotency')
-  return createHmac('sha256', key).update(digest).digest()
+  return new Secrets(inject('tenon').masterKey).macs('idempotency', digest)[0]
 }
 
 export async function deploy(

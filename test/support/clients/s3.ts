@@ -3,7 +3,7 @@
 import { S3Client } from '@aws-sdk/client-s3'
 import { inject } from 'vitest'
 import { call, type TestWorkspace } from '../fixtures/tenants.ts'
-import { bucketOf } from './object-store.ts'
+import { bucketOf } from '../stack/workspace-settings.ts'
 
 export interface StorageKey {
   readonly id: string
@@ -37,10 +37,11 @@ const s3Client = ({ id, secret }: StorageKey, url = inject('tenon').url): S3Clie
     credentials: { accessKeyId: id, secretAccessKey: secret },
   })
 
-/** A client with a key for everything, and the name of the bucket. */
+/** A client with a key for everything, and the name of the bucket. @param url of the API */
 export async function openBucket(
   workspace: TestWorkspace,
+  url?: string,
 ): Promise<{ s3: S3Client; bucket: string; key: StorageKey }> {
   const [key, bucket] = [await createStorageKey(workspace), await bucketOf(workspace)]
-  return { s3: s3Client(key), bucket, key }
+  return { s3: s3Client(key, url), bucket, key }
 }

@@ -1,6 +1,6 @@
 /** End users of a workspace: signs them up by the pages and mails, and in at a client of their workspace. */
 
-import { inject } from 'vitest'
+import { expect, inject } from 'vitest'
 import { asSuperuser, call, type TestWorkspace, unique } from '../fixtures/tenants.ts'
 import { configure } from '../stack/workspace-settings.ts'
 import {
@@ -160,21 +160,26 @@ export async function userTokens(
 export const accountPageOf = ({ clientId }: UserApp): string =>
   `${inject('tenon').url}/auth/user?client_id=${clientId}`
 
-/** Milliseconds of the fastest of some runs of each, in turn: what else the machine does slows the others alone. */
-export async function fastestMs<Name extends string>(
-  times: number,
-  works: Readonly<Record<Name, () => Promise<unknown>>>,
-): Promise<Record<Name, number>> {
+/** Rounds of a comparison: so many at least, and at most before it fails. */
+const ROUNDS = { min: 4, max: 20 }
+
+/**
+ * Checks that two kinds of request take the same time. Of each, the fastest of some counts, in turn: what else the machine does slows
+ * the others alone. @param works prepare a request, and return what is measured
+ */
+export async function expectSameDuration(
+  works: Readonly<Record<string, () => Promise<() => Promise<unknown>>>>,
+): Promise<void> {
   const fastest = new Map<string, number>()
-  for (let n = 0; n < times; n++) {
-    for (const [name, work] of Object.entries<() => Promise<unknown>>(works)) {
+  const ratio = () => Math.max(...fastest.values()) / Math.min(...fastest.values())
+  for (let n = 0; n < ROUNDS.min || (n < ROUNDS.max && ratio() >= 2); n++) {
+    for (const [name, prepare] of Object.entries(works)) {
+      const work = await prepare()
       const startedMs = performance.now()
       await work()
-      fastest.set(
-        name,
-        Math.min(performance.now() - startedMs, fastest.get(name) ?? Number.POSITIVE_INFINITY),
-      )
+      const tookMs = performance.now() - startedMs
+      fastest.set(name, Math.min(tookMs, fastest.get(name) ?? Number.POSITIVE_INFINITY))
     }
   }
-  return Object.fromEntries(fastest) as Record<Name, number>
+  expect(ratio(), JSON.stringify([...fastest])).toBeLessThan(2)
 }

@@ -31,5 +31,8 @@ export const openCollectionsToAnon = (workspace: TestWorkspace): Promise<Reply['
 export const openToAnon = (workspace: TestWorkspace, ...prefixes: string[]): Promise<Reply['body']> =>
   configure(workspace, { anon: { objects: 'public' }, objects: { public_read: prefixes } })
 
-export const bucketOf = async ({ workspaceId, operator: as }: TestWorkspace): Promise<string> =>
-  (await call('GET', `/v1/workspaces/${workspaceId}`, { as })).body.bucket
+/** The bucket of a workspace. */
+export const bucketOf = async (
+  { workspaceId, operator: as }: TestWorkspace,
+  at: Running = inject('tenon'),
+): Promise<string> => (await call('GET', `/v1/workspaces/${workspaceId}`, { as, at })).body.bucket

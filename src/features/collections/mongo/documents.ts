@@ -2,8 +2,9 @@
 
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
-import type { DocumentsHandle } from '../../../infra/mongo/mongo.ts'
+import { notFound } from '../../../core/problem.ts'
+import type { TenantRef, WorkspaceRef } from '../../../core/tenant.ts'
+import type { DocumentsHandle, MongoDocuments } from '../../../infra/mongo/mongo.ts'
 
 const storeOf = privilege('collections.documents')
 const asService = privilege('collections.occupied')
@@ -21,4 +22,13 @@ export async function hasDocuments(
   const documents = documentsOf(asService(scope, ref))
   const found = await documents?.find(collection, { filter: {}, set: {}, sort: { _id: 1 }, limit: 1 })
   return found !== undefined && found.length > 0
+}
+
+/** All documents in MongoDB of a tenant or a workspace, for its purge. Undefined if documents are in PostgreSQL. @throws Problem `not_found` */
+export function ownedDocuments(
+  scope: AdminScope,
+  ref: TenantRef,
+): Pick<MongoDocuments, 'count' | 'removeAll'> | undefined {
+  if (!scope.reaches(ref)) throw notFound('workspace')
+  return storeOf(scope)
 }

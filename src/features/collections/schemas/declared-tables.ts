@@ -3,6 +3,7 @@
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope } from '../../../access/scope.ts'
 import { notFound } from '../../../core/problem.ts'
+import type { TenantRef } from '../../../core/tenant.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import {
   changeCollectionTable,
@@ -82,6 +83,18 @@ export async function changeDeclaredTable(
         access = ${JSON.stringify(access)}::jsonb, indexes = ${JSON.stringify(indexesAfter)}::jsonb, revision = ${revision},
         updated_at = now(), last_column = ${lastColumn}, last_index = ${lastIndex}
       where id = ${row.id}`)
+}
+
+/** Deletes the declarations of a tenant or a workspace that is purged, with their tables and all that is in them. */
+export async function dropDeclaredTables(
+  scope: AdminScope,
+  { tenantId, workspaceId }: TenantRef,
+): Promise<void> {
+  const declared = await scope.rows<DeclaredRow>(sql`
+    select ${DECLARATION}, tenant_id, workspace_id from schemas
+    where tenant_id = ${tenantId} and (${workspaceId} = '-' or workspace_id = ${workspaceId})`)
+  for (const row of declared)
+    await scope.transaction((inside) => dropCollectionTable(openTables(inside, refOf(row)), row), tenantId)
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { addressOf, deriveFor } from '../../../access/scope-services.ts'
+import { addressOf, lastingSecrets } from '../../../access/scope-services.ts'
 import { isTenantId, isWorkspaceId, type WorkspaceRef } from '../../../core/tenant.ts'
 import { FLOW_LIMITS } from '../limits.ts'
 
@@ -32,17 +32,17 @@ type Claims = readonly [
 ]
 
 /** @param asked `deadline_at` is RFC 3339; null if it has none */
-export function linkTo(
+export async function linkTo(
   scope: WorkspaceScope,
   asked: { readonly id: string; readonly round: number; readonly deadline_at: string | null },
   person: string,
-): string {
+): Promise<string> {
   const { tenantId, workspaceId } = scope.ref
   const days = FLOW_LIMITS.approvals.linkDays * 86_400_000
   const expires = asked.deadline_at === null ? Date.now() + days : Date.parse(asked.deadline_at)
   const claims: Claims = [tenantId, workspaceId, asked.id, asked.round, person, expires]
   const signed = Buffer.from(JSON.stringify(claims)).toString('base64url')
-  return addressOf(scope, `${APPROVAL_PAGE}?token=${signed}.${macOf(scope, signed)}`)
+  return addressOf(scope, `${APPROVAL_PAGE}?token=${signed}.${await computeMac(scope, signed)}`)
 }
 
 /** Reads a link without verifying it; undefined if it is none. */
@@ -60,12 +60,12 @@ export function readLink(token: string): ApprovalLink | undefined {
 }
 
 /** True if the platform has made the link, for this workspace. */
-export function isGenuine(scope: WorkspaceScope, { signed, mac }: ApprovalLink): boolean {
-  const [own, given] = [macOf(scope, signed), mac].map((text) => Buffer.from(text))
-  return (
-    own !== undefined && given !== undefined && own.length === given.length && timingSafeEqual(own, given)
-  )
+export async function isGenuine(scope: WorkspaceScope, { signed, mac }: ApprovalLink): Promise<boolean> {
+  const [own, given] = [Buffer.from(await computeMac(scope, signed)), Buffer.from(mac)]
+  return own.length === given.length && timingSafeEqual(own, given)
 }
 
-const macOf = (scope: WorkspaceScope, signed: string) =>
-  createHmac('sha256', deriveFor(scope, 'approval-links')).update(signed).digest('base64url')
+async function computeMac(scope: WorkspaceScope, signed: string): Promise<string> {
+  const derive = await lastingSecrets(scope)
+  return createHmac('sha256', derive('approval-links')).update(signed).digest('base64url')
+}

@@ -59,7 +59,7 @@ const NEXT_TRY = sql`mail_tries = mail_tries + 1,
 async function mailAll(scope: WorkspaceScope, asked: Asked, send: Mailer['send']): Promise<boolean> {
   let isComplete = true
   for (const person of await findRecipients(scope, asked)) {
-    const refusal = await send(mailTo(scope, asked, person))
+    const refusal = await send(await mailTo(scope, asked, person))
     if (refusal !== undefined) scope.logError(refusal.error, 'approval mail refused')
     if (refusal === undefined || refusal.isFinal)
       await scope.batch(sql`update approvals set mailed = array_append(mailed, ${person.id})
@@ -96,11 +96,11 @@ async function findRecipients(scope: WorkspaceScope, asked: Asked): Promise<Reci
 
 const EMAIL = /^[^\s@:|]+@[^\s@]+$/
 
-function mailTo(scope: WorkspaceScope, asked: Asked, { id, email }: Recipient): Mail {
+async function mailTo(scope: WorkspaceScope, asked: Asked, { id, email }: Recipient): Promise<Mail> {
   const { title, name, flow, round, mails_sent: sent, deadline_at: deadline } = asked
   const what = title ?? `${name} of ${flow}`
   const until = deadline === null ? '' : `\nDecide until ${deadline.slice(0, 16).replace('T', ' ')} UTC.`
-  const text = `${what}\n\nThe flow ${flow} asks for your decision.${until}\n\n${linkTo(scope, asked, id)}\n
+  const text = `${what}\n\nThe flow ${flow} asks for your decision.${until}\n\n${await linkTo(scope, asked, id)}\n
 Only you can use this link.\n`
   const { hostname } = new URL(addressOf(scope, '/'))
   // Short, so that the header is not folded.

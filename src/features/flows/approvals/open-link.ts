@@ -21,7 +21,7 @@ export interface OpenedLink {
 
 /** @throws Problem `not_found` if the link is forged, or its approval was deleted */
 export async function openLink(scope: WorkspaceScope, link: ApprovalLink): Promise<OpenedLink> {
-  if (!isGenuine(scope, link)) throw notFound('approval')
+  if (!(await isGenuine(scope, link))) throw notFound('approval')
   const { round, ...approval } = await findRow<Approval & { round: number }>(
     scope,
     'approval',

@@ -19,5 +19,6 @@ export async function ownLinks(
   const rows = await scope.rows<{ id: string; round: number; deadline_at: string | null }>(sql`
     select a.id, a.round, a.deadline_at from approvals a
     where a.execution_id = ${executionId} and a.status = 'open' ${mayDecide({ by: subject, as: account.known_as })}`)
-  return new Map(rows.map((row) => [row.id, linkTo(scope, row, subject)]))
+  const links = rows.map(async (row) => [row.id, await linkTo(scope, row, subject)] as const)
+  return new Map(await Promise.all(links))
 }

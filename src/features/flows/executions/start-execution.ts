@@ -202,7 +202,7 @@ export async function admitExecution(
   if (row === undefined) return undefined
   const admitted = {
     workflowId: row.workflow_id,
-    execution: await withStreamOffsets(scope, workflowInput(scope, row, start)),
+    execution: await withStreamOffsets(scope, await workflowInput(scope, row, start)),
     shouldStart: !row.is_old,
   }
   if (row.is_old) return admitted
@@ -279,11 +279,15 @@ function rethrowDeleted(error: unknown): never {
 }
 
 /** The workflow's input as its row would give it, with the results that a rerun reuses. */
-function workflowInput(scope: WorkspaceScope, row: AdmittedRow, start: ExecutionStart): ExecutionInput {
+async function workflowInput(
+  scope: WorkspaceScope,
+  row: AdmittedRow,
+  start: ExecutionStart,
+): Promise<ExecutionInput> {
   const { id, input, by, trigger, correlationKey, reuse } = start
   const flow = { id: row.flow_id, name: row.flow_name, version: row.version }
   const asked = { id, input: input as Json, started_by: by, trigger, correlation_key: correlationKey ?? null }
-  const execution = executionInput(scope, { ...row, ...asked, flow, run: null })
+  const execution = await executionInput(scope, { ...row, ...asked, flow, run: null })
   return reuse === undefined ? execution : { ...execution, reuse }
 }
 

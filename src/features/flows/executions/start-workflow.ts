@@ -1,7 +1,7 @@
 /** Starts the workflow of an execution that has a row, and tells one that waits for its concurrency slot that it holds it. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { workflowsOf } from '../../../access/scope-services.ts'
+import { lastingSecrets, workflowsOf } from '../../../access/scope-services.ts'
 import type { ExecutionInput, ExecutionTrigger, SlotGeneration } from '../../../core/execution.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { readTrace } from '../../../core/trace.ts'
@@ -76,7 +76,7 @@ async function startPending(scope: WorkspaceScope, id: string): Promise<boolean>
     where e.id = ${id} and e.status = 'pending' and e.ended_at is null and s.state is distinct from 'queued')
     select selected.*, ${SEALED} from selected`)
   if (row === undefined) return false
-  const execution = await withStreamOffsets(scope, executionInput(scope, row))
+  const execution = await withStreamOffsets(scope, await executionInput(scope, row))
   await inTrace(readTrace(row.trace), () => startWorkflow(scope, execution))
   // A cancellation that came before the workflow existed is delivered now.
   const cancelRequested = sql`select e.id from executions e left join run_slots s on s.run_id = e.id
@@ -96,28 +96,29 @@ async function notifySlot(scope: WorkspaceScope, id: string): Promise<void> {
 }
 
 /** The input of the workflow, from the row of its execution. */
-export function executionInput(scope: WorkspaceScope, row: PendingRow): ExecutionInput {
+export async function executionInput(scope: WorkspaceScope, row: PendingRow): Promise<ExecutionInput> {
   const { id, flow, started_by, trigger, correlation_key, run } = row
   const rest = run ?? {
     execution_id: id,
     flow,
     started_by,
     trigger,
-    ...(row.secrets.length > 0 && { secrets: secretHandles(scope, row) }),
+    ...(row.secrets.length > 0 && { secrets: await secretHandles(scope, row) }),
     ...(correlation_key !== null && { correlation_key }),
   }
   return { ...rest, ir: JSON.parse(row.ir), input: row.input }
 }
 
 /** Handles by name. A secret that was deleted has one too; calls that use it fail. */
-function secretHandles(
+async function secretHandles(
   scope: WorkspaceScope,
   { workflow_id, secrets, sealed }: PendingRow,
-): { [name: string]: Json } {
+): Promise<{ [name: string]: Json }> {
+  const derive = await lastingSecrets(scope)
   const handles = secrets.map((name) => {
     const hex = sealed?.[name]
     const value = hex === undefined ? undefined : decryptSecret(scope, name, hex)
-    return [name, handlesFor(scope, workflow_id, name, value)]
+    return [name, handlesFor(derive, workflow_id, name, value)]
   })
   return Object.fromEntries(handles)
 }

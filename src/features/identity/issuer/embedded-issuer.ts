@@ -68,8 +68,10 @@ export class EmbeddedIssuer {
       ...services,
       issuer: this.issuer,
       audience,
-      operatorSecret: config.TENON_OPERATOR_SECRET ?? secrets.derive(DERIVED.operatorSecret),
-      cookieKey: secrets.derive('cookies'),
+      operatorSecrets: config.TENON_OPERATOR_SECRET
+        ? [config.TENON_OPERATOR_SECRET]
+        : secrets.deriveAll(DERIVED.operatorSecret),
+      cookieKeys: secrets.deriveAll('cookies'),
       resources: new ResourceIndicators({ ...services, audience }),
       issuerAudit: this.audit,
       // Without the allowlist of flows: anybody can name a URL.

@@ -10,7 +10,7 @@ import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../../infra/ttl-cache.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
 
-const PURPOSE = 'issuer-state'
+export const ISSUER_STATE_PURPOSE = 'issuer-state'
 
 interface FamilyRow {
   readonly id: Buffer
@@ -84,7 +84,7 @@ export class IssuerState {
 
   /** Ends one access token. @param expiresAt seconds since 1970, when it expires */
   async revoke(tokenId: string, expiresAt: number): Promise<void> {
-    const sealed = this.#secrets.seal(PURPOSE, Buffer.from('{}'))
+    const sealed = this.#secrets.seal(ISSUER_STATE_PURPOSE, Buffer.from('{}'))
     // Verifiers tolerate clock skew, and links that the token has signed may outlive it.
     await this.#system.rows(sql`
       insert into issuer_state (id, model, sealed, expires_at)
@@ -127,7 +127,7 @@ export class IssuerState {
 
   /** Marks a value as used. @param seconds for which this is remembered @returns false if it was used before */
   async useOnce(model: string, value: string, seconds: number): Promise<boolean> {
-    const sealed = this.#secrets.seal(PURPOSE, Buffer.from('{}'))
+    const sealed = this.#secrets.seal(ISSUER_STATE_PURPOSE, Buffer.from('{}'))
     const insert = sql`
       insert into issuer_state (id, model, sealed, expires_at)
       values (${keyOf(model, value)}, ${model}, ${sealed}, now() + make_interval(secs => ${seconds}))
@@ -145,7 +145,7 @@ const keyOf = (kind: string, id: string) => hash('sha256', `${kind}:${id}`, 'buf
 const optionalKeyOf = (kind: string, id: string | undefined) => (id === undefined ? null : keyOf(kind, id))
 
 const openPayload = (secrets: Secrets, sealed: Buffer): AdapterPayload =>
-  JSON.parse(secrets.open(PURPOSE, sealed).toString())
+  JSON.parse(secrets.open(ISSUER_STATE_PURPOSE, sealed).toString())
 
 /** Deletes a few expired rows with each write. */
 const FORGET_EXPIRED = sql`
@@ -169,7 +169,7 @@ class ModelState implements Adapter {
     const { uid, accountId, clientId } = payload
     // A grant belongs to its own family: its tokens end with it.
     const grantId = this.#model === 'Grant' ? id : payload.grantId
-    const sealed = this.#secrets.seal(PURPOSE, Buffer.from(JSON.stringify(payload)))
+    const sealed = this.#secrets.seal(ISSUER_STATE_PURPOSE, Buffer.from(JSON.stringify(payload)))
     const upsert = sql`
       insert into issuer_state (id, model, grant_key, uid_key, account_id, client_id, sealed, expires_at)
       values (${keyOf(this.#model, id)}, ${this.#model}, ${optionalKeyOf('grant', grantId)},

@@ -30,17 +30,19 @@ import type { IssuerSettings } from './sign-in.ts'
 import { findSubject } from './subjects.ts'
 
 export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
+  const operatorHashes = settings.operatorSecrets.map(sha256)
   const provider = new Provider(settings.issuer, {
     ...flows(settings),
     ...pages(settings),
     adapter: (name) => (name === 'Client' ? new Clients(settings) : settings.issuerState.of(name)),
     jwks: { keys: keys.keys.map((jwk) => ({ ...jwk, alg: ALGORITHM, use: 'sig' })) },
     cookies: cookies(settings),
-    clients: [machineClient(OPERATOR_CLIENT, sha256(settings.operatorSecret))],
+    clients: [machineClient(OPERATOR_CLIENT, operatorHashes.join(' '))],
   })
-  // Only digests of secrets are stored.
+  // Only digests of secrets are stored. The operator's client has one of each master key.
   provider.Client.prototype.compareClientSecret = function compare(this: Client, actual: string): boolean {
-    return timingSafeEqual(Buffer.from(sha256(actual)), Buffer.from(this.clientSecret ?? sha256('')))
+    const accepted = (this.clientSecret ?? sha256('')).split(' ')
+    return accepted.some((hash) => timingSafeEqual(Buffer.from(sha256(actual)), Buffer.from(hash)))
   }
   // Endpoints in the metadata follow the headers that EmbeddedIssuer.handle sets from the configuration.
   provider.proxy = true
@@ -271,12 +273,12 @@ function addConsentCheck(policy: interactionPolicy.DefaultPolicy, resources: Res
 }
 
 /** Over https, cookie name prefixes keep other hosts and plain connections from setting them (RFC 6265bis §4.1.3). */
-function cookies({ issuer, cookieKey }: IssuerSettings): NonNullable<Configuration['cookies']> {
+function cookies({ issuer, cookieKeys }: IssuerSettings): NonNullable<Configuration['cookies']> {
   const secure = issuer.startsWith('https:')
   const options = { httpOnly: true, sameSite: 'lax', signed: true, secure, overwrite: true } as const
   const [host, path] = secure ? ['__Host-', '__Secure-'] : ['', '']
   return {
-    keys: [cookieKey],
+    keys: [...cookieKeys],
     names: {
       session: `${host}tenon_session`,
       interaction: `${path}tenon_interaction`,

@@ -25,8 +25,10 @@ export interface IssuerSettings extends IssuerServices {
   readonly issuer: string
   /** Audience of tokens for the REST API. */
   readonly audience: string
-  readonly operatorSecret: string
-  readonly cookieKey: string
+  /** Of the client `tenon-operator`: each is accepted. */
+  readonly operatorSecrets: readonly string[]
+  /** The first one signs cookies, each verifies them. */
+  readonly cookieKeys: readonly string[]
   readonly resources: ResourceIndicators
   readonly issuerAudit: IssuerAudit
   readonly clientDocuments: ClientDocuments

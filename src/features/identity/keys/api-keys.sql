@@ -37,12 +37,13 @@ create table tenon.api_keys (
 );
 create index on tenon.api_keys (tenant_id, workspace_id, created_at);
 create unique index on tenon.api_keys (rotated_from);
--- The workspace, the kind, the digest or secret, and the reach of a storage key never change.
+-- The workspace, the kind, the digest or secret, and the reach of a storage key never change; a secret may be encrypted again.
 call tenon.allow('tenon_admin', 'tenon.api_keys', 'tenant', 'select, insert,
   update (name, scopes, rate_limit, expires_at, disabled_at, revoked_at, ended_at, replaced_by)');
 call tenon.allow('tenon_operator', 'tenon.api_keys', 'all', 'select, insert,
   update (name, scopes, rate_limit, expires_at, disabled_at, revoked_at, ended_at, replaced_by, last_used_at)');
 create policy owner on tenon.api_keys for select to tenon_owner using (true);
+call tenon.allow('tenon_key_rotation', 'tenon.api_keys', 'all', 'select (id, tenant_id, workspace_id, secret), update (secret)');
 call tenon.add_row_quota('api_keys', 'tenon.api_keys', 'ended_at');
 -- Anon keys are public, so their creator is not recorded as a subject that can act as them.
 create trigger record_maker after insert on tenon.api_keys for each row when (new.kind <> 'anon')

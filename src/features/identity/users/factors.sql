@@ -5,7 +5,7 @@ create table tenon.user_totp (
   user_id text primary key,
   tenant_id text not null,
   workspace_id text not null,
-  -- The encrypted secret.
+  -- The secret, and the key of the recovery codes; encrypted.
   sealed bytea not null,
   -- The time step of the last code that was accepted (RFC 6238 §5.2): no code works twice.
   last_step integer not null,
@@ -16,6 +16,8 @@ create table tenon.user_totp (
 );
 create index on tenon.user_totp (tenant_id, workspace_id, user_id);
 call tenon.allow('tenon_issuer', 'tenon.user_totp', 'all', 'select, insert, update, delete');
+call tenon.allow('tenon_key_rotation', 'tenon.user_totp', 'all',
+  'select (user_id, tenant_id, workspace_id, sealed), update (sealed)');
 call tenon.allow('tenon_operator', 'tenon.user_totp', 'all');
 call tenon.allow('tenon_admin', 'tenon.user_totp', 'tenant');
 grant select (user_id, tenant_id, workspace_id, created_at), delete on tenon.user_totp to tenon_admin, tenon_operator;

@@ -123,7 +123,7 @@ export class ProviderSettings {
         )
     }
     return providers.map(({ client_secret: secret, ...provider }) => {
-      const before = stored.find((one) => purposeOf(ref, one) === purposeOf(ref, provider))
+      const before = stored.find((one) => providerPurpose(ref, one) === providerPurpose(ref, provider))
       const sealed = secret === undefined ? before?.sealed : this.#seal(ref, provider, secret)
       const set_by = stored.find(({ issuer }) => issuer === provider.issuer)?.set_by ?? by
       return { ...provider, set_by, ...(sealed !== undefined && { sealed }) }
@@ -146,16 +146,18 @@ export class ProviderSettings {
   /** The client secret; undefined for a public client. */
   secretOf(ref: WorkspaceRef, provider: StoredProvider): string | undefined {
     if (provider.sealed === undefined) return undefined
-    return this.#secrets.open(purposeOf(ref, provider), Buffer.from(provider.sealed, 'base64url')).toString()
+    return this.#secrets
+      .open(providerPurpose(ref, provider), Buffer.from(provider.sealed, 'base64url'))
+      .toString()
   }
 
   #seal(ref: WorkspaceRef, provider: ProviderInput, secret: string): string {
-    return this.#secrets.seal(purposeOf(ref, provider), Buffer.from(secret)).toString('base64url')
+    return this.#secrets.seal(providerPurpose(ref, provider), Buffer.from(secret)).toString('base64url')
   }
 }
 
 /** A secret is bound to the issuer and the client that it was given for. */
-const purposeOf = (ref: WorkspaceRef, { id, issuer, client_id }: ProviderInput) =>
+export const providerPurpose = (ref: WorkspaceRef, { id, issuer, client_id }: ProviderInput): string =>
   purposeIn(ref, `identity-provider:${JSON.stringify([id, issuer, client_id])}`)
 
 /** True for an issuer identifier (OpenID Connect Discovery 1.0 §2), or one over http at an address that an operator has opened. */

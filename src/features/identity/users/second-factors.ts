@@ -1,7 +1,9 @@
 /** Time-based codes as the second factor of users: switched on and off by the user, required after the password. */
 
+import { randomBytes } from 'node:crypto'
 import { AttemptThrottle } from '../../../access/authentication/attempt-throttle.ts'
 import { ACCESS_LIMITS } from '../../../access/limits.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { purposeIn, type Secrets } from '../../../infra/crypto/secrets.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
@@ -44,14 +46,12 @@ export class SecondFactors {
   readonly #system: SystemScope
   readonly #secrets: Secrets
   readonly #tickets: Tickets
-  readonly #recoveryKey: string
   readonly #throttle = new AttemptThrottle()
 
   constructor(database: Database, secrets: Secrets) {
     this.#system = new SystemScope('issuer', database)
     this.#secrets = secrets
     this.#tickets = new Tickets(secrets)
-    this.#recoveryKey = secrets.derive('recovery-codes')
   }
 
   /** The number of recovery codes that are left; undefined if the user has no second factor. */
@@ -110,10 +110,11 @@ export class SecondFactors {
     const step = totpStep(secret, normalizeCode(code))
     if (step === undefined) return undefined
     const codes = newRecoveryCodes()
-    const digests = codes.map((one) => recoveryDigest(this.#recoveryKey, user.id, one))
+    const stored: StoredFactor = { secret, recoveryKey: randomBytes(32).toString('base64url') }
+    const digests = codes.map((one) => recoveryDigest(stored.recoveryKey, user.id, one))
     const row = await this.#system.row(sql`
       insert into user_totp (user_id, tenant_id, workspace_id, sealed, last_step, recovery)
-      values (${user.id}, ${user.tenantId}, ${user.workspaceId}, ${this.#seal(user, secret)}, ${step}, ${textArray(digests)}::text[])
+      values (${user.id}, ${user.tenantId}, ${user.workspaceId}, ${this.#seal(user, stored)}, ${step}, ${textArray(digests)}::text[])
       on conflict (user_id) do nothing returning user_id`)
     return row === undefined ? undefined : codes
   }
@@ -123,32 +124,50 @@ export class SecondFactors {
   }
 
   async #useCode(user: UserAccount, code: string): Promise<boolean> {
-    const row = await this.#system.row<{ sealed: Buffer }>(
-      sql`select sealed from user_totp where user_id = ${user.id}`,
-    )
-    const step = row && totpStep(this.#open(user, row.sealed), code)
+    const stored = await this.#stored(user)
+    const step = stored && totpStep(stored.secret, code)
     if (step === undefined) return false
     const used = await this.#system.row(sql`
       update user_totp set last_step = ${step} where user_id = ${user.id} and last_step < ${step} returning user_id`)
     return used !== undefined
   }
 
-  async #useRecoveryCode({ id }: UserAccount, code: string): Promise<boolean> {
-    const digest = recoveryDigest(this.#recoveryKey, id, code)
+  async #useRecoveryCode(user: UserAccount, code: string): Promise<boolean> {
+    const stored = await this.#stored(user)
+    if (stored === undefined) return false
+    const { id } = user
+    const digest = recoveryDigest(stored.recoveryKey, id, code)
     const used = await this.#system.row(sql`
       update user_totp set recovery = array_remove(recovery, ${digest}::text)
       where user_id = ${id} and ${digest}::text = any(recovery) returning user_id`)
     return used !== undefined
   }
 
-  /** For this user: the database cannot give the secret of one user to another. */
-  #seal(user: UserAccount, secret: string): Buffer {
-    return this.#secrets.seal(purposeIn(user, 'totp'), Buffer.from(`${user.id}:${secret}`))
+  async #stored(user: UserAccount): Promise<StoredFactor | undefined> {
+    const row = await this.#system.row<{ sealed: Buffer }>(
+      sql`select sealed from user_totp where user_id = ${user.id}`,
+    )
+    return row && this.#open(user, row.sealed)
   }
 
-  #open(user: UserAccount, sealed: Buffer): string {
-    const [id, secret = ''] = this.#secrets.open(purposeIn(user, 'totp'), sealed).toString().split(':')
+  /** For this user: the database cannot give the secret of one user to another. */
+  #seal(user: UserAccount, { secret, recoveryKey }: StoredFactor): Buffer {
+    return this.#secrets.seal(factorPurpose(user), Buffer.from([user.id, secret, recoveryKey].join(':')))
+  }
+
+  #open(user: UserAccount, sealed: Buffer): StoredFactor {
+    const plain = this.#secrets.open(factorPurpose(user), sealed).toString()
+    const [id, secret = '', recoveryKey = ''] = plain.split(':')
     if (id !== user.id) throw new TypeError('the secret belongs to another user')
-    return secret
+    return { secret, recoveryKey }
   }
 }
+
+/** The key of the recovery codes is stored with the secret, so that the codes last as long as it: nobody can compute their digests again. */
+interface StoredFactor {
+  /** In base32. */
+  readonly secret: string
+  readonly recoveryKey: string
+}
+
+export const factorPurpose = (ref: WorkspaceRef): string => purposeIn(ref, 'totp')

@@ -52,6 +52,6 @@ export function newRecoveryCodes(): string[] {
   return Array.from({ length: RECOVERY_CODES }, code)
 }
 
-/** A keyed digest: without the key, a leaked table reveals no code. @param key of the platform @param code normalized */
+/** A keyed digest: without the key, a leaked table reveals no code. @param key of the user @param code normalized */
 export const recoveryDigest = (key: string, userId: string, code: string): string =>
   createHmac('sha256', key).update(`${userId}:${code}`).digest('base64url')

@@ -12,7 +12,7 @@ import {
   Ref,
   Time,
 } from '../../../access/operation-builders.ts'
-import type { AdminScope } from '../../../access/scope.ts'
+import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import type { ByteReply } from '../../../core/bytes.ts'
 import { exceedsDepth, unstorableAt } from '../../../core/json.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
@@ -293,19 +293,9 @@ export const resetUserFactors = adminOperation({
   },
 })
 
-export const deleteUser = adminOperation({
-  name: 'user.delete',
-  summary: 'Delete a user; tokens become invalid within 5 s, and the data that the user has stored is kept',
-  roles: ADMINS,
-  input: Input({ id: Ref('user') }),
-  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
-  http: { method: 'DELETE', path: '/v1/users/{id}' },
-  run: async (scope, { id }) => {
-    await findRow(scope, 'user', sql`delete from users where id = ${id} returning id`)
-    issuerAdminOf(scope).forgetSubject(id)
-    return { id, deleted: true as const }
-  },
-})
+/** A user as GET returns it, in the workspace of the scope. @param admin scope of a workspace admin */
+export const readProfile = (admin: WorkspaceScope, id: string): Promise<User | undefined> =>
+  admin.row<User>(sql`select ${COLUMNS} from users where id = ${id}`)
 
 const NDJSON = 'application/x-ndjson'
 

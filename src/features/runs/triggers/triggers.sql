@@ -87,6 +87,10 @@ create table tenon.webhook_secrets (
 );
 call tenon.allow('tenon_admin', 'tenon.webhook_secrets', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_triggers', 'tenon.webhook_secrets', 'all', 'select');
+call tenon.allow('tenon_key_rotation', 'tenon.webhook_secrets', 'all',
+  'select (tenant_id, workspace_id, trigger_id, sealed, previous), update (sealed, previous)');
+-- What the secret of a webhook is encrypted for.
+call tenon.allow('tenon_key_rotation', 'tenon.triggers', 'all', 'select (tenant_id, workspace_id, id, target_id, key)');
 
 -- Received deliveries: a repeated one starts nothing until retention forgets it (30 days by default), even if its run was deleted
 -- meanwhile.

@@ -1,0 +1,158 @@
+/** Exports what a workspace knows of a user, for the user or for the app that serves them. */
+
+import Type from 'typebox'
+import { Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
+import { privilege } from '../../access/privileges.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import type { ByteReply } from '../../core/bytes.ts'
+import { WRITERS_AND_USERS } from '../../core/policy.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { queryDocuments } from '../collections/documents-api.ts'
+import { readProfile } from '../identity/users/users-api.ts'
+import { presignObject } from '../objects/links.ts'
+import { findPersonIn, isOwn, ownedBy, type Person, readCollections } from './personal-data.ts'
+
+const asService = privilege('people.own')
+const asAdmin = privilege('people.records')
+
+const NDJSON = 'application/x-ndjson'
+const PAGE = 200
+const LINK_SECONDS = 86_400
+
+export const exportUser = workspaceOperation({
+  name: 'user.export_data',
+  summary: 'Export what the workspace knows of a user as NDJSON; a user exports its own data only',
+  roles: WRITERS_AND_USERS,
+  scope: 'collections:read',
+  conditionalScopes: (['objects:read', 'flows:read', 'functions:read'] as const).map((scope) => ({
+    scope,
+    when: () => true,
+  })),
+  input: Input({ id: Ref('user') }),
+  output: Type.Unsafe<ByteReply>(
+    Type.Unknown({
+      description:
+        'One record per line, `{"type": "profile" | "document" | "object" | "execution" | "run" | "approval", …}`, the last one `{"type": "end", "records": n}`: without it the export is not complete. An object has a link that works for a day.',
+    }),
+  ),
+  http: { method: 'GET', path: '/v1/users/{id}/export', reply: 'bytes', bytesType: NDJSON },
+  run: async (scope, { id }): Promise<ByteReply> => {
+    const { role, user } = scope.actor
+    if (role === 'user' && user?.id !== id) throw notFound('user')
+    const admin = asAdmin(scope)
+    const profile = await readProfile(admin, id)
+    if (profile === undefined) throw notFound('user')
+    const person = await findPersonIn(role === 'user' ? asService(scope) : scope, id)
+    return {
+      status: 200,
+      headers: {
+        'content-type': NDJSON,
+        'content-disposition': `attachment; filename="${id}.ndjson"`,
+        'cache-control': 'private, no-store',
+      },
+      chunks: lines(records({ caller: scope, admin, person, profile })),
+    }
+  },
+})
+
+interface Export {
+  readonly caller: WorkspaceScope
+  readonly admin: WorkspaceScope
+  readonly person: Person
+  readonly profile: object
+}
+
+type ExportRecord = { readonly type: string } & Readonly<Record<string, unknown>>
+
+async function* lines(all: AsyncIterable<ExportRecord>): AsyncGenerator<Buffer> {
+  let count = 0
+  for await (const record of all) {
+    count += 1
+    yield Buffer.from(`${JSON.stringify(record)}\n`)
+  }
+  yield Buffer.from(`${JSON.stringify({ type: 'end', records: count })}\n`)
+}
+
+async function* records({ caller, admin, person, profile }: Export): AsyncGenerator<ExportRecord> {
+  yield { type: 'profile', data: profile }
+  yield* documents(person)
+  yield* objects(caller, person)
+  for (const [type, page] of Object.entries(RECORDS)) {
+    const read = (after: string) => admin.rows<{ id: string }>(page(person.userId, after))
+    for await (const data of pages(read, ({ id }) => id)) yield { type, data }
+  }
+}
+
+async function* documents(person: Person): AsyncGenerator<ExportRecord> {
+  for await (const collection of readCollections(person)) {
+    let after: string | undefined
+    do {
+      const { data, page } = await queryDocuments.run(person.service, {
+        ...ownedBy(person, collection),
+        ...{ limit: PAGE, ...(after !== undefined && { after }) },
+      })
+      for (const document of data) yield { type: 'document', collection, data: document }
+      after = page.next ?? undefined
+    } while (after !== undefined)
+  }
+}
+
+interface ObjectRow {
+  readonly bucket: string
+  readonly key: string
+  readonly size: number
+  readonly modified_at: Date
+}
+
+async function* objects(caller: WorkspaceScope, person: Person): AsyncGenerator<ExportRecord> {
+  const read = (after: string) =>
+    person.service.rows<ObjectRow>(sql`
+      select b.name as bucket, o.key, o.size, o.modified_at from objects o cross join buckets b
+      where ${isOwn(person)} and o.key > ${after} order by o.key limit ${PAGE}`)
+  for await (const { bucket, key, size, modified_at } of pages(read, (row) => row.key)) {
+    const data = { bucket, key, size, last_modified: modified_at, ...(await linkTo(caller, bucket, key)) }
+    yield { type: 'object', data }
+  }
+}
+
+/** Null for an object that the caller may not read, such as one that a rule of the workspace hides from its creator. */
+async function linkTo(caller: WorkspaceScope, bucket: string, key: string) {
+  try {
+    const { url, expires_at } = await presignObject.run(caller, { bucket, key, expires_in: LINK_SECONDS })
+    return { url, expires_at }
+  } catch (error) {
+    if (error instanceof Problem && error.status < 500) return { url: null, expires_at: null }
+    throw error
+  }
+}
+
+async function* pages<T>(
+  read: (after: string) => Promise<T[]>,
+  cursor: (row: T) => string,
+): AsyncGenerator<T> {
+  let after = ''
+  for (;;) {
+    const rows = await read(after)
+    yield* rows
+    const last = rows.at(-1)
+    if (last === undefined || rows.length < PAGE) return
+    after = cursor(last)
+  }
+}
+
+/** Records that name the user, by type. */
+const RECORDS: Readonly<Record<string, (userId: string, after: string) => Sql>> = {
+  execution: (userId, after) => sql`
+    select id, flow_id, version, status, input, output, started_at, ended_at from executions
+    where started_by = ${userId} and id > ${after} order by id limit ${PAGE}`,
+  run: (userId, after) => sql`
+    select id, function_id, version, status, input, result, created_at, ended_at from function_runs
+    where started_by = ${userId} and id > ${after} order by id limit ${PAGE}`,
+  approval: (userId, after) => sql`
+    select id, execution_id, name, title, status, asked_at, ended_at,
+      (select coalesce(jsonb_agg(d), '[]') from jsonb_array_elements(decisions) d where position(${userId} in d::text) > 0) as decisions
+    from approvals where id > ${after}
+      and (${userId} = any(approvers) or ${userId} = any(excluded) or position(${userId} in decisions::text) > 0)
+    order by id limit ${PAGE}`,
+}

@@ -1,0 +1,110 @@
+/** Finds and removes what a user has stored in a workspace: documents by their owner, objects by their owner and below the user's own prefixes. */
+
+import { privilege } from '../../access/privileges.ts'
+import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
+import { batchDocuments } from '../collections/batch.ts'
+import { listCollections, queryDocuments } from '../collections/documents-api.ts'
+import { objectsOf } from '../objects/workspace-objects.ts'
+
+const openData = privilege('people.data')
+
+/** A user of a workspace, and the scope that reaches everything the user has stored there. */
+export interface Person {
+  readonly userId: string
+  readonly service: WorkspaceScope
+  /** Prefixes of object keys that the rules of the workspace give this user alone. */
+  readonly prefixes: readonly string[]
+}
+
+/** How much a user has stored: documents by collection, and objects. */
+export interface PersonalCounts {
+  readonly documents: Readonly<Record<string, number>>
+  readonly objects: number
+}
+
+const PAGE = 200
+
+/** @throws Problem `not_found` for a workspace that the admin does not reach */
+export const findPerson = (scope: AdminScope, ref: WorkspaceRef, userId: string): Promise<Person> =>
+  findPersonIn(openData(scope, ref), userId)
+
+/** @param service scope with the rights of a service key */
+export async function findPersonIn(service: WorkspaceScope, userId: string): Promise<Person> {
+  const row = await service.row<{ user_objects: Record<string, string[]> }>(
+    sql`select user_objects from services where workspace_id = ${service.ref.workspaceId}`,
+  )
+  const rules = Object.values(row?.user_objects ?? {}).flat()
+  return { userId, service, prefixes: ownPrefixes(rules, userId) }
+}
+
+/** Prefixes with other variables, such as a claim, may be those of a team. */
+function ownPrefixes(rules: readonly string[], userId: string): string[] {
+  const own = rules.map((rule) => rule.replaceAll('{user.id}', userId))
+  return [...new Set(own.filter((prefix, n) => prefix !== rules[n] && !prefix.includes('{')))]
+}
+
+export async function countPersonalData(person: Person): Promise<PersonalCounts> {
+  const documents: Record<string, number> = {}
+  for await (const name of readCollections(person)) {
+    const { page } = await queryDocuments.run(person.service, {
+      ...ownedBy(person, name),
+      select: ['id'],
+      limit: 1,
+      count: 'exact',
+    })
+    const total = Number(page.total ?? 0)
+    if (total > 0) documents[name] = total
+  }
+  const row = await person.service.row<{ n: number }>(
+    sql`select count(*)::integer as n from objects where ${isOwn(person)}`,
+  )
+  return { documents, objects: row?.n ?? 0 }
+}
+
+/** Deletes some documents of the user, as a service key would: subscribers hear of each. @returns true if there may be more */
+export async function deleteSomeDocuments(person: Person): Promise<boolean> {
+  for await (const name of readCollections(person)) {
+    const { data } = await queryDocuments.run(person.service, {
+      ...ownedBy(person, name),
+      select: ['id'],
+      limit: PAGE,
+    })
+    if (data.length === 0) continue
+    const ops = data.map(({ id }) => ({ op: 'delete' as const, id: String(id) }))
+    await batchDocuments.run(person.service, { name, atomic: false, ops })
+    return true
+  }
+  return false
+}
+
+/** Deletes some objects of the user. @returns true if there may be more */
+export async function deleteSomeObjects(person: Person): Promise<boolean> {
+  const { service } = person
+  const rows = await service.rows<{ bucket: string; key: string }>(sql`
+    select b.name as bucket, o.key from objects o cross join buckets b where ${isOwn(person)} order by o.key limit ${PAGE}`)
+  const [first] = rows
+  if (first === undefined) return false
+  await objectsOf(service).removeAll(first.bucket, { keys: rows.map(({ key }) => key) })
+  return true
+}
+
+/** The input of a query for the documents of the user in a collection. */
+export const ownedBy = ({ userId }: Person, name: string) => ({ name, filter: { _owner: userId } })
+
+/** The condition on rows of `objects`. */
+export const isOwn = ({ userId, prefixes }: Person): Sql =>
+  sql`(owner = ${userId} or exists (select from unnest(${textArray(prefixes)}::text[]) prefix where starts_with(key, prefix)))`
+
+export async function* readCollections({ service }: Person): AsyncGenerator<string> {
+  let after: string | undefined
+  do {
+    const { data, page } = await listCollections.run(service, {
+      page_size: PAGE,
+      ...(after !== undefined && { page_after: after }),
+    })
+    for (const { name } of data) yield name
+    after = page.next ?? undefined
+  } while (after !== undefined)
+}

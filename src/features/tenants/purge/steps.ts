@@ -1,0 +1,108 @@
+/** The steps that purge a tenant or a workspace whose time to be restored is over, and prove that nothing is left of it. */
+
+import type { AdminScope } from '../../../access/scope.ts'
+import { signDeletion } from '../../../access/scope-services.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { TenantRef } from '../../../core/tenant.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { TENANT_LIMITS } from '../limits.ts'
+import { type Counts, OWNED, type Owner, type PartName, takeInventory } from './owned.ts'
+import { destroyKeys } from './owned-rows.ts'
+
+/** The operation that a step works for, and its workflow. */
+export interface PurgeJob {
+  readonly operationId: string
+  readonly workflowId: string
+}
+
+type PurgeStep = (scope: AdminScope, ref: TenantRef, job: PurgeJob) => Promise<unknown>
+type RemovalName = `remove_${PartName}`
+
+/** One step for each system. */
+export const PURGE_STEPS = OWNED.map(({ name }) => `remove_${name}` as const) satisfies RemovalName[]
+
+export const PURGE_STEP: Readonly<Record<RemovalName | 'begin_purge' | 'finish_purge', PurgeStep>> = {
+  /** From here on nothing is restored. */
+  begin_purge: async (scope, ref, { operationId, workflowId }) => {
+    await claim(scope, ref)
+    const before = await takeInventory({ scope, ref, workflowId })
+    await scope.batch(sql`
+      update operations set result = ${JSON.stringify({ before })}::jsonb where id = ${operationId} and result is null`)
+  },
+  ...(Object.fromEntries(
+    OWNED.map(({ name, remove }) => [
+      `remove_${name}`,
+      (scope: AdminScope, ref: TenantRef, { workflowId }: PurgeJob) =>
+        removeSome(remove, { scope, ref, workflowId }),
+    ]),
+  ) as Record<RemovalName, PurgeStep>),
+  finish_purge: async (scope, ref, job) => {
+    const owner = { scope, ref, workflowId: job.workflowId }
+    await requireNothing(owner)
+    await writeReport(owner, job)
+    await scope.batch(...tombstones(ref))
+    if (ref.workspaceId === '-') await destroyKeys(scope, ref, job.operationId)
+  },
+}
+
+/** @throws Problem `state_conflict` if it is not to be purged, or not yet */
+async function claim(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<void> {
+  const due = sql`state = 'deleting' and delete_after <= now() returning id`
+  const claimed = sql`set purged_from = coalesce(purged_from, now()), state_seq = state_seq + 1, updated_at = now()`
+  const row = await scope.row(
+    workspaceId === '-'
+      ? sql`update tenants ${claimed} where id = ${tenantId} and ${due}`
+      : sql`update workspaces ${claimed} where id = ${workspaceId} and ${due}`,
+  )
+  if (row === undefined)
+    throw new Problem('state_conflict', { detail: 'Nothing is purged, because the deletion was undone.' })
+}
+
+/** @returns true if there may be more */
+async function removeSome(remove: (owner: Owner) => Promise<boolean>, owner: Owner): Promise<boolean> {
+  const until = performance.now() + TENANT_LIMITS.purgeServedMs
+  while (await remove(owner)) if (performance.now() > until) return true
+  return false
+}
+
+/**
+ * Requests that were admitted before the deletion, and indexes that are some moments behind, may leave something: it is removed again.
+ * @throws Problem `dependency_unavailable`, which makes the step wait
+ */
+async function requireNothing(owner: Owner): Promise<void> {
+  const left = await takeInventory(owner)
+  const names = Object.entries(left).map(([name, n]) => `${name}: ${n}`)
+  if (names.length === 0) return
+  for (const { remove } of OWNED) await remove(owner)
+  throw new Problem('dependency_unavailable', {
+    detail: `Not everything is removed yet (${names.join(', ')}).`,
+  })
+}
+
+async function writeReport({ scope, ref }: Owner, { operationId }: PurgeJob): Promise<void> {
+  const { tenantId: tenant_id, workspaceId } = ref
+  const row = await scope.row<{ result: { before: Counts; signature?: string } | null }>(
+    sql`select result from operations where id = ${operationId}`,
+  )
+  if (row?.result?.signature !== undefined) return
+  const report = {
+    ...{ tenant_id, ...(workspaceId !== '-' && { workspace_id: workspaceId }), operation_id: operationId },
+    ...{ before: row?.result?.before ?? {}, after: {}, purged_at: new Date().toISOString() },
+  }
+  const result = { ...report, signature: await signDeletion(scope, report) }
+  await scope.batch(
+    sql`update operations set result = ${JSON.stringify(result)}::jsonb where id = ${operationId}`,
+  )
+}
+
+/** What is left of the records: their ids and times. */
+function tombstones({ tenantId, workspaceId }: TenantRef): Sql[] {
+  const leftovers = sql`delete_after = now() + make_interval(secs => ${TENANT_LIMITS.leftoverSeconds}::integer)`
+  const deleted = sql`state = 'deleted', slug = id, name = id, updated_at = now(), suspended_reason = null`
+  if (workspaceId !== '-')
+    return [sql`update workspaces set ${deleted}, bucket = null, ${leftovers} where id = ${workspaceId}`]
+  return [
+    sql`update workspaces set ${deleted}, bucket = null, delete_after = null where tenant_id = ${tenantId}`,
+    sql`update tenants set ${deleted}, retention = '{}', ${leftovers} where id = ${tenantId}`,
+  ]
+}

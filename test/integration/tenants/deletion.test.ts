@@ -1,0 +1,245 @@
+/** Deletes tenants and workspaces that are in use: restored in time, they go on; purged, nothing is left of them but a report. */
+
+import { ListObjectsV2Command } from '@aws-sdk/client-s3'
+import { expect, test } from 'vitest'
+import { createSweepResources } from '../../isolation/sweep-rows.ts'
+import { rootClient } from '../../support/clients/object-store.ts'
+import { publish, readExecution, start, waitForStatus } from '../../support/fixtures/suspension.ts'
+import {
+  addTestWorkspaceWithStorage,
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  createTestWorkspaceWithStorage,
+  eventually,
+  provisionTestWorkspace,
+  type TestWorkspace,
+  tokenOf,
+} from '../../support/fixtures/tenants.ts'
+import { withReadingClient } from '../../support/stack/temporal.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
+
+/** They are the tenant's. */
+const KEPT = ['tenon.audit', 'tenon.usage_records']
+
+const DOCUMENTS = '/v1/collections/notes/documents'
+
+const remove = (kind: 'tenants' | 'workspaces', id: string, { operator: as }: TestWorkspace, query = '') =>
+  call('DELETE', `/v1/${kind}/${id}${query}`, { as })
+
+/** Waits for the end of the deletion. @returns its operation */
+async function purged({ operator: as }: TestWorkspace, operationId: string) {
+  const read = async () => (await call('GET', `/v1/operations/${operationId}`, { as })).body
+  await eventually(async () =>
+    ['succeeded', 'failed'].includes((await read()).state) ? true : undefined,
+  ).catch(() => {})
+  const operation = await read()
+  expect([operation.state, operation.error, operation.steps]).toEqual(['succeeded', null, expect.any(Array)])
+  return operation
+}
+
+/** Rows that name a workspace or a tenant, by table: of all tables that the database has, whoever made them. */
+async function rowsOf(column: 'workspace_id' | 'tenant_id', id: string): Promise<Record<string, number>> {
+  const tables = await asSuperuser<{ name: string }>(
+    `select format('%I.%I', table_schema, table_name) as name from information_schema.columns
+     where table_schema in ('tenon', 'tenon_data') and column_name = $1 order by 1`,
+    [column],
+  )
+  const counts = await asSuperuser<{ name: string; n: number }>(
+    tables
+      .map(({ name }) => `select '${name}' as name, count(*)::int as n from ${name} where ${column} = $1`)
+      .join(' union all '),
+    [id],
+  )
+  return Object.fromEntries(counts.filter(({ n }) => n > 0).map(({ name, n }) => [name, n]))
+}
+
+/** Tables that only requests change. */
+const SETTLED = [
+  'api_keys',
+  'documents',
+  'flow_versions',
+  'function_versions',
+  'objects',
+  'schemas',
+  'services',
+  'users',
+]
+
+/** A fingerprint of what the requests of a test have made in a workspace. */
+async function contentOf(id: string): Promise<string> {
+  const rows = SETTLED.map(
+    (name) => `select to_jsonb(t)::text as line from tenon.${name} t where workspace_id = $1`,
+  )
+  const [row] = await asSuperuser<{ digest: string }>(
+    `select md5(string_agg(line, '' order by line)) as digest from (${rows.join(' union all ')}) every`,
+    [id],
+  )
+  return row?.digest ?? ''
+}
+
+async function workflowsOf(query: string): Promise<string[]> {
+  return withReadingClient(async (client) => {
+    const ids = []
+    for await (const { workflowId } of client.workflow.list({ query })) ids.push(workflowId)
+    return ids
+  })
+}
+
+test('workspace in use: deleted: everything in it stops; restored: it goes on where it was', async () => {
+  const workspace = await createTestWorkspace()
+  const { service: as, workspaceId, operator } = workspace
+  await call('POST', DOCUMENTS, { as, body: { n: 1 } })
+  await publish(workspace, 'naps', '  - nap: { wait: { seconds: 3 } }\n  - after: { set: { done: true } }\n')
+  const execution = await start(workspace, 'naps')
+  const { status, body: job, headers } = await remove('workspaces', workspaceId, workspace)
+  expect([status, job.type, job.state, job.target]).toEqual([202, 'workspace.delete', 'queued', workspaceId])
+  expect(headers.get('location')).toBe(`/v1/operations/${job.id}`)
+  expect((await call('GET', DOCUMENTS, { as })).body.code).toBe('workspace_suspended')
+  const { body: record } = await call('GET', `/v1/workspaces/${workspaceId}`, { as: operator })
+  expect(record.state).toBe('deleting')
+  const days = (Date.parse(record.delete_after) - Date.now()) / 86_400_000
+  expect([days > 6.9, days < 7.1]).toEqual([true, true])
+  await waitForStatus(workspace, execution, 'suspended')
+  // Repeated, it is the same deletion.
+  expect((await remove('workspaces', workspaceId, workspace)).body.id).toBe(job.id)
+  const restored = await call('POST', `/v1/workspaces/${workspaceId}/restore`, { as: operator })
+  expect([restored.status, restored.body.state, restored.body.delete_after]).toEqual([200, 'active', null])
+  expect((await call('GET', DOCUMENTS, { as })).body.data).toHaveLength(1)
+  await waitForStatus(workspace, execution, 'completed')
+  expect((await call('GET', `/v1/operations/${job.id}`, { as: operator })).body.state).toBe('cancelled')
+  const again = await call('POST', `/v1/workspaces/${workspaceId}/restore`, { as: operator })
+  expect([again.status, again.body.code]).toEqual([409, 'state_conflict'])
+})
+
+test('suspended workspace: deleted and restored: suspended still; an admin of the tenant deletes none that an operator suspended', async () => {
+  const workspace = await createTestWorkspace()
+  const { workspaceId, tenantId, operator: as } = workspace
+  const path = `/v1/workspaces/${workspaceId}`
+  await call('POST', `${path}/suspend`, { as, body: {} })
+  const admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: tenantId })
+  const refused = await call('DELETE', path, { as: admin })
+  expect([refused.status, refused.body.code]).toEqual([403, 'forbidden'])
+  expect((await call('DELETE', path, { as })).status).toBe(202)
+  expect((await call('POST', `${path}/restore`, { as })).body.state).toBe('suspended')
+  for (const days of [-1, 91, 1.5, 'x'])
+    expect((await call('DELETE', `${path}?grace_days=${days}`, { as })).status).toBe(400)
+})
+
+test('workspace with everything: purged: nothing is left, its neighbour is as it was, and the report says so', async () => {
+  const workspace = await createTestWorkspaceWithStorage()
+  const neighbour = await addTestWorkspaceWithStorage(workspace)
+  await Promise.all([workspace, neighbour].map(createSweepResources))
+  const bucket = await bucketOf(workspace)
+  const { workspaceId, tenantId, operator: as } = workspace
+  const slug = (await call('GET', `/v1/workspaces/${workspaceId}`, { as })).body.slug
+  const before = await rowsOf('workspace_id', workspaceId)
+  expect(Object.keys(before).length).toBeGreaterThan(30)
+  expect((await workflowsOf(`WorkspaceId = '${workspaceId}'`)).length).toBeGreaterThan(0)
+  const content = await contentOf(neighbour.workspaceId)
+
+  const { body: job } = await remove('workspaces', workspaceId, workspace, '?grace_days=0')
+  const { result } = await purged(workspace, job.id)
+  expect(result.before).toMatchObject({ documents: expect.any(Number), stored_objects: expect.any(Number) })
+  expect(result.after).toEqual({})
+  expect(result.signature.split('.')).toHaveLength(3)
+
+  expect(
+    Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name)),
+  ).toEqual([])
+  expect(await workflowsOf(`WorkspaceId = '${workspaceId}'`)).toEqual([])
+  await expect(rootClient().send(new ListObjectsV2Command({ Bucket: bucket }))).rejects.toThrow(/bucket/i)
+  expect(await contentOf(neighbour.workspaceId)).toBe(content)
+  expect((await call('GET', `/v1/workspaces/${workspaceId}`, { as })).status).toBe(404)
+  expect((await call('POST', `/v1/workspaces/${workspaceId}/restore`, { as })).status).toBe(404)
+  expect((await call('GET', DOCUMENTS, { as: workspace.service })).status).toBe(401)
+  // Slug and bucket are free again.
+  const body = { tenant_id: tenantId, name: 'Again', slug, bucket }
+  const made = await call('POST', '/v1/workspaces', { as, body, headers: { prefer: 'wait=30' } })
+  expect([made.status, made.body.state]).toEqual([201, 'active'])
+}, 120_000)
+
+test('tenant with everything: purged: only tombstones are left, and nobody can read what Temporal had', async () => {
+  const workspace = await provisionTestWorkspace()
+  const other = await createTestWorkspaceWithStorage()
+  await Promise.all([await addTestWorkspaceWithStorage(workspace), other].map(createSweepResources))
+  const content = await contentOf(other.workspaceId)
+  const { tenantId, operator: as } = workspace
+  const { status, body: job } = await remove('tenants', tenantId, workspace, '?grace_days=0')
+  expect([status, job.type]).toEqual([202, 'tenant.delete'])
+  const { result } = await purged(workspace, job.id)
+  expect(result.after).toEqual({})
+  expect(await rowsOf('tenant_id', tenantId)).toEqual({
+    'tenon.operations': 1,
+    'tenon.payload_keys': 1,
+    'tenon.workspaces': 2,
+  })
+  const [keys] = await asSuperuser('select sealed from tenon.payload_keys where tenant_id = $1', [tenantId])
+  expect(keys).toEqual({ sealed: null })
+  expect(await contentOf(other.workspaceId)).toBe(content)
+  expect((await call('GET', `/v1/tenants/${tenantId}`, { as })).status).toBe(404)
+  // What the purge itself has left goes, too.
+  await asSuperuser('update tenon.tenants set delete_after = now() where id = $1', [tenantId])
+  await eventually(async () =>
+    (await workflowsOf(`TenantId = '${tenantId}'`)).length === 0 ? true : undefined,
+  )
+}, 120_000)
+
+test('workspace that is written to from all sides while it is purged: no request fails for another reason, and nothing is left', async () => {
+  const workspace = await createTestWorkspaceWithStorage()
+  const { service: as, operator, workspaceId, flows } = workspace
+  const bucket = await bucketOf(workspace)
+  await publish(
+    workspace,
+    'writes',
+    '  - put: { call: collection.create, with: { name: written, document: { n: 1 } } }\n',
+  )
+  const lines = Array.from({ length: 200 }, (_, n) => JSON.stringify({ n })).join('\n')
+  const ndjson = { 'content-type': 'application/x-ndjson' }
+  let n = 0
+  const writers = [
+    () => call('POST', DOCUMENTS, { as, body: { n: n++ } }),
+    () => call('POST', '/v1/collections/imported/import', { as, body: lines, headers: ndjson }),
+    () => call('PUT', `/v1/objects/${bucket}/many/${n++}`, { as, body: 'x'.repeat(1_000) }),
+    () => call('POST', '/v1/events/publish', { as, body: { topic: 'told', data: n } }),
+    () => call('POST', `${flows}/definitions/writes/executions`, { as: operator, body: { input: {} } }),
+  ]
+  const answers = new Set<string>()
+  let isOver = false
+  const lanes = writers.map(async (write) => {
+    while (!isOver) {
+      const { status, body } = await write()
+      answers.add(`${status} ${status < 300 ? '' : body.code}`.trim())
+    }
+  })
+  await eventually(async () => (n > 10 ? true : undefined))
+  const { body: job } = await remove('workspaces', workspaceId, workspace, '?grace_days=0')
+  await purged(workspace, job.id)
+  isOver = true
+  await Promise.all(lanes)
+  const allowed = [
+    '200',
+    '201',
+    '202',
+    '401 api_key_invalid',
+    '403 workspace_suspended',
+    '404 not_found',
+    '409 state_conflict',
+  ]
+  expect([...answers].filter((answer) => !allowed.includes(answer))).toEqual([])
+  await asSuperuser('update tenon.workspaces set delete_after = now() where id = $1', [workspaceId])
+  await eventually(async () => {
+    const left = Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name))
+    return left.length + (await workflowsOf(`WorkspaceId = '${workspaceId}'`)).length === 0 ? true : undefined
+  })
+}, 120_000)
+
+test('execution that runs while its workspace is purged: ends, and leaves nothing', async () => {
+  const workspace = await createTestWorkspace()
+  await publish(workspace, 'long', '  - nap: { wait: { minutes: 10 } }\n')
+  const id = await start(workspace, 'long')
+  await eventually(async () => ((await readExecution(workspace, id)).status === 'waiting' ? true : undefined))
+  const { body: job } = await remove('workspaces', workspace.workspaceId, workspace, '?grace_days=0')
+  await purged(workspace, job.id)
+  expect(await workflowsOf(`WorkspaceId = '${workspace.workspaceId}'`)).toEqual([])
+})

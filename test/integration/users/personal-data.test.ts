@@ -1,0 +1,147 @@
+/** Deletes users with everything that they have stored, and nothing of others. */
+
+import { beforeAll, expect, test } from 'vitest'
+import { addUser, createUserApp, type UserApp, userTokens } from '../../support/clients/users.ts'
+import { publish, start } from '../../support/fixtures/suspension.ts'
+import {
+  asSuperuser,
+  type Caller,
+  call,
+  createTestWorkspaceWithStorage,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { bucketOf, configure } from '../../support/stack/workspace-settings.ts'
+
+const OPEN = { user: { read: { _owner: '$user.id' }, create: true, update: { _owner: '$user.id' } } }
+const COLLECTIONS = { orders: 'relational', notes: 'document' } as const
+
+let workspace: TestWorkspace
+let bucket: string
+let app: UserApp
+beforeAll(async () => {
+  workspace = await createTestWorkspaceWithStorage()
+  bucket = await bucketOf(workspace)
+  const { operator: as, workspaceId: workspace_id } = workspace
+  for (const [collection, store] of Object.entries(COLLECTIONS))
+    await ok(
+      call('POST', '/v1/schemas', {
+        as,
+        body: { workspace_id, collection, store, schema: {}, access: OPEN },
+      }),
+    )
+  app = await createUserApp(workspace, 'invite')
+  await configure(workspace, {
+    objects: {
+      user: {
+        read: ['all/', 'own/{user.id}/'],
+        write: ['all/', 'own/{user.id}/', 'team/{user.claims.team}/'],
+      },
+    },
+  })
+})
+
+async function ok(reply: ReturnType<typeof call>) {
+  const { status, body } = await reply
+  expect(status, JSON.stringify(body)).toBeLessThan(300)
+  return body
+}
+
+/** A user with 250 documents in each collection, an object in a shared place and one in a place of its own. */
+async function addPerson(): Promise<{ id: string; as: Caller }> {
+  const { service } = workspace
+  const user = await addUser(app)
+  const { id } = user
+  const as = { authorization: `Bearer ${(await userTokens(app, user)).body['access_token']}` }
+  for (const collection of Object.keys(COLLECTIONS))
+    for (const size of [200, 50]) {
+      const ops = Array.from({ length: size }, (_, n) => ({ op: 'create', data: { n } }))
+      await ok(call('POST', `/v1/collections/${collection}/batch`, { as, body: { ops } }))
+    }
+  await ok(call('PUT', `/v1/objects/${bucket}/all/${id}`, { as, body: 'x' }))
+  // A key stores it for the user, who is not its owner.
+  await ok(call('PUT', `/v1/objects/${bucket}/own/${id}/photo`, { as: service, body: 'x' }))
+  await ok(call('PUT', `/v1/objects/${bucket}/team/red/${id}`, { as: service, body: 'x' }))
+  return { id, as }
+}
+
+const remove = (id: string, query = '') =>
+  call('DELETE', `/v1/users/${id}${query}`, { as: workspace.operator, headers: { prefer: 'wait=30' } })
+
+test('user: deleted with its data: documents in both stores and objects are gone, those of another stay', async () => {
+  const [person, other] = await Promise.all([addPerson(), addPerson()])
+  const expected = { dry_run: true, documents: { notes: 250, orders: 250 }, objects: 2 }
+  const counted = await remove(person.id, '?data=delete&dry_run=true')
+  expect([counted.status, counted.body]).toEqual([200, { id: person.id, ...expected }])
+  const { status, body } = await remove(person.id, '?data=delete')
+  expect([status, body.type, body.target]).toEqual([202, 'user.delete', person.id])
+  await eventually(async () => ((await remove(person.id, '?dry_run=true')).status === 404 ? true : undefined))
+  expect((await call('GET', `/v1/operations/${body.id}`, { as: workspace.operator })).body.state).toBe(
+    'succeeded',
+  )
+  for (const collection of Object.keys(COLLECTIONS)) {
+    const query = { filter: { _owner: person.id }, count: 'exact' }
+    const left = await call('POST', `/v1/collections/${collection}/query`, {
+      as: workspace.service,
+      body: query,
+    })
+    expect([collection, left.body.data]).toEqual([collection, []])
+  }
+  const keys = (await ok(call('GET', `/v1/objects/${bucket}`, { as: workspace.service }))).data.map(
+    ({ key }: { key: string }) => key,
+  )
+  expect(keys.filter((key: string) => key.includes(person.id))).toEqual([`team/red/${person.id}`])
+  expect((await remove(other.id, '?dry_run=true')).body).toEqual({ id: other.id, ...expected })
+}, 60_000)
+
+const read = async (id: string, as: Caller) => {
+  const { status, body } = await call('GET', `/v1/users/${id}/export`, { as })
+  const lines = status === 200 ? String(body).trimEnd().split('\n') : []
+  return { status, code: body.code, records: lines.map((line) => JSON.parse(line)) }
+}
+
+test('export: the user and a service key read profile, documents, objects and executions of the user; nobody reads those of another', async () => {
+  const [person, other] = [await addPerson(), await addPerson()]
+  await publish(workspace, 'asked', '  - say: { set: { said: true } }\n')
+  await asSuperuser('update tenon.executions set started_by = $1 where id = $2', [
+    person.id,
+    await start(workspace, 'asked'),
+  ])
+  for (const as of [person.as, workspace.service]) {
+    const { records } = await read(person.id, as)
+    const counts: Record<string, number> = {}
+    for (const { type } of records) counts[type] = (counts[type] ?? 0) + 1
+    expect(counts).toEqual({ profile: 1, document: 500, object: 2, execution: 1, end: 1 })
+    expect(records.at(-1)).toEqual({ type: 'end', records: 504 })
+    expect(records[0].data).toMatchObject({ id: person.id, email: expect.stringContaining('@') })
+    expect(JSON.stringify(records)).not.toContain(other.id)
+    const links = records.filter(({ type }) => type === 'object').map(({ data }) => data.url)
+    expect(await Promise.all(links.map(async (url) => (await fetch(url)).status))).toEqual([200, 200])
+  }
+  const admin = { ...workspace.operator }
+  const refused = [
+    await read(other.id, person.as),
+    await read('usr_none', workspace.service),
+    await read(person.id, workspace.anon),
+  ]
+  expect(refused.map(({ status }) => status)).toEqual([404, 404, 403])
+  expect((await read(person.id, admin)).code).toBe('privilege_domain_mismatch')
+}, 60_000)
+
+test('user: deleted without a word about data, or with an unknown one: data is kept', async () => {
+  const person = await addPerson()
+  expect((await remove(person.id, '?data=all')).status).toBe(400)
+  expect((await remove(person.id)).body).toEqual({ id: person.id, deleted: true })
+  const query = { filter: { _owner: person.id }, count: 'exact', limit: 1 }
+  const { body } = await call('POST', '/v1/collections/orders/query', { as: workspace.service, body: query })
+  expect(body.page.total).toBe(250)
+})
+
+test('user who is being deleted: signed out at once', async () => {
+  const person = await addPerson()
+  await remove(person.id, '?data=delete')
+  await eventually(async () => {
+    const { status } = await call('GET', '/v1/collections/orders/documents', { as: person.as })
+    return status === 401 ? true : undefined
+  })
+})
