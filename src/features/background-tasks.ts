@@ -35,7 +35,7 @@ export const createBackgroundTasks = (
   backgroundTask(workspaceRetention(RUN_KINDS)),
   ...chainRetention(chainSigner, log).map(backgroundTask),
   backgroundTask(expiredResults()),
-  backgroundTask(objectRemovals()),
   backgroundTask(duePurges({ openTenant, log })),
+  backgroundTask(objectRemovals()),
   ...(mailer.isConfigured ? [backgroundTask(approvalMails(mailer))] : []),
 ]

@@ -152,7 +152,7 @@ export function splitReplyFields<T extends ReplyFields>(
  * Sets headers of a reply as its request wants them, or the link that it was sent with: parameters of its own could turn what the
  * link shows into something else.
  * @param read begins to read the object, once the parameters were checked
- * @param options `hasOwnType` the bytes are not those of the object, so that the type of the link is not theirs
+ * @param options `hasOwnType` the bytes are not those of the object, so that no other type is theirs
  * @throws Problem `link_exceeded` for a parameter beside a link
  */
 export async function withReplyHeaders(
@@ -175,7 +175,8 @@ export async function withReplyHeaders(
     ...reply.headers,
     ...Object.fromEntries(named),
     ...(wanted.response_cache_control && { 'cache-control': privately(wanted.response_cache_control) }),
-    ...(contentType !== undefined && !hasOwnType && { 'content-type': contentType }),
+    ...(contentType !== undefined && { 'content-type': contentType }),
+    ...(hasOwnType && { 'content-type': reply.headers['content-type'] ?? '' }),
     ...(disposition !== undefined && { 'content-disposition': disposition }),
   }
   return { ...reply, headers }

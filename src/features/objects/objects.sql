@@ -170,6 +170,25 @@ create policy end_user on tenon.unused_blobs for insert to tenon_user
   with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
 grant insert on tenon.unused_blobs to tenon_user;
 
+-- Images as they were converted for readers. Of no object any more are those of a blob (`source`) that none has.
+create table tenon.object_images (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  source uuid not null,
+  -- What became of it, such as `320x240 cover webp`.
+  conversion text not null,
+  blob uuid not null,
+  size bigint not null check (size > 0),
+  -- The MD5 of its bytes.
+  etag text not null,
+  content_type text not null,
+  read_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id, source, conversion),
+  foreign key (tenant_id, workspace_id) references tenon.buckets (tenant_id, workspace_id)
+);
+create index object_images_by_time on tenon.object_images (tenant_id, workspace_id, read_at);
+call tenon.allow('tenon_service', 'tenon.object_images', 'workspace', 'select, insert, update (read_at), delete');
+
 -- Removals of all objects below a prefix that need more than one request. A worker carries on those that have no end.
 create table tenon.object_removals (
   tenant_id text not null default tenon.tenant(),
@@ -195,25 +214,6 @@ call tenon.allow('tenon_reconciler', 'tenon.object_removals', 'all', 'select (te
 create policy end_user on tenon.object_removals to tenon_user
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and owner = tenon.caller() ->> 'id');
 grant select, insert (id, bucket, prefix) on tenon.object_removals to tenon_user;
-
--- Images as they were converted for readers. Of no object any more are those of a blob (`source`) that none has.
-create table tenon.object_images (
-  tenant_id text not null default tenon.tenant(),
-  workspace_id text not null default tenon.workspace(),
-  source uuid not null,
-  -- What became of it, such as `320x240 cover webp`.
-  conversion text not null,
-  blob uuid not null,
-  size bigint not null check (size > 0),
-  -- The MD5 of its bytes.
-  etag text not null,
-  content_type text not null,
-  read_at timestamptz(3) not null default now(),
-  primary key (tenant_id, workspace_id, source, conversion),
-  foreign key (tenant_id, workspace_id) references tenon.buckets (tenant_id, workspace_id)
-);
-create index object_images_by_time on tenon.object_images (tenant_id, workspace_id, read_at);
-call tenon.allow('tenon_service', 'tenon.object_images', 'workspace', 'select, insert, update (read_at), delete');
 
 -- An upload counts in addition to the object that it replaces, until it has replaced it.
 call tenon.add_size_quota('object_bytes', 'tenon.object_uploads', 'bytes');
