@@ -57,6 +57,11 @@ const TYPES = `declare module 'tenon' {
     response_content_language?: string
     response_content_type?: string
     response_expires?: string
+    width?: number
+    height?: number
+    fit?: 'cover' | 'contain' | 'fill' | 'inside' | 'outside'
+    format?: 'auto' | 'jpeg' | 'png' | 'webp' | 'avif'
+    accept?: string
   }
   type Content =
     | ReadableStream<Uint8Array>

@@ -30,7 +30,7 @@ export const Removal = Type.Object({
 export type Removal = Static<typeof Removal>
 
 const COLUMNS = sql`id, tenant_id, 'object.remove_all' as type, bucket || '/' || prefix as target,
-  case when finished_at is null then 'running' else 'succeeded' end as state, '[]'::json as steps, null as error,
+  case when finished_at is null then 'running' else 'succeeded' end as state, '[]'::json as steps, null as error, null as result,
   removed, created_at, finished_at`
 
 export const getRemoval = workspaceOperation({

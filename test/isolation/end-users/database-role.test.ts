@@ -74,6 +74,7 @@ const PRIVILEGES = {
   functions: ['select'],
   idempotency: ['delete', 'insert', 'select', 'update'],
   object_upload_parts: ['delete', 'insert', 'select', 'update'],
+  object_removals: ['insert', 'select'],
   object_uploads: ['delete', 'insert', 'select', 'update'],
   objects: ['delete', 'insert', 'select', 'update'],
   outbox: ['insert'],
@@ -83,7 +84,7 @@ const PRIVILEGES = {
   unused_blobs: ['insert'],
 }
 
-test('tables of the platform – by their grants – are closed to the role but for fourteen', async () => {
+test('tables of the platform – by their grants – are closed to the role but for fifteen', async () => {
   const granted = await asSuperuser<{ name: string; privileges: string[] }>(`
     select c.relname as name, array_agg(p order by p) as privileges
     from pg_class c join pg_namespace n on n.oid = c.relnamespace,
@@ -115,6 +116,7 @@ const READABLE_AS_A_WHOLE = {
   tenon_user: [
     'buckets',
     'idempotency',
+    'object_removals',
     'object_upload_parts',
     'object_uploads',
     'objects',
@@ -175,6 +177,7 @@ test('every table of the platform – read by the role – shows rows of the own
     function_versions: 'tenant_id, workspace_id, input_schema',
     functions: 'tenant_id, workspace_id',
     objects: 'tenant_id, workspace_id',
+    object_removals: 'tenant_id, workspace_id',
     object_upload_parts: 'tenant_id, workspace_id',
     object_uploads: 'tenant_id, workspace_id',
     resumable_uploads: 'tenant_id, workspace_id',
@@ -185,6 +188,7 @@ test('every table of the platform – read by the role – shows rows of the own
     'function_aliases',
     'function_versions',
     'functions',
+    'object_removals',
     'object_upload_parts',
     'object_uploads',
     'objects',

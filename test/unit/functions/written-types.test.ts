@@ -67,6 +67,8 @@ const SAMPLES: Readonly<Record<string, string>> = {
   count: `'exact'`,
   filters: `[['n', 'gte.2']]`,
   select: `'n'`,
+  fit: `'cover'`,
+  format: `'webp'`,
   sort: '{ n: -1 }',
 }
 const BY_TYPE: Readonly<Record<string, string>> = {

@@ -93,20 +93,13 @@ export class HostCalls {
   /** What a frame of {@link ByteStreams} does; undefined for another frame. */
   #chunkOf({ kind, json, bytes }: GuestFrame): (() => Promise<Reply>) | undefined {
     const number = Number(json)
-    switch (kind) {
-      case 'pull':
-        return async () => {
-          const chunk = await this.#streams.read(number)
-          return chunk === undefined ? ['end', ''] : ['bytes', '', bufferOf(chunk)]
-        }
-      case 'push':
-        return async () => done(await this.#streams.write(number, bytes))
-      case 'drop':
-        return async () => done(this.#streams.cancel(number))
-      case 'abandon':
-        return async () => done(this.#streams.abandon(number))
-      default:
-        return undefined
+    if (kind === 'push') return async () => done(await this.#streams.write(number, bytes))
+    if (kind === 'drop') return async () => done(this.#streams.cancel(number))
+    if (kind === 'abandon') return async () => done(this.#streams.abandon(number))
+    if (kind !== 'pull') return undefined
+    return async () => {
+      const chunk = await this.#streams.read(number)
+      return chunk === undefined ? ['end', ''] : ['bytes', '', bufferOf(chunk)]
     }
   }
 
