@@ -84,7 +84,7 @@ export async function deleteSomeDocuments(person: Person): Promise<boolean> {
 
 /** Ends the uploads that the user has begun; their bytes are removed like those of others that nobody ends. */
 export async function deleteUploads({ userId, service }: Person): Promise<void> {
-  await service.batch(sql`delete from resumable_uploads where owner = ${userId}`)
+  await service.batch(sql`delete from resumable_uploads where ${userId} = owner`)
 }
 
 /** Deletes some objects of the user. @returns true if there may be more */
@@ -103,7 +103,7 @@ export const ownedBy = ({ userId }: Person, name: string) => ({ name, filter: { 
 
 /** The condition on rows of `objects`. */
 export const isOwn = ({ userId, prefixes }: Person): Sql =>
-  sql`(owner = ${userId} or exists (select from unnest(${textArray(prefixes)}::text[]) prefix where starts_with(key, prefix)))`
+  sql`(${userId} = owner or exists (select from unnest(${textArray(prefixes)}::text[]) prefix where starts_with(key, prefix)))`
 
 export async function* readCollections({ service }: Person): AsyncGenerator<string> {
   let after: string | undefined

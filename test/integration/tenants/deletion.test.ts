@@ -55,27 +55,18 @@ async function rowsOf(column: 'workspace_id' | 'tenant_id', id: string): Promise
 }
 
 /** Tables that only requests change. */
-const SETTLED = [
-  'api_keys',
-  'documents',
-  'flow_versions',
-  'function_versions',
-  'objects',
-  'schemas',
-  'services',
-  'users',
-]
+const SETTLED = ['api_keys', 'documents', 'flow_versions', 'function_versions', 'objects', 'schemas', 'users']
 
-/** A fingerprint of what the requests of a test have made in a workspace. */
-async function contentOf(id: string): Promise<string> {
-  const rows = SETTLED.map(
-    (name) => `select to_jsonb(t)::text as line from tenon.${name} t where workspace_id = $1`,
+/** A fingerprint of what the requests of a test have made in a workspace, by table. */
+async function contentOf(id: string): Promise<Record<string, string>> {
+  const digests = SETTLED.map(
+    (
+      name,
+    ) => `select '${name}' as name, md5(string_agg(to_jsonb(t)::text, '' order by to_jsonb(t)::text)) as digest
+      from tenon.${name} t where workspace_id = $1`,
   )
-  const [row] = await asSuperuser<{ digest: string }>(
-    `select md5(string_agg(line, '' order by line)) as digest from (${rows.join(' union all ')}) every`,
-    [id],
-  )
-  return row?.digest ?? ''
+  const rows = await asSuperuser<{ name: string; digest: string }>(digests.join(' union all '), [id])
+  return Object.fromEntries(rows.map(({ name, digest }) => [name, digest]))
 }
 
 async function workflowsOf(query: string): Promise<string[]> {
@@ -126,6 +117,30 @@ test('suspended workspace: deleted and restored: suspended still; an admin of th
     expect((await call('DELETE', `${path}?grace_days=${days}`, { as })).status).toBe(400)
 })
 
+test('restoration: by an admin of the tenant of what an operator has deleted, or beyond the quota: refused, and nothing goes on by itself', async () => {
+  const workspace = await createTestWorkspace()
+  const { workspaceId, tenantId, operator: as } = workspace
+  const path = `/v1/workspaces/${workspaceId}`
+  const admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: tenantId })
+  expect((await call('DELETE', path, { as })).status).toBe(202)
+  const [byAdmin, later] = [
+    await call('POST', `${path}/restore`, { as: admin }),
+    await call('DELETE', `${path}?grace_days=90`, { as: admin }),
+  ]
+  expect([byAdmin.body.code, later.body.code]).toEqual(['forbidden', 'forbidden'])
+  const limits = { workspaces: 1 }
+  expect((await call('PUT', '/v1/quotas', { as, body: { tenant_id: tenantId, limits } })).status).toBe(200)
+  const body = { tenant_id: tenantId, name: 'W', slug: 'w', bucket: null }
+  expect((await call('POST', '/v1/workspaces', { as, body, headers: { prefer: 'wait=30' } })).status).toBe(
+    201,
+  )
+  expect((await call('POST', `${path}/restore`, { as })).body.code).toBe('quota_exceeded')
+  // No workflow is left that would restore it when there is room.
+  const running = `TenantId = '${tenantId}' AND ExecutionStatus = 'Running'`
+  await eventually(async () => ((await workflowsOf(running)).length === 0 ? true : undefined))
+  expect((await call('GET', path, { as })).body.state).toBe('deleting')
+})
+
 test('workspace with everything: purged: nothing is left, its neighbour is as it was, and the report says so', async () => {
   const workspace = await createTestWorkspaceWithStorage()
   const neighbour = await addTestWorkspaceWithStorage(workspace)
@@ -149,7 +164,7 @@ test('workspace with everything: purged: nothing is left, its neighbour is as it
   ).toEqual([])
   expect(await workflowsOf(`WorkspaceId = '${workspaceId}'`)).toEqual([])
   await expect(rootClient().send(new ListObjectsV2Command({ Bucket: bucket }))).rejects.toThrow(/bucket/i)
-  expect(await contentOf(neighbour.workspaceId)).toBe(content)
+  expect(await contentOf(neighbour.workspaceId)).toEqual(content)
   expect((await call('GET', `/v1/workspaces/${workspaceId}`, { as })).status).toBe(404)
   expect((await call('POST', `/v1/workspaces/${workspaceId}/restore`, { as })).status).toBe(404)
   expect((await call('GET', DOCUMENTS, { as: workspace.service })).status).toBe(401)
@@ -176,7 +191,7 @@ test('tenant with everything: purged: only tombstones are left, and nobody can r
   })
   const [keys] = await asSuperuser('select sealed from tenon.payload_keys where tenant_id = $1', [tenantId])
   expect(keys).toEqual({ sealed: null })
-  expect(await contentOf(other.workspaceId)).toBe(content)
+  expect(await contentOf(other.workspaceId)).toEqual(content)
   expect((await call('GET', `/v1/tenants/${tenantId}`, { as })).status).toBe(404)
   // What the purge itself has left goes, too.
   await asSuperuser('update tenon.tenants set delete_after = now() where id = $1', [tenantId])

@@ -82,7 +82,7 @@ describe('suspend and resume', () => {
   })
 
   test.each(['provisioning', 'provisioning_failed', 'deleting', 'deleted'])(
-    'tenant or workspace in state %s: 409',
+    'tenant or workspace in state %s: refused',
     async (state) => {
       const workspace = await createTestWorkspace()
       for (const [table, id] of Object.entries({
@@ -93,7 +93,7 @@ describe('suspend and resume', () => {
         for (const verb of ['suspend', 'resume'])
           expect(
             statusAndCode(await call('POST', `/v1/${table}/${id}/${verb}`, { as: workspace.operator })),
-          ).toBe('409 state_conflict')
+          ).toBe(state === 'deleted' ? '404 not_found' : '409 state_conflict')
       }
     },
   )

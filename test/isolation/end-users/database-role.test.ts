@@ -290,7 +290,14 @@ const CALLABLE = [
     'collection_lock',
     'consume_quota',
   ],
-  ...['delete_expired_replies', 'limited', 'quota_lock', 'refuse_change', 'refuse_object_change'],
+  ...[
+    'delete_expired_replies',
+    'limited',
+    'quota_lock',
+    'refuse_change',
+    'refuse_object_change',
+    'require_upload_room',
+  ],
   ...['role_rank', 'tenant', 'workspace'],
 ]
 
