@@ -86,6 +86,7 @@ const NOT_CALLABLE: Readonly<Record<string, string>> = {
   'collection.patch': 'not yet: `collection.update` sets and takes away fields, of the first level',
   'collection.import': 'lines of any length; a step carries one value',
   'collection.export': 'lines of any length; a step carries one value',
+  'user.export_data': 'for people and the apps that serve them; lines of any length',
   'collection.batch': 'not yet: steps are undone by `compensate`',
   'batch.run': 'not yet: steps are undone by `compensate`',
   'object.describe': 'not yet: a flow keeps what it needs to know in a collection',
