@@ -165,6 +165,8 @@ test('workspace with everything: purged: nothing is left, its neighbour is as it
   expect(await workflowsOf(`WorkspaceId = '${workspaceId}'`)).toEqual([])
   await expect(rootClient().send(new ListObjectsV2Command({ Bucket: bucket }))).rejects.toThrow(/bucket/i)
   expect(await contentOf(neighbour.workspaceId)).toEqual(content)
+  const kept = `/v1/objects/${await bucketOf(neighbour)}/secrets/plan`
+  expect((await call('GET', kept, { as: neighbour.service })).body).toBe('ours')
   expect((await call('GET', `/v1/workspaces/${workspaceId}`, { as })).status).toBe(404)
   expect((await call('POST', `/v1/workspaces/${workspaceId}/restore`, { as })).status).toBe(404)
   expect((await call('GET', DOCUMENTS, { as: workspace.service })).status).toBe(401)
