@@ -107,6 +107,12 @@ export async function setSuspended({ workspace }: World, isSuspended: boolean) {
   return {}
 }
 
+/** What is being deleted, and can be restored. */
+async function setDeleted({ operator: as }: World['workspace'], path: string) {
+  await ok(call('DELETE', path, { as }))
+  return {}
+}
+
 /** A tenant or a workspace whose creation has failed. */
 async function unfinished({ workspace: { tenantId } }: World) {
   const [tenant, room] = [typeId('ten', v7()), typeId('ws', v7())]
@@ -139,6 +145,10 @@ const TRIALS: Readonly<Record<string, readonly Trial[]>> = {
   'workspace.suspend': prepared((world) => setSuspended(world, false)),
   'tenant.resume': prepared((world) => setSuspended(world, true)),
   'workspace.resume': prepared((world) => setSuspended(world, true)),
+  'tenant.restore': prepared(({ workspace }) => setDeleted(workspace, `/v1/tenants/${workspace.tenantId}`)),
+  'workspace.restore': prepared(({ workspace }) =>
+    setDeleted(workspace, `/v1/workspaces/${workspace.workspaceId}`),
+  ),
   'tenant.retry': [
     {
       prepare: unfinished,

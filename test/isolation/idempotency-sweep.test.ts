@@ -19,8 +19,6 @@ beforeAll(async () => {
 const REFUSED = [
   'tenant.retry',
   'workspace.retry',
-  'tenant.restore',
-  'workspace.restore',
   'mcp_server.create',
   'mcp_version.approve',
   'account.reset',

@@ -126,6 +126,7 @@ async function changeAndNotify(
 
 /**
  * Restores the state before the deletion, and then tells executions: a restoration that is refused has no effect, neither now nor later.
+ * What is not being deleted stays as it is, so that the request can be repeated.
  * @throws Problem `state_conflict` if the purge has begun; `forbidden` if an operator has deleted it; `quota_exceeded`; after
  *   `dependency_unavailable`, it is restored although executions may not know it: resuming it tells them
  */
@@ -136,17 +137,15 @@ async function restore(scope: AdminScope, noun: Noun, found: SuspensionTarget): 
   const input = { target, to: 'restored', by: scope.actor.role, reason: null } as const
   await changeState(scope, { ...input, after: found.state_seq })
   invalidateState(scope, target.tenantId)
-  const { state } = await findTarget(
-    scope,
-    noun,
-    found.workspace_id === '-' ? found.tenant_id : found.workspace_id,
-  )
-  if (state === 'deleting')
-    throw new Problem('state_conflict', {
-      detail: `The ${noun} can no longer be restored, because its purge is under way.`,
-    })
+  const id = found.workspace_id === '-' ? found.tenant_id : found.workspace_id
+  if ((await findTarget(scope, noun, id)).state === 'deleting') throw purging(noun)
   await notifyExecutions(scope, { ...input, after: null })
 }
+
+const purging = (noun: Noun) =>
+  new Problem('state_conflict', {
+    detail: `The ${noun} can no longer be restored, because its purge is under way.`,
+  })
 
 /** Starts the workflow that changes the state, if it is not changed yet, and tells executions. */
 export async function notifyExecutions(scope: AdminScope, input: SuspensionInput): Promise<void> {
@@ -165,13 +164,9 @@ export async function notifyExecutions(scope: AdminScope, input: SuspensionInput
 
 function requireAllowed(scope: AdminScope, found: SuspensionTarget, to: SuspensionInput['to']): void {
   const what = found.workspace_id === '-' ? 'tenant' : 'workspace'
-  if (to === 'restored') {
-    if (found.state === 'deleting' && found.delete_after !== null && found.purged_from === null) return
-    const detail =
-      found.state === 'deleting'
-        ? `The ${what} can no longer be restored, because its purge is under way.`
-        : `The ${what} is ${found.state}. Only one that is being deleted can be restored.`
-    throw new Problem('state_conflict', { detail })
+  if (to === 'restored' && found.state === 'deleting' && found.delete_after !== null) {
+    if (found.purged_from !== null) throw purging(what)
+    return
   }
   if (found.state !== 'active' && found.state !== 'suspended')
     throw new Problem('state_conflict', { detail: `The ${what} is ${found.state}.` })

@@ -288,9 +288,10 @@ describe('server version', () => {
     const grants = await asSuperuser(
       `select table_name, privilege_type from information_schema.table_privileges
        where table_schema = 'tenon' and table_name in ('mcp_server_versions', 'mcp_calls') and grantee like 'tenon_%'
-         and grantee <> 'tenon_owner' and privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE') order by 1, 2`,
+         and grantee not in ('tenon_owner', 'tenon_purger') and privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE')
+       order by 1, 2`,
     )
-    // A version is deleted with its whole server.
+    // A version is deleted with its whole server, and everything with its tenant (tenon_purger).
     expect(grants).toEqual([{ table_name: 'mcp_server_versions', privilege_type: 'DELETE' }])
     const columns = await asSuperuser(
       `select table_name, column_name from information_schema.column_privileges

@@ -100,7 +100,8 @@ test('workspace in use: deleted: everything in it stops; restored: it goes on wh
   await waitForStatus(workspace, execution, 'completed')
   expect((await call('GET', `/v1/operations/${job.id}`, { as: operator })).body.state).toBe('cancelled')
   const again = await call('POST', `/v1/workspaces/${workspaceId}/restore`, { as: operator })
-  expect([again.status, again.body.code]).toEqual([409, 'state_conflict'])
+  // Repeated, it changes nothing.
+  expect([again.status, again.body.state]).toEqual([200, 'active'])
 })
 
 test('suspended workspace: deleted and restored: suspended still; an admin of the tenant deletes none that an operator suspended', async () => {
@@ -201,6 +202,23 @@ test('tenant with everything: purged: only tombstones are left, and nobody can r
     (await workflowsOf(`TenantId = '${tenantId}'`)).length === 0 ? true : undefined,
   )
 }, 120_000)
+
+test('tenant: restored, its workspace stays deleted; both purged at the same moment: only tombstones are left', async () => {
+  const workspace = await createTestWorkspace()
+  const { tenantId, workspaceId, operator: as, service } = workspace
+  await call('POST', DOCUMENTS, { as: service, body: { n: 1 } })
+  const paths = [`/v1/workspaces/${workspaceId}`, `/v1/tenants/${tenantId}`] as const
+  const both = (query = '') => Promise.all(paths.map((path) => call('DELETE', `${path}${query}`, { as })))
+  expect((await both()).map(({ status }) => status)).toEqual([202, 202])
+  expect((await call('POST', `${paths[1]}/restore`, { as })).body.state).toBe('active')
+  expect((await call('GET', paths[0], { as })).body.state).toBe('deleting')
+  const [, ofTenant] = await both('?grace_days=0')
+  expect((await purged(workspace, ofTenant?.body.id)).result.after).toEqual({})
+  const left = { 'tenon.operations': 1, 'tenon.payload_keys': 1, 'tenon.workspaces': 1 }
+  await eventually(async () =>
+    JSON.stringify(await rowsOf('tenant_id', tenantId)) === JSON.stringify(left) ? true : undefined,
+  )
+})
 
 test('workspace that is written to from all sides while it is purged: no request fails for another reason, and nothing is left', async () => {
   const workspace = await createTestWorkspaceWithStorage()
