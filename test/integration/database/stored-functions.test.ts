@@ -16,6 +16,7 @@ const FILES = [
   'features/collections/collection-tables.sql',
   'features/quotas/quotas.sql',
   'features/objects/objects.sql',
+  'features/tenants/purge/purge.sql',
 ]
 
 interface Session {
@@ -263,6 +264,27 @@ const CASES: Readonly<Record<string, (session: Session) => Promise<void>>> = {
     expect((await fails(`select tenon.refuse_object_change('upload')`)).code).toBe('TN004')
   },
 
+  require_upload_room: async ({ run, fails }) => {
+    expect(await fails('select tenon.require_upload_room(0, 9)')).toMatchObject({
+      code: 'TN005',
+      detail: '0',
+    })
+    await run('select tenon.require_upload_room(1, 0)')
+    await run(`select set_config('tenon.user', '{"id": "mia"}', true)`)
+    expect(await fails('select tenon.require_upload_room(9, 0)')).toMatchObject({
+      code: 'TN005',
+      detail: '0',
+    })
+  },
+  allow_purge: async ({ run }) => {
+    await run(`create table tenon.later (tenant_id text, workspace_id text); call tenon.allow_purge()`)
+    const found = await run<{ cmd: string; granted: boolean }>(
+      `select cmd, has_table_privilege('tenon_purger', 'tenon.later', 'delete') as granted
+       from pg_policies where tablename = 'later' and policyname = 'purger'`,
+    )
+    expect(found).toEqual([{ cmd: 'ALL', granted: true }])
+    await run('call tenon.allow_purge()')
+  },
   add_byte_quota: async ({ run }) => {
     await run(`${createTable}; call tenon.add_byte_quota('${TABLE}')`)
     const names = await run<{ tgname: string }>(

