@@ -61,9 +61,10 @@ test('worker killed while it deletes a folder: another goes on, and all objects 
     at,
   )
   expect(left).toEqual({ objects: 0, blobs: COUNT })
-  const keys = await eventually(async () => {
-    const found = heard.flatMap(({ data }) => (data?.data?.key === undefined ? [] : [data.data.key]))
-    return new Set(found).size === COUNT ? found : undefined
+  // A worker that is killed before it has noted what it published publishes it again, under the same ids.
+  const events = await eventually(async () => {
+    const told = heard.filter(({ data }) => data?.data?.key !== undefined)
+    return new Set(told.map(({ data }) => data.data.key)).size === COUNT ? told : undefined
   })
-  expect(keys.length).toBe(COUNT)
+  expect(new Set(events.map(({ data }) => data.id)).size).toBe(COUNT)
 }, 150_000)
