@@ -30,8 +30,9 @@ const remove = (kind: 'tenants' | 'workspaces', id: string, { operator: as }: Te
 /** Waits for the end of the deletion. @returns its operation */
 async function purged({ operator: as }: TestWorkspace, operationId: string) {
   const read = async () => (await call('GET', `/v1/operations/${operationId}`, { as })).body
-  await eventually(async () =>
-    ['succeeded', 'failed'].includes((await read()).state) ? true : undefined,
+  await eventually(
+    async () => (['succeeded', 'failed'].includes((await read()).state) ? true : undefined),
+    120_000,
   ).catch(() => {})
   const operation = await read()
   expect([operation.state, operation.error, operation.steps]).toEqual(['succeeded', null, expect.any(Array)])
@@ -55,7 +56,7 @@ async function rowsOf(column: 'workspace_id' | 'tenant_id', id: string): Promise
 }
 
 /** Tables that only requests change. */
-const SETTLED = ['api_keys', 'documents', 'flow_versions', 'function_versions', 'objects', 'schemas', 'users']
+const SETTLED = ['api_keys', 'documents', 'flow_versions', 'function_versions', 'schemas', 'users']
 
 /** A fingerprint of what the requests of a test have made in a workspace, by table. */
 async function contentOf(id: string): Promise<Record<string, string>> {
@@ -175,7 +176,7 @@ test('workspace with everything: purged: nothing is left, its neighbour is as it
   const body = { tenant_id: tenantId, name: 'Again', slug, bucket }
   const made = await call('POST', '/v1/workspaces', { as, body, headers: { prefer: 'wait=30' } })
   expect([made.status, made.body.state]).toEqual([201, 'active'])
-}, 120_000)
+}, 300_000)
 
 test('tenant with everything: purged: only tombstones are left, and nobody can read what Temporal had', async () => {
   const workspace = await provisionTestWorkspace()
@@ -201,7 +202,7 @@ test('tenant with everything: purged: only tombstones are left, and nobody can r
   await eventually(async () =>
     (await workflowsOf(`TenantId = '${tenantId}'`)).length === 0 ? true : undefined,
   )
-}, 120_000)
+}, 300_000)
 
 test('tenant: restored, its workspace stays deleted; both purged at the same moment: only tombstones are left', async () => {
   const workspace = await createTestWorkspace()
@@ -214,11 +215,12 @@ test('tenant: restored, its workspace stays deleted; both purged at the same mom
   expect((await call('GET', paths[0], { as })).body.state).toBe('deleting')
   const [, ofTenant] = await both('?grace_days=0')
   expect((await purged(workspace, ofTenant?.body.id)).result.after).toEqual({})
-  const left = { 'tenon.operations': 1, 'tenon.payload_keys': 1, 'tenon.workspaces': 1 }
+  // One of the operations is the deletion that was undone.
+  const left = { 'tenon.operations': 2, 'tenon.payload_keys': 1, 'tenon.workspaces': 1 }
   await eventually(async () =>
     JSON.stringify(await rowsOf('tenant_id', tenantId)) === JSON.stringify(left) ? true : undefined,
   )
-})
+}, 300_000)
 
 test('workspace that is written to from all sides while it is purged: no request fails for another reason, and nothing is left', async () => {
   const workspace = await createTestWorkspaceWithStorage()
@@ -267,7 +269,7 @@ test('workspace that is written to from all sides while it is purged: no request
     const left = Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name))
     return left.length + (await workflowsOf(`WorkspaceId = '${workspaceId}'`)).length === 0 ? true : undefined
   })
-}, 120_000)
+}, 300_000)
 
 test('execution that runs while its workspace is purged: ends, and leaves nothing', async () => {
   const workspace = await createTestWorkspace()
@@ -277,4 +279,4 @@ test('execution that runs while its workspace is purged: ends, and leaves nothin
   const { body: job } = await remove('workspaces', workspace.workspaceId, workspace, '?grace_days=0')
   await purged(workspace, job.id)
   expect(await workflowsOf(`WorkspaceId = '${workspace.workspaceId}'`)).toEqual([])
-})
+}, 300_000)

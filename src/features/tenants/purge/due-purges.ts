@@ -52,13 +52,13 @@ const KNOWN_BY_ALL = sql`now() - ${`${TENANT_LIMITS.knownByAllMs} milliseconds`}
 
 /**
  * A purge that has begun is not queued any more: Temporal resumes it. Until all processes know of the deletion, none begins; nor does
- * one of a workspace whose tenant an operator holds.
+ * one of a workspace whose tenant is purged itself, or held by an operator.
  */
 const DUE = sql`
   with due as (
     select w.tenant_id, w.id as workspace_id, w.id as target from workspaces w join tenants t on t.id = w.tenant_id
       where w.state = 'deleting' and w.delete_after <= now() and w.updated_at <= ${KNOWN_BY_ALL}
-        and t.suspended_by is distinct from 'operator'
+        and t.suspended_by is distinct from 'operator' and t.purged_from is null
     union all
     select t.id, '-', t.id from tenants t
       where t.state = 'deleting' and t.delete_after <= now() and t.updated_at <= ${KNOWN_BY_ALL}

@@ -3,6 +3,7 @@
  * cannot be read fails the inventory, so that nothing is taken for gone that was not looked at.
  */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import type { AdminScope } from '../../../access/scope.ts'
 import { bucketsOf, tenantWorkflowsOf } from '../../../access/scope-services.ts'
 import { PAYLOAD_BUCKET } from '../../../core/object-key.ts'
@@ -33,6 +34,9 @@ interface OwnedPart {
   readonly remove: (owner: Owner) => Promise<boolean>
 }
 
+/** Between two looks at Temporal's index, in milliseconds. */
+const INDEX_LAG_MS = 300
+
 /** In the order of their removal: what makes new things first, and the rows last, which say what else there is. */
 export const OWNED = [
   {
@@ -41,7 +45,12 @@ export const OWNED = [
       const { workflows, schedules } = await workOf(owner).count()
       return { temporal_workflows: workflows, temporal_schedules: schedules }
     },
-    remove: (owner) => workOf(owner).removeSome(),
+    remove: async (owner) => {
+      const hasMore = await workOf(owner).removeSome()
+      // The index shows what was removed for a while.
+      if (hasMore) await pause(INDEX_LAG_MS)
+      return hasMore
+    },
   },
   {
     name: 'objects',
