@@ -67,4 +67,4 @@ test('worker killed while it deletes a folder: another goes on, and all objects 
     return new Set(told.map(({ data }) => data.data.key)).size === COUNT ? told : undefined
   })
   expect(new Set(events.map(({ data }) => data.id)).size).toBe(COUNT)
-}, 150_000)
+}, 300_000)
