@@ -1,7 +1,7 @@
 /** Rows of the sweep for documents, objects and events. */
 
 import { insertObjects } from '../support/fixtures/objects.ts'
-import { call, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import { call, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import type { Row, World } from './sweep-rows.ts'
 
 const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
@@ -120,9 +120,15 @@ export const DATA_ROWS: Readonly<Record<string, Row>> = {
   'event.subscribe': { path: () => '/v1/events/subscribe?topic=sweep', foreign: 'own_list' },
 }
 
-/** Removes so many objects that an operation does. @returns its id */
+/** Removes so many objects that an operation does, and waits for its end: others count what there is. @returns its id */
 export async function removeMany(workspace: TestWorkspace, bucket: string): Promise<string> {
   await insertObjects(workspace, 'many/', 1_001)
   const path = `/v1/buckets/${bucket}/delete`
-  return (await call('POST', path, { as: workspace.service, body: { prefix: 'many/' } })).body.id
+  const as = workspace.service
+  const { id } = (await call('POST', path, { as, body: { prefix: 'many/' } })).body
+  await eventually(async () => {
+    const { body } = await call('GET', `/v1/operations/${id}`, { as })
+    return body.state === 'succeeded' ? true : undefined
+  })
+  return id
 }
