@@ -16,6 +16,10 @@ export interface WorkspaceRef extends TenantRef {
   readonly workspaceId: WorkspaceId
 }
 
+/** The id of the workspace, or of the tenant as a whole. */
+export const targetOf = ({ tenantId, workspaceId }: TenantRef): string =>
+  workspaceId === '-' ? tenantId : workspaceId
+
 /** `<tenant>:<workspace>:`; compared with its trailing colon, so that `ten_1` never matches `ten_10`. */
 function workflowPrefix(ref: TenantRef): string {
   return `${ref.tenantId}:${ref.workspaceId}:`

@@ -4,6 +4,7 @@ import { hash } from 'node:crypto'
 import type { TObject, TSchema } from 'typebox'
 import { workspaceOperation } from '../access/operation-builders.ts'
 import type { WorkspaceScope } from '../access/scope.ts'
+import type { ByteReply } from '../core/bytes.ts'
 import type { OperationSpec } from '../core/operation.ts'
 import { type Page, type PageRequest, pageBounds, pageFrom } from '../core/page.ts'
 import { ADMINS } from '../core/policy.ts'
@@ -148,3 +149,17 @@ export const LIST_DIGEST_CHARS = 22
 /** The digest of the list that a cursor belongs to, by all that distinguishes it from others. */
 export const listDigest = (...of: readonly unknown[]): string =>
   hash('sha256', JSON.stringify(of), 'base64url').slice(0, LIST_DIGEST_CHARS)
+
+/** The media type of JSON values, one on each line. */
+export const NDJSON = 'application/x-ndjson'
+
+/** A reply that browsers save as `<name>.ndjson`. @param name an identifier @param chunks lines of JSON */
+export const ndjsonDownload = (name: string, chunks: AsyncIterable<Uint8Array>): ByteReply => ({
+  status: 200,
+  headers: {
+    'content-type': NDJSON,
+    'content-disposition': `attachment; filename="${name}.ndjson"`,
+    'cache-control': 'private, no-store',
+  },
+  chunks,
+})

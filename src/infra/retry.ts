@@ -91,3 +91,10 @@ export async function retryTransient<T>(
     await new Promise((over) => setTimeout(over, waitMs))
   }
 }
+
+/** Repeats a step until it has nothing more to do, or for so many milliseconds. @returns true if there may be more */
+export async function repeatFor(ms: number, step: () => Promise<boolean>): Promise<boolean> {
+  const until = performance.now() + ms
+  while (await step()) if (performance.now() > until) return true
+  return false
+}

@@ -6,6 +6,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { WRITERS_AND_USERS } from '../../core/policy.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { repeatFor } from '../../infra/retry.ts'
 import {
   type BackgroundTask,
   findRoundRobin,
@@ -103,8 +104,7 @@ async function carryOn(scope: WorkspaceScope, id: string): Promise<void> {
     sql`select bucket, prefix from object_removals where id = ${id} and finished_at is null`,
   )
   if (open === undefined) return
-  const until = performance.now() + OBJECT_LIMITS.removalMs
-  while (!(await removePage(scope, id, open))) if (performance.now() > until) return
+  await repeatFor(OBJECT_LIMITS.removalMs, async () => !(await removePage(scope, id, open)))
 }
 
 /** One transaction: what a killed worker has removed is counted, and has its events. @returns true if nothing is left */

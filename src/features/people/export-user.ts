@@ -11,12 +11,12 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { queryDocuments } from '../collections/documents-api.ts'
 import { readProfile } from '../identity/users/users-api.ts'
 import { presignObject } from '../objects/links.ts'
+import { NDJSON, ndjsonDownload } from '../operation-helpers.ts'
 import { findPersonIn, isOwn, ownedBy, type Person, readCollections } from './personal-data.ts'
 
 const asService = privilege('people.own')
 const asAdmin = privilege('people.records')
 
-const NDJSON = 'application/x-ndjson'
 const PAGE = 200
 const LINK_SECONDS = 86_400
 
@@ -45,15 +45,7 @@ export const exportUser = workspaceOperation({
     const profile = await readProfile(admin, id)
     if (profile === undefined) throw notFound('user')
     const person = await findPersonIn(role === 'user' ? asService(scope) : scope, id)
-    return {
-      status: 200,
-      headers: {
-        'content-type': NDJSON,
-        'content-disposition': `attachment; filename="${id}.ndjson"`,
-        'cache-control': 'private, no-store',
-      },
-      chunks: lines(records({ caller: scope, admin, person, profile })),
-    }
+    return ndjsonDownload(id, lines(records({ caller: scope, admin, person, profile })))
   },
 })
 

@@ -4,6 +4,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import { durationMs } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { repeatFor } from '../../infra/retry.ts'
 import { ANALYTICS_LIMITS } from '../analytics/limits.ts'
 import { recordUsage } from '../analytics/usage.ts'
 import { type BackgroundTask, refOf, type TaskContext, type TurnRow } from '../background/background-task.ts'
@@ -59,7 +60,7 @@ async function removeExpired(
   let failure: unknown
   for (const removal of removals)
     try {
-      if (await removeAll(removal)) hasMore = true
+      if (await repeatFor(servedMs, removal)) hasMore = true
     } catch (error) {
       failure = error
     }
@@ -68,13 +69,6 @@ async function removeExpired(
     nextLook(hasMore ? 0 : pauseSecondsOf(periods.values())),
   )
   if (failure !== undefined) throw failure
-}
-
-/** @returns true if there may be more */
-async function removeAll(removal: Removal): Promise<boolean> {
-  const until = performance.now() + servedMs
-  while (await removal()) if (performance.now() > until) return true
-  return false
 }
 
 /** A table whose rows expire by their age alone. */

@@ -6,11 +6,11 @@ import type { AdminScope } from '../../access/scope.ts'
 import { invalidateState } from '../../access/scope-cache.ts'
 import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { TenantRef } from '../../core/tenant.ts'
+import { type TenantRef, targetOf } from '../../core/tenant.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findJob, JOB_COLUMNS, Job } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
-import { jobWorkflowId, targetOf } from './provisioning.ts'
+import { jobWorkflowId } from './provisioning.ts'
 import {
   findTarget,
   type Noun,

@@ -3,7 +3,7 @@
 import type { AdminScope } from '../../access/scope.ts'
 import { bucketsOf, tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { type TenantRef, workflowId } from '../../core/tenant.ts'
+import { type TenantRef, targetOf, workflowId } from '../../core/tenant.ts'
 import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { retryTransient } from '../../infra/retry.ts'
@@ -105,9 +105,6 @@ export const NOT_STARTED = { code: 'dependency_unavailable', detail: 'Temporal d
 /** For an insert of an existing id: it replaces only a record whose job never began. */
 export const START_FAILED = sql`state = 'deleted'
   and exists (select from operations o where o.target = excluded.id and o.state = 'queued')`
-
-export const targetOf = ({ tenantId, workspaceId }: TenantRef): string =>
-  workspaceId === '-' ? tenantId : workspaceId
 
 const kindOf = ({ workspaceId }: TenantRef): 'tenant' | 'workspace' =>
   workspaceId === '-' ? 'tenant' : 'workspace'

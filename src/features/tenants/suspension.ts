@@ -7,7 +7,7 @@ import { invalidateState } from '../../access/scope-cache.ts'
 import { tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
+import { type TenantId, type TenantRef, targetOf, type WorkspaceId } from '../../core/tenant.ts'
 import { QUEUES, type SuspensionInput } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SHARED_LIMITS } from '../limits.ts'
@@ -137,8 +137,7 @@ async function restore(scope: AdminScope, noun: Noun, found: SuspensionTarget): 
   const input = { target, to: 'restored', by: scope.actor.role, reason: null } as const
   await changeState(scope, { ...input, after: found.state_seq })
   invalidateState(scope, target.tenantId)
-  const id = found.workspace_id === '-' ? found.tenant_id : found.workspace_id
-  if ((await findTarget(scope, noun, id)).state === 'deleting') throw purging(noun)
+  if ((await findTarget(scope, noun, targetOf(target))).state === 'deleting') throw purging(noun)
   await notifyExecutions(scope, { ...input, after: null })
 }
 
@@ -149,7 +148,7 @@ const purging = (noun: Noun) =>
 
 /** Starts the workflow that changes the state, if it is not changed yet, and tells executions. */
 export async function notifyExecutions(scope: AdminScope, input: SuspensionInput): Promise<void> {
-  const { tenantId, workspaceId } = input.target
+  const { tenantId } = input.target
   await tenantWorkflowsOf(scope, { tenantId, workspaceId: '-' }).start({
     ...{
       definition: 'suspension',
@@ -158,7 +157,7 @@ export async function notifyExecutions(scope: AdminScope, input: SuspensionInput
       uuid: scope.uuid(),
       input,
     },
-    summary: `${workspaceId === '-' ? tenantId : workspaceId} is to be ${input.to}`,
+    summary: `${targetOf(input.target)} is to be ${input.to}`,
   })
 }
 
@@ -222,9 +221,9 @@ function changeOf({ to, by, reason }: SuspensionInput): Sql {
 }
 
 /** Ends the operation of a deletion whose purge has not begun. */
-const cancelDeletion = ({ tenantId, workspaceId }: TenantRef): Sql => sql`
+const cancelDeletion = (ref: TenantRef): Sql => sql`
   update operations o set state = 'cancelled', finished_at = now()
-  where target = ${workspaceId === '-' ? tenantId : workspaceId} and type like '%.delete' and state = 'queued'
+  where target = ${targetOf(ref)} and type like '%.delete' and state = 'queued'
     and not exists (select from workspaces w where w.id = o.target and w.state = 'deleting')
     and not exists (select from tenants t where t.id = o.target and t.state = 'deleting')`
 

@@ -5,10 +5,10 @@ import { adminOperation, Input, Ref, Wait } from '../../access/operation-builder
 import type { AdminScope } from '../../access/scope.ts'
 import { OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
+import { type TenantId, type TenantRef, targetOf, type WorkspaceId } from '../../core/tenant.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { findJob, Job } from './jobs.ts'
-import { NOT_STARTED, type Plan, provision, targetOf } from './provisioning.ts'
+import { NOT_STARTED, type Plan, provision } from './provisioning.ts'
 import type { Noun } from './suspension.ts'
 import { findTenant, findWorkspace } from './tenants.ts'
 

@@ -10,6 +10,7 @@ import { type ByteReply, Bytes } from '../../../core/bytes.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { DATA_ROLES } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
+import { NDJSON, ndjsonDownload } from '../../operation-helpers.ts'
 import { CollectionName, type SelectedDocument } from '../document.ts'
 import { Filters, Order, Select } from '../documents-api.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
@@ -18,7 +19,6 @@ import { readOrder, readSelection } from '../query/order-and-selection.ts'
 import { readFilters } from '../query/url.ts'
 import { importLines, seeded } from './import.ts'
 
-const NDJSON = 'application/x-ndjson'
 /** Media types in use for NDJSON; a JSON document is one line, and a text may be several. */
 const MEDIA_TYPES: readonly string[] = [
   ...[NDJSON, 'application/ndjson', 'application/jsonl', 'application/x-jsonlines'],
@@ -135,18 +135,11 @@ type Query = Omit<PageQuery, 'size' | 'after'>
 async function exportLines(scope: WorkspaceScope, name: string, query: Query): Promise<ByteReply> {
   const pieces = readPieces((after, size) => readDocumentPage(scope, name, { ...query, after, size }))
   const first = await pieces.next()
-  return {
-    status: 200,
-    headers: {
-      'content-type': NDJSON,
-      'content-disposition': `attachment; filename="${name}.ndjson"`,
-      'cache-control': 'private, no-store',
-    },
-    chunks: (async function* () {
-      if (first.done !== true) yield first.value
-      yield* pieces
-    })(),
+  const chunks = async function* () {
+    if (first.done !== true) yield first.value
+    yield* pieces
   }
+  return ndjsonDownload(name, chunks())
 }
 
 type Read = (after: string | undefined, size: number) => ReturnType<typeof readDocumentPage>

@@ -19,7 +19,15 @@ import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { bodyProblem, conflictIf, creates, findRow, listPage } from '../../operation-helpers.ts'
+import {
+  bodyProblem,
+  conflictIf,
+  creates,
+  findRow,
+  listPage,
+  NDJSON,
+  ndjsonDownload,
+} from '../../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../../tenants/tenants.ts'
 import { issuerAdminOf, requireMail, userInvitationOf } from '../identity-services.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
@@ -297,8 +305,6 @@ export const resetUserFactors = adminOperation({
 export const readProfile = (admin: WorkspaceScope, id: string): Promise<User | undefined> =>
   admin.row<User>(sql`select ${COLUMNS} from users where id = ${id}`)
 
-const NDJSON = 'application/x-ndjson'
-
 export const exportUsers = adminOperation({
   name: 'user.export',
   summary: 'Export all users of a workspace as NDJSON, without passwords',
@@ -308,15 +314,7 @@ export const exportUsers = adminOperation({
   http: { method: 'GET', path: '/v1/users/export', reply: 'bytes', bytesType: NDJSON },
   run: async (scope, { workspace_id }): Promise<ByteReply> => {
     await findRow(scope, 'workspace', sql`select id from workspaces where id = ${workspace_id}`)
-    return {
-      status: 200,
-      headers: {
-        'content-type': NDJSON,
-        'content-disposition': 'attachment; filename="users.ndjson"',
-        'cache-control': 'private, no-store',
-      },
-      chunks: readLines(scope, workspace_id),
-    }
+    return ndjsonDownload('users', readLines(scope, workspace_id))
   },
 })
 

@@ -1,13 +1,13 @@
 /** Starts the purges whose time has come, and removes what ended ones have left. */
 
 import type { AdminScope } from '../../../access/scope.ts'
-import type { TenantId, TenantRef, WorkspaceId } from '../../../core/tenant.ts'
+import { type TenantId, type TenantRef, targetOf, type WorkspaceId } from '../../../core/tenant.ts'
 import type { Log } from '../../../infra/log.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { BackgroundTask } from '../../background/background-task.ts'
 import { TENANT_LIMITS } from '../limits.ts'
-import { startJobWorkflow, targetOf } from '../provisioning.ts'
+import { startJobWorkflow } from '../provisioning.ts'
 import { OWNED } from './owned.ts'
 import { destroyKeys } from './owned-rows.ts'
 import { endOfDeletion } from './steps.ts'

@@ -4,8 +4,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { AdminScope } from '../../../access/scope.ts'
 import { signDeletion } from '../../../access/scope-services.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { TenantRef } from '../../../core/tenant.ts'
+import { type TenantRef, targetOf } from '../../../core/tenant.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { repeatFor } from '../../../infra/retry.ts'
 import { TENANT_LIMITS } from '../limits.ts'
 import { type Counts, OWNED, type Owner, type PartName, takeInventory } from './owned.ts'
 import { destroyKeys } from './owned-rows.ts'
@@ -37,7 +38,7 @@ export const PURGE_STEP: Readonly<Record<RemovalName | 'begin_purge' | 'finish_p
     OWNED.map(({ name, remove }) => [
       `remove_${name}`,
       (scope: AdminScope, ref: TenantRef, { workflowId }: PurgeJob) =>
-        removeSome(remove, { scope, ref, workflowId }),
+        repeatFor(TENANT_LIMITS.purgeServedMs, () => remove({ scope, ref, workflowId })),
     ]),
   ) as Record<RemovalName, PurgeStep>),
   finish_purge: async (scope, ref, job) => {
@@ -63,13 +64,6 @@ async function claim(scope: AdminScope, { tenantId, workspaceId }: TenantRef): P
     throw new Problem('state_conflict', {
       detail: 'Nothing is purged, because the deletion was undone, or an operator has suspended the tenant.',
     })
-}
-
-/** @returns true if there may be more */
-async function removeSome(remove: (owner: Owner) => Promise<boolean>, owner: Owner): Promise<boolean> {
-  const until = performance.now() + TENANT_LIMITS.purgeServedMs
-  while (await remove(owner)) if (performance.now() > until) return true
-  return false
 }
 
 /**
@@ -119,6 +113,6 @@ function tombstones({ tenantId, workspaceId }: TenantRef): Sql[] {
 }
 
 /** Ends the operation of a deletion whose purge was cut off after it had removed everything. */
-export const endOfDeletion = ({ tenantId, workspaceId }: TenantRef): Sql => sql`
+export const endOfDeletion = (ref: TenantRef): Sql => sql`
   update operations set state = 'succeeded', finished_at = now()
-  where target = ${workspaceId === '-' ? tenantId : workspaceId} and type like '%.delete' and finished_at is null`
+  where target = ${targetOf(ref)} and type like '%.delete' and finished_at is null`
