@@ -4,6 +4,7 @@ import Type, { type TObject, type TSchema } from 'typebox'
 import { type IdPrefix, idPattern } from '../core/ids.ts'
 import { CORE_LIMITS } from '../core/limits.ts'
 import { type OperationSpec, operation } from '../core/operation.ts'
+import { VIEWERS } from '../core/policy.ts'
 import { VISIBLE_PATTERN } from '../core/text/visible-text.ts'
 import { ACCESS_LIMITS } from './limits.ts'
 import type { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
@@ -115,10 +116,10 @@ export const Wait = Type.Optional(
   }),
 )
 
+const HOLDER_ROLES = [...VIEWERS, 'service'] as const
+
 /** Roles of accounts and machine clients. */
-export const HolderRole = Type.Union(
-  (['operator', 'tenant_admin', 'workspace_admin', 'service'] as const).map((role) => Type.Literal(role)),
-)
+export const HolderRole = Type.Union(HOLDER_ROLES.map((role) => Type.Literal(role)))
 /** Tenant and workspace of an account or client; by default the caller's. */
 export const Holder = {
   tenant_id: Type.Optional(Ref('tenant')),

@@ -8,7 +8,16 @@ import { CORE_LIMITS } from '../core/limits.ts'
 import { INFRA_LIMITS } from './limits.ts'
 
 const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'] as const
-const MAPPABLE = ['operator', 'tenant_admin', 'workspace_admin', 'service', 'user', 'anon'] as const
+const MAPPABLE = [
+  'operator',
+  'tenant_admin',
+  'workspace_admin',
+  'developer',
+  'viewer',
+  'service',
+  'user',
+  'anon',
+] as const
 
 const Name = Type.String({ minLength: 1, maxLength: CORE_LIMITS.nameCharsMax })
 const Path = (description: string) =>

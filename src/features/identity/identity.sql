@@ -1,14 +1,14 @@
 -- Accounts, OAuth clients and the state of the issuer. Only tenon_issuer reads passwords, secrets, signing keys and
 -- sessions; admins and operators do not.
 
--- An operator belongs to no tenant, a tenant admin to no workspace. One address may have separate accounts in many tenants.
+-- An operator belongs to no tenant, a tenant admin to no workspace, a developer or viewer to one or to none. One address may have separate accounts in many tenants.
 -- An accepted account belongs to its person: only a strictly higher role can create a link that sets a new password, which
 -- revokes the current password, sessions and tokens.
 create table tenon.accounts (
   id text primary key,
   tenant_id text references tenon.tenants (id),
   workspace_id text,
-  role text not null check (role in ('operator', 'tenant_admin', 'workspace_admin', 'service')),
+  role text not null check (role in ('operator', 'tenant_admin', 'workspace_admin', 'developer', 'viewer', 'service')),
   email text not null check (email = lower(email)),
   name text not null,
   -- Groups that approvals may name as `group:…`.
@@ -41,7 +41,7 @@ create table tenon.accounts (
   last_login_at timestamptz(3),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
   check ((role = 'operator') = (tenant_id is null)),
-  check ((role in ('workspace_admin', 'service')) = (workspace_id is not null))
+  check (role in ('developer', 'viewer') or (role in ('workspace_admin', 'service')) = (workspace_id is not null))
 );
 create unique index accounts_email on tenon.accounts (coalesce(tenant_id, ''), email);
 call tenon.allow('tenon_operator', 'tenon.accounts', 'all');
@@ -128,7 +128,7 @@ create table tenon.oauth_clients (
   tenant_id text references tenon.tenants (id),
   workspace_id text,
   kind text not null check (kind in ('machine', 'public')),
-  role text check (role in ('operator', 'tenant_admin', 'workspace_admin', 'service')),
+  role text check (role in ('operator', 'tenant_admin', 'workspace_admin', 'developer', 'viewer', 'service')),
   name text not null,
   -- The subjects that a public client signs in.
   audience text not null default 'accounts' check (audience in ('accounts', 'users')),
@@ -153,7 +153,8 @@ create table tenon.oauth_clients (
   check ((kind = 'machine') = (role is not null)),
   check ((kind = 'machine') = (secret_hash is not null)),
   check (role is null or (role = 'operator') = (tenant_id is null)),
-  check (role is null or (role in ('workspace_admin', 'service')) = (workspace_id is not null)),
+  check (role is null or role in ('developer', 'viewer')
+    or (role in ('workspace_admin', 'service')) = (workspace_id is not null)),
   check (not registered or (kind = 'public' and tenant_id is null)),
   check (audience = 'accounts' or (kind = 'public' and workspace_id is not null))
 );

@@ -16,7 +16,7 @@ import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { hasQuota, invalidate, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
 import { countStreams, hasDocumentStore } from '../../access/scope-services.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
-import { ADMINS, EVERYBODY, OPERATORS } from '../../core/policy.ts'
+import { EVERYBODY, OPERATORS, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
@@ -221,7 +221,7 @@ const activeWorkspaces = (tenantId: string): Sql =>
 export const getQuotas = adminOperation({
   name: 'quota.get',
   summary: 'Read the quotas of a workspace or a tenant: limit, used, remaining',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input(OWNER_INPUT),
   output: Quotas,
   http: { method: 'GET', path: '/v1/quotas' },

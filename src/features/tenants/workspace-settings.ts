@@ -5,7 +5,7 @@ import { checkOrigins, ORIGINS_COLUMN, Origins } from '../../access/browser-orig
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { ADMINS, DEVELOPERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
@@ -212,7 +212,7 @@ const retentionDue = (workspaceId: string): Sql =>
 export const getServices = adminOperation({
   name: 'service.get',
   summary: 'Read the settings of a workspace',
-  roles: ADMINS,
+  roles: DEVELOPERS,
   input: Input({ workspace_id: Ref('workspace') }),
   output: Services,
   http: { method: 'GET', path: '/v1/services' },

@@ -5,6 +5,7 @@ import { type Voting, verdictOf } from '../../../../flows-dsl/tasks/approvers.ts
 import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
+import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow, listPage, previewOperation } from '../../operation-helpers.ts'
@@ -24,6 +25,7 @@ import { type Decider, mayDecide, resolveDecider, type Verdict } from './decider
 
 export const listApprovals = previewOperation({
   name: 'approval.list',
+  roles: VIEWERS,
   summary: 'List approvals, by default those that are open',
   input: Input({
     ...PageInput,
@@ -49,6 +51,7 @@ export const listApprovals = previewOperation({
 
 export const getApproval = previewOperation({
   name: 'approval.get',
+  roles: VIEWERS,
   summary: 'Read an approval',
   input: Input({ ws: Ws, id: Ref('approval') }),
   output: Approval,
@@ -58,6 +61,7 @@ export const getApproval = previewOperation({
 
 export const decideApproval = previewOperation({
   name: 'approval.decide',
+  roles: DEVELOPERS,
   summary: 'Decide an approval',
   input: Input({
     ws: Ws,

@@ -6,6 +6,7 @@ import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
 import type { ExecutionEventUpdate } from '../../../core/execution.ts'
+import { VIEWERS } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { type CloudEvent, cloudEvent, sourceOf } from '../../events/events.ts'
@@ -17,6 +18,7 @@ import { EXECUTION } from './concurrency.ts'
 
 export const watchExecution = previewOperation({
   name: 'execution.watch',
+  roles: VIEWERS,
   summary: 'Stream the past and future events of an execution as server-sent events (CloudEvents 1.0)',
   input: Input({
     ws: Ws,

@@ -7,6 +7,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { TRIGGER_KINDS } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
@@ -131,6 +132,7 @@ const OUTLINE = sql`id, workflow_id, flow_id,
 
 export const startExecution = previewOperation({
   name: 'execution.create',
+  roles: DEVELOPERS,
   summary: 'Start an execution of a published version of a flow',
   input: Input({
     ws: Ws,
@@ -165,6 +167,7 @@ export const startExecution = previewOperation({
 
 export const getExecution = previewOperation({
   name: 'execution.get',
+  roles: VIEWERS,
   summary: 'Read an execution and its steps',
   input: Input({ ws: Ws, id: Ref('execution') }),
   output: Execution,
@@ -275,6 +278,7 @@ type Filters = Static<typeof Filtered>
 
 export const listExecutions = previewOperation({
   name: 'execution.list',
+  roles: VIEWERS,
   summary: 'List the executions of a workspace, newest first',
   input: Input({ ...FILTERED, flow: Type.Optional(FlowRef) }),
   output: PageOf(ListedExecution),
@@ -290,6 +294,7 @@ export const listExecutions = previewOperation({
 
 export const listFlowExecutions = previewOperation({
   name: 'flow_execution.list',
+  roles: VIEWERS,
   summary: 'List the executions of a flow, newest first',
   input: Input({ ...FILTERED, flow: FlowRef }),
   output: PageOf(ListedExecution),

@@ -5,6 +5,7 @@ import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-bu
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { StepData, ValueLocation } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { VIEWERS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
@@ -61,6 +62,7 @@ const STEP = sql`seq::text as id, name, kind, pointer as task, iteration, path, 
 
 export const listSteps = previewOperation({
   name: 'execution_step.list',
+  roles: VIEWERS,
   summary: 'List the steps of an execution, in the order in which they started',
   input: Input({
     ...PageInput,
@@ -114,6 +116,7 @@ function shown<Row extends StepRow>({ error, execution_id, ...step }: Row) {
 
 export const getStep = previewOperation({
   name: 'execution_step.get',
+  roles: VIEWERS,
   summary: 'Read a step with its input, arguments and output; secrets are masked',
   input: Input({ ws: Ws, id: Ref('execution'), step: StepId }),
   output: StepWithData,
