@@ -33,10 +33,14 @@ export class Access {
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const { operation, principal, role } = permission
     if (role === undefined) return new CallerScope(principal, rateLimits, this.#services.publicUrl)
-    const { subject, clientId, groups, user, scopes, storage, kind, roles, claims, link } = principal
+    const { subject, clientId, groups, user, scopes, storage, kind, roles, claims, link, seesPayloads } =
+      principal
     const actor: Actor = {
       ...{ subject, role },
-      credential: { kind, roles, ...(claims && { claims }), ...(link && { link }) },
+      credential: {
+        ...{ kind, roles, ...(claims && { claims }), ...(link && { link }) },
+        ...(seesPayloads && { seesPayloads }),
+      },
       ...(clientId !== undefined && { clientId }),
       ...(groups !== undefined && { groups }),
       ...(user !== undefined && { user }),

@@ -7,6 +7,7 @@ import { type OperationSpec, operation } from '../core/operation.ts'
 import { VIEWERS } from '../core/policy.ts'
 import { VISIBLE_PATTERN } from '../core/text/visible-text.ts'
 import { ACCESS_LIMITS } from './limits.ts'
+import { withPayloadAccess } from './payload-access.ts'
 import type { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
 
 /**
@@ -27,7 +28,7 @@ import type { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
  * ```
  */
 export const adminOperation = <I extends TObject, O extends TSchema>(spec: OperationSpec<AdminScope, I, O>) =>
-  operation('admin', spec)
+  operation('admin', withPayloadAccess(spec))
 
 /**
  * An operation inside one workspace. Admins name it by the input field `ws`; keys carry it.
@@ -46,7 +47,7 @@ export const adminOperation = <I extends TObject, O extends TSchema>(spec: Opera
  */
 export const workspaceOperation = <I extends TObject, O extends TSchema>(
   spec: OperationSpec<WorkspaceScope, I, O>,
-) => operation('workspace', spec)
+) => operation('workspace', withPayloadAccess(spec))
 
 /**
  * An operation on the caller itself, with any credential. Its scope knows the caller, and reads nothing.

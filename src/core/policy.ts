@@ -17,6 +17,9 @@ export type ApiKeyKind = KeyKind | 'storage'
 export type DataRole = KeyKind | 'user'
 export type Role = StructuralRole | DataRole
 
+/** The name in the roles of a token that stands for the right to see payloads. It is no role: it comes with one. */
+export const PAYLOAD_READER = 'payload_reader'
+
 /**
  * Role groups, each wider than the one before. An operation names one of them, and so decides which is the least role that may run
  * it: `docs/reference/roles.md` prints the table.
@@ -123,6 +126,8 @@ export interface Principal {
   readonly tenantId?: TenantId
   readonly workspaceId?: WorkspaceId
   readonly roles: readonly Role[]
+  /** True if it may see payloads of executions and runs that others have started; of keys, a scope says so. */
+  readonly seesPayloads?: true
   /** Groups of its tenant that an external issuer claims for it. */
   readonly groups?: readonly string[]
   /** Set for the role `user`, which is then the only role. */
@@ -217,7 +222,7 @@ export interface Actor {
   /** As of its principal. */
   readonly groups?: readonly string[]
   /** Of the request that it makes; absent in code of functions, and in work that outlives its request. */
-  readonly credential?: Pick<Principal, 'kind' | 'roles' | 'claims' | 'link'>
+  readonly credential?: Pick<Principal, 'kind' | 'roles' | 'claims' | 'link' | 'seesPayloads'>
   /** Set for the role `user`. */
   readonly user?: EndUser
   /** As of its principal. */

@@ -14,6 +14,7 @@ const MAPPABLE = [
   'workspace_admin',
   'developer',
   'viewer',
+  'payload_reader',
   'service',
   'user',
   'anon',
@@ -69,7 +70,7 @@ const IssuerSchema = Type.Object({
   ),
   roles: Type.Optional(
     Type.Record(Type.String(), Type.Enum([...MAPPABLE]), {
-      description: `Map from roles of the issuer to ${MAPPABLE.join(', ')}. Default: the same names, without operator.`,
+      description: `Map from roles of the issuer to ${MAPPABLE.join(', ')}. Default: the same names, without operator and payload_reader.`,
     }),
   ),
   tenants: Type.Union(
@@ -148,7 +149,9 @@ function isSafe(text: string): boolean {
 }
 
 function withDefaults({ issuer, audience, jwks_uri, algorithms, typ, claims, roles, tenants }: Given) {
-  const own = MAPPABLE.filter((role) => role !== 'operator').map((role) => [role, role] as const)
+  const own = MAPPABLE.filter((role) => role !== 'operator' && role !== 'payload_reader').map(
+    (role) => [role, role] as const,
+  )
   return {
     issuer,
     audience: [audience].flat(),

@@ -37,7 +37,12 @@ test('developer of a tenant: deploys in each of its workspaces, and manages no p
   for (const { flows, workspaceId } of [workspace, sibling]) {
     await post(developer, `${flows}/definitions`, { name: 'notes', source: SOURCE })
     expect((await post(developer, `${flows}/definitions/notes/versions`)).version).toBe(1)
-    const schema = { workspace_id: workspaceId, collection: 'notes', store: 'document', schema: { type: 'object' } }
+    const schema = {
+      workspace_id: workspaceId,
+      collection: 'notes',
+      store: 'document',
+      schema: { type: 'object' },
+    }
     expect((await post(developer, '/v1/schemas', schema)).collection).toBe('notes')
   }
   const place = { workspace_id: workspace.workspaceId }

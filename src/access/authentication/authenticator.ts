@@ -2,7 +2,7 @@
 
 import { decodeJwt, errors } from 'jose'
 import type { ApiKeyKind, KeyKind, Principal, Role, StorageAction, StorageGrant } from '../../core/policy.ts'
-import { restrictingScopes, storageScopes, VIEWERS } from '../../core/policy.ts'
+import { PAYLOAD_READER, restrictingScopes, storageScopes, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import {
@@ -390,7 +390,10 @@ function hasBounds(role: Role, bounds: Bounds): boolean {
 }
 
 /** The role `user` excludes all others, so that no rule is bypassed by a second role of the same person. */
-function rolesOf({ sub, roles, user }: Claims, bounds: Bounds): Pick<Principal, 'roles' | 'user'> {
+function rolesOf(
+  { sub, roles, user }: Claims,
+  bounds: Bounds,
+): Pick<Principal, 'roles' | 'user' | 'seesPayloads'> {
   if (roles.includes('user') || user !== undefined) {
     const isBound = bounds.tenantId !== undefined && bounds.workspaceId !== undefined
     return isBound && user !== undefined && roles.includes('user')
@@ -398,7 +401,9 @@ function rolesOf({ sub, roles, user }: Claims, bounds: Bounds): Pick<Principal, 
       : { roles: [] }
   }
   const structural = VIEWERS.filter((role) => roles.includes(role) && hasBounds(role, bounds))
-  return { roles: [...structural, ...keyRoles(roles, bounds)] }
+  const held = [...structural, ...keyRoles(roles, bounds)]
+  const seesPayloads = roles.includes(PAYLOAD_READER) && held.some((role) => role !== 'anon')
+  return { roles: held, ...(seesPayloads && { seesPayloads }) }
 }
 
 /** A token with a tenant and a workspace has the role of a key: `service` if it says so, else `anon`. */

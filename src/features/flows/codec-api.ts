@@ -44,6 +44,7 @@ export const decodePayloads = adminOperation({
   summary: 'Decrypt Temporal payloads; admins decrypt those of their own tenant or workspace',
   roles: VIEWERS,
   reads: true,
+  needsPayloads: true,
   reveals: ({ payloads }) => tenantsOf(payloads),
   input: Input({
     payloads: Payloads,

@@ -7,6 +7,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { TRIGGER_KINDS } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { FLOW_ERROR, HIDDEN_PAYLOADS, payload } from '../../../core/payloads.ts'
 import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
@@ -30,7 +31,8 @@ const Step = Type.Object({
   summary: Type.String(),
   status: Type.Union(['running', 'completed', 'faulted', 'skipped', 'cancelled'].map((s) => Type.Literal(s))),
   attempt: Type.Integer({ description: 'Number of attempts of the step.' }),
-  error: Type.Unknown(),
+  error: Type.Unknown(FLOW_ERROR),
+  ...HIDDEN_PAYLOADS,
   reused: Type.Boolean({ description: 'True if the result comes from the execution that this one repeats.' }),
   started_at: Type.String(),
   ended_at: Type.Union([Type.String(), Type.Null()]),
@@ -49,9 +51,12 @@ const STATUSES = ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'fa
 
 const Compensation = Type.Object({
   undone: Type.Array(Type.String(), { description: 'Steps that were undone, as `pointer#iteration`.' }),
-  failures: Type.Array(Type.Object({ step: Type.String(), error: Type.Unknown() }), {
-    description: 'Steps that could not be undone, with the error of the last attempt.',
-  }),
+  failures: Type.Array(
+    Type.Object({ step: Type.String(), error: Type.Unknown(FLOW_ERROR), ...HIDDEN_PAYLOADS }),
+    {
+      description: 'Steps that could not be undone, with the error of the last attempt.',
+    },
+  ),
 })
 
 export const Execution = Type.Object({
@@ -69,9 +74,10 @@ export const Execution = Type.Object({
     },
   ),
   pause_reason: Type.Union([Type.String(), Type.Null()]),
-  input: Type.Unknown(),
-  output: Type.Unknown(),
-  error: Type.Unknown(),
+  input: Type.Optional(Type.Unknown(payload())),
+  output: Type.Optional(Type.Unknown(payload())),
+  error: Type.Unknown(FLOW_ERROR),
+  ...HIDDEN_PAYLOADS,
   compensation: Type.Union([Compensation, Type.Null()], {
     description:
       'Outcome of the compensation if the execution faulted or was cancelled. `null`: there was no step to undo.',

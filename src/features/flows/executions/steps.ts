@@ -5,6 +5,7 @@ import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-bu
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { StepData, ValueLocation } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { FLOW_ERROR, HIDDEN_PAYLOADS, payload } from '../../../core/payloads.ts'
 import { VIEWERS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
@@ -37,18 +38,22 @@ const Step = Type.Object({
   execution_id: Type.Optional(Id('run')),
   started_at: Time,
   ended_at: OptionalTime,
-  error: Type.Optional(Type.Unknown()),
+  error: Type.Optional(Type.Unknown(FLOW_ERROR)),
+  ...HIDDEN_PAYLOADS,
 })
 type Step = Static<typeof Step>
 
 const StepWithData = Type.Interface([Step], {
-  input: Type.Optional(Type.Unknown({ description: 'Input of the task, after `input.from`.' })),
+  input: Type.Optional(Type.Unknown({ description: 'Input of the task, after `input.from`.', ...payload() })),
   arguments: Type.Optional(
     Type.Unknown({
+      ...payload(),
       description: 'Arguments that the task passed to its environment, such as the request of a call.',
     }),
   ),
-  output: Type.Optional(Type.Unknown({ description: 'Output of the task, after `output.as`.' })),
+  output: Type.Optional(
+    Type.Unknown({ description: 'Output of the task, after `output.as`.', ...payload() }),
+  ),
   truncated: Type.Array(Type.Enum(['input', 'arguments', 'output']), {
     description:
       'Values that are shortened to about 4,096 characters: lists and objects lack their last members, strings end in `…`.',

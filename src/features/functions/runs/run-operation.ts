@@ -5,6 +5,7 @@
 
 import Type, { type Static } from 'typebox'
 import { Id, Input, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
+import { seesPayloads } from '../../../access/payload-access.ts'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { DATA_ROLES, isPublicRole } from '../../../core/policy.ts'
@@ -66,10 +67,9 @@ export async function readOperation(
   }
 }
 
-/** The subject whose runs the caller may see; undefined for a service key that may read all runs of the workspace. */
+/** The subject whose runs the caller may see; undefined for one that sees the results of all runs of the workspace. */
 function starterOf({ actor }: WorkspaceScope): string | undefined {
-  const readsAll = actor.role === 'service' && (actor.scopes?.has('functions:read') ?? true)
-  return readsAll ? undefined : actor.subject
+  return seesPayloads(actor) ? undefined : actor.subject
 }
 
 const readNow = (reader: WorkspaceScope, runId: string, starter: string | undefined) =>

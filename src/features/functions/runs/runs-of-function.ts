@@ -86,7 +86,7 @@ const listLines = adminOperation({
   http: { method: 'GET', path: `${RUNS}/{run}/logs` },
   run: async (scope, { id, run, ...page }) => {
     const { within, functionId } = await openFunction(scope, id)
-    return linePage(within, run, page, functionId)
+    return linePage({ caller: scope, scope: within, runId: run, functionId }, page)
   },
 })
 
@@ -100,7 +100,7 @@ const watchLines = adminOperation({
   http: { ...LOG_STREAM_HTTP, path: `${RUNS}/{run}/logs/stream` },
   run: async (scope, { id, run, last_event_id }) => {
     const { within, functionId } = await openFunction(scope, id)
-    return followLines(within, run, last_event_id, functionId)
+    return followLines({ caller: scope, scope: within, runId: run, functionId }, last_event_id)
   },
 })
 
