@@ -53,7 +53,10 @@ export async function runAudited(
   })
   const owner = await findOwner(scope, output)
   const after = digestOf(output)
-  const event: AuditEvent = { ...common, owner, outcome: 'done', status: null, code: null, after }
+  const event: AuditEvent = {
+    ...{ ...common, owner, outcome: 'done', status: null, code: null, after },
+    ...(operation.auditDetail !== undefined && { detail: { ...detail, ...operation.auditDetail(output) } }),
+  }
   if (isAsync) audit.enqueue(event)
   else await audit.append(event)
   return output
