@@ -7,7 +7,7 @@ import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts'
 import { matches } from '../../core/etag.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { ADMINS, DEVELOPERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { AuthInput, AuthSettings } from '../identity/users/auth-settings.ts'
@@ -271,7 +271,7 @@ async function checkRetention(
 export const getServices = adminOperation({
   name: 'service.get',
   summary: 'Read the settings of a workspace',
-  roles: ADMINS,
+  roles: DEVELOPERS,
   input: Input({ workspace_id: Ref('workspace') }),
   output: Services,
   http: { method: 'GET', path: '/v1/services', etag: tagOf },
