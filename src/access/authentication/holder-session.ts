@@ -4,6 +4,9 @@ import type { Secrets } from '../../infra/crypto/secrets.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
 import { type CookieSettings, SessionCookie } from './session-cookie.ts'
 
+/** The page of the own account, for accounts of the platform. */
+export const ACCOUNT_PAGE = '/auth/account'
+
 /** The page of a user's own account. */
 export const USER_ACCOUNT_PAGE = '/auth/user'
 

@@ -10,7 +10,7 @@ import type { Page } from '../../features/identity/pages/pages.ts'
 import { passkeySetupPage } from '../../features/identity/pages/passkey-pages.ts'
 import { accountSignInPage } from '../../features/identity/pages/user-pages.ts'
 import { isUserName } from '../../features/identity/users/user-service.ts'
-import type { UserAccount } from '../../features/identity/users/users-store.ts'
+import { isUser, type UserAccount } from '../../features/identity/users/users-store.ts'
 import { confirmPassword, showAccount, type Visit } from './account-visit.ts'
 import { type Form, requesterOf } from './forms.ts'
 
@@ -27,7 +27,8 @@ export async function checkCode(visit: Visit, { ticket = '', code = '' }: Form):
   const { issuer, workspace, request, path: clientId } = visit
   const form = { ticket, code, at: atOf(visit), clientId }
   const checked = await issuer.factorService.checkCode(requesterOf(request), workspace, form)
-  if (typeof checked !== 'string') return checked.user
+  if (typeof checked !== 'string' && isUser(checked.person)) return checked.person
+  if (typeof checked !== 'string') throw new TypeError('a person of a workspace must be a user')
   if (checked === 'expired' || checked === 'changed')
     return accountSignInPage(workspace, CODE_ERRORS[checked])
   return codePage(workspace, { ticket, action: request.url }, CODE_ERRORS[checked])

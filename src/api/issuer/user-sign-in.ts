@@ -2,6 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import type { Account } from '../../features/identity/accounts/accounts-store.ts'
 import type { EmbeddedIssuer } from '../../features/identity/issuer/embedded-issuer.ts'
 import type { InteractionRequest } from '../../features/identity/issuer/sign-in.ts'
 import { CODE_ERRORS, codePage } from '../../features/identity/pages/factor-pages.ts'
@@ -9,7 +10,7 @@ import { formTargetOf, LOGIN_ERRORS, type Page } from '../../features/identity/p
 import { PASSKEY_ERRORS, PASSKEY_SCRIPT, passkeySignIn } from '../../features/identity/pages/passkey-pages.ts'
 import { type Refusal, type UserPrompt, userSignInPage } from '../../features/identity/pages/user-pages.ts'
 import type { ProvenIdentity } from '../../features/identity/users/identities-store.ts'
-import type { UserAccount } from '../../features/identity/users/users-store.ts'
+import { isUser, type UserAccount } from '../../features/identity/users/users-store.ts'
 import { formOf, show } from './forms.ts'
 import { EXPIRED, interactionPath, undefinedIfExpired } from './interaction.ts'
 
@@ -59,7 +60,7 @@ export async function enterCode(signIn: UserSignIn, reply: FastifyReply): Promis
   const { ticket = '', code = '' } = formOf(request)
   const form = { ticket, code, at: interaction.uid, clientId: prompt.clientId }
   const checked = await issuer.factorService.checkCode(interaction.by, prompt.workspace, form)
-  if (typeof checked !== 'string') return complete(signIn, checked.user, checked.identity, reply)
+  if (typeof checked !== 'string') return complete(signIn, checked.person, checked.identity, reply)
   const path = interactionPath(request)
   if (checked === 'expired' || checked === 'changed')
     return show(reply, signInPage(issuer, prompt, path, CODE_ERRORS[checked]))
@@ -93,19 +94,20 @@ export async function continueSignIn(
 /** Ends a sign-in all steps of which are passed. @param identity by which the user has signed in; undefined after a password */
 async function complete(
   signIn: UserSignIn,
-  user: UserAccount,
+  person: Account,
   identity: ProvenIdentity | undefined,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { issuer, interaction, prompt, request } = signIn
   const isComplete =
     identity === undefined ||
-    (await issuer.providerService.complete(interaction.by, prompt.workspace, user, identity))
-  if (isComplete) return loginAs(signIn, user, reply)
+    (isUser(person) &&
+      (await issuer.providerService.complete(interaction.by, prompt.workspace, person, identity)))
+  if (isComplete) return loginAs(signIn, person, reply)
   return show(reply, signInPage(issuer, prompt, interactionPath(request), CODE_ERRORS.changed))
 }
 
-async function loginAs({ issuer, interaction }: UserSignIn, user: UserAccount, reply: FastifyReply) {
-  const next = await undefinedIfExpired(issuer.signIn.loginAs(interaction, user))
+async function loginAs({ issuer, interaction }: UserSignIn, person: Account, reply: FastifyReply) {
+  const next = await undefinedIfExpired(issuer.signIn.loginAs(interaction, person))
   return next === undefined ? show(reply, EXPIRED) : reply.redirect(next, 303)
 }

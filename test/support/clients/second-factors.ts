@@ -19,7 +19,7 @@ export const codeAt = (secret: string, steps = 0): string =>
 
 /** The platform forgets which codes were used, as if time had passed. */
 export const forgetUsedCodes = ({ id }: Enrolled): Promise<unknown> =>
-  asSuperuser('update tenon.user_totp set last_step = 0 where user_id = $1', [id])
+  asSuperuser('update tenon.second_factors set last_step = 0 where user_id = $1', [id])
 
 const ticketIn = ({ html }: Seen) => /name="ticket" value="([^"]+)"/.exec(html)?.[1] ?? ''
 

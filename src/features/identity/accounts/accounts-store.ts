@@ -101,8 +101,12 @@ export class AccountsStore {
     const right = await verifyPassword(password, found?.password, { network, realm: tenantId ?? '' })
     if (found === undefined) return {}
     if (!right) return { accountId: found.id }
-    await this.#system.rows(sql`update accounts set last_login_at = now() where id = ${found.id}`)
+    await this.recordSignIn(found)
     return { account: withoutPassword(found), accountId: found.id }
+  }
+
+  async recordSignIn({ id }: Pick<Account, 'id'>): Promise<void> {
+    await this.#system.rows(sql`update accounts set last_login_at = now() where id = ${id}`)
   }
 
   /** The e-mail address of a valid invitation. */

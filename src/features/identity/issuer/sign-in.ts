@@ -80,7 +80,7 @@ export interface Credentials {
   readonly network: string
 }
 
-/** `ticket`: the password is right, and a code is needed as well (users/second-factors.ts). */
+/** `ticket`: the password is right, and a code is needed as well (factors/second-factors.ts). */
 export type LoginResult =
   | { readonly redirect: string }
   | { readonly ticket: string }
@@ -134,14 +134,15 @@ export class SignIn {
   }
 
   /**
-   * Signs in a user whom other means than a password have identified, with a second factor if the user has one.
-   * @returns the URL to redirect to. @throws Problem as {@link ask}, also if the client is not for this user
+   * Signs in a person whom other means than a password have identified, with a second factor if the person has one.
+   * @returns the URL to redirect to. @throws Problem as {@link ask}, also if the client is not for this person
    */
-  async loginAs(interaction: InteractionRequest, user: UserAccount): Promise<string> {
+  async loginAs(interaction: InteractionRequest, person: Account): Promise<string> {
     const { client } = await this.#details(interaction)
-    if (!isClientFor(client, user)) throw new Problem('not_found')
-    await this.#services.users.recordSignIn(user)
-    return this.#end(interaction, user)
+    if (!isClientFor(client, person)) throw new Problem('not_found')
+    const { accounts, users } = this.#services
+    await (isUser(person) ? users : accounts).recordSignIn(person)
+    return this.#end(interaction, person)
   }
 
   /** Signs the account in at the client. @returns the URL to redirect to */

@@ -1,6 +1,6 @@
 /** Pages and forms for the second factor of users: the code at a sign-in, switching it on and off. They need no scripts. */
 
-import type { TotpSetup } from '../users/second-factors.ts'
+import type { TotpSetup } from '../factors/second-factors.ts'
 import type { UserWorkspace } from '../users/users-store.ts'
 import { errorText, escapeHtml, field, form, type Page, renderPage } from './pages.ts'
 import { button, CONFIRM_PASSWORD, paragraph, plainButton, type Refusal, section } from './user-pages.ts'

@@ -1,7 +1,7 @@
 /** Pages and forms for passkeys of users. Web Authentication needs a script; without it, the forms stay hidden. */
 
 import { CORE_LIMITS } from '../../../core/limits.ts'
-import type { Passkey } from '../users/passkeys.ts'
+import type { Passkey } from '../factors/passkeys.ts'
 import type { UserWorkspace } from '../users/users-store.ts'
 import { escapeHtml, field, form, type Page, renderPage } from './pages.ts'
 import { button, CONFIRM_PASSWORD, paragraph, plainButton, section } from './user-pages.ts'
