@@ -5,6 +5,7 @@ import { Authenticator } from '../access/authentication/authenticator.ts'
 import type { TokenIssuer } from '../access/authentication/claims.ts'
 import { ExternalIssuer } from '../access/authentication/external-issuer.ts'
 import {
+  ACCOUNT_SESSION,
   AGENTS_SESSION,
   APPROVAL_SESSION,
   HolderSession,
@@ -43,6 +44,7 @@ export interface AuthServices {
   readonly payloadSession: PayloadSession
   readonly approvalSession: HolderSession
   readonly userSession: HolderSession
+  readonly accountSession: HolderSession
   readonly agentsSession: HolderSession
 }
 
@@ -93,6 +95,7 @@ export function openAuthServices(
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
     approvalSession: new HolderSession(secrets, publicUrl(config), APPROVAL_SESSION),
     userSession: new HolderSession(secrets, publicUrl(config), USER_SESSION),
+    accountSession: new HolderSession(secrets, publicUrl(config), ACCOUNT_SESSION),
     agentsSession: new HolderSession(secrets, publicUrl(config), AGENTS_SESSION),
   }
 }

@@ -42,6 +42,17 @@ export const USER_SESSION: Settings = {
   seconds: ACCESS_LIMITS.accountPageSeconds,
 }
 
+/** For account holders on the page of their own account. */
+export const ACCOUNT_SESSION: Settings = {
+  cookie: {
+    name: 'tenon_account',
+    purpose: 'cookie:account',
+    path: ACCOUNT_PAGE,
+    sameSite: 'Strict',
+  },
+  seconds: ACCESS_LIMITS.accountPageSeconds,
+}
+
 /** For account holders on the page of their agents. */
 export const AGENTS_SESSION: Settings = {
   cookie: {

@@ -164,7 +164,7 @@ test('switching off: needs password and code; then the password suffices', async
   const form = { action: 'totp_off', current: user.password, code: codeAt(user.secret) }
   expect((await browser.submit(page, { ...form, current: 'a wrong password' })).status).toBe(401)
   expect((await browser.submit(page, { ...form, code: '000000' })).status).toBe(401)
-  expect((await browser.submit(page, form)).html).toContain('no longer needs a code')
+  expect((await browser.submit(page, form)).html).toContain('no longer needs a code of an app')
   expect((await userTokens(app, user)).status).toBe(200)
 })
 

@@ -19,7 +19,7 @@ export interface Account {
   readonly workspaceId: WorkspaceId | null
   readonly role: SubjectRole
   readonly email: string
-  /** Increases when the account is disabled or gets another password. */
+  /** Increases when the account is disabled, signed out or gets another password. */
   readonly generation: number
 }
 
@@ -140,6 +140,14 @@ export class AccountsStore {
   ): Promise<AcceptedAccount | undefined> {
     const passwordHash = await hashPassword(password, { network, realm: tenantId ?? '' })
     return this.#setPassword(passwordHash, sql`id = ${id} and generation = ${generation} and accepted`)
+  }
+
+  /** Ends all sessions and tokens of an account. @returns false if it has changed since */
+  async signOut({ id, generation }: Account): Promise<boolean> {
+    const changed = await this.#system.row(sql`
+      update accounts set signed_out_at = clock_timestamp() where id = ${id} and generation = ${generation} returning id`)
+    this.#forget(id)
+    return changed !== undefined
   }
 
   async #setPassword(passwordHash: string, which: Sql): Promise<AcceptedAccount | undefined> {

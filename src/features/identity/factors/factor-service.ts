@@ -7,6 +7,7 @@ import type { IssuerServices } from '../issuer/issuer-services.ts'
 import { findPerson } from '../issuer/subjects.ts'
 import type { ProvenIdentity } from '../users/identities-store.ts'
 import { reportSignInChange } from '../users/sign-in-changes.ts'
+import { isUser } from '../users/users-store.ts'
 import { isAt, type SignInPlace } from './factor-owner.ts'
 import type { TotpSetup } from './second-factors.ts'
 
@@ -107,21 +108,36 @@ export class FactorService {
     return person
   }
 
-  /** Stores a passkey. @returns false if it is not valid */
+  /** Replaces the recovery codes. @returns undefined if the person has no second factor */
+  async renewRecoveryCodes(
+    by: Requester,
+    place: SignInPlace,
+    person: Account,
+  ): Promise<string[] | undefined> {
+    const codes = await this.#services.secondFactors.renewRecoveryCodes(person)
+    if (codes !== undefined)
+      this.#changed(by, place, person, 'renew_recovery_codes', 'Your recovery codes were replaced.')
+    return codes
+  }
+
+  /** Stores a passkey. @returns the recovery codes of an account's first factor; undefined if the passkey is not valid */
   async addPasskey(
     by: Requester,
     place: SignInPlace,
     person: Account,
     { name, credential }: { readonly name: string; readonly credential: string },
-  ): Promise<boolean> {
-    if (!(await this.#services.passkeys.register(person, name, credential))) return false
+  ): Promise<{ readonly recovery: string[] | undefined } | undefined> {
+    const { passkeys, secondFactors } = this.#services
+    if (!(await passkeys.register(person, name, credential))) return undefined
     this.#changed(by, place, person, 'add_passkey', 'A passkey can now sign in to your account.')
-    return true
+    return { recovery: isUser(person) ? undefined : await secondFactors.addRecoveryCodes(person) }
   }
 
   /** @returns false if the person has no such passkey */
   async deletePasskey(by: Requester, place: SignInPlace, person: Account, id: string) {
-    if (!(await this.#services.passkeys.delete(person, id))) return false
+    const { passkeys, secondFactors } = this.#services
+    if (!(await passkeys.delete(person, id))) return false
+    await secondFactors.endUnused(person)
     this.#changed(by, place, person, 'delete_passkey', 'A passkey of your account was deleted.')
     return true
   }

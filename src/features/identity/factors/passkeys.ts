@@ -74,7 +74,7 @@ export class Passkeys {
   }
 
   /** Oldest first. */
-  list({ id }: Account): Promise<Passkey[]> {
+  list({ id }: Pick<Account, 'id'>): Promise<Passkey[]> {
     return this.#system.rows<Passkey>(sql`
       select id, name, created_at as "createdAt", last_used_at as "lastUsedAt" from passkeys
       where subject_id = ${id} order by created_at, id`)

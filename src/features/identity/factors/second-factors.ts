@@ -40,6 +40,14 @@ export interface PendingSignIn {
   readonly identity?: ProvenIdentity
 }
 
+/** What a sign-in asks for after the password. */
+export interface SecondFactor {
+  /** False if the person, who has an account, uses passkeys alone. */
+  readonly hasTotp: boolean
+  /** Recovery codes. */
+  readonly codesLeft: number
+}
+
 type CodeResult = 'right' | 'wrong' | 'too_many'
 
 export class SecondFactors {
@@ -54,17 +62,15 @@ export class SecondFactors {
     this.#tickets = new Tickets(secrets)
   }
 
-  /** The number of recovery codes that are left; undefined if the person has no second factor. */
-  async recoveryCodesLeft({ id }: Account): Promise<number | undefined> {
-    const row = await this.#system.row<{ left: number }>(
-      sql`select cardinality(recovery) as left from second_factors where subject_id = ${id}`,
-    )
-    return row?.left
+  /** @returns undefined if the person has no second factor */
+  read({ id }: Pick<Account, 'id'>): Promise<SecondFactor | undefined> {
+    return this.#system.row<SecondFactor>(sql`
+      select has_totp as "hasTotp", cardinality(recovery) as "codesLeft" from second_factors where subject_id = ${id}`)
   }
 
   /** A ticket for the page that asks for a code; undefined if the person needs none. @param at identifies the sign-in */
   async challenge(subject: Account, at: string, identity?: ProvenIdentity): Promise<string | undefined> {
-    if ((await this.recoveryCodesLeft(subject)) === undefined) return undefined
+    if ((await this.read(subject)) === undefined) return undefined
     const by = identity === undefined ? {} : { identity }
     const pending: PendingSignIn = { subjectId: subject.id, generation: subject.generation, at, ...by }
     return this.#tickets.issue('second-factor', pending, ISSUER_LIMITS.users.factorSeconds)
@@ -111,23 +117,64 @@ export class SecondFactors {
   async enable(subject: Account, { secret }: TotpSetup, code: string): Promise<string[] | undefined> {
     const step = totpStep(secret, normalizeCode(code))
     if (step === undefined) return undefined
-    const codes = newRecoveryCodes()
-    const stored: StoredFactor = { secret, recoveryKey: randomBytes(32).toString('base64url') }
-    const digests = codes.map((one) => recoveryDigest(stored.recoveryKey, subject.id, one))
+    const { codes, sealed, digests } = this.#newCodes(subject, secret)
     const row = await this.#system.row(sql`
-      insert into second_factors (user_id, account_id, tenant_id, workspace_id, sealed, last_step, recovery)
-      values (${ownerIds(subject)}, ${this.#seal(subject, stored)}, ${step}, ${textArray(digests)}::text[])
+      insert into second_factors as f (user_id, account_id, tenant_id, workspace_id, sealed, last_step, recovery)
+      values (${ownerIds(subject)}, ${sealed}, ${step}, ${digests})
+      on conflict (subject_id) do update set sealed = excluded.sealed, last_step = excluded.last_step,
+        recovery = excluded.recovery, has_totp = true where not f.has_totp
+      returning subject_id`)
+    return row === undefined ? undefined : codes
+  }
+
+  /** Recovery codes for passkeys, if the person has none yet. @returns undefined if there are some */
+  async addRecoveryCodes(subject: Account): Promise<string[] | undefined> {
+    const { codes, sealed, digests } = this.#newCodes(subject, '')
+    const row = await this.#system.row(sql`
+      insert into second_factors (user_id, account_id, tenant_id, workspace_id, sealed, has_totp, last_step, recovery)
+      values (${ownerIds(subject)}, ${sealed}, false, 0, ${digests})
       on conflict (subject_id) do nothing returning subject_id`)
     return row === undefined ? undefined : codes
   }
 
-  async disable({ id }: Account): Promise<void> {
-    await this.#system.rows(sql`delete from second_factors where subject_id = ${id}`)
+  /** Replaces the recovery codes. @returns undefined if the person has no second factor */
+  async renewRecoveryCodes(subject: Account): Promise<string[] | undefined> {
+    const stored = await this.#stored(subject)
+    if (stored === undefined) return undefined
+    const { codes, sealed, digests } = this.#newCodes(subject, stored.secret)
+    const row = await this.#system.row(sql`
+      update second_factors set sealed = ${sealed}, recovery = ${digests} where subject_id = ${subject.id} returning subject_id`)
+    return row === undefined ? undefined : codes
+  }
+
+  /** Ends the codes of the app; the recovery codes as well, unless they are for the passkeys of an account. */
+  async disable(subject: Account): Promise<void> {
+    const stored = await this.#stored(subject)
+    if (stored === undefined) return
+    const sealed = this.#seal(subject, { ...stored, secret: '' })
+    await this.#system.batch(
+      sql`update second_factors set has_totp = false, sealed = ${sealed} where subject_id = ${subject.id}`,
+      sql`delete from second_factors where subject_id = ${subject.id} and not ${HAS_PASSKEYS_OF_ACCOUNT}`,
+    )
+  }
+
+  /** Ends recovery codes that no factor is left for, after a passkey was deleted. */
+  async endUnused({ id }: Account): Promise<void> {
+    await this.#system.rows(sql`
+      delete from second_factors where subject_id = ${id} and not has_totp and not ${HAS_PASSKEYS_OF_ACCOUNT}`)
+  }
+
+  #newCodes(subject: Account, secret: string) {
+    const codes = newRecoveryCodes()
+    const recoveryKey = randomBytes(32).toString('base64url')
+    const digests = codes.map((one) => recoveryDigest(recoveryKey, subject.id, one))
+    const sealed = this.#seal(subject, { secret, recoveryKey })
+    return { codes, sealed, digests: sql`${textArray(digests)}::text[]` }
   }
 
   async #useCode(subject: Account, code: string): Promise<boolean> {
     const stored = await this.#stored(subject)
-    const step = stored && totpStep(stored.secret, code)
+    const step = stored?.secret ? totpStep(stored.secret, code) : undefined
     if (step === undefined) return false
     const used = await this.#system.row(sql`
       update second_factors set last_step = ${step} where subject_id = ${subject.id} and last_step < ${step} returning subject_id`)
@@ -168,9 +215,12 @@ export class SecondFactors {
   }
 }
 
+/** A passkey of a user needs no recovery codes: the password alone signs in as well. */
+const HAS_PASSKEYS_OF_ACCOUNT = sql`exists (select from passkeys p where p.account_id = second_factors.account_id)`
+
 /** The key of the recovery codes is stored with the secret, so that the codes last as long as it: nobody can compute their digests again. */
 interface StoredFactor {
-  /** In base32. */
+  /** In base32; empty if there are recovery codes alone. */
   readonly secret: string
   readonly recoveryKey: string
 }
