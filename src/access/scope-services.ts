@@ -41,7 +41,8 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
 /** Creates, empties and removes buckets at the object store. */
 export const bucketsOf = (
   scope: AdminScope,
-): Pick<Buckets, 'requireFree' | 'make' | 'remove' | 'count' | 'removeSome'> => servicesOf(scope).buckets
+): Pick<Buckets, 'requireFree' | 'readState' | 'make' | 'remove' | 'count' | 'removeSome'> =>
+  servicesOf(scope).buckets
 
 /** The state of the servers behind this process. */
 export const readHealth = (scope: AdminScope): Promise<HealthReport> => servicesOf(scope).health.read()

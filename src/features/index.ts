@@ -34,6 +34,7 @@ import { getStatus } from './status/status-api.ts'
 import * as deletion from './tenants/deletion.ts'
 import { getOperation, listOperations } from './tenants/jobs.ts'
 import * as rename from './tenants/rename.ts'
+import { getDrift } from './tenants/resources/drift.ts'
 import * as suspension from './tenants/suspension.ts'
 import * as tenants from './tenants/tenants.ts'
 import * as unfinished from './tenants/unfinished.ts'
@@ -50,6 +51,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   tenants.getTenant,
   tenants.listTenants,
   rename.updateTenant,
+  getDrift,
   suspension.suspendTenant,
   suspension.resumeTenant,
   unfinished.retryTenant,
