@@ -43,7 +43,7 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
 /** Creates, empties and removes buckets at the object store. */
 export const bucketsOf = (
   scope: AdminScope,
-): Pick<Buckets, 'requireFree' | 'stateOf' | 'make' | 'remove' | 'count' | 'removeSome'> =>
+): Pick<Buckets, 'requireFree' | 'readState' | 'make' | 'remove' | 'count' | 'removeSome'> =>
   servicesOf(scope).buckets
 
 /** Gives and forgets host names of workspaces. @throws Problem `not_found` unless the admin may access the tenant */

@@ -35,6 +35,7 @@ import * as deletion from './tenants/deletion.ts'
 import * as hosts from './tenants/hosts/hosts-api.ts'
 import { getOperation, listOperations } from './tenants/jobs.ts'
 import * as rename from './tenants/rename.ts'
+import { getDrift } from './tenants/resources/drift.ts'
 import * as suspension from './tenants/suspension.ts'
 import * as tenants from './tenants/tenants.ts'
 import * as unfinished from './tenants/unfinished.ts'
@@ -51,6 +52,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   tenants.getTenant,
   tenants.listTenants,
   rename.updateTenant,
+  getDrift,
   suspension.suspendTenant,
   suspension.resumeTenant,
   unfinished.retryTenant,

@@ -72,6 +72,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
     foreign: 'refused',
   },
   'tenant.get': { path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}`, foreign: 'not_found' },
+  'tenant.drift': {
+    path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/drift`,
+    foreign: 'not_found',
+  },
   'tenant.list': { path: () => '/v1/tenants', foreign: 'own_list' },
   'tenant.update': {
     path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}`,

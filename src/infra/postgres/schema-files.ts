@@ -24,6 +24,7 @@ const FILES = [
   'features/collections/collections.sql',
   'features/collections/collection-tables.sql',
   'features/events/outbox.sql',
+  'features/tenants/lifecycle-events.sql',
   'features/objects/objects.sql',
   'features/runs/slots.sql',
   'features/runs/triggers/triggers.sql',
