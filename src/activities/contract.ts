@@ -60,7 +60,7 @@ export interface Activities {
   /** Runs one provisioning step and records it; idempotent. Returns true if the step has more to do. */
   provisionStep(input: ProvisionInput, step: string): Promise<boolean>
   /** Ends a provisioning as failed by a step. */
-  provisionFailed(input: ProvisionInput, failure: StepFailure): Promise<void>
+  provisionFailed(input: ProvisionInput, failures: readonly StepFailure[]): Promise<void>
   /** Builds one index of a collection and records it; idempotent. */
   buildIndex(input: IndexBuildInput, name: string): Promise<void>
   /** Records that an index could not be built. */

@@ -45,6 +45,7 @@ interface AuditContext {
   readonly actor?: AuditActor
   before: string | null
   after: string | null
+  detail?: Readonly<Record<string, string>>
 }
 
 type Input = Readonly<Record<string, unknown>>
@@ -87,6 +88,7 @@ export async function finishAuditRecord(
   output: unknown,
 ): Promise<void> {
   if (operation.reveals !== undefined) return
+  if (operation.auditDetail !== undefined) context.detail = operation.auditDetail(output)
   const reader = READERS.get(operation)
   const isResource = reader === undefined || reader.output === operation.output
   const state = isResource ? output : await readSnapshot(reader, scope, input)
@@ -250,6 +252,7 @@ function auditEventOf(
     code: code === undefined ? null : String(code),
     before: context?.before ?? null,
     after: context?.after ?? null,
+    ...(context?.detail !== undefined && { detail: context.detail }),
   }
 }
 

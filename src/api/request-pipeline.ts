@@ -112,7 +112,9 @@ export function createHandler(
     const principals: Principal[] = []
     for (const credential of protocol.credentials(operation, request)) {
       principals.push(
-        await auth.authenticate(credential, failures).catch((error) => auditRejection(request, error)),
+        await auth
+          .authenticate(credential, failures, request.servedWorkspace)
+          .catch((error) => auditRejection(request, error)),
       )
     }
     const [principal] = principals

@@ -128,6 +128,8 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
   readonly payloads?: 'left out' | 'refused'
   /** True if it deletes data of callers, of which the audit log keeps no digest. */
   readonly forgets?: boolean
+  /** Facts of its audit entry by name, such as the values before and after a change; never a secret. */
+  readonly auditDetail?: (output: Output) => Readonly<Record<string, string>>
   /** The scope that a restricted key or token needs (policy.ts); undefined for operations that keys cannot run. */
   readonly requiredScope: string | undefined
   /** Further scopes that some inputs need. */
@@ -163,6 +165,7 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   /** Set by the builder if the output schema has members with payloads. */
   readonly payloads?: 'left out' | 'refused'
   readonly forgets?: boolean
+  readonly auditDetail?: (output: Static<O>) => Readonly<Record<string, string>>
   /** The area of its scope. Default: the plural of the noun. */
   readonly area?: string
   /** Its scope, if it is not `area:read` or `area:write`. */

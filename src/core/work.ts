@@ -74,6 +74,8 @@ export interface ProvisionInput {
   readonly kind: 'tenant' | 'workspace'
   readonly target: TenantRef
   readonly steps: readonly string[]
+  /** If a step fails, it and those before it are undone in reverse: the undoing steps, by the steps that have one. */
+  readonly undo?: Readonly<Record<string, string>>
   /** Milliseconds for which a step waits for a server that is away. Default: `TENANT_LIMITS.provisioningStepMs`. */
   readonly step_wait_ms?: number
 }

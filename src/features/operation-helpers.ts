@@ -78,10 +78,10 @@ export async function listPage<T extends object>(
   scope: Statements,
   input: PageRequest,
   records: Sql,
-  key: 'id' | 'client_id' | 'name' = 'id',
+  key: 'id' | 'client_id' | 'host' | 'name' = 'id',
 ): Promise<Page<T>> {
   const { after, limit } = pageBounds(input)
-  const column = { id: sql`r.id`, client_id: sql`r.client_id`, name: sql`r.name` }[key]
+  const column = { id: sql`r.id`, client_id: sql`r.client_id`, host: sql`r.host`, name: sql`r.name` }[key]
   const statement = sql`select * from (${records}) r where ${column} > ${after} order by ${column} limit ${limit}`
   return pageFrom(input, await scope.rows<T>(statement), (row) => (row as Record<string, unknown>)[key])
 }

@@ -16,6 +16,8 @@ const Url = (description: string, scheme = '[a-z0-9+]+') =>
 
 const PROXY = '(loopback|linklocal|uniquelocal|[0-9A-Fa-f:.]+(/[0-9]{1,3})?)'
 
+const DNS_SERVER = '([0-9.]{7,15}(:[0-9]{1,5})?|[0-9A-Fa-f:.]+|\\[[0-9A-Fa-f:.]+\\](:[0-9]{1,5})?)'
+
 const Rate = (usual: string, description: string) =>
   Type.String({ default: usual, pattern: RATE_PATTERN, description })
 
@@ -144,6 +146,12 @@ const ConfigSchema = Type.Object({
         'Host name below which buckets are host names for clients of the S3 API: with `s3.example.com`, `https://<bucket>.s3.example.com/<key>` is the same as `<API>/s3/<bucket>/<key>`. The certificate and DNS must cover `*.s3.example.com`. If it is not set, only paths name buckets.',
     }),
   ),
+  TENON_DNS_SERVERS: Type.String({
+    default: '',
+    pattern: `^$|^${DNS_SERVER}(,${DNS_SERVER})*$`,
+    description:
+      'Comma-separated addresses of the DNS servers that proofs of host names are looked up at, with a port if it is not 53: `10.0.0.2`, `[2001:db8::2]:5353`. Empty: those of the machine.',
+  }),
   REDIS_URL: Url('URL of Valkey or Redis.', 'rediss?'),
   MONGODB_URL: Type.Optional(
     Url(

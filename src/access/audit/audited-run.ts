@@ -55,8 +55,11 @@ export async function runAudited(
   const look = revealedIn(output)
   if (operation.reads && look === undefined) return output
   const owner = look?.tenantId === undefined ? await findOwner(scope, recordOf(output)) : look
-  const after = operation.reads ? null : digestOf(output)
-  const event: AuditEvent = { ...common, owner, outcome: 'done', status: null, code: null, after }
+  const event: AuditEvent = {
+    ...{ ...common, owner, outcome: 'done', status: null, code: null },
+    after: operation.reads ? null : digestOf(output),
+    ...(operation.auditDetail !== undefined && { detail: { ...detail, ...operation.auditDetail(output) } }),
+  }
   if (isAsync) audit.enqueue(event)
   else await audit.append(event)
   return output

@@ -34,12 +34,14 @@ create table tenon.accounts (
   controlled_at timestamptz(3) not null default now(),
   -- Subjects that have confirmed since then that the account belongs to its person.
   confirmed_by text[] not null default '{}',
-  -- A claim of tokens. Disabling the account, changing its password or ending its right to see payloads increments it, which revokes earlier tokens.
+  -- A claim of tokens. Disabling the account, changing its password, ending its right to see payloads or signing it out increments it,
+  -- which revokes earlier tokens.
   generation integer not null default 0,
   created_by text not null,
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   disabled_at timestamptz(3),
+  signed_out_at timestamptz(3),
   last_login_at timestamptz(3),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
   check ((role = 'operator') = (tenant_id is null)),
@@ -53,7 +55,8 @@ grant select (id, tenant_id, workspace_id, role, email, name, groups, sees_paylo
     email_verified_at, controlled_by, controlled_at, confirmed_by, created_by, created_at, updated_at, disabled_at,
     last_login_at),
   insert (id, tenant_id, workspace_id, role, email, name, groups, invitation, invited_until, controlled_by, created_by),
-  update (name, groups, sees_payloads, invitation, invited_until, link_mailed, linked_by, controlled_by, confirmed_by, updated_at, disabled_at), delete
+  update (name, groups, sees_payloads, invitation, invited_until, link_mailed, linked_by, controlled_by, confirmed_by, updated_at,
+    disabled_at, signed_out_at), delete
   on tenon.accounts to tenon_admin, tenon_operator;
 call tenon.allow('tenon_issuer', 'tenon.accounts', 'all', 'select, update');
 create policy owner on tenon.accounts for select to tenon_owner using (true);
@@ -109,7 +112,7 @@ end $$;
 -- No column list, since another trigger may change the password.
 create trigger generations before update on tenon.accounts for each row
   when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password
-    or old.sees_payloads and not new.sees_payloads)
+    or old.sees_payloads and not new.sees_payloads or old.signed_out_at is distinct from new.signed_out_at)
   execute function tenon.bump_token_generation();
 
 -- The accounts that the names of approvers stand for. An address names the account of the tenant whose password was set by a
@@ -204,7 +207,7 @@ call tenon.allow('tenon_issuer', 'tenon.issuer_state', 'all', 'select, insert, u
 call tenon.allow('tenon_key_rotation', 'tenon.issuer_state', 'all', 'select (id, sealed), update (sealed)');
 create policy ended on tenon.issuer_state to tenon_owner using (true);
 
--- Deleting or disabling an account, or deleting a client, revokes its grants in the same transaction.
+-- Deleting or disabling an account, signing it out, or deleting a client, revokes its grants in the same transaction.
 create function tenon.end_account() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin
@@ -212,9 +215,8 @@ begin
   return null;
 end $$;
 create trigger ended after delete on tenon.accounts for each row execute function tenon.end_account();
-create trigger disabled after update on tenon.accounts for each row
-  when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password
-    or old.sees_payloads and not new.sees_payloads)
+create trigger signed_out after update on tenon.accounts for each row
+  when (old.generation <> new.generation)
   execute function tenon.end_account();
 create function tenon.end_client() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$

@@ -1,7 +1,7 @@
 /** Creates and removes tenants and workspaces in named steps, which wait while a server is away. */
 
 import type { AdminScope } from '../../access/scope.ts'
-import { bucketsOf, tenantWorkflowsOf } from '../../access/scope-services.ts'
+import { tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type TenantRef, targetOf, workflowId } from '../../core/tenant.ts'
 import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
@@ -12,11 +12,12 @@ import { USER_REMOVAL, USER_REMOVAL_STEP } from '../people/removal-steps.ts'
 import { JOB_COLUMNS, type Job, type OperationStep } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { PURGE_STEP, PURGE_STEPS, type PurgeJob } from './purge/steps.ts'
+import { BUCKET } from './resources/bucket.ts'
 
 const PURGE = ['begin_purge', 'end_of_creation', ...PURGE_STEPS, 'finish_purge'] as const
 
 /** Steps by what is to be done. Steps are idempotent: each may run again after a crash. */
-const PLANS = {
+export const PLANS = {
   tenant: ['activate_tenant'],
   workspace: ['bucket', 'activate_workspace'],
   bare_workspace: ['activate_workspace'],
@@ -35,27 +36,9 @@ type Step = (scope: AdminScope, ref: TenantRef, job: PurgeJob) => Promise<unknow
 const STEPS: Readonly<Record<StepName, Step>> = {
   ...PURGE_STEP,
   ...USER_REMOVAL_STEP,
-  activate_tenant: async (scope, { tenantId }) => {
-    await scope.batch(sql`
-      update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)
-  },
-  /** The row comes before the bucket: from then on, a bucket of that name that nobody's tag names is the workspace's own. */
-  bucket: async (scope, { tenantId, workspaceId }) => {
-    const bucket = await readBucket(scope, workspaceId)
-    if (bucket === null) throw new Problem('bucket_required')
-    if (!(await hasBucket(scope, workspaceId))) {
-      await bucketsOf(scope).requireFree(bucket, workspaceId)
-      await scope.batch(sql`
-        insert into buckets (tenant_id, workspace_id, name) values (${tenantId}, ${workspaceId}, ${bucket})
-        on conflict do nothing`)
-    }
-    await bucketsOf(scope).make(bucket, workspaceId)
-  },
-  activate_workspace: async (scope, { workspaceId }) => {
-    await scope.batch(sql`
-      update workspaces set state = 'active', updated_at = now()
-      where id = ${workspaceId} and state = 'provisioning'`)
-  },
+  activate_tenant: activate,
+  bucket: BUCKET.apply,
+  activate_workspace: activate,
   /** A creation that is under way notices at its next attempt that it is not wanted: {@link requireWanted}. */
   end_of_creation: async (scope, ref) => {
     const { tenantId } = ref
@@ -68,15 +51,7 @@ const STEPS: Readonly<Record<StepName, Step>> = {
       if (!(await work.ended(workflow_id, TENANT_LIMITS.creationEndMs)))
         throw new Problem('dependency_unavailable', { detail: 'The creation is still under way.' })
   },
-  remove_bucket: async (scope, { workspaceId }) => {
-    const bucket = await readBucket(scope, workspaceId)
-    if (bucket !== null && (await hasBucket(scope, workspaceId)))
-      await bucketsOf(scope).remove(bucket, workspaceId)
-    await scope.batch(
-      sql`delete from buckets where workspace_id = ${workspaceId}`,
-      sql`update workspaces set bucket = null where id = ${workspaceId} and state = 'deleting'`,
-    )
-  },
+  remove_bucket: BUCKET.remove,
   remove_workspace: async (scope, { workspaceId }) => {
     await scope.batch(
       sql`update workspaces set state = 'deleted', updated_at = now() where id = ${workspaceId} and state = 'deleting'`,
@@ -89,15 +64,44 @@ const STEPS: Readonly<Record<StepName, Step>> = {
   },
 }
 
-/** True once the creation has begun to make the bucket. */
-async function hasBucket(scope: AdminScope, workspaceId: string): Promise<boolean> {
-  return (await scope.row(sql`select from buckets where workspace_id = ${workspaceId}`)) !== undefined
+/** @throws Problem `state_conflict` if the creation has failed and is undone: another job wanted the same at the same time */
+async function activate(scope: AdminScope, ref: TenantRef): Promise<void> {
+  await changeCreation(scope, ref, 'active')
+  if (!(await hasBecomeActive(scope, ref)))
+    throw new Problem('state_conflict', {
+      detail: `Another creation of this ${kindOf(ref)} has failed, and is undone.`,
+    })
 }
 
-async function readBucket(scope: AdminScope, workspaceId: string): Promise<string | null> {
-  const statement = sql`select bucket from workspaces where id = ${workspaceId}`
-  return (await findRow<{ bucket: string | null }>(scope, 'workspace', statement)).bucket
+/** Changes the state of one that is being created. */
+async function changeCreation(scope: AdminScope, ref: TenantRef, state: string): Promise<void> {
+  const target = targetOf(ref)
+  await scope.batch(
+    sql`update tenants set state = ${state}, updated_at = now() where id = ${target} and state = 'provisioning'`,
+    sql`update workspaces set state = ${state}, updated_at = now() where id = ${target} and state = 'provisioning'`,
+  )
 }
+
+/** True once a creation was completed, whatever has become of the tenant or workspace since. */
+async function hasBecomeActive(scope: AdminScope, ref: TenantRef): Promise<boolean> {
+  const [target, became] = [
+    targetOf(ref),
+    sql`(state in ('active', 'suspended') or (state = 'deleting' and delete_after is not null))`,
+  ]
+  const row = await scope.row(
+    kindOf(ref) === 'tenant'
+      ? sql`select from tenants where id = ${target} and ${became}`
+      : sql`select from workspaces where id = ${target} and ${became}`,
+  )
+  return row !== undefined
+}
+
+/** What undoes a step of a creation that fails, in reverse. The others have no effect that outlives the failure. */
+export const UNDO: Readonly<Partial<Record<StepName, StepName>>> = { bucket: 'remove_bucket' }
+
+/** The undoing steps of a plan by the steps that they undo; empty for a removal. */
+const undoOf = (plan: Plan): Readonly<Record<string, string>> =>
+  Object.fromEntries(PLANS[plan].flatMap((step) => (UNDO[step] === undefined ? [] : [[step, UNDO[step]]])))
 
 /** The error of a job that never began: a second attempt of the same request resumes it. */
 export const NOT_STARTED = { code: 'dependency_unavailable', detail: 'Temporal did not accept the job.' }
@@ -127,7 +131,7 @@ export async function startJobWorkflow(
 ): Promise<void> {
   const { operationId: operation_id, ref, plan, type, uuid, target } = job
   const kind = kindOf(ref)
-  const input: ProvisionInput = { operation_id, kind, target: ref, steps: PLANS[plan] }
+  const input: ProvisionInput = { operation_id, kind, target: ref, steps: PLANS[plan], undo: undoOf(plan) }
   await tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' }).start({
     ...{ definition: 'provision', queue: QUEUES.provisioning, subject: `${kind}-provision`, uuid, input },
     summary: `${type} ${target}`,
@@ -197,7 +201,8 @@ export async function provisionStep(
 ): Promise<boolean> {
   const step = Object.hasOwn(STEPS, name) ? STEPS[name as StepName] : undefined
   if (step === undefined) throw notFound('provisioning step')
-  await requireWanted(scope, input)
+  if (!Object.values(input.undo ?? {}).includes(name)) await requireWanted(scope, input)
+  else if (await isInUse(scope, input.target)) return false
   if (attempts === 1) await record(scope, input, { name, state: 'running' })
   try {
     const hasMore = await step(scope, input.target, { operationId: input.operation_id, workflowId })
@@ -212,6 +217,12 @@ export async function provisionStep(
   }
   await record(scope, input, { name, state: 'succeeded' })
   return false
+}
+
+/** True if another job has completed the creation meanwhile: then nothing is undone. Afterwards, none completes it. */
+async function isInUse(scope: AdminScope, ref: TenantRef): Promise<boolean> {
+  await changeCreation(scope, ref, 'provisioning_failed')
+  return hasBecomeActive(scope, ref)
 }
 
 /** @throws Problem `state_conflict`, which ends a creation whose record is being deleted */
@@ -229,19 +240,21 @@ async function requireWanted(scope: AdminScope, { kind, target, steps }: Provisi
     throw new Problem('state_conflict', { detail: `The ${kind} was deleted meanwhile.` })
 }
 
-/** Ends the job as failed, and its record, if it was being created. */
+/**
+ * Ends the job as failed, and its record, if it was being created.
+ * @param failures of the step that failed, and of those that did not undo
+ */
 export async function failProvisioning(
   scope: AdminScope,
   { operation_id, target }: ProvisionInput,
-  { name, code, detail }: StepFailure,
+  failures: readonly StepFailure[],
 ): Promise<void> {
-  const error = { code, detail: `The step ${name} failed. ${detail}` }
+  const { code } = failures[0] ?? { code: 'internal' }
+  const detail = failures.map(({ name, detail: why }) => `The step ${name} failed. ${why}`).join(' ')
+  const error = { code, detail }
+  await changeCreation(scope, target, 'provisioning_failed')
   await scope.batch(
-    sql`update tenants set state = 'provisioning_failed', updated_at = now()
-      where id = ${targetOf(target)} and state = 'provisioning'`,
-    sql`update workspaces set state = 'provisioning_failed', updated_at = now()
-      where id = ${targetOf(target)} and state = 'provisioning'`,
-    recordStep(operation_id, { name, state: 'failed', code, detail }),
+    ...failures.map((failure) => recordStep(operation_id, { ...failure, state: 'failed' })),
     endAsFailed(operation_id, error),
   )
 }

@@ -132,6 +132,7 @@ async function startJob(
   const earlier = await findJob(scope, operationId)
   if (earlier !== undefined && isEnded(earlier)) return earlier
   const found = await find()
+  if (plan === retry) await requireUndone(scope, found)
   const { operation, ended } = await provision(scope, {
     ...plan(found),
     ...{ ref: found.ref, waitS, operationId },
@@ -142,3 +143,14 @@ async function startJob(
 /** True unless the job goes on, or never began: then the same request begins it. */
 export const isEnded = ({ state, error }: Job): boolean =>
   state !== 'queued' && state !== 'running' && !isDeepStrictEqual(error, NOT_STARTED)
+
+/** @throws Problem `state_conflict` while an earlier creation, which has failed, is being undone: it would undo the new one */
+async function requireUndone(scope: AdminScope, { kind, ref, state }: Unfinished): Promise<void> {
+  if (state !== 'provisioning_failed') return
+  const open = await scope.row(sql`
+    select from operations where target = ${targetOf(ref)} and type = ${`${kind}.create`} and finished_at is null`)
+  if (open !== undefined)
+    throw new Problem('state_conflict', {
+      detail: `The creation of the ${kind} has failed and is being undone. Retry it when its operation has ended.`,
+    })
+}

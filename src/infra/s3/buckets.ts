@@ -73,16 +73,30 @@ export class Buckets {
 
   /** @throws Problem `conflict` if there is a bucket of that name that is not the owner's, or `dependency_unavailable` */
   async requireFree(name: string, owner: string): Promise<void> {
-    await this.#asProblem(async () => {
-      const isThere = await this.#s3.send(new HeadBucketCommand({ Bucket: name })).then(
-        () => true,
-        (error: unknown) => {
-          if (statusOf(error) === 404) return false
-          throw error
-        },
-      )
-      if (isThere && (await this.#findOwner(name)) !== owner) throw taken(name)
-    })
+    if ((await this.readState(name, owner)) === 'foreign') throw taken(name)
+  }
+
+  /**
+   * Compares the bucket with its owner; one without a tag is foreign.
+   * @throws Problem `dependency_unavailable`
+   */
+  async readState(name: string, owner: string): Promise<'own' | 'missing' | 'foreign'> {
+    try {
+      if (!(await this.#isThere(name))) return 'missing'
+      return (await this.#belongsTo(name, owner)) ? 'own' : 'foreign'
+    } catch (error) {
+      throw unavailable('s3', error)
+    }
+  }
+
+  async #isThere(Bucket: string): Promise<boolean> {
+    try {
+      await this.#s3.send(new HeadBucketCommand({ Bucket }))
+      return true
+    } catch (error) {
+      if (statusOf(error) === 404) return false
+      throw error
+    }
   }
 
   /**

@@ -2,7 +2,7 @@
 
 import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
-import { type ProvisionInput, QUEUES } from '../../core/work.ts'
+import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
 import { TENANT_LIMITS } from '../../features/tenants/limits.ts'
 import { RETRIES } from '../retries.ts'
 
@@ -25,18 +25,41 @@ const { provisionFailed } = proxyActivities<Activities>({
 
 /** @throws ApplicationFailure if a step failed, so that the Temporal UI shows the workflow as failed */
 export async function provision(input: ProvisionInput): Promise<void> {
-  const { target, steps, step_wait_ms: waitMs = TENANT_LIMITS.provisioningStepMs } = input
-  const subject = input.kind === 'tenant' ? target.tenantId : target.workspaceId
-  for (const step of steps) {
-    try {
-      const run = stepActivity(`${step} of ${subject}`, waitMs)
-      while (await run(input, step));
-    } catch (error) {
-      if (!(error instanceof ActivityFailure)) throw error
-      await provisionFailed(input, { name: step, ...reasonOf(error) })
-      throw ApplicationFailure.nonRetryable(`Step ${step} failed`, 'provisioning_failed', step)
-    }
+  for (const step of input.steps) {
+    const failure = await runStep(input, step)
+    if (failure === undefined) continue
+    await provisionFailed(input, [failure, ...(await undoUpTo(input, step))])
+    throw ApplicationFailure.nonRetryable(`Step ${step} failed`, 'provisioning_failed', step)
   }
+}
+
+/** @returns why it failed for good; undefined if it succeeded */
+async function runStep(input: ProvisionInput, step: string): Promise<StepFailure | undefined> {
+  const { target, step_wait_ms: waitMs = TENANT_LIMITS.provisioningStepMs } = input
+  const subject = input.kind === 'tenant' ? target.tenantId : target.workspaceId
+  const run = stepActivity(`${step} of ${subject}`, waitMs)
+  try {
+    while (await run(input, step));
+    return undefined
+  } catch (error) {
+    if (!(error instanceof ActivityFailure)) throw error
+    return { name: step, ...reasonOf(error) }
+  }
+}
+
+/**
+ * Undoes a step that failed, which may have had its effect, and those before it, the last one first.
+ * @returns why some could not be undone; the others are
+ */
+async function undoUpTo(input: ProvisionInput, failed: string): Promise<StepFailure[]> {
+  const begun = input.steps.slice(0, input.steps.indexOf(failed) + 1)
+  const failures: StepFailure[] = []
+  for (const step of begun.reverse()) {
+    const undo = input.undo?.[step]
+    const failure = undo === undefined ? undefined : await runStep(input, undo)
+    if (failure !== undefined) failures.push(failure)
+  }
+  return failures
 }
 
 /** The problem of the last attempt, as the interceptor of activities has made a failure of it. */

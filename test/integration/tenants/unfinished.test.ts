@@ -45,7 +45,10 @@ test('creation that has failed: the operation says why; retried once the cause i
   const [failed] = await jobsOf(id)
   expect(failed).toMatchObject({ state: 'failed', error: { code: 'conflict' } })
   expect(failed.error.detail).toBe(`The step bucket failed. The bucket ${Bucket} is taken.`)
-  expect(failed.steps).toMatchObject([{ name: 'bucket', state: 'failed', code: 'conflict' }])
+  expect(failed.steps).toMatchObject([
+    { name: 'remove_bucket', state: 'succeeded' },
+    { name: 'bucket', state: 'failed', code: 'conflict' },
+  ])
   const again = await call('POST', `${path}/retry`, { as, headers: WAIT })
   expect(again.body).toMatchObject({ state: 'failed' })
   expect(again.status).toBe(202)

@@ -21,7 +21,7 @@ export interface Account {
   /** It sees payloads of executions and runs that others have started. Of an account only. */
   readonly seesPayloads?: boolean
   readonly email: string
-  /** Increases when the account is disabled or gets another password. */
+  /** Increases when the account is disabled, signed out or gets another password. */
   readonly generation: number
 }
 
@@ -103,8 +103,12 @@ export class AccountsStore {
     const right = await verifyPassword(password, found?.password, { network, realm: tenantId ?? '' })
     if (found === undefined) return {}
     if (!right) return { accountId: found.id }
-    await this.#system.rows(sql`update accounts set last_login_at = now() where id = ${found.id}`)
+    await this.recordSignIn(found)
     return { account: withoutPassword(found), accountId: found.id }
+  }
+
+  async recordSignIn({ id }: Pick<Account, 'id'>): Promise<void> {
+    await this.#system.rows(sql`update accounts set last_login_at = now() where id = ${id}`)
   }
 
   /** The e-mail address of a valid invitation. */
@@ -138,6 +142,14 @@ export class AccountsStore {
   ): Promise<AcceptedAccount | undefined> {
     const passwordHash = await hashPassword(password, { network, realm: tenantId ?? '' })
     return this.#setPassword(passwordHash, sql`id = ${id} and generation = ${generation} and accepted`)
+  }
+
+  /** Ends all sessions and tokens of an account. @returns false if it has changed since */
+  async signOut({ id, generation }: Account): Promise<boolean> {
+    const changed = await this.#system.row(sql`
+      update accounts set signed_out_at = clock_timestamp() where id = ${id} and generation = ${generation} returning id`)
+    this.#forget(id)
+    return changed !== undefined
   }
 
   async #setPassword(passwordHash: string, which: Sql): Promise<AcceptedAccount | undefined> {

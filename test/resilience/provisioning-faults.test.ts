@@ -1,0 +1,238 @@
+/** Faults at every step of a creation: either the tenant or workspace has all that it needs, or nothing is left of it. */
+
+import { CreateBucketCommand, HeadBucketCommand, ListBucketsCommand } from '@aws-sdk/client-s3'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Implementation } from '../../src/activities/tenant-interceptor.ts'
+import { Problem } from '../../src/core/problem.ts'
+import { PLANS, UNDO } from '../../src/features/tenants/provisioning.ts'
+import { rootClient } from '../support/clients/object-store.ts'
+import {
+  asSuperuser,
+  type Caller,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  tokenOf,
+  unique,
+} from '../support/fixtures/tenants.ts'
+import { type ProvisioningNode, startProvisioningNode } from '../support/stack/provisioning-worker.ts'
+
+type Step = Implementation['provisionStep']
+type Fault = (run: Step, at: string) => Step
+
+const FATAL = () => new Problem('conflict', { detail: 'Injected.' })
+const AWAY = () => new Problem('dependency_unavailable', { detail: 'Injected.' })
+
+/** Fails the step that it names; the others run. */
+const only =
+  (at: string, work: (run: Step) => Step) =>
+  (run: Step): Step => {
+    const faulty = work(run)
+    return (call, input, step) => (step === at ? faulty : run)(call, input, step)
+  }
+
+/** Runs it, and fails the first time, as if the worker had been killed before it could tell. */
+const untold = (run: Step): Step => {
+  let tries = 0
+  return async (...input) => {
+    const result = await run(...input)
+    tries += 1
+    if (tries === 1) throw AWAY()
+    return result
+  }
+}
+
+const FAULTS: readonly { name: string; fault: Fault; state: 'active' | 'provisioning_failed' }[] = [
+  {
+    name: 'fails before its effect',
+    state: 'provisioning_failed',
+    fault: (run, at) =>
+      only(at, () => async () => {
+        throw FATAL()
+      })(run),
+  },
+  {
+    name: 'fails after its effect',
+    state: 'provisioning_failed',
+    fault: (run, at) =>
+      only(at, (real) => async (...input) => {
+        await real(...input)
+        throw FATAL()
+      })(run),
+  },
+  { name: 'worker killed after its effect', state: 'active', fault: (run, at) => only(at, untold)(run) },
+  {
+    name: 'done twice',
+    state: 'active',
+    fault: (run, at) =>
+      only(at, (real) => async (...input) => {
+        await real(...input)
+        return real(...input)
+      })(run),
+  },
+]
+
+let node: ProvisioningNode
+let workspace: TestWorkspace
+let as: Caller
+beforeAll(async () => {
+  ;[node, workspace] = await Promise.all([startProvisioningNode(), createTestWorkspace()])
+  as = workspace.operator
+}, 120_000)
+afterAll(() => node?.close())
+
+const WAIT = { prefer: 'wait=30' }
+const ask = (method: string, path: string, body?: object) =>
+  call(method, path, { as, at: node.at, headers: WAIT, ...(body !== undefined && { body }) })
+
+/** Names that contain the slug: of buckets at the store, and of rows. */
+async function traces(slug: string): Promise<{ buckets: string[]; rows: number }> {
+  const { Buckets = [] } = await rootClient().send(new ListBucketsCommand({}))
+  const names = Buckets.flatMap(({ Name = '' }) => (Name.includes(slug) ? [Name] : []))
+  const [{ n } = { n: -1 }] = await asSuperuser<{ n: number }>(
+    'select count(*)::int as n from tenon.buckets where name like $1',
+    [`%${slug}%`],
+  )
+  return { buckets: names, rows: n }
+}
+
+const create = (plan: string, slug: string) =>
+  plan === 'tenant'
+    ? ask('POST', '/v1/tenants', { name: 'T', slug })
+    : ask('POST', '/v1/workspaces', {
+        ...{ tenant_id: workspace.tenantId, name: 'W', slug },
+        ...(plan === 'bare_workspace' && { bucket: null }),
+      })
+
+const creations = ['tenant', 'workspace', 'bare_workspace'] as const
+const pathOf = (plan: string, id: string) => `/v1/${plan === 'tenant' ? 'tenants' : 'workspaces'}/${id}`
+const WHOLE = { tenant: 0, bare_workspace: 0, workspace: 1 }
+
+describe.each(creations.flatMap((plan) => PLANS[plan].map((step) => ({ plan, step }))))(
+  'creation $plan, step $step',
+  ({ plan, step }) => {
+    test.each(FAULTS)('$name: $state, with everything or nothing', async ({ name, fault, state }) => {
+      const slug = unique('saga')
+      node.wrap((run) => fault(run, step))
+      const made = await create(plan, slug)
+      expect([made.status, made.body.state]).toEqual([
+        201,
+        expect.stringMatching(/active|provisioning_failed/),
+      ])
+      // An activation that fails after its effect was made: the workspace is in use, and nothing is undone.
+      const expected = step.startsWith('activate') && name === 'fails after its effect' ? 'active' : state
+      expect(made.body.state).toBe(expected)
+      const n = expected === 'active' ? WHOLE[plan] : 0
+      expect(await traces(slug)).toEqual({ buckets: expect.toSatisfy((all) => all.length === n), rows: n })
+      node.wrap((run) => run)
+      if (expected === 'provisioning_failed')
+        expect((await ask('POST', `${pathOf(plan, made.body.id)}/retry`)).body.state).toBe('succeeded')
+      expect((await ask('GET', pathOf(plan, made.body.id))).body.state).toBe('active')
+      expect((await traces(slug)).rows).toBe(WHOLE[plan])
+    })
+  },
+)
+
+test('step that fails and cannot be undone: the operation names both; deleted later, nothing is left', async () => {
+  const slug = unique('saga')
+  const undo = UNDO.bucket as string
+  node.wrap((run) => (call_, input, step) => {
+    if (step === undo) throw FATAL()
+    const done = run(call_, input, step)
+    return step === 'bucket' ? done.then(() => Promise.reject(FATAL())) : done
+  })
+  const made = await create('workspace', slug)
+  expect(made.body.state).toBe('provisioning_failed')
+  const admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
+  const { body } = await call('GET', '/v1/operations', { as: admin })
+  const [job] = body.data.filter(({ target }: { target: string }) => target === made.body.id)
+  expect(job.error.detail).toBe('The step bucket failed. Injected. The step remove_bucket failed. Injected.')
+  expect(job.steps).toMatchObject([
+    { name: 'bucket', state: 'failed' },
+    { name: 'remove_bucket', state: 'failed' },
+  ])
+  expect((await traces(slug)).buckets).toHaveLength(1)
+  node.wrap((run) => run)
+  expect((await ask('DELETE', `/v1/workspaces/${made.body.id}`)).body.state).toBe('succeeded')
+  expect(await traces(slug)).toEqual({ buckets: [], rows: 0 })
+})
+
+test('retry while the failed creation is being undone: 409, and succeeds afterwards', async () => {
+  const slug = unique('saga')
+  let end: () => void = () => {}
+  const undone = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  node.wrap((run) => async (call_, input, step) => {
+    if (step === 'remove_bucket') {
+      await run(call_, input, step)
+      await undone
+    }
+    const done = await run(call_, input, step)
+    if (step === 'bucket') throw FATAL()
+    return done
+  })
+  const body = { tenant_id: workspace.tenantId, name: 'W', slug }
+  const job = (await call('POST', '/v1/workspaces', { as, at: node.at, body })).body
+  const path = `/v1/workspaces/${job.target}`
+  await eventually(async () =>
+    (await ask('GET', path)).body.state === 'provisioning_failed' ? true : undefined,
+  )
+  const refused = await ask('POST', `${path}/retry`)
+  expect([refused.status, refused.body.code]).toEqual([409, 'state_conflict'])
+  expect(refused.body.detail).toContain('is being undone')
+  end()
+  await eventually(async () =>
+    (await ask('GET', `/v1/operations/${job.id}`)).body.state === 'failed' ? true : undefined,
+  )
+  node.wrap((run) => run)
+  expect((await ask('POST', `${path}/retry`)).body.state).toBe('succeeded')
+  expect((await ask('GET', path)).body.state).toBe('active')
+})
+
+test('two jobs of one creation, one fails when the other has completed: the workspace keeps its bucket', async () => {
+  const slug = unique('saga')
+  let release: () => void = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let first: string | undefined
+  node.wrap((run) => async (call_, input, step) => {
+    first ??= input.operation_id
+    if (step !== 'bucket' || input.operation_id !== first) return run(call_, input, step)
+    await held
+    throw FATAL()
+  })
+  const body = { tenant_id: workspace.tenantId, name: 'W', slug }
+  const job = (await call('POST', '/v1/workspaces', { as, at: node.at, body })).body
+  const path = `/v1/workspaces/${job.target}`
+  await eventually(async () => (first === undefined ? undefined : true))
+  expect((await ask('POST', `${path}/retry`)).body.state).toBe('succeeded')
+  release()
+  await eventually(async () =>
+    (await ask('GET', `/v1/operations/${job.id}`)).body.state === 'failed' ? true : undefined,
+  )
+  expect((await ask('GET', path)).body.state).toBe('active')
+  const { buckets } = await traces(slug)
+  expect(buckets).toHaveLength(1)
+  await rootClient().send(new HeadBucketCommand({ Bucket: buckets[0] }))
+})
+
+test('bucket of another under the same name: the creation fails, and the bucket stays', async () => {
+  node.wrap((run) => run)
+  const Bucket = unique('foreign')
+  await rootClient().send(new CreateBucketCommand({ Bucket }))
+  const body = { tenant_id: workspace.tenantId, name: 'W', slug: unique('saga'), bucket: Bucket }
+  expect((await ask('POST', '/v1/workspaces', body)).body.state).toBe('provisioning_failed')
+  await rootClient().send(new HeadBucketCommand({ Bucket }))
+})
+
+test('20 creations at the same time: all complete, and no bucket is without a workspace', async () => {
+  node.wrap((run) => run)
+  const slug = unique('saga')
+  const made = await Promise.all(Array.from({ length: 20 }, (_, n) => create('workspace', `${slug}-${n}`)))
+  expect(made.map(({ body }) => body.state)).toEqual(Array(20).fill('active'))
+  const { buckets, rows } = await traces(slug)
+  expect([buckets.length, rows]).toEqual([20, 20])
+})
