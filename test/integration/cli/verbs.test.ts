@@ -112,7 +112,7 @@ test('account invite: the link alone on stdout, where a password is set; an unkn
   const link = (await tenon('account', 'invite', email, '--role', 'workspace_admin')).trim()
   expect((await fetch(link)).status).toBe(200)
   expect(await tenon('account', 'list')).toMatch(
-    new RegExp(`^acct_\\S+ +${email} +workspace_admin +invited +– +${env['TENON_WORKSPACE_ID']}$`, 'm'),
+    new RegExp(`^acct_\\S+ +${email} +workspace_admin +– +invited +– +${env['TENON_WORKSPACE_ID']}$`, 'm'),
   )
   const refused = await run('account', 'invite', email, '--role', 'admin')
   expect(refused).toMatchObject({

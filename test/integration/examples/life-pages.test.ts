@@ -87,9 +87,8 @@ test('page of roles: a developer deploys, sees no payload, is granted the right,
   const signIn = await startSignIn(workspace, email)
   const adapt = (page: string) => page.replaceAll('dora@acme.example', email)
   const stdout = await run('roles', workspace, adapt, { SIGN_IN: signIn.url }).finally(signIn.close)
-  const [before, after, look] = [...stdout.matchAll(/^\{\n[\s\S]*?^\}$/gm)]
-    .map(([json]) => JSON.parse(json))
-    .filter((one) => 'payloads' in one || 'operation' in one)
+  const printed = stdout.matchAll(/\{\n {2}"(?:status|operation)"[\s\S]*?\n\}/g)
+  const [before, after, look] = [...printed].map(([json]) => JSON.parse(json))
   expect(before).toEqual({ status: 'completed', output: null, payloads: 'hidden' })
   expect(after).toEqual({ status: 'completed', output: { text: 'Hello Ada' }, payloads: null })
   expect(look).toMatchObject({ operation: 'execution.get', actor: { role: 'developer' } })
