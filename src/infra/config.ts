@@ -301,6 +301,11 @@ const ConfigSchema = Type.Object({
     description:
       'Bytes of an object that is uploaded in several requests: in parts, or by tus. A larger one is refused with `EntityTooLarge`. An object of one request has at most 5 GiB.',
   }),
+  TENON_OPERATOR_SEES_PAYLOADS: Type.Boolean({
+    default: false,
+    description:
+      'True if the client `tenon-operator` (`tenon token`) sees payloads of executions and runs that others have started. Each look is in the audit log of the tenant. A local platform sets it (`npm start`).',
+  }),
   TENON_MCP_HOSTS: Type.String({
     default: '',
     pattern: '^$|^[A-Za-z0-9.-]+(:[0-9]+)?(,[A-Za-z0-9.-]+(:[0-9]+)?)*$',

@@ -275,7 +275,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'quota.set': {
     path: () => '/v1/quotas',
     body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, limits: { documents: 0 } }),
-    foreign: 'refused',
+    foreign: 'not_found',
   },
   'quota.get': {
     path: ({ workspace }) => `/v1/quotas?workspace_id=${workspace.workspaceId}`,

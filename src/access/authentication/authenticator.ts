@@ -2,7 +2,7 @@
 
 import { decodeJwt, errors } from 'jose'
 import type { ApiKeyKind, KeyKind, Principal, Role, StorageAction, StorageGrant } from '../../core/policy.ts'
-import { restrictingScopes, storageScopes, TENANT_ADMINS } from '../../core/policy.ts'
+import { PAYLOAD_READER, restrictingScopes, storageScopes, TENANT_ADMINS, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import {
@@ -55,8 +55,6 @@ export interface KeyRow {
   readonly actions: readonly StorageAction[] | null
   readonly prefixes: readonly string[] | null
 }
-
-const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
 
 /** Limits failed authentications of a client. */
 export interface AuthFailureLimiter {
@@ -419,22 +417,27 @@ interface Bounds {
   readonly workspaceId?: WorkspaceId
 }
 
-/** A tenant admin needs a tenant, a workspace admin also a workspace. */
+/** All but operators need a tenant, a workspace admin also a workspace. */
 function hasBounds(role: Role, bounds: Bounds): boolean {
   if (role === 'operator') return true
-  return bounds.tenantId !== undefined && (role === 'tenant_admin' || bounds.workspaceId !== undefined)
+  return bounds.tenantId !== undefined && (role !== 'workspace_admin' || bounds.workspaceId !== undefined)
 }
 
 /** The role `user` excludes all others, so that no rule is bypassed by a second role of the same person. */
-function rolesOf({ sub, roles, user }: Claims, bounds: Bounds): Pick<Principal, 'roles' | 'user'> {
+function rolesOf(
+  { sub, roles, user }: Claims,
+  bounds: Bounds,
+): Pick<Principal, 'roles' | 'user' | 'seesPayloads'> {
   if (roles.includes('user') || user !== undefined) {
     const isBound = bounds.tenantId !== undefined && bounds.workspaceId !== undefined
     return isBound && user !== undefined && roles.includes('user')
       ? { roles: ['user'], user: { id: sub, ...user } }
       : { roles: [] }
   }
-  const adminRoles = ADMIN_ROLES.filter((role) => roles.includes(role) && hasBounds(role, bounds))
-  return { roles: [...adminRoles, ...keyRoles(roles, bounds)] }
+  const structural = VIEWERS.filter((role) => roles.includes(role) && hasBounds(role, bounds))
+  const held = [...structural, ...keyRoles(roles, bounds)]
+  const seesPayloads = roles.includes(PAYLOAD_READER) && held.some((role) => role !== 'anon')
+  return { roles: held, ...(seesPayloads && { seesPayloads }) }
 }
 
 /** A token with a tenant and a workspace has the role of a key: `service` if it says so, else `anon`. */
