@@ -12,10 +12,13 @@ import { listPage } from '../../operation-helpers.ts'
 import { TENANT_LIMITS } from '../limits.ts'
 import { findTenant } from '../tenants.ts'
 import { BUCKET } from './bucket.ts'
+import { HOST_PROOFS } from './host-proofs.ts'
+import { HOST_ROUTES } from './host-routes.ts'
+import { REALM } from './realm.ts'
 import type { Comparable, Difference } from './resource.ts'
 import { SCHEDULES } from './schedules.ts'
 
-const RESOURCES: readonly Comparable[] = [BUCKET, SCHEDULES]
+const RESOURCES: readonly Comparable[] = [BUCKET, SCHEDULES, HOST_PROOFS, HOST_ROUTES, REALM]
 
 export const Drift = Type.Object({
   target: Type.String({ description: 'Id of the tenant or the workspace.' }),
