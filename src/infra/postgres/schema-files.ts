@@ -17,7 +17,7 @@ const FILES = [
   'features/identity/identity.sql',
   'features/identity/makers.sql',
   'features/identity/users/users.sql',
-  'features/identity/users/factors.sql',
+  'features/identity/factors/factors.sql',
   'features/identity/keys/api-keys.sql',
   'access/idempotency.sql',
   'access/audit/audit.sql',
@@ -37,6 +37,7 @@ const FILES = [
   'features/flows/approvals/approvals.sql',
   'features/mcp-servers/kept-results.sql',
   'features/analytics/analytics.sql',
+  'features/tenants/hosts/hosts.sql',
   'features/tenants/purge/purge.sql',
 ]
 
