@@ -70,15 +70,16 @@ interface InviteOptions extends JsonOption {
   readonly mail?: boolean
 }
 
-/** The roles whose accounts belong to a workspace. */
-const OF_WORKSPACE = ['workspace_admin', 'service']
+/** The roles whose accounts belong to a workspace; those of developers and viewers may belong to a whole tenant. */
+const OF_WORKSPACE = ['workspace_admin', 'developer', 'viewer', 'service']
 
 async function invite(email: string, options: InviteOptions): Promise<number> {
   const { role, tenant, workspace, name, groups, mail, json } = options
   const settings = await readSettings()
   const client = await adminClient()
   const tenant_id = tenant ?? (role === 'tenant_admin' ? settings['TENON_TENANT_ID'] : undefined)
-  const workspace_id = workspace ?? (OF_WORKSPACE.includes(role) ? settings['TENON_WORKSPACE_ID'] : undefined)
+  const isOfWorkspace = OF_WORKSPACE.includes(role) && tenant === undefined
+  const workspace_id = workspace ?? (isOfWorkspace ? settings['TENON_WORKSPACE_ID'] : undefined)
   const body = { email, role, tenant_id, workspace_id, name, groups, mail }
   const made = await client.post<Account & { invitation_url: string | null }>('/v1/accounts', body)
   return printLink(made, made.invitation_url, { json })
@@ -120,10 +121,14 @@ async function confirm(name: string, options: JsonOption): Promise<number> {
 interface Changes extends JsonOption {
   readonly name?: string
   readonly groups?: string[]
+  /** False with `--no-payloads`. */
+  readonly payloads?: boolean
 }
 
-async function update(name: string, { json, ...changes }: Changes): Promise<number> {
-  if (Object.keys(changes).length === 0) throw new Error('Nothing is to be changed. Add --name or --groups.')
+async function update(name: string, { json, payloads, ...named }: Changes): Promise<number> {
+  const changes = { ...named, ...(payloads !== undefined && { sees_payloads: payloads }) }
+  if (Object.keys(changes).length === 0)
+    throw new Error('Nothing is to be changed. Add --name, --groups, --payloads or --no-payloads.')
   const { client, account } = await find(name)
   return printRecord(await client.call<Account>('PATCH', pathOf(account.id), changes), { json })
 }
@@ -151,6 +156,36 @@ export function accountVerbs(program: Command): void {
     JSON_LINES_FLAG,
   ])
   addVerb(account, 'show <account>', 'Print an account.', show, [JSON_FLAG])
+  linkVerbs(account)
+  addVerb(
+    account,
+    'update <account>',
+    'Update the name, the groups or the right to see payloads of an account.',
+    update,
+    [
+      ['--name <name>', 'Name of the person.'],
+      ['--groups <groups...>', 'Groups of the account, instead of those that it has.'],
+      ['--payloads', 'Let the person see inputs, outputs and logs of executions and runs.'],
+      ['--no-payloads', 'Hide inputs, outputs and logs of executions and runs from the person.'],
+      JSON_FLAG,
+    ],
+  )
+  addVerb(
+    account,
+    'disable <account>',
+    'Disable an account: sign the person out everywhere, and reject sign-ins.',
+    setDisabled(true),
+    [JSON_FLAG],
+  )
+  addVerb(account, 'enable <account>', 'Enable a disabled account.', setDisabled(false), [JSON_FLAG])
+  addVerb(account, 'delete <account>', 'Delete an account. Its tokens become invalid within 5 s.', remove, [
+    YES_FLAG,
+    JSON_FLAG,
+  ])
+}
+
+/** Verbs about the links with which people set their passwords. */
+function linkVerbs(account: Command): void {
   addVerb(
     account,
     'invite <email>',
@@ -159,11 +194,14 @@ export function accountVerbs(program: Command): void {
     [
       [
         '--role <role>',
-        'Role of the account: operator, tenant_admin, workspace_admin or service.',
+        'Role of the account: operator, tenant_admin, workspace_admin, developer, viewer or service.',
         'operator',
       ],
-      ['--tenant <id>', 'Tenant of a tenant_admin. Default: TENON_TENANT_ID.'],
-      ['--workspace <id>', 'Workspace of a workspace_admin or service account. Default: TENON_WORKSPACE_ID.'],
+      [
+        '--tenant <id>',
+        'Tenant of a tenant_admin, and of a developer or viewer of all its workspaces. Default: TENON_TENANT_ID.',
+      ],
+      ['--workspace <id>', 'Workspace of any other account. Default: TENON_WORKSPACE_ID.'],
       ['--name <name>', 'Name of the person.'],
       ['--groups <groups...>', 'Groups that approvals may name as group:<name>.'],
       MAIL_FLAG,
@@ -191,21 +229,4 @@ export function accountVerbs(program: Command): void {
     confirm,
     [JSON_FLAG],
   )
-  addVerb(account, 'update <account>', 'Update the name or the groups of an account.', update, [
-    ['--name <name>', 'Name of the person.'],
-    ['--groups <groups...>', 'Groups of the account, instead of those that it has.'],
-    JSON_FLAG,
-  ])
-  addVerb(
-    account,
-    'disable <account>',
-    'Disable an account: sign the person out everywhere, and reject sign-ins.',
-    setDisabled(true),
-    [JSON_FLAG],
-  )
-  addVerb(account, 'enable <account>', 'Enable a disabled account.', setDisabled(false), [JSON_FLAG])
-  addVerb(account, 'delete <account>', 'Delete an account. Its tokens become invalid within 5 s.', remove, [
-    YES_FLAG,
-    JSON_FLAG,
-  ])
 }

@@ -82,7 +82,7 @@ export function oauthClientVerbs(program: Command): void {
   addVerb(client, 'create', 'Create an OAuth client. The secret of a machine is printed only once.', create, [
     [
       '--role <role>',
-      'Role of a machine: operator, tenant_admin, workspace_admin or service. People have their own.',
+      'Role of a machine: operator, tenant_admin, workspace_admin, developer, viewer or service. People have their own.',
     ],
     ['--tenant <id>', 'Tenant of the client.'],
     ['--workspace <id>', 'Workspace of the client.'],

@@ -1,24 +1,65 @@
 /** `tenon service` and `tenon workspace egress`: the settings of a workspace, and the non-public addresses that its flows may call. */
 
 import type { Command } from 'commander'
+import { withQuery } from '../client.ts'
 import { JSON_NOTATION, jsonArgument, textArgument, yamlIn } from '../json-argument.ts'
-import { JSON_FLAG, type JsonOption, printRecord } from '../output.ts'
+import { JSON_FLAG, type JsonOption, printPages } from '../output.ts'
 import { workspaceClient } from '../settings.ts'
-import { addVerb, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 
 interface ServiceOptions extends WorkspaceOption, JsonOption {}
 
-async function show({ workspace, json }: ServiceOptions): Promise<number> {
-  const { client, workspace_id } = await workspaceClient(workspace)
-  const query = new URLSearchParams({ workspace_id })
-  return printRecord(await client.get<object>(`/v1/services?${query}`), { json })
+interface Setting {
+  readonly pointer: string
+  readonly value: unknown
+  readonly source: string
 }
 
-async function set(settings: readonly string[], { workspace, json }: ServiceOptions): Promise<number> {
+interface Change {
+  readonly pointer: string
+  readonly before: unknown
+  readonly after: unknown
+}
+
+/** `anon.collections` for the pointer `/anon/collections`. */
+const nameOf = ({ pointer }: { readonly pointer: string }): string => pointer.slice(1).replaceAll('/', '.')
+
+async function show({ workspace, json }: ServiceOptions): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const found = await client.get<{ effective: readonly Setting[] }>(
+    withQuery('/v1/services', { workspace_id }),
+  )
+  if (json) return printJson(found)
+  return printPages([found.effective], {
+    SETTING: nameOf,
+    VALUE: ({ value }) => JSON.stringify(value),
+    SOURCE: ({ source }) => source,
+  })
+}
+
+interface SetOptions extends ServiceOptions {
+  readonly dryRun?: boolean
+}
+
+/** Prints what has changed, or would change. */
+async function set(settings: readonly string[], { workspace, json, dryRun }: SetOptions): Promise<number> {
   const values = await Promise.all(settings.map(readSetting))
   const { client, workspace_id } = await workspaceClient(workspace)
-  const body = { ...values.reduce<JsonObject>(merge, {}), workspace_id }
-  return printRecord(await client.post<object>('/v1/services/configure', body), { json })
+  const body = { ...values.reduce<JsonObject>(merge, {}), workspace_id, dry_run: dryRun }
+  const found = await client.post<{ changes: readonly Change[] }>('/v1/services/configure', body)
+  if (json) return printJson(found)
+  process.stderr.write(changedText(found.changes.length, dryRun))
+  if (found.changes.length === 0) return 0
+  return printPages([found.changes], {
+    SETTING: nameOf,
+    BEFORE: ({ before }) => JSON.stringify(before),
+    AFTER: ({ after }) => JSON.stringify(after),
+  })
+}
+
+function changedText(count: number, isTried = false): string {
+  if (count === 0) return 'The settings have these values already.\n'
+  return isTried ? 'Nothing was changed. Without --dry-run, these settings change:\n' : ''
 }
 
 type JsonObject = Readonly<Record<string, unknown>>
@@ -51,13 +92,19 @@ const isObject = (value: unknown): value is JsonObject =>
 
 export function serviceVerbs(program: Command): void {
   const service = program.command('service').description('Manage the settings of a workspace.')
-  addVerb(service, 'show', 'Print all settings of a workspace.', show, [WORKSPACE, JSON_FLAG])
+  addVerb(
+    service,
+    'show',
+    'Print all settings of a workspace, each with its source: default, workspace or tenant.',
+    show,
+    [WORKSPACE, JSON_FLAG],
+  )
   addVerb(
     service,
     'set <settings...>',
-    `Set the named settings, and print all. A setting is NAME=JSON such as anon.collections=read, or an object: ${JSON_NOTATION}.`,
+    `Set the named settings, and print those that have changed. A setting is NAME=JSON such as anon.collections=read, or an object: ${JSON_NOTATION}.`,
     set,
-    [WORKSPACE, JSON_FLAG],
+    [['--dry-run', 'Print what would change, and change nothing.'], WORKSPACE, JSON_FLAG],
   )
 }
 

@@ -9,6 +9,7 @@ import { adminClient, readSettings } from '../settings.ts'
 import { addVerb, type Flag } from '../verb.ts'
 import { removalVerbs } from './deletion.ts'
 import { driftVerb } from './drift.ts'
+import { hostVerbs } from './host.ts'
 import { type Noun, pathOf, type Tenant, type Workspace } from './nouns.ts'
 import { egressVerbs } from './service.ts'
 
@@ -198,4 +199,5 @@ export function workspaceVerbs(program: Command): void {
     .requiredOption(...SLUG)
   commonVerbs(workspace, 'workspace')
   egressVerbs(workspace)
+  hostVerbs(workspace)
 }

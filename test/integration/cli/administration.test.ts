@@ -104,6 +104,18 @@ const ROWS: readonly (readonly [name: string, row: Row])[] = Object.entries({
     api: async () =>
       (await listed(`/v1/tenants/${ids.tenant}/drift`)).filter(({ target }) => target === ids.workspace),
   },
+  'workspace host create': {
+    args: () => inWorkspace('Api.Acme.example'),
+    api: async () => (await listed(`/v1/workspaces/${ids.workspace}/hosts`))[0],
+  },
+  'workspace host list': {
+    args: () => inWorkspace(),
+    api: () => listed(`/v1/workspaces/${ids.workspace}/hosts`),
+  },
+  'workspace host delete': {
+    args: () => inWorkspace('api.acme.example', '--yes'),
+    api: async () => ({ host: 'api.acme.example', deleted: true }),
+  },
   'account invite': {
     args: () => inWorkspace(email, '--role', 'workspace_admin', '--groups', 'staff'),
     ...{ creates: 'account', api: accountNow },
@@ -197,8 +209,8 @@ const ROWS: readonly (readonly [name: string, row: Row])[] = Object.entries({
 
 /** Lists of the whole installation, in which other tests have theirs. */
 const SHARED = ['tenant list', 'operation list']
-/** The same mechanism as another command of the table. */
-const AS_ANOTHER = ['workspace restore']
+/** The first is as another command of the table; the second finds no record in the DNS of the tests, see below. */
+const NOT_RUN = ['workspace restore', 'workspace host verify']
 /** Besides these, commands that print a time of their own. */
 const untimed = (value: Json): Json =>
   JSON.parse(JSON.stringify(value, (key, member) => (key === 'checked_at' ? undefined : member)))
@@ -222,7 +234,7 @@ test('commands of administration: all print JSON on request, and are in the tabl
   const ours = leaves(createProgram()).filter(([name]) => NOUNS.test(name))
   const withJson = ours.filter(([, command]) => has(command, '--json')).map(([name]) => name)
   expect([...withJson, ...WITHOUT_JSON].toSorted()).toEqual(ours.map(([name]) => name).toSorted())
-  expect([...ROWS.map(([name]) => name), ...AS_ANOTHER].toSorted()).toEqual(withJson.toSorted())
+  expect([...ROWS.map(([name]) => name), ...NOT_RUN].toSorted()).toEqual(withJson.toSorted())
 })
 
 test('commands of administration: with --json: what the API returns, one value or a line for each item', async () => {
@@ -259,6 +271,7 @@ test('commands without --yes: say what they would remove, and remove nothing', a
     'workspace delete': [[workspace_id, '--grace-days', '0'], `/v1/workspaces/${workspace_id}`, workspace_id],
     'account delete': [[account.id], `/v1/accounts/${account.id}`, account.email],
     'user delete': [[user.email, '--data', 'delete'], `/v1/users/${user.id}`, 'objects: 0'],
+    'workspace host delete': [['x.example'], `/v1/workspaces/${workspace_id}`, 'host name x.example'],
     'oauth-client delete': [[client.client_id], `/v1/oauth-clients/${client.client_id}`, '“CI”'],
   }
   for (const [name, [args, path, said]] of Object.entries(removals)) {
@@ -321,11 +334,20 @@ test('output for people: records as lines, lists as tables, and no control chara
   expect(await tenon('quota', 'show', '--workspace', workspaceId)).toMatch(
     /^QUOTA +USED +LIMIT +REMAINING +RESETS AT\n(?:.*\n)*users +0 +10000 +10000 +–$/m,
   )
-  expect(await tenon('service', 'show', '--workspace', workspaceId)).toMatch(/^anon\.collections +none$/m)
+  const shown = await tenon('service', 'show', '--workspace', workspaceId)
+  expect(shown).toMatch(/^anon\.collections +"none" +default$/m)
+  const tried = await run('service', 'set', 'anon.events=none', '--workspace', workspaceId, '--dry-run')
+  expect(tried.stdout).toMatch(/^SETTING +BEFORE +AFTER\nanon\.events +"workspace" +"none"\n$/)
+  expect(tried.stderr).toMatch(/^Nothing was changed\./)
+  expect(await tenon('service', 'show', '--workspace', workspaceId)).toBe(shown)
 })
 
-test('id of the other noun, nothing to change, a setting without a value: refused with what to write', async () => {
+test('id of the other noun, nothing to change, a setting without a value, a host name without its record: refused with the next step', async () => {
   const { tenantId, workspaceId } = workspace
+  const added = await run('workspace', 'host', 'create', 'shop.example')
+  expect(added.stderr).toMatch(
+    /^Create the DNS record \S+ TXT "tenon-host-proof=\S+"\. Then: tenon workspace host verify shop/,
+  )
   const wrong = [
     [
       ['tenant', 'suspend', workspaceId],
@@ -334,6 +356,7 @@ test('id of the other noun, nothing to change, a setting without a value: refuse
     [['workspace', 'delete', tenantId], 'is a tenant. Use the command of the same name below `tenon tenant`'],
     [['workspace', 'update', workspaceId], 'Add --name or --slug'],
     [['service', 'set', 'experimental'], 'Write NAME=JSON'],
+    [['workspace', 'host', 'verify', 'shop.example'], 'DNS has no proof for shop.example'],
   ] as const
   for (const [args, said] of wrong)
     expect(await run(...args)).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(said) })
