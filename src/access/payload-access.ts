@@ -4,6 +4,7 @@
  */
 
 import type { TObject, TSchema } from 'typebox'
+import { Serialized } from '../core/json.ts'
 import type { OperationSpec } from '../core/operation.ts'
 import { type Actor, isPublicRole } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
@@ -90,7 +91,9 @@ export function withPayloadAccess<S extends Scope, I extends TObject, O extends 
 ): OperationSpec<S, I, O> {
   if (!hasPayloads(spec.output)) return spec
   const run: typeof spec.run = async (scope, input) => {
-    const output = await spec.run(scope, input)
+    const ran: unknown = await spec.run(scope, input)
+    // Payloads in text that is JSON already cannot be left out.
+    const output = (ran instanceof Serialized ? ran.parsed() : ran) as Awaited<ReturnType<typeof spec.run>>
     const { actor } = scope
     const isShown = (record: object) => SHOWN.has(record) || hasStarted(actor, record)
     const left = withoutPayloads(spec.output, output, isShown)

@@ -165,3 +165,17 @@ test('rerun of what another has started: shows the developer nothing of it', asy
   expect(again).toMatchObject({ started_by: 'dora', payloads: 'hidden' })
   expect(JSON.stringify(again)).not.toContain(SECRET)
 })
+
+test('simulation with the answers of what another has started: 403, and for a reader an entry', async () => {
+  const path = `${workspace.flows}/simulate`
+  const body = { source: FLOW, mocks_from: executionId }
+  const hidden = await call('POST', path, { as: callers.developer, body })
+  expect([hidden.status, hidden.body.code]).toEqual([403, 'payloads_hidden'])
+  const developerReads = await tokenOf({
+    ...{ sub: 'rhea', roles: ['developer', 'payload_reader'] },
+    ...{ tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId },
+  })
+  const shown = await ok(call('POST', path, { as: developerReads, body }))
+  expect(JSON.stringify(shown)).toContain(SECRET)
+  expect(await looksOf('rhea')).toEqual([`flow.simulate ${path}`])
+})

@@ -3,7 +3,7 @@
 import { runWithJson } from '../../core/bytes.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
-import { isTenantId, isWorkspaceId } from '../../core/tenant.ts'
+import { isTenantId, isWorkspaceId, type WorkspaceRef } from '../../core/tenant.ts'
 import { revealedIn } from '../payload-access.ts'
 import type { AdminScope, WorkspaceScope } from '../scope.ts'
 import type { Audit } from './audit.ts'
@@ -48,11 +48,20 @@ export async function runAudited(
     before: null,
     ...(detail !== undefined && { detail }),
   }
-  const output = await runWithJson(operation, scope, args).catch(async (error: unknown) => {
+  let look: Partial<WorkspaceRef> | undefined
+  // The note is on the output itself, of which the caller may get another form.
+  const noting: AnyOperation = {
+    ...operation,
+    run: async (...of) => {
+      const result = await operation.run(...of)
+      look = revealedIn(result)
+      return result
+    },
+  }
+  const output = await runWithJson(noting, scope, args).catch(async (error: unknown) => {
     if (!operation.reads) recordFailure(audit, { ...common, owner: await findOwner(scope, args) }, error)
     throw error
   })
-  const look = revealedIn(output)
   if (operation.reads && look === undefined) return output
   const owner = look?.tenantId === undefined ? await findOwner(scope, recordOf(output)) : look
   const event: AuditEvent = {

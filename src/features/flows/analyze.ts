@@ -6,6 +6,7 @@ import type { DiagnosticCode } from '../../../flows-dsl/diagnostics/diagnostics.
 import { EDGE_KINDS } from '../../../flows-dsl/graph/control-flow.ts'
 import type { Answer, Simulation } from '../../../flows-dsl/simulator/types.ts'
 import { Input } from '../../access/operation-builders.ts'
+import { payloadsOfRecord, revealedIn, revealing } from '../../access/payload-access.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { isTooDeep, Serialized } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
@@ -14,7 +15,12 @@ import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { previewOperation } from '../operation-helpers.ts'
 import { Diagnostic, FLOWS, flowInvalid, inFlowThread, Source, Warnings, Ws } from './definitions.ts'
-import { answeredSteps, readRecordedExecution, recordedStep } from './executions/history.ts'
+import {
+  answeredSteps,
+  type RecordedExecution,
+  readRecordedExecution,
+  recordedStep,
+} from './executions/history.ts'
 import { FlowFacts } from './flow-summary.ts'
 import { FLOW_LIMITS } from './limits.ts'
 import { missingReferences } from './references.ts'
@@ -121,7 +127,7 @@ export const simulateFlow = previewOperation({
     mocks_from: Type.Optional(
       Type.String({
         description:
-          'Id of an execution whose input, answers, id, start time and starter are used if the request has none.',
+          'Id of an execution whose input, answers, id, start time and starter are used if the request has none. Of one that another has started, this needs the right to see payloads.',
       }),
     ),
     events: Type.Optional(Type.Array(Type.Object({ event: Any, after: After }), { maxItems: 1_000 })),
@@ -151,7 +157,7 @@ export const simulateFlow = previewOperation({
   http: { method: 'POST', path: `${FLOWS}/simulate`, body: '*' },
   run: async (scope, { source, ws: _ws, mocks_from, ...given }) => {
     rejectDeep(given)
-    const before = mocks_from === undefined ? {} : await recordedAnswers(scope, mocks_from)
+    const before: RecordedAnswers = mocks_from === undefined ? {} : await recordedAnswers(scope, mocks_from)
     const simulation = {
       ...before,
       ...given,
@@ -160,7 +166,8 @@ export const simulateFlow = previewOperation({
     const ran = await inFlowThread(scope, 'simulate', { source, simulation })
     if ('diagnostics' in ran) throw flowInvalid(ran.diagnostics)
     if ('refused' in ran) throw inputProblem(ran.refused)
-    return new Serialized(ran.json) as never
+    const output = new Serialized(ran.json)
+    return (revealedIn(before) === undefined ? output : revealing(scope, output, scope.ref)) as never
   },
 })
 
@@ -173,12 +180,22 @@ function rejectDeep(given: Readonly<Record<string, unknown>>): void {
   }
 }
 
-/** The input and `$workflow` of an execution, and its results in the order in which its steps started. */
-async function recordedAnswers(
+type RecordedAnswers = Partial<Pick<Simulation, 'input' | 'recorded' | 'options'>>
+
+/**
+ * The input and `$workflow` of an execution, and its results in the order in which its steps started.
+ * @throws Problem `not_found`; `payloads_hidden` if the caller may not see them
+ */
+async function recordedAnswers(scope: WorkspaceScope, id: string): Promise<RecordedAnswers> {
+  const execution = await readRecordedExecution(scope, id)
+  return payloadsOfRecord(scope, execution, scope.ref, () => answersOf(scope, id, execution))
+}
+
+async function answersOf(
   scope: WorkspaceScope,
   id: string,
-): Promise<Pick<Simulation, 'input' | 'recorded' | 'options'>> {
-  const { input, started_by, started_at } = await readRecordedExecution(scope, id)
+  { input, started_by, started_at }: RecordedExecution,
+): Promise<RecordedAnswers> {
   const which = sql`kind in ('call', 'run', 'emit')`
   const steps = await answeredSteps(scope, id, { which, max: FLOW_LIMITS.stepsReturnedMax })
   const recorded: Record<string, Answer[]> = {}

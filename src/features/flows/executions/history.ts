@@ -13,6 +13,7 @@ export interface RecordedExecution {
   readonly error: { readonly instance?: string } | null
   readonly correlation_key: string | null
   readonly started_by: string
+  readonly rerun_of: string | null
   readonly started_at: string
   readonly ended_at: string | null
 }
@@ -57,7 +58,7 @@ export const readRecordedExecution = (scope: WorkspaceScope, id: string) =>
   findRow<RecordedExecution>(
     scope,
     'execution',
-    sql`select flow_id, version, input, error, correlation_key, started_by, started_at, ended_at from executions where id = ${id}`,
+    sql`select flow_id, version, input, error, correlation_key, started_by, rerun_of, started_at, ended_at from executions where id = ${id}`,
   )
 
 const STEP = sql`seq, name, kind, pointer, iteration, path, started_at`
