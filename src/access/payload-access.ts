@@ -20,6 +20,8 @@ interface StartedRecord {
   readonly started_by?: unknown
   /** Its input is that of another execution. */
   readonly rerun_of?: unknown
+  /** Of a run that was run again, `redrive`: its input is that of the dead letter. */
+  readonly trigger?: unknown
 }
 
 /** Records whose payloads the reader of their scope may see for another reason than having started them. */
@@ -38,9 +40,10 @@ export function seesPayloads({ role, credentialRole = role, credential, scopes }
   return credentialRole !== 'service' && credential === undefined
 }
 
-/** True if the actor has started it, so that it has sent the input, and the output is the answer. */
+/** True if the actor has started it, so that it has sent the input, and the output is the answer; not if it has repeated what another started. */
 function hasStarted({ subject, onBehalfOf = subject }: Actor, record: StartedRecord): boolean {
-  return record.started_by === onBehalfOf && (record.rerun_of ?? null) === null
+  const { started_by, rerun_of = null, trigger } = record
+  return started_by === onBehalfOf && rerun_of === null && Object(trigger).kind !== 'redrive'
 }
 
 /** Why an actor sees the payloads of a record: it has started it, or has the right to see all; undefined if it does not. */

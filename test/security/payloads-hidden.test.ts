@@ -26,6 +26,8 @@ do:
       catch: { as: error, do: [{ caught: { set: { kept: '\${ $error.detail }' } } }] }
   - decide: { approve: { title: 'Pay?', approvers: ['role:tenant_admin'] } }`
 
+const FAILING = `export default async (input, { log }) => { log.info(input.text); throw new Error(input.text) }`
+
 const SOURCE = `export default async (input, { log }) => { log.info(input.text); return { said: input.text } }`
 
 let workspace: TestWorkspace
@@ -178,4 +180,27 @@ test('simulation with the answers of what another has started: 403, and for a re
   const shown = await ok(call('POST', path, { as: developerReads, body }))
   expect(JSON.stringify(shown)).toContain(SECRET)
   expect(await looksOf('rhea')).toEqual([`flow.simulate ${path}`])
+})
+
+test('dead letter of another, run again: shows the developer nothing of it', async () => {
+  const body = { workspace_id: workspace.workspaceId, name: 'fail', source: FAILING }
+  const { id } = await post(workspace.operator, '/v1/functions', body)
+  const invoked = await call('POST', '/v1/functions/fail/invoke', {
+    ...{ as: workspace.service, body: { text: SECRET }, headers: { prefer: 'respond-async' } },
+  })
+  const runs = `/v1/functions/${id}/runs`
+  const ended = (run: string) =>
+    eventually(async () => {
+      const reply = await call('GET', `${runs}/${run}`, { as: callers.developer })
+      return reply.body.ended_at === null ? undefined : reply.body
+    })
+  expect(await ended(invoked.body.id)).toMatchObject({ dead_letter: true })
+  const again = await ok(call('POST', `${runs}/${invoked.body.id}/redrive`, { as: callers.developer }))
+  const run = await ended(again.id)
+  expect(run).toMatchObject({ started_by: 'dora', payloads: 'hidden' })
+  expect(JSON.stringify(run)).not.toContain(SECRET)
+  for (const path of [`${runs}/${again.id}/logs`, `${runs}/${again.id}/logs/stream`]) {
+    const { status, body: problem } = await call('GET', path, { as: callers.developer })
+    expect([path, status, problem.code]).toEqual([path, 403, 'payloads_hidden'])
+  }
 })

@@ -7,6 +7,7 @@ import type { Scope, WorkspaceScope } from '../../../access/scope.ts'
 import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
 import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
+import type { FunctionTrigger } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { RequestId, TRACE_IDS, TraceId } from '../../runs/trace-ids.ts'
@@ -128,10 +129,10 @@ async function sendLines(
 }
 
 const findRun = (scope: WorkspaceScope, runId: string, functionId: string | undefined) =>
-  findRow<{ status: string; started_by: string }>(
+  findRow<{ status: string; started_by: string; trigger: FunctionTrigger }>(
     scope,
     'run',
-    sql`select status, started_by from function_runs
+    sql`select status, started_by, trigger from function_runs
       where id = ${runId} and (${functionId ?? null}::text is null or function_id = ${functionId ?? null})`,
   )
 

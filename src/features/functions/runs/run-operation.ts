@@ -10,6 +10,7 @@ import { HIDDEN_PAYLOADS, payload } from '../../../access/payload-schemas.ts'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { DATA_ROLES, isPublicRole } from '../../../core/policy.ts'
+import type { FunctionTrigger } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { watchRun } from '../../runs/watcher.ts'
@@ -66,8 +67,8 @@ export async function readOperation(
     for (;;) {
       const leftMs = untilMs - performance.now()
       const change = watched.nextChange(leftMs)
-      const { started_by, ...operation } = await readNow(reader, runId, starterOf(scope))
-      if (reasonToSee(scope.actor, { started_by }) === 'started') showPayloads(operation)
+      const { started_by, trigger, ...operation } = await readNow(reader, runId, starterOf(scope))
+      if (reasonToSee(scope.actor, { started_by, trigger }) === 'started') showPayloads(operation)
       if (operation.finished_at !== null || leftMs <= 0) return shownTo(scope, operation)
       await change
     }
@@ -83,11 +84,11 @@ function starterOf({ actor }: WorkspaceScope): string | undefined {
 }
 
 const readNow = (reader: WorkspaceScope, runId: string, starter: string | undefined) =>
-  findRow<RunOperation & { started_by: string }>(
+  findRow<RunOperation & { started_by: string; trigger: FunctionTrigger }>(
     reader,
     'operation',
     sql`select id, tenant_id, 'function.invoke' as type, function_id as target,
-        case status when 'completed' then 'succeeded' else status end as state, '[]'::json as steps, error, result, started_by,
+        case status when 'completed' then 'succeeded' else status end as state, '[]'::json as steps, error, result, started_by, trigger,
         created_at, ended_at as finished_at
       from function_runs
       where id = ${runId} and is_async and (${starter ?? null}::text is null or started_by = ${starter ?? null})`,
