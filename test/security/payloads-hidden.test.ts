@@ -204,3 +204,29 @@ test('dead letter of another, run again: shows the developer nothing of it', asy
     expect([path, status, problem.code]).toEqual([path, 403, 'payloads_hidden'])
   }
 })
+
+test('sub-flow of a rerun: has data of what another has started, and shows the developer none', async () => {
+  const { operator, flows, service } = workspace
+  const child = `document: { dsl: '1.0.3', namespace: n, name: below, version: '1.0.0' }
+do: [{ keep: { set: { kept: '\${ .text }' } } }]`
+  const parent = `document: { dsl: '1.0.3', namespace: n, name: above, version: '1.0.0' }
+do: [{ below: { run: { workflow: { namespace: n, name: below, version: '1.0.0', input: '\${ . }' } } } }]`
+  for (const [name, source] of Object.entries({ below: child, above: parent })) {
+    await post(operator, `${flows}/definitions`, { name, source })
+    await post(operator, `${flows}/definitions/${name}/versions`)
+  }
+  const started = await call('POST', '/v1/flows/above/executions', {
+    ...{ as: service, body: { input: { text: SECRET } }, headers: { prefer: 'wait=30' } },
+  })
+  expect(started.body.status).toBe('completed')
+  const { id } = await post(callers.developer, `${flows}/executions/${started.body.id}/rerun`)
+  const below = await eventually(async () => {
+    const { body } = await call('GET', `${flows}/executions`, { as: callers.developer })
+    return (body.data as { id: string; trigger: { id: string }; ended_at: string | null }[]).find(
+      (one) => one.trigger.id === id && one.ended_at !== null,
+    )
+  })
+  const { body } = await call('GET', `${flows}/executions/${below.id}`, { as: callers.developer })
+  expect(body).toMatchObject({ started_by: 'dora', rerun_of: started.body.id, payloads: 'hidden' })
+  expect(JSON.stringify(body)).not.toContain(SECRET)
+})

@@ -143,6 +143,7 @@ create table tenon.executions (
   correlation_key text,
   -- {from, to}: when events were dropped that a `listen` may have missed.
   event_gap jsonb,
+  -- The execution that it repeats, or that the one whose step has started it repeats: its input has data of that one.
   rerun_of text,
   -- How many executions led to the event that started this one.
   chain_depth smallint,

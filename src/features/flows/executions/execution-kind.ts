@@ -34,7 +34,7 @@ export const EXECUTIONS: RunKind = {
     when r.trigger_kind = 'flow' then case when exists (select from executions p where p.id = r.trigger_id and p.ended_at is null)
       then 'wait' else 'orphaned' end
     when ${IS_CANCEL_REQUESTED} and not ${IS_SCHEDULED} then 'cancelled'
-    when r.rerun_of is not null and s.run_id is null then 'lost'
+    when r.trigger_kind = 'rerun' and s.run_id is null then 'lost'
     when ${IS_STARTING} then 'wait'
     else 'start' end`,
   version: sql`r.events`,

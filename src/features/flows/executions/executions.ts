@@ -102,7 +102,8 @@ export const Execution = Type.Object({
       'Period whose events were dropped before the execution received them: a `listen` may have missed some. `null`: none.',
   }),
   rerun_of: Type.Union([Type.String(), Type.Null()], {
-    description: 'Id of the execution that this one repeats. `null`: none.',
+    description:
+      'Id of the execution that this one repeats, or that the execution whose step has started it repeats. `null`: none.',
   }),
   request_id: RequestId,
   trace_id: TraceId,

@@ -57,6 +57,8 @@ export interface ExecutionStart {
 interface AdmittedStart extends ExecutionStart {
   readonly causes: readonly string[]
   readonly ref: WorkspaceRef
+  /** The execution whose step starts it. */
+  readonly parent?: string | undefined
 }
 
 /** An execution whose row is written. */
@@ -173,7 +175,8 @@ export async function admitExecution(
 ): Promise<Admitted | undefined> {
   // A handle of a secret means nothing in another execution.
   const causes = (asked.causes ?? causesOf(scope.actor)).filter((subject) => subject !== asked.by)
-  const start = { ...asked, input: withoutHandles(asked.input as Json), causes, ref: scope.ref }
+  const parent = executionBehind(scope)
+  const start = { ...asked, input: withoutHandles(asked.input as Json), causes, ref: scope.ref, parent }
   const { id, trigger } = start
   // A caller waits for the answer. Events, schedules and webhooks start an execution that fails and shows its error.
   const isInteractive = trigger.kind === 'manual' || trigger.kind === 'rerun'
@@ -230,11 +233,21 @@ function insertExecution(start: AdmittedStart, selected: Sql): Sql {
       trigger_kind, trigger_id, chain_depth, correlation_key, rerun_of, overdue_at)
     select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by}, ${causesBehind(start)},
       ${trigger.kind}, ${trigger.id ?? null}, coalesce(${trigger.chain_depth ?? null}::smallint, nullif(current_setting('tenon.chain_depth', true), '')::smallint), ${correlationKey ?? null},
-      ${rerunOf ?? null}, now() + c.expected_duration_ms * interval '1 millisecond'
+      ${rerunOf ?? inheritedRerun(start)}, now() + c.expected_duration_ms * interval '1 millisecond'
     from (${selected}) c
     on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
       where executions.status = 'faulted' and executions.error = ${NOT_STARTED}::jsonb`
 }
+
+/** The execution that acts in a scope. */
+function executionBehind({ actor }: WorkspaceScope): string | undefined {
+  const behind = runBehind(actor.subject)
+  return behind?.kind === 'flow' ? behind.id : undefined
+}
+
+/** What a step of a rerun starts has data of the repeated execution, so it is no more its starter's own than the rerun is. */
+const inheritedRerun = ({ parent }: AdmittedStart): Sql =>
+  parent === undefined ? sql`null::text` : sql`(select p.rerun_of from executions p where p.id = ${parent})`
 
 /** The causes of an execution, and those of the executions among them and its starter, and of the one that it repeats, in SQL. */
 function causesBehind({ by, causes, rerunOf, ref }: AdmittedStart): Sql {
