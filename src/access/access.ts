@@ -33,13 +33,26 @@ export class Access {
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const { operation, principal, role } = permission
     if (role === undefined) return new CallerScope(principal, rateLimits, this.#services.publicUrl)
-    const { subject, clientId, groups, user, scopes, storage, kind, roles, claims, link, seesPayloads } =
-      principal
+    const {
+      subject,
+      clientId,
+      groups,
+      user,
+      scopes,
+      storage,
+      kind,
+      roles,
+      claims,
+      link,
+      seesPayloads,
+      replaces,
+    } = principal
     const actor: Actor = {
       ...{ subject, role },
       credential: {
         ...{ kind, roles, ...(claims && { claims }), ...(link && { link }) },
         ...(seesPayloads && { seesPayloads }),
+        ...(replaces && { replaces }),
       },
       ...(clientId !== undefined && { clientId }),
       ...(groups !== undefined && { groups }),

@@ -33,17 +33,17 @@ export function showPayloads<T extends object>(record: T): T {
   return record
 }
 
-/** True for a caller with the right to see payloads, and for the platform itself, which acts for no credential. */
+/** True for a caller with the right to see payloads. An actor without a credential has it only by scopes, as code of a function. */
 export function seesPayloads({ role, credentialRole = role, credential, scopes }: Actor): boolean {
   if (isPublicRole(credentialRole)) return false
-  if (credential?.seesPayloads === true || scopes?.has(PAYLOADS_SCOPE) === true) return true
-  return credentialRole !== 'service' && credential === undefined
+  return credential?.seesPayloads === true || scopes?.has(PAYLOADS_SCOPE) === true
 }
 
-/** True if the actor has started it, so that it has sent the input, and the output is the answer; not if it has repeated what another started. */
-function hasStarted({ subject, onBehalfOf = subject }: Actor, record: StartedRecord): boolean {
+/** True if the actor has started it, or the key that it replaces has, so that it has sent the input, and the output is the answer; not if it has repeated what another started. */
+function hasStarted({ subject, onBehalfOf = subject, credential }: Actor, record: StartedRecord): boolean {
   const { started_by, rerun_of = null, trigger } = record
-  return started_by === onBehalfOf && rerun_of === null && Object(trigger).kind !== 'redrive'
+  const names: readonly unknown[] = [onBehalfOf, ...(credential?.replaces ?? [])]
+  return names.includes(started_by) && rerun_of === null && Object(trigger).kind !== 'redrive'
 }
 
 /** Why an actor sees the payloads of a record: it has started it, or has the right to see all; undefined if it does not. */
@@ -55,9 +55,9 @@ export function reasonToSee(actor: Actor, record: StartedRecord): 'started' | 'r
 /** Outputs with payloads that their caller sees only by its right to, with the workspace, if the scope is not of one. */
 const REVEALED = new WeakMap<object, Partial<WorkspaceRef>>()
 
-/** Notes for the audit log that an output shows payloads by the right to see them; not that of the platform's own work. */
-export function revealing<T extends object>({ actor }: Scope, output: T, ref: Partial<WorkspaceRef> = {}): T {
-  if (actor.credential !== undefined) REVEALED.set(output, ref)
+/** Notes for the audit log that an output shows payloads by the right to see them. */
+export function revealing<T extends object>(output: T, ref: Partial<WorkspaceRef> = {}): T {
+  REVEALED.set(output, ref)
   return output
 }
 
@@ -79,7 +79,7 @@ export async function payloadsOfRecord<T extends object>(
   const reason = reasonToSee(scope.actor, record)
   if (reason === undefined) throw payloadsHidden()
   const output = await read()
-  return reason === 'right' ? revealing(scope, output, ref) : output
+  return reason === 'right' ? revealing(output, ref) : output
 }
 
 export const payloadsHidden = () =>
@@ -101,7 +101,7 @@ export function withPayloadAccess<S extends Scope, I extends TObject, O extends 
     const isShown = (record: object) => SHOWN.has(record) || hasStarted(actor, record)
     const left = withoutPayloads(spec.output, output, isShown)
     if (left === output || !seesPayloads(actor)) return left
-    return revealing(scope, output as object) as typeof output
+    return revealing(output as object) as typeof output
   }
   return { ...spec, payloads: 'left out', run }
 }

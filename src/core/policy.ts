@@ -125,6 +125,8 @@ export interface Principal {
   readonly clientId?: string
   readonly tenantId?: TenantId
   readonly workspaceId?: WorkspaceId
+  /** Of a key that was made by rotation: the keys before it. */
+  readonly replaces?: readonly string[]
   readonly roles: readonly Role[]
   /** True if it may see payloads of executions and runs that others have started; of keys, a scope says so. */
   readonly seesPayloads?: true
@@ -222,7 +224,7 @@ export interface Actor {
   /** As of its principal. */
   readonly groups?: readonly string[]
   /** Of the request that it makes; absent in code of functions, and in work that outlives its request. */
-  readonly credential?: Pick<Principal, 'kind' | 'roles' | 'claims' | 'link' | 'seesPayloads'>
+  readonly credential?: Pick<Principal, 'kind' | 'roles' | 'claims' | 'link' | 'seesPayloads' | 'replaces'>
   /** Set for the role `user`. */
   readonly user?: EndUser
   /** As of its principal. */

@@ -52,6 +52,8 @@ export interface KeyRow {
   readonly disabled_at: string | null
   readonly revoked_at: string | null
   readonly last_used_at: string | null
+  /** The keys before it, of one that was made by rotation. */
+  readonly replaces: readonly string[] | null
   readonly tenant_state: string
   readonly workspace_state: string
   readonly origins: readonly string[]
@@ -202,7 +204,12 @@ export class Authenticator {
         k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
         k.secret, to_json(k.actions) as actions, to_json(k.prefixes) as prefixes,
         t.state as tenant_state, w.state as workspace_state,
-        ${ORIGINS_COLUMN}, w.bucket
+        ${ORIGINS_COLUMN}, w.bucket, case when k.rotated_from is not null then (
+          with recursive line as (
+            select k.rotated_from as id
+            union
+            select o.rotated_from from api_keys o join line on o.id = line.id where o.rotated_from is not null
+          ) select json_agg(id) from line) end as replaces
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
         left join services s on s.tenant_id = k.tenant_id and s.workspace_id = k.workspace_id
       where ${which}`)
@@ -349,6 +356,7 @@ function principalOf(row: KeyRow): Principal {
     origins: row.origins,
     ...(row.bucket !== null && { bucket: row.bucket }),
     ...rightsOf(row),
+    ...(row.replaces !== null && { replaces: row.replaces }),
     ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
     key: { id, kind, last4, expires_at },
   }

@@ -167,7 +167,7 @@ export const simulateFlow = previewOperation({
     if ('diagnostics' in ran) throw flowInvalid(ran.diagnostics)
     if ('refused' in ran) throw inputProblem(ran.refused)
     const output = new Serialized(ran.json)
-    return (revealedIn(before) === undefined ? output : revealing(scope, output, scope.ref)) as never
+    return (revealedIn(before) === undefined ? output : revealing(output, scope.ref)) as never
   },
 })
 

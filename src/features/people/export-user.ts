@@ -48,7 +48,7 @@ export const exportUser = workspaceOperation({
     if (profile === undefined) throw notFound('user')
     const person = await findPersonIn(role === 'user' ? asService(scope) : scope, id)
     const download = ndjsonDownload(id, lines(records({ caller: scope, admin, person, profile })))
-    return role !== 'user' && seesPayloads(scope.actor) ? revealing(scope, download, scope.ref) : download
+    return role !== 'user' && seesPayloads(scope.actor) ? revealing(download, scope.ref) : download
   },
 })
 

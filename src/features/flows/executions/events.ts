@@ -80,7 +80,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
       }
     },
   }
-  return reason === 'right' ? revealing(scope, feed, scope.ref) : feed
+  return reason === 'right' ? revealing(feed, scope.ref) : feed
 }
 
 const gap = (after: number) => frame({ event: 'gap', data: { after } })
