@@ -8,6 +8,7 @@ import { notFound } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow, listPage } from '../operation-helpers.ts'
 import { AliasName, AliasTarget, Weighted, weightedOf } from '../version-aliases.ts'
+import { requireShareOfCode } from './check-config.ts'
 import { FunctionRef } from './function-ref.ts'
 import { findFunctionId, lockFunction } from './functions.ts'
 
@@ -66,6 +67,7 @@ export const setFunctionAlias = adminOperation({
   run: async (scope, { id: asked, name, version, versions }) => {
     const meant = JSON.stringify(weightedOf(version, versions))
     const id = await findFunctionId(scope, asked)
+    await requireShareOfCode(scope, sql`f.id = ${id}`)
     const statement = sql`
       insert into function_aliases as a (tenant_id, workspace_id, function_id, name, versions, updated_by)
       select f.tenant_id, f.workspace_id, f.id, ${name}, ${meant}::jsonb, ${scope.actor.subject} from functions f

@@ -3,6 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { PAYLOADS_SCOPE, seesPayloads } from '../../access/payload-access.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { shortPointer } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
@@ -41,6 +42,28 @@ export async function checkConfig(
 /** Checks a whole configuration, of a function that is not stored. @throws Problem `validation_failed` with all errors */
 export function checkWholeConfig(config: FunctionConfig): void {
   rejectErrors([...memberErrors(config, ''), ...retryErrors(config)], '')
+}
+
+/**
+ * Code with the scope for it sees payloads, so only who may see them decides which code that is.
+ * @param change the configuration that comes with the code; undefined if that stays
+ * @throws Problem `forbidden`
+ */
+export async function requireShareOfCode(
+  scope: AdminScope,
+  target: Sql,
+  { scopes }: ConfigChange = {},
+): Promise<void> {
+  if (seesPayloads(scope.actor)) return
+  const stored =
+    scopes === undefined &&
+    (await scope.row(
+      sql`select f.id from functions f where ${target} and f.config -> 'scopes' ? ${PAYLOADS_SCOPE}`,
+    ))
+  if (scopes?.includes(PAYLOADS_SCOPE) !== true && !stored) return
+  throw new Problem('forbidden', {
+    detail: `The function has the scope ${PAYLOADS_SCOPE}, and you may not see payloads yourself: you decide neither on the scope nor on the code that has it.`,
+  })
 }
 
 /** @throws Problem `validation_failed` for the timeout */

@@ -9,6 +9,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import { VersionNumber } from '../version-aliases.ts'
+import { requireShareOfCode } from './check-config.ts'
 import { FunctionRef, functionMissing, functionNamed } from './function-ref.ts'
 import {
   Constants,
@@ -90,6 +91,7 @@ export const activateFunctionVersion = adminOperation({
   output: FunctionRecord,
   http: { method: 'POST', path: `${VERSIONS}/{version}/activate`, body: '*' },
   run: async (scope, { id, version }) => {
+    await requireShareOfCode(scope, functionNamed(id))
     const statement = sql`
       with f as (
         update functions f set active_version = v.version, updated_at = now() from function_versions v
