@@ -6,7 +6,7 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { type Actor, inDomain, type Principal, type Role, requireScope, roleFor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
-import { payloadsHidden } from './payload-access.ts'
+import { payloadsHidden, seesPayloads } from './payload-access.ts'
 
 export class Permission {
   readonly operation: AnyOperation
@@ -34,6 +34,13 @@ export class Permission {
   /** With the parsed input. @throws Problem `insufficient_scope` */
   confirm(input: unknown): void {
     if (this.role !== undefined) requireConditionalScopes(this.operation, this.principal, input)
+  }
+
+  /** For a reply that shows payloads by the right to see them, while it is sent. @throws Problem `payloads_hidden` */
+  confirmPayloads(): void {
+    const { role, principal } = this
+    if (role === undefined || !seesPayloads({ ...principal, role, credential: principal }))
+      throw payloadsHidden()
   }
 }
 

@@ -135,7 +135,10 @@ export function createHandler(
       if (permitted === undefined) throw new TypeError('the request was not authorized')
       const { principal } = permitted
       // Without a limiter of failures: those of other clients at the same address do not end streams of this one.
-      const recheck = async () => permitRequest(operation, await authenticate(request), request)
+      const recheck = async () => {
+        permitRequest(operation, await authenticate(request), request)
+        if (request.hasLooked === true) request.permission?.confirmPayloads()
+      }
       const input = await protocol.bind({ operation, request, reply, recheck })
       const exchange = { operation, input, request, reply, recheck }
       const { ws } = request.params as { ws?: string }
