@@ -25,6 +25,8 @@ export interface StoredReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
+  /** It shows payloads of others, so it is shown again only with the right to see them, and with an entry in the audit log. */
+  readonly hasLooked?: true
 }
 
 /**

@@ -11,11 +11,13 @@ import {
   digestOf,
 } from '../access/audit/entry.ts'
 import type { RejectedKey } from '../access/authentication/authenticator.ts'
+import type { StoredReply } from '../access/idempotency.ts'
 import { revealedIn } from '../access/payload-access.ts'
+import type { Permission } from '../access/permission.ts'
 import { WorkspaceScope } from '../access/scope.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { type Principal, roleFor } from '../core/policy.ts'
-import { isTenantId, isWorkspaceId } from '../core/tenant.ts'
+import { isTenantId, isWorkspaceId, type WorkspaceRef } from '../core/tenant.ts'
 import { OPERATIONS } from '../features/index.ts'
 
 /** The audited properties of a route: those of its operation. */
@@ -185,7 +187,32 @@ function idsIn(value: unknown): AuditOwner {
  */
 export function recordLook(request: FastifyRequest, scope: unknown, output: unknown, audit: Audit): void {
   const shown = revealedIn(output)
-  if (shown === undefined) return
+  if (shown !== undefined) addLook(request, scope, output, shown, audit)
+}
+
+/**
+ * As {@link recordLook}, for a stored reply that has shown payloads and is sent again.
+ * @throws Problem `payloads_hidden` if its caller may not see them any more
+ */
+export function recordReplayedLook(
+  request: FastifyRequest,
+  permission: Permission,
+  scope: unknown,
+  { body, hasLooked }: StoredReply,
+  audit: Audit,
+): void {
+  if (hasLooked !== true) return
+  permission.confirmPayloads()
+  addLook(request, scope, JSON.parse(body), {}, audit)
+}
+
+function addLook(
+  request: FastifyRequest,
+  scope: unknown,
+  output: unknown,
+  shown: Partial<WorkspaceRef>,
+  audit: Audit,
+): void {
   audit.refuseUnlessReady()
   const isVerified = scope instanceof WorkspaceScope
   const { data = [] } = output as { readonly data?: readonly unknown[] }
@@ -207,7 +234,8 @@ export function writeAuditEntry(
 ): Promise<void> | undefined {
   const { operation } = request.routeOptions.config
   const { statusCode: status } = reply
-  if (operation === undefined || reply.hasHeader('idempotent-replayed')) return undefined
+  if (operation === undefined) return undefined
+  if (reply.hasHeader('idempotent-replayed') && request.hasLooked === undefined) return undefined
   const isDenied = status === 401 || status === 403 || status === 429
   if (operation.reads && operation.reveals === undefined && !isDenied && request.hasLooked === undefined)
     return undefined

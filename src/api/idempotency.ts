@@ -104,7 +104,10 @@ export async function completeClaim(
   const disposition = dispositionOf(status, reply.getHeader('x-problem-code'))
   try {
     if (disposition === 'store')
-      await claim.store({ status, headers: storedHeaders(operation, reply), body: String(body ?? '') })
+      await claim.store({
+        ...{ status, headers: storedHeaders(operation, reply), body: String(body ?? '') },
+        ...(request.hasLooked && { hasLooked: true }),
+      })
     else await claim[disposition]()
   } catch (error) {
     // The effect is done, so the reply is sent; the lease of the claim expires.

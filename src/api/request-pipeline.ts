@@ -27,6 +27,7 @@ import {
   auditRejectedKey,
   finishAuditRecord,
   recordLook,
+  recordReplayedLook,
   startAuditRecord,
   writeAuditEntry,
 } from './audit.ts'
@@ -157,7 +158,10 @@ export function createHandler(
       let claim: Claim | undefined
       if (keyed !== undefined && !(opened instanceof CallerScope)) {
         const claimed = await platform.idempotency.claim(opened, keyed)
-        if ('body' in claimed) return replay(claimed, reply)
+        if ('body' in claimed) {
+          recordReplayedLook(request, permitted, opened, claimed, platform.audit)
+          return replay(claimed, reply)
+        }
         if ('output' in claimed)
           return protocol.send(claimed.output, { ...exchange, reply: reply.header(...REPLAYED) })
         claim = request.idempotencyClaim = claimed

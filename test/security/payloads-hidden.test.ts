@@ -3,6 +3,7 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { ok } from '../support/clients/mcp.ts'
+import { endOf, subscribeToStream } from '../support/clients/sse.ts'
 import { post } from '../support/fixtures/admins.ts'
 import {
   type Caller,
@@ -229,4 +230,98 @@ do: [{ below: { run: { workflow: { namespace: n, name: below, version: '1.0.0', 
   const { body } = await call('GET', `${flows}/executions/${below.id}`, { as: callers.developer })
   expect(body).toMatchObject({ started_by: 'dora', rerun_of: started.body.id, payloads: 'hidden' })
   expect(JSON.stringify(body)).not.toContain(SECRET)
+})
+
+describe('function that declares the scope payloads:read', () => {
+  const source = 'export default ({ id }, { tenon }) => tenon.flows.get(id)'
+  const deployment = (name: string) => ({
+    ...{ workspace_id: workspace.workspaceId, name, source },
+    config: { scopes: ['flows:read', 'payloads:read'] },
+  })
+
+  test('a developer without the right: neither declares it, nor replaces the code that has it', async () => {
+    const { developer } = callers
+    const refused = async (method: string, path: string, body: object) => {
+      const reply = await call(method, path, { as: developer, body })
+      expect([method, path, reply.status, reply.body.code]).toEqual([method, path, 403, 'forbidden'])
+    }
+    await refused('POST', '/v1/functions', deployment('look'))
+    const { id } = await post(workspace.operator, '/v1/functions', deployment('look'))
+    await refused('POST', '/v1/functions', { workspace_id: workspace.workspaceId, name: 'look', source })
+    await refused('POST', `/v1/functions/${id}/versions/1/activate`, {})
+    await refused('PUT', `/v1/functions/${id}/aliases/live`, { version: 1 })
+    const plain = await post(developer, '/v1/functions', {
+      ...{ workspace_id: workspace.workspaceId, name: 'plain', source },
+    })
+    await refused('PUT', `/v1/functions/${plain.id}/config`, { scopes: ['payloads:read'] })
+  })
+
+  test('what its code is shown: an entry', async () => {
+    const look = { as: callers.otherKey, body: { id: executionId } }
+    const { body } = await call('POST', '/v1/functions/look/invoke', look)
+    expect(JSON.stringify(body)).toContain(SECRET)
+    const { body: audit } = await call(
+      'GET',
+      `/v1/audit?tenant_id=${workspace.tenantId}&operation=flow.get_execution&page[size]=200`,
+      { as: workspace.operator },
+    )
+    expect(JSON.stringify(audit.data)).toContain(executionId)
+  })
+})
+
+test('rotated key: sees what the keys before it have started', async () => {
+  const { operator, workspaceId, flows } = workspace
+  const key = { workspace_id: workspaceId, kind: 'service', name: 'line' }
+  const first = await post(operator, '/v1/api-keys', key)
+  const { id } = await post({ apikey: first.key }, '/v1/flows/ask/executions', { input: { text: SECRET } })
+  const second = await post(operator, `/v1/api-keys/${first.id}/rotate`)
+  const third = await post(operator, `/v1/api-keys/${second.id}/rotate`)
+  for (const { key: apikey } of [second, third]) {
+    const { body } = await call('GET', `/v1/flows/executions/${id}`, { as: { apikey } })
+    expect(JSON.stringify(body)).toContain(SECRET)
+  }
+  const { body } = await call('GET', `/v1/flows/executions/${id}`, { as: callers.otherKey })
+  expect(JSON.stringify(body)).not.toContain(SECRET)
+  await post(operator, `${flows}/executions/${id}/cancel`)
+})
+
+test('stream and key whose scope payloads:read is taken away: the stream ends', async () => {
+  const { operator, workspaceId, service, flows } = workspace
+  const scopes = ['flows:read', 'payloads:read']
+  const key = await post(operator, '/v1/api-keys', {
+    ...{ workspace_id: workspaceId, kind: 'service', name: 'looks', scopes },
+  })
+  const { id } = await post(service, '/v1/flows/ask/executions', { input: { text: SECRET } })
+  const path = `/v1/flows/executions/${id}/events`
+  const received = await subscribeToStream({ apikey: key.key }, path)
+  await ok(call('PATCH', `/v1/api-keys/${key.id}`, { as: operator, body: { scopes: ['flows:read'] } }))
+  expect(await endOf(received)).toBe('payloads_hidden')
+  await post(operator, `${flows}/executions/${id}/cancel`)
+})
+
+test('idempotent request that has shown payloads: its replay has an entry, and is refused without the right', async () => {
+  const { operator, workspaceId, service, flows } = workspace
+  const started = await call('POST', '/v1/flows/ask/executions', {
+    ...{ as: service, body: { input: { text: SECRET } } },
+  })
+  const { id } = started.body
+  await post(operator, `${flows}/executions/${id}/cancel`)
+  await eventually(async () => {
+    const { body } = await call('GET', `${flows}/executions/${id}`, { as: callers.viewer })
+    return body.ended_at ?? undefined
+  })
+  const path = `${flows}/executions/${id}/rerun`
+  const place = { tenant_id: workspace.tenantId, workspace_id: workspaceId }
+  const headers = { 'idempotency-key': unique('again') }
+  const rerun = async (...roles: string[]) => {
+    const as = await tokenOf({ sub: 'rosa', roles: ['developer', ...roles], ...place })
+    return call('POST', path, { as, headers, body: {} })
+  }
+  const first = await rerun('payload_reader')
+  expect(JSON.stringify(first.body)).toContain(SECRET)
+  const again = await rerun('payload_reader')
+  expect(again.body).toEqual(first.body)
+  expect(await looksOf('rosa')).toEqual(Array.from({ length: 2 }, () => `execution.rerun ${path}`))
+  const refused = await rerun()
+  expect([refused.status, refused.body.code]).toEqual([403, 'payloads_hidden'])
 })
