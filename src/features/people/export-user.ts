@@ -1,8 +1,9 @@
 /** Exports what a workspace knows of a user, for the user or for the app that serves them. */
 
-import Type from 'typebox'
+import Type, { type TSchema } from 'typebox'
 import { Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
 import { revealing, seesPayloads } from '../../access/payload-access.ts'
+import { payload, withoutPayloads } from '../../access/payload-schemas.ts'
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { ByteReply } from '../../core/bytes.ts'
@@ -10,6 +11,7 @@ import { WRITERS_AND_USERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { queryDocuments } from '../collections/documents-api.ts'
+import { Approval } from '../flows/approvals/approval-shape.ts'
 import { readProfile } from '../identity/users/users-api.ts'
 import { presignObject } from '../objects/links.ts'
 import { NDJSON, ndjsonDownload } from '../operation-helpers.ts'
@@ -74,19 +76,13 @@ async function* records({ caller, admin, person, profile }: Export): AsyncGenera
   yield { type: 'profile', data: profile }
   yield* documents(person)
   yield* objects(caller, person)
-  for (const [type, page] of Object.entries(RECORDS)) {
+  // A service key sees payloads of what others have started only with the scope for it; users see those of their own.
+  const isShown = () => caller.actor.role === 'user' || seesPayloads(caller.actor)
+  for (const [type, { shape, page }] of Object.entries(RECORDS)) {
     const read = (after: string) => admin.rows<{ id: string }>(page(person.userId, after))
-    for await (const data of pages(read, ({ id }) => id)) yield { type, data: shownTo(caller, data) }
+    for await (const data of pages(read, ({ id }) => id))
+      yield { type, data: withoutPayloads(shape, data, isShown) }
   }
-}
-
-/** A service key sees payloads of what others have started only with the scope for it; users see those of their own. */
-function shownTo(
-  { actor }: WorkspaceScope,
-  { input, output, result, ...record }: Readonly<Record<string, unknown>>,
-) {
-  if (actor.role === 'user' || seesPayloads(actor)) return { ...record, input, output, result }
-  return { ...record, payloads: 'hidden' }
 }
 
 async function* documents(person: Person): AsyncGenerator<ExportRecord> {
@@ -146,18 +142,35 @@ async function* pages<T>(
   }
 }
 
+interface RecordType {
+  /** What of a record is a payload. */
+  readonly shape: TSchema
+  readonly page: (userId: string, after: string) => Sql
+}
+
+const Payload = Type.Unknown(payload())
+
 /** Records that name the user, by type. */
-const RECORDS: Readonly<Record<string, (userId: string, after: string) => Sql>> = {
-  execution: (userId, after) => sql`
+const RECORDS: Readonly<Record<string, RecordType>> = {
+  execution: {
+    shape: Type.Object({ input: Payload, output: Payload }),
+    page: (userId, after) => sql`
     select id, flow_id, version, status, input, output, started_at, ended_at from executions
     where started_by = ${userId} and id > ${after} order by id limit ${PAGE}`,
-  run: (userId, after) => sql`
+  },
+  run: {
+    shape: Type.Object({ input: Payload, result: Payload }),
+    page: (userId, after) => sql`
     select id, function_id, version, status, input, result, created_at, ended_at from function_runs
     where started_by = ${userId} and id > ${after} order by id limit ${PAGE}`,
-  approval: (userId, after) => sql`
+  },
+  approval: {
+    shape: Type.Pick(Approval, ['title', 'decisions']),
+    page: (userId, after) => sql`
     select id, execution_id, name, title, status, asked_at, ended_at,
       (select coalesce(jsonb_agg(d), '[]') from jsonb_array_elements(decisions) d where d ->> 'by' = ${userId}) as decisions
     from approvals where id > ${after}
       and (${userId} = any(approvers) or ${userId} = any(excluded) or exists (select from jsonb_array_elements(decisions) d where d ->> 'by' = ${userId}))
     order by id limit ${PAGE}`,
+  },
 }
