@@ -72,6 +72,7 @@ declare
     when current_user <> 'tenon_admin' then 0
     when tenon.workspace() is null then 3 else 2 end;
   is_linked boolean := new.invitation is distinct from old.invitation and new.invitation is not null;
+  actors text[] := array(select jsonb_array_elements_text(coalesce(nullif(current_setting('tenon.caused_by', true), ''), '[]')::jsonb));
 begin
   if old.accepted_at is not null and (is_linked or new.confirmed_by is distinct from old.confirmed_by) then
     if rank <= tenon.role_rank(old.role) then
@@ -88,6 +89,11 @@ begin
   if is_linked or new.groups is distinct from old.groups then
     new.controlled_at := now();
     new.confirmed_by := '{}';
+  end if;
+  -- Whoever was shown the link could be its person, unless the link was mailed or another admin has confirmed the account.
+  if new.sees_payloads and not old.sees_payloads and rank < 4 and new.email_verified_at is null
+      and new.controlled_by && actors and new.confirmed_by <@ actors then
+    raise exception 'only another admin may do this to the account' using errcode = 'insufficient_privilege';
   end if;
   if is_linked then
     new.email_verified_at := null;
@@ -119,9 +125,9 @@ create trigger generations before update on tenon.accounts for each row
 -- link that was mailed there; roles and groups, those of the session's workspace and of the whole tenant. The workspace cannot
 -- read the accounts themselves.
 create function tenon.accounts_named(names text[])
-  returns table (id text, email text, active boolean, known_as text[])
+  returns table (id text, email text, role text, active boolean, known_as text[])
   stable language sql security definer set search_path = tenon, pg_temp as $$
-  select a.id, a.email, a.accepted and a.disabled_at is null, array(
+  select a.id, a.email, a.role, a.accepted and a.disabled_at is null, array(
     select name from unnest(array[a.id] || case when a.email_verified_at is not null then array[a.email] else '{}' end || case
       when a.workspace_id is null or a.workspace_id = tenon.workspace()
         then array['role:' || a.role] || array(select 'group:' || g from unnest(a.groups) as g) else '{}' end) as name)

@@ -23,7 +23,7 @@ import { conflictIf, creates, findRow, listPage } from '../../operation-helpers.
 import { resolveAssignment } from '../assignment.ts'
 import { issuerAdminOf, requireMail } from '../identity-services.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
-import { requireGrantOfPayloads } from '../payload-grants.ts'
+import { requireGrantOfPayloads, requireGrantToOther } from '../payload-grants.ts'
 
 const Groups = Type.Array(Type.String({ pattern: GROUP_PATTERN }), {
   maxItems: 50,
@@ -222,8 +222,8 @@ export const updateAccount = adminOperation({
 /** @throws Problem `forbidden` for a caller who may not grant it; `state_conflict` before the person has set a password */
 async function checkGrant(scope: AdminScope, id: string): Promise<void> {
   requireGrantOfPayloads(scope, id)
-  const { status } = await findAccount(scope, id)
-  if (status === 'active') return
+  const { status, ...account } = await findAccount(scope, id)
+  if (status === 'active') return requireGrantToOther(scope, account)
   throw conflict(
     `The account is ${status}: it gets the right to see payloads once its person has set a password, since whoever is shown the link could.`,
   )
