@@ -8,6 +8,7 @@ import { type Sql, sql } from '../infra/postgres/sql.ts'
 import { retryTransient } from '../infra/retry.ts'
 import type { Completion } from './completion.ts'
 import { ACCESS_LIMITS } from './limits.ts'
+import type { Look } from './payload-access.ts'
 import type { AdminScope, WorkspaceScope } from './scope.ts'
 
 /** Digests (SHA-256) of the caller with its key, and of the request. */
@@ -25,8 +26,8 @@ export interface StoredReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
-  /** It shows payloads of others, so it is shown again only with the right to see them, and with an entry in the audit log. */
-  readonly hasLooked?: true
+  /** How it shows payloads of others, so that it is shown again only with an entry in the audit log, and with the right, if by that. */
+  readonly look?: Look['by']
 }
 
 /**

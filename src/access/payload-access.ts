@@ -3,6 +3,7 @@
  * see payloads. What is shown by that right is noted for the audit log.
  */
 
+import { isDeepStrictEqual } from 'node:util'
 import type { TObject, TSchema } from 'typebox'
 import { Serialized } from '../core/json.ts'
 import type { OperationSpec } from '../core/operation.ts'
@@ -24,12 +25,15 @@ interface StartedRecord {
   readonly trigger?: unknown
 }
 
-/** Records whose payloads the reader of their scope may see for another reason than having started them. */
-const SHOWN = new WeakSet<object>()
+/** Why the reader of a scope may see payloads of a record other than by having started it: they are its own, or what it is asked about. */
+type ShownBecause = 'own' | 'asked'
 
-/** Shows the payloads of a record, such as an approval, to a reader who is asked about them. */
-export function showPayloads<T extends object>(record: T): T {
-  SHOWN.add(record)
+/** Records whose payloads the reader of their scope may see. */
+const SHOWN = new WeakMap<object, ShownBecause>()
+
+/** Shows the payloads of a record to the reader of its scope. To show those of an approval to whoever is asked adds an audit entry. */
+export function showPayloads<T extends object>(record: T, because: ShownBecause): T {
+  SHOWN.set(record, because)
   return record
 }
 
@@ -52,17 +56,27 @@ export function reasonToSee(actor: Actor, record: StartedRecord): 'started' | 'r
   return seesPayloads(actor) ? 'right' : undefined
 }
 
-/** Outputs with payloads that their caller sees only by its right to, with the workspace, if the scope is not of one. */
-const REVEALED = new WeakMap<object, Partial<WorkspaceRef>>()
+/** A look at payloads of others: by the right to see them, or since the caller is asked about them. */
+export interface Look {
+  readonly by: 'right' | 'asked'
+  /** The workspace, if the scope is not of one. */
+  readonly ref: Partial<WorkspaceRef>
+}
 
-/** Notes for the audit log that an output shows payloads by the right to see them. */
-export function revealing<T extends object>(output: T, ref: Partial<WorkspaceRef> = {}): T {
-  REVEALED.set(output, ref)
+const REVEALED = new WeakMap<object, Look>()
+
+/** Notes for the audit log that an output shows payloads of others. */
+export function revealing<T extends object>(
+  output: T,
+  ref: Partial<WorkspaceRef> = {},
+  by: Look['by'] = 'right',
+): T {
+  REVEALED.set(output, { by, ref })
   return output
 }
 
-/** The owner of what an output has shown by the right to see payloads; undefined if it needed none. */
-export const revealedIn = (output: unknown): Partial<WorkspaceRef> | undefined =>
+/** The look that an output is; undefined if it shows no payloads of others. */
+export const revealedIn = (output: unknown): Look | undefined =>
   typeof output === 'object' && output !== null ? REVEALED.get(output) : undefined
 
 /**
@@ -98,10 +112,12 @@ export function withPayloadAccess<S extends Scope, I extends TObject, O extends 
     // Payloads in text that is JSON already cannot be left out.
     const output = (ran instanceof Serialized ? ran.parsed() : ran) as Awaited<ReturnType<typeof spec.run>>
     const { actor } = scope
-    const isShown = (record: object) => SHOWN.has(record) || hasStarted(actor, record)
-    const left = withoutPayloads(spec.output, output, isShown)
-    if (left === output || !seesPayloads(actor)) return left
-    return revealing(output as object) as typeof output
+    const isOwn = (record: object) => SHOWN.get(record) === 'own' || hasStarted(actor, record)
+    const own = withoutPayloads(spec.output, output, isOwn)
+    if (own === output) return output
+    if (seesPayloads(actor)) return revealing(output as object) as typeof output
+    const left = withoutPayloads(spec.output, output, (record) => SHOWN.has(record) || isOwn(record))
+    return isDeepStrictEqual(left, own) ? own : (revealing(left as object, {}, 'asked') as typeof output)
   }
   return { ...spec, payloads: 'left out', run }
 }

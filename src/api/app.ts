@@ -182,7 +182,7 @@ const REQUEST_PROPERTIES = [
   'servedWorkspace',
   'idempotencyClaim',
   'auditContext',
-  'hasLooked',
+  'look',
 ] as const
 
 /** Headers of every reply: no guessing of types (Fetch §3.6), and no embedding by pages of other sites (Fetch §3.7). */

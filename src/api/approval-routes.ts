@@ -47,8 +47,10 @@ export async function mountApprovalPages(
   const { origin } = new URL(publicUrl(platform.config))
   await app.register(async (pages) => {
     readForms(pages)
-    pages.get(APPROVAL_PAGE, async (request, reply) => {
+    const looked = { config: { operation: { name: 'approval.read_by_link', reads: true } } }
+    pages.get(APPROVAL_PAGE, looked, async (request, reply) => {
       const visit = await findVisit(request, platform, services)
+      if (visit !== undefined) recordVisit(visit, request, platform)
       return show(reply, visit === undefined ? UNKNOWN : pageOf(visit))
     })
     const audited = { config: { operation: { name: 'approval.decide_by_link', reads: false } } }
@@ -59,6 +61,23 @@ export async function mountApprovalPages(
     })
   })
 }
+
+/** Notes for the audit log who is shown the data of an approval. @throws Problem if the log cannot take it */
+function recordVisit(visit: Visit, request: FastifyRequest, { audit }: Platform): void {
+  if (refusalOf(visit) !== undefined) return
+  audit.refuseUnlessReady()
+  request.auditContext = auditContextOf(visit)
+  request.look = 'asked'
+}
+
+/** The person of the link is the actor. */
+const auditContextOf = ({ scope, account, person }: Visit): FastifyRequest['auditContext'] => ({
+  owner: scope.ref,
+  isVerified: true,
+  actor: { subject: account?.id ?? person, role: null, kind: 'token' },
+  before: null,
+  after: null,
+})
 
 /** @returns undefined if there is no such approval */
 async function findVisit(
@@ -145,15 +164,8 @@ async function submit(
 }
 
 async function decideAs(visit: Visit, request: FastifyRequest, approved: boolean): Promise<Page> {
-  const { scope, approval, account, person } = visit
-  const subject = account?.id ?? person
-  request.auditContext = {
-    owner: scope.ref,
-    isVerified: true,
-    actor: { subject, role: null, kind: 'token' },
-    before: null,
-    after: null,
-  }
+  const { scope, approval } = visit
+  request.auditContext = auditContextOf(visit)
   const fields = formOf(request)
   const comment = (fields['comment'] ?? '').trim()
   const form = approved ? formValue(approval.form, fields) : undefined

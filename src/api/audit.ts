@@ -12,12 +12,12 @@ import {
 } from '../access/audit/entry.ts'
 import type { RejectedKey } from '../access/authentication/authenticator.ts'
 import type { StoredReply } from '../access/idempotency.ts'
-import { revealedIn } from '../access/payload-access.ts'
+import { type Look, revealedIn } from '../access/payload-access.ts'
 import type { Permission } from '../access/permission.ts'
 import { WorkspaceScope } from '../access/scope.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { type Principal, roleFor } from '../core/policy.ts'
-import { isTenantId, isWorkspaceId, type WorkspaceRef } from '../core/tenant.ts'
+import { isTenantId, isWorkspaceId } from '../core/tenant.ts'
 import { OPERATIONS } from '../features/index.ts'
 
 /** The audited properties of a route: those of its operation. */
@@ -31,8 +31,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The data of this request's audit entry, except its principal. */
     auditContext: AuditContext | undefined
-    /** True if the reply shows payloads by the right to see them. */
-    hasLooked: true | undefined
+    /** How the reply shows payloads of others; undefined if it shows none. */
+    look: Look['by'] | undefined
   }
 }
 
@@ -198,19 +198,19 @@ export function recordReplayedLook(
   request: FastifyRequest,
   permission: Permission,
   scope: unknown,
-  { body, hasLooked }: StoredReply,
+  { body, look }: StoredReply,
   audit: Audit,
 ): void {
-  if (hasLooked !== true) return
-  permission.confirmPayloads()
-  addLook(request, scope, JSON.parse(body), {}, audit)
+  if (look === undefined) return
+  if (look === 'right') permission.confirmPayloads()
+  addLook(request, scope, JSON.parse(body), { by: look, ref: {} }, audit)
 }
 
 function addLook(
   request: FastifyRequest,
   scope: unknown,
   output: unknown,
-  shown: Partial<WorkspaceRef>,
+  { by, ref }: Look,
   audit: Audit,
 ): void {
   audit.refuseUnlessReady()
@@ -218,9 +218,9 @@ function addLook(
   const { data = [] } = output as { readonly data?: readonly unknown[] }
   const owner = isVerified
     ? scope.ref
-    : { ...idsIn(Array.isArray(data) ? data[0] : undefined), ...idsIn(output), ...shown }
+    : { ...idsIn(Array.isArray(data) ? data[0] : undefined), ...idsIn(output), ...ref }
   request.auditContext ??= { owner, isVerified, before: null, after: null }
-  request.hasLooked = true
+  request.look = by
 }
 
 /**
@@ -235,9 +235,9 @@ export function writeAuditEntry(
   const { operation } = request.routeOptions.config
   const { statusCode: status } = reply
   if (operation === undefined) return undefined
-  if (reply.hasHeader('idempotent-replayed') && request.hasLooked === undefined) return undefined
+  if (reply.hasHeader('idempotent-replayed') && request.look === undefined) return undefined
   const isDenied = status === 401 || status === 403 || status === 429
-  if (operation.reads && operation.reveals === undefined && !isDenied && request.hasLooked === undefined)
+  if (operation.reads && operation.reveals === undefined && !isDenied && request.look === undefined)
     return undefined
   const event = auditEventOf(operation, request, reply, isDenied)
   const { principal, auditContext: context } = request

@@ -106,7 +106,7 @@ export async function completeClaim(
     if (disposition === 'store')
       await claim.store({
         ...{ status, headers: storedHeaders(operation, reply), body: String(body ?? '') },
-        ...(request.hasLooked && { hasLooked: true }),
+        ...(request.look && { look: request.look }),
       })
     else await claim[disposition]()
   } catch (error) {

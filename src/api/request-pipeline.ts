@@ -138,7 +138,7 @@ export function createHandler(
       // Without a limiter of failures: those of other clients at the same address do not end streams of this one.
       const recheck = async () => {
         permitRequest(operation, await authenticate(request), request)
-        if (request.hasLooked === true) request.permission?.confirmPayloads()
+        if (request.look === 'right') request.permission?.confirmPayloads()
       }
       const input = await protocol.bind({ operation, request, reply, recheck })
       const exchange = { operation, input, request, reply, recheck }

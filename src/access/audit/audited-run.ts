@@ -3,8 +3,8 @@
 import { runWithJson } from '../../core/bytes.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
-import { isTenantId, isWorkspaceId, type WorkspaceRef } from '../../core/tenant.ts'
-import { revealedIn } from '../payload-access.ts'
+import { isTenantId, isWorkspaceId } from '../../core/tenant.ts'
+import { type Look, revealedIn } from '../payload-access.ts'
 import type { AdminScope, WorkspaceScope } from '../scope.ts'
 import type { Audit } from './audit.ts'
 import { type AuditActor, type AuditEvent, type AuditOwner, digestOf } from './entry.ts'
@@ -48,7 +48,7 @@ export async function runAudited(
     before: null,
     ...(detail !== undefined && { detail }),
   }
-  let look: Partial<WorkspaceRef> | undefined
+  let look: Look | undefined
   // The note is on the output itself, of which the caller may get another form.
   const noting: AnyOperation = {
     ...operation,
@@ -63,7 +63,7 @@ export async function runAudited(
     throw error
   })
   if (operation.reads && look === undefined) return output
-  const owner = look?.tenantId === undefined ? await findOwner(scope, recordOf(output)) : look
+  const owner = look?.ref.tenantId === undefined ? await findOwner(scope, recordOf(output)) : look.ref
   const event: AuditEvent = {
     ...{ ...common, owner, outcome: 'done', status: null, code: null },
     after: operation.reads ? null : digestOf(output),

@@ -64,7 +64,7 @@ const OTHERS = ['docs', 'health', 'issuer', 'mcp', 'page', 'none']
 /** Names of routes that are no operations. */
 const ROUTES = [
   ...['webhook.receive', 'webhook.challenge', 'callback.receive', 'mcp.message'],
-  ...['approval.decide_by_link', 'codec.admit_page'],
+  ...['approval.read_by_link', 'approval.decide_by_link', 'codec.admit_page'],
 ]
 const OPERATION_NAMES = [
   ...OPERATIONS.map(({ name }) => name),

@@ -33,6 +33,7 @@ export async function resolveDecider(scope: WorkspaceScope): Promise<Decider> {
 export interface NamedAccount {
   readonly id: string
   readonly email: string
+  readonly role: string
   /** Accepted, and not disabled. */
   readonly active: boolean
   readonly known_as: readonly string[]
@@ -41,7 +42,7 @@ export interface NamedAccount {
 /** The accounts that names of approvers stand for. */
 export function accountsNamed(scope: WorkspaceScope, names: readonly string[]): Promise<NamedAccount[]> {
   return scope.rows<NamedAccount>(
-    sql`select id, email, active, to_json(known_as) as known_as from tenon.accounts_named(${textArray(names)}::text[])`,
+    sql`select id, email, role, active, to_json(known_as) as known_as from tenon.accounts_named(${textArray(names)}::text[])`,
   )
 }
 
@@ -55,7 +56,7 @@ export const namesOf = ({ by, as }: Decider): string[] => [
 export function showIfAsked(approval: Approval, names: readonly string[]): Approval {
   const isAsked = approval.approvers.some((one) => names.includes(one))
   const isExcluded = approval.excluded.some((one) => names.includes(one))
-  return isAsked && !isExcluded ? showPayloads(approval) : approval
+  return isAsked && !isExcluded ? showPayloads(approval, 'asked') : approval
 }
 
 /** Approvals that the decider may decide now. */

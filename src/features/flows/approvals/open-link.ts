@@ -47,6 +47,10 @@ export function decideByLink(
 ): Promise<Approval> {
   if (over !== undefined || account?.active === false)
     throw new Problem('state_conflict', { detail: 'The link is no longer valid.' })
+  if (account?.role === 'viewer')
+    throw new Problem('state_conflict', {
+      detail: 'The account has the role viewer, which changes nothing: another approver decides.',
+    })
   const decider = account === undefined ? { by: person, as: [] } : { by: account.id, as: account.known_as }
   return decide(scope, approval.id, decider, verdict)
 }

@@ -68,7 +68,7 @@ export async function readOperation(
       const leftMs = untilMs - performance.now()
       const change = watched.nextChange(leftMs)
       const { started_by, trigger, ...operation } = await readNow(reader, runId, starterOf(scope))
-      if (reasonToSee(scope.actor, { started_by, trigger }) === 'started') showPayloads(operation)
+      if (reasonToSee(scope.actor, { started_by, trigger }) === 'started') showPayloads(operation, 'own')
       if (operation.finished_at !== null || leftMs <= 0) return shownTo(scope, operation)
       await change
     }
@@ -98,5 +98,5 @@ const readNow = (reader: WorkspaceScope, runId: string, starter: string | undefi
 function shownTo(scope: WorkspaceScope, operation: RunOperation): RunOperation {
   if (!isPublicRole(scope.actor.role) || operation.error === null) return operation
   const { code, detail } = operation.error as Static<typeof RunErrorShape>
-  return showPayloads({ ...operation, error: { code, detail } })
+  return showPayloads({ ...operation, error: { code, detail } }, 'own')
 }
