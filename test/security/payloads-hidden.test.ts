@@ -325,3 +325,71 @@ test('idempotent request that has shown payloads: its replay has an entry, and i
   const refused = await rerun()
   expect([refused.status, refused.body.code]).toEqual([403, 'payloads_hidden'])
 })
+
+test('steps of an execution that she has started: shown to the developer, and no look', async () => {
+  const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
+  const runa = await tokenOf({ sub: 'runa', roles: ['developer', 'payload_reader'], ...place })
+  const plain = await tokenOf({ sub: 'runa', roles: ['developer'], ...place })
+  const { id } = await post(runa, `${workspace.flows}/definitions/ask/executions`, {
+    input: { text: SECRET },
+  })
+  const step = await eventually(async () => {
+    const { body } = await call('GET', `${workspace.flows}/executions/${id}/steps/0`, { as: runa })
+    return body.status === 'completed' ? body : undefined
+  })
+  expect(JSON.stringify(step)).toContain(SECRET)
+  const { body } = await call('GET', `${workspace.flows}/executions/${id}/steps/0`, { as: plain })
+  expect(body).toEqual(step)
+  await ok(call('GET', `${workspace.flows}/executions/${id}/steps`, { as: runa }))
+  expect((await looksOf('runa')).filter((one) => /step/.test(one))).toEqual([])
+  await post(workspace.operator, `${workspace.flows}/executions/${id}/cancel`)
+})
+
+test('approver without the right: sees what the approval is about, and the look has an entry', async () => {
+  const { tenantId, flows, service, operator } = workspace
+  const approver = await tokenOf({ sub: 'ada', roles: ['tenant_admin'], tenant_id: tenantId })
+  const { id } = await post(service, '/v1/flows/ask/executions', { input: { text: SECRET } })
+  const approval = await eventually(async () => {
+    const { body } = await call('GET', `${flows}/executions/${id}`, { as: callers.viewer })
+    return body.approvals?.[0]
+  })
+  const path = `${flows}/approvals/${approval.id}`
+  const { body } = await call('GET', path, { as: approver })
+  expect(JSON.stringify(body)).toContain(SECRET)
+  expect(await looksOf('ada')).toEqual([`approval.get ${path}`])
+  await post(operator, `${flows}/executions/${id}/cancel`)
+})
+
+test('export of a person by a key: payloads, titles and comments of approvals only with the scope', async () => {
+  const { operator, flows, service, workspaceId } = workspace
+  await ok(
+    call('POST', '/v1/services/configure', {
+      ...{ as: operator, body: { workspace_id: workspaceId, auth: { sign_up: 'invite' } } },
+    }),
+  )
+  const person = await post(operator, '/v1/users', {
+    workspace_id: workspaceId,
+    email: `${unique('person')}@example.test`,
+  })
+  const source = FLOW.replace("'role:tenant_admin'", `'${person.id}'`)
+    .replace("'Pay?'", "'${ .kept }'")
+    .replace('name: ask', 'name: person')
+  await post(operator, `${flows}/definitions`, { name: 'person', source })
+  await post(operator, `${flows}/definitions/person/versions`)
+  const { id } = await post(service, '/v1/flows/person/executions', { input: { text: SECRET } })
+  await eventually(async () => {
+    const { body } = await call('GET', `${flows}/executions/${id}`, { as: callers.viewer })
+    return body.approvals?.[0]
+  })
+  const { key } = await post(operator, '/v1/api-keys', {
+    ...{ workspace_id: workspaceId, kind: 'service', name: 'exports' },
+    scopes: ['collections:read', 'objects:read', 'flows:read', 'functions:read', 'payloads:read'],
+  })
+  const read = async (as: Caller) => String((await call('GET', `/v1/users/${person.id}/export`, { as })).body)
+  const [hidden, shown] = [await read(callers.otherKey), await read({ apikey: key })]
+  expect(hidden).toContain('"type":"approval"')
+  expect(hidden).toContain('"payloads":"hidden"')
+  expect(hidden).not.toContain(SECRET)
+  expect(shown).toContain(SECRET)
+  await post(operator, `${flows}/executions/${id}/cancel`)
+})

@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
+import { reasonToSee, showPayloads } from '../../../access/payload-access.ts'
 import { FLOW_ERROR, HIDDEN_PAYLOADS, payload } from '../../../access/payload-schemas.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { StepData, ValueLocation } from '../../../core/execution.ts'
@@ -89,7 +90,7 @@ export const listSteps = previewOperation({
     const { after, limit } = pageBounds(page)
     if (!/^[0-9]{0,9}$/.test(after)) throw new Problem('cursor_invalid')
     const [[execution] = [], steps = []] = await scope.batch(
-      sql`select id from executions where id = ${id}`,
+      sql`select ${STARTER} from executions where id = ${id}`,
       sql`select ${STEP} from execution_steps
         where execution_id = ${id} and seq > ${after === '' ? -1 : Number(after)} ${ofTask(task)}
           ${status === undefined ? sql`` : sql`and status = ${status}`}
@@ -97,9 +98,19 @@ export const listSteps = previewOperation({
         order by seq limit ${limit}`,
     )
     if (execution === undefined) throw notFound('execution')
-    return pageFrom(page, (steps as StepRow[]).map(shown))
+    return pageFrom(
+      page,
+      (steps as StepRow[]).map((row) => showIfOwn(scope, execution, shown(row))),
+    )
   },
 })
+
+/** The columns of an execution that say whose payloads its steps have. */
+const STARTER = sql`started_by, rerun_of`
+
+/** Shows the payloads of a step to whoever has started its execution. */
+const showIfOwn = <T extends object>({ actor }: WorkspaceScope, execution: object, step: T): T =>
+  reasonToSee(actor, execution) === 'started' ? showPayloads(step, 'own') : step
 
 function ofTask(task: string | undefined): Sql {
   if (task === undefined) return sql``
@@ -131,12 +142,13 @@ export const getStep = previewOperation({
 
 /** @throws Problem `not_found` */
 async function readStep(scope: WorkspaceScope, id: string, seq: number): Promise<StepWithData> {
-  const row = await scope.row<StepRow & { data: StepData | null }>(
+  const [[execution] = [], [row] = []] = (await scope.batch(
+    sql`select ${STARTER} from executions where id = ${id}`,
     sql`select ${STEP}, data from execution_steps where execution_id = ${id} and seq = ${seq}`,
-  )
-  if (row === undefined) throw notFound('step')
+  )) as unknown as [object[]?, (StepRow & { data: StepData | null })[]?]
+  if (execution === undefined || row === undefined) throw notFound('step')
   const { data, ...step } = row
-  return { ...shown(step), ...(await resolveData(scope, id, data ?? {})) }
+  return showIfOwn(scope, execution, { ...shown(step), ...(await resolveData(scope, id, data ?? {})) })
 }
 
 interface StoredValues {
