@@ -21,7 +21,11 @@ export function derivedScope(scope: WorkspaceScope, actor: Actor): WorkspaceScop
 
 /** The same caller in another role. */
 export const inRole = (scope: WorkspaceScope, role: Role): WorkspaceScope =>
-  derivedScope(scope, { ...scope.actor, role, credentialRole: scope.actor.role })
+  derivedScope(scope, { ...scope.actor, role, credentialRole: scope.actor.role, ...viewing(scope.actor) })
+
+/** A viewer stays one in every role, so that the transactions are read-only. */
+const viewing = ({ role, credentialRole }: Actor): Pick<Actor, 'credentialRole'> =>
+  role === 'viewer' || credentialRole === 'viewer' ? { credentialRole: 'viewer' } : {}
 
 /** As {@link inRole}, of the caller the subject alone: what it causes has no other causes, no user, and begins a chain of calls. */
 export const asSubject = (scope: WorkspaceScope, role: Role): WorkspaceScope =>
@@ -57,7 +61,7 @@ export function purge(scope: AdminScope, ref: TenantRef): Statements {
 export function inWorkspace(scope: AdminScope, ref: WorkspaceRef, role: Role): WorkspaceScope {
   if (!scope.reaches(ref)) throw new Problem('not_found')
   const { services, ids } = internalsOf(scope)
-  return new WorkspaceScope({ ...scope.actor, role }, ref, services, ids)
+  return new WorkspaceScope({ ...scope.actor, role, ...viewing(scope.actor) }, ref, services, ids)
 }
 
 /**

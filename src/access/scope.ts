@@ -37,7 +37,7 @@ const DATABASE_ROLES = {
 } as const
 
 function contextOf(actor: Actor, tenant = '', workspace = ''): SessionContext {
-  const { role, chainDepth, user } = actor
+  const { role, credentialRole, chainDepth, user } = actor
   const statementTimeoutMs = INFRA_LIMITS.statementTimeoutMs[isPublicRole(role) ? 'anon' : 'service']
   return {
     role: DATABASE_ROLES[role],
@@ -45,7 +45,8 @@ function contextOf(actor: Actor, tenant = '', workspace = ''): SessionContext {
     workspace,
     statementTimeoutMs,
     causedBy: JSON.stringify(causesOf(actor)),
-    ...(role === 'viewer' && { readOnly: true }),
+    // A viewer changes nothing in any role.
+    ...([role, credentialRole].includes('viewer') && { readOnly: true }),
     ...(chainDepth !== undefined && { chainDepth }),
     ...(role === 'user' && user !== undefined && { user: sessionUser(user, actor) }),
   }
