@@ -50,7 +50,9 @@ create table tenon.mcp_server_versions (
   -- The class of the version (review.ts), and the reasons for it.
   class text not null check (class in ('safe', 'breaking', 'suspect')),
   reasons jsonb not null,
-  needs_approval boolean not null generated always as (widened <> '[]' or class <> 'safe') stored,
+  -- Published by a role that may not open data, with tools that reach them.
+  opens_data boolean not null,
+  needs_approval boolean not null generated always as (widened <> '[]' or class <> 'safe' or opens_data) stored,
   approved_by text,
   approved_at timestamptz(3),
   published_by text not null,

@@ -7,7 +7,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { signManifest } from '../../access/scope-services.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { ADMINS, DEVELOPERS, VIEWERS } from '../../core/policy.ts'
+import { ADMINS, DEVELOPERS, type Role, VIEWERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
@@ -15,12 +15,14 @@ import { findRow, previewOperation } from '../operation-helpers.ts'
 import { Diff, hashOf, scopesOf, Widened } from './manifest.ts'
 import { type Draft, Reason, ReviewClass, readDraft } from './review/review.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
+import type { Tool } from './tool.ts'
+import { TOOL_PROVIDERS } from './tool-providers/index.ts'
 
 export const publishServer = previewOperation({
   name: 'mcp_version.create',
   roles: DEVELOPERS,
   summary:
-    'Publish the draft of a hosted MCP server as the next version; it is active at once unless it needs approval',
+    'Publish the draft of a hosted MCP server as the next version; it is active at once unless it needs approval, as tools on data do that a developer publishes',
   input: Input({
     ws: Ws,
     server: Server,
@@ -65,7 +67,8 @@ async function store(
   const [version, hash] = [latest_version + 1, hashOf(manifest)]
   const { scopes, baseline } = scopesOf(slug, manifest)
   const isAccepted = kind === 'breaking' && acceptsBreaking && widened.length === 0
-  const isActive = isAccepted || (kind === 'safe' && widened.length === 0)
+  const isData = opensData(scope, manifest.tools)
+  const isActive = (isAccepted || (kind === 'safe' && widened.length === 0)) && !isData
   const state = isActive ? ('active' as const) : ('needs_approval' as const)
   const { subject } = scope.actor
   const published_at = new Date().toISOString()
@@ -78,12 +81,12 @@ async function store(
   // The version comes first: the quota of tools says what the active version offers.
   const statements = [
     sql`insert into mcp_server_versions
-        (server_id, version, hash, manifest, signature, scopes, baseline, widened, class, reasons,
+        (server_id, version, hash, manifest, signature, scopes, baseline, widened, class, reasons, opens_data,
           published_by, published_at, approved_by, approved_at)
       select id, ${version}, ${hash}, ${JSON.stringify(manifest)}::jsonb, ${signature}, ${JSON.stringify(scopes)}::jsonb,
         ${JSON.stringify(baseline)}::jsonb, ${JSON.stringify(widened)}::jsonb, ${kind},
-        ${JSON.stringify(reasons)}::jsonb, ${subject}, ${published_at}::timestamptz, ${isAccepted ? subject : null}::text,
-        case when ${isAccepted}::boolean then now() end
+        ${JSON.stringify(reasons)}::jsonb, ${isData}::boolean, ${subject}, ${published_at}::timestamptz, ${isActive && isAccepted ? subject : null}::text,
+        case when ${isActive && isAccepted}::boolean then now() end
       from mcp_servers where ${isUnchanged} for update`,
     sql`update mcp_servers set latest_version = ${version}, updated_at = now(),
         active_version = case when ${state === 'active'} then ${version} else active_version end,
@@ -99,6 +102,16 @@ async function store(
   })
   invalidateMcpServer(scope, id)
   return made
+}
+
+/** True if a tool reaches data, which only admins open to clients. */
+function opensData({ actor }: WorkspaceScope, tools: readonly Tool[]): boolean {
+  if ((ADMINS as readonly Role[]).includes(actor.role)) return false
+  return tools.some(({ binding: { source, operation } }) =>
+    TOOL_PROVIDERS.find(({ name }) => name === source)?.operations.some(
+      ({ name, domain }) => name === operation && domain === 'data_access',
+    ),
+  )
 }
 
 const Version = Type.Object({
@@ -202,7 +215,7 @@ export const activateServerVersion = previewOperation({
     const statement = sql`
       update mcp_servers s set ${activeVersionIs(version)} from mcp_server_versions v
       where s.id = ${id} and v.server_id = ${id} and v.version = ${version} and ${APPROVED} returning s.id`
-    const refusal = `Version ${version} widens what was consented to, or may break clients: an admin has to approve it first.`
+    const refusal = `Version ${version} widens what was consented to, may break clients, or opens data: an admin has to approve it first.`
     return moveActiveVersion(scope, { id, version }, statement, refusal)
   },
 })
