@@ -1,8 +1,20 @@
 /** Roles below those of admins: what viewers and developers reach and change, of one workspace or of a whole tenant. */
 
 import { expect, test } from 'vitest'
+import { servicesOf } from '../../src/access/internals.ts'
+import { inRole, inWorkspace } from '../../src/access/openers.ts'
+import { AdminScope } from '../../src/access/scope.ts'
+import { randomIds } from '../../src/core/ids.ts'
+import type { TenantId } from '../../src/core/tenant.ts'
 import { sql } from '../../src/infra/postgres/sql.ts'
-import { addAccount, addClient, bearer, tokensOf } from '../support/clients/browser.ts'
+import {
+  addAccount,
+  addAccountByInvitation,
+  addClient,
+  bearer,
+  tokensOf,
+} from '../support/clients/browser.ts'
+import { createMcpWorkspace, ok, publishMcpServer } from '../support/clients/mcp.ts'
 import { type Machine, post, tokenFor } from '../support/fixtures/admins.ts'
 import {
   addTestWorkspace,
@@ -80,6 +92,16 @@ test('statements of a viewer: the database refuses each change, which an admin m
     const viewer = scopeOf(platform, workspace, 'viewer')
     expect(await viewer.rows(sql`select name from flows`)).toEqual([{ name: 'notes' }])
     await expect(viewer.rows(change)).rejects.toMatchObject({ code: '25006' })
+    for (const raised of [
+      inRole(viewer, 'workspace_admin'),
+      inRole(inRole(viewer, 'workspace_admin'), 'service'),
+    ])
+      await expect(raised.rows(change)).rejects.toMatchObject({ code: '25006' })
+    const bounds = { tenantId: workspace.tenantId as TenantId }
+    const actor = { subject: 'vera', role: 'viewer' } as const
+    const admin = AdminScope.open(actor, bounds, servicesOf(platform.access), randomIds)
+    const within = inWorkspace(admin, viewer.ref, 'workspace_admin')
+    await expect(within.rows(change)).rejects.toMatchObject({ code: '25006' })
     expect(await scopeOf(platform, workspace).rows(change)).toEqual([{ name: 'other' }])
   } finally {
     await platform.close()
@@ -137,4 +159,77 @@ test('credentials that see payloads: made, changed and rotated only by those who
   const plain = await post(operator, '/v1/api-keys', { ...key, scopes: ['flows:read'] })
   const widened = await call('PATCH', `/v1/api-keys/${plain.id}`, { as: admin, body: { scopes: key.scopes } })
   expect(widened.body.code).toBe('forbidden')
+})
+
+test('what anon keys and users may do: a developer declares it as it was or narrower, and only an admin wider', async () => {
+  const { operator, tenantId, workspaceId: workspace_id } = await createTestWorkspace()
+  const developer = await tokenOf({ sub: 'dora', roles: ['developer'], tenant_id: tenantId, workspace_id })
+  const refused = async (method: string, path: string, body: object) => {
+    const reply = await call(method, path, { as: developer, body })
+    expect([path, reply.status, reply.body.code]).toEqual([path, 403, 'forbidden'])
+    return reply.body.detail as string
+  }
+  const declaration = (collection: string, access?: object) => ({
+    ...{ workspace_id, collection, store: 'postgres', schema: { type: 'object' }, ...(access && { access }) },
+  })
+  const rule = { owner: '$user.id' }
+  const access = { user: { read: true, update: rule } }
+  expect(await refused('POST', '/v1/schemas', declaration('wide', access))).toContain(
+    'user.read, user.update',
+  )
+  const { id } = await post(operator, '/v1/schemas', declaration('wide', access))
+  const path = `/v1/schemas/${id}`
+  for (const wider of [
+    {},
+    { ...access, anon: { read: true } },
+    { user: { ...access.user, update: true } },
+    { user: { ...access.user, update: { team: '$user.claims.team' } } },
+    { user: { ...access.user, create: true } },
+  ])
+    await refused('PUT', path, { access: wider })
+  for (const same of [access, { user: { read: true } }, { user: { read: rule } }])
+    await ok(call('PUT', path, { as: developer, body: { access: same } }))
+  await post(developer, '/v1/schemas', declaration('closed', { user: { read: false } }))
+
+  const source = 'export const config = { anon: true }\nexport default () => 1'
+  const deployment = { workspace_id, name: 'open', source: 'export default () => 1' }
+  await refused('POST', '/v1/functions', { ...deployment, source })
+  await refused('POST', '/v1/functions', { ...deployment, config: { user: true } })
+  const deployed = await post(developer, '/v1/functions', deployment)
+  const config = `/v1/functions/${deployed.id}/config`
+  await refused('PUT', config, { anon: true })
+  await ok(call('PUT', config, { as: operator, body: { anon: true } }))
+  await ok(call('PUT', config, { as: developer, body: { anon: true, timeout: '5s' } }))
+  await ok(call('PUT', config, { as: developer, body: { anon: false } }))
+})
+
+test('right to see payloads: not granted by the admin who was shown the link of the account', async () => {
+  const { tenantId: tenant_id, workspaceId: workspace_id } = await createTestWorkspace()
+  const admin = (sub: string) => tokenOf({ sub, roles: ['tenant_admin'], tenant_id })
+  const [ann, bob] = [await admin('ann'), await admin('bob')]
+  const puppet = await addAccountByInvitation(ann, { role: 'developer', workspace_id })
+  const grant = (as: Caller) =>
+    call('PATCH', `/v1/accounts/${puppet.id}`, { as, body: { sees_payloads: true } })
+  const refused = await grant(ann)
+  expect([refused.status, refused.body.code]).toEqual([403, 'forbidden'])
+  expect((await grant(bob)).body.sees_payloads).toBe(true)
+})
+
+test('MCP server with tools on data: a developer publishes it for approval, an admin at once', async () => {
+  const workspace = await createMcpWorkspace()
+  const { operator, tenantId: tenant_id, workspaceId: workspace_id } = workspace
+  const developer = await tokenOf({ sub: 'dora', roles: ['developer'], tenant_id, workspace_id })
+  const { base } = await publishMcpServer(workspace, 'tools', { 'collections:notes:list': { enabled: true } })
+  const published = async (as: Caller, verb: string) => {
+    const tools = { [`collections:notes:${verb}`]: { enabled: true } }
+    await ok(call('PUT', `${base}/curation`, { as, body: { tools } }))
+    return ok(call('POST', `${base}/publish`, { as, body: { accept: ['breaking'] } }))
+  }
+  const { version, state } = await published(developer, 'list')
+  expect(state).toBe('needs_approval')
+  const activated = await call('POST', `${base}/versions/${version}/activate`, { as: developer, body: {} })
+  expect([activated.status, activated.body.code]).toEqual([409, 'state_conflict'])
+  const approved = await post(operator, `${base}/versions/${version}/approve`)
+  expect(approved).toMatchObject({ active: true, state: 'published' })
+  expect((await published(operator, 'list')).state).toBe('active')
 })

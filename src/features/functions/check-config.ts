@@ -7,6 +7,7 @@ import { PAYLOADS_SCOPE, seesPayloads } from '../../access/payload-access.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { shortPointer } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
+import { ADMINS, type Role } from '../../core/policy.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { boundedMs } from '../../core/units.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
@@ -65,6 +66,27 @@ export async function requireShareOfCode(
     detail: `The function has the scope ${PAYLOADS_SCOPE}, and you may not see payloads yourself: you decide neither on the scope nor on the code that has it.`,
   })
 }
+
+/** @throws Problem `forbidden` if anon keys or users are to invoke the function, and the caller is no admin */
+export async function requireRightToOpen(
+  scope: AdminScope,
+  target: Sql,
+  change: ConfigChange,
+): Promise<void> {
+  const opened = OPENING.filter((name) => change[name] === true)
+  if (opened.length === 0 || (ADMINS as readonly Role[]).includes(scope.actor.role)) return
+  const row = await scope.row<{ config: Partial<FunctionConfig> }>(
+    sql`select f.config from functions f where ${target}`,
+  )
+  const widened = opened.filter((name) => row?.config[name] !== true)
+  if (widened.length === 0) return
+  throw new Problem('forbidden', {
+    detail: `This lets anon keys or users invoke the function, which only admins decide: ${widened.join(', ')}.`,
+    hint: 'Ask an admin of the workspace to set it, or leave it out.',
+  })
+}
+
+const OPENING = ['anon', 'user'] as const
 
 /** @throws Problem `validation_failed` for the timeout */
 function memberErrors(change: ConfigChange, pointer: string): ConfigError[] {

@@ -11,7 +11,13 @@ import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { creates, fieldProblem } from '../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 import { inThread } from '../threads/run-in-thread.ts'
-import { ConfigWarnings, checkConfig, missingSecrets, requireShareOfCode } from './check-config.ts'
+import {
+  ConfigWarnings,
+  checkConfig,
+  missingSecrets,
+  requireRightToOpen,
+  requireShareOfCode,
+} from './check-config.ts'
 import { ConfigChange, DEFAULTS } from './config.ts'
 import type { FunctionConstants } from './exported-constants.ts'
 import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } from './functions.ts'
@@ -63,6 +69,7 @@ export const createFunction = adminOperation({
     const config = configOf(deployment, code.constants)
     if (code.constants.config !== undefined) await checkConfig(scope, config, place)
     await requireShareOfCode(scope, place.target, config)
+    await requireRightToOpen(scope, place.target, config)
     const stored = await store(scope, { ...deployment, config }, code, async (inside, row) => {
       if (row === undefined) throw await inactiveProblem(inside, workspace_id)
       return { ...withConstants(row), ...(await missingSecrets(inside, config, place)) }

@@ -9,7 +9,13 @@ import { Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { listPage } from '../operation-helpers.ts'
-import { ConfigWarnings, checkConfig, missingSecrets, requireShareOfCode } from './check-config.ts'
+import {
+  ConfigWarnings,
+  checkConfig,
+  missingSecrets,
+  requireRightToOpen,
+  requireShareOfCode,
+} from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
 import { FunctionRef, findFunction, findFunctionRow, functionMissing, functionNamed } from './function-ref.ts'
@@ -120,6 +126,7 @@ export const configureFunction = adminOperation({
     const place = { pointer: '', target: functionNamed(id) }
     await checkConfig(scope, change, place)
     if (change.scopes !== undefined) await requireShareOfCode(scope, place.target, change)
+    await requireRightToOpen(scope, place.target, change)
     const statement = sql`
       with f as (
         update functions f set config = config || ${JSON.stringify(change)}::jsonb, updated_at = now()

@@ -1,6 +1,9 @@
 /** The member `access` of a declaration: its API type, and its parsed form. */
 
 import Type, { type Static } from 'typebox'
+import type { AdminScope } from '../../../access/scope.ts'
+import { canonical } from '../../../core/json.ts'
+import { ADMINS, type Role } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Filter, Path } from '../query/filter.ts'
@@ -56,6 +59,35 @@ export const Access = Type.Object(
   },
 )
 export type Access = Static<typeof Access>
+
+/**
+ * Only admins decide that anon keys or users may do more. What is not the same as before, or `true` before, counts as more.
+ * @param before of a new declaration: undefined
+ * @throws Problem `forbidden` with the rights that are widened
+ */
+export function requireRightToWiden({ actor }: AdminScope, before: Access | undefined, after: Access): void {
+  if ((ADMINS as readonly Role[]).includes(actor.role)) return
+  const widened = widenedRights(before, after)
+  if (widened.length === 0) return
+  throw new Problem('forbidden', {
+    detail: `This lets anon keys or users do more than before, which only admins decide: ${widened.join(', ')}.`,
+    hint: 'Ask an admin of the workspace to declare `access`, or leave it as it is.',
+  })
+}
+
+function widenedRights(before: Access = {}, after: Access): string[] {
+  const same = (one: unknown, other: unknown) => canonical(one) === canonical(other)
+  const hasLookups = same(before.lookups ?? {}, after.lookups ?? {})
+  // Without any `access`, anon keys read by the setting of the workspace.
+  const isOpened = Object.keys(before).length > 0 && Object.keys(after).length === 0
+  const widened = ROLE_NAMES.flatMap((role) =>
+    RIGHT_NAMES.filter((right) => {
+      const [rule = false, old = false] = [after[role]?.[right], before[role]?.[right]]
+      return rule !== false && old !== true && !(hasLookups && same(rule, old))
+    }).map((right) => `${role}.${right}`),
+  )
+  return isOpened ? ['anon.read', ...widened] : widened
+}
 
 /** A list of values for rules, read from another collection with the rights of the service. */
 export interface Lookup {

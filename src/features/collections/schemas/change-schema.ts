@@ -18,6 +18,7 @@ import { mongoStore } from '../mongo/store.ts'
 import { definitionOf, tableName } from '../postgres/collection-table.ts'
 import { postgresStore } from '../postgres/store.ts'
 import { ALL, BY_ID, type Filter } from '../query/filter.ts'
+import { requireRightToWiden } from '../rules/access.ts'
 import { ALL_RIGHTS } from '../rules/permissions.ts'
 import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
@@ -66,6 +67,7 @@ export async function changeSchema(
     checkRevision(row, revision)
     await refuseWhileBuilding(scope, row)
     const { schema, mode, access } = row
+    if (change.access !== undefined) requireRightToWiden(scope, access, change.access)
     const request = {
       ...{ schema, mode, access, ...requestedOf(row.indexes), ...change },
       ...{ workspaceId: row.workspace_id, collection: row.collection },

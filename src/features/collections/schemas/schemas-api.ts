@@ -18,6 +18,7 @@ import { ACTIVE, findInactiveReason } from '../../tenants/tenants.ts'
 import { CollectionName } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { hasDocuments } from '../mongo/documents.ts'
+import { requireRightToWiden } from '../rules/access.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-types.ts'
 import { buildDeclaration } from './build-declaration.ts'
 import { changeSchema, withWarnings } from './change-schema.ts'
@@ -46,6 +47,7 @@ export const createSchema = adminOperation({
   },
   run: async (scope, input) => {
     const { mode = 'enforce', access = {}, indexes: requested = [], unique = [] } = input
+    requireRightToWiden(scope, undefined, access)
     const built = await buildDeclaration(scope, {
       ...{ store: input.store, schema: input.schema, mode, access },
       ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
