@@ -215,8 +215,8 @@ const countTables = <T>(count: () => Promise<T>): Promise<T> =>
 
 /** Locks the counter and counts the existing rows; from then on triggers maintain it. */
 function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sql[] {
-  // That of the tenant first, which keeps what its workspaces have together.
-  const lock = sql`select pg_advisory_xact_lock(tenon.quota_lock(${tenantId}, one, ${name}))
+  // The lock of the tenant first, since its workspaces share what it has: a new one takes its share under the same lock.
+  const lock = sql`select pg_advisory_xact_lock(tenon.quota_lock(${tenantId}, one, case one when ${workspaceId} then ${name} else '' end))
     from unnest(array['', nullif(${workspaceId}, '')]) as one where one is not null`
   if (max === -1) {
     const drop = sql`delete from quotas

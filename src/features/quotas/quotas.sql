@@ -352,9 +352,8 @@ create trigger count_workspace after insert or update of state on tenon.workspac
 create function tenon.set_initial_quotas() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin
-  perform pg_advisory_xact_lock(quota_lock(new.tenant_id, '', q.name)) from (
-    select name from quotas where tenant_id = new.tenant_id and workspace_id = ''
-      and name not in ('workspaces', 'sse_streams') order by name) q;
+  -- One for all quotas of the tenant, also those that are set for the first time meanwhile.
+  perform pg_advisory_xact_lock(quota_lock(new.tenant_id, '', ''));
   insert into quotas (tenant_id, workspace_id, name, max, used, resets_at)
     select new.tenant_id, new.id, name, least(i.max, l.max), 0, window_end(name)
     from (values ('mcp_servers', 1::bigint), ('users', 10000)) as i (name, max)
@@ -367,8 +366,8 @@ end $$;
 create trigger set_initial_quotas after insert on tenon.workspaces
   for each row execute function tenon.set_initial_quotas();
 
--- Keeps the quotas of workspaces within the tenant's own of the same name: each workspace has one, and they add up to no more. Setting
--- one holds the lock of the tenant's. Runs with the rights of the caller, who sees the workspaces of the tenant; a purge only takes away.
+-- Keeps the quotas of workspaces within the tenant's own of the same name: each workspace has one, also one that may come back, and they
+-- add up to no more. Setting one holds the lock of the tenant. Runs with the rights of the caller, who sees the workspaces of the tenant; a purge only takes away.
 create function tenon.keep_allotment() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
 declare
   t constant text := coalesce(new.tenant_id, old.tenant_id);
@@ -387,7 +386,7 @@ begin
   -- That of tools holds for each server by itself.
   select coalesce(case quota when 'mcp_tools' then max(max) else sum(max) end, 0) into allotted from quotas q
     where q.tenant_id = t and q.workspace_id <> '' and q.name = quota;
-  select array_agg(w.id order by w.id) into unlimited from workspaces w where w.tenant_id = t and is_active(w.state)
+  select array_agg(w.id order by w.id) into unlimited from workspaces w where w.tenant_id = t and w.state <> 'deleted'
     and not exists (select from quotas q where q.tenant_id = t and q.workspace_id = w.id and q.name = quota);
   if own is not null and (unlimited is not null or allotted > own) then
     raise exception 'more than the tenant has' using errcode = 'TQ003', detail = jsonb_strip_nulls(jsonb_build_object(

@@ -3,6 +3,7 @@
 import { beforeEach, expect, test } from 'vitest'
 import {
   addTestWorkspace,
+  asSuperuser,
   type Caller,
   call,
   createTestWorkspace,
@@ -80,4 +81,16 @@ test('admin of another tenant or of a workspace: sets none', async () => {
   const place = { tenant_id: one.tenantId, workspace_id: one.workspaceId }
   const below = await tokenOf({ roles: ['workspace_admin'], ...place })
   expect((await set(below, of(one), { flows: 5 })).body.code).toBe('forbidden')
+})
+
+test('workspace that is being deleted, or could not be made: needs a share as well, since it may come back', async () => {
+  const { tenantId: tenant_id, operator } = one
+  for (const state of ['deleting', 'provisioning_failed']) {
+    await asSuperuser('update tenon.workspaces set state = $1 where id = $2', [state, two.workspaceId])
+    await set(operator, of(one), { flows: 5 })
+    const { status, body } = await set(operator, { tenant_id }, { flows: 10 })
+    expect([state, status, body.without_limit]).toEqual([state, 409, [two.workspaceId]])
+  }
+  await set(operator, of(two), { flows: 5 })
+  expect((await set(operator, { tenant_id }, { flows: 10 })).status).toBe(200)
 })
