@@ -191,7 +191,7 @@ export const PROBLEMS = {
     'Read the executions and runs that you have started yourself, or ask for the right to see payloads.',
     {
       adminHint:
-        'An admin of the tenant grants it: `sees_payloads` of an account or a machine client, or the scope `payloads:read` of an API key.',
+        'First an admin of the tenant grants the right to an account (`sees_payloads`). With it, that account makes API keys with the scope `payloads:read`, and machine clients with `sees_payloads`.',
     },
   ),
   host_not_allowed: row(
