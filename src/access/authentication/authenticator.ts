@@ -2,7 +2,13 @@
 
 import { decodeJwt, errors } from 'jose'
 import type { ApiKeyKind, KeyKind, Principal, Role, StorageAction, StorageGrant } from '../../core/policy.ts'
-import { PAYLOAD_READER, restrictingScopes, storageScopes, TENANT_ADMINS, VIEWERS } from '../../core/policy.ts'
+import {
+  PAYLOAD_READER,
+  restrictingScopes,
+  storageScopes,
+  TENANT_ADMINS,
+  VIEWERS,
+} from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import {
