@@ -13,7 +13,7 @@ import { JOB_COLUMNS, type Job, type OperationStep } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { PURGE_STEP, PURGE_STEPS, type PurgeJob } from './purge/steps.ts'
 import { BUCKET } from './resources/bucket.ts'
-import { HOST_ROUTES } from './resources/host-routes.ts'
+import { HOST_ROUTES } from './resources/host-resources.ts'
 import { REALM } from './resources/realm.ts'
 import type { CountedResource } from './resources/resource.ts'
 
