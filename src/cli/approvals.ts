@@ -129,8 +129,11 @@ function decisionText({ by, as, approved, at, comment, form }: Decision): string
   return `${approved ? 'approved' : 'rejected'} by ${name} at ${dateTimeText(at)}${values}${comment ? `: ${comment}` : ''}`
 }
 
-/** JSON whose further lines stand below its first one. */
-const indented = (value: unknown) => JSON.stringify(value, null, 2).replaceAll('\n', `\n${' '.repeat(13)}`)
+/** JSON whose further lines stand below its first one; the API leaves out what the caller has no right to see. */
+const indented = (value: unknown) =>
+  value === undefined
+    ? 'hidden: your account may not see payloads'
+    : JSON.stringify(value, null, 2).replaceAll('\n', `\n${' '.repeat(13)}`)
 
 interface DecideOptions extends WorkspaceOption {
   readonly data?: string
