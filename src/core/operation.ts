@@ -124,6 +124,11 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
   readonly reveals?: (input: Input) => readonly string[]
   /** True if it deletes data of callers, of which the audit log keeps no digest. */
   readonly forgets?: boolean
+  /**
+   * True if the caller has to have signed in a short while ago, with a second factor if there is one: what is deleted or leaves the
+   * platform cannot be taken back. A function decides by the input.
+   */
+  readonly recentProof?: boolean | ((input: Input) => boolean)
   /** The scope that a restricted key or token needs (policy.ts); undefined for operations that keys cannot run. */
   readonly requiredScope: string | undefined
   /** Further scopes that some inputs need. */
@@ -157,6 +162,7 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly reads?: boolean
   readonly reveals?: (input: Static<I>) => readonly string[]
   readonly forgets?: boolean
+  readonly recentProof?: boolean | ((input: Static<I>) => boolean)
   /** The area of its scope. Default: the plural of the noun. */
   readonly area?: string
   /** Its scope, if it is not `area:read` or `area:write`. */

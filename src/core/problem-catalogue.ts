@@ -138,6 +138,11 @@ export const PROBLEMS = {
   token_expired: row(401, 'The access token has expired', 'Refresh the token, or sign in again.', {
     adminHint: 'Operators get a token with `npx tenon token`.',
   }),
+  insufficient_user_authentication: row(
+    401,
+    'The sign-in is too old, or had no second factor',
+    'Sign in again: at the authorization endpoint with the `max_age` and `acr_values` of this problem (RFC 9470) and the scope `openid`, or with `npx tenon login`. Then repeat the request with the new token.',
+  ),
   signature_invalid: row(
     401,
     'The signature is not valid',
