@@ -183,17 +183,11 @@ export const PRIVILEGES = {
     reason:
       'Invites people, mails links, forgets cached subjects and clients, rotates signing keys, and encrypts secrets of providers.',
   },
-  'identity.sessions': {
+  'identity.own': {
     module: 'features/identity/sessions/sessions-api',
     opener: 'service',
-    service: 'sessions',
-    reason: 'Lists and ends sessions of the account or user that calls.',
-  },
-  'identity.consents': {
-    module: 'features/identity/sessions/sessions-api',
-    opener: 'service',
-    service: 'grants',
-    reason: 'Lists the clients that may act for the account or user that calls, and takes access back.',
+    service: 'ownAccess',
+    reason: 'Lists and ends sessions and consents of the account or user that calls.',
   },
   'events.streams': {
     module: 'features/events/events',
@@ -307,8 +301,7 @@ export const PRIVILEGES = {
     module: 'api/issuer/own-data',
     opener: 'ofTenant',
     to: ['tenant_admin'],
-    reason:
-      'Deletes the user who has signed in on the page of the own account, with what the user has stored.',
+    reason: 'Deletes the user who has signed in on the page of the own account, with all data.',
   },
   'tenants.purge': {
     module: 'features/tenants/purge/owned-rows',

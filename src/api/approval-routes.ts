@@ -18,7 +18,7 @@ import type { Brand } from '../features/identity/users/users-store.ts'
 import { publicUrl } from '../infra/config.ts'
 import { formValue } from './approval-form.ts'
 import { approverSignInPage, decisionPage, otherPersonPage, outcomePage } from './approval-pages.ts'
-import { beginSession, endSession, holderOf } from './issuer/account-visit.ts'
+import { beginSession, endSession, findHolder } from './issuer/account-visit.ts'
 import { formOf, readForms, rejectCrossSite, requesterOf, show, tokenOf } from './issuer/forms.ts'
 import { beginsAgain, codeStepPage, type SecondStep } from './issuer/second-step.ts'
 
@@ -76,7 +76,7 @@ async function findVisit(
     const issuer = await identity()
     const workspace = await issuer.users.workspace(link.ref.workspaceId)
     if (workspace === undefined) return undefined
-    const viewer = await holderOf({ issuer, request, session: approvalSession })
+    const viewer = await findHolder({ issuer, request, session: approvalSession })
     return { ...opened, scope, viewer, brand: workspace.brand }
   } catch (error) {
     if (error instanceof Problem && error.code === 'not_found') return undefined

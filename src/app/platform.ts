@@ -223,8 +223,7 @@ function openServices(
       providers: new ProviderSettings(secrets, publicUrl(config)),
     },
     issuerState,
-    sessions: new Sessions(database),
-    grants: openGrants(config, { database, issuerState, oauthClients, publishedServers }),
+    ...openOwnAccess(config, { database, issuerState, oauthClients, publishedServers }),
     trustedIssuers: config.OIDC_ISSUERS,
     publicUrl: publicUrl(config),
     cache: openCache(),
@@ -241,17 +240,19 @@ function openServices(
   return { parts, payloads, health }
 }
 
-/** The access that people have given to clients. */
-function openGrants(
+/** Where people are signed in, and the access that they have given to clients. */
+function openOwnAccess(
   config: Config,
   {
     database,
     publishedServers,
     ...stores
   }: Pick<PlatformServices, 'database' | 'issuerState' | 'oauthClients' | 'publishedServers'>,
-): Grants {
+): Pick<PlatformServices, 'sessions' | 'ownAccess'> {
+  const sessions = new Sessions(database)
   const mcpServers = new McpServerRegistry(database, publicUrl(config), publishedServers)
-  return new Grants({ ...stores, mcpServers, audience: `${publicUrl(config)}/v1` })
+  const grants = new Grants({ ...stores, mcpServers, audience: `${publicUrl(config)}/v1` })
+  return { sessions, ownAccess: { sessions, grants } }
 }
 
 /** Without its search attributes no workflow starts in the namespace. @throws as Part.ping */

@@ -1,4 +1,4 @@
-/** What a second factor and a recent sign-in open: policies that require one, and operations that demand a recent proof. */
+/** Policies that require a second factor, and operations that demand a recent proof: refusals, challenges, and what satisfies them. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { OPERATIONS } from '../../src/features/index.ts'

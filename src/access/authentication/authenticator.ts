@@ -279,7 +279,7 @@ export class Authenticator {
     roles: readonly Role[],
   ): Promise<Principal['proof']> {
     if (proof === undefined || !proof.isPerson) return proof && { ...proof, hasSecondFactor: false }
-    const { hasSecondFactor, needsSecondFactor } = await this.#subjects.secondFactorOf(sub)
+    const { hasSecondFactor, needsSecondFactor } = await this.#subjects.readSecondFactor(sub)
     if (proof.isMultiFactor) return { ...proof, hasSecondFactor }
     const isAdmin = roles.some((role) => ADMIN_ROLES.includes(role))
     if (needsSecondFactor || (isAdmin && (await this.#subjects.requiresSecondFactor(tenantId))))

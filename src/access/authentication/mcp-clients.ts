@@ -99,7 +99,7 @@ export class McpClients {
     if (!(await this.#subjects.isNotRevoked(claims))) return false
     if (clientId === OPERATOR_CLIENT) return true
     if (sub !== clientId && (await this.#subjects.isPersonActive(clientId, sub, credential)))
-      return claims.proof.isMultiFactor || !(await this.#subjects.secondFactorOf(sub)).needsSecondFactor
+      return claims.proof.isMultiFactor || !(await this.#subjects.readSecondFactor(sub)).needsSecondFactor
     return (await this.#mcpServers.client(clientId))?.serverId === server.id
   }
 }

@@ -84,7 +84,7 @@ export class SubjectStatus {
   }
 
   /** Whether an account or a user has a second factor, and needs one; neither for subjects of other issuers. */
-  async secondFactorOf(
+  async readSecondFactor(
     subject: string,
   ): Promise<Pick<SubjectState, 'hasSecondFactor' | 'needsSecondFactor'>> {
     const state = isOurs(subject) ? await this.#stateOf(subject) : null

@@ -162,7 +162,7 @@ async function deleteAccount(
     issuer.audit.personChanged(by, user, 'delete')
   }
   const text = withData
-    ? 'You are signed out everywhere. What you have stored is being deleted.'
+    ? 'You are signed out everywhere. Your data is being deleted.'
     : 'You are signed out everywhere.'
   return ended(visit, 'Your account is deleted', text)
 }

@@ -30,7 +30,7 @@ export const sessionIdIn = ({ request, session }: Pick<Visit, 'request' | 'sessi
   session.read(request.headers.cookie)?.sessionId
 
 /** The person of the session; undefined if it has ended. */
-export async function holderOf({
+export async function findHolder({
   issuer,
   request,
   session,
@@ -41,9 +41,9 @@ export async function holderOf({
   return person?.generation === holder.generation ? person : undefined
 }
 
-/** As {@link holderOf}; undefined also for a session of other pages. */
+/** As {@link findHolder}; undefined also for a session of other pages. */
 export async function signedIn(visit: Visit): Promise<Account | undefined> {
-  const person = await holderOf(visit)
+  const person = await findHolder(visit)
   return person !== undefined && isAt(person, visit.place) ? person : undefined
 }
 

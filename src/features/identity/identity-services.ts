@@ -19,7 +19,8 @@ declare module '../../access/internals.ts' {
   interface PlatformServices {
     readonly issuerState: IssuerState
     readonly sessions: Sessions
-    readonly grants: Pick<Grants, 'list' | 'end'>
+    /** Where people are signed in, and what they have allowed to clients. */
+    readonly ownAccess: { readonly sessions: Sessions; readonly grants: Pick<Grants, 'list' | 'end'> }
     readonly oauthClients: OAuthClients
     readonly userMails: UserMails
     readonly identityAdmin: IdentityAdmin

@@ -1,4 +1,4 @@
-/** Whether administrators need a second factor: the accounts of a tenant, or those of operators. */
+/** Sign-in policies: whether the accounts of a tenant, or those of operators, need a second factor. */
 
 import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'

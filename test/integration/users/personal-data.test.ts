@@ -171,9 +171,11 @@ test('page of the own account: exports all that the user has stored, with the pa
   for (const { type, data } of records)
     if (type === 'object') expect((await fetch(data.url)).status).toBe(200)
   const ended = await submit({ action: 'delete', data: 'delete' })
-  expect(ended.html).toContain('What you have stored is being deleted')
+  expect(ended.html).toContain('Your data is being deleted')
   const as = workspace.operator
-  await eventually(async () => (await call('GET', `/v1/users/${person.id}`, { as })).status === 404)
+  await eventually(async () =>
+    (await call('GET', `/v1/users/${person.id}`, { as })).status === 404 ? true : undefined,
+  )
   const counted = async (id: string) => (await remove(id, '?data=delete&dry_run=true')).body.objects
   expect(await counted(other.id)).toBe(2)
   for (const collection of Object.keys(COLLECTIONS)) {

@@ -45,7 +45,7 @@ export function sessionSection(sessions: readonly OpenSession[], current: string
     const facts = `${where}${own}, from ${escapeHtml(address)}, since ${timeText(created_at)}, last used ${timeText(last_used_at)}`
     return `<label><input type="radio" name="session" value="${id}" required> ${escapeHtml(deviceName(device))}<small>${facts}</small></label>`
   })
-  const list = `<fieldset><legend>Where you are signed in</legend>${choices.join('')}</fieldset>`
+  const list = `<fieldset><legend>Devices and pages</legend>${choices.join('')}</fieldset>`
   return [section('Sessions', [list, button('session_end', 'End this session')])]
 }
 

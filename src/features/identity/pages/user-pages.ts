@@ -226,7 +226,7 @@ export const exportSection = section(
   paragraph('A file with your profile, and with all that this application has stored for you.'),
 )
 
-const DATA_CHOICE = `<fieldset><legend>What you have stored</legend>
+const DATA_CHOICE = `<fieldset><legend>Your data in this application</legend>
 <label><input type="radio" name="data" value="keep" checked> Keep it: only your account is deleted</label>
 <label><input type="radio" name="data" value="delete"> Delete it as well: documents and files</label></fieldset>`
 

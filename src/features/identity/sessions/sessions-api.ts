@@ -20,8 +20,7 @@ import { issuerAdminOf } from '../identity-services.ts'
 import type { GivenAccess } from '../issuer/grants.ts'
 import { deleteSession, Session, selectSessions } from './sessions.ts'
 
-const sessionsOf = privilege('identity.sessions')
-const grantsOf = privilege('identity.consents')
+const accessOf = privilege('identity.own')
 
 const Consent = Type.Object({
   id: Type.String(),
@@ -59,13 +58,13 @@ function personOf({ principal }: CallerScope): string {
 
 export const listOwnSessions = callerOperation({
   name: 'me.list_sessions',
-  summary: 'List where you are signed in, the latest first',
+  summary: 'List your sessions, the latest first',
   roles: EVERYBODY,
   input: Input({}),
   output: Type.Object({
     data: Type.Array(
       Type.Interface([Session], {
-        current: Type.Boolean({ description: 'True for the session of this request.' }),
+        current: Type.Boolean({ description: 'True if it is the session of this request.' }),
       }),
     ),
   }),
@@ -73,7 +72,7 @@ export const listOwnSessions = callerOperation({
   run: async (scope) => {
     const subject = personOf(scope)
     const current = scope.principal.claims?.sessionId
-    const sessions = await sessionsOf(scope).list(subject)
+    const sessions = await accessOf(scope).sessions.list(subject)
     return { data: sessions.map((session) => ({ ...session, current: session.id === current })) }
   },
 })
@@ -86,7 +85,7 @@ export const endOwnSession = callerOperation({
   output: Ended,
   http: { method: 'DELETE', path: '/v1/me/sessions/{id}' },
   run: async (scope, { id }) => {
-    if (!(await sessionsOf(scope).end(personOf(scope), id))) throw notFound('session')
+    if (!(await accessOf(scope).sessions.end(personOf(scope), id))) throw notFound('session')
     return { id, ended: true as const }
   },
 })
@@ -99,20 +98,21 @@ export const listOwnConsents = callerOperation({
   output: Type.Object({ data: Type.Array(Consent) }),
   http: { method: 'GET', path: '/v1/me/consents' },
   run: async (scope) => {
-    const { grants } = await grantsOf(scope).list({ id: personOf(scope) })
+    const { grants } = await accessOf(scope).grants.list({ id: personOf(scope) })
     return { data: grants.map(consentOf) }
   },
 })
 
 export const endOwnConsent = callerOperation({
   name: 'me.end_consent',
-  summary: 'Take access back from a client: its refresh tokens end at once, its access tokens within 5 s',
+  summary:
+    'Revoke what you have allowed a client: its refresh tokens end at once, its access tokens within 5 s',
   roles: EVERYBODY,
   input: Input({ id: Ref('consent') }),
   output: Ended,
   http: { method: 'DELETE', path: '/v1/me/consents/{id}' },
   run: async (scope, { id }) => {
-    const ended = await grantsOf(scope).end({ id: personOf(scope) }, id)
+    const ended = await accessOf(scope).grants.end({ id: personOf(scope) }, id)
     if (ended.length === 0) throw notFound('consent')
     return { id, ended: true as const }
   },
@@ -136,7 +136,7 @@ const forAdmins = (noun: 'account' | 'user') => {
   return {
     list: adminOperation({
       name: `${noun}.list_sessions`,
-      summary: `List where ${noun === 'account' ? 'the person of an account' : 'a user'} is signed in, the latest first`,
+      summary: `List the sessions of ${noun === 'account' ? 'an account' : 'a user'}, the latest first`,
       roles: ADMINS,
       input: Input({ id: Ref(noun) }),
       output: Type.Object({ data: Type.Array(Session) }),

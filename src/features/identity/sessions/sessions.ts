@@ -1,4 +1,4 @@
-/** Where accounts and users are signed in: recorded at each sign-in, listed and ended by the person or by an admin. */
+/** Sessions of accounts and users: recorded at each sign-in, listed and ended by the person or by an admin. */
 
 import { hash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
