@@ -16,7 +16,7 @@ export const KEPT: readonly string[] = [
     'oauth_client.create',
     'oauth_client.rotate_secret',
   ],
-  ...['tenant.update', 'workspace.update'],
+  ...['tenant.update', 'workspace.update', 'host.create'],
   ...['account.create', 'account.update', 'account.invite', 'account.reset', 'account.confirm'],
   ...['account.reset_factors'],
   ...['user.create', 'user.update', 'user.invite', 'user.sign_out', 'user.reset_factors'],

@@ -29,6 +29,8 @@ export const TENANT_LIMITS = {
   driftChecksAtOnce: 20,
   /** Seconds after a purge, when the last histories of its workflows are removed. Then they are gone. */
   leftoverSeconds: 60,
+  /** Host names that a workspace claims. Further ones are refused with `state_conflict`. */
+  hostsMax: 50,
   /** Executions that one page of a suspension has. Further ones are on the next page. */
   suspensionPageExecutions: 500,
   /** Signals that a suspension sends at a time. Further ones are sent next. */

@@ -108,6 +108,8 @@ create table tenon.services (
   retention jsonb not null default '{}',
   -- {at, detail}: why the last removal ended early; null after one that did not.
   retention_failure jsonb,
+  -- Counts the changes: a change is made only to the settings that were read before.
+  version integer not null default 1,
   updated_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
@@ -116,9 +118,9 @@ call tenon.allow('tenon_operator', 'tenon.services', 'all', 'select, insert, upd
 -- Only operators may allow private addresses.
 call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
   'select, insert (tenant_id, workspace_id, experimental, anon, public_read, user_objects, user_topics, image_settings, cors_origins,
-    auth, retention, updated_at),
+    auth, retention, version, updated_at),
   update (experimental, anon, public_read, user_objects, user_topics, image_settings, cors_origins, auth, retention,
-    retention_failure, updated_at)');
+    retention_failure, version, updated_at)');
 create policy reconciler on tenon.services for select to tenon_reconciler using (true);
 grant select (tenant_id, workspace_id, retention) on tenon.services to tenon_reconciler;
 -- Client secrets of identity providers.

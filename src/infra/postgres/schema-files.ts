@@ -38,6 +38,7 @@ const FILES = [
   'features/flows/approvals/approvals.sql',
   'features/mcp-servers/kept-results.sql',
   'features/analytics/analytics.sql',
+  'features/tenants/hosts/hosts.sql',
   'features/tenants/purge/purge.sql',
 ]
 

@@ -43,6 +43,11 @@ export const SYSTEM_REASONS = {
     modules: ['access/tenant-states'],
     reason: 'Reads the states of tenants and workspaces.',
   },
+  'host-names': {
+    role: 'tenon_operator',
+    modules: ['access/host-names'],
+    reason: 'Finds the workspace of a host name, and gives the name to the one that has proved it.',
+  },
   'hosted-servers': {
     role: 'tenon_operator',
     modules: ['access/authentication/mcp-server-registry'],

@@ -19,6 +19,8 @@ export interface Account {
   readonly tenantId: TenantId | null
   readonly workspaceId: WorkspaceId | null
   readonly role: SubjectRole
+  /** It sees payloads of executions and runs that others have started. Of an account only. */
+  readonly seesPayloads?: boolean
   readonly email: string
   /** Increases when the account is disabled, signed out or gets another password. */
   readonly generation: number
@@ -48,7 +50,7 @@ export function belongsTo({ tenantId, workspaceId }: Account, ref: WorkspaceRef)
 
 const SELECT_ACTIVE = sql`
   select a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role, a.email, a.password,
-    a.generation
+    a.sees_payloads as "seesPayloads", a.generation
   from accounts a left join tenants t on t.id = a.tenant_id left join workspaces w on w.id = a.workspace_id
   where a.accepted and a.disabled_at is null and (a.tenant_id is null or t.state = 'active')
     and (a.workspace_id is null or w.state = 'active')`
