@@ -1,35 +1,31 @@
-/** Runs the commands of the pages about tenants, a person's data and sign-ins, as they stand there, one after the other. */
+/** Runs the commands of the pages about tenants, roles and a person's data, as they stand there, one after the other. */
 
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { addAccount, addClient, inWorkspace, tokensOf } from '../../support/clients/browser.ts'
+import { addClient, Browser, type TestAccount, tokensOf } from '../../support/clients/browser.ts'
 import { operatorEnv } from '../../support/clients/cli.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
 
-/** The command takes a second to start, and most calls print a token. */
-const NPX =
-  'npx() { shift; case "$*" in *token) printf %s "$TOKEN" ;; login) printf %s "$PERSON" ;; *) node_modules/.bin/tenon "$@" ;; esac; }\n'
-
-interface Run {
-  /** Of the blocks: those that a test runs. */
-  readonly language?: string
-  /** The access token that `tenon login` prints. */
-  readonly person?: string | undefined
-}
+/** The command takes a second to start, and most calls print a token. Where a person signs in, `SIGN_IN` does it. */
+const NPX = `npx() { shift; case "$*" in *token) printf %s "$TOKEN" ;; *login) curl -sf "$SIGN_IN" -d "$LINK" ;;
+  *) node_modules/.bin/tenon "$@" ;; esac; }\n`
 
 async function run(
   page: string,
   workspace: TestWorkspace,
   adapt: (text: string) => string,
-  { language = 'bash', person = '' }: Run = {},
+  more: Readonly<Record<string, string>> = {},
 ): Promise<string> {
-  const text = await readFile(`docs/${page}.md`, 'utf8')
-  const blocks = [...text.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))]
+  const blocks = [...(await readFile(`docs/${page}.md`, 'utf8')).matchAll(/```bash\n([\s\S]*?)```/g)]
   const script = NPX + adapt(blocks.map(([, text = '']) => text).join(''))
   const TOKEN = workspace.operator['authorization']?.replace('Bearer ', '')
   const env = {
@@ -38,7 +34,7 @@ async function run(
     TENON_SERVICE_KEY: workspace.service['apikey'],
     TENON_TENANT_ID: workspace.tenantId,
     TOKEN,
-    PERSON: person,
+    ...more,
   }
   return (await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { env })).stdout
 }
@@ -66,26 +62,35 @@ test('page of a person: its commands export a user, count and delete what the us
   expect(stdout).toContain('"state":"succeeded"')
 }, 240_000)
 
-test('page of sign-ins: its commands require a second factor and take it back, list sessions and consents, and end the oldest session', async () => {
+/** Sets the password at the link that is posted first, and answers with an access token of the person. */
+async function startSignIn(workspace: TestWorkspace, email: string) {
+  const clientId = await addClient(workspace.operator)
+  const tenant = (await call('GET', `/v1/tenants/${workspace.tenantId}`, { as: workspace.operator })).body
+    .slug
+  const person: TestAccount = { id: '', email, password: 'correct horse again', tenant }
+  let isAccepted = false
+  const server = createServer(async (request, response) => {
+    const link = await text(request)
+    const browser = new Browser('nowhere:')
+    const { password } = person
+    if (!isAccepted) await browser.submit(await browser.open(link), { password, again: password })
+    isAccepted = true
+    response.end((await tokensOf(clientId, person, { scope: 'api' })).body['access_token'])
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close: () => server.close() }
+}
+
+test('page of roles: a developer deploys, sees no payload, is granted the right, and her look is in the audit log', async () => {
   const workspace = await createTestWorkspace()
-  const { operator } = workspace
-  const [clientId, account] = await Promise.all([
-    addClient(operator),
-    addAccount(operator, { role: 'workspace_admin', ...inWorkspace(workspace) }),
-  ])
-  await tokensOf(clientId, account)
-  const { access_token: person } = (await tokensOf(clientId, account)).body
-  const folder = await mkdtemp(join(tmpdir(), 'tenon-page-'))
-  const inFolder = (text: string) =>
-    text.replace('> token', `> ${folder}/token`).replace('cat token', `cat ${folder}/token`)
-  const stdout = await run('identity', workspace, inFolder, { language: 'sh', person })
-  await rm(folder, { recursive: true })
-  expect(stdout.match(/"require_mfa":(true|false)/g)).toEqual(
-    ['true', 'true', 'false'].map((value) => `"require_mfa":${value}`),
-  )
-  expect(stdout.match(/"current": true/g)).toHaveLength(1)
-  expect(stdout).toMatch(/"id":"ses_\w+","ended":true/)
-  expect(stdout).toContain('"client_name": "App"')
-  const left = await call('GET', `/v1/accounts/${account.id}/sessions`, { as: operator })
-  expect(left.body.data).toHaveLength(1)
-}, 120_000)
+  const email = `${unique('dora')}@acme.example`
+  const signIn = await startSignIn(workspace, email)
+  const adapt = (page: string) => page.replaceAll('dora@acme.example', email)
+  const stdout = await run('roles', workspace, adapt, { SIGN_IN: signIn.url }).finally(signIn.close)
+  const [before, after, look] = [...stdout.matchAll(/^\{\n[\s\S]*?^\}$/gm)]
+    .map(([json]) => JSON.parse(json))
+    .filter((one) => 'payloads' in one || 'operation' in one)
+  expect(before).toEqual({ status: 'completed', output: null, payloads: 'hidden' })
+  expect(after).toEqual({ status: 'completed', output: { text: 'Hello Ada' }, payloads: null })
+  expect(look).toMatchObject({ operation: 'execution.get', actor: { role: 'developer' } })
+}, 240_000)
