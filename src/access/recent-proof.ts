@@ -28,7 +28,7 @@ export function requireRecentProof(operation: AnyOperation, { proof }: Principal
   const factor = hasSecondFactor ? ' with the second factor of the account' : ''
   throw stepUp({
     detail: `${name} needs a sign-in${factor} that is at most ${minutes} old.`,
-    hint: `Sign in again${factor}, and repeat the request with the new token: \`npx tenon login\`.`,
+    hint: `Sign in again${factor}, with \`npx tenon login\` or at the authorization endpoint with the parameters of this problem and the scope openid (RFC 9470). Then repeat the request with the new token.`,
     acr: hasSecondFactor ? ACR.multi : undefined,
   })
 }
