@@ -54,6 +54,7 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'temporal/idle-queues.ts': 'the check of an operator',
   'triggers/schedules.ts': 'how a schedule is in Temporal',
   'factors/totp.ts': 'RFC 6238',
+  'issuer/own-data.ts': 'the holder of two privileges (access/privileges.ts)',
 }
 
 /** The part of the sources that a file belongs to, whose files may import each other: a folder of `src`, or a feature. */

@@ -95,7 +95,7 @@ export function internalsOf(scope: object): ScopeInternals {
 
 const SERVICES = new WeakMap<object, PlatformServices>()
 
-/** For the constructor of `Access`. */
+/** For the constructor of `Access`, and for scopes about a caller. */
 export function attachServices(access: object, services: PlatformServices): void {
   SERVICES.set(access, services)
 }

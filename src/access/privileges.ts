@@ -18,7 +18,7 @@ import {
 } from '../core/policy.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import type { Access } from './access.ts'
-import { internalsOf, type PlatformServices } from './internals.ts'
+import { internalsOf, type PlatformServices, servicesOf } from './internals.ts'
 import {
   asSubject,
   ifActive,
@@ -30,7 +30,7 @@ import {
   tables,
   withLookups,
 } from './openers.ts'
-import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
+import { type AdminScope, CallerScope, type Scope, type WorkspaceScope } from './scope.ts'
 
 type Lookups = NonNullable<Actor['lookups']>
 
@@ -185,6 +185,12 @@ export const PRIVILEGES = {
     reason:
       'Invites people, mails links, forgets cached subjects and clients, rotates signing keys, and encrypts secrets of providers.',
   },
+  'identity.own': {
+    module: 'features/identity/sessions/sessions-api',
+    opener: 'service',
+    service: 'ownAccess',
+    reason: 'Lists and ends sessions and consents of the account or user that calls.',
+  },
   'events.streams': {
     module: 'features/events/events',
     opener: 'service',
@@ -286,6 +292,18 @@ export const PRIVILEGES = {
     to: SERVICE,
     reason:
       'Counts and deletes what a user has stored, for an admin who deletes the user; returns numbers only.',
+  },
+  'people.page_export': {
+    module: 'api/issuer/own-data',
+    opener: 'ifActive',
+    to: ['user'],
+    reason: 'Exports the data of the user who has signed in on the page of the own account.',
+  },
+  'people.page_deletion': {
+    module: 'api/issuer/own-data',
+    opener: 'ofTenant',
+    to: ['tenant_admin'],
+    reason: 'Deletes the user who has signed in on the page of the own account, with all data.',
   },
   'tenants.purge': {
     module: 'features/tenants/purge/owned-rows',
@@ -419,7 +437,7 @@ export type Granted<C extends Consumer> =
   }
     ? Openers<R>[O]
     : RowOf<C> extends { readonly service: infer S extends keyof PlatformServices }
-      ? (scope: Scope) => PlatformServices[S]
+      ? (scope: Scope | CallerScope) => PlatformServices[S]
       : RowOf<C> extends { readonly opener: 'purge' }
         ? typeof purge
         : RowOf<C> extends { readonly opener: 'tables' }
@@ -445,7 +463,7 @@ function grant(
 ): Openers<Role>[keyof Openers<Role>] | typeof tables | typeof purge | ((scope: Scope) => unknown) {
   switch (row.opener) {
     case 'service':
-      return (scope: Scope) => internalsOf(scope).services[row.service]
+      return (scope: Scope | CallerScope) => servicesBehind(scope)[row.service]
     case 'ifActive':
       return ifActive
     case 'inAnyState':
@@ -468,6 +486,9 @@ function grant(
         withLookups(checkRole(consumer, row, scope), lookups)
   }
 }
+
+const servicesBehind = (scope: Scope | CallerScope): PlatformServices =>
+  scope instanceof CallerScope ? servicesOf(scope) : internalsOf(scope).services
 
 /** @throws TypeError unless the row names the role of the scope */
 function checkRole<S extends Scope>(consumer: Consumer, { from }: Raise | RoleAccess, scope: S): S {

@@ -71,7 +71,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   await mountWebhooks(app, platform)
   await mountCallbacks(app, platform)
   mountPublicObjects(app, platform)
-  await mountIssuer(app, authServices)
+  await mountIssuer(app, authServices, platform.access)
   await mountPayloadPage(app, platform, authServices)
   await mountApprovalPages(app, platform, authServices)
   mountDevMail(app, platform.config)

@@ -4,7 +4,7 @@ import { Access } from '../access/access.ts'
 import { Audit } from '../access/audit/audit.ts'
 import { ChainSigner } from '../access/audit/chain-signer.ts'
 import type { KeyRow } from '../access/authentication/authenticator.ts'
-import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
+import { McpServerRegistry, type PublishedServer } from '../access/authentication/mcp-server-registry.ts'
 import { SigningKeys } from '../access/authentication/signing-keys.ts'
 import { SubjectStatus } from '../access/authentication/subject-status.ts'
 import { HostNames } from '../access/host-names.ts'
@@ -20,8 +20,10 @@ import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
 import { AccountsStore } from '../features/identity/accounts/accounts-store.ts'
 import { OAuthClients } from '../features/identity/clients/oauth-clients-store.ts'
+import { Grants } from '../features/identity/issuer/grants.ts'
 import { IssuerState } from '../features/identity/issuer/issuer-state.ts'
 import { UserMails } from '../features/identity/pages/user-mails.ts'
+import { Sessions } from '../features/identity/sessions/sessions.ts'
 import { ProviderSettings } from '../features/identity/users/identity-provider-settings.ts'
 import { UsersStore } from '../features/identity/users/users-store.ts'
 import { CallQueue } from '../features/mcp-servers/calls/call-log.ts'
@@ -186,6 +188,7 @@ function openServices(
     clients: oauthClients,
     revocations: issuerState,
   })
+  const publishedServers = new TtlCache<PublishedServer | undefined>()
   const userMails = new UserMails(mailer, log, publicUrl(config))
   const { refusesStarts } = role
   const temporal = new Temporal(config, codec, { patch: eagerStarts(config, log), refusesStarts })
@@ -214,7 +217,7 @@ function openServices(
     documents,
     secrets,
     keys: new TtlCache<KeyRow>(),
-    publishedServers: new TtlCache<PublishedServer | undefined>(),
+    publishedServers,
     tenantStates: new TenantStates(database),
     ...placesOf(config, database),
     signingKeys,
@@ -226,6 +229,7 @@ function openServices(
       providers: new ProviderSettings(secrets, publicUrl(config)),
     },
     issuerState,
+    ...openOwnAccess(config, { database, issuerState, oauthClients, publishedServers }),
     trustedIssuers: config.OIDC_ISSUERS,
     publicUrl: publicUrl(config),
     cache: openCache(),
@@ -240,6 +244,21 @@ function openServices(
     log,
   }
   return { parts, payloads, health }
+}
+
+/** Where people are signed in, and the access that they have given to clients. */
+function openOwnAccess(
+  config: Config,
+  {
+    database,
+    publishedServers,
+    ...stores
+  }: Pick<PlatformServices, 'database' | 'issuerState' | 'oauthClients' | 'publishedServers'>,
+): Pick<PlatformServices, 'sessions' | 'ownAccess'> {
+  const sessions = new Sessions(database)
+  const mcpServers = new McpServerRegistry(database, publicUrl(config), publishedServers)
+  const grants = new Grants({ ...stores, mcpServers, audience: `${publicUrl(config)}/v1` })
+  return { sessions, ownAccess: { sessions, grants } }
 }
 
 /** Where tenants and workspaces are reached: their host names, and what proves and routes them. */

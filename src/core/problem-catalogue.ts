@@ -4,6 +4,8 @@ import { row } from './problem-row.ts'
 import { S3_PROBLEMS } from './s3-problems.ts'
 import { TUS_VERSION } from './tus.ts'
 
+const NEW_TOKEN = { adminHint: 'Operators get a token with `npx tenon token`.' }
+
 /** All problem codes. The status is 404 if the caller may not know that the thing exists. */
 export const PROBLEMS = {
   // Any request
@@ -132,12 +134,9 @@ export const PROBLEMS = {
     { adminHint: 'An admin enables the key with PATCH /v1/api-keys/{id}.' },
   ),
   api_key_revoked: row(401, 'The API key was revoked', 'Create a new key.'),
-  token_invalid: row(401, 'The access token is not valid', 'Refresh the token, or sign in again.', {
-    adminHint: 'Operators get a token with `npx tenon token`.',
-  }),
-  token_expired: row(401, 'The access token has expired', 'Refresh the token, or sign in again.', {
-    adminHint: 'Operators get a token with `npx tenon token`.',
-  }),
+  token_invalid: row(401, 'The access token is not valid', 'Refresh the token, or sign in again.', NEW_TOKEN),
+  token_expired: row(401, 'The access token has expired', 'Refresh the token, or sign in again.', NEW_TOKEN),
+  insufficient_user_authentication: row(401, 'Another sign-in is needed', 'Sign in again, as `detail` says.'),
   signature_invalid: row(
     401,
     'The signature is not valid',

@@ -24,6 +24,8 @@ import * as accounts from './identity/accounts/accounts-api.ts'
 import * as oauth from './identity/clients/clients-api.ts'
 import * as apiKeys from './identity/keys/keys-api.ts'
 import { getMe } from './identity/me.ts'
+import * as sessions from './identity/sessions/sessions-api.ts'
+import * as signInPolicy from './identity/sign-in-policy.ts'
 import * as users from './identity/users/users-api.ts'
 import { KEY_OPERATIONS } from './key-operations.ts'
 import { MCP_OPERATIONS } from './mcp-servers/index.ts'
@@ -43,6 +45,10 @@ import { configureServices, getServices } from './tenants/workspace-settings.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
   getMe,
+  sessions.listOwnSessions,
+  sessions.endOwnSession,
+  sessions.listOwnConsents,
+  sessions.endOwnConsent,
   getLimits,
   listMetrics,
   listUsage,
@@ -85,6 +91,13 @@ export const OPERATIONS: readonly AnyOperation[] = [
   accounts.resetAccount,
   accounts.confirmAccount,
   accounts.deleteAccount,
+  accounts.resetAccountFactors,
+  sessions.accountSessions.list,
+  sessions.accountSessions.end,
+  sessions.userSessions.list,
+  sessions.userSessions.end,
+  signInPolicy.getSignInPolicy,
+  signInPolicy.setSignInPolicy,
   users.createUser,
   users.exportUsers,
   users.getUser,

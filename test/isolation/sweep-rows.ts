@@ -64,6 +64,11 @@ const encodedOf = (tenantId: string) => ({
 
 export const ROWS: Readonly<Record<string, Row>> = {
   'me.get': { path: () => '/v1/me', foreign: 'own_thing' },
+  // For accounts and users of the platform, which no caller of the sweep is.
+  'me.list_sessions': { path: () => '/v1/me/sessions', foreign: 'refused' },
+  'me.end_session': { path: () => '/v1/me/sessions/ses_1', foreign: 'refused' },
+  'me.list_consents': { path: () => '/v1/me/consents', foreign: 'refused' },
+  'me.end_consent': { path: () => '/v1/me/consents/x', foreign: 'refused' },
   'limits.get': { path: () => '/v1/limits', foreign: 'own_thing' },
   'status.get': { path: () => '/v1/status', foreign: 'own_thing' },
   'tenant.create': {
@@ -206,6 +211,28 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'account.confirm': {
     path: ({ accountId }) => `/v1/accounts/${accountId}/confirm`,
     body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.reset_factors': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/reset-factors`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.list_sessions': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/sessions`,
+    foreign: 'not_found',
+  },
+  'account.end_session': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/sessions/ses_1`,
+    foreign: 'not_found',
+  },
+  'sign_in_policy.get': {
+    path: ({ workspace }) => `/v1/sign-in-policy?tenant_id=${workspace.tenantId}`,
+    foreign: 'not_found',
+  },
+  'sign_in_policy.set': {
+    path: () => '/v1/sign-in-policy',
+    body: ({ workspace }) => ({ tenant_id: workspace.tenantId, require_mfa: false }),
     foreign: 'not_found',
   },
   'account.delete': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },

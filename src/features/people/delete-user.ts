@@ -33,6 +33,7 @@ export const deleteUser = adminOperation({
   summary:
     'Delete a user, and with `data=delete` the documents and objects of the user; tokens become invalid within 5 s',
   roles: ADMINS,
+  recentProof: ({ data = 'keep', dry_run = false }) => data !== 'keep' && !dry_run,
   input: Input({
     id: Ref('user'),
     data: Type.Optional(

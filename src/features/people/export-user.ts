@@ -26,6 +26,7 @@ export const exportUser = workspaceOperation({
   payloads: 'left out',
   summary: 'Export what the workspace knows of a user as NDJSON; a user exports its own data only',
   roles: WRITERS_AND_USERS,
+  recentProof: true,
   scope: 'collections:read',
   conditionalScopes: (['objects:read', 'flows:read', 'functions:read'] as const).map((scope) => ({
     scope,
