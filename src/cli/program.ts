@@ -6,6 +6,7 @@ import { accountVerbs } from './accounts/account.ts'
 import { loginVerbs } from './accounts/login.ts'
 import { adminVerbs, workspaceVerbs } from './admin.ts'
 import { approvalVerbs } from './approvals.ts'
+import { backupVerbs, restoreVerbs } from './backup/verbs.ts'
 import { collectionVerbs, eventVerbs } from './collection.ts'
 import { egressVerbs } from './egress.ts'
 import { flowVerbs } from './flow.ts'
@@ -102,6 +103,8 @@ function platformVerbs(program: Command): void {
     [['--deep', 'Compare executions and runs with Temporal, and objects with the object store, too.']],
   )
   masterKeyVerbs(program)
+  backupVerbs(program)
+  restoreVerbs(program)
 }
 
 function masterKeyVerbs(program: Command): void {
