@@ -77,7 +77,7 @@ async function copyAll(
   )
   onProgress('copying Temporal, and the log until now')
   const states = await copyStates(installation, repository, new Date().toISOString(), known)
-  const { moment, blobs } = await takeMoment(backing, { at: null, lastWal, states })
+  const { moment, blobs } = await takeMoment(backing, { at: null, lastWal, states, named: new Set() })
   const backup: Backup = {
     ...{
       id: momentId(moment.at),

@@ -103,11 +103,11 @@ class Follower {
     const newest = await latest(this.#options)
     const at = await repository.store.sharing(async () => {
       const before = await this.#withStates()
-      const { moment } = await takeMoment(this.#backing, before)
+      const { moment, named } = await takeMoment(this.#backing, before)
       await writeMoment(repository, chain, moment)
       this.#position = {
         ...this.#position,
-        before: { at: moment.at, lastWal: moment.last_wal, states: moment.states },
+        before: { at: moment.at, lastWal: moment.last_wal, states: moment.states, named },
       }
       return moment.at
     })
@@ -143,7 +143,11 @@ async function findEnd({ repository }: FollowOptions, chain: Chain): Promise<Pos
     last_wal: lastWal,
     states,
   } = await readMoment(repository, chain, chain.moments.at(-1) ?? chain.id)
-  return { chain: chain.id, before: { at, lastWal, states }, statesAtMs: copiedAtMs(states) }
+  return {
+    chain: chain.id,
+    before: { at, lastWal, states, named: new Set() },
+    statesAtMs: copiedAtMs(states),
+  }
 }
 
 const copiedAtMs = ({ temporal }: States): number => (temporal === undefined ? 0 : Date.parse(temporal.at))

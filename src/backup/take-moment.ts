@@ -28,6 +28,8 @@ export interface Before {
   /** The last segment that is known to be in the repository, or in the copy of the files. */
   readonly lastWal: string
   readonly states: States
+  /** Names of the blobs that the catalogue had then. None after a fault: no moment names what was copied until it. */
+  readonly named: ReadonlySet<string>
 }
 
 /** The log, or the bytes of objects, do not continue what the repository has: only another backup helps. */
@@ -48,7 +50,7 @@ const BLOBS_KEPT_MS = OBJECT_LIMITS.unusedBlobKeptMs / 2
 export async function takeMoment(
   { installation, repository, receiver, known, onNotice, signal }: Backing,
   before: Before,
-): Promise<{ moment: Moment; blobs: Blob[] }> {
+): Promise<{ moment: Moment; blobs: Blob[]; named: ReadonlySet<string> }> {
   return withDatabase(installation.databaseUrl, async (database) => {
     const at = await readClock(database)
     if (before.at !== null && Date.parse(at) - Date.parse(before.at) > BLOBS_KEPT_MS)
@@ -56,7 +58,7 @@ export async function takeMoment(
         `the moment before was at ${before.at}, and bytes of objects that were deleted since may be gone`,
       )
     const blobs = await findBlobs(database, before.at)
-    const isNew = blobs.filter((one) => before.at === null || !known.has(blobName(repository, one)))
+    const isNew = blobs.filter((one) => !before.named.has(blobName(repository, one)))
     const missing = await copyBlobs(repository, installation.objects, isNew, known)
     for (const { bucket, blob } of missing)
       onNotice(
@@ -77,6 +79,7 @@ export async function takeMoment(
         states,
       },
       blobs,
+      named: new Set(blobs.filter((one) => !missing.includes(one)).map((one) => blobName(repository, one))),
     }
   })
 }

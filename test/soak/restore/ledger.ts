@@ -2,7 +2,7 @@
 
 import { createHash, randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
-import { call, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { call, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import type { Running } from '../../support/stack/start.ts'
 import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
@@ -116,9 +116,10 @@ export class Ledger {
   }
 
   async #digest(at: Running, bucket: string, name: string): Promise<string | undefined> {
-    const { status, body } = await call('GET', `/v1/objects/${bucket}/${name}`, {
-      as: this.#workspace.service,
-      at,
+    // A busy platform may answer that a server is away.
+    const { status, body } = await eventually(async () => {
+      const reply = await call('GET', `/v1/objects/${bucket}/${name}`, { as: this.#workspace.service, at })
+      return reply.status < 429 ? reply : undefined
     })
     return status === 200 ? createHash('sha256').update(body).digest('hex') : undefined
   }

@@ -122,6 +122,9 @@ test(
       await expect(installation.run('restore', '--to', 'latest')).rejects.toThrow(`--yes=${id}`)
 
       const [{ until }] = ranges
+      // What is pruned must not be what a moment needs.
+      const checked = JSON.parse(await installation.run('backup', 'verify', '--json', '--to', until))
+      expect(checked).toMatchObject({ faults: [] })
       await installation.run('restore', '--to', until, `--yes=${id}`)
       const latest = await installation.start()
       await ledger.compare(latest, Date.parse(until))
