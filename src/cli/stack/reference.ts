@@ -18,7 +18,7 @@ import { metricsPage } from '../../infra/metrics/catalogue.ts'
 import { createProgram } from '../program.ts'
 import { examplesFile } from './docstring-examples.ts'
 import { limitsPage } from './limits-page.ts'
-import { policyText } from './policy-text.ts'
+import { policyText, rolesPage } from './policy-text.ts'
 
 const FOLDER = new URL('../../../docs/reference/', import.meta.url)
 
@@ -28,6 +28,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'openapi.json': `${JSON.stringify(openApi(OPERATIONS), null, 2)}\n`,
     'flow-schema.json': flowSchema(),
     'policy.txt': policyText(OPERATIONS),
+    'roles.md': rolesPage(OPERATIONS),
     'problems.md': problems(),
     'flow-diagnostics.md': diagnosticDocs(),
     'flow-conformance.md': conformancePage(),
@@ -74,7 +75,8 @@ const CLI_HEAD = `# Command line
 
 \`npx tenon <command> --help\` prints the same. \`tenon\` reads \`TENON_URL\`, \`TENON_WORKSPACE_ID\` and credentials from the environment. It reads
 variables that are not set there from \`.env.local\`, which \`npm start\` writes. \`<json>\` and \`[value]\` are text, \`@file\`, or \`-\` for the standard
-input. Each command prints its workspace, role and platform on stderr, unless \`--quiet\` is set. The exit code is 0 if the command succeeded.
+input. Each command prints its workspace, role and platform on stderr, unless \`--quiet\` is set. The exit code is 0 if the command succeeded;
+[the others](../command-line.md#exit-codes-and-output).
 `
 
 /** All commands with their options, one table for each noun. */
