@@ -9,6 +9,7 @@ import type { Backup } from './manifests.ts'
 import type { RestorePlan } from './plan.ts'
 import { openTo, type Programs } from './postgres/programs.ts'
 import { recover } from './postgres/recover.ts'
+import { walName } from './postgres/wal-receiver.ts'
 import type { Member, Repository } from './repository/repository.ts'
 
 export interface Verification {
@@ -52,9 +53,10 @@ export async function verifyBackup(
   }
 }
 
-const membersOf = ({ base, base_manifest, blobs, secrets, first_moment }: Backup): Member[] => [
+/** Of the log, what the copy needs: it was received from a little earlier on, and a prune removes that. */
+const membersOf = ({ base, base_manifest, blobs, secrets, first_wal, first_moment }: Backup): Member[] => [
   ...[base, base_manifest, blobs, secrets],
-  ...first_moment.wal,
+  ...first_moment.wal.filter(({ name }) => name >= walName(first_wal)),
 ]
 
 async function countRows(database: Client): Promise<Record<string, number>> {
