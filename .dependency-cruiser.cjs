@@ -126,20 +126,32 @@ module.exports = {
       '^(src/workflows/|flows-dsl/(?!compile/(compile|definition|schedule|timezones))|src/core/(json|problem|problem-catalogue|execution|secret-handle|tenant|trace|work|work-input)\\.ts|src/activities/contract\\.ts|src/(?!app/).*/limits\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
       'deterministic code: no platform, no features but their limits, no Node built-ins',
     ),
+    only(
+      'backup-knows-servers-and-no-product',
+      '^src/backup/',
+      '^(src/(backup|infra|core)/|src/features/objects/limits\\.ts|stack/|node_modules/|(node:)?[a-z_/]+$)',
+      'it copies servers as they are, and reads tables by SQL',
+    ),
+    {
+      name: 'backup-is-for-commands',
+      severity: 'error',
+      from: { path: '^(src|flows-dsl|stack)/', pathNot: '^src/(backup|cli)/' },
+      to: { path: '^src/backup/' },
+    },
     only('limits-are-constants', '^src/(?!app/).*/limits\\.ts$', '^$', 'so every part may import them'),
     {
       name: 'pg-only-in-infra-postgres',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/(infra/postgres|cli/stack)/' },
+      from: { path: '^src/', pathNot: '^src/(infra/postgres|cli/stack|backup)/' },
       to: { path: '^node_modules/pg/' },
     },
     {
       name: 'cli-speaks-http',
       comment:
-        'only src/cli/stack knows the embedded servers and the inside; the other verbs are clients like any other',
+        'only src/cli/stack and src/cli/backup know the embedded servers and the inside; the other verbs are clients like any other',
       severity: 'error',
-      from: { path: '^src/cli/', pathNot: '^src/cli/(stack/|main)' },
-      to: { path: '^(stack/|src/(app|infra|access|features|api|workflows|activities|mcp)/)' },
+      from: { path: '^src/cli/', pathNot: '^src/cli/(stack/|backup/|main)' },
+      to: { path: '^(stack/|src/(app|backup|infra|access|features|api|workflows|activities|mcp)/)' },
     },
   ],
   options: {

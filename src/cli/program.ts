@@ -8,6 +8,7 @@ import { oauthClientVerbs } from './accounts/oauth-client.ts'
 import { userVerbs } from './accounts/user.ts'
 import { approvalVerbs } from './approvals.ts'
 import { auditVerbs } from './audit.ts'
+import { backupVerbs, restoreVerbs } from './backup/verbs.ts'
 import { collectionVerbs, eventVerbs } from './collection.ts'
 import { flowVerbs } from './flow.ts'
 import { functionVerbs } from './fn.ts'
@@ -108,6 +109,8 @@ function platformVerbs(program: Command): void {
     [['--deep', 'Compare executions and runs with Temporal, and objects with the object store, too.']],
   )
   masterKeyVerbs(program)
+  backupVerbs(program)
+  restoreVerbs(program)
 }
 
 function masterKeyVerbs(program: Command): void {

@@ -13,8 +13,10 @@ import { workspaceRetention } from './retention/workspace-retention.ts'
 import { RUN_KINDS } from './run-kinds.ts'
 import { openRuns } from './runs/open-runs.ts'
 import { slotQueues, unstartedSlots } from './runs/slot-tasks.ts'
+import { unregisteredSchedules } from './runs/triggers/unregistered-schedules.ts'
 import { duePurges, type PurgeServices } from './tenants/purge/due-purges.ts'
 import { driftChecks } from './tenants/resources/drift-checks.ts'
+import { TRIGGER_TARGETS } from './trigger-targets.ts'
 
 interface TaskServices {
   /** A task for mails exists if it is configured. */
@@ -39,5 +41,6 @@ export const createBackgroundTasks = (
   backgroundTask(duePurges({ openTenant, log })),
   backgroundTask(driftChecks({ openTenant, log })),
   backgroundTask(objectRemovals()),
+  backgroundTask(unregisteredSchedules(TRIGGER_TARGETS)),
   ...(mailer.isConfigured ? [backgroundTask(approvalMails(mailer))] : []),
 ]

@@ -99,7 +99,7 @@ export const deleteTriggers = ({ ref }: Pick<TriggerPlace, 'ref'>, of: TargetKin
 
 /** A statement that pauses or resumes a trigger; a repetition changes only the note. @param which a condition on `triggers` */
 export const setPaused = ({ ref }: WorkspaceScope, which: Sql, paused: boolean, note: string | null): Sql =>
-  sql`update triggers set paused = ${paused}, note = ${note}, updated_at = now(),
+  sql`update triggers set paused = ${paused}, paused_by_restore = false, note = ${note}, updated_at = now(),
       resumed_at = case when paused and not ${paused}::boolean then now() else resumed_at end
     where workspace_id = ${ref.workspaceId} and ${which}`
 
