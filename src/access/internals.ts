@@ -8,6 +8,7 @@ import type { Log } from '../infra/log.ts'
 import type { MongoDocuments } from '../infra/mongo/mongo.ts'
 import type { Database, StatementExecutor } from '../infra/postgres/database.ts'
 import type { SessionContext } from '../infra/postgres/statement-batch.ts'
+import type { ArchiveStore } from '../infra/s3/archive-store.ts'
 import type { Buckets } from '../infra/s3/buckets.ts'
 import type { ObjectClients } from '../infra/s3/clients.ts'
 import type { TenantCodec } from '../infra/temporal/payload-codec.ts'
@@ -40,6 +41,7 @@ export interface PlatformServices {
   readonly payloadKeys: PayloadKeys
   readonly buckets: Buckets
   readonly objectClients: ObjectClients
+  readonly archives: ArchiveStore
   readonly streams: Streams
   readonly limiter: Limiter
   /** Undefined if none is configured. */

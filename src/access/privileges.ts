@@ -25,6 +25,8 @@ import {
   inWorkspace,
   ofTenant,
   purge,
+  type Snapshot,
+  snapshot,
   tables,
   withLookups,
 } from './openers.ts'
@@ -75,10 +77,10 @@ interface Entry extends Row {
 
 /**
  * Acts as a role that no credential has: the owner of the tables of collections (`tenon_tables`), which sees none of their rows, or
- * the role that counts and deletes all rows (`tenon_purger`).
+ * the role that counts and deletes all rows (`tenon_purger`); or reads a workspace at one moment, as a key of the service and as an admin.
  */
 interface RoleAccess extends Row {
-  readonly opener: 'tables' | 'purge'
+  readonly opener: 'tables' | 'purge' | 'snapshot'
   /** The roles of the scopes that it takes. */
   readonly from: readonly Role[]
 }
@@ -94,6 +96,8 @@ export type Privilege = Raise | Entry | RoleAccess | ServiceAccess
 const ADMIN = ['workspace_admin'] as const satisfies readonly Role[]
 const SERVICE = ['service'] as const satisfies readonly Role[]
 const WORK = ['service', 'workspace_admin'] as const satisfies readonly Role[]
+
+export type { Snapshot } from './openers.ts'
 
 /** By consumer. A new row is a decision about isolation; what it may do is in its reason. */
 export const PRIVILEGES = {
@@ -291,6 +295,34 @@ export const PRIVILEGES = {
     from: ['tenant_admin'],
     reason: 'Counts and deletes all rows of a tenant or a workspace that is deleted; returns numbers only.',
   },
+  'archives.snapshot': {
+    module: 'features/archives/export-workspace',
+    opener: 'snapshot',
+    from: ['tenant_admin'],
+    reason:
+      'Writes all that a workspace has, but its secrets, to an archive, which admins of the tenant may download.',
+  },
+  'archives.documents': {
+    module: 'features/archives/import-workspace',
+    opener: 'inWorkspace',
+    from: ['tenant_admin'],
+    to: SERVICE,
+    reason:
+      'Stores documents and objects of an archive in the workspace that is made of it, which nobody uses yet.',
+  },
+  'archives.structure': {
+    module: 'features/archives/import-workspace',
+    opener: 'inWorkspace',
+    from: ['tenant_admin'],
+    to: ADMIN,
+    reason: 'Stores flows of an archive in the workspace that is made of it, which nobody uses yet.',
+  },
+  'archives.store': {
+    module: 'features/archives/archive-files',
+    opener: 'service',
+    service: 'archives',
+    reason: 'Writes, reads and removes archives of the tenant of the scope.',
+  },
   'functions.start': {
     module: 'features/functions/runs/start-run',
     opener: 'asSubject',
@@ -418,11 +450,13 @@ export type Granted<C extends Consumer> =
     ? Openers<R>[O]
     : RowOf<C> extends { readonly service: infer S extends keyof PlatformServices }
       ? (scope: Scope) => PlatformServices[S]
-      : RowOf<C> extends { readonly opener: 'purge' }
-        ? typeof purge
-        : RowOf<C> extends { readonly opener: 'tables' }
-          ? typeof tables
-          : never
+      : RowOf<C> extends { readonly opener: 'snapshot' }
+        ? typeof snapshot
+        : RowOf<C> extends { readonly opener: 'purge' }
+          ? typeof purge
+          : RowOf<C> extends { readonly opener: 'tables' }
+            ? typeof tables
+            : never
 
 const granted = new Set<Consumer>()
 
@@ -440,7 +474,12 @@ export function privilege<C extends Consumer>(consumer: C): Granted<C> {
 function grant(
   consumer: Consumer,
   row: Privilege,
-): Openers<Role>[keyof Openers<Role>] | typeof tables | typeof purge | ((scope: Scope) => unknown) {
+):
+  | Openers<Role>[keyof Openers<Role>]
+  | typeof tables
+  | typeof purge
+  | typeof snapshot
+  | ((scope: Scope) => unknown) {
   switch (row.opener) {
     case 'service':
       return (scope: Scope) => internalsOf(scope).services[row.service]
@@ -454,6 +493,9 @@ function grant(
       return (scope: AdminScope, ref: WorkspaceRef) => tables(checkRole(consumer, row, scope), ref)
     case 'purge':
       return (scope: AdminScope, ref: TenantRef) => purge(checkRole(consumer, row, scope), ref)
+    case 'snapshot':
+      return <T>(scope: AdminScope, ref: WorkspaceRef, work: (inside: Snapshot) => Promise<T>) =>
+        snapshot(checkRole(consumer, row, scope), ref, work)
     case 'inRole':
       return (scope: WorkspaceScope) => inRole(checkRole(consumer, row, scope), row.to[0])
     case 'asSubject':

@@ -41,7 +41,8 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
 /** Creates, empties and removes buckets at the object store. */
 export const bucketsOf = (
   scope: AdminScope,
-): Pick<Buckets, 'requireFree' | 'stateOf' | 'make' | 'remove' | 'count' | 'removeSome'> => servicesOf(scope).buckets
+): Pick<Buckets, 'requireFree' | 'stateOf' | 'make' | 'remove' | 'count' | 'removeSome'> =>
+  servicesOf(scope).buckets
 
 /** The state of the servers behind this process. */
 export const readHealth = (scope: AdminScope): Promise<HealthReport> => servicesOf(scope).health.read()
@@ -179,6 +180,9 @@ export function runInThread<T>(scope: Scope, task: ThreadTask): Promise<Ran<T>> 
 export function addressOf(scope: WorkspaceScope, path: string): string {
   return `${servicesOf(scope).publicUrl}${path}`
 }
+
+/** The public URL of the platform. */
+export const publicUrlOf = (scope: AdminScope): string => servicesOf(scope).publicUrl
 
 /** The origin of the platform's public URL. */
 export const originOf = (scope: WorkspaceScope): string => new URL(servicesOf(scope).publicUrl).origin

@@ -341,6 +341,11 @@ export const PROBLEMS = {
     'The content does not match its type',
     'Store the object again with the correct content type.',
   ),
+  archive_invalid: row(
+    422,
+    'The archive cannot be imported',
+    'Import an archive as `tenon workspace export` has made it. `detail` names the member that is wrong; nothing of the archive was kept.',
+  ),
   image_not_allowed: row(
     400,
     'The workspace does not convert images to this size or format',

@@ -128,6 +128,20 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/restore`,
     foreign: 'not_found',
   },
+  'workspace.export': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/exports`,
+    foreign: 'not_found',
+  },
+  'operation.get_archive': {
+    path: ({ workspace, operationId }) => `/v1/tenants/${workspace.tenantId}/archives/${operationId}`,
+    foreign: 'not_found',
+  },
+  'tenant.import': {
+    path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/imports`,
+    body: () => 'no archive',
+    headers: () => ({ 'content-type': 'application/zstd' }),
+    foreign: 'not_found',
+  },
   'api_key.create': {
     path: () => '/v1/api-keys',
     body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, kind: 'anon', name: 'x' }),

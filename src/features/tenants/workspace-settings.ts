@@ -8,6 +8,7 @@ import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
+import type { Statements } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { AuthInput, AuthSettings, type StoredAuth } from '../identity/users/auth-settings.ts'
 import { authToShow, authToStore } from '../identity/users/workspace-auth.ts'
@@ -219,6 +220,38 @@ export const getServices = adminOperation({
   run: async (scope, { workspace_id }) => (await readServices(scope, workspace_id)).services,
 })
 
+/** Settings that move with a workspace, and what somebody has to set by hand where it is then. */
+export interface MovedSettings {
+  /** For `service.configure`, without `workspace_id`. */
+  readonly settings: Readonly<Record<string, unknown>>
+  readonly missing: readonly string[]
+}
+
+/**
+ * The settings of a workspace without what cannot move: addresses that operators allow, identity providers, whose secrets stay
+ * here and whose redirect URIs change, and the archive of executions, which names a bucket.
+ */
+export async function settingsToMove(scope: WorkspaceScope): Promise<MovedSettings> {
+  const { row } = await readRow(scope, scope.ref.workspaceId)
+  const { providers = [], ...auth } = row.auth
+  const { archive, ...retention } = row.retention
+  const settings = {
+    experimental: row.experimental,
+    anon: row.anon,
+    cors: { origins: row.origins },
+    auth,
+    objects: { public_read: row.public_read, user: row.user_objects, images: row.image_settings },
+    topics: { user: row.user_topics },
+    retention,
+  }
+  const missing = [
+    ...providers.map(({ id }) => `identity provider ${id}: its client secret and its new redirect URI`),
+    ...row.allow.map((address) => `egress.allow ${address}: an operator sets it`),
+    ...(archive === undefined ? [] : ['retention.archive: the bucket for the archive of executions']),
+  ]
+  return { settings, missing }
+}
+
 interface Row {
   readonly tenant_id: string
   readonly experimental: Feature[]
@@ -236,7 +269,7 @@ interface Row {
   readonly updated_at: string | null
 }
 
-async function readRow(scope: AdminScope, workspaceId: string): Promise<{ ref: WorkspaceRef; row: Row }> {
+async function readRow(scope: Statements, workspaceId: string): Promise<{ ref: WorkspaceRef; row: Row }> {
   const statement = sql`
     select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,

@@ -1,0 +1,10 @@
+/** All parts of an archive, in the order of their members: what others refer to comes first. */
+
+import type { Part } from '../part.ts'
+import { DOCUMENTS } from './documents.ts'
+import { OBJECTS } from './objects.ts'
+import { SCHEMAS } from './schemas.ts'
+import { SETTINGS } from './settings.ts'
+import { USERS } from './users.ts'
+
+export const PARTS: readonly Part[] = [SETTINGS, USERS, SCHEMAS, DOCUMENTS, OBJECTS]
