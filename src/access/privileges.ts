@@ -3,19 +3,8 @@
  * behind scopes, with the one module that may have it. `docs/reference/policy.txt` prints the table.
  */
 
-import type { IdSource } from '../core/ids.ts'
-import {
-  type Actor,
-  type ActorIn,
-  ADMINS,
-  DATA_ROLES,
-  EVERYBODY,
-  type Role,
-  WRITERS,
-  WRITERS_AND_USERS,
-} from '../core/policy.ts'
-import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
-import type { Access } from './access.ts'
+import { ADMINS, DATA_ROLES, EVERYBODY, type Role, WRITERS, WRITERS_AND_USERS } from '../core/policy.ts'
+import type { TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
 import {
   asSubject,
@@ -30,68 +19,10 @@ import {
   tables,
   withLookups,
 } from './openers.ts'
+import type { Lookups, Openers, Privilege, Raise, RoleAccess } from './privilege-kinds.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
-type Lookups = NonNullable<Actor['lookups']>
-
-/** The openers of openers.ts, bound to the roles of a row. @typeParam R the roles of the scopes that it opens */
-interface Openers<R extends Role> {
-  readonly inRole: (scope: WorkspaceScope) => WorkspaceScope
-  readonly asSubject: (scope: WorkspaceScope) => WorkspaceScope
-  readonly withLookups: (scope: WorkspaceScope, lookups: Lookups) => WorkspaceScope
-  readonly inWorkspace: (scope: AdminScope, ref: WorkspaceRef) => WorkspaceScope
-  readonly ifActive: (
-    access: Access,
-    ref: WorkspaceRef,
-    actor: ActorIn<R>,
-    ids?: IdSource,
-  ) => Promise<WorkspaceScope>
-  readonly inAnyState: (
-    access: Access,
-    ref: WorkspaceRef,
-    actor: ActorIn<R>,
-    ids?: IdSource,
-  ) => WorkspaceScope
-  readonly ofTenant: (access: Access, tenantId: TenantId, subject: string, ids?: IdSource) => AdminScope
-}
-
-interface Row {
-  /** The only module that may have it, below `src`. */
-  readonly module: string
-  readonly reason: string
-}
-
-/** Raises the rights of a scope. */
-interface Raise extends Row {
-  readonly opener: 'inRole' | 'asSubject' | 'withLookups' | 'inWorkspace'
-  /** The roles of the scopes that it takes. */
-  readonly from: readonly Role[]
-  readonly to: readonly [Role]
-}
-
-/** Opens a scope for work without a credential, such as an activity or a webhook. */
-interface Entry extends Row {
-  readonly opener: 'ifActive' | 'inAnyState' | 'ofTenant'
-  readonly to: readonly Role[]
-}
-
-/**
- * Acts as a role that no credential has: the owner of the tables of collections (`tenon_tables`), which sees none of their rows, or
- * the role that counts and deletes all rows (`tenon_purger`); or reads a workspace at one moment, as a key of the service and as an admin.
- */
-interface RoleAccess extends Row {
-  readonly opener: 'tables' | 'purge' | 'snapshot'
-  /** The roles of the scopes that it takes. */
-  readonly from: readonly Role[]
-}
-
-/** Hands out a service that knows no rights, and of all of them only this one. */
-interface ServiceAccess extends Row {
-  readonly opener: 'service'
-  readonly service: keyof PlatformServices
-}
-
-export type Privilege = Raise | Entry | RoleAccess | ServiceAccess
+export type { Privilege } from './privilege-kinds.ts'
 
 const ADMIN = ['workspace_admin'] as const satisfies readonly Role[]
 const SERVICE = ['service'] as const satisfies readonly Role[]

@@ -16,7 +16,7 @@ import { provision } from '../tenants/provisioning.ts'
 import { Bucket, bucketTaken } from '../tenants/tenants.ts'
 import { asJob, isEnded } from '../tenants/unfinished.ts'
 import { archiveFile } from './archive-files.ts'
-import { readHeadOf } from './import-workspace.ts'
+import { readHead } from './import-workspace.ts'
 import { readArchive } from './steps.ts'
 
 const MEDIA_TYPE = 'application/zstd'
@@ -61,7 +61,7 @@ async function readRef(scope: AdminScope, id: string): Promise<WorkspaceRef> {
 
 export const getArchive = adminOperation({
   name: 'operation.get_archive',
-  summary: 'Download the archive of an export, or its rest from a byte on',
+  summary: 'Read the archive of an export, or its rest from a byte on',
   roles: TENANT_ADMINS,
   // It has the documents of the workspace, which admins otherwise do not see.
   reveals: ({ id }) => [id],
@@ -148,7 +148,7 @@ export const importArchive = adminOperation({
     const file = archiveFile(scope, ref, operationId)
     const archive = await file.write(content.chunks)
     try {
-      const { origin } = await readHeadOf(scope, ref, { operationId, bytes: archive.bytes })
+      const { origin } = await readHead(scope, ref, { operationId, bytes: archive.bytes })
       const { slug = origin.slug, name = origin.name } = named
       const bucket =
         origin.bucket === null && named.bucket === undefined

@@ -21,7 +21,7 @@ interface Sent {
 }
 
 /** Reads the beginning of an archive. @throws Problem `archive_invalid` */
-export async function readHeadOf(scope: AdminScope, ref: WorkspaceRef, sent: Sent): Promise<Head> {
+export async function readHead(scope: AdminScope, ref: WorkspaceRef, sent: Sent): Promise<Head> {
   const { head, members } = await open(scope, ref, sent)
   await members.return(undefined)
   return head
@@ -60,7 +60,7 @@ export async function restoreArchive(
     admin: scope,
     service: openDocuments(scope, ref),
     structure: openStructure(scope, ref),
-    newIdOf: idsOfImport(sent.operationId),
+    ...idsOfImport(sent.operationId),
     counts: {},
     missing: (what) => void missing.push(what),
   }

@@ -13,16 +13,12 @@ export const ARCHIVE_LIMITS = {
   headBytesMax: 1_048_576,
   /** Bytes of the list of members at the end, which is read line by line. A larger one is refused. */
   manifestBytesMax: 268_435_456,
-  /** Bytes that an archive may have when it is unpacked, for each of its own bytes. One that unpacks to more is refused, unless it stays below `expandedFreeBytes`. */
+  /** Factor: an archive unpacks to so many times its own bytes. One that unpacks to more is refused, unless it stays below `expandedFreeBytes`. */
   expansionMax: 400,
-  /** Bytes up to which the size of an unpacked archive is not compared with its own. */
+  /** Bytes up to which an archive unpacks to any number of times its own. A larger one is refused above `expansionMax`. */
   expandedFreeBytes: 134_217_728,
   /** Documents that one statement of an import stores. The next ones are stored by the next statement. */
   documentsStoredMax: 500,
-  /** Rows of one page of an export. The next ones are on the next page. */
-  pageRows: 500,
-  /** Bytes of documents of which an export asks for at once, as far as the last page tells. */
-  pageBytes: 8_388_608,
   /** Milliseconds for which a finished archive can be downloaded. Then it is removed. */
   keptMs: 86_400_000,
   /** Milliseconds for which one attempt of an export or import may take. Then the next one begins anew. */
@@ -31,12 +27,10 @@ export const ARCHIVE_LIMITS = {
   heartbeatMs: 20_000,
   /** Attempts of an export or an import. Then it has failed. */
   attemptsMax: 8,
-  /** Exports and imports of a worker at a time. Further ones wait. */
-  atOnceMax: 2,
-  /** Milliseconds between two looks for archives whose time is over. */
+  /** Milliseconds between two looks for archives whose time is over. Then they are removed. */
   sweepPollMs: 5_000,
-  /** Level of the compression: that of the tool `zstd`. */
+  /** Level of the compression, as of the tool `zstd`. A higher one takes more time, and saves few bytes. */
   compressionLevel: 3,
-  /** Logarithm of the bytes that unpacking may keep in memory. An archive that needs more is refused. */
+  /** Logarithm, to base 2, of the bytes that unpacking keeps in memory. An archive that needs more is refused. */
   windowLogMax: 23,
 } as const

@@ -1,4 +1,4 @@
-/** What an archive has of one noun, such as users: how it is written from a snapshot, and how it is stored in a new workspace. */
+/** Defines the parts of an archive. Each has one noun, such as users: it is written from a snapshot, and stored in a new workspace. */
 
 import { createHash } from 'node:crypto'
 import type { Snapshot } from '../../access/privileges.ts'
@@ -25,6 +25,8 @@ export interface Target {
   readonly structure: WorkspaceScope
   /** The id for one of an archive that is taken in this installation: the same at every attempt. */
   readonly newIdOf: (id: string) => string
+  /** A new id by a text of the archive: the same at every attempt. */
+  readonly idFor: <P extends IdPrefix>(prefix: P, text: string) => `${P}_${string}`
   /** What was stored so far, by name. */
   readonly counts: ArchiveCounts
   /** Tells what has to be set by hand. */
@@ -40,14 +42,18 @@ export interface Part {
   read(into: Target, member: Member): Promise<void>
 }
 
-/** Replaces the ids of one import by new ones, each of the time of the old one. @param seed the id of the import */
-export const idsOfImport =
-  (seed: string) =>
-  (id: string): string => {
-    const [prefix = ''] = id.split('_')
-    const random = () => createHash('sha256').update(`${seed}/${id}`).digest().subarray(0, 16)
-    return typeId(prefix as IdPrefix, seededIds(timeOf(uuidOf(id)), random).uuid())
+/** The ids that one import makes. @param importId of its operation */
+export function idsOfImport(importId: string): Pick<Target, 'newIdOf' | 'idFor'> {
+  const make = (prefix: IdPrefix, text: string, atMs: number) => {
+    const random = () => createHash('sha256').update(`${importId}/${text}`).digest().subarray(0, 16)
+    return typeId(prefix, seededIds(atMs, random).uuid())
   }
+  return {
+    newIdOf: (id) => make((id.split('_')[0] ?? '') as IdPrefix, id, timeOf(uuidOf(id))),
+    idFor: <P extends IdPrefix>(prefix: P, text: string) =>
+      make(prefix, text, timeOf(uuidOf(importId))) as `${P}_${string}`,
+  }
+}
 
 /**
  * Names the member in a problem of its content.

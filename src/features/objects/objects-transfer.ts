@@ -46,7 +46,7 @@ export const allObjects = (service: WorkspaceScope): AsyncGenerator<ObjectLine &
   )
 
 /** The bytes of an object. @throws Problem `dependency_unavailable` if the store does not have all of them (any more) */
-export async function* bytesOf(
+export async function* readBytes(
   service: WorkspaceScope,
   { blob, size }: { readonly blob: string; readonly size: number },
 ): AsyncGenerator<Uint8Array> {

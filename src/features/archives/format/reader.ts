@@ -85,7 +85,7 @@ export async function gather({ name, size, content }: TarFile, bytesMax: number)
 }
 
 /** The lines of a member, without blank ones. */
-export async function linesOf(member: TarFile): Promise<Buffer[]> {
+export async function readLines(member: TarFile): Promise<Buffer[]> {
   const bytes = await gather(member, partBytesMax)
   return splitLines(bytes)
 }

@@ -6,7 +6,7 @@ import type { Fields } from '../../collections/document.ts'
 import { allDocuments, collectionNames, restoreDocuments } from '../../collections/transfer.ts'
 import { findRestoredUsers } from '../../identity/users/users-transfer.ts'
 import { invalid } from '../format/layout.ts'
-import { linesOf } from '../format/reader.ts'
+import { readLines } from '../format/reader.ts'
 import { ARCHIVE_LIMITS } from '../limits.ts'
 import { counted, inMember, type Part, type Target } from '../part.ts'
 
@@ -27,7 +27,7 @@ export const DOCUMENTS: Part = {
 
   async read(into, member) {
     const [, collection = ''] = member.name.split('/')
-    const lines = await linesOf(member)
+    const lines = await readLines(member)
     for (let at = 0; at < lines.length; at += documentsStoredMax) {
       const chunk = lines.slice(at, at + documentsStoredMax)
       const documents = chunk.map((line, n) => documentOf(line, member.name, at + n + 1))

@@ -2,9 +2,21 @@
 
 import type { Part } from '../part.ts'
 import { DOCUMENTS } from './documents.ts'
+import { FLOWS } from './flows.ts'
+import { FUNCTIONS } from './functions.ts'
 import { OBJECTS } from './objects.ts'
 import { SCHEMAS } from './schemas.ts'
+import { SECRETS } from './secrets.ts'
 import { SETTINGS } from './settings.ts'
 import { USERS } from './users.ts'
 
-export const PARTS: readonly Part[] = [SETTINGS, USERS, SCHEMAS, DOCUMENTS, OBJECTS]
+export const PARTS: readonly Part[] = [
+  SETTINGS,
+  SECRETS,
+  USERS,
+  SCHEMAS,
+  FUNCTIONS,
+  FLOWS,
+  DOCUMENTS,
+  OBJECTS,
+]

@@ -4,9 +4,9 @@
  */
 
 import { findRestoredUsers } from '../../identity/users/users-transfer.ts'
-import { allObjects, bytesOf, ObjectLine, restoreObject } from '../../objects/objects-transfer.ts'
+import { allObjects, ObjectLine, readBytes, restoreObject } from '../../objects/objects-transfer.ts'
 import { bytesName, invalid, jsonOf, partName } from '../format/layout.ts'
-import { linesOf, type Member } from '../format/reader.ts'
+import { type Member, readLines } from '../format/reader.ts'
 import type { ArchiveWriter } from '../format/writer.ts'
 import { counted, inMember, type Part, type Source, type Target } from '../part.ts'
 
@@ -37,7 +37,7 @@ export const OBJECTS: Part = {
         throw invalid('comes before the bytes of all objects of the one before.', member.name)
       LISTED.set(
         into,
-        (await linesOf(member)).map((line) => readLine(line, member.name)),
+        (await readLines(member)).map((line) => readLine(line, member.name)),
       )
       return
     }
@@ -59,7 +59,7 @@ async function* writePart(
   const lines = entries.map(({ blob: _, ...line }) => `${JSON.stringify(line)}\n`)
   yield* writer.small(partName('objects', part), Buffer.from(lines.join('')))
   for (const [index, entry] of entries.entries()) {
-    yield* writer.member(bytesName(part, index + 1), entry.size, bytesOf(service, entry))
+    yield* writer.member(bytesName(part, index + 1), entry.size, readBytes(service, entry))
     writer.count('objects')
     writer.count('object_bytes', entry.size)
   }

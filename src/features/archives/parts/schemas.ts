@@ -6,7 +6,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { createSchema, declareCollection } from '../../collections/schemas/schemas-api.ts'
 import { allDeclarations, isDeclared } from '../../collections/schemas/schemas-transfer.ts'
 import { jsonOf } from '../format/layout.ts'
-import { linesOf } from '../format/reader.ts'
+import { readLines } from '../format/reader.ts'
 import { counted, inMember, type Part, type Target } from '../part.ts'
 
 const { workspace_id: _, ...members } = createSchema.input.properties
@@ -30,7 +30,7 @@ export const SCHEMAS: Part = {
   },
 
   async read(into, member) {
-    for (const line of await linesOf(member)) {
+    for (const line of await readLines(member)) {
       const declaration = readLine(line, member.name)
       await inMember(member, () => restore(into, declaration))
       counted(into.counts, 'schemas')
