@@ -53,7 +53,7 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'start-checks/index.ts': 'the list of checks',
   'temporal/idle-queues.ts': 'the check of an operator',
   'triggers/schedules.ts': 'how a schedule is in Temporal',
-  'users/totp.ts': 'RFC 6238',
+  'factors/totp.ts': 'RFC 6238',
 }
 
 /** The part of the sources that a file belongs to, whose files may import each other: a folder of `src`, or a feature. */

@@ -5,7 +5,7 @@ import { adminOperation, callerOperation, Id, Input, Name, Ref, workspaceOperati
 import type { WorkspaceScope } from '../../src/access/scope.ts'
 import { operation } from '../../src/core/operation.ts'
 import { type PageRequest, PageInput, PageOf, pageBounds, pageFrom } from '../../src/core/page.ts'
-import { ADMINS, EVERYBODY } from '../../src/core/policy.ts'
+import { ADMINS, EVERYBODY, VIEWERS } from '../../src/core/policy.ts'
 import { notFound, Problem } from '../../src/core/problem.ts'
 import { boundedMs } from '../../src/core/units.ts'
 import { bodyProblem, conflictIf, creates, fieldProblem, findRow, listPage, nextChainDepth, previewOperation } from '../../src/features/operation-helpers.ts'
@@ -172,6 +172,7 @@ export async function example16() {
   const getNote = previewOperation({
     name: 'note.get',
     summary: 'Read a note',
+    roles: VIEWERS,
     input: Input({ ws: Ref('workspace'), id: Ref('note') }),
     output: Type.Object({ id: Type.String(), title: Name }),
     http: { method: 'GET', path: '/v1/workspaces/{ws}/notes/{id}' },

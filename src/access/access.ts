@@ -2,7 +2,7 @@
 
 import { randomIds } from '../core/ids.ts'
 import type { AnyOperation } from '../core/operation.ts'
-import type { Actor, Principal, Role } from '../core/policy.ts'
+import { type Actor, boundingWorkspace, type Principal, type Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../core/tenant.ts'
 import type { Claim } from './idempotency.ts'
@@ -33,10 +33,14 @@ export class Access {
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const { operation, principal, role } = permission
     if (role === undefined) return new CallerScope(principal, rateLimits, this.#services.publicUrl)
-    const { subject, clientId, groups, user, scopes, storage, kind, roles, claims, link } = principal
+    const { subject, clientId, groups, user, scopes, storage, kind, roles, claims, link, seesPayloads } =
+      principal
     const actor: Actor = {
       ...{ subject, role },
-      credential: { kind, roles, ...(claims && { claims }), ...(link && { link }) },
+      credential: {
+        ...{ kind, roles, ...(claims && { claims }), ...(link && { link }) },
+        ...(seesPayloads && { seesPayloads }),
+      },
       ...(clientId !== undefined && { clientId }),
       ...(groups !== undefined && { groups }),
       ...(user !== undefined && { user }),
@@ -72,7 +76,7 @@ export class Access {
       return { tenantId, workspaceId }
     }
     if (!isWorkspaceId(wanted)) throw notFound('workspace')
-    if (role === 'workspace_admin' && wanted !== workspaceId) throw notFound('workspace')
+    if ((boundingWorkspace(role, workspaceId) ?? wanted) !== wanted) throw notFound('workspace')
     const found = await this.#services.tenantStates.ofWorkspace(wanted)
     if (found === undefined || (role !== 'operator' && found.tenantId !== tenantId))
       throw notFound('workspace')

@@ -2,6 +2,7 @@
 
 import type { IdSource } from '../core/ids.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
+import type { DnsRecords } from '../infra/dns-records.ts'
 import type { HealthReader } from '../infra/health-report.ts'
 import type { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
@@ -24,6 +25,7 @@ import type { KeyRow } from './authentication/authenticator.ts'
 import type { PublishedServer } from './authentication/mcp-server-registry.ts'
 import type { SigningKeys } from './authentication/signing-keys.ts'
 import type { SubjectStatus } from './authentication/subject-status.ts'
+import type { HostNames } from './host-names.ts'
 import type { Limiter } from './rate-limit/limiter.ts'
 import type { TenantStates } from './tenant-states.ts'
 
@@ -50,6 +52,8 @@ export interface PlatformServices {
   readonly keys: TtlCache<KeyRow>
   readonly publishedServers: TtlCache<PublishedServer | undefined>
   readonly tenantStates: TenantStates
+  readonly hostNames: HostNames
+  readonly dns: DnsRecords
   readonly signingKeys: SigningKeys
   readonly subjectStatus: SubjectStatus
   /** External issuers that the configuration trusts. */

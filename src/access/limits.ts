@@ -41,8 +41,8 @@ export const ACCESS_LIMITS = {
   attemptsWindowMs: 900_000,
   /** Counters of attempts in the memory of a process. The least recently used is dropped. */
   attemptsCountedMax: 20_000,
-  /** Seconds for which the page of a user's own account stays open. Then the user signs in again. */
-  accountPageSeconds: 900,
+  /** Seconds for which the page of the own account stays open. Then the person signs in again. */
+  accountPageSeconds: 600,
   /** Seconds for which the page where people review their agents stays open. Then they sign in again. */
   agentsPageSeconds: 900,
   /** Seconds for which the page of approvals stays open. Then the link of the mail opens it again. */

@@ -4,8 +4,10 @@ import Type, { type TObject, type TSchema } from 'typebox'
 import { type IdPrefix, idPattern } from '../core/ids.ts'
 import { CORE_LIMITS } from '../core/limits.ts'
 import { type OperationSpec, operation } from '../core/operation.ts'
+import { VIEWERS } from '../core/policy.ts'
 import { VISIBLE_PATTERN } from '../core/text/visible-text.ts'
 import { ACCESS_LIMITS } from './limits.ts'
+import { withPayloadAccess } from './payload-access.ts'
 import type { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
 
 /**
@@ -26,7 +28,7 @@ import type { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
  * ```
  */
 export const adminOperation = <I extends TObject, O extends TSchema>(spec: OperationSpec<AdminScope, I, O>) =>
-  operation('admin', spec)
+  operation('admin', withPayloadAccess(spec))
 
 /**
  * An operation inside one workspace. Admins name it by the input field `ws`; keys carry it.
@@ -45,7 +47,7 @@ export const adminOperation = <I extends TObject, O extends TSchema>(spec: Opera
  */
 export const workspaceOperation = <I extends TObject, O extends TSchema>(
   spec: OperationSpec<WorkspaceScope, I, O>,
-) => operation('workspace', spec)
+) => operation('workspace', withPayloadAccess(spec))
 
 /**
  * An operation on the caller itself, with any credential. Its scope knows the caller, and reads nothing.
@@ -115,10 +117,10 @@ export const Wait = Type.Optional(
   }),
 )
 
+const HOLDER_ROLES = [...VIEWERS, 'service'] as const
+
 /** Roles of accounts and machine clients. */
-export const HolderRole = Type.Union(
-  (['operator', 'tenant_admin', 'workspace_admin', 'service'] as const).map((role) => Type.Literal(role)),
-)
+export const HolderRole = Type.Union(HOLDER_ROLES.map((role) => Type.Literal(role)))
 /** Tenant and workspace of an account or client; by default the caller's. */
 export const Holder = {
   tenant_id: Type.Optional(Ref('tenant')),

@@ -6,6 +6,7 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { type Actor, inDomain, type Principal, type Role, requireScope, roleFor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import { payloadsHidden } from './payload-access.ts'
 
 export class Permission {
   readonly operation: AnyOperation
@@ -25,6 +26,7 @@ export class Permission {
     const role = roleFor(principal, operation.roles)
     if (role === undefined) throw roleProblem(operation, principal)
     requireScope(principal.scopes, operation.requiredScope)
+    if (operation.needsPayloads === true && principal.seesPayloads !== true) throw payloadsHidden()
     return new Permission(operation, principal, role)
   }
 

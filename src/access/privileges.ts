@@ -3,7 +3,16 @@
  * behind scopes, with the one module that may have it. `docs/reference/policy.txt` prints the table.
  */
 
-import { ADMINS, DATA_ROLES, EVERYBODY, type Role, WRITERS, WRITERS_AND_USERS } from '../core/policy.ts'
+import {
+  ADMINS,
+  DATA_ROLES,
+  DEVELOPERS,
+  EVERYBODY,
+  type Role,
+  VIEWERS,
+  WRITERS,
+  WRITERS_AND_USERS,
+} from '../core/policy.ts'
 import type { TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
 import {
@@ -49,34 +58,34 @@ export const PRIVILEGES = {
   'collections.explain': {
     module: 'features/collections/rules/explain-access',
     opener: 'inWorkspace',
-    from: ADMINS,
+    from: DEVELOPERS,
     to: SERVICE,
     reason: 'Evaluates rules on a document for an admin, who gets the decision and no document.',
   },
   'collections.validate': {
     module: 'features/collections/schemas/change-schema',
     opener: 'inWorkspace',
-    from: ADMINS,
+    from: DEVELOPERS,
     to: SERVICE,
     reason: 'Checks stored documents against a new schema; returns ids and violations.',
   },
   'collections.tables': {
     module: 'features/collections/schemas/declared-tables',
     opener: 'tables',
-    from: ADMINS,
+    from: DEVELOPERS,
     reason: 'Creates, alters and drops the table of a declaration in the transaction that changes its row.',
   },
   'collections.emptiness': {
     module: 'features/collections/schemas/declared-tables',
     opener: 'inWorkspace',
-    from: ADMINS,
+    from: DEVELOPERS,
     to: SERVICE,
     reason: 'Asks whether a collection has any document in PostgreSQL, before it is declared or deleted.',
   },
   'collections.occupied': {
     module: 'features/collections/mongo/documents',
     opener: 'inWorkspace',
-    from: ADMINS,
+    from: DEVELOPERS,
     to: SERVICE,
     reason: 'Asks whether a collection has any document, before it is declared or deleted.',
   },
@@ -278,14 +287,14 @@ export const PRIVILEGES = {
   'functions.admins': {
     module: 'features/functions/runs/runs-of-function',
     opener: 'inWorkspace',
-    from: ADMINS,
+    from: VIEWERS,
     to: ADMIN,
     reason: 'Reads and redrives runs in the workspace of the function.',
   },
   'functions.slots': {
     module: 'features/functions/runs/start-recorded',
     opener: 'inWorkspace',
-    from: ADMINS,
+    from: DEVELOPERS,
     to: ADMIN,
     reason: 'Gives queued runs the slots that an admin has added.',
   },
@@ -344,7 +353,7 @@ export const PRIVILEGES = {
   'mcp.collections': {
     module: 'features/mcp-servers/tool-providers/collections',
     opener: 'inRole',
-    from: ADMINS,
+    from: VIEWERS,
     to: SERVICE,
     reason: 'Lists names of collections that were never declared.',
   },

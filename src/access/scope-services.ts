@@ -4,6 +4,7 @@ import { hkdfSync } from 'node:crypto'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
+import type { DnsRecords } from '../infra/dns-records.ts'
 import type { HealthReport } from '../infra/health-report.ts'
 import type { Bounds, Inbound, Outbound, Sender } from '../infra/http-client/egress.ts'
 import type { Buckets } from '../infra/s3/buckets.ts'
@@ -17,6 +18,7 @@ import {
   type ObjectLink,
   signLink,
 } from './authentication/object-links.ts'
+import type { HostNames } from './host-names.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
 import type { McpToolCall } from './rate-limit/limiter.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
@@ -41,8 +43,20 @@ export function tenantWorkflowsOf(scope: AdminScope, ref: TenantRef): TenantWork
 /** Creates, empties and removes buckets at the object store. */
 export const bucketsOf = (
   scope: AdminScope,
-): Pick<Buckets, 'requireFree' | 'stateOf' | 'make' | 'remove' | 'count' | 'removeSome'> =>
+): Pick<Buckets, 'requireFree' | 'readState' | 'make' | 'remove' | 'count' | 'removeSome'> =>
   servicesOf(scope).buckets
+
+/** Gives and forgets host names of workspaces. @throws Problem `not_found` unless the admin may access the tenant */
+export const hostNamesOf = (
+  scope: AdminScope,
+  { tenantId }: Pick<TenantRef, 'tenantId'>,
+): Pick<HostNames, 'verify' | 'forget'> => servicesFor(scope, tenantId).hostNames
+
+/** True for a host name of the platform, which no workspace can have. */
+export const isOwnHost = (scope: AdminScope, host: string): boolean => servicesOf(scope).hostNames.isOwn(host)
+
+/** Looks DNS up. */
+export const dnsOf = (scope: AdminScope): DnsRecords => servicesOf(scope).dns
 
 /** The state of the servers behind this process. */
 export const readHealth = (scope: AdminScope): Promise<HealthReport> => servicesOf(scope).health.read()

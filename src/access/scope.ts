@@ -1,7 +1,14 @@
 /** Scopes: the handles through which operations act, each bound to an actor and its tenant. Only `access.ts` opens them. */
 
 import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
-import { type Actor, causesOf, type EndUser, isPublicRole, type Principal } from '../core/policy.ts'
+import {
+  type Actor,
+  boundingWorkspace,
+  causesOf,
+  type EndUser,
+  isPublicRole,
+  type Principal,
+} from '../core/policy.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import { type StatementExecutor, Statements } from '../infra/postgres/database.ts'
@@ -22,6 +29,8 @@ const DATABASE_ROLES = {
   operator: 'tenon_operator',
   tenant_admin: 'tenon_admin',
   workspace_admin: 'tenon_admin',
+  developer: 'tenon_admin',
+  viewer: 'tenon_admin',
   service: 'tenon_service',
   user: 'tenon_user',
   anon: 'tenon_anon',
@@ -36,6 +45,7 @@ function contextOf(actor: Actor, tenant = '', workspace = ''): SessionContext {
     workspace,
     statementTimeoutMs,
     causedBy: JSON.stringify(causesOf(actor)),
+    ...(role === 'viewer' && { readOnly: true }),
     ...(chainDepth !== undefined && { chainDepth }),
     ...(role === 'user' && user !== undefined && { user: sessionUser(user, actor) }),
   }
@@ -127,12 +137,12 @@ export class CallerScope {
 
 /**
  * The structure of tenants. An operator sees the metadata of all tenants and no documents; a tenant admin one tenant, a
- * workspace admin one workspace. Row-level security decides, not the caller.
+ * workspace admin one workspace, and developers and viewers either. Row-level security decides, not the caller.
  */
 export class AdminScope extends Scope {
   /** Undefined for an operator. */
   readonly tenantId: TenantId | undefined
-  /** The workspace of a workspace admin. */
+  /** The workspace that bounds the reach of the actor's role. */
   readonly workspaceId: string | undefined
 
   private constructor(
@@ -158,10 +168,10 @@ export class AdminScope extends Scope {
   ): AdminScope {
     if (actor.role === 'operator') return new AdminScope(actor, {}, services, ids, completion)
     if (tenantId === undefined) throw new TypeError('an admin scope needs a tenant')
-    if (actor.role !== 'workspace_admin')
-      return new AdminScope(actor, { tenantId }, services, ids, completion)
-    if (workspaceId === undefined) throw new TypeError('the scope of a workspace admin needs a workspace')
-    return new AdminScope(actor, { tenantId, workspaceId }, services, ids, completion)
+    const within = boundingWorkspace(actor.role, workspaceId)
+    if (actor.role === 'workspace_admin' && within === undefined)
+      throw new TypeError('the scope of a workspace admin needs a workspace')
+    return new AdminScope(actor, { tenantId, workspaceId: within }, services, ids, completion)
   }
 
   /** True if this admin may access the tenant, and the workspace if one is given. */

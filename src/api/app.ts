@@ -37,6 +37,7 @@ import { mountCallbacks } from './callbacks.ts'
 import { allowPages } from './cors.ts'
 import { mountDevMail } from './dev-mail.ts'
 import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
+import { serveHosts } from './host-names.ts'
 import { problemPage, show } from './issuer/forms.ts'
 import { mountIssuer } from './issuer/issuer-routes.ts'
 import { API_LIMITS } from './limits.ts'
@@ -122,6 +123,7 @@ function addHooks(app: FastifyInstance, platform: Platform, authServices: AuthSe
     onEnd(reply, () => endRequest(request, reply, platform, lines))
     inTrace(request.span.trace, () => done(refusalOf(request, platform) ?? requestProblem(request)))
   })
+  serveHosts(app, platform)
   app.addHook('onRequest', (request, reply, done) => {
     if (!isPublic(request.url)) return done()
     platform.limiter.limitAnonymous(request.ip).then(({ headers, refused }) => {
@@ -168,7 +170,7 @@ declare module 'fastify' {
   }
 }
 
-/** Declared beside their types, here, in request-pipeline.ts, audit.ts and idempotency.ts. */
+/** Declared beside their types, here, in request-pipeline.ts, host-names.ts, audit.ts and idempotency.ts. */
 const REQUEST_PROPERTIES = [
   'span',
   'principal',
@@ -177,8 +179,10 @@ const REQUEST_PROPERTIES = [
   'pageToken',
   'rateLimits',
   'workspace',
+  'servedWorkspace',
   'idempotencyClaim',
   'auditContext',
+  'hasLooked',
 ] as const
 
 /** Headers of every reply: no guessing of types (Fetch §3.6), and no embedding by pages of other sites (Fetch §3.7). */

@@ -5,11 +5,11 @@ import type { Approval } from '../features/flows/approvals/approval-shape.ts'
 import {
   errorText,
   escapeHtml,
-  LOGIN_ERRORS,
   type Page,
   passwordField,
   renderPage,
 } from '../features/identity/pages/pages.ts'
+import type { Refusal } from '../features/identity/pages/user-pages.ts'
 import type { Brand } from '../features/identity/users/users-store.ts'
 import { formFields } from './approval-form.ts'
 
@@ -63,8 +63,7 @@ export function outcomePage({ approval, brand }: Viewer, status: number): Page {
 }
 
 /** @param refused why the last sign-in failed */
-export function approverSignInPage(brand: Brand, email: string, refused?: keyof typeof LOGIN_ERRORS): Page {
-  const error = refused && LOGIN_ERRORS[refused]
+export function approverSignInPage(brand: Brand, email: string, error?: Refusal): Page {
   const password = passwordField('Password', 'password', 'autocomplete="current-password"')
   const hidden = `<input type="hidden" name="email" value="${escapeHtml(email)}" autocomplete="username">`
   const body = `<p>This link is for <b>${escapeHtml(email)}</b>. Sign in to see the request.</p>

@@ -10,12 +10,16 @@ import { Problem } from '../core/problem.ts'
 import { APPROVAL_PAGE, readLink } from '../features/flows/approvals/approval-links.ts'
 import { decideByLink, type OpenedLink, openLink } from '../features/flows/approvals/open-link.ts'
 import type { Account } from '../features/identity/accounts/accounts-store.ts'
-import { type Page, plainPage } from '../features/identity/pages/pages.ts'
+import type { EmbeddedIssuer } from '../features/identity/issuer/embedded-issuer.ts'
+import { CODE_ERRORS } from '../features/identity/pages/factor-pages.ts'
+import { LOGIN_ERRORS, type Page, plainPage } from '../features/identity/pages/pages.ts'
+import { PASSKEY_ERRORS } from '../features/identity/pages/passkey-pages.ts'
 import type { Brand } from '../features/identity/users/users-store.ts'
 import { publicUrl } from '../infra/config.ts'
 import { formValue } from './approval-form.ts'
 import { approverSignInPage, decisionPage, otherPersonPage, outcomePage } from './approval-pages.ts'
 import { formOf, readForms, rejectCrossSite, requesterOf, show, tokenOf } from './issuer/forms.ts'
+import { beginsAgain, codeStepPage, type SecondStep } from './issuer/second-step.ts'
 
 const UNKNOWN = plainPage('There is no such approval', 'The link is not complete, or it was changed.', 404)
 const EXPIRED = plainPage('This link has expired', 'The deadline of this decision has passed.', 410)
@@ -126,7 +130,8 @@ async function submit(
 ): Promise<Page> {
   const fields = formOf(request)
   const { action } = fields
-  if (action === 'sign_in') return signIn(visit, request, reply, services)
+  if (action === 'sign_in') return enterPassword(visit, request, reply, services)
+  if (action === 'code' || action === 'passkey') return proveFurther(visit, request, reply, services)
   if (action === 'leave') {
     reply.header('set-cookie', services.approvalSession.end())
     return pageOf({ ...visit, viewer: undefined })
@@ -171,11 +176,11 @@ async function decideAs(visit: Visit, request: FastifyRequest, approved: boolean
 /** The approval after a decision was refused: another person may have decided meanwhile. */
 const openAgain = ({ scope, link }: Visit) => openLink(scope, link)
 
-async function signIn(
+async function enterPassword(
   visit: Visit,
   request: FastifyRequest,
   reply: FastifyReply,
-  { identity, approvalSession }: AuthServices,
+  services: AuthServices,
 ): Promise<Page> {
   const { account: named, brand, scope } = visit
   if (named === undefined) return pageOf(visit)
@@ -186,10 +191,58 @@ async function signIn(
     password: formOf(request)['password'] ?? '',
     network: networkOf(request.ip),
   }
-  const issuer = await identity()
+  const issuer = await services.identity()
   const { tenantId } = scope.ref
   const account = await issuer.signIn.identify(requesterOf(request), credentials, tenantId, APPROVAL_PAGE)
-  if (typeof account === 'string') return approverSignInPage(brand, named.email, account)
+  if (typeof account === 'string') return approverSignInPage(brand, named.email, LOGIN_ERRORS[account])
+  const ticket = await issuer.secondFactors.challenge(account, atOf(visit))
+  if (ticket !== undefined) return codeStepPage(secondStepOf(issuer, visit, request), ticket)
+  return begin(visit, account, request, reply, services)
+}
+
+/** Identifies the sign-in to this approval. */
+const atOf = ({ approval, person }: Visit) => `${APPROVAL_PAGE} ${approval.id} ${person}`
+
+function secondStepOf(issuer: EmbeddedIssuer, visit: Visit, { url }: FastifyRequest): SecondStep {
+  const at = atOf(visit)
+  return { issuer, place: { brand: visit.brand }, at, action: url, passkey: { at, action: url } }
+}
+
+/** The code or passkey after the password. */
+async function proveFurther(
+  visit: Visit,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  services: AuthServices,
+): Promise<Page> {
+  const { account: named, brand } = visit
+  if (named === undefined) return pageOf(visit)
+  const issuer = await services.identity()
+  const { factorService } = issuer
+  const { action, ticket = '', code = '', credential = '' } = formOf(request)
+  const { place, ...step } = secondStepOf(issuer, visit, request)
+  const by = requesterOf(request)
+  const sent = { at: step.at, clientId: APPROVAL_PAGE }
+  if (action === 'passkey') {
+    const used = { ...sent, credential, network: networkOf(request.ip) }
+    const account = await factorService.checkPasskey(by, place, used)
+    if (typeof account !== 'string') return begin(visit, account, request, reply, services)
+    return approverSignInPage(brand, named.email, PASSKEY_ERRORS[account])
+  }
+  const checked = await factorService.checkCode(by, place, { ...sent, ticket, code })
+  if (typeof checked !== 'string') return begin(visit, checked.person, request, reply, services)
+  if (beginsAgain(checked)) return approverSignInPage(brand, named.email, CODE_ERRORS[checked])
+  return codeStepPage({ place, ...step }, ticket, CODE_ERRORS[checked])
+}
+
+async function begin(
+  visit: Visit,
+  account: Account,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { identity, approvalSession }: AuthServices,
+): Promise<Page> {
+  ;(await identity()).audit.signedIn(requesterOf(request), account, APPROVAL_PAGE)
   reply.header('set-cookie', approvalSession.issue(account))
   return pageOf({ ...visit, viewer: account })
 }

@@ -11,6 +11,7 @@ import {
   digestOf,
 } from '../access/audit/entry.ts'
 import type { RejectedKey } from '../access/authentication/authenticator.ts'
+import { revealedIn } from '../access/payload-access.ts'
 import { WorkspaceScope } from '../access/scope.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { type Principal, roleFor } from '../core/policy.ts'
@@ -28,6 +29,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The data of this request's audit entry, except its principal. */
     auditContext: AuditContext | undefined
+    /** True if the reply shows payloads by the right to see them. */
+    hasLooked: true | undefined
   }
 }
 
@@ -42,6 +45,7 @@ interface AuditContext {
   readonly actor?: AuditActor
   before: string | null
   after: string | null
+  detail?: Readonly<Record<string, string>>
 }
 
 type Input = Readonly<Record<string, unknown>>
@@ -84,6 +88,7 @@ export async function finishAuditRecord(
   output: unknown,
 ): Promise<void> {
   if (operation.reveals !== undefined) return
+  if (operation.auditDetail !== undefined) context.detail = operation.auditDetail(output)
   const reader = READERS.get(operation)
   const isResource = reader === undefined || reader.output === operation.output
   const state = isResource ? output : await readSnapshot(reader, scope, input)
@@ -174,6 +179,24 @@ function idsIn(value: unknown): AuditOwner {
 }
 
 /**
+ * Notes that the output shows payloads by the caller's right to see them, so that a read gets an entry as well: one for the request,
+ * however much it shows.
+ * @throws Problem if the log cannot take it
+ */
+export function recordLook(request: FastifyRequest, scope: unknown, output: unknown, audit: Audit): void {
+  const shown = revealedIn(output)
+  if (shown === undefined) return
+  audit.refuseUnlessReady()
+  const isVerified = scope instanceof WorkspaceScope
+  const { data = [] } = output as { readonly data?: readonly unknown[] }
+  const owner = isVerified
+    ? scope.ref
+    : { ...idsIn(Array.isArray(data) ? data[0] : undefined), ...idsIn(output), ...shown }
+  request.auditContext ??= { owner, isVerified, before: null, after: null }
+  request.hasLooked = true
+}
+
+/**
  * Records a request before its reply leaves.
  * @returns what the reply waits for; undefined if it need not wait
  */
@@ -186,7 +209,8 @@ export function writeAuditEntry(
   const { statusCode: status } = reply
   if (operation === undefined || reply.hasHeader('idempotent-replayed')) return undefined
   const isDenied = status === 401 || status === 403 || status === 429
-  if (operation.reads && operation.reveals === undefined && !isDenied) return undefined
+  if (operation.reads && operation.reveals === undefined && !isDenied && request.hasLooked === undefined)
+    return undefined
   const event = auditEventOf(operation, request, reply, isDenied)
   const { principal, auditContext: context } = request
   // Changes of a tenant by an operator are recorded in the tenant's own chain.
@@ -228,6 +252,7 @@ function auditEventOf(
     code: code === undefined ? null : String(code),
     before: context?.before ?? null,
     after: context?.after ?? null,
+    ...(context?.detail !== undefined && { detail: context.detail }),
   }
 }
 

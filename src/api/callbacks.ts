@@ -10,6 +10,7 @@ import { notFound, Problem } from '../core/problem.ts'
 import type { Json } from '../core/work.ts'
 import { receiveCallback } from '../features/flows/executions/callbacks.ts'
 import { TRIGGER_LIMITS } from '../features/runs/triggers/limits.ts'
+import { isServedFor } from './host-names.ts'
 
 const openForCallback = privilege('flows.callbacks')
 
@@ -25,7 +26,7 @@ export async function mountCallbacks(app: FastifyInstance, platform: Platform): 
   app.route({
     method: 'POST',
     url: PATH,
-    config: { operation: { name: 'callback.receive', reads: false } },
+    config: { operation: { name: 'callback.receive', reads: false }, isServedForHosts: true },
     bodyLimit: TRIGGER_LIMITS.webhookBodyBytesMax,
     // Limits requests and verifies the token before the body is read.
     onRequest: async (request: CallbackRequest, reply) => {
@@ -35,7 +36,7 @@ export async function mountCallbacks(app: FastifyInstance, platform: Platform): 
       if (refused !== undefined) throw refused
       limiter.authFailures(request.ip).check()
       const ref = await callbacks.verify(ws, id, request.query.token)
-      if (ref === undefined) {
+      if (ref === undefined || !isServedFor(request, ref)) {
         limiter.authFailures(request.ip).record()
         throw notFound('callback')
       }

@@ -304,8 +304,19 @@ const TAGS = [
   {
     name: 'Tenants',
     description:
-      'Tenants, their workspaces, API keys, settings and quotas, and the operations that create them.',
-    nouns: ['me', 'limits', 'status', 'tenant', 'workspace', 'api_key', 'quota', 'service', 'operation'],
+      'Tenants, their workspaces and host names, API keys, settings and quotas, and the operations that create them.',
+    nouns: [
+      'me',
+      'limits',
+      'status',
+      'tenant',
+      'workspace',
+      'host',
+      'api_key',
+      'quota',
+      'service',
+      'operation',
+    ],
   },
   {
     name: 'Audit',

@@ -11,6 +11,7 @@ import { getObject, headObject } from '../features/objects/objects.ts'
 import { noPublicObject, notPublic, readPublicObject } from '../features/objects/public-objects.ts'
 import { bind, parseBound } from './bind.ts'
 import { sendBytes } from './body-streams.ts'
+import { isServedFor } from './host-names.ts'
 
 const openToPublic = privilege('objects.public')
 
@@ -35,10 +36,15 @@ const PREFLIGHT = {
 export function mountPublicObjects(app: FastifyInstance, platform: Platform): void {
   const { publicBuckets, limiter } = platform
   /** Names are guessed at the price of other requests without a credential. */
-  const charge = async ({ params: { bucket }, ip }: PublicRequest, reply: FastifyReply) => {
+  const charge = async (request: PublicRequest, reply: FastifyReply) => {
+    const {
+      params: { bucket },
+      ip,
+    } = request
     const first = publicBuckets.isKnown(bucket) ? undefined : await limiter.limitAnonymous(ip)
     if (first?.refused !== undefined) throw first.refused
-    const ref = await publicBuckets.find(bucket)
+    const found = await publicBuckets.find(bucket)
+    const ref = isServedFor(request, found) ? found : undefined
     const { headers, refused } =
       ref === undefined
         ? (first ?? (await limiter.limitAnonymous(ip)))
@@ -51,7 +57,7 @@ export function mountPublicObjects(app: FastifyInstance, platform: Platform): vo
     method: ['GET', 'HEAD'],
     url: PATH,
     exposeHeadRoute: false,
-    config: { operation: { name: 'object.get_public', reads: true } },
+    config: { operation: { name: 'object.get_public', reads: true }, isServedForHosts: true },
     onRequest: async (request: PublicRequest, reply) => {
       reply.headers(FOR_ALL_PAGES).removeHeader('vary')
       request.workspace = await charge(request, reply)

@@ -23,7 +23,13 @@ import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import { onClose } from '../infra/connections.ts'
-import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
+import {
+  auditRejectedKey,
+  finishAuditRecord,
+  recordLook,
+  startAuditRecord,
+  writeAuditEntry,
+} from './audit.ts'
 import { bind, LINK, parseBound } from './bind.ts'
 import { sendBytes, whenGone } from './body-streams.ts'
 import {
@@ -106,7 +112,9 @@ export function createHandler(
     const principals: Principal[] = []
     for (const credential of protocol.credentials(operation, request)) {
       principals.push(
-        await auth.authenticate(credential, failures).catch((error) => auditRejection(request, error)),
+        await auth
+          .authenticate(credential, failures, request.servedWorkspace)
+          .catch((error) => auditRejection(request, error)),
       )
     }
     const [principal] = principals
@@ -158,11 +166,14 @@ export function createHandler(
       request.auditContext = auditContext
       const output = await runWithClaim(claim, () => operation.run(scope, parsed))
       if (auditContext !== undefined) await finishAuditRecord(auditContext, operation, opened, parsed, output)
+      recordLook(request, opened, output, platform.audit)
       if (operation.http.reply === 'feed') {
         request.workspace = undefined
         // A request that has ended before was counted at its end.
         if (scope instanceof WorkspaceScope && !reply.raw.destroyed)
           platform.meters.countStream(scope.ref, reply.elapsedTime)
+        // A reply that is taken over passes no hook.
+        await writeAuditEntry(platform.audit, request, reply)
         const recheckAll = async () => {
           await recheck()
           confirm()

@@ -16,6 +16,7 @@ import { triggerActor } from '../features/runs/triggers/trigger-starter.ts'
 import { webhookPath } from '../features/runs/triggers/webhooks.ts'
 import { publicUrl } from '../infra/config.ts'
 import { whenGone } from './body-streams.ts'
+import { isServedFor } from './host-names.ts'
 import { API_LIMITS } from './limits.ts'
 
 const openForDelivery = privilege('flows.webhooks')
@@ -49,7 +50,7 @@ export async function mountWebhooks(
     part.route({
       method: 'POST',
       url: PATH,
-      config: { operation: { name: 'webhook.receive', reads: false } },
+      config: { operation: { name: 'webhook.receive', reads: false }, isServedForHosts: true },
       bodyLimit: TRIGGER_LIMITS.webhookBodyBytesMax,
       // Before the body is read.
       onRequest: limitRequest,
@@ -58,7 +59,7 @@ export async function mountWebhooks(
         const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
         const delivery = { headers: request.headers, body, url: `${publicUrl(config)}${request.url}` }
         const received = await webhooks.receive(ws, id, delivery)
-        if (received === undefined) {
+        if (received === undefined || !isServedFor(request, received.ref)) {
           limiter.authFailures(request.ip).record()
           throw new Problem('signature_invalid')
         }
@@ -88,11 +89,13 @@ export async function mountWebhooks(
   app.route({
     method: 'GET',
     url: PATH,
-    config: { operation: { name: 'webhook.challenge', reads: true } },
+    config: { operation: { name: 'webhook.challenge', reads: true }, isServedForHosts: true },
     onRequest: limitRequest,
     handler: async (request: WebhookRequest, reply) => {
       const { ws, id } = request.params
-      const parameter = await webhooks.findChallenge(ws, id)
+      const parameter = isServedFor(request, { workspaceId: ws })
+        ? await webhooks.findChallenge(ws, id)
+        : undefined
       // An unknown webhook gets the answer of one without a challenge.
       const text =
         parameter === undefined ? null : new URLSearchParams(request.url.split('?')[1]).get(parameter)

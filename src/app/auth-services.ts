@@ -5,6 +5,7 @@ import { Authenticator } from '../access/authentication/authenticator.ts'
 import type { TokenIssuer } from '../access/authentication/claims.ts'
 import { ExternalIssuer } from '../access/authentication/external-issuer.ts'
 import {
+  ACCOUNT_SESSION,
   AGENTS_SESSION,
   APPROVAL_SESSION,
   HolderSession,
@@ -19,13 +20,13 @@ import { TokenVerifier } from '../access/authentication/token-verifier.ts'
 import type { PlatformServices } from '../access/internals.ts'
 import { Problem } from '../core/problem.ts'
 import { AccountsStore } from '../features/identity/accounts/accounts-store.ts'
+import { Passkeys } from '../features/identity/factors/passkeys.ts'
+import { SecondFactors } from '../features/identity/factors/second-factors.ts'
+import { Tickets } from '../features/identity/factors/tickets.ts'
 import { EmbeddedIssuer } from '../features/identity/issuer/embedded-issuer.ts'
 import { IdentitiesStore } from '../features/identity/users/identities-store.ts'
 import { ProviderSettings } from '../features/identity/users/identity-provider-settings.ts'
 import { IdentityProviders } from '../features/identity/users/identity-providers.ts'
-import { Passkeys } from '../features/identity/users/passkeys.ts'
-import { SecondFactors } from '../features/identity/users/second-factors.ts'
-import { Tickets } from '../features/identity/users/tickets.ts'
 import { UserLinks } from '../features/identity/users/user-links.ts'
 import { UsersStore } from '../features/identity/users/users-store.ts'
 import { type Config, issuerUrl, publicUrl } from '../infra/config.ts'
@@ -43,6 +44,7 @@ export interface AuthServices {
   readonly payloadSession: PayloadSession
   readonly approvalSession: HolderSession
   readonly userSession: HolderSession
+  readonly accountSession: HolderSession
   readonly agentsSession: HolderSession
 }
 
@@ -93,6 +95,7 @@ export function openAuthServices(
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
     approvalSession: new HolderSession(secrets, publicUrl(config), APPROVAL_SESSION),
     userSession: new HolderSession(secrets, publicUrl(config), USER_SESSION),
+    accountSession: new HolderSession(secrets, publicUrl(config), ACCOUNT_SESSION),
     agentsSession: new HolderSession(secrets, publicUrl(config), AGENTS_SESSION),
   }
 }

@@ -7,6 +7,7 @@ import type { KeyRow } from '../access/authentication/authenticator.ts'
 import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
 import { SigningKeys } from '../access/authentication/signing-keys.ts'
 import { SubjectStatus } from '../access/authentication/subject-status.ts'
+import { HostNames } from '../access/host-names.ts'
 import { Idempotency } from '../access/idempotency.ts'
 import type { PlatformServices } from '../access/internals.ts'
 import { Limiter } from '../access/rate-limit/limiter.ts'
@@ -35,6 +36,7 @@ import { RUNS_CHANNEL, RunWatcher } from '../features/runs/watcher.ts'
 import { TRIGGER_TARGETS } from '../features/trigger-targets.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
+import { DnsRecords } from '../infra/dns-records.ts'
 import type { ServerName } from '../infra/health-report.ts'
 import { Egress } from '../infra/http-client/egress.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
@@ -118,6 +120,7 @@ export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWE
     idempotency: new Idempotency(secrets),
     egress: parts.egress,
     limiter,
+    hostNames: parts.hostNames,
     meters,
     audit,
     chainSigner: parts.chainSigner,
@@ -215,6 +218,8 @@ function openServices(
     keys: new TtlCache<KeyRow>(),
     publishedServers: new TtlCache<PublishedServer | undefined>(),
     tenantStates: new TenantStates(database),
+    hostNames: new HostNames(database, config),
+    dns: new DnsRecords(config.TENON_DNS_SERVERS.split(',').filter((address) => address !== '')),
     signingKeys,
     oauthClients,
     subjectStatus,

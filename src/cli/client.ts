@@ -27,6 +27,14 @@ export class ApiError extends Error {
   }
 }
 
+/** No server has answered, or it has stopped in the middle of its response. */
+export class UnreachableError extends Error {
+  constructor(url: string, cause: unknown) {
+    super(`No server answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, { cause })
+    this.name = 'UnreachableError'
+  }
+}
+
 /** One line for each of several errors, and for a single one that `detail` does not contain. */
 function errorLines(errors: unknown, summary: string): string[] {
   if (!Array.isArray(errors)) return []
@@ -70,7 +78,7 @@ export class ApiClient {
   /**
    * Sends JSON, or a text as YAML.
    * @returns the JSON of the response
-   * @throws ApiError for any status outside 200–299; Error if the server does not answer
+   * @throws ApiError for any status outside 200–299; UnreachableError if the server does not answer
    */
   async call<T>(
     method: string,
@@ -84,7 +92,10 @@ export class ApiClient {
       headers: { ...(body !== undefined && { 'content-type': type }), ...headers },
       ...(body !== undefined && { body: text ? body : JSON.stringify(body) }),
     })
-    const answer = await response.json().catch(() => ({}))
+    const received = await response.text().catch((cause: unknown) => {
+      throw new UnreachableError(this.url, cause)
+    })
+    const answer = received === '' ? {} : parseJson(received, this.url)
     if (method !== 'GET') printWarnings(answer)
     return answer as T
   }
@@ -107,7 +118,7 @@ export class ApiClient {
     } as const
     const attempt = () =>
       fetch(`${this.url}${path}`, request).catch((cause: unknown) => {
-        throw unreachable(this.url, cause)
+        throw new UnreachableError(this.url, cause)
       })
     let response = await attempt()
     const waitS = Number(response.headers.get('retry-after'))
@@ -130,15 +141,20 @@ export class ApiClient {
     return this.call<T>('GET', path)
   }
 
-  /** Returns the items of all pages of a list. @param path with its query */
-  async list<T>(path: string): Promise<T[]> {
-    const items: T[] = []
+  /** Reads a list page by page. @param path with its query */
+  async *pages<T>(path: string): AsyncGenerator<T[]> {
     for (let next: string | null = ''; next !== null; ) {
       const url: string = `${path}${path.includes('?') ? '&' : '?'}page[size]=200${next && `&page[after]=${next}`}`
       const found = await this.get<{ data: T[]; page: { next: string | null } }>(url)
-      items.push(...found.data)
+      yield found.data
       next = found.page.next
     }
+  }
+
+  /** Returns the items of all pages of a list. @param path with its query */
+  async list<T>(path: string): Promise<T[]> {
+    const items: T[] = []
+    for await (const page of this.pages<T>(path)) items.push(...page)
     return items
   }
 
@@ -183,7 +199,7 @@ export async function requestToken(
   try {
     return (await grant()).access_token
   } catch (error) {
-    if (error instanceof TypeError) throw unreachable(url, error)
+    if (error instanceof TypeError) throw new UnreachableError(url, error)
     const reason = error instanceof oidc.WWWAuthenticateChallengeError ? error.cause[0]?.parameters : error
     const { error_description: text, error: code, message } = Object(reason)
     const what = error instanceof oidc.AuthorizationResponseError ? 'Sign-in' : 'The token request'
@@ -191,10 +207,13 @@ export async function requestToken(
   }
 }
 
-function unreachable(url: string, cause: unknown): Error {
-  return new Error(`No server answers at ${url}. Start the platform with \`npm start\`, or set TENON_URL.`, {
-    cause,
-  })
+/** @throws Error if the response is not JSON, as that of another program at the address of the platform */
+function parseJson(text: string, url: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new Error(`The server at ${url} answers with something else than JSON. Check TENON_URL.`, { cause })
+  }
 }
 
 /** Parses server-sent events. @throws Error if the connection breaks */

@@ -1,7 +1,7 @@
 /** `tenon key list|create|rotate|disable|enable|revoke`. */
 
 import type { Command } from 'commander'
-import { operatorClient, readSettings, workspaceClient } from './settings.ts'
+import { adminClient, workspaceClient } from './settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 interface Key {
@@ -13,7 +13,6 @@ interface Key {
   readonly expires_at: string | null
 }
 
-const adminClient = async () => operatorClient(await readSettings())
 const pathOf = (id: string) => `/v1/api-keys/${encodeURIComponent(id)}`
 
 /** Prints a line for each key of the workspace, masked. */

@@ -13,6 +13,7 @@ import { functionVerbs } from './fn.ts'
 import { keyVerbs } from './key.ts'
 import { mcpVerbs } from './mcp.ts'
 import { objectVerbs } from './objects/object.ts'
+import { operationVerbs } from './operations/operation.ts'
 import { schemaVerbs } from './schema.ts'
 import { forgetAnnounced } from './settings.ts'
 import type { MasterKeyOptions } from './stack/master-key.ts'
@@ -24,6 +25,7 @@ import { addVerb, type Flag } from './verb.ts'
 
 const VERBS = [
   adminVerbs,
+  operationVerbs,
   loginVerbs,
   accountVerbs,
   keyVerbs,

@@ -101,6 +101,9 @@ export async function operatorClient(settings: Settings, workspace?: string): Pr
   return (await operatorAccess(settings, workspace)).client
 }
 
+/** The client of a verb of administration that is about no workspace. */
+export const adminClient = async (): Promise<ApiClient> => operatorClient(await readSettings())
+
 /** Like {@link operatorClient}; also returns the access token. */
 export async function operatorAccess(
   settings: Settings,

@@ -3,7 +3,9 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command, CommandOptions } from 'commander'
+import { UnreachableError } from './client.ts'
 import { callerPath } from './settings.ts'
+import { visible } from './terminal.ts'
 
 /** An option: its flags, its description and its default. */
 export type Flag = readonly [flags: string, description: string, value?: string]
@@ -14,6 +16,9 @@ export const WORKSPACE: Flag = ['--workspace <id>', 'Workspace of the command. D
 export interface WorkspaceOption {
   readonly workspace?: string
 }
+
+/** The exit code after an error: a command that no server has answered may be repeated. */
+const exitCodeOf = (error: unknown): number => (error instanceof UnreachableError ? 3 : 1)
 
 /**
  * Adds a verb to its parent.
@@ -34,7 +39,7 @@ export function addVerb<A extends unknown[]>(
       process.exitCode = await work(...(args as unknown as A))
     } catch (error) {
       printError(error)
-      process.exitCode = 1
+      process.exitCode = exitCodeOf(error)
     }
   })
 }
@@ -53,13 +58,30 @@ export function printJson(value: unknown): number {
 }
 
 /** Prints a table; each column is as wide as its widest cell. */
-export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
-  const widths = head.map((name, column) =>
-    Math.max(name.length, ...rows.map((row) => row[column]?.length ?? 0)),
-  )
-  for (const row of [head, ...rows]) {
-    const cells = row.map((cell, column) => cell.padEnd(widths[column] ?? 0))
-    process.stdout.write(`${cells.join('  ').trimEnd()}\n`)
+export const printTable = (head: readonly string[], rows: readonly (readonly string[])[]): void =>
+  new Table(head).print(rows)
+
+/** A table that is printed in parts. Columns never become narrower, so that parts of equal content align. */
+export class Table {
+  #head: readonly string[] | undefined
+  #widths: readonly number[]
+
+  constructor(head: readonly string[]) {
+    this.#head = head
+    this.#widths = head.map(({ length }) => length)
+  }
+
+  /** Prints the rows, and the head before the first ones. */
+  print(rows: readonly (readonly string[])[]): void {
+    const cells = rows.map((row) => row.map(visible))
+    this.#widths = this.#widths.map((width, column) =>
+      cells.reduce((widest, row) => Math.max(widest, row[column]?.length ?? 0), width),
+    )
+    for (const row of [...(this.#head === undefined ? [] : [this.#head]), ...cells]) {
+      const line = row.map((cell, column) => cell.padEnd(this.#widths[column] ?? 0))
+      process.stdout.write(`${line.join('  ').trimEnd()}\n`)
+    }
+    this.#head = undefined
   }
 }
 

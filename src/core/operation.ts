@@ -122,8 +122,12 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
    * writes an audit entry; a call by an operator, one in the chain of each of these tenants.
    */
   readonly reveals?: (input: Input) => readonly string[]
+  /** True if its output is nothing but payloads of executions, whoever has started them. */
+  readonly needsPayloads?: boolean
   /** True if it deletes data of callers, of which the audit log keeps no digest. */
   readonly forgets?: boolean
+  /** Facts of its audit entry by name, such as the values before and after a change; never a secret. */
+  readonly auditDetail?: (output: Output) => Readonly<Record<string, string>>
   /** The scope that a restricted key or token needs (policy.ts); undefined for operations that keys cannot run. */
   readonly requiredScope: string | undefined
   /** Further scopes that some inputs need. */
@@ -156,7 +160,9 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   /** Default: true for GET and HEAD. */
   readonly reads?: boolean
   readonly reveals?: (input: Static<I>) => readonly string[]
+  readonly needsPayloads?: boolean
   readonly forgets?: boolean
+  readonly auditDetail?: (output: Static<O>) => Readonly<Record<string, string>>
   /** The area of its scope. Default: the plural of the noun. */
   readonly area?: string
   /** Its scope, if it is not `area:read` or `area:write`. */

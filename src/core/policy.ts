@@ -8,30 +8,47 @@ import { Problem } from './problem.ts'
 import type { TenantId, WorkspaceId } from './tenant.ts'
 
 export type Domain = 'structural_admin' | 'data_access'
-type AdminRole = 'operator' | 'tenant_admin' | 'workspace_admin'
+type StructuralRole = 'operator' | 'tenant_admin' | 'workspace_admin' | 'developer' | 'viewer'
 /** The kinds of API keys that are sent with requests, which are also the roles of their holders. */
 export type KeyKind = 'service' | 'anon'
 /** `storage`: a key that signs requests of the S3 API. */
 export type ApiKeyKind = KeyKind | 'storage'
 /** `user`: an end user of one workspace. */
 export type DataRole = KeyKind | 'user'
-export type Role = AdminRole | DataRole
+export type Role = StructuralRole | DataRole
 
-/** Role groups, widest last. An operation names one of them. */
+/** The name in the roles of a token that stands for the right to see payloads. It is no role: it comes with one. */
+export const PAYLOAD_READER = 'payload_reader'
+
+/**
+ * Role groups, each wider than the one before. An operation names one of them, and so decides which is the least role that may run
+ * it: `docs/reference/roles.md` prints the table.
+ */
 export const OPERATORS = ['operator'] as const satisfies readonly Role[]
 export const TENANT_ADMINS = ['operator', 'tenant_admin'] as const satisfies readonly Role[]
 export const ADMINS = ['operator', 'tenant_admin', 'workspace_admin'] as const satisfies readonly Role[]
+/** Those who declare and deploy: no people, keys, quotas, removal of data, or settings that open something. */
+export const DEVELOPERS = [...ADMINS, 'developer'] as const satisfies readonly Role[]
+/** Those who see definitions and states; a viewer changes nothing. */
+export const VIEWERS = [...DEVELOPERS, 'viewer'] as const satisfies readonly Role[]
 export const WRITERS = ['service'] as const satisfies readonly Role[]
 /** For operations whose every effect is checked against a rule of the workspace. */
 export const DATA_ROLES = ['service', 'user', 'anon'] as const satisfies readonly Role[]
 /** For operations that users may run if a rule of the workspace allows it, and anon keys never. */
 export const WRITERS_AND_USERS = ['service', 'user'] as const satisfies readonly Role[]
 /** Roles of both domains, for operations on the caller alone. */
-export const EVERYBODY = [...ADMINS, ...DATA_ROLES] as const
+export const EVERYBODY = [...VIEWERS, ...DATA_ROLES] as const
 
 export function domainOf(role: Role): Domain {
   return (DATA_ROLES as readonly Role[]).includes(role) ? 'data_access' : 'structural_admin'
 }
+
+/**
+ * The workspace that bounds the reach of a structural role; undefined: its whole tenant, or all of them. Developers and viewers are of
+ * the workspace that their credential names, or of its tenant if it names none.
+ */
+export const boundingWorkspace = <W>(role: Role, workspaceId: W | undefined): W | undefined =>
+  role === 'operator' || role === 'tenant_admin' ? undefined : workspaceId
 
 /** True for the roles of the public, which reach only what rules and settings of a workspace open to them. */
 export const isPublicRole = (role: Role): role is 'anon' | 'user' => role === 'anon' || role === 'user'
@@ -109,6 +126,8 @@ export interface Principal {
   readonly tenantId?: TenantId
   readonly workspaceId?: WorkspaceId
   readonly roles: readonly Role[]
+  /** True if it may see payloads of executions and runs that others have started; of keys, a scope says so. */
+  readonly seesPayloads?: true
   /** Groups of its tenant that an external issuer claims for it. */
   readonly groups?: readonly string[]
   /** Set for the role `user`, which is then the only role. */
@@ -203,7 +222,7 @@ export interface Actor {
   /** As of its principal. */
   readonly groups?: readonly string[]
   /** Of the request that it makes; absent in code of functions, and in work that outlives its request. */
-  readonly credential?: Pick<Principal, 'kind' | 'roles' | 'claims' | 'link'>
+  readonly credential?: Pick<Principal, 'kind' | 'roles' | 'claims' | 'link' | 'seesPayloads'>
   /** Set for the role `user`. */
   readonly user?: EndUser
   /** As of its principal. */

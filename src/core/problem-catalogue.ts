@@ -185,6 +185,15 @@ export const PROBLEMS = {
     'The credential does not allow this request',
     'Ask for a credential with a higher role.',
   ),
+  payloads_hidden: row(
+    403,
+    'The credential may not see payloads of others',
+    'Read the executions and runs that you have started yourself, or ask for the right to see payloads.',
+    {
+      adminHint:
+        'An admin of the tenant grants it: `sees_payloads` of an account or a machine client, or the scope `payloads:read` of an API key.',
+    },
+  ),
   host_not_allowed: row(
     403,
     'The host name of the request is not allowed',

@@ -15,6 +15,7 @@ import { RUN_KINDS } from './run-kinds.ts'
 import { openRuns } from './runs/open-runs.ts'
 import { slotQueues, unstartedSlots } from './runs/slot-tasks.ts'
 import { duePurges, type PurgeServices } from './tenants/purge/due-purges.ts'
+import { driftChecks } from './tenants/resources/drift-checks.ts'
 
 interface TaskServices {
   /** A task for mails exists if it is configured. */
@@ -38,6 +39,7 @@ export const createBackgroundTasks = (
   backgroundTask(expiredResults()),
   backgroundTask(duePurges({ openTenant, log })),
   backgroundTask(expiredArchives({ openTenant, log })),
+  backgroundTask(driftChecks({ openTenant, log })),
   backgroundTask(objectRemovals()),
   ...(mailer.isConfigured ? [backgroundTask(approvalMails(mailer))] : []),
 ]

@@ -33,8 +33,10 @@ import { exportUser } from './people/export-user.ts'
 import { getLimits, getQuotas, setQuotas } from './quotas/quotas-api.ts'
 import { getStatus } from './status/status-api.ts'
 import * as deletion from './tenants/deletion.ts'
+import * as hosts from './tenants/hosts/hosts-api.ts'
 import { getOperation, listOperations } from './tenants/jobs.ts'
 import * as rename from './tenants/rename.ts'
+import { getDrift } from './tenants/resources/drift.ts'
 import * as suspension from './tenants/suspension.ts'
 import * as tenants from './tenants/tenants.ts'
 import * as unfinished from './tenants/unfinished.ts'
@@ -51,6 +53,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   tenants.getTenant,
   tenants.listTenants,
   rename.updateTenant,
+  getDrift,
   suspension.suspendTenant,
   suspension.resumeTenant,
   unfinished.retryTenant,
@@ -59,6 +62,10 @@ export const OPERATIONS: readonly AnyOperation[] = [
   tenants.createWorkspace,
   tenants.getWorkspace,
   tenants.listWorkspaces,
+  hosts.createHost,
+  hosts.listHosts,
+  hosts.verifyHost,
+  hosts.deleteHost,
   rename.updateWorkspace,
   suspension.suspendWorkspace,
   suspension.resumeWorkspace,

@@ -7,7 +7,6 @@ import type { WorkspaceScope } from '../access/scope.ts'
 import type { ByteReply } from '../core/bytes.ts'
 import type { OperationSpec } from '../core/operation.ts'
 import { type Page, type PageRequest, pageBounds, pageFrom } from '../core/page.ts'
-import { ADMINS } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { ProblemCode } from '../core/problem-catalogue.ts'
 import type { Statements } from '../infra/postgres/database.ts'
@@ -16,12 +15,13 @@ import { type Sql, sql } from '../infra/postgres/sql.ts'
 import { SHARED_LIMITS } from './limits.ts'
 
 /**
- * An operation on a workspace for its admins, and a preview.
+ * An operation on a workspace for those who administer, develop or see it, and a preview.
  * @example
  * ```ts
  * const getNote = previewOperation({
  *   name: 'note.get',
  *   summary: 'Read a note',
+ *   roles: VIEWERS,
  *   input: Input({ ws: Ref('workspace'), id: Ref('note') }),
  *   output: Type.Object({ id: Type.String(), title: Name }),
  *   http: { method: 'GET', path: '/v1/workspaces/{ws}/notes/{id}' },
@@ -30,8 +30,8 @@ import { SHARED_LIMITS } from './limits.ts'
  * ```
  */
 export const previewOperation = <I extends TObject, O extends TSchema>(
-  spec: Omit<OperationSpec<WorkspaceScope, I, O>, 'roles' | 'stability'>,
-) => workspaceOperation({ roles: ADMINS, stability: 'preview', ...spec })
+  spec: Omit<OperationSpec<WorkspaceScope, I, O>, 'stability'>,
+) => workspaceOperation({ stability: 'preview', ...spec })
 
 /**
  * The HTTP binding of an operation that creates a record below `path`: POST, 201, and a `Location`.
@@ -78,10 +78,10 @@ export async function listPage<T extends object>(
   scope: Statements,
   input: PageRequest,
   records: Sql,
-  key: 'id' | 'client_id' | 'name' = 'id',
+  key: 'id' | 'client_id' | 'host' | 'name' = 'id',
 ): Promise<Page<T>> {
   const { after, limit } = pageBounds(input)
-  const column = { id: sql`r.id`, client_id: sql`r.client_id`, name: sql`r.name` }[key]
+  const column = { id: sql`r.id`, client_id: sql`r.client_id`, host: sql`r.host`, name: sql`r.name` }[key]
   const statement = sql`select * from (${records}) r where ${column} > ${after} order by ${column} limit ${limit}`
   return pageFrom(input, await scope.rows<T>(statement), (row) => (row as Record<string, unknown>)[key])
 }

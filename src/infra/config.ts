@@ -16,6 +16,8 @@ const Url = (description: string, scheme = '[a-z0-9+]+') =>
 
 const PROXY = '(loopback|linklocal|uniquelocal|[0-9A-Fa-f:.]+(/[0-9]{1,3})?)'
 
+const DNS_SERVER = '([0-9.]{7,15}(:[0-9]{1,5})?|[0-9A-Fa-f:.]+|\\[[0-9A-Fa-f:.]+\\](:[0-9]{1,5})?)'
+
 const Rate = (usual: string, description: string) =>
   Type.String({ default: usual, pattern: RATE_PATTERN, description })
 
@@ -144,6 +146,12 @@ const ConfigSchema = Type.Object({
         'Host name below which buckets are host names for clients of the S3 API: with `s3.example.com`, `https://<bucket>.s3.example.com/<key>` is the same as `<API>/s3/<bucket>/<key>`. The certificate and DNS must cover `*.s3.example.com`. If it is not set, only paths name buckets.',
     }),
   ),
+  TENON_DNS_SERVERS: Type.String({
+    default: '',
+    pattern: `^$|^${DNS_SERVER}(,${DNS_SERVER})*$`,
+    description:
+      'Comma-separated addresses of the DNS servers that proofs of host names are looked up at, with a port if it is not 53: `10.0.0.2`, `[2001:db8::2]:5353`. Empty: those of the machine.',
+  }),
   REDIS_URL: Url('URL of Valkey or Redis.', 'rediss?'),
   MONGODB_URL: Type.Optional(
     Url(
@@ -252,6 +260,11 @@ const ConfigSchema = Type.Object({
     maximum: 5_497_558_138_880,
     description:
       'Bytes of an object that is uploaded in several requests: in parts, or by tus. A larger one is refused with `EntityTooLarge`. An object of one request has at most 5 GiB.',
+  }),
+  TENON_OPERATOR_SEES_PAYLOADS: Type.Boolean({
+    default: false,
+    description:
+      'True if the client `tenon-operator` (`tenon token`) sees payloads of executions and runs that others have started. Each look is in the audit log of the tenant. A local platform sets it (`npm start`).',
   }),
   TENON_MCP_HOSTS: Type.String({
     default: '',

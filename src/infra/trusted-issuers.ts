@@ -8,7 +8,17 @@ import { CORE_LIMITS } from '../core/limits.ts'
 import { INFRA_LIMITS } from './limits.ts'
 
 const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'] as const
-const MAPPABLE = ['operator', 'tenant_admin', 'workspace_admin', 'service', 'user', 'anon'] as const
+const MAPPABLE = [
+  'operator',
+  'tenant_admin',
+  'workspace_admin',
+  'developer',
+  'viewer',
+  'payload_reader',
+  'service',
+  'user',
+  'anon',
+] as const
 
 const Name = Type.String({ minLength: 1, maxLength: CORE_LIMITS.nameCharsMax })
 const Path = (description: string) =>
@@ -60,7 +70,7 @@ const IssuerSchema = Type.Object({
   ),
   roles: Type.Optional(
     Type.Record(Type.String(), Type.Enum([...MAPPABLE]), {
-      description: `Map from roles of the issuer to ${MAPPABLE.join(', ')}. Default: the same names, without operator.`,
+      description: `Map from roles of the issuer to ${MAPPABLE.join(', ')}. Default: the same names, without operator and payload_reader.`,
     }),
   ),
   tenants: Type.Union(
@@ -139,7 +149,9 @@ function isSafe(text: string): boolean {
 }
 
 function withDefaults({ issuer, audience, jwks_uri, algorithms, typ, claims, roles, tenants }: Given) {
-  const own = MAPPABLE.filter((role) => role !== 'operator').map((role) => [role, role] as const)
+  const own = MAPPABLE.filter((role) => role !== 'operator' && role !== 'payload_reader').map(
+    (role) => [role, role] as const,
+  )
   return {
     issuer,
     audience: [audience].flat(),

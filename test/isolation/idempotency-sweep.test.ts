@@ -13,12 +13,13 @@ beforeAll(async () => {
 })
 
 /**
- * Refused here: the workspace has its one MCP server, the execution has ended, the account was never accepted, and
+ * Refused here: DNS has no proof of the host name, the workspace has its one MCP server, the execution has ended, the account was never accepted, and
  * the MCP version needs no approval.
  */
 const REFUSED = [
   'tenant.retry',
   'workspace.retry',
+  'host.verify',
   'mcp_server.create',
   'mcp_version.approve',
   'account.reset',

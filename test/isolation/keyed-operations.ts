@@ -16,7 +16,7 @@ export const KEPT: readonly string[] = [
     'oauth_client.create',
     'oauth_client.rotate_secret',
   ],
-  ...['tenant.update', 'workspace.update'],
+  ...['tenant.update', 'workspace.update', 'host.create'],
   ...['account.create', 'account.update', 'account.invite', 'account.reset', 'account.confirm'],
   ...['user.create', 'user.update', 'user.invite', 'user.sign_out', 'user.reset_factors'],
   ...['flow.create', 'flow_version.create', 'trigger.rotate_secret', 'trigger.pause', 'trigger.resume'],

@@ -48,6 +48,8 @@ export interface World {
   /** A client of the MCP server. */
   readonly agentId: string
   readonly bucket: string
+  /** A host name that the workspace has claimed. */
+  readonly host: string
   /** An upload of which no byte has come. */
   readonly uploadId: string
   /** A removal of objects that did not end within its request. */
@@ -72,6 +74,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
     foreign: 'refused',
   },
   'tenant.get': { path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}`, foreign: 'not_found' },
+  'tenant.drift': {
+    path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/drift`,
+    foreign: 'not_found',
+  },
   'tenant.list': { path: () => '/v1/tenants', foreign: 'own_list' },
   'tenant.update': {
     path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}`,
@@ -142,6 +148,24 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/imports`,
     body: () => 'no archive',
     headers: () => ({ 'content-type': 'application/zstd' }),
+    foreign: 'not_found',
+  },
+  'host.create': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/hosts`,
+    body: () => ({ host: `${unique('x')}.example` }),
+    foreign: 'not_found',
+  },
+  'host.list': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/hosts`,
+    foreign: 'not_found',
+  },
+  'host.verify': {
+    path: ({ workspace, host }) => `/v1/workspaces/${workspace.workspaceId}/hosts/${host}/verify`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'host.delete': {
+    path: ({ workspace, host }) => `/v1/workspaces/${workspace.workspaceId}/hosts/${host}`,
     foreign: 'not_found',
   },
   'api_key.create': {
@@ -267,7 +291,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'quota.set': {
     path: () => '/v1/quotas',
     body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, limits: { documents: 0 } }),
-    foreign: 'refused',
+    foreign: 'not_found',
   },
   'quota.get': {
     path: ({ workspace }) => `/v1/quotas?workspace_id=${workspace.workspaceId}`,
@@ -374,6 +398,8 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     as,
     body: { workspace_id: workspace.workspaceId, kind: 'anon', name: 'x' },
   })
+  const host = `${unique('ours')}.example`
+  await call('POST', `/v1/workspaces/${workspace.workspaceId}/hosts`, { as, body: { host } })
   const schema = await call('POST', '/v1/schemas', {
     as,
     body: { workspace_id: workspace.workspaceId, collection: 'declared', store: 'relational', schema: {} },
@@ -454,6 +480,7 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     eventTriggerId: await createTrigger(workspace),
     agentId,
     functionId: deployed.body.id,
+    host,
     failing: await createDeadLetter(workspace),
   }
 }

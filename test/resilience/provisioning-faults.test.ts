@@ -13,6 +13,7 @@ import {
   createTestWorkspace,
   eventually,
   type TestWorkspace,
+  tokenOf,
   unique,
 } from '../support/fixtures/tenants.ts'
 import { type ProvisioningNode, startProvisioningNode } from '../support/stack/provisioning-worker.ts'
@@ -143,7 +144,8 @@ test('step that fails and cannot be undone: the operation names both; deleted la
   })
   const made = await create('workspace', slug)
   expect(made.body.state).toBe('provisioning_failed')
-  const { body } = await ask('GET', '/v1/operations')
+  const admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId })
+  const { body } = await call('GET', '/v1/operations', { as: admin })
   const [job] = body.data.filter(({ target }: { target: string }) => target === made.body.id)
   expect(job.error.detail).toBe('The step bucket failed. Injected. The step remove_bucket failed. Injected.')
   expect(job.steps).toMatchObject([

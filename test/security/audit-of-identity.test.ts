@@ -274,7 +274,7 @@ describe('decoding of payloads', () => {
 
   test('by a tenant admin: logged in its own tenant only', async () => {
     const [one, two] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
-    const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: one.tenantId })
+    const as = await tokenOf({ roles: ['tenant_admin', 'payload_reader'], tenant_id: one.tenantId })
     const payloads = await Promise.all([encoded(one), encoded(two)])
     await ok(call('POST', '/v1/codec/decode', { as, body: { payloads } }))
     expect(await entriesOfWorkspace(one, '&operation=codec.decode')).toHaveLength(1)
@@ -297,7 +297,7 @@ describe('audit chain', () => {
 
   test('of another or no tenant: 404 when verified', async () => {
     const stranger = await createTestWorkspace()
-    const as = await tokenOf({ roles: ['tenant_admin'], tenant_id: stranger.tenantId })
+    const as = await tokenOf({ roles: ['tenant_admin', 'payload_reader'], tenant_id: stranger.tenantId })
     const verify = (id: string, caller = as) =>
       call('GET', `/v1/audit/verify?tenant_id=${id}`, { as: caller })
     const [foreign, absent] = [await verify(workspace.tenantId), await verify('ten_nothing')]

@@ -215,7 +215,7 @@ async function puppet(as: Caller = mallory.as): Promise<TestUser & { readonly id
 
 const addPasskey = ({ id }: { readonly id: string }) =>
   asSuperuser(
-    `insert into tenon.user_passkeys (id, tenant_id, workspace_id, user_id, public_key, counter, name)
+    `insert into tenon.passkeys (id, tenant_id, workspace_id, user_id, public_key, counter, name)
     select $1, tenant_id, workspace_id, id, '', 0, 'k' from tenon.users where id = $1`,
     [id],
   )

@@ -4,6 +4,7 @@ import { runWithJson } from '../../core/bytes.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId } from '../../core/tenant.ts'
+import { revealedIn } from '../payload-access.ts'
 import type { AdminScope, WorkspaceScope } from '../scope.ts'
 import type { Audit } from './audit.ts'
 import { type AuditActor, type AuditEvent, type AuditOwner, digestOf } from './entry.ts'
@@ -26,7 +27,8 @@ export interface AuditCaller {
 }
 
 /**
- * {@link runWithJson} with an audit entry, also of a failure, for an operation that changes something.
+ * {@link runWithJson} with an audit entry: also of a failure, for an operation that changes something, and for a read that shows payloads by the
+ * right to see them.
  * @throws what the operation throws
  */
 export async function runAudited(
@@ -35,10 +37,9 @@ export async function runAudited(
   args: Readonly<Record<string, unknown>>,
   { kind, requestId, redactedArgs = args, detail }: AuditCaller,
 ): Promise<unknown> {
-  if (operation.reads) return runWithJson(operation, scope, args)
   const { audit, actor } = scope
   const isAsync = auditsAsync(operation)
-  if (!isAsync) audit.refuseUnlessReady()
+  if (!operation.reads && !isAsync) audit.refuseUnlessReady()
   const common = {
     requestId,
     actor: { ...actor, kind },
@@ -48,12 +49,17 @@ export async function runAudited(
     ...(detail !== undefined && { detail }),
   }
   const output = await runWithJson(operation, scope, args).catch(async (error: unknown) => {
-    recordFailure(audit, { ...common, owner: await findOwner(scope, args) }, error)
+    if (!operation.reads) recordFailure(audit, { ...common, owner: await findOwner(scope, args) }, error)
     throw error
   })
-  const owner = await findOwner(scope, output)
-  const after = digestOf(output)
-  const event: AuditEvent = { ...common, owner, outcome: 'done', status: null, code: null, after }
+  const look = revealedIn(output)
+  if (operation.reads && look === undefined) return output
+  const owner = look?.tenantId === undefined ? await findOwner(scope, recordOf(output)) : look
+  const event: AuditEvent = {
+    ...{ ...common, owner, outcome: 'done', status: null, code: null },
+    after: operation.reads ? null : digestOf(output),
+    ...(operation.auditDetail !== undefined && { detail: { ...detail, ...operation.auditDetail(output) } }),
+  }
   if (isAsync) audit.enqueue(event)
   else await audit.append(event)
   return output
@@ -70,6 +76,12 @@ export function recordFailure(
   const event: AuditEvent = { ...call, outcome, status, code, after: null }
   if (status === 429) audit.countOnly(event)
   else audit.enqueueThrottled(event)
+}
+
+/** The record that an output is, or the first of a list. */
+function recordOf(output: unknown): unknown {
+  const { data } = Object(output) as { readonly data?: unknown }
+  return Array.isArray(data) ? data[0] : output
 }
 
 /** Tenant and workspace of the scope, or those that a record names, within the bounds of an admin. */

@@ -2,7 +2,13 @@
 
 import { decodeJwt, errors } from 'jose'
 import type { ApiKeyKind, KeyKind, Principal, Role, StorageAction, StorageGrant } from '../../core/policy.ts'
-import { restrictingScopes, storageScopes } from '../../core/policy.ts'
+import {
+  PAYLOAD_READER,
+  restrictingScopes,
+  storageScopes,
+  TENANT_ADMINS,
+  VIEWERS,
+} from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import {
@@ -56,8 +62,6 @@ export interface KeyRow {
   readonly prefixes: readonly string[] | null
 }
 
-const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
-
 /** Limits failed authentications of a client. */
 export interface AuthFailureLimiter {
   /** Called before a key is looked up. @throws Problem after too many failures */
@@ -94,17 +98,30 @@ export class Authenticator {
 
   /**
    * @param failures limits lookups of unknown keys; absent for a caller that was authenticated before
+   * @param at the workspace of the host name that the request is made for, if it has one: credentials of others are not valid there,
+   *   and roles that reach further do not count
    * @throws Problem 401 if the credential is not valid, 403 if its tenant or workspace is suspended, or if a link is not valid
    */
-  authenticate(credential: Credential, failures?: AuthFailureLimiter): Promise<Principal> {
-    if (credential.kind === 'api_key') return this.#key(credential.text, failures)
-    // A transfer that began in time may end: links have short lives, and objects may be large.
-    if (credential.kind === 'link') return this.#link(credential, failures === undefined)
-    if (credential.kind === 'signature') return this.#signature(credential, failures)
-    return credential.kind === 'token' ? this.#token(credential.text) : this.#gateway(credential.identity)
+  async authenticate(
+    credential: Credential,
+    failures?: AuthFailureLimiter,
+    at?: WorkspaceRef,
+  ): Promise<Principal> {
+    const principal = await this.#principal(credential, failures, at)
+    return at === undefined ? principal : { ...principal, roles: principal.roles.filter(isOfWorkspace) }
   }
 
-  async #key(text: string, failures: AuthFailureLimiter | undefined): Promise<Principal> {
+  #principal(credential: Credential, failures: AuthFailureLimiter | undefined, at: At): Promise<Principal> {
+    if (credential.kind === 'api_key') return this.#key(credential.text, failures, at)
+    // A transfer that began in time may end: links have short lives, and objects may be large.
+    if (credential.kind === 'link') return this.#link(credential, failures === undefined, at)
+    if (credential.kind === 'signature') return this.#signature(credential, failures, at)
+    return credential.kind === 'token'
+      ? this.#token(credential.text, at)
+      : this.#gateway(credential.identity, at)
+  }
+
+  async #key(text: string, failures: AuthFailureLimiter | undefined, at: At): Promise<Principal> {
     const kind = keyKind(text)
     if (kind === undefined) throw invalidKey()
     if (kind === 'storage') throw invalidKey(SECRET_SENT)
@@ -112,6 +129,7 @@ export class Authenticator {
     const row = await this.#keys.load(hash.toString('base64'), () =>
       this.#find(sql`k.hash = ${hash}`, failures),
     )
+    requireHere(row, failures, at)
     return principalOf(row)
   }
 
@@ -119,10 +137,12 @@ export class Authenticator {
   async #signature(
     { keyId, verify }: Signature,
     failures: AuthFailureLimiter | undefined,
+    at: At,
   ): Promise<Principal> {
     const row = await this.#keys.load(keyId, () =>
       this.#find(sql`k.id = ${keyId} and k.kind = 'storage'`, failures),
     )
+    requireHere(row, failures, at)
     const { secret, tenant_id: tenantId, workspace_id: workspaceId } = row
     if (secret === null) throw invalidKey()
     const purpose = purposeIn({ tenantId, workspaceId }, storageKeyPurpose(row.id))
@@ -135,8 +155,9 @@ export class Authenticator {
    * hold the key.
    * @param hasBegun true if the request was authenticated before: the link may have expired since
    */
-  async #link({ text, request }: LinkCredential, hasBegun: boolean): Promise<Principal> {
+  async #link({ text, request }: LinkCredential, hasBegun: boolean, at: At): Promise<Principal> {
     const { ref, maker, expiresMs, terms } = readLink(this.#secrets, text, request)
+    if (isElsewhere(ref.workspaceId, at)) throw new Problem('link_invalid')
     if (!hasBegun && expiresMs <= Date.now()) throw new Problem('link_expired')
     const holder =
       'keyId' in maker ? await this.#holderById(maker.keyId) : await this.#tokenHolder(maker.claims)
@@ -223,8 +244,10 @@ export class Authenticator {
     return { origins, ...(typeof bucket === 'string' && { bucket }) }
   }
 
-  async #token(text: string): Promise<Principal> {
-    return this.requirePrincipal(await this.#verify(text))
+  async #token(text: string, at: At): Promise<Principal> {
+    const claims = await this.#verify(text)
+    if (isElsewhere(claims.workspaceId, at)) throw invalidToken('token_invalid')
+    return this.requirePrincipal(claims)
   }
 
   /**
@@ -272,16 +295,15 @@ export class Authenticator {
       return await issuer.verify(token)
     } catch (cause) {
       if (!(cause instanceof errors.JOSEError)) throw cause
-      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', {
-        headers: { 'www-authenticate': 'Bearer realm="tenon", error="invalid_token"' },
-        cause,
-      })
+      throw invalidToken(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', cause)
     }
   }
 
   /** Gateway headers have data roles only. */
-  async #gateway(sent: GatewayIdentity): Promise<Principal> {
+  async #gateway(sent: GatewayIdentity, at: At): Promise<Principal> {
     const { subject, tenantId, workspaceId, role } = identityOf(sent)
+    if (isElsewhere(workspaceId, at))
+      throw new Problem('gateway_identity_invalid', { detail: UNKNOWN_BOUNDS })
     const ofWorkspace = await this.#requireActive({ tenantId, workspaceId }, 'gateway_identity_invalid', [
       role,
     ])
@@ -295,6 +317,22 @@ export class Authenticator {
       roles: [role],
     }
   }
+}
+
+/** The workspace of the host name of a request; undefined for a name of the platform. */
+type At = WorkspaceRef | undefined
+
+/** True if the host name of the request is that of another workspace than the credential's. */
+const isElsewhere = (workspaceId: string | undefined, at: At): boolean =>
+  at !== undefined && workspaceId !== at.workspaceId
+
+const isOfWorkspace = (role: Role): boolean => !(TENANT_ADMINS as readonly Role[]).includes(role)
+
+/** @throws Problem `api_key_invalid`, as for an unknown key */
+function requireHere(row: KeyRow, failures: AuthFailureLimiter | undefined, at: At): void {
+  if (!isElsewhere(row.workspace_id, at)) return
+  failures?.record()
+  throw invalidKey()
 }
 
 /** The holder of a key. @throws RejectedKey if it is not valid now */
@@ -385,22 +423,27 @@ interface Bounds {
   readonly workspaceId?: WorkspaceId
 }
 
-/** A tenant admin needs a tenant, a workspace admin also a workspace. */
+/** All but operators need a tenant, a workspace admin also a workspace. */
 function hasBounds(role: Role, bounds: Bounds): boolean {
   if (role === 'operator') return true
-  return bounds.tenantId !== undefined && (role === 'tenant_admin' || bounds.workspaceId !== undefined)
+  return bounds.tenantId !== undefined && (role !== 'workspace_admin' || bounds.workspaceId !== undefined)
 }
 
 /** The role `user` excludes all others, so that no rule is bypassed by a second role of the same person. */
-function rolesOf({ sub, roles, user }: Claims, bounds: Bounds): Pick<Principal, 'roles' | 'user'> {
+function rolesOf(
+  { sub, roles, user }: Claims,
+  bounds: Bounds,
+): Pick<Principal, 'roles' | 'user' | 'seesPayloads'> {
   if (roles.includes('user') || user !== undefined) {
     const isBound = bounds.tenantId !== undefined && bounds.workspaceId !== undefined
     return isBound && user !== undefined && roles.includes('user')
       ? { roles: ['user'], user: { id: sub, ...user } }
       : { roles: [] }
   }
-  const adminRoles = ADMIN_ROLES.filter((role) => roles.includes(role) && hasBounds(role, bounds))
-  return { roles: [...adminRoles, ...keyRoles(roles, bounds)] }
+  const structural = VIEWERS.filter((role) => roles.includes(role) && hasBounds(role, bounds))
+  const held = [...structural, ...keyRoles(roles, bounds)]
+  const seesPayloads = roles.includes(PAYLOAD_READER) && held.some((role) => role !== 'anon')
+  return { roles: held, ...(seesPayloads && { seesPayloads }) }
 }
 
 /** A token with a tenant and a workspace has the role of a key: `service` if it says so, else `anon`. */
@@ -410,6 +453,12 @@ function keyRoles(roles: readonly string[], bounds: Bounds): KeyKind[] {
 }
 
 const CHALLENGE = { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } }
+
+const invalidToken = (code: 'token_invalid' | 'token_expired', cause?: unknown) =>
+  new Problem(code, {
+    headers: { 'www-authenticate': 'Bearer realm="tenon", error="invalid_token"' },
+    ...(cause !== undefined && { cause }),
+  })
 
 const invalidKey = (more: { detail?: string } = {}) =>
   new Problem('api_key_invalid', { ...CHALLENGE, ...more })

@@ -10,6 +10,27 @@ export interface IssuedToken {
   readonly grantId?: string | undefined
 }
 
+/**
+ * How a token was obtained. `auth_time`, `amr` and `acr` are claims of access tokens (RFC 9068 §2.2.1); the methods are those of
+ * RFC 8176.
+ */
+export const METHODS = {
+  password: ['pwd'],
+  code: ['pwd', 'otp', 'mfa'],
+  /** A key of the device, which has verified its user. */
+  passkey: ['swk', 'user', 'mfa'],
+  /** A sign-in at another provider, and then perhaps a code. */
+  provider: [],
+  providerAndCode: ['otp', 'mfa'],
+} as const
+
+export const isMultiFactor = (methods: readonly string[]): boolean => methods.includes('mfa')
+
+/** Authentication contexts that clients may ask for (`acr_values`). */
+export const ACR = { single: 'urn:tenon:acr:single-factor', multi: 'urn:tenon:acr:multi-factor' } as const
+
+export const acrOf = (methods: readonly string[]): string => (isMultiFactor(methods) ? ACR.multi : ACR.single)
+
 /** The claims that identify a token, its subject and its client. */
 export interface SubjectClaims extends IssuedToken {
   readonly sub: string

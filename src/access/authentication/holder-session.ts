@@ -4,6 +4,9 @@ import type { Secrets } from '../../infra/crypto/secrets.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
 import { type CookieSettings, SessionCookie } from './session-cookie.ts'
 
+/** The page of the own account, for accounts of the platform. */
+export const ACCOUNT_PAGE = '/auth/account'
+
 /** The page of a user's own account. */
 export const USER_ACCOUNT_PAGE = '/auth/user'
 
@@ -34,6 +37,17 @@ export const USER_SESSION: Settings = {
     name: 'tenon_user',
     purpose: 'cookie:user',
     path: USER_ACCOUNT_PAGE,
+    sameSite: 'Strict',
+  },
+  seconds: ACCESS_LIMITS.accountPageSeconds,
+}
+
+/** For account holders on the page of their own account. */
+export const ACCOUNT_SESSION: Settings = {
+  cookie: {
+    name: 'tenon_account',
+    purpose: 'cookie:account',
+    path: ACCOUNT_PAGE,
     sameSite: 'Strict',
   },
   seconds: ACCESS_LIMITS.accountPageSeconds,

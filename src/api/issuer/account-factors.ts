@@ -1,107 +1,137 @@
-/** Second factor, passkeys and identities at providers on the page of a user's own account. */
+/** Second factor, passkeys and identities at providers on the page of the own account. */
 
+import type { Account } from '../../features/identity/accounts/accounts-store.ts'
 import {
   CODE_ERRORS,
-  codePage,
   recoveryCodesPage,
+  totpSections,
   totpSetupPage,
 } from '../../features/identity/pages/factor-pages.ts'
+import { identitySections } from '../../features/identity/pages/identity-pages.ts'
 import type { Page } from '../../features/identity/pages/pages.ts'
-import { passkeySetupPage } from '../../features/identity/pages/passkey-pages.ts'
-import { accountSignInPage } from '../../features/identity/pages/user-pages.ts'
+import { passkeySections, passkeySetupPage } from '../../features/identity/pages/passkey-pages.ts'
+import type { Message } from '../../features/identity/pages/user-pages.ts'
 import { isUserName } from '../../features/identity/users/user-service.ts'
-import type { UserAccount } from '../../features/identity/users/users-store.ts'
-import { confirmPassword, showAccount, type Visit } from './account-visit.ts'
+import { isUser, type UserAccount, type UserWorkspace } from '../../features/identity/users/users-store.ts'
+import { brandNameOf, confirmPassword, type Visit } from './account-visit.ts'
 import { type Form, requesterOf } from './forms.ts'
 
-const atOf = ({ workspace }: Visit) => `account ${workspace.workspaceId}`
+/** What an action leads to: another page, or a message on the page of the account. */
+export type FactorOutcome = { readonly page: Page } | Message
 
-/** The page that asks for a code after the password; undefined if the user has no second factor. */
-export async function askCode(visit: Visit, user: UserAccount): Promise<Page | undefined> {
-  const ticket = await visit.issuer.secondFactors.challenge(user, atOf(visit))
-  return ticket === undefined ? undefined : codePage(visit.workspace, { ticket, action: visit.request.url })
+/** Sections of the page. */
+export async function factorSections(
+  { issuer, workspace }: Visit,
+  person: Account,
+): Promise<readonly string[]> {
+  const { identitiesStore, passkeys, secondFactors } = issuer
+  return [
+    ...totpSections(await secondFactors.read(person)),
+    ...(passkeys.isAvailable ? passkeySections(await passkeys.list(person)) : []),
+    ...(workspace !== undefined && isUser(person)
+      ? identitySections(await identitiesStore.list(person), workspace.providers)
+      : []),
+  ]
 }
 
-/** The signed-in user if the submitted code is right; otherwise the page with the error. */
-export async function checkCode(visit: Visit, { ticket = '', code = '' }: Form): Promise<UserAccount | Page> {
-  const { issuer, workspace, request, path: clientId } = visit
-  const form = { ticket, code, at: atOf(visit), clientId }
-  const checked = await issuer.factorService.checkCode(requesterOf(request), workspace, form)
-  if (typeof checked !== 'string') return checked.user
-  if (checked === 'expired' || checked === 'changed')
-    return accountSignInPage(workspace, CODE_ERRORS[checked])
-  return codePage(workspace, { ticket, action: request.url }, CODE_ERRORS[checked])
+type Action = (visit: Visit, person: Account, form: Form) => Promise<FactorOutcome> | FactorOutcome
+
+/** Actions that begin on the page of the account: each asks for the password again. */
+const WITH_PASSWORD: Readonly<Record<string, Action>> = {
+  totp_begin: beginTotp,
+  totp_off: disableTotp,
+  recovery_renew: renewRecoveryCodes,
+  passkey_begin: beginPasskey,
+  passkey_delete: deletePasskey,
+  identity_connect: setConnected,
+  identity_disconnect: setConnected,
 }
 
-const NEED_PASSWORD = new Set([
-  ...['totp_begin', 'totp_off', 'passkey_begin', 'passkey_delete'],
-  ...['identity_disconnect', 'identity_connect'],
-])
+/** Actions that end what another has begun: their ticket or challenge shows that the password was verified. */
+const CONTINUING: Readonly<Record<string, Action>> = {
+  cancel: () => ({}),
+  show: () => ({}),
+  totp_on: enableTotp,
+  passkey_add: addPasskey,
+}
 
 /** @returns undefined for an action that is about something else */
-export async function actOnFactors(visit: Visit, user: UserAccount, form: Form): Promise<Page | undefined> {
-  const { action } = form
-  if (action === 'cancel' || action === 'show') return showAccount(visit, user)
-  if (action === 'totp_on') return enableTotp(visit, user, form)
-  if (action === 'passkey_add') return addPasskey(visit, user, form)
-  if (!NEED_PASSWORD.has(action ?? '')) return undefined
-  const confirmed = await confirmPassword(visit, user, form['current'])
-  if ('text' in confirmed) return showAccount(visit, user, { refused: confirmed })
-  if (action === 'totp_off') return disableTotp(visit, confirmed, form['code'] ?? '')
-  if (action === 'passkey_begin') return beginPasskey(visit, confirmed)
-  if (action === 'passkey_delete') return deletePasskey(visit, confirmed, form['passkey'] ?? '')
-  if (action === 'identity_disconnect' || action === 'identity_connect')
-    return setConnected(visit, confirmed, form['identity'] ?? '', action === 'identity_connect')
-  const { issuer, workspace } = visit
-  return totpSetupPage(workspace, issuer.secondFactors.begin(confirmed, workspace.brand.name))
+export async function actOnFactors(
+  visit: Visit,
+  person: Account,
+  form: Form,
+): Promise<FactorOutcome | undefined> {
+  const { action = '', current } = form
+  if (Object.hasOwn(CONTINUING, action)) return CONTINUING[action]?.(visit, person, form)
+  if (!Object.hasOwn(WITH_PASSWORD, action)) return undefined
+  const confirmed = await confirmPassword(visit, person, current)
+  return 'text' in confirmed ? { refused: confirmed } : WITH_PASSWORD[action]?.(visit, confirmed, form)
 }
 
-/** The ticket shows that the password was verified when the setup began. */
-async function enableTotp(visit: Visit, user: UserAccount, { ticket = '', code = '' }: Form): Promise<Page> {
-  const { issuer, workspace, request } = visit
-  const setup = issuer.secondFactors.continueSetup(user, workspace.brand.name, ticket)
+function beginTotp(visit: Visit, person: Account): FactorOutcome {
+  const { issuer, place } = visit
+  return { page: totpSetupPage(place, issuer.secondFactors.begin(person, brandNameOf(visit))) }
+}
+
+async function enableTotp(
+  visit: Visit,
+  person: Account,
+  { ticket = '', code = '' }: Form,
+): Promise<FactorOutcome> {
+  const { issuer, place, request } = visit
+  const setup = issuer.secondFactors.continueSetup(person, brandNameOf(visit), ticket)
   if (setup === undefined)
-    return showAccount(visit, user, {
-      refused: { status: 400, text: 'The request took too long. Start again.' },
-    })
-  const codes = await issuer.factorService.enableTotp(requesterOf(request), workspace, user, setup, code)
-  return codes === undefined
-    ? totpSetupPage(workspace, setup, CODE_ERRORS.wrong_code)
-    : recoveryCodesPage(workspace, codes)
+    return { refused: { status: 400, text: 'The request took too long. Start again.' } }
+  const codes = await issuer.factorService.enableTotp(requesterOf(request), place, person, setup, code)
+  const page =
+    codes === undefined
+      ? totpSetupPage(place, setup, CODE_ERRORS.wrong_code)
+      : recoveryCodesPage(place, codes)
+  return { page }
 }
 
-async function disableTotp(visit: Visit, user: UserAccount, code: string): Promise<Page> {
-  const { issuer, workspace, request } = visit
-  const outcome = await issuer.factorService.disableTotp(requesterOf(request), workspace, user, code)
+async function disableTotp(
+  { issuer, place, request }: Visit,
+  person: Account,
+  { code = '' }: Form,
+): Promise<FactorOutcome> {
+  const outcome = await issuer.factorService.disableTotp(requesterOf(request), place, person, code)
   return outcome === 'done'
-    ? showAccount(visit, user, { done: 'Sign-in no longer needs a code.' })
-    : showAccount(visit, user, { refused: CODE_ERRORS[outcome] })
+    ? { done: 'Sign-in no longer needs a code of an app.' }
+    : { refused: CODE_ERRORS[outcome] }
 }
 
-async function beginPasskey(visit: Visit, user: UserAccount): Promise<Page> {
-  const { issuer, workspace, request } = visit
-  const { isAvailable } = issuer.passkeys
-  if (!isAvailable) return showAccount(visit, user, { refused: NO_PASSKEYS })
-  const options = await issuer.passkeys.registrationOptions(user, workspace.brand.name)
-  return passkeySetupPage(workspace, options, request.url)
+async function renewRecoveryCodes(
+  { issuer, place, request }: Visit,
+  person: Account,
+): Promise<FactorOutcome> {
+  const codes = await issuer.factorService.renewRecoveryCodes(requesterOf(request), place, person)
+  if (codes === undefined) return { refused: { status: 400, text: 'You have no second factor.' } }
+  return { page: recoveryCodesPage(place, codes) }
 }
 
-const NO_PASSKEYS = { status: 400, text: 'Passkeys are not available here.' }
+async function beginPasskey(visit: Visit, person: Account): Promise<FactorOutcome> {
+  const { issuer, place, request } = visit
+  if (!issuer.passkeys.isAvailable)
+    return { refused: { status: 400, text: 'Passkeys are not available here.' } }
+  const options = await issuer.passkeys.registrationOptions(person, brandNameOf(visit))
+  return { page: passkeySetupPage(place, options, request.url) }
+}
 
-/** The challenge that the passkey answers shows that the password was verified. */
-async function addPasskey(visit: Visit, user: UserAccount, form: Form): Promise<Page> {
-  const { issuer, workspace, request } = visit
+async function addPasskey(
+  { issuer, place, request }: Visit,
+  person: Account,
+  form: Form,
+): Promise<FactorOutcome> {
   const { credential = '' } = form
   const name = (form['name'] ?? '').trim() || 'Passkey'
-  const passkey = { name, credential }
-  const isAdded =
-    isUserName(name) &&
-    (await issuer.factorService.addPasskey(requesterOf(request), workspace, user, passkey))
-  return showAccount(
-    visit,
-    user,
-    isAdded ? { done: 'You can now sign in with the passkey.' } : { refused: NOT_ADDED },
-  )
+  const added = isUserName(name)
+    ? await issuer.factorService.addPasskey(requesterOf(request), place, person, { name, credential })
+    : undefined
+  if (added === undefined) return { refused: NOT_ADDED }
+  return added.recovery === undefined
+    ? { done: 'You can now sign in with the passkey.' }
+    : { page: recoveryCodesPage(place, added.recovery) }
 }
 
 const NOT_ADDED = {
@@ -109,25 +139,29 @@ const NOT_ADDED = {
   text: 'The passkey was not added. Try again. An account can have at most 10 passkeys.',
 }
 
-async function deletePasskey(visit: Visit, user: UserAccount, id: string): Promise<Page> {
-  const { issuer, workspace, request } = visit
-  const isDeleted = await issuer.factorService.deletePasskey(requesterOf(request), workspace, user, id)
-  const refused = { status: 404, text: 'You have no such passkey.' }
-  return showAccount(visit, user, isDeleted ? { done: 'The passkey is deleted.' } : { refused })
+async function deletePasskey(
+  { issuer, place, request }: Visit,
+  person: Account,
+  { passkey = '' }: Form,
+): Promise<FactorOutcome> {
+  const isDeleted = await issuer.factorService.deletePasskey(requesterOf(request), place, person, passkey)
+  return isDeleted
+    ? { done: 'The passkey is deleted.' }
+    : { refused: { status: 404, text: 'You have no such passkey.' } }
 }
 
+/** Connects or disconnects an identity at a provider, which only users have. */
 async function setConnected(
-  visit: Visit,
-  user: UserAccount,
-  id: string,
-  isConnected: boolean,
-): Promise<Page> {
-  const { issuer, workspace, request } = visit
-  const { providerService } = issuer
-  const isSet = await providerService.setConnected(requesterOf(request), workspace, user, { id, isConnected })
-  if (!isSet)
-    return showAccount(visit, user, { refused: { status: 404, text: 'Your account has no such provider.' } })
-  return showAccount(visit, user, {
+  { issuer, workspace, request }: Visit,
+  person: Account,
+  { action, identity: id = '' }: Form,
+): Promise<FactorOutcome> {
+  const isConnected = action === 'identity_connect'
+  const set = (of: UserWorkspace, user: UserAccount) =>
+    issuer.providerService.setConnected(requesterOf(request), of, user, { id, isConnected })
+  const isSet = workspace !== undefined && isUser(person) && (await set(workspace, person))
+  if (!isSet) return { refused: { status: 404, text: 'Your account has no such provider.' } }
+  return {
     done: isConnected ? 'The provider can sign you in again.' : 'The provider can no longer sign you in.',
-  })
+  }
 }

@@ -1,74 +1,44 @@
 /** Serves the page where account holders review the clients that act for them, and take access back. */
 
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { AGENTS_PAGE, type HolderSession } from '../../access/authentication/holder-session.ts'
+import type { FastifyInstance } from 'fastify'
+import { AGENTS_PAGE } from '../../access/authentication/holder-session.ts'
 import type { AuthServices } from '../../app/auth-services.ts'
 import type { Account } from '../../features/identity/accounts/accounts-store.ts'
-import type { EmbeddedIssuer } from '../../features/identity/issuer/embedded-issuer.ts'
+import { ACCOUNT_PAGES } from '../../features/identity/factors/factor-owner.ts'
 import { agentsPage, agentsSignInPage } from '../../features/identity/pages/agent-pages.ts'
-import type { Page } from '../../features/identity/pages/pages.ts'
+import { type Page, plainPage } from '../../features/identity/pages/pages.ts'
 import type { Message } from '../../features/identity/pages/user-pages.ts'
-import { credentialsIn, formOf, rejectCrossSite, requesterOf, show } from './forms.ts'
-
-interface Visit {
-  readonly issuer: EmbeddedIssuer
-  readonly session: HolderSession
-  readonly request: FastifyRequest
-}
+import type { Visit } from './account-visit.ts'
+import { type Form, requesterOf } from './forms.ts'
+import { mountSignedInPage } from './signed-in-page.ts'
 
 /** @param app reads forms (forms.ts) */
 export function mountAgentsPage(app: FastifyInstance, { identity, agentsSession }: AuthServices): void {
-  const createVisit = async (request: FastifyRequest): Promise<Visit> => {
-    const issuer = await identity()
-    return { issuer, session: agentsSession, request }
-  }
-  app.get(AGENTS_PAGE, async (request, reply) => {
-    const visit = await createVisit(request)
-    const account = await signedIn(visit)
-    return show(reply, account === undefined ? agentsSignInPage() : await showAgents(visit, account))
+  mountSignedInPage(app, {
+    path: AGENTS_PAGE,
+    visit: async (request) => ({
+      ...{ issuer: await identity(), place: ACCOUNT_PAGES, path: AGENTS_PAGE },
+      ...{ request, session: agentsSession },
+    }),
+    unknown: plainPage('There is no such page', 'Check the address.', 404),
+    signInPage: (_visit, ...more) => agentsSignInPage(...more),
+    show: showAgents,
+    act: async (visit, account, form) => ({
+      page: await showAgents(visit, account, await act(visit, account, form)),
+    }),
   })
-  app.post(AGENTS_PAGE, async (request, reply) => {
-    const visit = await createVisit(request)
-    rejectCrossSite(request, visit.issuer.origin)
-    return show(reply, await submit(visit, reply))
-  })
-}
-
-/** The account of the session; undefined if it has ended. */
-async function signedIn({ issuer, session, request }: Visit): Promise<Account | undefined> {
-  const holder = session.read(request.headers.cookie)
-  const account = holder && (await issuer.accounts.find(holder.id))
-  return account?.generation === holder?.generation ? account : undefined
 }
 
 async function showAgents({ issuer }: Visit, account: Account, message?: Message): Promise<Page> {
   return agentsPage(account.email, await issuer.grants.list(account), message)
 }
 
-async function submit(visit: Visit, reply: FastifyReply): Promise<Page> {
-  const { action } = formOf(visit.request)
-  if (action === 'sign_in') return signIn(visit, reply)
-  const account = await signedIn(visit)
-  if (action === 'leave' || account === undefined) {
-    reply.header('set-cookie', visit.session.end())
-    return agentsSignInPage()
-  }
-  return showAgents(visit, account, await act(visit, account))
-}
-
-async function signIn(visit: Visit, reply: FastifyReply): Promise<Page> {
-  const { issuer, session, request } = visit
-  const form = formOf(request)
-  const credentials = credentialsIn(form, request, form['password'])
-  const account = await issuer.signIn.identify(requesterOf(request), credentials, undefined, AGENTS_PAGE)
-  if (typeof account === 'string') return agentsSignInPage(account, form)
-  reply.header('set-cookie', session.issue(account))
-  return showAgents(visit, account)
-}
-
 /** Removes access. @returns the message to show */
-async function act({ issuer, request }: Visit, account: Account): Promise<Message> {
-  const { action, grant = '' } = formOf(request)
+async function act(
+  { issuer, request }: Visit,
+  account: Account,
+  { action, grant = '' }: Form,
+): Promise<Message> {
   const by = requesterOf(request)
   if (action === 'remove_all') {
     await issuer.grants.endAll(by, account)

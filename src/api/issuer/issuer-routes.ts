@@ -9,13 +9,14 @@ import {
   consentPage,
   invitationPage,
   LOGIN_ERRORS,
-  loginPage,
+  NEEDS_ACCOUNT_PAGE,
   type Page,
   passwordPage,
   plainPage,
 } from '../../features/identity/pages/pages.ts'
 import { API_LIMITS } from '../limits.ts'
 import { toReply } from '../problems.ts'
+import { mountAccountPages } from './account-pages.ts'
 import { mountAgentsPage } from './agent-routes.ts'
 import {
   credentialsIn,
@@ -27,9 +28,9 @@ import {
   show,
   tokenOf,
 } from './forms.ts'
-import { EXPIRED, interactionOf, undefinedIfExpired } from './interaction.ts'
+import { EXPIRED, interactionOf, interactionPath, undefinedIfExpired } from './interaction.ts'
+import { enterPassword, isUserPrompt, signInPage } from './interaction-sign-in.ts'
 import { mountUserPages, openUserPrompt } from './user-routes.ts'
-import { isUserPrompt, signInUser } from './user-sign-in.ts'
 
 /** Routes that the provider handles; its others are not offered. */
 const PROVIDER_ROUTES =
@@ -47,6 +48,7 @@ export async function mountIssuer(app: FastifyInstance, services: AuthServices):
       readForms(pages)
       mountPages(pages, identity)
       mountUserPages(pages, services)
+      mountAccountPages(pages, services)
       mountAgentsPage(pages, services)
     })
     mountRegistration(issuer, identity)
@@ -104,7 +106,8 @@ function mountPages(app: FastifyInstance, identity: AuthServices['identity']): v
     const prompt = await undefinedIfExpired(issuer.signIn.ask(interactionOf(request, reply)))
     if (prompt === undefined) return show(reply, EXPIRED)
     if (isUserPrompt(prompt)) return openUserPrompt(issuer, prompt, request, reply)
-    return show(reply, prompt.kind === 'login' ? loginPage(prompt) : consentPage(prompt))
+    const path = interactionPath(request)
+    return show(reply, prompt.kind === 'login' ? signInPage(issuer, prompt, path) : consentPage(prompt))
   })
   post('/auth/interaction/:uid', submitInteraction)
   get('/auth/invitation', async ({ accounts }, request, reply) => {
@@ -144,18 +147,12 @@ async function submitInteraction(
 ): Promise<FastifyReply> {
   const { signIn } = issuer
   const interaction = interactionOf(request, reply)
-  const form = formOf(request)
-  const { action } = form
+  const { action } = formOf(request)
   if (action === 'login') {
     const prompt = await undefinedIfExpired(signIn.ask(interaction))
-    if (isUserPrompt(prompt)) return signInUser({ issuer, interaction, prompt, request }, reply)
-    const result = await undefinedIfExpired(
-      signIn.login(interaction, credentialsIn(form, request, form['password'])),
-    )
-    if (result === undefined) return show(reply, EXPIRED)
-    if ('redirect' in result) return reply.redirect(result.redirect, 303)
-    const refused = 'refused' in result ? result.refused : undefined
-    return show(reply, loginPage(await signIn.ask(interaction), refused, form))
+    return prompt === undefined
+      ? show(reply, EXPIRED)
+      : enterPassword({ issuer, interaction, prompt, request }, reply)
   }
   if (action !== 'allow' && action !== 'deny' && action !== 'leave') throw new Problem('request_malformed')
   const next = await undefinedIfExpired(signIn[action](interaction))
@@ -187,6 +184,7 @@ async function changePassword({ signIn }: EmbeddedIssuer, request: FastifyReques
   if (error !== undefined) return passwordPage({ status: 400, text: error }, form)
   const credentials = credentialsIn(form, request, form['current'])
   const outcome = await signIn.change(requesterOf(request), credentials, form['password'] ?? '')
+  if (outcome === 'second_factor') return passwordPage(NEEDS_ACCOUNT_PAGE, form)
   if (outcome !== 'changed') return passwordPage(LOGIN_ERRORS[outcome], form)
   return plainPage(
     'Your password is changed',

@@ -10,7 +10,7 @@ import type { Refusal } from '../../features/identity/pages/user-pages.ts'
 import type { Identified } from '../../features/identity/users/provider-service.ts'
 import { formOf, show } from './forms.ts'
 import { EXPIRED, interactionOf, interactionPath, undefinedIfExpired } from './interaction.ts'
-import { continueSignIn, isUserPrompt, signInPage, type UserSignIn } from './user-sign-in.ts'
+import { continueSignIn, isUserPrompt, signInPage, type UserSignIn } from './interaction-sign-in.ts'
 
 const BEGIN = '/auth/interaction/:uid/providers/:provider'
 

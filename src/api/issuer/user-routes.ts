@@ -1,7 +1,6 @@
 /** Serves the pages for users of workspaces: sign-in, sign-up, links of mails, and the user's own account. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { USER_ACCOUNT_PAGE } from '../../access/authentication/holder-session.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import type { AuthServices } from '../../app/auth-services.ts'
 import { webOriginOf } from '../../features/identity/clients/redirect-uris.ts'
@@ -22,9 +21,8 @@ import {
 import { isUserEmail, isUserName, type MailOutcome } from '../../features/identity/users/user-service.ts'
 import { formOf, passwordError, rejectCrossSite, requesterOf, show, tokenOf } from './forms.ts'
 import { EXPIRED, interactionOf, interactionPath, undefinedIfExpired } from './interaction.ts'
+import { enterCode, enterPassword, isUserPrompt, signInPage, usePasskey } from './interaction-sign-in.ts'
 import { connectIdentity, mountProviderSignIn } from './provider-sign-in.ts'
-import { mountUserAccount } from './user-account-routes.ts'
-import { enterCode, isUserPrompt, signInPage, signInUser, usePasskey } from './user-sign-in.ts'
 
 const INVALID_LINK = plainPage(
   'This link is not valid',
@@ -43,7 +41,7 @@ const BAD_EMAIL: Refusal = { status: 400, text: 'This e-mail address cannot be u
 const BAD_NAME: Refusal = { status: 400, text: 'This name cannot be used: it has an invisible character.' }
 
 /** @param app reads forms (forms.ts) */
-export function mountUserPages(app: FastifyInstance, { identity, userSession }: AuthServices): void {
+export function mountUserPages(app: FastifyInstance, { identity }: AuthServices): void {
   app.get('/auth/interaction/:uid/:step', async (request, reply) => {
     const issuer = await identity()
     const prompt = await undefinedIfExpired(issuer.signIn.ask(interactionOf(request, reply)))
@@ -64,7 +62,6 @@ export function mountUserPages(app: FastifyInstance, { identity, userSession }: 
     return show(reply, await submitLink(issuer, request))
   })
   mountProviderSignIn(app, { identity })
-  mountUserAccount(app, USER_ACCOUNT_PAGE, { identity, userSession })
 }
 
 /** Shows the first page of an interaction at a client for users. */
@@ -97,12 +94,16 @@ async function submitStep(
 ): Promise<FastifyReply> {
   const interaction = interactionOf(request, reply)
   const prompt = await undefinedIfExpired(issuer.signIn.ask(interaction))
-  if (!isUserPrompt(prompt)) return show(reply, EXPIRED)
+  if (prompt === undefined) return show(reply, EXPIRED)
   const step = stepOf(request)
+  const { action } = formOf(request)
+  // The answer to any step may be the sign-in page, at the address of that step.
+  if (step === 'sign-in' || action === 'login' || action === 'deny')
+    return enterPassword({ issuer, interaction, prompt, request }, reply)
+  if (step === 'code') return enterCode({ issuer, interaction, prompt, request }, reply)
+  if (step === 'passkey') return usePasskey({ issuer, interaction, prompt, request }, reply)
+  if (!isUserPrompt(prompt)) return show(reply, EXPIRED)
   const signIn = { issuer, interaction, prompt, request }
-  if (step === 'sign-in') return signInUser(signIn, reply)
-  if (step === 'code') return enterCode(signIn, reply)
-  if (step === 'passkey') return usePasskey(signIn, reply)
   if (step === 'identity') return connectIdentity(signIn, reply)
   if (step === 'sign-up') return show(reply, await signUp(issuer, prompt, request))
   return show(reply, step === 'forgot' ? await forgot(issuer, prompt, request) : EXPIRED)

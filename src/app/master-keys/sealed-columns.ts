@@ -10,10 +10,10 @@ import { SIGNING_KEY_PURPOSE } from '../../access/authentication/signing-keys.ts
 import { replyPurpose } from '../../access/idempotency.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import { secretPurpose } from '../../features/flows/secrets.ts'
+import { factorPurpose } from '../../features/identity/factors/second-factors.ts'
 import { ISSUER_STATE_PURPOSE } from '../../features/identity/issuer/issuer-state.ts'
 import type { StoredAuth } from '../../features/identity/users/auth-settings.ts'
 import { providerPurpose } from '../../features/identity/users/identity-provider-settings.ts'
-import { factorPurpose } from '../../features/identity/users/second-factors.ts'
 import { webhookPurpose } from '../../features/runs/triggers/standard-webhooks.ts'
 import { purposeIn, type Secrets } from '../../infra/crypto/secrets.ts'
 import { Sql, sql } from '../../infra/postgres/sql.ts'
@@ -152,7 +152,7 @@ export const SEALED_COLUMNS: readonly SealedColumn[] = [
     (row) => purposeIn(refOf(row), storageKeyPurpose(row['id'] ?? '')),
     REF,
   ),
-  sealedBytes('user_totp', 'sealed', { user_id: 'text' }, (row) => factorPurpose(refOf(row)), REF),
+  sealedBytes('second_factors', 'sealed', { subject_id: 'text' }, (row) => factorPurpose(refOf(row)), REF),
   PROVIDERS,
   sealedBytes('issuer_state', 'sealed', { id: 'bytea' }, () => ISSUER_STATE_PURPOSE),
   sealedBytes('idempotency', 'reply', REPLY_KEY, (row) => replyPurpose(bytesOf(row['id'] ?? ''))),

@@ -3,8 +3,9 @@
 import type { Command } from 'commander'
 import { ApiError } from '../client.ts'
 import { flowsClient, readCallerFile } from '../settings.ts'
+import { paint } from '../terminal.ts'
 import { addVerb, type Flag, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
-import { type Diagnostic, paint, printDiagnostics } from './diagnostics.ts'
+import { type Diagnostic, printDiagnostics } from './diagnostics.ts'
 
 interface Options extends WorkspaceOption {
   readonly offline?: boolean

@@ -1,6 +1,6 @@
 /** Prints the diagnostics of a definition as compilers do, in colour on a terminal. */
 
-import { styleText } from 'node:util'
+import { type Output, paint } from '../terminal.ts'
 
 export interface Diagnostic {
   readonly code: string
@@ -10,22 +10,6 @@ export interface Diagnostic {
   readonly pointer: string
   readonly hint?: string
   readonly excerpt?: string
-}
-
-/** A stream for text. A terminal shows colours, unless `NO_COLOR` disables them. */
-export interface Output {
-  write(text: string): unknown
-  readonly isTTY?: boolean
-  hasColors?(): boolean
-}
-
-type Style = Parameters<typeof styleText>[0]
-
-/** Colours a text if the output shows colours. */
-export function paint(style: Style, text: string, output: Output): string {
-  return output.isTTY === true && output.hasColors?.() === true
-    ? styleText(style, text, { validateStream: false })
-    : text
 }
 
 /** Prints each diagnostic as `file:line:column code: message`, with its hint, its line of the source, and a caret. */

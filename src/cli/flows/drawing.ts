@@ -1,6 +1,6 @@
 /** Draws an execution as a tree: for each task a mark of its status, its summary, its duration, and its error. */
 
-import { type Output, paint } from './diagnostics.ts'
+import { clip, markOf, type Output, paint } from '../terminal.ts'
 
 export interface Head {
   readonly flow: string
@@ -10,26 +10,6 @@ export interface Head {
   readonly startedMs: number
   /** The reason why nothing happens. */
   readonly waitingFor?: string | undefined
-}
-
-type Style = Parameters<typeof paint>[0]
-
-const MARKS: Readonly<Record<string, readonly [mark: string, style: Style]>> = {
-  completed: ['✓', 'green'],
-  faulted: ['✗', 'red'],
-  running: ['●', 'cyan'],
-  pending: ['○', 'gray'],
-  waiting: ['◌', 'blue'],
-  held: ['‖', 'yellow'],
-  suspended: ['‖', 'yellow'],
-  skipped: ['–', 'gray'],
-  cancelled: ['⊘', 'yellow'],
-}
-
-/** The coloured mark of a status. */
-export function markOf(status: string, output: Output): string {
-  const [mark, style] = MARKS[status] ?? ['?', 'reset']
-  return paint(style, mark, output)
 }
 
 /**
@@ -115,10 +95,6 @@ export function timeText(durationMs: number): string {
     .filter(([count]) => count > 0)
     .map(([count, unit]) => `${count}${unit}`)
     .join(' ')
-}
-
-function clip(text: string, width: number): string {
-  return text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`
 }
 
 /** A change of one entry into a task. */

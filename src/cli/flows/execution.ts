@@ -3,7 +3,7 @@
 import { nodeAt } from '../../../flows-dsl/compile/source-nodes.ts'
 import { excerptOf } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { type ApiClient, ApiError } from '../client.ts'
-import { type Output, paint } from './diagnostics.ts'
+import { type Output, paint } from '../terminal.ts'
 import { errorText, type Head } from './drawing.ts'
 
 export interface Step {

@@ -3,8 +3,9 @@
 import type { Command } from 'commander'
 import type { ApiClient } from '../client.ts'
 import { flowsClient } from '../settings.ts'
+import { markOf } from '../terminal.ts'
 import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
-import { drawExecution, ExecutionTree, markOf, timeText } from './drawing.ts'
+import { drawExecution, ExecutionTree, timeText } from './drawing.ts'
 import { type Execution, headOf, printFault, readFlowName, type Step } from './execution.ts'
 import { printStepData, stepsOf } from './steps.ts'
 

@@ -19,9 +19,10 @@ import {
 import { sentences } from '../../core/text/sentences.ts'
 import { JSON_NOTATION, jsonArgument, yamlIn } from '../json-argument.ts'
 import { callerPath, flowsClient, readCallerFile } from '../settings.ts'
+import { type Output, paint, type Style } from '../terminal.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { diagnosticsOf } from './check.ts'
-import { type Output, paint, printDiagnostics } from './diagnostics.ts'
+import { printDiagnostics } from './diagnostics.ts'
 import type { Execution } from './execution.ts'
 import { caseErrorLine, junitOf, type TestedFlow } from './junit.ts'
 
@@ -119,7 +120,7 @@ function describeError<T>(work: () => T, where = ''): T {
   }
 }
 
-const PHASES: Readonly<Record<string, Parameters<typeof paint>[0]>> = {
+const PHASES: Readonly<Record<string, Style>> = {
   completed: 'green',
   faulted: 'red',
   retried: 'yellow',

@@ -1,15 +1,9 @@
 /** Shows a running execution: as a tree that is redrawn on a terminal, as one line per event elsewhere. */
 
-import type { Output } from './diagnostics.ts'
-import { drawExecution, ExecutionTree, errorText, type Head, markOf, type StepUpdate } from './drawing.ts'
+import { markOf, type Output, RedrawnLines, type Terminal } from '../terminal.ts'
+import { drawExecution, ExecutionTree, errorText, type Head, type StepUpdate } from './drawing.ts'
 
 const REDRAW_MS = 120
-
-/** An output with a size, if it is a terminal. */
-export interface Terminal extends Output {
-  readonly columns?: number
-  readonly rows?: number
-}
 
 export interface View {
   step(update: StepUpdate): void
@@ -29,16 +23,17 @@ export function viewOf(head: Head, output: Terminal): View {
 class LiveView implements View {
   #head: Head
   readonly #output: Terminal
+  readonly #block: RedrawnLines
   readonly #tree = new ExecutionTree()
   readonly #timer: NodeJS.Timeout
   /** How far the clock of the platform is ahead of this one. */
   #aheadMs = 0
-  #drawn = 0
   #isCut = false
 
   constructor(head: Head, output: Terminal) {
     this.#head = head
     this.#output = output
+    this.#block = new RedrawnLines(output)
     this.#timer = setInterval(() => this.#draw(), REDRAW_MS)
   }
 
@@ -65,16 +60,10 @@ class LiveView implements View {
   }
 
   #draw(nowMs = Date.now() + this.#aheadMs): void {
-    const { columns = 80, rows = 24 } = this.#output
+    const { columns = 80 } = this.#output
     const lines = drawExecution(this.#head, this.#tree, { nowMs, columns, output: this.#output })
     if (this.#isCut) lines.push('(The first events are no longer available.)')
-    // Lines that have scrolled off the screen cannot be redrawn.
-    const height = Math.max(2, rows - 2)
-    const [first = '', ...rest] = lines
-    const visibleLines = lines.length <= height ? lines : [first, '…', ...rest.slice(2 - height)]
-    const up = this.#drawn === 0 ? '' : `\u001b[${this.#drawn}A`
-    this.#output.write(`${up}\r\u001b[J${visibleLines.join('\n')}\n`)
-    this.#drawn = visibleLines.length
+    this.#block.draw(lines)
   }
 }
 

@@ -12,7 +12,7 @@ import { adminOperation, callerOperation, Id, Input, Name, Ref, workspaceOperati
 import type { WorkspaceScope } from '../../src/access/scope.ts'
 import { operation } from '../../src/core/operation.ts'
 import { type PageRequest, PageInput, PageOf, pageBounds, pageFrom } from '../../src/core/page.ts'
-import { ADMINS, EVERYBODY } from '../../src/core/policy.ts'
+import { ADMINS, EVERYBODY, VIEWERS } from '../../src/core/policy.ts'
 import { notFound, Problem } from '../../src/core/problem.ts'
 import { boundedMs } from '../../src/core/units.ts'
 import { bodyProblem, conflictIf, creates, fieldProblem, findRow, listPage, nextChainDepth, previewOperation } from '../../src/features/operation-helpers.ts'

@@ -69,6 +69,7 @@ export async function launchPlatform(options: PlatformOptions): Promise<RunningP
     TENON_DRAIN_LIMIT: '3',
     // On a local platform, all administrators are one person with scripts.
     TENON_RATE_ADMIN: '1200/min',
+    TENON_OPERATOR_SEES_PAYLOADS: 'true',
     ...inheritedSettings(),
     ...options.env,
   }

@@ -36,7 +36,7 @@ function operationTable(operations: readonly AnyOperation[]): string {
     return [name, http.method, http.path, domain, roles.join(','), scopesOf(operation), stability]
   })
   const head = ['OPERATION', 'METHOD', 'PATH', 'DOMAIN', 'ROLES', 'SCOPE', 'STABILITY']
-  return table([22, 6, 66, 16, 37, 32, 0], head, rows)
+  return table([22, 6, 66, 16, 53, 32, 0], head, rows)
 }
 
 /** The scope of an operation; `[+…]` are needed for some inputs only. */

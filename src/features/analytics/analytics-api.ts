@@ -10,7 +10,7 @@ import {
 } from '../../access/operation-builders.ts'
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { ADMINS, EVERYBODY, WRITERS } from '../../core/policy.ts'
+import { EVERYBODY, VIEWERS, WRITERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { durationMs } from '../../core/units.ts'
 import type { Statements } from '../../infra/postgres/database.ts'
@@ -87,7 +87,7 @@ export const listMetrics = callerOperation({
 export const queryTenant = adminOperation({
   name: 'usage.query',
   summary: 'Query a metric of a tenant over a range of time, for all of its workspaces or by workspace',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({
     ...QueryInput,
     tenant_id: Type.Optional(Ref('tenant. Default: your own tenant; for operators, all tenants')),

@@ -3,7 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { VIEWERS } from '../../core/policy.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { listPage } from '../operation-helpers.ts'
 import { METRICS, type Metric, type MetricName } from './metrics.ts'
@@ -38,7 +38,7 @@ interface Row extends Omit<UsageRecord, 'amounts'> {
 export const listUsage = adminOperation({
   name: 'usage.list',
   summary: 'List what workspaces used by the hour, oldest first, with ids that never change',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({
     ...PageInput,
     tenant_id: Type.Optional(Ref('tenant. Default: your own tenant; for operators, all tenants')),

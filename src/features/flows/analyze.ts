@@ -9,6 +9,7 @@ import { Input } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { isTooDeep, Serialized } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
+import { DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { previewOperation } from '../operation-helpers.ts'
@@ -20,6 +21,7 @@ import { missingReferences } from './references.ts'
 
 export const validateFlow = previewOperation({
   name: 'flow.validate',
+  roles: DEVELOPERS,
   summary: 'Check a flow and return all diagnostics, each with line, column and pointer',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
@@ -103,6 +105,7 @@ const SimulatedFlow = Type.Object({
 
 export const simulateFlow = previewOperation({
   name: 'flow.simulate',
+  roles: DEVELOPERS,
   summary: 'Simulate a flow with mocked answers in virtual time; no external call is made',
   reads: true,
   input: Input({
@@ -220,6 +223,7 @@ const Edge = Type.Object({
 
 export const graphFlow = previewOperation({
   name: 'flow.graph',
+  roles: VIEWERS,
   summary:
     'Return the graph of a flow: nodes, edges, and Mermaid text; the status is 422, with all diagnostics, if it is not valid',
   reads: true,

@@ -3,7 +3,7 @@
 import Type from 'typebox'
 import { AnyName, adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import { payloadsOf } from '../../access/scope-services.ts'
-import { ADMINS, TENANT_ADMINS } from '../../core/policy.ts'
+import { TENANT_ADMINS, VIEWERS } from '../../core/policy.ts'
 import { tenantsOf } from '../../infra/temporal/payload-reader.ts'
 import { resolveTenant } from '../tenants/jobs.ts'
 import { FLOW_LIMITS } from './limits.ts'
@@ -42,8 +42,9 @@ const Output = Type.Object({ payloads: Payloads })
 export const decodePayloads = adminOperation({
   name: 'codec.decode',
   summary: 'Decrypt Temporal payloads; admins decrypt those of their own tenant or workspace',
-  roles: ADMINS,
+  roles: VIEWERS,
   reads: true,
+  needsPayloads: true,
   reveals: ({ payloads }) => tenantsOf(payloads),
   input: Input({
     payloads: Payloads,

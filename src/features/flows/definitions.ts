@@ -6,6 +6,7 @@ import { effectOnce } from '../../access/effect-once.ts'
 import { Id, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
+import { ADMINS, DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
@@ -106,6 +107,7 @@ export const findFlow = (scope: WorkspaceScope, flow: string) =>
 
 export const listFlows = previewOperation({
   name: 'flow.list',
+  roles: VIEWERS,
   summary: 'List flow definitions, without their sources',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(FlowSummary),
@@ -122,6 +124,7 @@ export const listFlows = previewOperation({
 
 export const createFlow = previewOperation({
   name: 'flow.create',
+  roles: DEVELOPERS,
   summary: 'Create a flow definition (a draft)',
   input: Input({ ws: Ws, name: Type.Optional(FlowName), source: Source }),
   output: Written,
@@ -150,6 +153,7 @@ export const createFlow = previewOperation({
 
 export const getFlow = previewOperation({
   name: 'flow.get',
+  roles: VIEWERS,
   summary: 'Read a flow definition',
   input: Input({ ws: Ws, flow: FlowRef }),
   output: Flow,
@@ -159,6 +163,7 @@ export const getFlow = previewOperation({
 
 export const updateFlow = previewOperation({
   name: 'flow.update',
+  roles: DEVELOPERS,
   summary: 'Replace the draft of a flow; published versions do not change',
   input: Input({ ws: Ws, flow: FlowRef, source: Source }),
   output: Written,
@@ -183,6 +188,7 @@ export const updateFlow = previewOperation({
 
 export const deleteFlow = previewOperation({
   name: 'flow.delete',
+  roles: ADMINS,
   summary: 'Delete a flow; its executions are kept until the retention of the workspace removes them',
   input: Input({ ws: Ws, flow: FlowRef }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),

@@ -2,6 +2,7 @@
 
 import Type from 'typebox'
 import { Input } from '../../access/operation-builders.ts'
+import { VIEWERS } from '../../core/policy.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { ANALYTICS_LIMITS } from '../analytics/limits.ts'
 import { seriesOf, TimeSeries, Window, windowMsOf } from '../analytics/time-series.ts'
@@ -20,6 +21,7 @@ interface Bin {
 
 export const flowMetrics = previewOperation({
   name: 'flow.metrics',
+  roles: VIEWERS,
   summary: 'Count the executions of a flow by status, or measure their durations, over a window',
   input: Input({
     ws: Ws,

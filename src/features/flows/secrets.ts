@@ -8,6 +8,7 @@ import { type Derive, decryptFor, encryptFor } from '../../access/scope-services
 import { escapePointer, exceedsDepth, isStorable } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
+import { ADMINS, DEVELOPERS } from '../../core/policy.ts'
 import { type InputError, notFound, Problem } from '../../core/problem.ts'
 import { isSecretName } from '../../core/redact.ts'
 import { handleOf } from '../../core/secret-handle.ts'
@@ -37,6 +38,7 @@ const COLUMNS = sql`name collate "C" as name, updated_by, created_at, updated_at
 
 export const setFlowSecret = previewOperation({
   name: 'flow_secret.set',
+  roles: ADMINS,
   summary: 'Store or replace a secret for flows and functions; later calls and runs use the new value',
   input: Input({
     ws: Ws,
@@ -64,6 +66,7 @@ export const setFlowSecret = previewOperation({
 
 export const listFlowSecrets = previewOperation({
   name: 'flow_secret.list',
+  roles: DEVELOPERS,
   summary: 'List the secrets of flows and functions by name, without values',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(FlowSecret),
@@ -73,6 +76,7 @@ export const listFlowSecrets = previewOperation({
 
 export const deleteFlowSecret = previewOperation({
   name: 'flow_secret.delete',
+  roles: ADMINS,
   summary: 'Delete a secret; the response names the functions and the flows (latest version) that use it',
   input: Input({ ws: Ws, name: SecretName }),
   output: Type.Object({

@@ -5,6 +5,7 @@ import { effectOnce } from '../../access/effect-once.ts'
 import { Id, Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
@@ -53,6 +54,7 @@ const COLUMNS = sql`${SUMMARY}, source`
 
 export const publishFlow = previewOperation({
   name: 'flow_version.create',
+  roles: DEVELOPERS,
   summary: 'Publish the draft of a flow as the next version',
   input: Input({ ws: Ws, flow: FlowRef }),
   output: Published,
@@ -122,6 +124,7 @@ const publishStatements = (scope: WorkspaceScope, statements: readonly Sql[]) =>
 
 export const listFlowVersions = previewOperation({
   name: 'flow_version.list',
+  roles: VIEWERS,
   summary: 'List published versions of a flow, oldest first, without their sources',
   input: Input({ ...PageInput, ws: Ws, flow: FlowRef }),
   output: PageOf(FlowVersionSummary),
@@ -139,6 +142,7 @@ export const listFlowVersions = previewOperation({
 
 export const getFlowVersion = previewOperation({
   name: 'flow_version.get',
+  roles: VIEWERS,
   summary: 'Read a published version of a flow',
   input: Input({
     ws: Ws,
@@ -172,6 +176,7 @@ const ALIASES = `${FLOWS}/definitions/{flow}/aliases`
 
 export const listFlowAliases = previewOperation({
   name: 'flow_alias.list',
+  roles: VIEWERS,
   summary: 'List the aliases of a flow',
   input: Input({ ...PageInput, ws: Ws, flow: FlowRef }),
   output: PageOf(FlowAlias),
@@ -185,6 +190,7 @@ export const listFlowAliases = previewOperation({
 
 export const getFlowAlias = previewOperation({
   name: 'flow_alias.get',
+  roles: VIEWERS,
   summary: 'Read an alias of a flow',
   input: Input({ ws: Ws, flow: FlowRef, name: AliasName }),
   output: FlowAlias,
@@ -201,6 +207,7 @@ export const getFlowAlias = previewOperation({
 
 export const setFlowAlias = previewOperation({
   name: 'flow_alias.set',
+  roles: DEVELOPERS,
   summary:
     'Set an alias to a version of a flow, or to several by weight; running executions keep their version',
   input: Input({
@@ -231,6 +238,7 @@ export const setFlowAlias = previewOperation({
 
 export const deleteFlowAlias = previewOperation({
   name: 'flow_alias.delete',
+  roles: DEVELOPERS,
   summary: 'Delete an alias of a flow; its versions are kept',
   input: Input({ ws: Ws, flow: FlowRef, name: AliasName }),
   output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),

@@ -3,7 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, Time } from '../../access/operation-builders.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { notFound } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow, listPage } from '../operation-helpers.ts'
@@ -30,7 +30,7 @@ const Target = { id: FunctionRef, name: AliasName }
 export const listFunctionAliases = adminOperation({
   name: 'function_alias.list',
   summary: 'List the aliases of a function',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({ ...PageInput, id: FunctionRef }),
   output: PageOf(FunctionAlias),
   http: { method: 'GET', path: ALIASES },
@@ -44,7 +44,7 @@ export const listFunctionAliases = adminOperation({
 export const getFunctionAlias = adminOperation({
   name: 'function_alias.get',
   summary: 'Read an alias of a function',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input(Target),
   output: FunctionAlias,
   http: { method: 'GET', path: `${ALIASES}/{name}` },
@@ -59,7 +59,7 @@ export const setFunctionAlias = adminOperation({
   name: 'function_alias.set',
   summary:
     'Set an alias to a version of a function, or to several by weight; runs that have started keep their version',
-  roles: ADMINS,
+  roles: DEVELOPERS,
   input: Input({ ...Target, ...AliasTarget }),
   output: FunctionAlias,
   http: { method: 'PUT', path: `${ALIASES}/{name}`, body: '*' },
@@ -84,7 +84,7 @@ export const setFunctionAlias = adminOperation({
 export const deleteFunctionAlias = adminOperation({
   name: 'function_alias.delete',
   summary: 'Delete an alias of a function; its versions are kept',
-  roles: ADMINS,
+  roles: DEVELOPERS,
   input: Input(Target),
   output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${ALIASES}/{name}` },

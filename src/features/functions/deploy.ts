@@ -5,7 +5,7 @@ import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
 import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { DEVELOPERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { creates, fieldProblem } from '../operation-helpers.ts'
@@ -49,7 +49,7 @@ const Deployment = Input({
 export const createFunction = adminOperation({
   name: 'function.create',
   summary: 'Deploy a function; if the name exists, the function gets its next version',
-  roles: ADMINS,
+  roles: DEVELOPERS,
   input: Deployment,
   output: Type.Interface([FunctionDetails], { warnings: ConfigWarnings }),
   http: { ...creates('/v1/functions'), bodyBytesMax: FUNCTION_LIMITS.bodyBytesMax },

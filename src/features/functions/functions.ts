@@ -4,7 +4,7 @@ import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { ADMINS, DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
@@ -82,7 +82,7 @@ export async function findFunctionId(scope: AdminScope, id: string): Promise<str
 export const getFunction = adminOperation({
   name: 'function.get',
   summary: 'Read a function and the source of its version',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({ id: FunctionRef }),
   output: Type.Interface([FunctionDetails], { source: Type.String() }),
   http: { method: 'GET', path: '/v1/functions/{id}' },
@@ -96,7 +96,7 @@ export const getFunction = adminOperation({
 export const listFunctions = adminOperation({
   name: 'function.list',
   summary: 'List functions',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({ ...PageInput, workspace_id: Type.Optional(Ref('workspace')) }),
   output: PageOf(FunctionRecord),
   http: { method: 'GET', path: '/v1/functions' },
@@ -112,7 +112,7 @@ export const configureFunction = adminOperation({
   name: 'function.configure',
   summary:
     'Update the configuration of a function, for runs that start from now on; absent members do not change',
-  roles: ADMINS,
+  roles: DEVELOPERS,
   input: Input({ id: FunctionRef, ...ConfigChange.properties }),
   output: Type.Interface([FunctionRecord], { warnings: ConfigWarnings }),
   http: { method: 'PUT', path: '/v1/functions/{id}/config', body: '*' },

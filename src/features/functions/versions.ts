@@ -4,7 +4,7 @@ import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
 import { adminOperation, Input, Time } from '../../access/operation-builders.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
@@ -45,7 +45,7 @@ const VERSIONS = '/v1/functions/{id}/versions'
 export const listFunctionVersions = adminOperation({
   name: 'function_version.list',
   summary: 'List the stored versions of a function, newest first',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({ ...PageInput, id: FunctionRef }),
   output: PageOf(FunctionVersion),
   http: { method: 'GET', path: VERSIONS },
@@ -64,7 +64,7 @@ export const listFunctionVersions = adminOperation({
 export const getFunctionVersion = adminOperation({
   name: 'function_version.get',
   summary: 'Read a version of a function with its source',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({ id: FunctionRef, version: VersionNumber }),
   output: VersionDetails,
   http: { method: 'GET', path: `${VERSIONS}/{version}` },
@@ -85,7 +85,7 @@ export const getFunctionVersion = adminOperation({
 export const activateFunctionVersion = adminOperation({
   name: 'function_version.activate',
   summary: 'Activate a version of a function, such as an earlier one; the next deployment activates its own',
-  roles: ADMINS,
+  roles: DEVELOPERS,
   input: Input({ id: FunctionRef, version: VersionNumber }),
   output: FunctionRecord,
   http: { method: 'POST', path: `${VERSIONS}/{version}/activate`, body: '*' },

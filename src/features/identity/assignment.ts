@@ -35,8 +35,11 @@ export async function resolveAssignment(
   if (role === 'tenant_admin') {
     rejectNamed(role, named, ['workspace_id'])
     if (scope.actor.role === 'workspace_admin') throw above(role)
-    return { tenantId: await requireTenant(scope, named.tenant_id), workspaceId: null }
+    return { tenantId: await requireTenant(scope, named.tenant_id, role), workspaceId: null }
   }
+  const isOfTenant = (role === 'developer' || role === 'viewer') && scope.workspaceId === undefined
+  if (named.workspace_id === undefined && isOfTenant)
+    return { tenantId: await requireTenant(scope, named.tenant_id, role), workspaceId: null }
   if (named.workspace_id === undefined) throw missing('workspace_id', role)
   return requireWorkspace(scope, named.workspace_id, named.tenant_id)
 }
@@ -50,12 +53,12 @@ export async function resolveNamedAssignment(scope: AdminScope, named: Assignmen
   if (scope.actor.role === 'workspace_admin') throw missing('workspace_id', scope.actor.role)
   if (scope.tenantId === undefined && named.tenant_id === undefined)
     return { tenantId: null, workspaceId: null }
-  return { tenantId: await requireTenant(scope, named.tenant_id), workspaceId: null }
+  return { tenantId: await requireTenant(scope, named.tenant_id, scope.actor.role), workspaceId: null }
 }
 
-async function requireTenant(scope: AdminScope, named: string | undefined): Promise<string> {
+async function requireTenant(scope: AdminScope, named: string | undefined, role: Role): Promise<string> {
   const id = named ?? scope.tenantId
-  if (id === undefined) throw missing('tenant_id', scope.actor.role)
+  if (id === undefined) throw missing('tenant_id', role)
   await requireActiveTenant(scope, id)
   return id
 }

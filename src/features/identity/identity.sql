@@ -1,18 +1,20 @@
 -- Accounts, OAuth clients and the state of the issuer. Only tenon_issuer reads passwords, secrets, signing keys and
 -- sessions; admins and operators do not.
 
--- An operator belongs to no tenant, a tenant admin to no workspace. One address may have separate accounts in many tenants.
+-- An operator belongs to no tenant, a tenant admin to no workspace, a developer or viewer to one or to none. One address may have separate accounts in many tenants.
 -- An accepted account belongs to its person: only a strictly higher role can create a link that sets a new password, which
 -- revokes the current password, sessions and tokens.
 create table tenon.accounts (
   id text primary key,
   tenant_id text references tenon.tenants (id),
   workspace_id text,
-  role text not null check (role in ('operator', 'tenant_admin', 'workspace_admin', 'service')),
+  role text not null check (role in ('operator', 'tenant_admin', 'workspace_admin', 'developer', 'viewer', 'service')),
   email text not null check (email = lower(email)),
   name text not null,
   -- Groups that approvals may name as `group:…`.
   groups text[] not null default '{}',
+  -- It sees payloads of executions and runs that others have started.
+  sees_payloads boolean not null default false,
   -- Null until the invitation is accepted.
   password text,
   accepted boolean not null generated always as (password is not null) stored,
@@ -32,26 +34,29 @@ create table tenon.accounts (
   controlled_at timestamptz(3) not null default now(),
   -- Subjects that have confirmed since then that the account belongs to its person.
   confirmed_by text[] not null default '{}',
-  -- A claim of tokens. Disabling the account or changing its password increments it, which revokes earlier tokens.
+  -- A claim of tokens. Disabling the account, changing its password, ending its right to see payloads or signing it out increments it,
+  -- which revokes earlier tokens.
   generation integer not null default 0,
   created_by text not null,
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   disabled_at timestamptz(3),
+  signed_out_at timestamptz(3),
   last_login_at timestamptz(3),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
   check ((role = 'operator') = (tenant_id is null)),
-  check ((role in ('workspace_admin', 'service')) = (workspace_id is not null))
+  check (role in ('developer', 'viewer') or (role in ('workspace_admin', 'service')) = (workspace_id is not null))
 );
 create unique index accounts_email on tenon.accounts (coalesce(tenant_id, ''), email);
 call tenon.allow('tenon_operator', 'tenon.accounts', 'all');
 call tenon.allow('tenon_admin', 'tenon.accounts', 'tenant');
 -- Admins can write an invitation, but read neither invitations nor passwords.
-grant select (id, tenant_id, workspace_id, role, email, name, groups, accepted, accepted_at, invited_until, reset_at,
+grant select (id, tenant_id, workspace_id, role, email, name, groups, sees_payloads, accepted, accepted_at, invited_until, reset_at,
     email_verified_at, controlled_by, controlled_at, confirmed_by, created_by, created_at, updated_at, disabled_at,
     last_login_at),
   insert (id, tenant_id, workspace_id, role, email, name, groups, invitation, invited_until, controlled_by, created_by),
-  update (name, groups, invitation, invited_until, link_mailed, linked_by, controlled_by, confirmed_by, updated_at, disabled_at), delete
+  update (name, groups, sees_payloads, invitation, invited_until, link_mailed, linked_by, controlled_by, confirmed_by, updated_at,
+    disabled_at, signed_out_at), delete
   on tenon.accounts to tenon_admin, tenon_operator;
 call tenon.allow('tenon_issuer', 'tenon.accounts', 'all', 'select, update');
 create policy owner on tenon.accounts for select to tenon_owner using (true);
@@ -77,12 +82,17 @@ begin
       new.reset_at := now();
     end if;
   end if;
+  if new.sees_payloads and not old.sees_payloads and rank < 3 then
+    raise exception 'only admins of the tenant may do this to the account' using errcode = 'insufficient_privilege';
+  end if;
   if is_linked or new.groups is distinct from old.groups then
     new.controlled_at := now();
     new.confirmed_by := '{}';
   end if;
   if is_linked then
     new.email_verified_at := null;
+    -- Whoever is shown the link could see them.
+    new.sees_payloads := false;
   elsif old.invitation is not null and new.invitation is null and new.password is not null then
     new.email_verified_at := case when old.link_mailed then now() end;
   end if;
@@ -101,7 +111,8 @@ begin
 end $$;
 -- No column list, since another trigger may change the password.
 create trigger generations before update on tenon.accounts for each row
-  when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password)
+  when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password
+    or old.sees_payloads and not new.sees_payloads or old.signed_out_at is distinct from new.signed_out_at)
   execute function tenon.bump_token_generation();
 
 -- The accounts that the names of approvers stand for. An address names the account of the tenant whose password was set by a
@@ -128,13 +139,15 @@ create table tenon.oauth_clients (
   tenant_id text references tenon.tenants (id),
   workspace_id text,
   kind text not null check (kind in ('machine', 'public')),
-  role text check (role in ('operator', 'tenant_admin', 'workspace_admin', 'service')),
+  role text check (role in ('operator', 'tenant_admin', 'workspace_admin', 'developer', 'viewer', 'service')),
   name text not null,
   -- The subjects that a public client signs in.
   audience text not null default 'accounts' check (audience in ('accounts', 'users')),
   -- SHA-256, hex.
   secret_hash text,
   redirect_uris jsonb not null default '[]',
+  -- Of a machine: it sees payloads of executions and runs that others have started.
+  sees_payloads boolean not null default false,
   -- Registered dynamically (RFC 7591), or described by the document whose URL is the id: only for MCP servers, and deleted
   -- when unused.
   registered boolean not null default false,
@@ -151,9 +164,11 @@ create table tenon.oauth_clients (
   check ((fresh_until is null) = (changed_at is null) and (fresh_until is null or registered)),
   check (tenant_id is not null or workspace_id is null),
   check ((kind = 'machine') = (role is not null)),
+  check (kind = 'machine' or not sees_payloads),
   check ((kind = 'machine') = (secret_hash is not null)),
   check (role is null or (role = 'operator') = (tenant_id is null)),
-  check (role is null or (role in ('workspace_admin', 'service')) = (workspace_id is not null)),
+  check (role is null or role in ('developer', 'viewer')
+    or (role in ('workspace_admin', 'service')) = (workspace_id is not null)),
   check (not registered or (kind = 'public' and tenant_id is null)),
   check (audience = 'accounts' or (kind = 'public' and workspace_id is not null))
 );
@@ -161,9 +176,9 @@ create index on tenon.oauth_clients (tenant_id, workspace_id);
 create index on tenon.oauth_clients (created_at) where registered;
 call tenon.allow('tenon_operator', 'tenon.oauth_clients', 'all');
 call tenon.allow('tenon_admin', 'tenon.oauth_clients', 'tenant');
-grant select (id, tenant_id, workspace_id, kind, role, name, audience, redirect_uris, registered, created_by, created_at,
+grant select (id, tenant_id, workspace_id, kind, role, name, audience, redirect_uris, sees_payloads, registered, created_by, created_at,
     rotated_at, rotated_by, used_at),
-  insert (id, tenant_id, workspace_id, kind, role, name, audience, secret_hash, redirect_uris, created_by),
+  insert (id, tenant_id, workspace_id, kind, role, name, audience, secret_hash, redirect_uris, sees_payloads, created_by),
   update (secret_hash, rotated_at, rotated_by), delete on tenon.oauth_clients to tenon_admin, tenon_operator;
 call tenon.allow('tenon_issuer', 'tenon.oauth_clients', 'all', 'select, insert, update, delete');
 create policy owner on tenon.oauth_clients for select to tenon_owner using (true);
@@ -192,7 +207,7 @@ call tenon.allow('tenon_issuer', 'tenon.issuer_state', 'all', 'select, insert, u
 call tenon.allow('tenon_key_rotation', 'tenon.issuer_state', 'all', 'select (id, sealed), update (sealed)');
 create policy ended on tenon.issuer_state to tenon_owner using (true);
 
--- Deleting or disabling an account, or deleting a client, revokes its grants in the same transaction.
+-- Deleting or disabling an account, signing it out, or deleting a client, revokes its grants in the same transaction.
 create function tenon.end_account() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin
@@ -200,8 +215,8 @@ begin
   return null;
 end $$;
 create trigger ended after delete on tenon.accounts for each row execute function tenon.end_account();
-create trigger disabled after update on tenon.accounts for each row
-  when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password)
+create trigger signed_out after update on tenon.accounts for each row
+  when (old.generation <> new.generation)
   execute function tenon.end_account();
 create function tenon.end_client() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$

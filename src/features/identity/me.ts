@@ -2,6 +2,7 @@
 
 import Type from 'typebox'
 import { callerOperation, Id, Input, OptionalTime } from '../../access/operation-builders.ts'
+import { PAYLOADS_SCOPE } from '../../access/payload-access.ts'
 import { domainOf, EVERYBODY } from '../../core/policy.ts'
 
 const Me = Type.Object({
@@ -41,6 +42,9 @@ const Me = Type.Object({
     ],
     { description: 'End user, for the role `user`. `null`: another role.' },
   ),
+  sees_payloads: Type.Boolean({
+    description: 'True if the caller sees payloads of executions and runs that others have started.',
+  }),
   scopes: Type.Array(Type.String(), {
     description: 'Scopes that restrict the roles; empty if unrestricted.',
   }),
@@ -55,6 +59,7 @@ export const getMe = callerOperation({
   http: { method: 'GET', path: '/v1/me' },
   run: async ({ principal, publicUrl }) => {
     const { subject, kind, roles, tenantId, workspaceId, bucket, key, user, scopes } = principal
+    const seesPayloads = principal.seesPayloads === true || scopes?.has(PAYLOADS_SCOPE) === true
     return {
       subject,
       kind,
@@ -74,6 +79,7 @@ export const getMe = callerOperation({
               email_verified: user.emailVerified,
               claims: { ...user.claims },
             },
+      sees_payloads: seesPayloads,
       scopes: [...(scopes ?? [])].sort(),
     }
   },

@@ -7,6 +7,7 @@ import { Id, Input, Name, Ref, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
+import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { bodyProblem, findRow, listPage, previewOperation } from '../operation-helpers.ts'
@@ -31,6 +32,7 @@ const COLUMNS = sql`id as client_id, name, scopes, created_by, created_at`
 
 export const createClient = previewOperation({
   name: 'mcp_client.create',
+  roles: ADMINS,
   summary: 'Create a client for an agent; only this response contains its secret',
   input: Input({
     ws: Ws,
@@ -95,6 +97,7 @@ async function rejectUnknownScopes(
 
 export const listClients = previewOperation({
   name: 'mcp_client.list',
+  roles: ADMINS,
   summary: 'List the clients of a hosted MCP server',
   input: Input({ ...PageInput, ws: Ws, server: Server }),
   output: PageOf(AgentClient),
@@ -108,6 +111,7 @@ export const listClients = previewOperation({
 
 export const deleteClient = previewOperation({
   name: 'mcp_client.delete',
+  roles: ADMINS,
   summary: 'Delete a client; its tokens become invalid within 5 s',
   input: Input({ ws: Ws, server: Server, client: Ref('client') }),
   output: Type.Object({ client_id: Type.String(), deleted: Type.Literal(true) }),

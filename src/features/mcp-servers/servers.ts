@@ -8,6 +8,7 @@ import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { trustedIssuersOf } from '../../access/scope-services.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
+import { ADMINS, DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Annotations, ChosenAnnotations, EFFECT_HINTS, OPEN_WORLD } from '../../core/tool-annotations.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
@@ -193,6 +194,7 @@ export const findServer = (scope: WorkspaceScope, server: string) =>
 
 export const createServer = previewOperation({
   name: 'mcp_server.create',
+  roles: DEVELOPERS,
   summary: 'Create a hosted MCP server (a draft)',
   input: Input({
     ws: Ws,
@@ -259,6 +261,7 @@ const SERVER_EXISTS = conflictIf({
 
 export const listServers = previewOperation({
   name: 'mcp_server.list',
+  roles: VIEWERS,
   summary: 'List hosted MCP servers',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(ShownServer),
@@ -268,6 +271,7 @@ export const listServers = previewOperation({
 
 export const getServer = previewOperation({
   name: 'mcp_server.get',
+  roles: VIEWERS,
   summary: 'Read a hosted MCP server with its draft',
   input: Input({ ws: Ws, server: Server }),
   output: ShownServer,
@@ -282,6 +286,7 @@ export const getServer = previewOperation({
 
 export const updateServer = previewOperation({
   name: 'mcp_server.update',
+  roles: DEVELOPERS,
   summary: 'Update a hosted MCP server: name, description, settings or suspension; its slug does not change',
   input: Input({
     ws: Ws,
@@ -329,6 +334,7 @@ export const updateServer = previewOperation({
 
 export const deleteServer = previewOperation({
   name: 'mcp_server.delete',
+  roles: ADMINS,
   summary: 'Delete a hosted MCP server with its versions and clients; the log of its calls is kept',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),

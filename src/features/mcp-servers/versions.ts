@@ -7,6 +7,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { signManifest } from '../../access/scope-services.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { ADMINS, DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
@@ -17,6 +18,7 @@ import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 
 export const publishServer = previewOperation({
   name: 'mcp_version.create',
+  roles: DEVELOPERS,
   summary:
     'Publish the draft of a hosted MCP server as the next version; it is active at once unless it needs approval',
   input: Input({
@@ -137,6 +139,7 @@ function toVersion(row: Version): Version {
 
 export const listServerVersions = previewOperation({
   name: 'mcp_version.list',
+  roles: VIEWERS,
   summary: 'List published versions of a hosted MCP server, oldest first',
   input: Input({ ...PageInput, ws: Ws, server: Server }),
   output: PageOf(Version),
@@ -174,6 +177,7 @@ const WithManifest = Type.Object({
 
 export const getServerVersion = previewOperation({
   name: 'mcp_version.get',
+  roles: VIEWERS,
   summary: 'Read a published version of a hosted MCP server with its manifest and signature',
   input: Input(OneVersion),
   output: WithManifest,
@@ -188,6 +192,7 @@ export const getServerVersion = previewOperation({
 
 export const activateServerVersion = previewOperation({
   name: 'mcp_version.activate',
+  roles: DEVELOPERS,
   summary: 'Activate a published version; use it to roll back',
   input: Input(OneVersion),
   output: Version,
@@ -204,6 +209,7 @@ export const activateServerVersion = previewOperation({
 
 export const approveServerVersion = previewOperation({
   name: 'mcp_version.approve',
+  roles: ADMINS,
   summary:
     'Approve a version of a hosted MCP server that needs approval, and activate it; people must consent again to wider scopes',
   input: Input(OneVersion),

@@ -2,6 +2,7 @@
 
 import Type from 'typebox'
 import { Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
+import { revealing, seesPayloads } from '../../access/payload-access.ts'
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import type { ByteReply } from '../../core/bytes.ts'
@@ -45,7 +46,8 @@ export const exportUser = workspaceOperation({
     const profile = await readProfile(admin, id)
     if (profile === undefined) throw notFound('user')
     const person = await findPersonIn(role === 'user' ? asService(scope) : scope, id)
-    return ndjsonDownload(id, lines(records({ caller: scope, admin, person, profile })))
+    const download = ndjsonDownload(id, lines(records({ caller: scope, admin, person, profile })))
+    return role !== 'user' && seesPayloads(scope.actor) ? revealing(scope, download, scope.ref) : download
   },
 })
 
@@ -73,8 +75,17 @@ async function* records({ caller, admin, person, profile }: Export): AsyncGenera
   yield* objects(caller, person)
   for (const [type, page] of Object.entries(RECORDS)) {
     const read = (after: string) => admin.rows<{ id: string }>(page(person.userId, after))
-    for await (const data of allRows(PAGE, read, ({ id }) => id)) yield { type, data }
+    for await (const data of allRows(PAGE, read, ({ id }) => id)) yield { type, data: shownTo(caller, data) }
   }
+}
+
+/** A service key sees payloads of what others have started only with the scope for it; users see those of their own. */
+function shownTo(
+  { actor }: WorkspaceScope,
+  { input, output, result, ...record }: Readonly<Record<string, unknown>>,
+) {
+  if (actor.role === 'user' || seesPayloads(actor)) return { ...record, input, output, result }
+  return { ...record, payloads: 'hidden' }
 }
 
 async function* documents(person: Person): AsyncGenerator<ExportRecord> {

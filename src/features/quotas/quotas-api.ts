@@ -16,11 +16,11 @@ import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { hasQuota, invalidate, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
 import { countStreams, hasDocumentStore } from '../../access/scope-services.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
-import { ADMINS, EVERYBODY, OPERATORS } from '../../core/policy.ts'
+import { EVERYBODY, TENANT_ADMINS, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
-import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { retryContended } from '../../infra/retry.ts'
 import { COLLECTION_LIMITS } from '../collections/limits.ts'
 import { inScanLine } from '../collections/scans.ts'
@@ -51,7 +51,7 @@ const WORKSPACE_QUOTAS = [
   'users',
 ] as const
 
-/** Quotas of a tenant over all of its workspaces. */
+/** Quotas of a tenant over all of its workspaces. It may also have any quota of workspaces, which theirs add up to. */
 const TENANT_QUOTAS = ['workspaces', 'sse_streams'] as const
 
 /** Quotas of a time window are counted only while they are set. */
@@ -82,7 +82,7 @@ const Quota = Type.Object({
   limit: Limit,
   used: Type.Union([Type.Integer(), Type.Null()], {
     description:
-      'Amount that is used. `null`: not counted; time windows are counted only while they have a limit, and documents only if none are in MongoDB.',
+      'Amount that is used; of a quota of workspaces that a tenant has, what their limits add up to. `null`: not counted; time windows are counted only while they have a limit, and documents only if none are in MongoDB.',
   }),
   remaining: Type.Union([Type.Integer(), Type.Null()], {
     description: 'Amount that remains. `null`: no limit.',
@@ -126,8 +126,9 @@ type Target = { readonly workspace_id?: string; readonly tenant_id?: string }
 
 export const setQuotas = adminOperation({
   name: 'quota.set',
-  summary: 'Set quotas of a workspace or a tenant; absent quotas do not change',
-  roles: OPERATORS,
+  summary:
+    'Set quotas of a workspace or a tenant; absent quotas do not change. Admins of a tenant set those of its workspaces, within what the tenant has itself',
+  roles: TENANT_ADMINS,
   input: Input({ ...OWNER_INPUT, limits: Limits }),
   output: Quotas,
   http: { method: 'PUT', path: '/v1/quotas', body: '*' },
@@ -136,6 +137,7 @@ export const setQuotas = adminOperation({
     const entries = Object.entries(limits as Record<string, number>).sort(([a], [b]) => (a < b ? -1 : 1))
     rejectMisplaced(scope, target, entries)
     const owner = await findOwner(scope, target)
+    await requireOwnQuotas(scope, owner, entries)
     await setAll(scope, owner, entries)
     if (owner.workspaceId !== '') {
       const ref = { tenantId: owner.tenantId, workspaceId: owner.workspaceId } as WorkspaceRef
@@ -146,13 +148,9 @@ export const setQuotas = adminOperation({
 })
 
 function rejectMisplaced(scope: AdminScope, target: Target, entries: readonly [string, number][]): void {
-  const names: readonly string[] = target.tenant_id === undefined ? WORKSPACE_QUOTAS : TENANT_QUOTAS
   for (const [name, max] of entries) {
-    if (!names.includes(name))
-      throw bodyProblem(
-        `/limits/${name}`,
-        `The quota is one of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`,
-      )
+    if (target.tenant_id === undefined && isOfTenants(name))
+      throw bodyProblem(`/limits/${name}`, 'The quota is one of tenants.')
     if (DOCUMENTS.test(name) && max !== -1 && hasDocumentStore(scope))
       throw bodyProblem(
         `/limits/${name}`,
@@ -161,11 +159,32 @@ function rejectMisplaced(scope: AdminScope, target: Target, entries: readonly [s
   }
 }
 
+const isOfTenants = (name: string): boolean => (TENANT_QUOTAS as readonly string[]).includes(name)
+
+/** @throws Problem `forbidden` for a tenant admin who sets a quota of the tenant, or one of a workspace that the tenant has not itself */
+async function requireOwnQuotas(
+  scope: AdminScope,
+  { tenantId, workspaceId }: Owner,
+  entries: readonly [string, number][],
+): Promise<void> {
+  if (scope.actor.role === 'operator') return
+  if (workspaceId === '') throw new Problem('forbidden', { detail: 'Only operators set quotas of a tenant.' })
+  const own = await scope.rows<{ name: string }>(
+    sql`select name from quotas where tenant_id = ${tenantId} and workspace_id = ''`,
+  )
+  const [missing] = entries.find(([name]) => !own.some((one) => one.name === name)) ?? []
+  if (missing === undefined) return
+  throw new Problem('forbidden', {
+    detail: `The tenant has no quota ${missing} of its own to divide among its workspaces.`,
+    hint: `Ask an operator to set it: PUT /v1/quotas {"tenant_id": "${tenantId}", "limits": {"${missing}": …}}.`,
+  })
+}
+
 /** @throws Problem `validation_failed` unless exactly one of the two is named; `not_found` for an owner of another tenant */
 async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target): Promise<Owner> {
   if ((workspace_id === undefined) === (tenant_id === undefined))
     throw new Problem('validation_failed', { detail: 'Send either `workspace_id` or `tenant_id`.' })
-  if (tenant_id !== undefined && scope.actor.role === 'workspace_admin') throw new Problem('forbidden')
+  if (tenant_id !== undefined && scope.workspaceId !== undefined) throw new Problem('forbidden')
   return findRow<Owner>(
     scope,
     workspace_id === undefined ? 'tenant' : 'workspace',
@@ -196,7 +215,9 @@ const countTables = <T>(count: () => Promise<T>): Promise<T> =>
 
 /** Locks the counter and counts the existing rows; from then on triggers maintain it. */
 function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sql[] {
-  const lock = sql`select pg_advisory_xact_lock(tenon.quota_lock(${tenantId}, ${workspaceId}, ${name}))`
+  // That of the tenant first, which keeps what its workspaces have together.
+  const lock = sql`select pg_advisory_xact_lock(tenon.quota_lock(${tenantId}, one, ${name}))
+    from unnest(array['', nullif(${workspaceId}, '')]) as one where one is not null`
   if (max === -1) {
     const drop = sql`delete from quotas
       where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and name = ${name}`
@@ -205,7 +226,9 @@ function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sq
   const used =
     name === 'workspaces'
       ? activeWorkspaces(tenantId)
-      : sql`tenon.quota_count(${tenantId}, ${workspaceId}, ${name})`
+      : workspaceId === ''
+        ? sql`0`
+        : sql`tenon.quota_count(${tenantId}, ${workspaceId}, ${name})`
   const set = sql`
     insert into quotas (tenant_id, workspace_id, name, max, used, resets_at)
     values (${tenantId}, ${workspaceId}, ${name}, ${max}, ${used}, tenon.window_end(${name}))
@@ -221,7 +244,7 @@ const activeWorkspaces = (tenantId: string): Sql =>
 export const getQuotas = adminOperation({
   name: 'quota.get',
   summary: 'Read the quotas of a workspace or a tenant: limit, used, remaining',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input(OWNER_INPUT),
   output: Quotas,
   http: { method: 'GET', path: '/v1/quotas' },
@@ -232,7 +255,8 @@ async function read(scope: AdminScope, owner: Owner): Promise<Quotas> {
   const { tenantId, workspaceId } = owner
   if (workspaceId !== '')
     return { workspace_id: workspaceId, quotas: toQuotas(await readRows(scope, owner, WORKSPACE_QUOTAS)) }
-  const rows = await readRows(scope, owner, TENANT_QUOTAS)
+  const divided = await readDivided(scope, tenantId)
+  const rows = [...(await readRows(scope, owner, TENANT_QUOTAS)), ...divided]
   // Streams are counted in Valkey.
   const { usual, open } = await countStreams(scope, tenantId)
   const quotas = rows.map((row) =>
@@ -240,6 +264,14 @@ async function read(scope: AdminScope, owner: Owner): Promise<Quotas> {
   )
   return { tenant_id: tenantId, quotas: toQuotas(quotas) }
 }
+
+/** Quotas that the tenant has for its workspaces to divide, of which those of the workspaces are used. */
+const readDivided = (scope: AdminScope, tenantId: string): Promise<QuotaRow[]> =>
+  scope.rows<QuotaRow>(sql`
+    select o.name, o.max as limit, null::timestamptz as resets_at, coalesce((select sum(q.max) from quotas q
+      where q.tenant_id = o.tenant_id and q.workspace_id <> '' and q.name = o.name), 0)::bigint as used
+    from quotas o where o.tenant_id = ${tenantId} and o.workspace_id = '' and not o.name = any(${textArray([...TENANT_QUOTAS])}::text[])
+    order by o.name`)
 
 /** Reads quotas; an expired window has nothing used, and tools are counted when they are read. */
 function readRows(

@@ -2,7 +2,7 @@
 -- them. A quota that is not set costs one index lookup per statement.
 create table tenon.quotas (
   tenant_id text not null references tenon.tenants (id),
-  -- Empty for a quota of the tenant as a whole.
+  -- Empty for a quota of the tenant: over all of its workspaces, or what their quotas of that name may add up to.
   workspace_id text not null,
   workspace_ref text generated always as (nullif(workspace_id, '')) stored,
   name text not null,
@@ -16,6 +16,11 @@ create table tenon.quotas (
 );
 call tenon.allow('tenon_operator', 'tenon.quotas', 'all', 'select, insert, update, delete');
 call tenon.allow('tenon_admin', 'tenon.quotas', 'tenant', 'select');
+-- An admin of the tenant sets those of its workspaces, within the tenant's own (keep_allotment).
+create policy allot on tenon.quotas to tenon_admin
+  using (tenant_id = tenon.tenant() and tenon.workspace() is null and workspace_id <> '')
+  with check (tenant_id = tenon.tenant() and tenon.workspace() is null and workspace_id <> '');
+grant insert, update, delete on tenon.quotas to tenon_admin;
 -- The owner never logs in; it acts only through the functions below.
 create policy counting on tenon.quotas to tenon_owner using (true) with check (true);
 
@@ -312,6 +317,9 @@ create function tenon.enable_counting(t text, w text, quota text) returns void
 declare
   source record;
 begin
+  if not administers(t, w) then
+    return;
+  end if;
   for source in select relation from quota_sources s
       where s.quota = enable_counting.quota and s.tenant_id = t and s.workspace_id = w and exists (
         select from pg_catalog.pg_trigger g where g.tgrelid = s.relation and g.tgenabled = 'D'
@@ -339,16 +347,54 @@ end $$;
 create trigger count_workspace after insert or update of state on tenon.workspaces
   for each row execute function tenon.count_workspaces();
 
--- A new workspace may have one hosted MCP server and 10,000 users; an operator can allow more.
+-- A new workspace may have one hosted MCP server and 10,000 users; an operator can allow more. Where the tenant has a quota of its
+-- own, it gets no more than the other workspaces leave.
 create function tenon.set_initial_quotas() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin
-  insert into quotas (tenant_id, workspace_id, name, max, used)
-    values (new.tenant_id, new.id, 'mcp_servers', 1, 0), (new.tenant_id, new.id, 'users', 10000, 0);
+  perform pg_advisory_xact_lock(quota_lock(new.tenant_id, '', q.name)) from (
+    select name from quotas where tenant_id = new.tenant_id and workspace_id = '' order by name) q;
+  insert into quotas (tenant_id, workspace_id, name, max, used, resets_at)
+    select new.tenant_id, new.id, name, least(i.max, l.max), 0, window_end(name)
+    from (values ('mcp_servers', 1::bigint), ('users', 10000)) as i (name, max)
+      full join (select o.name, greatest(0, o.max - coalesce(sum(q.max), 0)::bigint) as max
+        from quotas o left join quotas q on q.tenant_id = o.tenant_id and q.workspace_id <> '' and q.name = o.name
+        where o.tenant_id = new.tenant_id and o.workspace_id = '' and o.name not in ('workspaces', 'sse_streams')
+        group by o.name, o.max) l using (name);
   return null;
 end $$;
 create trigger set_initial_quotas after insert on tenon.workspaces
   for each row execute function tenon.set_initial_quotas();
+
+-- Keeps the quotas of workspaces within the tenant's own of the same name: each workspace has one, and they add up to no more. Setting
+-- one holds the lock of the tenant's. Runs with the rights of the caller, who sees the workspaces of the tenant; a purge only takes away.
+create function tenon.keep_allotment() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
+declare
+  t constant text := coalesce(new.tenant_id, old.tenant_id);
+  quota constant text := coalesce(new.name, old.name);
+  own bigint;
+  allotted bigint;
+  unlimited text[];
+begin
+  if quota in ('workspaces', 'sse_streams') or current_user not in ('tenon_admin', 'tenon_operator') then
+    return null;
+  end if;
+  select max into own from quotas q where q.tenant_id = t and q.workspace_id = '' and q.name = quota;
+  if own is null and current_user = 'tenon_admin' then
+    raise exception 'the tenant has no such quota' using errcode = 'insufficient_privilege';
+  end if;
+  select coalesce(sum(max), 0) into allotted from quotas q
+    where q.tenant_id = t and q.workspace_id <> '' and q.name = quota;
+  select array_agg(w.id order by w.id) into unlimited from workspaces w where w.tenant_id = t and is_active(w.state)
+    and not exists (select from quotas q where q.tenant_id = t and q.workspace_id = w.id and q.name = quota);
+  if own is not null and (unlimited is not null or allotted > own) then
+    raise exception 'more than the tenant has' using errcode = 'TQ003', detail = jsonb_strip_nulls(jsonb_build_object(
+      'quota', quota, 'tenant_id', t, 'limit', own, 'allotted', allotted, 'without_limit', to_jsonb(unlimited)));
+  end if;
+  return null;
+end $$;
+create trigger allotted after insert or update of max or delete on tenon.quotas
+  for each row execute function tenon.keep_allotment();
 
 revoke execute on function tenon.quota_count, tenon.use_quota, tenon.count_rows, tenon.window_end,
   tenon.raise_quota_exceeded, tenon.is_limited, tenon.limited, tenon.consume_quota, tenon.is_active,
@@ -357,5 +403,5 @@ revoke execute on function tenon.quota_count, tenon.use_quota, tenon.count_rows,
   tenon.enable_counting, tenon.act_for_workspace, tenon.administers from public;
 revoke execute on procedure tenon.add_row_quota, tenon.add_size_quota, tenon.add_byte_quota, tenon.switch_counting from public;
 grant execute on function tenon.quota_count, tenon.window_end, tenon.is_active to tenon_admin, tenon_operator;
-grant execute on function tenon.enable_counting to tenon_operator;
+grant execute on function tenon.enable_counting to tenon_admin, tenon_operator;
 grant execute on function tenon.limited, tenon.consume_quota to tenon_anon, tenon_user, tenon_service, tenon_admin;

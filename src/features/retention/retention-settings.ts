@@ -58,6 +58,15 @@ const TENANT_PERIODS = {
   },
 } as const satisfies Readonly<Record<string, Period>>
 
+const defaultsOf = (periods: Readonly<Record<string, Period>>): Readonly<Record<string, string | null>> =>
+  Object.fromEntries(Object.entries(periods).map(([name, period]) => [name, period.default ?? null]))
+
+/** Periods by name. Null: no limit. */
+export const PERIOD_DEFAULTS = {
+  workspace: defaultsOf(WORKSPACE_PERIODS),
+  tenant: defaultsOf(TENANT_PERIODS),
+}
+
 type Periods<P> = { [Name in keyof P]: Type.TOptional<Type.TString> }
 
 function schemaOf<P extends Readonly<Record<string, Period>>>(periods: P): Periods<P> {

@@ -3,7 +3,7 @@
 import Type from 'typebox'
 import { adminOperation, Input, OptionalTime, Time } from '../../access/operation-builders.ts'
 import { readHealth } from '../../access/scope-services.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { VIEWERS } from '../../core/policy.ts'
 import { FAILURES, type FailureKind } from '../../infra/health-report.ts'
 
 const PartStatus = Type.Object({
@@ -44,7 +44,7 @@ const Status = Type.Object({
 export const getStatus = adminOperation({
   name: 'status.get',
   summary: 'Read the state of the servers behind the platform, as the process that answers sees it',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({}),
   output: Status,
   http: { method: 'GET', path: '/v1/status' },

@@ -21,8 +21,16 @@ export const TENANT_LIMITS = {
   countedRowsMax: 1_000_000,
   /** Milliseconds between two looks for purges that are due. Then a purge begins. */
   purgePollMs: 1_000,
+  /** Milliseconds between two looks for tenants and workspaces whose resources are to be compared. Then some are. */
+  driftPollMs: 2_000,
+  /** Milliseconds between two comparisons of the resources of a tenant or workspace. Then they are compared again. */
+  driftCheckMs: 3_600_000,
+  /** Tenants and workspaces that one look compares. The next look takes further ones. */
+  driftChecksAtOnce: 20,
   /** Seconds after a purge, when the last histories of its workflows are removed. Then they are gone. */
   leftoverSeconds: 60,
+  /** Host names that a workspace claims. Further ones are refused with `state_conflict`. */
+  hostsMax: 50,
   /** Executions that one page of a suspension has. Further ones are on the next page. */
   suspensionPageExecutions: 500,
   /** Signals that a suspension sends at a time. Further ones are sent next. */

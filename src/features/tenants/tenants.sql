@@ -22,6 +22,9 @@ create table tenon.tenants (
   resumed_at timestamptz(3),
   -- {audit, operations}: for how long these are kept; absent members have their default (features/retention).
   retention jsonb not null default '{}',
+  -- When its resources in other systems are compared next, and how they differed last (resources/drift.ts).
+  drift_due_at timestamptz(3) not null default now() + interval '10 minutes',
+  drift json not null default '[]',
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now()
 );
@@ -30,9 +33,10 @@ create policy admin on tenon.tenants to tenon_admin
   using (id = tenon.tenant()) with check (id = tenon.tenant());
 grant select, update on tenon.tenants to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.tenants', 'all', 'select');
-call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state, retention, delete_after, purged_from, suspended_by, updated_at),
+call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state, retention, delete_after, purged_from, suspended_by, drift_due_at, updated_at),
   update (delete_after)');
 create index on tenon.tenants (delete_after) where delete_after is not null;
+create index on tenon.tenants (drift_due_at) where state in ('active', 'suspended');
 
 create table tenon.workspaces (
   id text primary key,
@@ -54,6 +58,9 @@ create table tenon.workspaces (
   state_before text check (state_before in ('active', 'suspended')),
   deleted_by text check (deleted_by in ('operator', 'tenant_admin')),
   resumed_at timestamptz(3),
+  -- As of tenants.
+  drift_due_at timestamptz(3) not null default now() + interval '10 minutes',
+  drift json not null default '[]',
   -- When the reconciler removes what has expired next.
   retention_due_at timestamptz(3) not null default now(),
   -- The end of the last hour whose usage is recorded.
@@ -70,8 +77,9 @@ create policy admin on tenon.workspaces to tenon_admin
 grant select, insert, update on tenon.workspaces to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.workspaces', 'all', 'select');
 call tenon.allow('tenon_reconciler', 'tenon.workspaces', 'all',
-  'select (id, tenant_id, state, retention_due_at, delete_after, purged_from, updated_at), update (retention_due_at, delete_after)');
+  'select (id, tenant_id, state, retention_due_at, delete_after, purged_from, drift_due_at, updated_at), update (retention_due_at, delete_after)');
 create index on tenon.workspaces (delete_after) where delete_after is not null;
+create index on tenon.workspaces (drift_due_at) where state in ('active', 'suspended');
 create index workspaces_retention on tenon.workspaces (retention_due_at);
 
 -- Settings of a workspace: experimental features, access of anon keys, private addresses that flows may reach.
@@ -100,6 +108,8 @@ create table tenon.services (
   retention jsonb not null default '{}',
   -- {at, detail}: why the last removal ended early; null after one that did not.
   retention_failure jsonb,
+  -- Counts the changes: a change is made only to the settings that were read before.
+  version integer not null default 1,
   updated_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
@@ -108,9 +118,9 @@ call tenon.allow('tenon_operator', 'tenon.services', 'all', 'select, insert, upd
 -- Only operators may allow private addresses.
 call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
   'select, insert (tenant_id, workspace_id, experimental, anon, public_read, user_objects, user_topics, image_settings, cors_origins,
-    auth, retention, updated_at),
+    auth, retention, version, updated_at),
   update (experimental, anon, public_read, user_objects, user_topics, image_settings, cors_origins, auth, retention,
-    retention_failure, updated_at)');
+    retention_failure, version, updated_at)');
 create policy reconciler on tenon.services for select to tenon_reconciler using (true);
 grant select (tenant_id, workspace_id, retention) on tenon.services to tenon_reconciler;
 -- Client secrets of identity providers.

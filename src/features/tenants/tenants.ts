@@ -15,7 +15,7 @@ import {
 import type { AdminScope } from '../../access/scope.ts'
 import { BUCKET_PATTERN, PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
-import { ADMINS, OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
+import { OPERATORS, TENANT_ADMINS, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage } from '../operation-helpers.ts'
@@ -207,7 +207,7 @@ export const bucketTaken = (bucket: string | null) => `The bucket name ${bucket}
 export const getWorkspace = adminOperation({
   name: 'workspace.get',
   summary: 'Read a workspace',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({ id: Ref('workspace') }),
   output: Workspace,
   http: { method: 'GET', path: '/v1/workspaces/{id}' },
@@ -217,7 +217,7 @@ export const getWorkspace = adminOperation({
 export const listWorkspaces = adminOperation({
   name: 'workspace.list',
   summary: 'List workspaces',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({ ...PageInput, tenant_id: Type.Optional(Ref('tenant')) }),
   output: PageOf(Workspace),
   http: { method: 'GET', path: '/v1/workspaces' },

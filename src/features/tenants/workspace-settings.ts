@@ -1,20 +1,27 @@
 /** Settings of a workspace: experimental features, rights of anon keys and users, private addresses that its flows may reach. */
 
+import { hash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { checkOrigins, ORIGINS_COLUMN, Origins } from '../../access/browser-origins.ts'
+import { checkOrigins, Origins } from '../../access/browser-origins.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts'
-import { ADMINS } from '../../core/policy.ts'
+import { matches } from '../../core/etag.ts'
+import { ADMINS, DEVELOPERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
-import type { Statements } from '../../infra/postgres/database.ts'
-import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { AuthInput, AuthSettings, type StoredAuth } from '../identity/users/auth-settings.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { AuthInput, AuthSettings } from '../identity/users/auth-settings.ts'
 import { authToShow, authToStore } from '../identity/users/workspace-auth.ts'
 import { findRow } from '../operation-helpers.ts'
 import { checkPeriods, TenantRetention, WorkspaceRetention } from '../retention/retention-settings.ts'
 import { checkPrefixes, checkUserRules } from './check-public-access.ts'
+import {
+  EffectiveSetting,
+  effectiveSettings,
+  SettingChange,
+  settingChanges,
+  storedSettings,
+} from './effective-settings.ts'
 import { checkSizes, IMAGE_DEFAULTS, ImageSettings, ImageSettingsInput } from './image-settings.ts'
 import {
   ANON_DEFAULTS,
@@ -29,6 +36,7 @@ import {
   UserTopics,
   UserTopicsInput,
 } from './public-access.ts'
+import { readSettings, type Settings, type StoredSettings, writeSettings } from './settings-store.ts'
 
 /** Experimental features, each off until a workspace names it. */
 const Feature = Type.Union([Type.Literal('mcp.flow_tools'), Type.Literal('mcp.images')])
@@ -72,7 +80,14 @@ export const Services = Type.Object({
   retention: WorkspaceRetention,
   retention_failure: Type.Optional(RetentionFailure),
   tenant: TenantSettings,
+  effective: Type.Array(EffectiveSetting, {
+    description: 'All settings one by one, each with the value in force and its source.',
+  }),
   updated_at: OptionalTime,
+  changes: Type.Optional(
+    Type.Array(SettingChange, { description: 'Settings that the request changes, or would change.' }),
+  ),
+  dry_run: Type.Optional(Type.Boolean({ description: 'True if nothing was changed.' })),
   warnings: Type.Optional(
     Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
       description: 'Warnings about a change: data that it has made public.',
@@ -81,83 +96,145 @@ export const Services = Type.Object({
 })
 export type Services = Static<typeof Services>
 
+const configureInput = Input({
+  workspace_id: Ref('workspace'),
+  experimental: Type.Optional(Experimental),
+  egress: Type.Optional(Type.Object({ allow: Allow }, { additionalProperties: false })),
+  anon: Type.Optional(AnonInput),
+  cors: Type.Optional(Type.Object({ origins: Origins }, { additionalProperties: false })),
+  auth: Type.Optional(AuthInput),
+  objects: Type.Optional(
+    Type.Partial(
+      Type.Object({ public_read: PublicRead, user: UserObjectsInput, images: ImageSettingsInput }),
+      { additionalProperties: false },
+    ),
+  ),
+  topics: Type.Optional(
+    Type.Partial(Type.Object({ user: UserTopicsInput }), { additionalProperties: false }),
+  ),
+  retention: Type.Optional(WorkspaceRetention),
+  tenant: Type.Optional(TenantSettings),
+  dry_run: Type.Optional(
+    Type.Boolean({
+      description:
+        'True if nothing is to be changed: the response has the changes that would be made. Default: `false`.',
+    }),
+  ),
+  if_match: Type.Optional(
+    Type.String({
+      maxLength: 1_000,
+      description: 'The settings are changed only if they have this ETag (`If-Match`).',
+    }),
+  ),
+})
+
 export const configureServices = adminOperation({
   name: 'service.configure',
   summary:
     'Configure a workspace: experimental features, access of anon keys and users, sign-up and retention; operators also allow addresses for its flows',
   roles: ADMINS,
-  input: Input({
-    workspace_id: Ref('workspace'),
-    experimental: Type.Optional(Experimental),
-    egress: Type.Optional(Type.Object({ allow: Allow }, { additionalProperties: false })),
-    anon: Type.Optional(AnonInput),
-    cors: Type.Optional(Type.Object({ origins: Origins }, { additionalProperties: false })),
-    auth: Type.Optional(AuthInput),
-    objects: Type.Optional(
-      Type.Partial(
-        Type.Object({ public_read: PublicRead, user: UserObjectsInput, images: ImageSettingsInput }),
-        { additionalProperties: false },
-      ),
-    ),
-    topics: Type.Optional(
-      Type.Partial(Type.Object({ user: UserTopicsInput }), { additionalProperties: false }),
-    ),
-    retention: Type.Optional(WorkspaceRetention),
-    tenant: Type.Optional(TenantSettings),
-  }),
+  input: configureInput,
   output: Services,
-  http: { method: 'POST', path: '/v1/services/configure', body: '*' },
-  run: async (
-    scope,
-    { workspace_id, experimental, egress, anon, cors, auth, objects, topics, retention, tenant },
-  ) => {
-    if (egress !== undefined && scope.actor.role !== 'operator') {
-      throw new Problem('forbidden', { detail: 'Only operators can change egress.allow.' })
+  http: {
+    method: 'POST',
+    path: '/v1/services/configure',
+    body: '*',
+    headers: { if_match: 'if-match' },
+    etag: tagOf,
+  },
+  auditDetail: ({ changes = [], dry_run }) =>
+    dry_run === true
+      ? { dry_run: 'true' }
+      : Object.fromEntries(
+          changes.map(({ pointer, before, after }) => [
+            pointer,
+            `${JSON.stringify(before)} → ${JSON.stringify(after)}`,
+          ]),
+        ),
+  run: async (scope, { workspace_id, dry_run = false, if_match, ...request }) => {
+    requireAllowed(scope, request)
+    await checkValues(scope, workspace_id, request)
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
+      const present = await readSettings(scope, workspace_id)
+      const before = show(scope, present)
+      if (if_match !== undefined && !matches(if_match, tagOf(before), 'strong'))
+        throw new Problem('precondition_failed')
+      const changed = await changedColumns(scope, request, present)
+      const stored = { ...present.stored, ...changed }
+      const after = show(scope, { ...present, stored })
+      const changes = [...settingChanges(before.effective, after.effective)]
+      const warnings =
+        request.anon?.collections === 'read'
+          ? { warnings: [await openedCollections(scope, workspace_id)] }
+          : {}
+      if (dry_run) return { ...after, ...warnings, changes, dry_run }
+      if (!(await writeSettings(scope, present, changed))) continue
+      invalidate(scope, present.ref, PUBLIC_ACCESS_KEY)
+      // Keys and states are cached with the origins.
+      if (request.cors !== undefined) invalidateState(scope, present.ref.tenantId)
+      return { ...show(scope, await readSettings(scope, workspace_id)), ...warnings, changes }
     }
-    if (tenant !== undefined && scope.actor.role === 'workspace_admin') {
-      throw new Problem('forbidden', {
-        detail: 'Only admins of the tenant, and operators, can change `tenant`.',
-      })
-    }
-    if (cors !== undefined) checkOrigins(cors.origins)
-    const readPresent = async () => {
-      const { ref, row } = await readRow(scope, workspace_id)
-      return { ref, auth: row.auth, egressAllowed: egress?.allow ?? row.allow }
-    }
-    const storedAuth = auth && (await authToStore(scope, auth, readPresent))
-    if (objects?.public_read !== undefined) checkPrefixes(objects.public_read)
-    checkUserRules(objects?.user, topics?.user)
-    if (objects?.images !== undefined) checkSizes(objects.images)
-    if (retention !== undefined) await checkRetention(scope, workspace_id, retention)
-    if (tenant !== undefined) checkPeriods('tenant.retention', tenant.retention)
-    const settings = [
-      [sql`experimental`, experimental],
-      [sql`egress_allow`, egress?.allow],
-      [sql`anon`, anon, sql`services.anon || excluded.anon`],
-      [sql`public_read`, objects?.public_read],
-      [sql`user_objects`, objects?.user, sql`services.user_objects || excluded.user_objects`],
-      [sql`image_settings`, objects?.images, sql`services.image_settings || excluded.image_settings`],
-      [sql`user_topics`, topics?.user, sql`services.user_topics || excluded.user_topics`],
-      [sql`cors_origins`, cors?.origins],
-      [sql`auth`, storedAuth, sql`services.auth || excluded.auth`],
-      [sql`retention`, retention],
-    ] as const
-    const writes = settings.flatMap(([column, value, merged]) =>
-      value === undefined ? [] : [setting(workspace_id, column, value, merged)],
-    )
-    await scope.batch(
-      ...writes,
-      ...(tenant === undefined ? [] : [tenantRetention(workspace_id, tenant.retention)]),
-      ...(retention === undefined && tenant === undefined ? [] : [retentionDue(workspace_id)]),
-    )
-    const { ref, services } = await readServices(scope, workspace_id)
-    invalidate(scope, ref, PUBLIC_ACCESS_KEY)
-    // Keys and states are cached with the origins.
-    if (cors !== undefined) invalidateState(scope, ref.tenantId)
-    if (anon?.collections !== 'read') return services
-    return { ...services, warnings: [await openedCollections(scope, workspace_id)] }
+    throw new Problem('state_conflict', {
+      detail: 'The settings are changed by others all the time. Send the request again.',
+    })
   },
 })
+
+/** A change that others have overtaken is made again, to the settings that they left. */
+const ATTEMPTS_MAX = 20
+
+/** Identifies the settings as they are shown (RFC 9110 §8.8.3). */
+function tagOf({ effective, updated_at }: Pick<Services, 'effective' | 'updated_at'>): string {
+  return `"${hash('sha256', JSON.stringify([effective, updated_at]), 'base64url').slice(0, 22)}"`
+}
+
+type Request = Omit<Static<typeof configureInput>, 'workspace_id' | 'dry_run' | 'if_match'>
+
+/** @throws Problem `forbidden` */
+function requireAllowed(scope: AdminScope, { egress, tenant }: Request): void {
+  if (egress !== undefined && scope.actor.role !== 'operator')
+    throw new Problem('forbidden', { detail: 'Only operators can change egress.allow.' })
+  if (tenant !== undefined && scope.actor.role === 'workspace_admin')
+    throw new Problem('forbidden', {
+      detail: 'Only admins of the tenant, and operators, can change `tenant`.',
+    })
+}
+
+/** @throws Problem `validation_failed`, with what no schema can say */
+async function checkValues(scope: AdminScope, workspaceId: string, request: Request): Promise<void> {
+  const { cors, objects, topics, retention, tenant } = request
+  if (cors !== undefined) checkOrigins(cors.origins)
+  if (objects?.public_read !== undefined) checkPrefixes(objects.public_read)
+  checkUserRules(objects?.user, topics?.user)
+  if (objects?.images !== undefined) checkSizes(objects.images)
+  if (retention !== undefined) await checkRetention(scope, workspaceId, retention)
+  if (tenant !== undefined) checkPeriods('tenant.retention', tenant.retention)
+}
+
+/** The new values of the columns that a request changes. Members of some settings that it does not name stay. */
+async function changedColumns(
+  scope: AdminScope,
+  { experimental, egress, anon, cors, auth, objects, topics, retention, tenant }: Request,
+  { ref, stored }: Settings,
+): Promise<Partial<StoredSettings>> {
+  const present = async () => ({
+    ...{ ref, auth: stored.auth, egressAllowed: egress?.allow ?? stored.egress_allow },
+  })
+  const { user, images, public_read } = objects ?? {}
+  return {
+    ...(experimental !== undefined && { experimental }),
+    ...(egress !== undefined && { egress_allow: egress.allow }),
+    ...(anon !== undefined && { anon: { ...stored.anon, ...anon } }),
+    ...(public_read !== undefined && { public_read }),
+    ...(user !== undefined && { user_objects: { ...stored.user_objects, ...user } }),
+    ...(images !== undefined && { image_settings: { ...stored.image_settings, ...images } }),
+    ...(topics?.user !== undefined && { user_topics: { ...stored.user_topics, ...topics.user } }),
+    ...(cors !== undefined && { cors_origins: cors.origins }),
+    ...(auth !== undefined && { auth: { ...stored.auth, ...(await authToStore(scope, auth, present)) } }),
+    ...(retention !== undefined && { retention }),
+    ...(tenant !== undefined && { tenant_retention: tenant.retention }),
+  }
+}
 
 /** Names in a warning; more are counted. */
 const NAMES_MAX = 10
@@ -191,33 +268,14 @@ async function checkRetention(
   throw new Problem('validation_failed', { detail: `${own}: it cannot archive to ${archive.bucket}.` })
 }
 
-/** @param merged the new value of an existing row */
-const setting = (
-  workspaceId: string,
-  column: Sql,
-  value: object,
-  merged = sql`excluded.${column}`,
-): Sql => sql`
-  insert into services (tenant_id, workspace_id, ${column})
-  select tenant_id, id, ${JSON.stringify(value)}::jsonb from workspaces where id = ${workspaceId}
-  on conflict (tenant_id, workspace_id) do update set ${column} = ${merged}, updated_at = now()`
-
-const tenantRetention = (workspaceId: string, retention: TenantRetention): Sql => sql`
-  update tenants set retention = ${JSON.stringify(retention)}::jsonb, updated_at = now()
-  where id = (select tenant_id from workspaces where id = ${workspaceId})`
-
-/** A changed period counts at once, not at the next look; that of a hash chain within an hour. */
-const retentionDue = (workspaceId: string): Sql =>
-  sql`update workspaces set retention_due_at = now() where id = ${workspaceId}`
-
 export const getServices = adminOperation({
   name: 'service.get',
   summary: 'Read the settings of a workspace',
-  roles: ADMINS,
+  roles: DEVELOPERS,
   input: Input({ workspace_id: Ref('workspace') }),
   output: Services,
-  http: { method: 'GET', path: '/v1/services' },
-  run: async (scope, { workspace_id }) => (await readServices(scope, workspace_id)).services,
+  http: { method: 'GET', path: '/v1/services', etag: tagOf },
+  run: async (scope, { workspace_id }) => show(scope, await readSettings(scope, workspace_id)),
 })
 
 /** Settings that move with a workspace, and what somebody has to set by hand where it is then. */
@@ -232,83 +290,55 @@ export interface MovedSettings {
  * here and whose redirect URIs change, and the archive of executions, which names a bucket.
  */
 export async function settingsToMove(scope: WorkspaceScope): Promise<MovedSettings> {
-  const { row } = await readRow(scope, scope.ref.workspaceId)
-  const { providers = [], ...auth } = row.auth
-  const { archive, ...retention } = row.retention
+  const { stored } = await readSettings(scope, scope.ref.workspaceId)
+  const { providers = [], ...auth } = stored.auth
+  const { archive, ...retention } = stored.retention
   const settings = {
-    experimental: row.experimental,
-    anon: row.anon,
-    cors: { origins: row.origins },
+    experimental: stored.experimental,
+    anon: stored.anon,
+    cors: { origins: stored.cors_origins },
     auth,
-    objects: { public_read: row.public_read, user: row.user_objects, images: row.image_settings },
-    topics: { user: row.user_topics },
+    objects: { public_read: stored.public_read, user: stored.user_objects, images: stored.image_settings },
+    topics: { user: stored.user_topics },
     retention,
   }
   const missing = [
     ...providers.map(({ id }) => `identity provider ${id}: its client secret and its new redirect URI`),
-    ...row.allow.map((address) => `egress.allow ${address}: an operator sets it`),
+    ...stored.egress_allow.map((address) => `egress.allow ${address}: an operator sets it`),
     ...(archive === undefined ? [] : ['retention.archive: the bucket for the archive of executions']),
   ]
   return { settings, missing }
 }
 
-interface Row {
-  readonly tenant_id: string
-  readonly experimental: Feature[]
-  readonly allow: string[]
-  readonly anon: Partial<Anon>
-  readonly public_read: string[]
-  readonly user_objects: Partial<UserObjects>
-  readonly user_topics: Partial<UserTopics>
-  readonly image_settings: Partial<ImageSettings>
-  readonly origins: string[]
-  readonly auth: Partial<StoredAuth>
-  readonly retention: WorkspaceRetention
-  readonly tenant_retention: TenantRetention
-  readonly retention_failure: Static<typeof RetentionFailure> | null
-  readonly updated_at: string | null
-}
-
-async function readRow(scope: Statements, workspaceId: string): Promise<{ ref: WorkspaceRef; row: Row }> {
-  const statement = sql`
-    select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
-      coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,
-      ${ORIGINS_COLUMN}, coalesce(s.auth, '{}') as auth,
-      coalesce(s.user_objects, '{}') as user_objects, coalesce(s.user_topics, '{}') as user_topics,
-      coalesce(s.image_settings, '{}') as image_settings,
-      coalesce(s.retention, '{}') as retention, t.retention as tenant_retention, s.retention_failure, s.updated_at
-    from workspaces w join tenants t on t.id = w.tenant_id left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
-    where w.id = ${workspaceId}`
-  const row = await findRow<Row>(scope, 'workspace', statement)
-  return { ref: { tenantId: row.tenant_id as TenantId, workspaceId: workspaceId as WorkspaceId }, row }
-}
-
-async function readServices(
+function show(
   scope: AdminScope,
-  workspaceId: string,
-): Promise<{ ref: WorkspaceRef; services: Services }> {
-  const { ref, row } = await readRow(scope, workspaceId)
-  const { experimental, retention, retention_failure: failure, updated_at } = row
-  return {
-    ref,
-    services: {
-      workspace_id: workspaceId,
-      experimental,
-      egress: { allow: row.allow },
-      anon: { ...ANON_DEFAULTS, ...row.anon },
-      cors: { origins: row.origins },
-      auth: authToShow(scope, ref, row.auth),
-      objects: {
-        public_read: row.public_read,
-        user: { ...NO_OBJECTS, ...row.user_objects },
-        images: { ...IMAGE_DEFAULTS, ...row.image_settings },
-      },
-      topics: { user: { ...NO_TOPICS, ...row.user_topics } },
-      retention,
-      ...(failure !== null && { retention_failure: failure }),
-      tenant: { retention: row.tenant_retention },
-      updated_at,
+  { ref, stored, updated_at, retention_failure: failure }: Settings,
+): Services {
+  const settings = {
+    experimental: stored.experimental as Feature[],
+    egress: { allow: stored.egress_allow },
+    anon: { ...ANON_DEFAULTS, ...stored.anon },
+    cors: { origins: stored.cors_origins },
+    auth: authToShow(scope, ref, stored.auth),
+    objects: {
+      public_read: stored.public_read,
+      user: { ...NO_OBJECTS, ...stored.user_objects },
+      images: { ...IMAGE_DEFAULTS, ...stored.image_settings },
     },
+    topics: { user: { ...NO_TOPICS, ...stored.user_topics } },
+    retention: stored.retention,
+    tenant: { retention: stored.tenant_retention },
+  }
+  const isSet = storedSettings({
+    ...{ ...settings, anon: stored.anon, auth: stored.auth, topics: { user: stored.user_topics } },
+    objects: { ...settings.objects, user: stored.user_objects, images: stored.image_settings },
+  })
+  return {
+    workspace_id: ref.workspaceId,
+    ...settings,
+    ...(failure !== null && { retention_failure: failure }),
+    effective: [...effectiveSettings(settings, isSet)],
+    updated_at,
   }
 }
 

@@ -323,13 +323,14 @@ async function run(
   statements: readonly Sql[],
   bounds?: MergedBounds,
 ): Promise<Row[][]> {
-  const { role, tenant, workspace, statementTimeoutMs, chainDepth, causedBy, user, trace } = context
+  const { role, tenant, workspace, statementTimeoutMs, chainDepth, causedBy, user, trace, readOnly } = context
   // All settings are transaction-local (third argument `true`): they last until the next batch or the end of the transaction.
   const settings = [
     sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
       set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true)
       ${causedBy === undefined ? sql`` : sql`, set_config('tenon.caused_by', ${causedBy}, true)`}
       ${user === undefined ? sql`` : sql`, set_config('tenon.user', ${user}, true)`}
+      ${readOnly === undefined ? sql`` : sql`, set_config('transaction_read_only', 'on', true)`}
       ${trace === undefined ? sql`` : sql`, set_config('tenon.trace', ${trace}, true)`})`,
     ...(chainDepth === undefined
       ? []

@@ -21,6 +21,7 @@ export function translate(error: unknown, isPublic = false): Problem | DatabaseE
   if (!(error instanceof DatabaseError)) return unavailable(error)
   const code = error.code ?? ''
   if (code === QUOTA_EXCEEDED) return quotaExceeded(error, isPublic)
+  if (code === ALLOTMENT_EXCEEDED) return allotmentExceeded(error)
   if (code === CONCURRENCY_LIMITED) return concurrencyLimited(error)
   if (code === TOO_LONG) return tooLongForIndex(error)
   if (code === TOO_MANY_UPLOADS) return tooManyUploads(error)
@@ -50,6 +51,35 @@ export const tooLongForIndex = (cause: unknown) =>
 
 /** Raised by tenon.use_quota, with the quota in its detail. */
 const QUOTA_EXCEEDED = 'TQ001'
+
+/** Raised by tenon.keep_allotment (features/quotas/quotas.sql). */
+const ALLOTMENT_EXCEEDED = 'TQ003'
+
+type AllotmentMembers = {
+  readonly quota: string
+  readonly tenant_id: string
+  readonly limit: number
+  /** The sum of the limits of its workspaces. */
+  readonly allotted: number
+  /** Workspaces without a limit. */
+  readonly without_limit?: readonly string[]
+}
+
+function allotmentExceeded(error: DatabaseError): Problem {
+  const members = JSON.parse(error.detail ?? '{}') as AllotmentMembers
+  const { quota, tenant_id, limit, allotted, without_limit: unlimited = [] } = members
+  const whose = `The quota ${quota} of the tenant ${tenant_id} is ${limit}`
+  const detail =
+    unlimited.length > 0
+      ? `${whose}, so each of its workspaces needs a limit; without one: ${unlimited.slice(0, 10).join(', ')}.`
+      : `${whose}, and its workspaces would have ${allotted} together.`
+  return new Problem('state_conflict', {
+    detail,
+    hint: 'Lower the quota of another workspace of the tenant, or ask an operator to raise that of the tenant.',
+    members,
+    cause: error,
+  })
+}
 
 /** Raised by tenon.acquire_slot (features/runs/slots.sql). */
 const CONCURRENCY_LIMITED = 'TQ002'

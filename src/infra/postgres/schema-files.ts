@@ -17,13 +17,14 @@ const FILES = [
   'features/identity/identity.sql',
   'features/identity/makers.sql',
   'features/identity/users/users.sql',
-  'features/identity/users/factors.sql',
+  'features/identity/factors/factors.sql',
   'features/identity/keys/api-keys.sql',
   'access/idempotency.sql',
   'access/audit/audit.sql',
   'features/collections/collections.sql',
   'features/collections/collection-tables.sql',
   'features/events/outbox.sql',
+  'features/tenants/lifecycle-events.sql',
   'features/objects/objects.sql',
   'features/runs/slots.sql',
   'features/runs/triggers/triggers.sql',
@@ -36,6 +37,7 @@ const FILES = [
   'features/flows/approvals/approvals.sql',
   'features/mcp-servers/kept-results.sql',
   'features/analytics/analytics.sql',
+  'features/tenants/hosts/hosts.sql',
   'features/tenants/purge/purge.sql',
 ]
 

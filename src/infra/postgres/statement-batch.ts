@@ -45,6 +45,8 @@ export interface SessionContext {
   readonly trace?: string
   /** JSON of the end user, for the role `tenon_user`: `tenon.caller()` in roles.sql. */
   readonly user?: string
+  /** True if PostgreSQL refuses all statements that change something. */
+  readonly readOnly?: true
 }
 
 /** Batches that may share a transaction if their contexts are equal: those that read, or those that write. */

@@ -30,8 +30,8 @@ export const SYSTEM_REASONS = {
       'features/identity/issuer/issuer-state',
       'features/identity/clients/oauth-clients-store',
       'features/identity/users/identities-store',
-      'features/identity/users/passkeys',
-      'features/identity/users/second-factors',
+      'features/identity/factors/passkeys',
+      'features/identity/factors/second-factors',
       'features/identity/users/user-links',
       'features/identity/users/users-store',
     ],
@@ -41,6 +41,11 @@ export const SYSTEM_REASONS = {
     role: 'tenon_operator',
     modules: ['access/tenant-states'],
     reason: 'Reads the states of tenants and workspaces.',
+  },
+  'host-names': {
+    role: 'tenon_operator',
+    modules: ['access/host-names'],
+    reason: 'Finds the workspace of a host name, and gives the name to the one that has proved it.',
   },
   'hosted-servers': {
     role: 'tenon_operator',

@@ -73,14 +73,14 @@ export class Buckets {
 
   /** @throws Problem `conflict` if there is a bucket of that name that is not the owner's, or `dependency_unavailable` */
   async requireFree(name: string, owner: string): Promise<void> {
-    if ((await this.stateOf(name, owner)) === 'foreign') throw taken(name)
+    if ((await this.readState(name, owner)) === 'foreign') throw taken(name)
   }
 
   /**
    * Compares the bucket with its owner; one without a tag is foreign.
    * @throws Problem `dependency_unavailable`
    */
-  async stateOf(name: string, owner: string): Promise<'own' | 'missing' | 'foreign'> {
+  async readState(name: string, owner: string): Promise<'own' | 'missing' | 'foreign'> {
     try {
       if (!(await this.#isThere(name))) return 'missing'
       return (await this.#belongsTo(name, owner)) ? 'own' : 'foreign'

@@ -8,7 +8,7 @@ import {
   ScheduleOverlapPolicy,
   type ScheduleSpec,
 } from '@temporalio/client'
-import { type TenantRef, workflowId } from '../../core/tenant.ts'
+import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
 
 /** When a schedule starts its workflow, and what it does while an earlier one runs. */
@@ -43,6 +43,7 @@ export interface Scheduled extends Start {
 }
 
 export interface ScheduleStatus {
+  readonly paused: boolean
   readonly next: readonly Date[]
   readonly taken: number
   /** Not started because another execution was running. */
@@ -50,6 +51,8 @@ export interface ScheduleStatus {
   /** Not started because Temporal was unavailable for too long. */
   readonly missed: number
 }
+
+const LISTED_MAX = 10_000
 
 /** A call about schedules, with the deadline and the errors of all calls. */
 type CallSchedules = <T>(work: (client: ScheduleClient) => Promise<T>) => Promise<T>
@@ -84,6 +87,37 @@ export class Schedules {
     await this.#call((client) => succeeds(ScheduleNotFoundError, client.getHandle(id).delete()))
   }
 
+  /** The ids of all, as Temporal's index shows them, which is some moments behind; at most {@link LISTED_MAX}. */
+  async listIds(): Promise<ReadonlySet<string>> {
+    const { tenantId, workspaceId } = this.#ref
+    const query = `TenantId = '${tenantId}' AND WorkspaceId = '${workspaceId}'`
+    return this.#call(async (client) => {
+      const found = new Set<string>()
+      for await (const { scheduleId } of client.list({ query })) {
+        if (owns(this.#ref, scheduleId)) found.add(scheduleId)
+        if (found.size >= LISTED_MAX) break
+      }
+      return found
+    })
+  }
+
+  /** The id of a schedule in Temporal. */
+  idOf(subject: string, uuid: string): string {
+    return workflowId(this.#ref, subject, uuid)
+  }
+
+  /** True if there is one of this id, which {@link listIds} has shown. */
+  async exists(id: string): Promise<boolean> {
+    const found = this.#call((client) => unlessThrown(ScheduleNotFoundError, client.getHandle(id).describe()))
+    return (await found) !== undefined
+  }
+
+  /** Removes one that {@link listIds} has shown, and that no row knows. @returns false if there is none any more */
+  removeListed(id: string): Promise<boolean> {
+    if (!owns(this.#ref, id)) throw new Error(`${id} is not a schedule of this workspace`)
+    return this.#call((client) => succeeds(ScheduleNotFoundError, client.getHandle(id).delete()))
+  }
+
   /** @returns undefined if there is no such schedule */
   async status(subject: string, uuid: string): Promise<ScheduleStatus | undefined> {
     const id = workflowId(this.#ref, subject, uuid)
@@ -92,6 +126,7 @@ export class Schedules {
     )
     return (
       found && {
+        paused: found.state.paused,
         next: found.info.nextActionTimes,
         taken: found.info.numActionsTaken,
         skipped: found.info.numActionsSkippedOverlap,

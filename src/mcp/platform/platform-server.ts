@@ -215,9 +215,11 @@ class PlatformServerHandler {
   async #run(toolCall: ToolCall): Promise<unknown> {
     const { operation, args, requestId } = toolCall
     if (operation.reads)
-      return this.#auditRefusal(toolCall, async () =>
-        runWithJson(operation, await this.#open(toolCall), args),
-      )
+      return this.#auditRefusal(toolCall, async () => {
+        const scope = await this.#open(toolCall)
+        if (!('actor' in scope)) return runWithJson(operation, scope, args)
+        return runAudited(operation, scope, args, { kind: 'token', requestId })
+      })
     const scope = await this.#auditRefusal(toolCall, () => this.#open(toolCall))
     if (!('actor' in scope))
       throw new TypeError(`${operation.name}: an operation about its caller must only read`)

@@ -40,6 +40,7 @@ beforeAll(async () => {
     eventTriggerId: 't',
     agentId: 'a',
     bucket: 'no-such-bucket',
+    host: 'h',
     uploadId: id,
     removalId: 'del_r',
     functionId: 'fn',

@@ -112,14 +112,15 @@ describe('who reads an operation', () => {
       404, 404, 404,
     ])
     expect([await read(hers, workspace.anon), await read(services, workspace.anon)]).toEqual([404, 404])
-    // A service key without restrictions may read all runs of its workspace.
-    expect([await read(hers, workspace.service), await read(anons, workspace.service)]).toEqual([4, 4])
+    // A service key without restrictions reads all runs of its workspace, and payloads only of its own.
+    expect([await read(hers, workspace.service), await read(anons, workspace.service)]).toEqual([200, 200])
+    expect(await read(services, workspace.service)).toBe(4)
     const other = await addTestWorkspace(workspace)
     for (const id of [hers, anons, services])
       for (const as of [other.service, other.anon]) expect(await read(id, as)).toBe(404)
   })
 
-  test('key with functions:write: its own; with functions:read besides: all', async () => {
+  test('key with functions:write: its own; with functions:read besides: all; their results with payloads:read', async () => {
     const keys = keysOf(workspace)
     const key = async (...scopes: string[]) => ({ apikey: (await keys.make({ scopes })).key })
     const [writer, both] = [await key('functions:write'), await key('functions:read', 'functions:write')]
@@ -127,7 +128,9 @@ describe('who reads an operation', () => {
     const foreign = await runs.start(double, { n: 2 })
     expect((await operation(own, writer)).body.result).toBe(4)
     expect((await operation(foreign, writer)).status).toBe(404)
-    expect((await operation(foreign, both)).body.result).toBe(4)
+    expect((await operation(foreign, both)).body).toMatchObject({ state: 'succeeded', payloads: 'hidden' })
+    const all = await key('functions:read', 'functions:write', 'payloads:read')
+    expect((await operation(foreign, all)).body.result).toBe(4)
   })
 
   test('run whose caller waits: is no operation', async () => {

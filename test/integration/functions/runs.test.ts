@@ -129,6 +129,7 @@ describe('keys', () => {
   test('scope functions:read: reads runs of the workspace; functions:write alone does not', async () => {
     const keys = keysOf(workspace)
     const reader = { apikey: (await keys.make({ scopes: ['functions:read'] })).key }
+    const all = { apikey: (await keys.make({ scopes: ['functions:read', 'payloads:read'] })).key }
     const writer = { apikey: (await keys.make({ scopes: ['functions:write'] })).key }
     const run = (await runs.invoke(add, { a: 1, b: 1 }, { as: writer })).headers.get('x-run-id')
     const read = (path: string, as: Record<string, string>) => call('GET', `/v1/invocations${path}`, { as })
@@ -136,7 +137,8 @@ describe('keys', () => {
     const listed = await read('?function=add&status=completed', reader)
     expect(listed.body.data[0].id).toBe(run)
     expect((await read('?function=gone', reader)).status).toBe(404)
-    expect((await read(`/${run}/logs`, reader)).body.data).toEqual([])
+    expect((await read(`/${run}/logs`, reader)).body.code).toBe('payloads_hidden')
+    expect((await read(`/${run}/logs`, all)).body.data).toEqual([])
     for (const path of ['', `/${run}`, `/${run}/logs`, `/${run}/logs/stream`])
       expect((await read(path, writer)).body).toMatchObject({
         code: 'insufficient_scope',

@@ -206,7 +206,7 @@ test('values that cannot be opened: named by table and row, left as they are, al
     await client.query("update tenon.flow_secrets set sealed = $1 where name = 'a'", [
       new Secrets(lost).seal('x', Buffer.from('x')),
     ])
-    await client.query("update tenon.user_totp set sealed = sealed || '\\x00' where user_id = 'usr_a'")
+    await client.query("update tenon.second_factors set sealed = sealed || '\\x00' where user_id = 'usr_a'")
     await client.query("update tenon.signing_keys set sealed = 'text' where id = 'a'")
     await client.query("update tenon.chain_checkpoints set signature = 'text' where tenant_id = 'ten_a'")
     const ended = await runCommand(['master-key', 'rotate'], { env: environment(url, BOTH) })
@@ -215,7 +215,7 @@ test('values that cannot be opened: named by table and row, left as they are, al
       `flow_secrets.sealed, tenant_id ten_01h455vb4pex5vsknk084sn02q, workspace_id ws_01h455vb4pex5vsknk084sn02q, name a: The value was encrypted with the master key ${lostId}, which is missing`,
     )
     expect(ended.stdout).toContain(
-      'user_totp.sealed, user_id usr_a: The value was changed after it was encrypted',
+      'second_factors.sealed, subject_id usr_a: The value was changed after it was encrypted',
     )
     expect(ended.stdout).toContain(
       'signing_keys.sealed, id a: The value is not one that the platform has encrypted.',
@@ -235,7 +235,7 @@ test('values that cannot be opened: named by table and row, left as they are, al
     expect([status.code, status.stdout]).toEqual([2, expect.stringMatching(`${lostId} +is missing +1`)])
 
     await client.query("delete from tenon.flow_secrets where name = 'a'")
-    await client.query("delete from tenon.user_totp where user_id = 'usr_a'")
+    await client.query("delete from tenon.second_factors where user_id = 'usr_a'")
     await client.query("delete from tenon.signing_keys where id = 'a'")
     await client.query('alter table tenon.chain_checkpoints disable trigger user')
     await client.query("delete from tenon.chain_checkpoints where tenant_id = 'ten_a'")

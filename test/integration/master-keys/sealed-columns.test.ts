@@ -26,7 +26,7 @@ const NOT_SEALED: Readonly<Record<string, string>> = {
   'mcp_results.content': 'large results',
   'mcp_server_versions.signature': 'by a signing key, which is stored',
   'user_links.digest': 'SHA-256 of a link',
-  'user_passkeys.public_key': 'public',
+  'passkeys.public_key': 'public',
 }
 
 /** Sources that seal or derive what no column has: its reader accepts what each configured key has made. */
@@ -36,7 +36,7 @@ const STATELESS: Readonly<Record<string, string>> = {
   'access/scope-services.ts': 'passes on',
   'features/collections/page.ts': 'cursors',
   'features/identity/issuer/embedded-issuer.ts': 'cookies, and the secret of the client tenon-operator',
-  'features/identity/users/tickets.ts': 'tickets',
+  'features/identity/factors/tickets.ts': 'tickets',
   'features/mcp-servers/calls/client-requests.ts': 'state of a request',
   'mcp/hosted/hosted-sessions.ts': 'ids of sessions',
   'infra/postgres/installation.ts': 'the check value of the key',
@@ -52,7 +52,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   'features/identity/issuer/issuer-state.ts': 'issuer_state.sealed',
   'features/identity/keys/storage-key.ts': 'api_keys.secret',
   'features/identity/users/identity-provider-settings.ts': 'services.auth',
-  'features/identity/users/second-factors.ts': 'user_totp.sealed',
+  'features/identity/factors/second-factors.ts': 'second_factors.sealed',
   'features/runs/triggers/webhooks.ts': 'webhook_secrets.sealed',
   'infra/temporal/payload-keys.ts': 'payload_keys.sealed',
 }

@@ -25,7 +25,7 @@ const signIn = (token: string, headers: Record<string, string> = {}) =>
 const tokenIn = ({ authorization = '' }: Readonly<Record<string, string>>) =>
   authorization.slice('Bearer '.length)
 const adminOf = (workspace: TestWorkspace) =>
-  tokenOf({ sub: 'ada', tenant_id: workspace.tenantId, roles: ['tenant_admin'] })
+  tokenOf({ sub: 'ada', tenant_id: workspace.tenantId, roles: ['tenant_admin', 'payload_reader'] })
 
 /** The cookie as a browser stores it. */
 async function cookieOf(token: string): Promise<string> {
@@ -91,7 +91,12 @@ test('viewer cookie of a workspace admin: reads payloads of its own workspace on
   const canary = unique('canary')
   const payload = await outputIn(workspace, canary)
   const readBy = async ({ tenantId, workspaceId }: TestWorkspace) => {
-    const claims = { sub: 'bo', tenant_id: tenantId, workspace_id: workspaceId, roles: ['workspace_admin'] }
+    const claims = {
+      sub: 'bo',
+      tenant_id: tenantId,
+      workspace_id: workspaceId,
+      roles: ['workspace_admin', 'payload_reader'],
+    }
     return read(await decode(await cookieOf(tokenIn(await tokenOf(claims))), payload))
   }
   expect(await readBy(workspace)).toContain(canary)
@@ -118,7 +123,7 @@ test('viewer cookie of a workspace admin: a payload moved to its workspace is no
     sub: 'bo',
     tenant_id: neighbour.tenantId,
     workspace_id: neighbour.workspaceId,
-    roles: ['workspace_admin'],
+    roles: ['workspace_admin', 'payload_reader'],
   }
   const cookie = await cookieOf(tokenIn(await tokenOf(claims)))
   const page = await (await decode(cookie, { ...theirs, metadata })).text()
@@ -172,7 +177,7 @@ test('caller that may not read payloads: no cookie; cross-site form: 403', async
   const workspace = await createTestWorkspace()
   const bounds = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   const weak = await tokenOf({ sub: 'bo', ...bounds, roles: ['service'] })
-  const old = await tokenOf({ sub: 'cy', roles: ['operator'], iat: 1_000, exp: 2_000 })
+  const old = await tokenOf({ sub: 'cy', roles: ['operator', 'payload_reader'], iat: 1_000, exp: 2_000 })
   for (const [token, status] of [
     [tokenIn(weak), 403],
     [tokenIn(old), 401],
@@ -206,7 +211,11 @@ test('tenant suspended or token expired: the cookie stops working', async () => 
   await call('POST', `/v1/tenants/${workspace.tenantId}/resume`, { as: workspace.operator, body: {} })
   expect((await decode(cookie, payload)).status).toBe(200)
 
-  const short = await tokenOf({ sub: 'ada', roles: ['operator'], exp: Math.floor(Date.now() / 1_000) + 4 })
+  const short = await tokenOf({
+    sub: 'ada',
+    roles: ['operator', 'payload_reader'],
+    exp: Math.floor(Date.now() / 1_000) + 4,
+  })
   const reply = await signIn(tokenIn(short))
   expect(reply.headers.get('set-cookie')).toMatch(/Max-Age=[0-4];/)
   const [brief = ''] = (reply.headers.get('set-cookie') ?? '').split(';')

@@ -254,9 +254,13 @@ describe('codec server', () => {
     const body = { payloads: [await encodedFor(mine), await encodedFor(other), plain] }
     const decode = async (as: Record<string, string>) => call('POST', '/v1/codec/decode', { as, body })
     expect((await decode(mine.operator)).body.payloads).toEqual([plain, plain, plain])
-    const admin = await tokenOf({ roles: ['tenant_admin'], tenant_id: mine.tenantId })
+    const admin = await tokenOf({ roles: ['tenant_admin', 'payload_reader'], tenant_id: mine.tenantId })
     expect((await decode(admin)).body.payloads).toEqual([plain, body.payloads[1], plain])
-    const below = { roles: ['workspace_admin'], tenant_id: mine.tenantId, workspace_id: mine.workspaceId }
+    const below = {
+      roles: ['workspace_admin', 'payload_reader'],
+      tenant_id: mine.tenantId,
+      workspace_id: mine.workspaceId,
+    }
     // These payloads are of no workflow, so of no workspace.
     expect((await decode(await tokenOf(below))).body.payloads).toEqual(body.payloads)
     for (const as of [mine.service, mine.anon]) expect((await decode(as)).status).toBe(403)

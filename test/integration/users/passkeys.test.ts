@@ -226,9 +226,9 @@ describe('registration', () => {
     const again = authenticator.create(optionsIn(await begin()))
     expect((await browser.submit(page, passkeyForm(again))).status).toBe(400)
     await asSuperuser(
-      `insert into tenon.user_passkeys (id, tenant_id, workspace_id, user_id, public_key, counter, name)
+      `insert into tenon.passkeys (id, tenant_id, workspace_id, user_id, public_key, counter, name)
        select id || n, tenant_id, workspace_id, user_id, public_key, counter, name
-       from tenon.user_passkeys, generate_series(1, 9) n where user_id = $1`,
+       from tenon.passkeys, generate_series(1, 9) n where user_id = $1`,
       [rich.id],
     )
     const eleventh = new SoftAuthenticator(base).create(optionsIn(await begin()))
@@ -276,13 +276,13 @@ test('database roles: public keys are for the issuer; rows of other workspaces a
   const { tenantId, workspaceId } = app.workspace
   for (const role of ['tenon_admin', 'tenon_operator'])
     await expect(
-      sqlAsRole(role, [tenantId, workspaceId], 'select public_key from tenon.user_passkeys'),
+      sqlAsRole(role, [tenantId, workspaceId], 'select public_key from tenon.passkeys'),
     ).rejects.toThrow(/permission denied/)
   for (const role of ['tenon_anon', 'tenon_service', 'tenon_user', 'tenon_relay'])
-    await expect(sqlAsRole(role, [tenantId, workspaceId], 'select from tenon.user_passkeys')).rejects.toThrow(
+    await expect(sqlAsRole(role, [tenantId, workspaceId], 'select from tenon.passkeys')).rejects.toThrow(
       /permission denied/,
     )
-  const all = `select id from tenon.user_passkeys where tenant_id = '${tenantId}'`
+  const all = `select id from tenon.passkeys where tenant_id = '${tenantId}'`
   expect((await sqlAsRole('tenon_admin', [tenantId, workspaceId], all)).length).toBeGreaterThan(0)
   expect(
     await sqlAsRole('tenon_admin', [other.workspace.tenantId, other.workspace.workspaceId], all),

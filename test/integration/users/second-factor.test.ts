@@ -164,7 +164,7 @@ test('switching off: needs password and code; then the password suffices', async
   const form = { action: 'totp_off', current: user.password, code: codeAt(user.secret) }
   expect((await browser.submit(page, { ...form, current: 'a wrong password' })).status).toBe(401)
   expect((await browser.submit(page, { ...form, code: '000000' })).status).toBe(401)
-  expect((await browser.submit(page, form)).html).toContain('no longer needs a code')
+  expect((await browser.submit(page, form)).html).toContain('no longer needs a code of an app')
   expect((await userTokens(app, user)).status).toBe(200)
 })
 
@@ -192,21 +192,21 @@ test('database roles: secrets and digests are for the issuer; a secret of anothe
   for (const role of ['tenon_admin', 'tenon_operator'])
     for (const column of ['sealed', 'recovery', 'last_step'])
       await expect(
-        sqlAsRole(role, [tenantId, workspaceId], `select ${column} from tenon.user_totp`),
+        sqlAsRole(role, [tenantId, workspaceId], `select ${column} from tenon.second_factors`),
       ).rejects.toThrow(/permission denied/)
   for (const role of ['tenon_anon', 'tenon_service', 'tenon_user', 'tenon_relay'])
-    await expect(sqlAsRole(role, [tenantId, workspaceId], 'select from tenon.user_totp')).rejects.toThrow(
-      /permission denied/,
-    )
+    await expect(
+      sqlAsRole(role, [tenantId, workspaceId], 'select from tenon.second_factors'),
+    ).rejects.toThrow(/permission denied/)
   const { workspace } = other
   const seen = await sqlAsRole(
     'tenon_admin',
     [workspace.tenantId, workspace.workspaceId],
-    'select user_id from tenon.user_totp',
+    'select user_id from tenon.second_factors',
   )
   expect(seen).toEqual([])
   await asSuperuser(
-    'update tenon.user_totp set sealed = (select sealed from tenon.user_totp where user_id = $1) where user_id = $2',
+    'update tenon.second_factors set sealed = (select sealed from tenon.second_factors where user_id = $1) where user_id = $2',
     [twin?.id, user?.id],
   )
   const { enter } = await withPassword(user as Enrolled)

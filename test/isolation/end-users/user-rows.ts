@@ -6,9 +6,10 @@ const words = (text: string): readonly string[] => text.trim().split(/\s+/)
 const CLOSED_TO_USERS = {
   /** Operations of admins. */
   privilege_domain_mismatch: words(`
-    tenant.create tenant.get tenant.list tenant.suspend tenant.resume tenant.retry tenant.delete tenant.restore tenant.update
+    tenant.create tenant.get tenant.drift tenant.list tenant.suspend tenant.resume tenant.retry tenant.delete tenant.restore tenant.update
     workspace.create workspace.get workspace.list workspace.suspend workspace.resume workspace.retry workspace.delete workspace.restore workspace.update
     workspace.export tenant.import operation.get_archive
+    host.create host.list host.verify host.delete
     api_key.create api_key.get api_key.list api_key.update api_key.rotate api_key.revoke
     account.create account.get account.list account.update account.invite account.reset account.confirm account.delete
     oauth_client.create oauth_client.get oauth_client.list oauth_client.rotate_secret oauth_client.delete

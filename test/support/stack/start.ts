@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { codecEndpoint, launchPlatform } from '../../../src/cli/stack/launch-platform.ts'
 import { onFreePorts, Ports } from '../../../stack/ports.ts'
 import { type Stack, type StackOptions, startStack } from '../../../stack/start.ts'
+import { startDnsServer } from '../servers/dns-server.ts'
 
 /** Description of the running platform: plain data, so that it can be passed to worker processes. */
 export interface Running {
@@ -77,6 +78,7 @@ export async function startPlatform(
 ): Promise<Started> {
   // As root, PostgreSQL runs as another user, who needs access to the folder.
   await chmod(dir, 0o711)
+  const dns = await startDnsServer()
   const ports = new Ports({ remembered: {}, any: true })
   let port = await ports.take('api', 0)
   const stack = await startStack({
@@ -107,6 +109,8 @@ export async function startPlatform(
         // Each process has a port of its own, which its log names.
         TENON_OPS_LISTEN: '127.0.0.1:0',
         ...UNLIMITED,
+        // No test asks the DNS of the world: here, no name exists.
+        TENON_DNS_SERVERS: dns.address,
         NODE_COMPILE_CACHE: process.env['TEST_COMPILE_CACHE'] ?? '',
         // Undeclared collections are in PostgreSQL, even if a test has another document store.
         MONGODB_URL: '',
@@ -131,7 +135,14 @@ export async function startPlatform(
       env: launched.env,
       echoPorts,
     }
-    return { running, stack, stop: () => stack.stop() }
+    return {
+      running,
+      stack,
+      stop: async () => {
+        await stack.stop()
+        await dns.close()
+      },
+    }
   } catch (error) {
     await stack.stop()
     throw error

@@ -9,7 +9,7 @@ import {
   recoveryDigest,
   totpLink,
   totpStep,
-} from '../../../src/features/identity/users/totp.ts'
+} from '../../../src/features/identity/factors/totp.ts'
 
 const SECRET = Secret.fromLatin1('12345678901234567890').base32
 

@@ -5,7 +5,7 @@ import { adminOperation, Input, Ref } from '../../../access/operation-builders.t
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid } from '../../../core/ids.ts'
-import { type Actor, ADMINS } from '../../../core/policy.ts'
+import { type Actor, DEVELOPERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -69,7 +69,7 @@ const openDocuments = privilege('collections.explain')
 export const explainAccess = adminOperation({
   name: 'collection.explain',
   summary: 'Explain which access rule decides on a document for an anon key or a user',
-  roles: ADMINS,
+  roles: DEVELOPERS,
   reads: true,
   input: Input({
     name: CollectionName,

@@ -7,7 +7,7 @@ import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { hasDocumentStore } from '../../../access/scope-services.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
-import { ADMINS } from '../../../core/policy.ts'
+import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
@@ -36,7 +36,7 @@ const NewDeclaration = Input({
 export const createSchema = adminOperation({
   name: 'schema.create',
   summary: 'Declare a collection',
-  roles: ADMINS,
+  roles: DEVELOPERS,
   input: NewDeclaration,
   output: Schema,
   http: {
@@ -127,7 +127,7 @@ const findSchema = (scope: AdminScope, id: string) =>
 export const getSchema = adminOperation({
   name: 'schema.get',
   summary: 'Read the declaration of a collection',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({ id: Ref('schema') }),
   output: Schema,
   http: { method: 'GET', path: '/v1/schemas/{id}' },
@@ -137,7 +137,7 @@ export const getSchema = adminOperation({
 export const listSchemas = adminOperation({
   name: 'schema.list',
   summary: 'List declared collections',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({ ...PageInput, workspace_id: Type.Optional(Ref('workspace')) }),
   output: PageOf(Schema),
   http: { method: 'GET', path: '/v1/schemas' },
@@ -175,7 +175,7 @@ const notEmpty = () =>
 export const updateSchema = adminOperation({
   name: 'schema.update',
   summary: 'Update the declaration of a collection; absent members do not change',
-  roles: ADMINS,
+  roles: DEVELOPERS,
   input: Input({
     id: Ref('schema'),
     collection: Type.Optional(CollectionName),

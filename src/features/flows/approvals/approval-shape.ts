@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
+import { HIDDEN_PAYLOADS, payload } from '../../../core/payloads.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 
 export const APPROVAL_STATUSES = ['open', 'approved', 'rejected', 'expired', 'cancelled'] as const
@@ -11,12 +12,16 @@ export const Approval = Type.Object({
   execution_id: Id('run'),
   flow: Type.String({ description: 'Name of the flow.' }),
   step: Type.String({ description: 'Name of the task.' }),
-  title: Type.Union([Type.String(), Type.Null()]),
+  title: Type.Optional(Type.Union([Type.String(), Type.Null()], payload())),
   form: Type.Unknown({ description: 'JSON Schema of `form` in a decision. `null`: no form.' }),
-  data: Type.Unknown({
-    description:
-      'Data to decide on, with secrets masked. `null`: they are larger than 64 KiB, or were changed by hand.',
-  }),
+  data: Type.Optional(
+    Type.Unknown({
+      ...payload(),
+      description:
+        'Data to decide on, with secrets masked. `null`: they are larger than 64 KiB, or were changed by hand.',
+    }),
+  ),
+  ...HIDDEN_PAYLOADS,
   approvers: Type.Array(Type.String(), {
     description: 'Subjects, e-mail addresses, `role:…` and `group:…` that may decide.',
   }),
@@ -30,7 +35,7 @@ export const Approval = Type.Object({
     description:
       'True if the approval is requested again because the data were changed by hand after it had been given.',
   }),
-  decisions: Type.Array(Type.Unknown(), {
+  decisions: Type.Array(Type.Unknown(payload('by', 'as', 'created_by', 'approved', 'at')), {
     description:
       'Decisions, each `{by, as?, created_by?, approved, at, form?, comment?}`; `created_by` is the subject that created the deciding account, key or client.',
   }),

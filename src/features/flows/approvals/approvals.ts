@@ -3,8 +3,10 @@
 import Type from 'typebox'
 import { type Voting, verdictOf } from '../../../../flows-dsl/tasks/approvers.ts'
 import { Input, Ref } from '../../../access/operation-builders.ts'
+import { showPayloads } from '../../../access/payload-access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
+import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow, listPage, previewOperation } from '../../operation-helpers.ts'
@@ -20,10 +22,11 @@ import {
   Approval,
   joinExecutions,
 } from './approval-shape.ts'
-import { type Decider, mayDecide, resolveDecider, type Verdict } from './deciders.ts'
+import { type Decider, mayDecide, namesOf, resolveDecider, type Verdict } from './deciders.ts'
 
 export const listApprovals = previewOperation({
   name: 'approval.list',
+  roles: VIEWERS,
   summary: 'List approvals, by default those that are open',
   input: Input({
     ...PageInput,
@@ -39,25 +42,32 @@ export const listApprovals = previewOperation({
   output: PageOf(Approval),
   http: { method: 'GET', path: `${FLOWS}/approvals` },
   run: async (scope, { mine = false, status = 'open', ...page }) => {
-    const own = mine ? mayDecide(await resolveDecider(scope)) : sql``
+    const decider = await resolveDecider(scope)
+    const own = mine ? mayDecide(decider) : sql``
     // The order keeps the planner from beginning with the executions: its statistics are those of all tenants.
     const listed = sql`(select * from approvals a where a.status = ${status} ${own} order by a.id)`
     const records = sql`select ${APPROVAL_COLUMNS} from ${joinExecutions(listed)}`
-    return listPage<Approval>(scope, page, records)
+    const found = await listPage<Approval>(scope, page, records)
+    const asked = namesOf(decider)
+    for (const one of found.data) showIfAsked(one, asked)
+    return found
   },
 })
 
 export const getApproval = previewOperation({
   name: 'approval.get',
+  roles: VIEWERS,
   summary: 'Read an approval',
   input: Input({ ws: Ws, id: Ref('approval') }),
   output: Approval,
   http: { method: 'GET', path: `${FLOWS}/approvals/{id}` },
-  run: (scope, { id }) => readApproval(scope, id),
+  run: async (scope, { id }) =>
+    showIfAsked(await readApproval(scope, id), namesOf(await resolveDecider(scope))),
 })
 
 export const decideApproval = previewOperation({
   name: 'approval.decide',
+  roles: DEVELOPERS,
   summary: 'Decide an approval',
   input: Input({
     ws: Ws,
@@ -104,7 +114,7 @@ export async function decide(
     // It says more than that the execution has ended.
     throw status === 'open' ? error : closed
   })
-  return whenRecorded(scope, approval, decider.by)
+  return showIfAsked(await whenRecorded(scope, approval, decider.by), namesOf(decider))
 }
 
 function readApproval(scope: WorkspaceScope, id: string): Promise<Approval> {
@@ -113,6 +123,14 @@ function readApproval(scope: WorkspaceScope, id: string): Promise<Approval> {
     'approval',
     sql`select ${APPROVAL_COLUMNS} from ${APPROVAL_JOIN} where a.id = ${id}`,
   )
+}
+
+/** Whoever is asked sees what they are asked about. @param names of the reader */
+function showIfAsked(approval: Approval, names: readonly string[]): Approval {
+  const isAsked =
+    approval.approvers.some((one) => names.includes(one)) &&
+    !names.some((one) => approval.excluded.includes(one))
+  return isAsked ? showPayloads(approval) : approval
 }
 
 /** Waits until the decision and what follows from it are on record, for a moment: the workflow has accepted it. */

@@ -43,10 +43,16 @@ export function accountsNamed(scope: WorkspaceScope, names: readonly string[]): 
   )
 }
 
-/** Approvals that the decider may decide now. A subject cannot stand for a role or a group. */
-export function mayDecide({ by, as }: Decider): Sql {
-  const names = [...(/^(role|group):/.test(by) ? [] : [by, by.toLowerCase()]), ...as]
-  return sql`and a.approvers && ${textArray(names)}::text[] and not ${by}::text = any(a.excluded)
+/** The names of approvers that stand for the decider. A subject cannot stand for a role or a group. */
+export const namesOf = ({ by, as }: Decider): string[] => [
+  ...(/^(role|group):/.test(by) ? [] : [by, by.toLowerCase()]),
+  ...as,
+]
+
+/** Approvals that the decider may decide now. */
+export function mayDecide(decider: Decider): Sql {
+  const { by } = decider
+  return sql`and a.approvers && ${textArray(namesOf(decider))}::text[] and not ${by}::text = any(a.excluded)
     and not a.decisions @> ${JSON.stringify([{ by }])}::jsonb and ${refusalOf(sql`${by}`)} is null`
 }
 

@@ -12,6 +12,7 @@ import type {
   UpdateReply,
 } from '../../../core/execution.ts'
 import { checkJson } from '../../../core/json.ts'
+import { ADMINS, DEVELOPERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
@@ -79,6 +80,7 @@ const notStarted = () => new Problem('state_conflict', { detail: 'The execution 
 /** An operation that sends a command to an open execution and returns the execution. */
 const command = (name: string, summary: string, verb: string) => ({
   name,
+  roles: DEVELOPERS,
   summary,
   output: Execution,
   http: {
@@ -91,6 +93,7 @@ const command = (name: string, summary: string, verb: string) => ({
 
 export const signalExecution = previewOperation({
   name: 'execution.signal',
+  roles: DEVELOPERS,
   summary: 'Send a CloudEvent to an execution',
   input: Input({
     ...Target,
@@ -221,6 +224,7 @@ async function isWait(scope: WorkspaceScope, id: string, entry: string): Promise
 
 export const cancelExecution = previewOperation({
   name: 'execution.cancel',
+  roles: DEVELOPERS,
   summary: 'Cancel an execution; completed tasks with a compensation are undone first',
   input: Input(Target),
   output: Execution,
@@ -345,6 +349,8 @@ export const patchExecution = previewOperation({
     'Patch the data of an execution that is paused or has a held step',
     'patch-data',
   ),
+  // It sets data of the execution, of which a developer may see nothing.
+  roles: ADMINS,
   input: Input({
     ...Target,
     context: Type.Optional(Type.Unknown({ description: 'Merge patch (RFC 7396) of `$context`.' })),

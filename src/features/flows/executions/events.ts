@@ -3,9 +3,12 @@
 import Type from 'typebox'
 import { lifecycleType } from '../../../../flows-dsl/lifecycle-events.ts'
 import { Input, Ref } from '../../../access/operation-builders.ts'
+import { reasonToSee, revealing } from '../../../access/payload-access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
 import type { ExecutionEventUpdate } from '../../../core/execution.ts'
+import { FLOW_ERROR, withoutPayloads } from '../../../core/payloads.ts'
+import { VIEWERS } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { type CloudEvent, cloudEvent, sourceOf } from '../../events/events.ts'
@@ -17,6 +20,7 @@ import { EXECUTION } from './concurrency.ts'
 
 export const watchExecution = previewOperation({
   name: 'execution.watch',
+  roles: VIEWERS,
   summary: 'Stream the past and future events of an execution as server-sent events (CloudEvents 1.0)',
   input: Input({
     ws: Ws,
@@ -35,6 +39,8 @@ export const watchExecution = previewOperation({
 
 interface Found {
   readonly status: string
+  readonly started_by: string
+  readonly rerun_of: string | null
   readonly version: number
   readonly suspended: boolean
   readonly ended: boolean
@@ -42,17 +48,20 @@ interface Found {
 
 /** @throws Problem `not_found` */
 async function watch(scope: WorkspaceScope, id: string, after: number): Promise<Feed> {
-  const { status, ...seen } = await findRow<Found>(
+  const { status, started_by, rerun_of, ...seen } = await findRow<Found>(
     scope,
     'execution',
     sql`
-    select status, events as version, suspended or paused as suspended, ended_at is not null as ended from executions where id = ${id}`,
+    select status, started_by, rerun_of, events as version, suspended or paused as suspended, ended_at is not null as ended from executions where id = ${id}`,
   )
-  return {
+  const reason = reasonToSee(scope.actor, { started_by, rerun_of })
+  const feed: Feed = {
     open: (sink) => {
       const { watched, stop } = watchRun(scope, EXECUTION, id)
       watched.seed({ ...seen, gone: false })
-      const stream = new EventStream(scope, watched, sink, Math.min(after, seen.version))
+      const stream = new EventStream(scope, watched, {
+        ...{ sink, after: Math.min(after, seen.version), seesPayloads: reason !== undefined },
+      })
       const now = watched.snapshot.suspended && !seen.ended ? 'suspended' : status
       // A number above the newest event cannot come from a stream of this execution.
       const isForeign = after > seen.version
@@ -70,9 +79,17 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
       }
     },
   }
+  return reason === 'right' ? revealing(scope, feed, scope.ref) : feed
 }
 
 const gap = (after: number) => frame({ event: 'gap', data: { after } })
+
+interface Reader {
+  readonly sink: FeedSink
+  /** The number of the last event that it has. */
+  readonly after: number
+  readonly seesPayloads: boolean
+}
 
 /** The event stream of one client. */
 class EventStream {
@@ -80,13 +97,15 @@ class EventStream {
   readonly #scope: WorkspaceScope
   readonly #watched: Watched
   readonly #sink: FeedSink
+  readonly #frame: 'frame' | 'bareFrame'
   #last: number
   #sentSuspended: boolean
 
-  constructor(scope: WorkspaceScope, watched: Watched, sink: FeedSink, after: number) {
+  constructor(scope: WorkspaceScope, watched: Watched, { sink, after, seesPayloads }: Reader) {
     this.#scope = scope
     this.#watched = watched
     this.#sink = sink
+    this.#frame = seesPayloads ? 'frame' : 'bareFrame'
     this.#last = after
     this.#sentSuspended = watched.snapshot.suspended
   }
@@ -116,7 +135,7 @@ class EventStream {
       }
       for (const entry of entries) {
         if (this.isOver) return
-        this.#sink.send(entry.frame)
+        this.#sink.send(entry[this.#frame])
         this.#last = entry.seq
         await this.#sink.drained()
       }
@@ -149,6 +168,8 @@ interface ExecutionEvent {
 interface Entry {
   readonly seq: number
   readonly frame: string
+  /** Without payloads. */
+  readonly bareFrame: string
 }
 
 /**
@@ -164,8 +185,16 @@ async function readEvents(scope: WorkspaceScope, id: string, after: number): Pro
     from execution_events e
     where e.execution_id = ${id} and e.seq > ${after} order by e.seq limit ${FLOW_LIMITS.eventsReadMax}`)
   const of = { ref: scope.ref, id }
-  return rows.map((row) => ({ seq: row.seq, frame: frame({ id: String(row.seq), data: eventOf(of, row) }) }))
+  return rows.map((row) => {
+    const event = eventOf(of, row)
+    const bare = { ...event, data: withoutPayloads(EVENT_DATA, event.data, () => false) }
+    const [full, bareFrame] = [event, bare].map((data) => frame({ id: String(row.seq), data }))
+    return { seq: row.seq, frame: full ?? '', bareFrame: bareFrame ?? '' }
+  })
 }
+
+/** What of the data of an event is a payload. */
+const EVENT_DATA = Type.Object({ error: Type.Unknown(FLOW_ERROR) })
 
 /** Events with a verb of their own in OWS; all others are a change of status. */
 const VERBS = {

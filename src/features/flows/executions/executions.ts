@@ -7,6 +7,8 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { TRIGGER_KINDS } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { FLOW_ERROR, HIDDEN_PAYLOADS, payload } from '../../../core/payloads.ts'
+import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
@@ -29,7 +31,8 @@ const Step = Type.Object({
   summary: Type.String(),
   status: Type.Union(['running', 'completed', 'faulted', 'skipped', 'cancelled'].map((s) => Type.Literal(s))),
   attempt: Type.Integer({ description: 'Number of attempts of the step.' }),
-  error: Type.Unknown(),
+  error: Type.Unknown(FLOW_ERROR),
+  ...HIDDEN_PAYLOADS,
   reused: Type.Boolean({ description: 'True if the result comes from the execution that this one repeats.' }),
   started_at: Type.String(),
   ended_at: Type.Union([Type.String(), Type.Null()]),
@@ -48,9 +51,12 @@ const STATUSES = ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'fa
 
 const Compensation = Type.Object({
   undone: Type.Array(Type.String(), { description: 'Steps that were undone, as `pointer#iteration`.' }),
-  failures: Type.Array(Type.Object({ step: Type.String(), error: Type.Unknown() }), {
-    description: 'Steps that could not be undone, with the error of the last attempt.',
-  }),
+  failures: Type.Array(
+    Type.Object({ step: Type.String(), error: Type.Unknown(FLOW_ERROR), ...HIDDEN_PAYLOADS }),
+    {
+      description: 'Steps that could not be undone, with the error of the last attempt.',
+    },
+  ),
 })
 
 export const Execution = Type.Object({
@@ -68,9 +74,10 @@ export const Execution = Type.Object({
     },
   ),
   pause_reason: Type.Union([Type.String(), Type.Null()]),
-  input: Type.Unknown(),
-  output: Type.Unknown(),
-  error: Type.Unknown(),
+  input: Type.Optional(Type.Unknown(payload())),
+  output: Type.Optional(Type.Unknown(payload())),
+  error: Type.Unknown(FLOW_ERROR),
+  ...HIDDEN_PAYLOADS,
   compensation: Type.Union([Compensation, Type.Null()], {
     description:
       'Outcome of the compensation if the execution faulted or was cancelled. `null`: there was no step to undo.',
@@ -131,6 +138,7 @@ const OUTLINE = sql`id, workflow_id, flow_id,
 
 export const startExecution = previewOperation({
   name: 'execution.create',
+  roles: DEVELOPERS,
   summary: 'Start an execution of a published version of a flow',
   input: Input({
     ws: Ws,
@@ -165,6 +173,7 @@ export const startExecution = previewOperation({
 
 export const getExecution = previewOperation({
   name: 'execution.get',
+  roles: VIEWERS,
   summary: 'Read an execution and its steps',
   input: Input({ ws: Ws, id: Ref('execution') }),
   output: Execution,
@@ -275,6 +284,7 @@ type Filters = Static<typeof Filtered>
 
 export const listExecutions = previewOperation({
   name: 'execution.list',
+  roles: VIEWERS,
   summary: 'List the executions of a workspace, newest first',
   input: Input({ ...FILTERED, flow: Type.Optional(FlowRef) }),
   output: PageOf(ListedExecution),
@@ -290,6 +300,7 @@ export const listExecutions = previewOperation({
 
 export const listFlowExecutions = previewOperation({
   name: 'flow_execution.list',
+  roles: VIEWERS,
   summary: 'List the executions of a flow, newest first',
   input: Input({ ...FILTERED, flow: FlowRef }),
   output: PageOf(ListedExecution),

@@ -47,7 +47,16 @@ function forKeys(admin: AnyOperation, { name, path, scope: needed }: KeyBinding)
   })
 }
 
-const Result = Type.Pick(Execution, ['id', 'status', 'output', 'error', 'ended_at'])
+const Result = Type.Pick(Execution, [
+  'id',
+  'status',
+  'started_by',
+  'rerun_of',
+  'output',
+  'error',
+  'payloads',
+  'ended_at',
+])
 
 /** The result alone, for callers that have started an execution and come back for it. */
 const getResult = workspaceOperation({
@@ -73,8 +82,8 @@ const getResult = workspaceOperation({
       await untilEnded(scope, id, async () => {}, wait * 1_000)
       execution = await readExecution(scope, id)
     }
-    const { status, output, error, ended_at } = execution
-    return { id, status, output, error, ended_at }
+    const { status, started_by, rerun_of, output, error, ended_at } = execution
+    return { id, status, started_by, rerun_of, output, error, ended_at }
   },
 })
 

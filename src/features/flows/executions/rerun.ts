@@ -10,6 +10,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { ExecutionReuse, ReusedResult } from '../../../core/execution.ts'
 import { canonical } from '../../../core/json.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
+import { DEVELOPERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
@@ -58,6 +59,7 @@ const Rerun = Type.Object({ ...Type.Partial(Execution).properties, plan: Plan })
 
 export const rerunExecution = previewOperation({
   name: 'execution.rerun',
+  roles: DEVELOPERS,
   summary: 'Rerun an ended execution, from the start or from a step',
   input: Input({
     ...Target,

@@ -5,6 +5,8 @@ import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-bu
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { StepData, ValueLocation } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { FLOW_ERROR, HIDDEN_PAYLOADS, payload } from '../../../core/payloads.ts'
+import { VIEWERS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
@@ -36,18 +38,22 @@ const Step = Type.Object({
   execution_id: Type.Optional(Id('run')),
   started_at: Time,
   ended_at: OptionalTime,
-  error: Type.Optional(Type.Unknown()),
+  error: Type.Optional(Type.Unknown(FLOW_ERROR)),
+  ...HIDDEN_PAYLOADS,
 })
 type Step = Static<typeof Step>
 
 const StepWithData = Type.Interface([Step], {
-  input: Type.Optional(Type.Unknown({ description: 'Input of the task, after `input.from`.' })),
+  input: Type.Optional(Type.Unknown({ description: 'Input of the task, after `input.from`.', ...payload() })),
   arguments: Type.Optional(
     Type.Unknown({
+      ...payload(),
       description: 'Arguments that the task passed to its environment, such as the request of a call.',
     }),
   ),
-  output: Type.Optional(Type.Unknown({ description: 'Output of the task, after `output.as`.' })),
+  output: Type.Optional(
+    Type.Unknown({ description: 'Output of the task, after `output.as`.', ...payload() }),
+  ),
   truncated: Type.Array(Type.Enum(['input', 'arguments', 'output']), {
     description:
       'Values that are shortened to about 4,096 characters: lists and objects lack their last members, strings end in `…`.',
@@ -61,6 +67,7 @@ const STEP = sql`seq::text as id, name, kind, pointer as task, iteration, path, 
 
 export const listSteps = previewOperation({
   name: 'execution_step.list',
+  roles: VIEWERS,
   summary: 'List the steps of an execution, in the order in which they started',
   input: Input({
     ...PageInput,
@@ -114,6 +121,7 @@ function shown<Row extends StepRow>({ error, execution_id, ...step }: Row) {
 
 export const getStep = previewOperation({
   name: 'execution_step.get',
+  roles: VIEWERS,
   summary: 'Read a step with its input, arguments and output; secrets are masked',
   input: Input({ ws: Ws, id: Ref('execution'), step: StepId }),
   output: StepWithData,

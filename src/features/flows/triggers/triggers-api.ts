@@ -11,6 +11,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
+import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { ScheduleStatus } from '../../../infra/temporal/schedules.ts'
@@ -114,6 +115,7 @@ const findSchedule = async (scope: WorkspaceScope, id: string): Promise<Schedule
 
 export const listSchedules = previewOperation({
   name: 'schedule.list',
+  roles: VIEWERS,
   summary: 'List the schedules of a workspace, with their next start times',
   input: Input({ ...PageInput, ws: Ws, flow: Type.Optional(FlowRef) }),
   output: PageOf(ListedSchedule),
@@ -166,6 +168,7 @@ function nullIfAway(error: unknown): null {
 
 export const getSchedule = previewOperation({
   name: 'schedule.get',
+  roles: VIEWERS,
   summary: 'Read a schedule with its next start times',
   input: Input(one),
   output: ScheduleWithStatus,
@@ -182,6 +185,7 @@ export const getSchedule = previewOperation({
 const setSchedulePaused = (paused: boolean, summary: string) =>
   previewOperation({
     name: paused ? 'schedule.pause' : 'schedule.resume',
+    roles: DEVELOPERS,
     summary,
     input: Input({ ...one, note: Note }),
     output: Schedule,
@@ -205,6 +209,7 @@ export const resumeSchedule = setSchedulePaused(
 
 export const triggerSchedule = previewOperation({
   name: 'schedule.trigger',
+  roles: DEVELOPERS,
   summary: 'Start an execution of the schedule now, even if it is paused or others are running',
   input: Input(one),
   output: Execution,
@@ -284,6 +289,7 @@ function toTriggerRecord(scope: WorkspaceScope, row: CountedTrigger): TriggerRec
 
 export const listTriggers = previewOperation({
   name: 'trigger.list',
+  roles: VIEWERS,
   summary: 'List the triggers of a workspace: schedules, webhooks, events',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(TriggerRecord),
@@ -298,6 +304,7 @@ const TARGET = { ws: Ws, id: Ref('trigger') }
 
 export const rotateTriggerSecret = previewOperation({
   name: 'trigger.rotate_secret',
+  roles: ADMINS,
   summary: 'Rotate the secret of a webhook; the previous one stays valid for a day',
   input: Input({
     ...TARGET,
@@ -323,6 +330,7 @@ export const rotateTriggerSecret = previewOperation({
 const setTriggerPaused = (paused: boolean) =>
   previewOperation({
     name: paused ? 'trigger.pause' : 'trigger.resume',
+    roles: DEVELOPERS,
     summary: paused
       ? 'Pause a webhook or an event trigger: deliveries are refused, and events are skipped'
       : 'Resume a webhook or an event trigger',
@@ -348,6 +356,7 @@ export const resumeTrigger = setTriggerPaused(false)
 
 export const testTrigger = previewOperation({
   name: 'trigger.test',
+  roles: DEVELOPERS,
   summary: 'Test which filters of an event trigger accept an event, without starting an execution',
   reads: true,
   input: Input({

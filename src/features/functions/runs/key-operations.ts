@@ -67,7 +67,7 @@ const listLines = workspaceOperation({
   input: Input({ ...RUN, ...LOG_FILTERS }),
   output: PageOf(RunLine),
   http: { method: 'GET', path: `${RUNS}/{run}/logs` },
-  run: (scope, { run, ...page }) => linePage(asRunReader(scope), run, page),
+  run: (caller, { run, ...page }) => linePage({ caller, scope: asRunReader(caller), runId: run }, page),
 })
 
 const watchLines = workspaceOperation({
@@ -77,7 +77,8 @@ const watchLines = workspaceOperation({
   input: Input({ ...RUN, ...LOG_STREAM }),
   output: LogFrames,
   http: { ...LOG_STREAM_HTTP, path: `${RUNS}/{run}/logs/stream` },
-  run: (scope, { run, last_event_id }) => followLines(asRunReader(scope), run, last_event_id),
+  run: (caller, { run, last_event_id }) =>
+    followLines({ caller, scope: asRunReader(caller), runId: run }, last_event_id),
 })
 
 export const FUNCTION_KEY_OPERATIONS: readonly AnyOperation[] = [

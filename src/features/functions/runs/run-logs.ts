@@ -2,7 +2,8 @@
 
 import Type, { type Static } from 'typebox'
 import { Time } from '../../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../../access/scope.ts'
+import { payloadsOfRecord } from '../../../access/payload-access.ts'
+import type { Scope, WorkspaceScope } from '../../../access/scope.ts'
 import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
 import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -37,26 +38,41 @@ export const LogFrames = Type.Unknown({
   description: 'Frames: `ready`, lines with their `seq` as `id`, `end`.',
 })
 
-/** @param functionId the function that it must be a run of @throws Problem `not_found`, `cursor_invalid` */
-export async function linePage(scope: WorkspaceScope, runId: string, page: PageRequest, functionId?: string) {
+/** A run whose lines are read. */
+interface LinesOf {
+  readonly caller: Scope
+  /** Of the workspace of the run, with the right to read records of runs. */
+  readonly scope: WorkspaceScope
+  readonly runId: string
+  /** The function that it must be a run of. */
+  readonly functionId?: string
+}
+
+/** @throws Problem `not_found`, `cursor_invalid`, `payloads_hidden` */
+export async function linePage({ caller, scope, runId, functionId }: LinesOf, page: PageRequest) {
   const { after, limit } = pageBounds(page)
   if (!/^[0-9]{0,9}$/.test(after)) throw new Problem('cursor_invalid')
-  await findRun(scope, runId, functionId)
-  return pageFrom(page, await readLines(scope, runId, Number(after), limit), ({ seq }) => seq)
+  const run = await findRun(scope, runId, functionId)
+  return payloadsOfRecord(caller, run, scope.ref, async () =>
+    pageFrom(page, await readLines(scope, runId, Number(after), limit), ({ seq }) => seq),
+  )
 }
 
 /**
  * Streams the lines, past and future, until the run ends.
- * @param lastEventId the `seq` after which the stream begins @throws Problem `not_found`
+ * @param lastEventId the `seq` after which the stream begins @throws Problem `not_found`, `payloads_hidden`
  */
 export async function followLines(
-  scope: WorkspaceScope,
-  runId: string,
+  { caller, scope, runId, functionId }: LinesOf,
   lastEventId: string | undefined,
-  functionId?: string,
 ): Promise<Feed> {
-  const { status } = await findRun(scope, runId, functionId)
-  const after = lastNumber(lastEventId)
+  const run = await findRun(scope, runId, functionId)
+  return payloadsOfRecord(caller, run, scope.ref, async () =>
+    lineFeed(scope, runId, run.status, lastNumber(lastEventId)),
+  )
+}
+
+function lineFeed(scope: WorkspaceScope, runId: string, status: string, after: number): Feed {
   return {
     open: (sink) => {
       const { watched, stop } = watchRun(scope, FUNCTION_RUN, runId)
@@ -112,10 +128,10 @@ async function sendLines(
 }
 
 const findRun = (scope: WorkspaceScope, runId: string, functionId: string | undefined) =>
-  findRow<{ status: string }>(
+  findRow<{ status: string; started_by: string }>(
     scope,
     'run',
-    sql`select status from function_runs
+    sql`select status, started_by from function_runs
       where id = ${runId} and (${functionId ?? null}::text is null or function_id = ${functionId ?? null})`,
   )
 

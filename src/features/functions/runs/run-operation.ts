@@ -5,8 +5,10 @@
 
 import Type, { type Static } from 'typebox'
 import { Id, Input, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
+import { reasonToSee, showPayloads } from '../../../access/payload-access.ts'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { HIDDEN_PAYLOADS, payload } from '../../../core/payloads.ts'
 import { DATA_ROLES, isPublicRole } from '../../../core/policy.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
@@ -22,7 +24,14 @@ export const RunOperation = Type.Object({
   ...Job.properties,
   id: Id('run'),
   target: Id('fn'),
-  result: Type.Unknown({ description: 'Return value of the function. `null`: it has not returned yet.' }),
+  error: Type.Unknown(payload('code', 'name', 'file', 'line', 'column')),
+  result: Type.Optional(
+    Type.Unknown({
+      description: 'Return value of the function. `null`: it has not returned yet.',
+      ...payload(),
+    }),
+  ),
+  ...HIDDEN_PAYLOADS,
 })
 export type RunOperation = Static<typeof RunOperation>
 
@@ -57,7 +66,8 @@ export async function readOperation(
     for (;;) {
       const leftMs = untilMs - performance.now()
       const change = watched.nextChange(leftMs)
-      const operation = await readNow(reader, runId, starterOf(scope))
+      const { started_by, ...operation } = await readNow(reader, runId, starterOf(scope))
+      if (reasonToSee(scope.actor, { started_by }) === 'started') showPayloads(operation)
       if (operation.finished_at !== null || leftMs <= 0) return shownTo(scope, operation)
       await change
     }
@@ -73,11 +83,11 @@ function starterOf({ actor }: WorkspaceScope): string | undefined {
 }
 
 const readNow = (reader: WorkspaceScope, runId: string, starter: string | undefined) =>
-  findRow<RunOperation>(
+  findRow<RunOperation & { started_by: string }>(
     reader,
     'operation',
     sql`select id, tenant_id, 'function.invoke' as type, function_id as target,
-        case status when 'completed' then 'succeeded' else status end as state, '[]'::json as steps, error, result,
+        case status when 'completed' then 'succeeded' else status end as state, '[]'::json as steps, error, result, started_by,
         created_at, ended_at as finished_at
       from function_runs
       where id = ${runId} and is_async and (${starter ?? null}::text is null or started_by = ${starter ?? null})`,
@@ -87,5 +97,5 @@ const readNow = (reader: WorkspaceScope, runId: string, starter: string | undefi
 function shownTo(scope: WorkspaceScope, operation: RunOperation): RunOperation {
   if (!isPublicRole(scope.actor.role) || operation.error === null) return operation
   const { code, detail } = operation.error as Static<typeof RunErrorShape>
-  return { ...operation, error: { code, detail } }
+  return showPayloads({ ...operation, error: { code, detail } })
 }

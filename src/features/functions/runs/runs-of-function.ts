@@ -5,7 +5,7 @@ import { adminOperation, Id, Input, Ref } from '../../../access/operation-builde
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { PageOf } from '../../../core/page.ts'
-import { ADMINS } from '../../../core/policy.ts'
+import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { ACTIVE, inactiveProblem } from '../../tenants/active.ts'
 import { FunctionRef, findFunction } from '../function-ref.ts'
@@ -25,7 +25,7 @@ const openRuns = privilege('functions.admins')
 
 const RUNS = '/v1/functions/{id}/runs'
 const RUN = { id: FunctionRef, run: Ref('run') }
-const ADMIN = { roles: ADMINS, stability: 'preview' } as const
+const PREVIEW = { stability: 'preview' } as const
 
 interface FoundFunction {
   readonly functionId: string
@@ -50,8 +50,9 @@ async function openActiveFunction(scope: AdminScope, id: string): Promise<FoundF
 
 const listRuns = adminOperation({
   name: 'function_run.list',
+  roles: VIEWERS,
   summary: 'List the runs of a function, newest first',
-  ...ADMIN,
+  ...PREVIEW,
   input: Input({ id: FunctionRef, ...RUN_FILTERS }),
   output: PageOf(FunctionRun),
   http: { method: 'GET', path: RUNS },
@@ -63,8 +64,9 @@ const listRuns = adminOperation({
 
 const getRun = adminOperation({
   name: 'function_run.get',
+  roles: VIEWERS,
   summary: 'Read a run of a function; an asynchronous run has its input and result',
-  ...ADMIN,
+  ...PREVIEW,
   input: Input(RUN),
   output: FunctionRunWithResult,
   http: { method: 'GET', path: `${RUNS}/{run}` },
@@ -76,34 +78,37 @@ const getRun = adminOperation({
 
 const listLines = adminOperation({
   name: 'function_run.logs',
+  roles: VIEWERS,
   summary: 'List the log lines of a run of a function',
-  ...ADMIN,
+  ...PREVIEW,
   input: Input({ ...RUN, ...LOG_FILTERS }),
   output: PageOf(RunLine),
   http: { method: 'GET', path: `${RUNS}/{run}/logs` },
   run: async (scope, { id, run, ...page }) => {
     const { within, functionId } = await openFunction(scope, id)
-    return linePage(within, run, page, functionId)
+    return linePage({ caller: scope, scope: within, runId: run, functionId }, page)
   },
 })
 
 const watchLines = adminOperation({
   name: 'function_run.watch_logs',
+  roles: VIEWERS,
   summary: 'Stream the past and future log lines of a run as server-sent events, until it ends',
-  ...ADMIN,
+  ...PREVIEW,
   input: Input({ ...RUN, ...LOG_STREAM }),
   output: LogFrames,
   http: { ...LOG_STREAM_HTTP, path: `${RUNS}/{run}/logs/stream` },
   run: async (scope, { id, run, last_event_id }) => {
     const { within, functionId } = await openFunction(scope, id)
-    return followLines(within, run, last_event_id, functionId)
+    return followLines({ caller: scope, scope: within, runId: run, functionId }, last_event_id)
   },
 })
 
 const redrive = adminOperation({
   name: 'function_run.redrive',
+  roles: DEVELOPERS,
   summary: 'Run a dead letter again, with its input and the rights of its caller',
-  ...ADMIN,
+  ...PREVIEW,
   input: Input(RUN),
   output: FunctionRun,
   http: { method: 'POST', path: `${RUNS}/{run}/redrive`, status: () => 201 },
@@ -137,8 +142,9 @@ const Redriven = Type.Object({
 
 const redriveFunction = adminOperation({
   name: 'function_run.redrive_all',
+  roles: DEVELOPERS,
   summary: 'Run the oldest dead letters of a function again, up to 100',
-  ...ADMIN,
+  ...PREVIEW,
   input: Input({
     id: FunctionRef,
     after: Type.Optional(Type.String({ maxLength: 200, description: '`next` of the previous call.' })),
@@ -154,7 +160,8 @@ const redriveFunction = adminOperation({
 const discardRun = adminOperation({
   name: 'function_run.delete',
   summary: 'Delete an ended run with its log lines',
-  ...ADMIN,
+  roles: ADMINS,
+  ...PREVIEW,
   input: Input(RUN),
   output: Type.Object({ id: Type.String(), ...OWNER, deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${RUNS}/{run}` },

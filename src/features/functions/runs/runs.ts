@@ -6,6 +6,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core/page.ts'
+import { HIDDEN_PAYLOADS, payload } from '../../../core/payloads.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { workflowId } from '../../../core/tenant.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
@@ -50,7 +51,13 @@ const OUTLINE = {
   duration_ms: Nullable(Type.Integer()),
   memory_mb: Nullable(Type.Integer()),
   cold: Nullable(Type.Boolean({ description: 'True if a process was started for the run.' })),
-  error: Nullable(RunErrorShape),
+  error: Nullable(
+    Type.Object({
+      ...RunErrorShape.properties,
+      detail: Type.Optional(Type.String(payload())),
+      ...HIDDEN_PAYLOADS,
+    }),
+  ),
   dead_letter: Type.Boolean({
     description: 'True if the run is asynchronous, has failed, and was not run again.',
   }),
@@ -67,8 +74,9 @@ type FunctionRun = Static<typeof FunctionRun>
 
 export const FunctionRunWithResult = Type.Object({
   ...OUTLINE,
-  input: Type.Unknown({ description: 'Input of an asynchronous run.' }),
-  result: Type.Unknown({ description: 'Return value of an asynchronous run.' }),
+  input: Type.Optional(Type.Unknown({ description: 'Input of an asynchronous run.', ...payload() })),
+  result: Type.Optional(Type.Unknown({ description: 'Return value of an asynchronous run.', ...payload() })),
+  ...HIDDEN_PAYLOADS,
 })
 
 const COLUMNS = sql`id, tenant_id, workspace_id, function_id, version, status, trigger, started_by, is_async as async, attempts, duration_ms, memory_mb,

@@ -5,7 +5,7 @@ import { adminOperation, Id, Input, OptionalTime, Time } from '../../../access/o
 import type { AdminScope } from '../../../access/scope.ts'
 import { tenantWorkflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
-import { ADMINS } from '../../../core/policy.ts'
+import { VIEWERS } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { EventSpec } from '../../runs/triggers/trigger.ts'
@@ -61,7 +61,7 @@ interface TriggerRow {
 export const listFunctionTriggers = adminOperation({
   name: 'function_trigger.list',
   summary: 'List the schedule and the event trigger of a function, with what they have started',
-  roles: ADMINS,
+  roles: VIEWERS,
   input: Input({ id: FunctionRef }),
   output: Type.Object({ data: Type.Array(TriggerRecord) }),
   http: { method: 'GET', path: '/v1/functions/{id}/triggers' },

@@ -23,11 +23,17 @@ import { conflictIf, creates, findRow, listPage } from '../../operation-helpers.
 import { resolveAssignment } from '../assignment.ts'
 import { issuerAdminOf, requireMail } from '../identity-services.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
+import { requireGrantOfPayloads } from '../payload-grants.ts'
 
 const Groups = Type.Array(Type.String({ pattern: GROUP_PATTERN }), {
   maxItems: 50,
   uniqueItems: true,
   description: 'Groups that approvals may name as `group:<name>`.',
+})
+
+const SeesPayloads = Type.Boolean({
+  description:
+    'True if the account sees payloads of executions and runs that others have started; each look is in the audit log. A new link to set a password ends it.',
 })
 
 export const Account = Type.Object({
@@ -40,6 +46,7 @@ export const Account = Type.Object({
   email: Type.String(),
   name: Type.String(),
   groups: Groups,
+  sees_payloads: SeesPayloads,
   status: Type.Union(
     ['invited', 'active', 'reset', 'disabled'].map((status) => Type.Literal(status)),
     {
@@ -87,7 +94,7 @@ const Invited = Type.Interface([Account], { invitation_url: Link('a password') }
 const EMAIL_PATTERN = `^[^\\s@<>"${HIDDEN}]+@[^\\s@<>"${HIDDEN}]+$`
 const Reset = Type.Interface([Account], { reset_url: Link('another password') })
 
-const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name, groups,
+const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name, groups, sees_payloads,
   case when disabled_at is not null then 'disabled' when accepted then 'active'
     when accepted_at is not null then 'reset' else 'invited' end as status,
   invited_until, reset_at, confirmed_by, email_verified_at, to_json(controlled_by) as controlled_by, controlled_at, created_by, created_at, updated_at, last_login_at`
@@ -188,26 +195,39 @@ export const listAccounts = adminOperation({
 export const updateAccount = adminOperation({
   name: 'account.update',
   summary:
-    'Update an account: name, groups or status; a disabled account is signed out everywhere within 5 s',
+    'Update an account: name, groups, status, or the right to see payloads; an account that is disabled or loses the right is signed out everywhere within 5 s',
   roles: ADMINS,
   input: Input({
     id: Ref('account'),
     name: Type.Optional(Name),
     groups: Type.Optional(Groups),
+    sees_payloads: Type.Optional(SeesPayloads),
     disabled: Type.Optional(Type.Boolean()),
   }),
   output: Account,
   http: { method: 'PATCH', path: '/v1/accounts/{id}', body: '*' },
-  run: (scope, { id, name, groups, disabled }) => {
+  run: async (scope, { id, name, groups, sees_payloads: sees, disabled }) => {
+    if (sees === true) await checkGrant(scope, id)
     const statement = sql`
       update accounts set name = coalesce(${name ?? null}, name), updated_at = now(),
         ${groups === undefined ? sql`` : sql`groups = ${textArray(groups)}::text[], ${controlled(scope)},`}
+        sees_payloads = coalesce(${sees ?? null}::boolean, sees_payloads),
         disabled_at = case ${disabled ?? null}::boolean when true then coalesce(disabled_at, now())
           when false then null else disabled_at end
       where id = ${id} returning ${COLUMNS}`
     return effectOnce(scope, (inside) => findRow<Account>(inside, 'account', statement))
   },
 })
+
+/** @throws Problem `forbidden` for a caller who may not grant it; `state_conflict` before the person has set a password */
+async function checkGrant(scope: AdminScope, id: string): Promise<void> {
+  requireGrantOfPayloads(scope, id)
+  const { status } = await findAccount(scope, id)
+  if (status === 'active') return
+  throw conflict(
+    `The account is ${status}: it gets the right to see payloads once its person has set a password, since whoever is shown the link could.`,
+  )
+}
 
 export const inviteAccount = adminOperation({
   name: 'account.invite',

@@ -18,8 +18,10 @@ export interface Account {
   readonly tenantId: TenantId | null
   readonly workspaceId: WorkspaceId | null
   readonly role: SubjectRole
+  /** It sees payloads of executions and runs that others have started. Of an account only. */
+  readonly seesPayloads?: boolean
   readonly email: string
-  /** Increases when the account is disabled or gets another password. */
+  /** Increases when the account is disabled, signed out or gets another password. */
   readonly generation: number
 }
 
@@ -47,7 +49,7 @@ export function belongsTo({ tenantId, workspaceId }: Account, ref: WorkspaceRef)
 
 const SELECT_ACTIVE = sql`
   select a.id, a.tenant_id as "tenantId", a.workspace_id as "workspaceId", a.role, a.email, a.password,
-    a.generation
+    a.sees_payloads as "seesPayloads", a.generation
   from accounts a left join tenants t on t.id = a.tenant_id left join workspaces w on w.id = a.workspace_id
   where a.accepted and a.disabled_at is null and (a.tenant_id is null or t.state = 'active')
     and (a.workspace_id is null or w.state = 'active')`
@@ -101,8 +103,12 @@ export class AccountsStore {
     const right = await verifyPassword(password, found?.password, { network, realm: tenantId ?? '' })
     if (found === undefined) return {}
     if (!right) return { accountId: found.id }
-    await this.#system.rows(sql`update accounts set last_login_at = now() where id = ${found.id}`)
+    await this.recordSignIn(found)
     return { account: withoutPassword(found), accountId: found.id }
+  }
+
+  async recordSignIn({ id }: Pick<Account, 'id'>): Promise<void> {
+    await this.#system.rows(sql`update accounts set last_login_at = now() where id = ${id}`)
   }
 
   /** The e-mail address of a valid invitation. */
@@ -136,6 +142,14 @@ export class AccountsStore {
   ): Promise<AcceptedAccount | undefined> {
     const passwordHash = await hashPassword(password, { network, realm: tenantId ?? '' })
     return this.#setPassword(passwordHash, sql`id = ${id} and generation = ${generation} and accepted`)
+  }
+
+  /** Ends all sessions and tokens of an account. @returns false if it has changed since */
+  async signOut({ id, generation }: Account): Promise<boolean> {
+    const changed = await this.#system.row(sql`
+      update accounts set signed_out_at = clock_timestamp() where id = ${id} and generation = ${generation} returning id`)
+    this.#forget(id)
+    return changed !== undefined
   }
 
   async #setPassword(passwordHash: string, which: Sql): Promise<AcceptedAccount | undefined> {

@@ -21,6 +21,7 @@ import { creates, fieldProblem, findRow, listPage } from '../../operation-helper
 import { resolveAssignment, resolveNamedAssignment } from '../assignment.ts'
 import { issuerAdminOf } from '../identity-services.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
+import { requireShareOfPayloads } from '../payload-grants.ts'
 import { REDIRECT_URI_RULE, usableRedirectUris } from './redirect-uris.ts'
 
 const SECRET_BYTES = 32
@@ -40,6 +41,11 @@ const RedirectUris = Type.Array(Type.String({ minLength: 1, maxLength: 2_000 }),
     'Redirect URIs: `https`, `http` at a loopback address with any port, or the scheme of an application, such as `cursor://host/path`. A machine client has no redirect URIs.',
 })
 
+const SeesPayloads = Type.Boolean({
+  description:
+    'True if the machine client sees payloads of executions and runs that others have started. It is set when the client is made, by a caller who sees them.',
+})
+
 const OAuthClient = Type.Object({
   client_id: Type.String({
     description:
@@ -56,6 +62,7 @@ const OAuthClient = Type.Object({
   workspace_id: Type.Union([Id('ws'), Type.Null()]),
   audience: Audience,
   redirect_uris: RedirectUris,
+  sees_payloads: SeesPayloads,
   registered: Type.Boolean({ description: 'True if the client registered itself (MCP servers only).' }),
   created_by: Type.String(),
   created_at: Time,
@@ -67,7 +74,7 @@ const WithSecret = Type.Interface([OAuthClient], {
   client_secret: Type.Optional(Type.String({ description: 'Secret of a machine client, shown only once.' })),
 })
 
-const COLUMNS = sql`id as client_id, kind, name, role, tenant_id, workspace_id, audience, redirect_uris, registered,
+const COLUMNS = sql`id as client_id, kind, name, role, tenant_id, workspace_id, audience, redirect_uris, sees_payloads, registered,
   created_by, created_at, rotated_at`
 
 export const createOAuthClient = adminOperation({
@@ -81,11 +88,16 @@ export const createOAuthClient = adminOperation({
     role: Type.Optional(HolderRole),
     audience: Type.Optional(Audience),
     redirect_uris: Type.Optional(RedirectUris),
+    sees_payloads: Type.Optional(SeesPayloads),
   }),
   output: WithSecret,
   http: creates('/v1/oauth-clients', 'client_id'),
-  run: async (scope, { kind, name, role, audience = 'accounts', redirect_uris, ...named }) => {
+  run: async (scope, { kind, name, role, audience = 'accounts', redirect_uris, sees_payloads, ...named }) => {
     const redirectUris = redirect_uris ?? []
+    const seesPayloads = sees_payloads === true
+    if (seesPayloads && kind === 'public')
+      throw fieldProblem('sees_payloads', 'People see payloads by their own accounts.')
+    requireShareOfPayloads(scope, seesPayloads)
     checkClient(kind, role, redirectUris)
     if (audience === 'users') checkUserClient(kind, named.workspace_id)
     const assignment =
@@ -96,9 +108,9 @@ export const createOAuthClient = adminOperation({
     const id = scope.newId('client')
     const insert = sql`
       insert into oauth_clients
-        (id, tenant_id, workspace_id, kind, role, name, audience, secret_hash, redirect_uris, created_by)
+        (id, tenant_id, workspace_id, kind, role, name, audience, secret_hash, redirect_uris, sees_payloads, created_by)
       values (${id}, ${assignment.tenantId}, ${assignment.workspaceId}, ${kind}, ${role ?? null}, ${name}, ${audience},
-        ${secret?.digest ?? null}, ${JSON.stringify(redirectUris)}::jsonb, ${scope.actor.subject})
+        ${secret?.digest ?? null}, ${JSON.stringify(redirectUris)}::jsonb, ${seesPayloads}, ${scope.actor.subject})
       returning ${COLUMNS}`
     return effectOnce(scope, async (inside) => {
       const made = await findRow<OAuthClient>(inside, 'client', insert)
@@ -149,6 +161,7 @@ export const rotateOAuthClient = adminOperation({
       where id = ${id} and kind = 'machine' returning ${COLUMNS}`
     const output = await effectOnce(scope, async (inside) => {
       const client = await findRow<OAuthClient>(inside, 'machine client', rotate)
+      requireShareOfPayloads(scope, client.sees_payloads)
       return { ...client, client_secret: text }
     })
     issuerAdminOf(scope).forgetClient(id)

@@ -27,6 +27,8 @@ export interface OAuthClient extends TenantBounds {
   readonly audience: 'accounts' | 'users'
   /** Of a machine. */
   readonly role: Role | null
+  /** Of a machine: it sees payloads of executions and runs that others have started. */
+  readonly seesPayloads: boolean
   /** SHA-256 of a machine's secret, hex. */
   readonly secretHash: string | null
   readonly redirectUris: readonly string[]
@@ -98,7 +100,7 @@ export class OAuthClients {
 
   #read(id: string): Promise<ClientRow | undefined> {
     return this.#system.row<ClientRow>(sql`
-      select c.id, c.tenant_id as "tenantId", c.workspace_id as "workspaceId", c.name, c.kind, c.audience, c.role,
+      select c.id, c.tenant_id as "tenantId", c.workspace_id as "workspaceId", c.name, c.kind, c.audience, c.role, c.sees_payloads as "seesPayloads",
         c.secret_hash as "secretHash", c.redirect_uris as "redirectUris", c.registered,
         floor(extract(epoch from c.changed_at))::float8 as "changedAt",
         coalesce(c.fresh_until > now(), false) as "isFresh",

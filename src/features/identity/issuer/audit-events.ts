@@ -7,6 +7,7 @@ import { ANONYMOUS, type AuditActor, type AuditEvent, type AuditOwner } from '..
 import { EVERYBODY, type Role } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import type { AcceptedAccount, Account, TenantBounds } from '../accounts/accounts-store.ts'
+import { isUser } from '../users/users-store.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import { TokenReused } from './issuer-state.ts'
 import { findPerson } from './subjects.ts'
@@ -161,10 +162,16 @@ export class IssuerAudit {
     this.#recordThrottled(by, { operation, target: USER_PAGES, actor: ANONYMOUS, owner, status: 200 })
   }
 
-  /** A user of a workspace who changed their own account, or created it. */
-  userChanged(by: Requester, user: Account, operation: string): void {
-    const target = `/v1/users/${user.id}`
-    this.#enqueue(by, { operation, target, actor: accountActor(user), owner: ownerOf(user) })
+  /** A person who changed their own account, or created it. @param verb of the operation, such as `add_passkey` */
+  personChanged(by: Requester, person: Account, verb: string): void {
+    const noun = isUser(person) ? 'user' : 'account'
+    const target = `/v1/${noun}s/${person.id}`
+    this.#enqueue(by, {
+      operation: `${noun}.${verb}`,
+      target,
+      actor: accountActor(person),
+      owner: ownerOf(person),
+    })
   }
 
   /** A client that registered itself, or tried to (RFC 7591). */

@@ -13,9 +13,11 @@ import {
   type KoaContextWithOIDC,
   Provider,
 } from 'oidc-provider'
+import { ACR, isMultiFactor } from '../../../access/authentication/claims.ts'
 import { isDocumentId } from '../../../access/authentication/client-ids.ts'
 import { ALGORITHM, type KeySet } from '../../../access/authentication/signing-keys.ts'
 import { ACCESS_LIMITS } from '../../../access/limits.ts'
+import { idPattern } from '../../../core/ids.ts'
 import { OPERATOR_CLIENT } from '../../../infra/crypto/secrets.ts'
 import type { Account } from '../accounts/accounts-store.ts'
 import type { OAuthClient } from '../clients/oauth-clients-store.ts'
@@ -95,7 +97,8 @@ function flows(settings: IssuerSettings): Configuration {
     // OpenID Initiating User Registration 1.0 §4.1.
     discovery: { prompt_values_supported: ['none', 'login', 'consent', 'create'] },
     // Accounts have the first one only.
-    claims: { openid: ['sub', 'email', 'email_verified', 'name'] },
+    claims: { openid: ['sub', 'email', 'email_verified', 'name', 'auth_time', 'amr', 'acr'] },
+    acrValues: Object.values(ACR),
     rotateRefreshToken: true,
     issueRefreshToken: async (_context, client) => client.grantTypeAllowed('refresh_token'),
     expiresWithSession: async () => false,
@@ -129,7 +132,11 @@ function flows(settings: IssuerSettings): Configuration {
         consented: consentedVersion(oidc.entities.Grant, resource),
       })
       const grantId = 'grantId' in token ? token.grantId : undefined
-      return { ...claims, ...(grantId !== undefined && { grant_id: grantIdOf(grantId) }) }
+      return {
+        ...claims,
+        ...authenticationClaims(oidc),
+        ...(grantId !== undefined && { grant_id: grantIdOf(grantId) }),
+      }
     },
     // Pages of a client may request its tokens; other pages may not.
     clientBasedCORS: (_context, origin, client) =>
@@ -154,6 +161,12 @@ function flows(settings: IssuerSettings): Configuration {
       },
     },
   }
+}
+
+/** When and how the person has signed in: a refresh changes neither. */
+function authenticationClaims({ entities }: KoaContextWithOIDC['oidc']): Record<string, unknown> {
+  const { authTime, amr, acr } = entities.RefreshToken ?? entities.AuthorizationCode ?? {}
+  return { ...(authTime !== undefined && { auth_time: authTime }), ...(amr && { amr }), ...(acr && { acr }) }
 }
 
 /** The claims of an ID token. */
@@ -204,6 +217,7 @@ function pages(settings: IssuerSettings): Configuration {
           : interactionPolicy.Check.NO_NEED_TO_PROMPT,
       ),
     )
+  policy.get('login')?.checks.add(secondFactorCheck(settings))
   return {
     routes: {
       authorization: '/authorize',
@@ -225,6 +239,29 @@ function pages(settings: IssuerSettings): Configuration {
     },
   }
 }
+
+/**
+ * Asks for another sign-in if that of the session had no second factor, and the client asks for one (`acr_values`), or the account has
+ * got one since. A person without one gets a token that says so.
+ */
+const secondFactorCheck = ({ secondFactors }: IssuerSettings) =>
+  new interactionPolicy.Check(
+    'second_factor',
+    'the sign-in had no second factor',
+    'unmet_authentication_requirements',
+    async ({ oidc }) => {
+      const { session, result, params } = oidc
+      const id = session?.accountId
+      if (id === undefined || result?.login !== undefined || isMultiFactor(session?.amr ?? []))
+        return interactionPolicy.Check.NO_NEED_TO_PROMPT
+      const isAsked = String(params?.['acr_values'] ?? '')
+        .split(' ')
+        .includes(ACR.multi)
+      const isAccount = new RegExp(idPattern('acct')).test(id)
+      const isNeeded = isAsked || (isAccount && (await secondFactors.read({ id })) !== undefined)
+      return isNeeded ? interactionPolicy.Check.REQUEST_PROMPT : interactionPolicy.Check.NO_NEED_TO_PROMPT
+    },
+  )
 
 /**
  * A client on the user's machine needs an interaction each time, since other programs there could use its redirect URI

@@ -10,6 +10,7 @@ import {
 } from '../../../access/authentication/platform-resource.ts'
 import { ALGORITHM } from '../../../access/authentication/signing-keys.ts'
 import { ACCESS_LIMITS } from '../../../access/limits.ts'
+import { PAYLOAD_READER } from '../../../core/policy.ts'
 import {
   expandScopes,
   isCovered,
@@ -82,7 +83,7 @@ export class ResourceIndicators {
     const account = token.accountId === undefined ? undefined : await this.#requireAccount(token)
     if (this.#isPlatform(token.resource) && account !== undefined) return accountClaims(account)
     if (token.resource !== this.#services.audience) return this.#serverClaims(token, account)
-    if (token.clientId === OPERATOR_CLIENT) return { roles: ['operator'] }
+    if (token.clientId === OPERATOR_CLIENT) return this.#operatorClaims()
     if (account !== undefined && isUser(account)) return userClaims(account)
     if (account !== undefined)
       return { ...(token.scopes.has(API_SCOPE) && rolesOf(account)), ...credentialOf(account) }
@@ -93,6 +94,11 @@ export class ResourceIndicators {
     return { ...rolesOf(machine), credential: secretIdOf(machine) }
   }
 
+  #operatorClaims() {
+    const seesPayloads = this.#services.config.TENON_OPERATOR_SEES_PAYLOADS
+    return { roles: ['operator', ...(seesPayloads ? [PAYLOAD_READER] : [])] }
+  }
+
   /** True if an account may use a client for a resource. */
   async allows(account: Account, clientId: string, resource: string): Promise<boolean> {
     const client = await this.#services.oauthClients.find(clientId)
@@ -100,7 +106,9 @@ export class ResourceIndicators {
     if (resource === this.#services.audience) return !client.registered
     if (this.#isPlatform(resource)) return !isUser(account)
     const server = await this.#services.mcpServers.byResource(resource)
-    return server !== undefined && !isUser(account) && belongsTo(account, server.ref)
+    // The tools of a hosted server may change data, and a viewer changes nothing.
+    const isUsed = !isUser(account) && account.role !== 'viewer'
+    return server !== undefined && isUsed && belongsTo(account, server.ref)
   }
 
   /** The scopes that a resource has by itself; those of a hosted server reach its tools. */
@@ -267,9 +275,14 @@ const userClaims = (user: UserAccount): Record<string, unknown> => ({
   ...credentialOf(user),
 })
 
-function rolesOf({ role, tenantId, workspaceId }: Account | OAuthClient): Record<string, unknown> {
+function rolesOf({
+  role,
+  seesPayloads,
+  tenantId,
+  workspaceId,
+}: Account | OAuthClient): Record<string, unknown> {
   return {
-    roles: [role],
+    roles: [role, ...(seesPayloads === true ? [PAYLOAD_READER] : [])],
     ...(tenantId !== null && { tenant_id: tenantId }),
     ...(workspaceId !== null && { workspace_id: workspaceId }),
   }

@@ -5,8 +5,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { JWTPayload } from 'jose'
 import { errors, type Grant, type Interaction, type InteractionResults, type Provider } from 'oidc-provider'
 import { AttemptThrottle } from '../../../access/authentication/attempt-throttle.ts'
+import { acrOf, METHODS } from '../../../access/authentication/claims.ts'
 import type { ServerVersion } from '../../../access/authentication/mcp-server-registry.ts'
 import { ACCESS_LIMITS } from '../../../access/limits.ts'
+import { networkOf } from '../../../access/rate-limit/memory-buckets.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Account } from '../accounts/accounts-store.ts'
 import type { ClientDocuments } from '../clients/client-documents.ts'
@@ -80,7 +82,7 @@ export interface Credentials {
   readonly network: string
 }
 
-/** `ticket`: the password is right, and a code is needed as well (users/second-factors.ts). */
+/** `ticket`: the password is right, and a code is needed as well (factors/second-factors.ts). */
 export type LoginResult =
   | { readonly redirect: string }
   | { readonly ticket: string }
@@ -127,49 +129,71 @@ export class SignIn {
       workspace: await this.#userWorkspace(client),
     })
     if (typeof account === 'string') return { refused: account }
-    const ticket = isUser(account)
-      ? await this.#services.secondFactors.challenge(account, interaction.uid)
-      : undefined
-    return ticket === undefined ? { redirect: await this.#end(interaction, account) } : { ticket }
+    const ticket = await this.#services.secondFactors.challenge(account, interaction.uid)
+    return ticket === undefined
+      ? { redirect: await this.#end(interaction, account, METHODS.password) }
+      : { ticket }
   }
 
   /**
-   * Signs in a user whom other means than a password have identified, with a second factor if the user has one.
-   * @returns the URL to redirect to. @throws Problem as {@link ask}, also if the client is not for this user
+   * Signs in a person whom other means than a password have identified, with a second factor if the person has one.
+   * @param methods of RFC 8176, for the tokens
+   * @returns the URL to redirect to. @throws Problem as {@link ask}, also if the client is not for this person
    */
-  async loginAs(interaction: InteractionRequest, user: UserAccount): Promise<string> {
+  async loginAs(
+    interaction: InteractionRequest,
+    person: Account,
+    methods: readonly string[],
+  ): Promise<string> {
     const { client } = await this.#details(interaction)
-    if (!isClientFor(client, user)) throw new Problem('not_found')
-    await this.#services.users.recordSignIn(user)
-    return this.#end(interaction, user)
+    if (!isClientFor(client, person)) throw new Problem('not_found')
+    const { accounts, users } = this.#services
+    await (isUser(person) ? users : accounts).recordSignIn(person)
+    return this.#end(interaction, person, methods)
   }
 
   /** Signs the account in at the client. @returns the URL to redirect to */
-  async #end(interaction: InteractionRequest, account: Account): Promise<string> {
+  async #end(interaction: InteractionRequest, account: Account, methods: readonly string[]): Promise<string> {
     const { details, client, provider } = await this.#details(interaction)
     this.#services.issuerAudit.signedIn(interaction.by, account, client.id)
     // The prompt `create` ends with the sign-in as well.
-    const redirect = await finish(provider, interaction, { login: { accountId: account.id }, create: {} })
+    const login = { accountId: account.id, amr: [...methods], acr: acrOf(methods) }
+    const redirect = await finish(provider, interaction, { login, create: {} })
     await replaceSubject(provider, details, account.id)
     return redirect
   }
 
-  /** Sets another password for the holder of the present one. @throws Problem `rate_limited` */
+  /**
+   * Sets another password for the holder of the present one, if that alone signs the account in.
+   * @throws Problem `rate_limited`
+   */
   async change(
     by: Requester,
     credentials: Credentials,
     password: string,
-  ): Promise<'changed' | 'wrong' | 'too_many'> {
-    const before = await this.#authenticate(by, credentials, {})
-    if (typeof before === 'string') return before
-    const account = await this.#services.accounts.change(before, password, credentials.network)
-    if (account === undefined) return 'wrong'
-    this.#services.issuerAudit.passwordSet(by, account)
-    return 'changed'
+  ): Promise<'changed' | 'wrong' | 'too_many' | 'second_factor'> {
+    const account = await this.#authenticate(by, credentials, {})
+    if (typeof account === 'string') return account
+    if ((await this.#services.secondFactors.read(account)) !== undefined) return 'second_factor'
+    return (await this.changePassword(by, account, password)) ? 'changed' : 'wrong'
+  }
+
+  /** Ends all sessions and tokens of an account. */
+  async signOut(by: Requester, account: Account): Promise<void> {
+    if (await this.#services.accounts.signOut(account))
+      this.#services.issuerAudit.personChanged(by, account, 'sign_out')
+  }
+
+  /** Sets another password. @returns false if the account has changed since it was read. @throws Problem `rate_limited` */
+  async changePassword(by: Requester, account: Account, password: string): Promise<boolean> {
+    const changed = await this.#services.accounts.change(account, password, networkOf(by.address))
+    if (changed !== undefined) this.#services.issuerAudit.passwordSet(by, changed)
+    return changed !== undefined
   }
 
   /**
-   * The account of these credentials, for a page of the platform itself.
+   * The account with this password, for a page of the platform itself, which also asks for the second factor and records the
+   * sign-in.
    * @param tenantId undefined: the tenant that the credentials name
    * @throws Problem `rate_limited`
    */
@@ -179,9 +203,7 @@ export class SignIn {
     tenantId: string | undefined,
     page: string,
   ): Promise<Account | 'wrong' | 'too_many'> {
-    const account = await this.#authenticate(by, credentials, { tenant: tenantId, clientId: page })
-    if (typeof account !== 'string') this.#services.issuerAudit.signedIn(by, account, page)
-    return account
+    return this.#authenticate(by, credentials, { tenant: tenantId, clientId: page })
   }
 
   /**

@@ -4,6 +4,7 @@ import Type, { type Static } from 'typebox'
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { keyHash, makeKey } from '../../../access/authentication/credentials.ts'
 import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
+import { PAYLOADS_SCOPE } from '../../../access/payload-access.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { isReadScope, STORAGE_ACTIONS, type StorageGrant } from '../../../core/policy.ts'
@@ -165,6 +166,7 @@ function faultOf(scope: string, kind: ApiKey['kind']): string | undefined {
     const hint = near === undefined ? `There are ${SCOPES.join(', ')}.` : `Did you mean ${near}?`
     return `There is no such scope. ${hint}`
   }
+  if (kind === 'anon' && scope === PAYLOADS_SCOPE) return 'An anon key sees no payloads.'
   if (kind === 'anon' && !isReadScope(scope))
     return 'An anon key is shipped to browsers: it may be narrowed to reading alone. What it writes beyond is what collections allow it, without scopes.'
   return undefined

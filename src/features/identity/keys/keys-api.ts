@@ -10,6 +10,7 @@ import { Problem } from '../../../core/problem.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { creates, findRow, listPage } from '../../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../../tenants/active.ts'
+import { requireShareOfPayloads } from '../payload-grants.ts'
 import {
   ApiKey,
   ApiKeyWithSecret,
@@ -46,6 +47,7 @@ export const createApiKey = adminOperation({
   http: creates('/v1/api-keys'),
   run: async (scope, { workspace_id, kind, name, ...more }) => {
     rejectPast(more.expires_at)
+    requireShareOfPayloads(scope, more.scopes ?? [])
     const id = scope.newId('key')
     const grant = checkedGrant(kind, more)
     const of = {
@@ -125,6 +127,7 @@ export const updateApiKey = adminOperation({
   },
   run: async (scope, { id, name, status, ...more }) => {
     rejectPast(more.expires_at)
+    requireShareOfPayloads(scope, more.scopes ?? [])
     const { kind } = await findApiKey(scope, id)
     const scopes = more.scopes && textArray(checkedScopes(more.scopes, kind))
     const [expires, limits] = [more.expires_at !== undefined, more.rate_limit !== undefined]
@@ -211,6 +214,7 @@ export const rotateApiKey = adminOperation({
   ) => {
     rejectPast(wanted)
     const old = await findApiKey(scope, id)
+    requireShareOfPayloads(scope, old.scopes)
     const newId = scope.newId('key')
     const expiresAt = wanted === undefined ? sameLifetime(old) : wanted
     const { kind, name, workspace_id, scopes, rate_limit: rateLimit } = old

@@ -4,33 +4,32 @@ import type { GivenAccess, GivenAccessList } from '../issuer/grants.ts'
 import {
   accessList,
   clientWarning,
-  type Entered,
   errorText,
   escapeHtml,
   form,
-  LOGIN_ERRORS,
   type Page,
   page,
   passwordField,
+  renderPage,
+  type SignInWays,
   tenantField,
   usernameField,
 } from './pages.ts'
-import { button, type Message, paragraph, plainButton, section } from './user-pages.ts'
+import { button, type Message, paragraph, plainButton, type Refusal, section } from './user-pages.ts'
 
 const TITLE = 'Your agents'
 
 /** @param refused why the last attempt failed; the same whether or not there is such an account */
-export function agentsSignInPage(refused?: keyof typeof LOGIN_ERRORS, entered: Entered = {}): Page {
+export function agentsSignInPage({ html, script }: SignInWays, refused?: Refusal): Page {
   const fields = [
-    tenantField(entered.tenant),
-    usernameField(entered.email),
+    tenantField(refused?.tenant),
+    usernameField(refused?.email),
     passwordField('Password', 'password', 'autocomplete="current-password"'),
     button('sign_in', 'Sign in'),
   ]
   const text = paragraph('Sign in to see which clients may act for you, and to remove their access.')
-  const error = refused && LOGIN_ERRORS[refused]
-  const body = `${text}${errorText(error?.text ?? '')}${form(fields.join(''))}`
-  return page(TITLE, body, error?.status ?? 200)
+  const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}${html}`
+  return renderPage(TITLE, body, { status: refused?.status ?? 200, script })
 }
 
 /** @param email of the account @param message the outcome of the last action */

@@ -1,8 +1,8 @@
-/** Pages and forms for the second factor of users: the code at a sign-in, switching it on and off. They need no scripts. */
+/** Pages and forms for the second factor: the code at a sign-in, switching it on and off. They need no scripts. */
 
-import type { TotpSetup } from '../users/second-factors.ts'
-import type { UserWorkspace } from '../users/users-store.ts'
-import { errorText, escapeHtml, field, form, type Page, renderPage } from './pages.ts'
+import type { SignInPlace } from '../factors/factor-owner.ts'
+import type { SecondFactor, TotpSetup } from '../factors/second-factors.ts'
+import { errorText, escapeHtml, field, form, type Page, renderPage, type SignInWays } from './pages.ts'
 import { button, CONFIRM_PASSWORD, paragraph, plainButton, type Refusal, section } from './user-pages.ts'
 
 /** Why a code was not accepted. */
@@ -26,21 +26,36 @@ const ANY_CODE_FIELD = field('Code', 'name="code" autocomplete="one-time-code" m
 export const hidden = (name: string, value: string) =>
   `<input type="hidden" name="${name}" value="${escapeHtml(value)}">`
 
-/** Asks for a code after the password. @param action path that takes the form @param formTarget origin that it may redirect to */
+/** The form of the second step of a sign-in. */
+export interface CodeForm {
+  readonly ticket: string
+  /** Path that takes the form. */
+  readonly action: string
+  /** Origin that it may redirect to. */
+  readonly formTarget?: string
+  /** A passkey, if the person has one that may take the place of the code. */
+  readonly ways?: SignInWays
+}
+
+/** Asks for a code after the password. */
 export function codePage(
-  { brand }: UserWorkspace,
-  { ticket, action, formTarget = '' }: { ticket: string; action: string; formTarget?: string },
+  { brand }: SignInPlace,
+  { ticket, action, formTarget = '', ways }: CodeForm,
   refused?: Refusal,
 ): Page {
   const fields = [hidden('ticket', ticket), ANY_CODE_FIELD, button('code', 'Continue')]
-  const text = paragraph('Enter the code that your authenticator app shows, or one of your recovery codes.')
+  const other = ways === undefined ? '' : 'Use your passkey. Or enter'
+  const text = paragraph(
+    `${other || 'Enter'} the code that your authenticator app shows, or one of your recovery codes.`,
+  )
   const target = `<form method="post" action="${escapeHtml(action)}">${fields.join('')}</form>`
-  const body = `${text}${errorText(refused?.text ?? '')}${target}`
-  return renderPage('Enter a code', body, { brand, status: refused?.status ?? 200, formTarget })
+  const body = `${text}${errorText(refused?.text ?? '')}${ways?.html ?? ''}${target}`
+  const settings = { brand, status: refused?.status ?? 200, formTarget, script: ways?.script }
+  return renderPage('Enter a code', body, settings)
 }
 
 /** Shows a new secret, and asks for a code of it. */
-export function totpSetupPage({ brand }: UserWorkspace, setup: TotpSetup, refused?: Refusal): Page {
+export function totpSetupPage({ brand }: SignInPlace, setup: TotpSetup, refused?: Refusal): Page {
   const { secret, link, ticket } = setup
   const groups = secret.match(/.{1,4}/g)?.join(' ') ?? ''
   const text = [
@@ -59,7 +74,7 @@ export function totpSetupPage({ brand }: UserWorkspace, setup: TotpSetup, refuse
 }
 
 /** Shows the recovery codes, once. */
-export function recoveryCodesPage({ brand }: UserWorkspace, codes: readonly string[]): Page {
+export function recoveryCodesPage({ brand }: SignInPlace, codes: readonly string[]): Page {
   const items = codes.map((code) => `<li><code>${code.slice(0, 5)}-${code.slice(5)}</code></li>`).join('')
   const text =
     'The second factor is on. Keep these recovery codes in a safe place. If you lose the app, each code signs you in once, with your password. The codes are not shown again.'
@@ -67,19 +82,27 @@ export function recoveryCodesPage({ brand }: UserWorkspace, codes: readonly stri
   return renderPage('Your recovery codes', body, { brand })
 }
 
-/** A section of the account page. @param codesLeft recovery codes; undefined if the second factor is off */
-export function totpSection(codesLeft: number | undefined): string {
-  if (codesLeft === undefined)
-    return section(
-      'Second factor',
-      [CONFIRM_PASSWORD, button('totp_begin', 'Add an authenticator app')],
-      paragraph(
-        'The second factor is off. If you turn it on, sign-in needs your password and a code of an app on your phone.',
-      ),
-    )
-  return section(
-    'Second factor',
-    [CONFIRM_PASSWORD, ANY_CODE_FIELD, button('totp_off', 'Turn off')],
-    paragraph(`The second factor is on. Recovery codes left: ${codesLeft}.`),
+/** Sections of the account page. @param factor undefined if the second factor is off */
+export function totpSections(factor: SecondFactor | undefined): string[] {
+  if (factor === undefined) return [enableSection('The second factor is off. ')]
+  const left = paragraph(`Recovery codes left: ${factor.codesLeft}.`)
+  const renew = section(
+    'Recovery codes',
+    [CONFIRM_PASSWORD, button('recovery_renew', 'Make new codes')],
+    left,
   )
+  return [factor.hasTotp ? DISABLE : enableSection(''), renew]
 }
+
+const enableSection = (state: string) =>
+  section(
+    'Second factor',
+    [CONFIRM_PASSWORD, button('totp_begin', 'Add an authenticator app')],
+    paragraph(`${state}If you add an app on your phone, sign-in needs your password and a code of this app.`),
+  )
+
+const DISABLE = section(
+  'Second factor',
+  [CONFIRM_PASSWORD, ANY_CODE_FIELD, button('totp_off', 'Turn off')],
+  paragraph('The second factor is on.'),
+)

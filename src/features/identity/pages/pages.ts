@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { documentHostOf } from '../../../access/authentication/client-ids.ts'
+import { ACCOUNT_PAGE } from '../../../access/authentication/holder-session.ts'
 import type { Problem } from '../../../core/problem.ts'
 import { PROBLEMS } from '../../../core/problem-catalogue.ts'
 import { mixesScripts } from '../../../core/text/visible-text.ts'
@@ -40,9 +41,9 @@ interface PageSettings {
   /** Another origin that a form may redirect to. */
   readonly formTarget?: string
   /** Of the workspace whose page it is. */
-  readonly brand?: Brand
+  readonly brand?: Brand | undefined
   /** Of the pages for passkeys; the others have none. */
-  readonly script?: string
+  readonly script?: string | undefined
 }
 
 /** @param formTarget another origin that a form may redirect to */
@@ -138,19 +139,35 @@ export const LOGIN_ERRORS = {
   too_many: { status: 429, text: 'Too many attempts. Try again in 15 minutes.' },
 } as const
 
+/** Ways to sign in besides the password. */
+export interface SignInWays {
+  readonly html: string
+  readonly script?: string
+}
+
+/** Why the password alone does not change the password. */
+export const NEEDS_ACCOUNT_PAGE = {
+  status: 403,
+  text: `Your account has a second factor. Change the password on the page of your account: ${ACCOUNT_PAGE}`,
+} as const
+
 /** @param refused why the last attempt failed; the same whether or not there is such an account */
-export function loginPage(prompt: Prompt, refused?: keyof typeof LOGIN_ERRORS, entered: Entered = {}): Page {
+export function loginPage(
+  prompt: Prompt,
+  { html, script }: SignInWays,
+  refused?: Entered & { readonly status: number; readonly text: string },
+): Page {
   const fields = [
-    prompt.asksTenant ? tenantField(entered.tenant) : '',
-    usernameField(entered.email),
+    prompt.asksTenant ? tenantField(refused?.tenant) : '',
+    usernameField(refused?.email),
     passwordField('Password', 'password', 'autocomplete="current-password"'),
     '<button name="action" value="login">Sign in</button>',
     button('deny', 'Cancel'),
   ]
   const text = `<p><b>${escapeHtml(prompt.clientName)}</b> asks you to sign in.</p>`
-  const error = refused && LOGIN_ERRORS[refused]
-  const body = `${text}${errorText(error?.text ?? '')}${form(fields.join(''))}`
-  return page('Sign in', body, error?.status ?? 200, formTargetOf(prompt))
+  const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}${html}`
+  const settings = { status: refused?.status ?? 200, formTarget: formTargetOf(prompt), script }
+  return renderPage('Sign in', body, settings)
 }
 
 export function consentPage(prompt: Prompt): Page {

@@ -1,13 +1,13 @@
-/** Pages and forms for passkeys of users. Web Authentication needs a script; without it, the forms stay hidden. */
+/** Pages and forms for passkeys. Web Authentication needs a script; without it, the forms stay hidden. */
 
 import { CORE_LIMITS } from '../../../core/limits.ts'
-import type { Passkey } from '../users/passkeys.ts'
-import type { UserWorkspace } from '../users/users-store.ts'
-import { escapeHtml, field, form, type Page, renderPage } from './pages.ts'
+import type { SignInPlace } from '../factors/factor-owner.ts'
+import type { Passkey } from '../factors/passkeys.ts'
+import { escapeHtml, field, form, type Page, renderPage, type SignInWays } from './pages.ts'
 import { button, CONFIRM_PASSWORD, paragraph, plainButton, section } from './user-pages.ts'
 
 /** Asks the browser for a credential when the form is sent, and sends it with the form. */
-export const PASSKEY_SCRIPT = `{
+const PASSKEY_SCRIPT = `{
   const form = document.querySelector('#passkey')
   const { ceremony, options } = form.dataset
   const api = window.PublicKeyCredential
@@ -43,16 +43,21 @@ function passkeyForm(
   return `<form id="passkey" method="post" action="${escapeHtml(action)}" ${data} hidden>${fields.join('')}${credential}</form>`
 }
 
-/** On the sign-in page. @param options as JSON @param path of the interaction */
-export const passkeySignIn = (options: string, path: string): string =>
-  passkeyForm('get', {
+/** The button on a page where people sign in. @param options as JSON @param action path that takes the form */
+export const passkeySignIn = (options: string, action: string): SignInWays => ({
+  html: passkeyForm('get', {
     options,
-    action: `${path}/passkey`,
-    fields: ['<button class="plain">Sign in with a passkey</button>'],
-  })
+    action,
+    fields: [
+      '<input type="hidden" name="action" value="passkey">',
+      '<button class="plain">Sign in with a passkey</button>',
+    ],
+  }),
+  script: PASSKEY_SCRIPT,
+})
 
 /** Creates a passkey. @param options as JSON @param action path that takes the form */
-export function passkeySetupPage({ brand }: UserWorkspace, options: string, action: string): Page {
+export function passkeySetupPage({ brand }: SignInPlace, options: string, action: string): Page {
   const name = field(
     'Name of the passkey',
     `name="name" maxlength="${CORE_LIMITS.nameCharsMax}" value="Passkey" required`,

@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { ACCOUNT_PAGE } from '../../../access/authentication/holder-session.ts'
 import type { Log } from '../../../infra/log.ts'
 import type { Mailer } from '../../../infra/mail/mail.ts'
 import { retryTransient } from '../../../infra/retry.ts'
@@ -184,6 +185,20 @@ If it was not you, choose "Forgot your password?" on the sign-in page.`,
 
 If it was not you, set a new password now: choose "Forgot your password?" on the sign-in page. Then check your account.`,
     })
+  }
+
+  /** To the person of an account of the platform that has another way to sign in, or one less. @param change a sentence */
+  accountFactorsChanged(to: string, change: string): void {
+    const { host } = new URL(this.#url)
+    this.#send(
+      { to, brandName: host },
+      {
+        subject: `The sign-in of your account at ${host} has changed`,
+        text: `${change}
+
+If it was not you, change your password at ${this.#url}${ACCOUNT_PAGE} now, and tell an administrator with a higher role.`,
+      },
+    )
   }
 
   #send({ to }: Recipient, { subject, text }: Text): void {

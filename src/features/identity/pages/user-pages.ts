@@ -1,9 +1,10 @@
 /** The pages for users of a workspace, with its name, logo and colour. They work without scripts. */
 
 import { CORE_LIMITS } from '../../../core/limits.ts'
+import type { SignInPlace } from '../factors/factor-owner.ts'
 import type { Prompt } from '../issuer/sign-in.ts'
 import type { UserLink } from '../users/user-links.ts'
-import type { Brand, UserWorkspace } from '../users/users-store.ts'
+import type { UserWorkspace } from '../users/users-store.ts'
 import {
   errorText,
   escapeHtml,
@@ -14,6 +15,8 @@ import {
   type Page,
   passwordField,
   renderPage,
+  type SignInWays,
+  tenantField,
   usernameField,
 } from './pages.ts'
 
@@ -23,6 +26,8 @@ export interface Refusal {
   readonly text: string
   /** The e-mail address that was entered, which the form keeps. */
   readonly email?: string
+  /** The tenant that was entered. */
+  readonly tenant?: string
 }
 
 /** The quota of users of the workspace is used up. */
@@ -54,12 +59,6 @@ const emailField = (label: string, name: string, value = '') =>
     label,
     `name="${name}" type="email" maxlength="320" autocomplete="email" value="${escapeHtml(value)}" required`,
   )
-
-/** Ways to sign in besides the password. */
-interface SignInWays {
-  readonly html: string
-  readonly script?: string
-}
 
 /** @param path of the interaction @param refused why the last attempt failed; the same whether or not there is such a user */
 export function userSignInPage(prompt: UserPrompt, path: string, ways: SignInWays, refused?: Refusal): Page {
@@ -144,12 +143,15 @@ export function checkMailPage({ brand }: UserWorkspace, path: string, purpose: '
 
 /** A page without a form. @param returnTo origin of the application to return to; empty if there is none */
 export function userNoticePage(
-  { brand }: { readonly brand: Brand },
+  { brand }: Pick<SignInPlace, 'brand'>,
   title: string,
   text: string,
   { status = 200, returnTo = '' }: { readonly status?: number; readonly returnTo?: string } = {},
 ): Page {
-  const back = returnTo === '' ? '' : paragraph(link(`${returnTo}/`, `Back to ${escapeHtml(brand.name)}`))
+  const back =
+    returnTo === ''
+      ? ''
+      : paragraph(link(`${returnTo}/`, `Back to ${escapeHtml(brand?.name ?? 'the application')}`))
   return renderPage(title, `<p role="status">${escapeHtml(text)}</p>${back}`, { brand, status })
 }
 
@@ -183,12 +185,21 @@ export function linkPage(
   return renderPage(title, body, { brand, status: refused?.status ?? 200 })
 }
 
-/** Asks for the password again, before the page of the user's own account. */
-export function accountSignInPage({ brand }: UserWorkspace, refused?: Refusal): Page {
-  const fields = [usernameField(refused?.email), CURRENT_PASSWORD, button('sign_in', 'Continue')]
+/** Asks for the password again, before the page of the own account. */
+export function accountSignInPage(
+  { brand, workspaceId }: SignInPlace,
+  { html, script }: SignInWays,
+  refused?: Refusal,
+): Page {
+  const fields = [
+    workspaceId === undefined ? tenantField(refused?.tenant) : '',
+    usernameField(refused?.email),
+    CURRENT_PASSWORD,
+    button('sign_in', 'Continue'),
+  ]
   const text = paragraph('Enter your password to see and change your account.')
-  const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}`
-  return renderPage('Your account', body, { brand, status: refused?.status ?? 200 })
+  const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}${html}`
+  return renderPage('Your account', body, { brand, status: refused?.status ?? 200, script })
 }
 
 /** The outcome of the last action on the account page; `refused` if it failed. */
@@ -197,40 +208,43 @@ export interface Message {
   readonly done?: string
 }
 
-/** @param factors sections about the ways to sign in */
+export const passwordSection = section('Change your password', [
+  confirmationField('Current password'),
+  ...NEW_PASSWORD,
+  button('password', 'Change the password'),
+])
+
+export const emailSection = section('Change your e-mail address', [
+  emailField('New e-mail address', 'email'),
+  CONFIRM_PASSWORD,
+  button('email', 'Send a link to the new address'),
+])
+
+export const deletionSection = section(
+  'Delete your account',
+  [confirmationField('Your password to confirm the deletion'), button('delete', 'Delete my account')],
+  paragraph('A deleted account cannot be restored.'),
+)
+
+const CLOSING = [
+  section(
+    'Sign out everywhere',
+    [button('sign_out', 'Sign out everywhere')],
+    paragraph('This signs you out on all devices and in all browsers, this one included.'),
+  ),
+  section('Leave this page', [plainButton('leave', 'Close')]),
+]
+
+/** The page of the own account. @param sections what the person may see and change, before those to sign out */
 export function accountPage(
-  { brand }: UserWorkspace,
+  { brand }: Pick<SignInPlace, 'brand'>,
   { email, name }: { readonly email: string; readonly name: string },
-  factors: readonly string[],
+  sections: readonly string[],
   message: Message = {},
 ): Page {
   const { refused, done } = message
   const status = done === undefined ? '' : `<p role="status">${escapeHtml(done)}</p>`
   const who = name === '' ? escapeHtml(email) : `${escapeHtml(name)}, ${escapeHtml(email)}`
-  const sections = [
-    section('Change your password', [
-      confirmationField('Current password'),
-      ...NEW_PASSWORD,
-      button('password', 'Change the password'),
-    ]),
-    section('Change your e-mail address', [
-      emailField('New e-mail address', 'email'),
-      CONFIRM_PASSWORD,
-      button('email', 'Send a link to the new address'),
-    ]),
-    ...factors,
-    section(
-      'Sign out everywhere',
-      [button('sign_out', 'Sign out everywhere')],
-      paragraph('This signs you out on all devices and in all browsers, this one included.'),
-    ),
-    section(
-      'Delete your account',
-      [confirmationField('Your password to confirm the deletion'), button('delete', 'Delete my account')],
-      paragraph('A deleted account cannot be restored.'),
-    ),
-    section('Leave this page', [plainButton('leave', 'Close')]),
-  ]
-  const body = `${paragraph(`Signed in as <b>${who}</b>.`)}${status}${errorText(refused?.text ?? '')}${sections.join('')}`
+  const body = `${paragraph(`Signed in as <b>${who}</b>.`)}${status}${errorText(refused?.text ?? '')}${[...sections, ...CLOSING].join('')}`
   return renderPage('Your account', body, { brand, status: refused?.status ?? 200 })
 }

@@ -6,9 +6,9 @@ import { ACCESS_LIMITS } from '../../../access/limits.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import type { Egress } from '../../../infra/http-client/egress.ts'
 import { INFRA_LIMITS } from '../../../infra/limits.ts'
+import type { Tickets } from '../factors/tickets.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
 import type { ProviderSettings, StoredProvider } from './identity-provider-settings.ts'
-import type { Tickets } from './tickets.ts'
 import type { UserWorkspace } from './users-store.ts'
 
 /** A person, as a provider describes them (OpenID Connect Core 1.0 §5.1). */

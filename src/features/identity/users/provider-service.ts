@@ -3,6 +3,7 @@
 import { AuthorizationResponseError } from 'openid-client'
 import { AttemptThrottle } from '../../../access/authentication/attempt-throttle.ts'
 import { Problem } from '../../../core/problem.ts'
+import { Tickets } from '../factors/tickets.ts'
 import type { IssuerAudit, Requester } from '../issuer/audit-events.ts'
 import type { IssuerServices } from '../issuer/issuer-services.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
@@ -14,7 +15,6 @@ import type { ProvenIdentity } from './identities-store.ts'
 import type { StoredProvider } from './identity-provider-settings.ts'
 import type { Identity } from './identity-providers.ts'
 import { reportSignInChange } from './sign-in-changes.ts'
-import { Tickets } from './tickets.ts'
 import { isUserEmail, isUserName } from './user-service.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
@@ -159,7 +159,12 @@ export class ProviderService {
     if (!(await identitiesStore.complete(user, identity))) return false
     if (!identity.isNew) return true
     const text = `${identity.provider} can now sign in to your account.`
-    reportSignInChange({ audit: this.#audit, userMails }, { by, user, brand }, 'user.connect_identity', text)
+    reportSignInChange(
+      { audit: this.#audit, userMails },
+      { by, person: user, brand },
+      'connect_identity',
+      text,
+    )
     return true
   }
 
@@ -209,7 +214,7 @@ export class ProviderService {
     if (user === undefined) return CLOSED
     if (connected?.how === 'with_password') return this.#askPassword(user, { ...proven, isNew: true }, at)
     if (connected?.how === 'without_password') return this.#askByMail(user, workspace, provider, identity)
-    this.#audit.userChanged(by, user, connected?.how === 'created' ? 'user.verify' : 'user.connect_identity')
+    this.#audit.personChanged(by, user, connected?.how === 'created' ? 'verify' : 'connect_identity')
     return { user, identity: proven }
   }
 
@@ -243,9 +248,9 @@ export class ProviderService {
     const { identitiesStore, userMails } = this.#services
     const identity = await identitiesStore.setConnected(user, id, isConnected)
     if (identity === undefined) return false
-    const operation = isConnected ? 'user.connect_identity' : 'user.disconnect_identity'
+    const verb = isConnected ? 'connect_identity' : 'disconnect_identity'
     const text = `${providerName(providers, identity)} can ${isConnected ? 'sign in to your account again' : 'no longer sign in to your account'}.`
-    reportSignInChange({ audit: this.#audit, userMails }, { by, user, brand }, operation, text)
+    reportSignInChange({ audit: this.#audit, userMails }, { by, person: user, brand }, verb, text)
     return true
   }
 

@@ -142,7 +142,7 @@ export class UserService {
     })
     if (user === 'user_limit') return { failed: 'user_limit' }
     if (user === undefined) return { failed: 'invalid' }
-    this.#audit.userChanged(by, user, isSignUp ? 'user.verify' : 'user.change_email')
+    this.#audit.personChanged(by, user, isSignUp ? 'verify' : 'change_email')
     return { done: link, workspace }
   }
 
@@ -156,7 +156,7 @@ export class UserService {
     const passwordHash = await hashPassword(password, payerOf(by, workspace, token))
     const user = await this.#services.userLinks.setPassword(token, purpose, passwordHash)
     if (user === undefined) return { failed: 'invalid' }
-    this.#audit.userChanged(by, user, purpose === 'reset' ? 'user.password_set' : 'user.accept')
+    this.#audit.personChanged(by, user, purpose === 'reset' ? 'password_set' : 'accept')
     if (purpose === 'reset')
       this.#services.userMails.passwordChanged({ to: user.email, brandName: workspace.brand.name })
     return { done: link, workspace }
@@ -170,8 +170,8 @@ export class UserService {
     const { link, workspace } = opened
     const { userMails } = this.#services
     const text = `${link.name} can now sign in to your account.`
-    const change = { by, user, brand: workspace.brand }
-    reportSignInChange({ audit: this.#audit, userMails }, change, 'user.connect_identity', text)
+    const change = { by, person: user, brand: workspace.brand }
+    reportSignInChange({ audit: this.#audit, userMails }, change, 'connect_identity', text)
     return { done: link, workspace }
   }
 
@@ -186,25 +186,25 @@ export class UserService {
     if (isTaken) this.#services.userMails.alreadySignedUp(recipient)
     else this.#services.userMails.changeEmail(recipient, token)
     this.#services.userMails.emailIsChanging({ to: user.email, brandName: brand.name }, email)
-    this.#audit.userChanged(form.by, user, 'user.request_email_change')
+    this.#audit.personChanged(form.by, user, 'request_email_change')
     return 'sent'
   }
 
   /** @throws Problem `rate_limited` */
   async changePassword(by: Requester, workspace: UserWorkspace, user: UserAccount, password: string) {
     if (!(await this.#services.users.changePassword(user, password, networkOf(by.address)))) return false
-    this.#audit.userChanged(by, user, 'user.password_set')
+    this.#audit.personChanged(by, user, 'password_set')
     this.#services.userMails.passwordChanged({ to: user.email, brandName: workspace.brand.name })
     return true
   }
 
   async signOut(by: Requester, user: UserAccount): Promise<void> {
-    if (await this.#services.users.signOut(user)) this.#audit.userChanged(by, user, 'user.sign_out')
+    if (await this.#services.users.signOut(user)) this.#audit.personChanged(by, user, 'sign_out')
   }
 
   async delete(by: Requester, user: UserAccount): Promise<boolean> {
     if (!(await this.#services.users.delete(user))) return false
-    this.#audit.userChanged(by, user, 'user.delete')
+    this.#audit.personChanged(by, user, 'delete')
     return true
   }
 

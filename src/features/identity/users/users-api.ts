@@ -77,8 +77,8 @@ const Invited = Type.Interface([User], {
 const COLUMNS = sql`id, tenant_id, workspace_id, email, email_verified_at is not null as email_verified, name, claims,
   case when disabled_at is not null then 'disabled' when email_verified_at is null then 'invited' else 'active' end
     as status,
-  exists (select from user_totp where user_id = users.id) as second_factor,
-  (select count(*)::integer from user_passkeys where user_id = users.id) as passkeys,
+  exists (select from second_factors where user_id = users.id) as second_factor,
+  (select count(*)::integer from passkeys where user_id = users.id) as passkeys,
   array(select distinct i.issuer from user_identities i where i.tenant_id = users.tenant_id
     and i.workspace_id = users.workspace_id and i.user_id = users.id and i.disconnected_at is null order by 1)
     as identities,
@@ -290,8 +290,8 @@ export const resetUserFactors = adminOperation({
     // Once: a repetition must not remove what the user has set up since.
     const user = await effectOnce(scope, async (inside) => {
       await inside.batch(
-        sql`delete from user_totp where user_id = ${id}`,
-        sql`delete from user_passkeys where user_id = ${id}`,
+        sql`delete from second_factors where user_id = ${id}`,
+        sql`delete from passkeys where user_id = ${id}`,
         sql`update users set signed_out_at = clock_timestamp() where id = ${id}`,
       )
       return findUser(inside, id)

@@ -111,7 +111,7 @@ begin
     where m.tenant_id = new.tenant_id and m.subject = new.id and m.acts_until > now()
       -- The address is the one that was verified when the person began to act, or earlier.
       and new.email_verified_at <= m.acts_from
-      and not exists (select from user_passkeys p
+      and not exists (select from passkeys p
         where p.tenant_id = new.tenant_id and p.workspace_id = new.workspace_id and p.user_id = new.id)
       and not exists (select from user_identities i
         where i.tenant_id = new.tenant_id and i.workspace_id = new.workspace_id and i.user_id = new.id);

@@ -7,6 +7,7 @@ import { Input, Ref, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { CHAIN_DEPTH_HEADER } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { ADMINS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
@@ -17,6 +18,7 @@ import { Content } from './content.ts'
 
 export const callServer = previewOperation({
   name: 'mcp_server.call',
+  roles: ADMINS,
   summary:
     'Call a tool of the active version of a hosted MCP server, with the same checks as at the MCP endpoint',
   input: Input({
@@ -124,6 +126,7 @@ interface Row extends Pick<Call, 'prev_hash' | 'hash'> {
 
 export const listCalls = previewOperation({
   name: 'mcp_call.list',
+  roles: ADMINS,
   summary: 'List the calls of a hosted MCP server, newest first, including refused calls',
   input: Input({
     ...PageInput,
@@ -173,6 +176,7 @@ const instant = (time: string | undefined) => (time === undefined ? undefined : 
 
 export const verifyCalls = previewOperation({
   name: 'mcp_call.verify',
+  roles: ADMINS,
   summary: 'Verify the chain of the calls of a hosted MCP server, up to 10,000 entries per call',
   input: Input({ ws: Ws, server: Server, ...VerifyInput }),
   output: Verified,

@@ -6,6 +6,7 @@ import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { shortPointer } from '../../../core/json.ts'
+import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import type { InputError } from '../../../core/problem.ts'
 import { curatedAnnotations, type Hint, readsOnly, weakens } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -60,6 +61,7 @@ const CandidateView = Type.Object({
 
 export const listCandidates = previewOperation({
   name: 'mcp_candidate.list',
+  roles: VIEWERS,
   summary: 'List candidates for tools: collections, buckets, functions, published flows, events, sources',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({ data: Type.Array(CandidateView) }),
@@ -74,6 +76,7 @@ export const listCandidates = previewOperation({
 
 export const curate = previewOperation({
   name: 'mcp_curation.replace',
+  roles: DEVELOPERS,
   summary:
     'Replace the draft of a hosted MCP server: its tools with their names, texts, scopes and groups; prompts; resources',
   input: Input({

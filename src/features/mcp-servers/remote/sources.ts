@@ -5,6 +5,7 @@ import { effectOnce } from '../../../access/effect-once.ts'
 import { Id, Input, Ref, Slug, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
+import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '../../operation-helpers.ts'
@@ -67,6 +68,7 @@ const COLUMNS = sql`id, name, kind, url, base_url, headers, image, jsonb_array_l
 
 export const createSource = previewOperation({
   name: 'mcp_source.create',
+  roles: DEVELOPERS,
   summary:
     'Register an OpenAPI document, another MCP server or a container image (experimental) as a source of tools, and pin its definitions',
   input: Input({
@@ -160,6 +162,7 @@ async function insert(
 
 export const listSources = previewOperation({
   name: 'mcp_source.list',
+  roles: VIEWERS,
   summary: 'List the sources of tools outside the platform',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(McpSource),
@@ -169,6 +172,7 @@ export const listSources = previewOperation({
 
 export const getSource = previewOperation({
   name: 'mcp_source.get',
+  roles: VIEWERS,
   summary: 'Read a source of tools',
   input: Input({ ws: Ws, source: Source }),
   output: McpSource,
@@ -181,6 +185,7 @@ const readShown = (scope: WorkspaceScope, id: string) =>
 
 export const refreshSource = previewOperation({
   name: 'mcp_source.refresh',
+  roles: DEVELOPERS,
   summary: 'Refresh the definitions of a source; definitions that differ are pinned once they are accepted',
   input: Input({
     ws: Ws,
@@ -212,6 +217,7 @@ export const refreshSource = previewOperation({
 
 export const deleteSource = previewOperation({
   name: 'mcp_source.delete',
+  roles: ADMINS,
   summary: 'Delete a source that no active version of a server uses',
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),

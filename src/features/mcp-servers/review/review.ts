@@ -4,6 +4,7 @@ import Type, { type Static } from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { canonical, shortPointer } from '../../../core/json.ts'
+import { VIEWERS } from '../../../core/policy.ts'
 import { portableInput, portableOutput } from '../../../core/portable-schema.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { previewOperation } from '../../operation-helpers.ts'
@@ -130,6 +131,7 @@ const ShownTool = Type.Object({
 
 export const previewServer = previewOperation({
   name: 'mcp_server.preview',
+  roles: VIEWERS,
   summary:
     'Preview the draft of a hosted MCP server: the tools as models see them, their size, and the changes of publishing it',
   input: Input({ ws: Ws, server: Server }),

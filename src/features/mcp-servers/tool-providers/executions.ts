@@ -7,6 +7,7 @@ import Type from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
+import { ADMINS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { type Annotations, CHANGES, READS, readsOnly } from '../../../core/tool-annotations.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
@@ -71,6 +72,7 @@ const unknownExecution = () =>
 
 const getOwnExecution = previewOperation({
   name: 'mcp_execution.get',
+  roles: ADMINS,
   summary: 'Read the state of an execution',
   reads: true,
   input: Input(OwnExecution),
@@ -84,6 +86,7 @@ const getOwnExecution = previewOperation({
 
 const cancelOwnExecution = previewOperation({
   name: 'mcp_execution.cancel',
+  roles: ADMINS,
   summary: 'Cancel an execution',
   input: Input(OwnExecution),
   output: Type.Object({ ...Execution.properties, cancelling: Type.Optional(Type.Literal(true)) }),
@@ -97,6 +100,7 @@ const cancelOwnExecution = previewOperation({
 
 const answerApproval = previewOperation({
   name: 'mcp_execution.answer',
+  roles: ADMINS,
   summary: 'Decide an approval that names the caller',
   input: Input({
     ...OwnExecution,
@@ -137,6 +141,7 @@ const answerApproval = previewOperation({
 /** Decides by the responses to an elicitation. Decisions on approvals that are no longer open have no effect. */
 const decideApprovals = previewOperation({
   name: 'mcp_execution.decide',
+  roles: ADMINS,
   summary: 'Decide approvals that name the caller',
   input: Input({
     ...OwnExecution,

@@ -3,6 +3,7 @@
 import Type from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { ADMINS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readsOnly } from '../../../core/tool-annotations.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
@@ -80,6 +81,7 @@ function withTimeHint(error: unknown): never {
 
 const readSource = previewOperation({
   name: 'mcp_source.query',
+  roles: ADMINS,
   summary: 'Call a tool of a source that only reads',
   reads: true,
   input: Input(RemoteCall),
@@ -90,6 +92,7 @@ const readSource = previewOperation({
 
 const changeSource = previewOperation({
   name: 'mcp_source.call',
+  roles: ADMINS,
   summary: 'Call a tool of a source',
   input: Input(RemoteCall),
   output: RemoteOutput,

@@ -25,7 +25,7 @@ export const BUCKET: Resource = {
   plan: async (scope, { workspaceId }) => {
     const bucket = await readBucket(scope, workspaceId)
     if (bucket === null) return []
-    const state = await bucketsOf(scope).stateOf(bucket, workspaceId)
+    const state = await bucketsOf(scope).readState(bucket, workspaceId)
     return state === 'own' ? [] : [differenceOf(bucket, state)]
   },
   remove: async (scope, { workspaceId }) => {

@@ -1,20 +1,21 @@
-/** Passkeys of users (Web Authentication): registered on the account page, they replace password and code at a sign-in. */
+/** Passkeys of users and accounts (Web Authentication): registered on the account page, they replace password and code at a sign-in. */
 
 import { isIP } from 'node:net'
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server'
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { idPattern } from '../../../core/ids.ts'
 import type { Secrets } from '../../../infra/crypto/secrets.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import type { Account } from '../accounts/accounts-store.ts'
 import type { IssuerState } from '../issuer/issuer-state.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
+import { ownerIds } from './factor-owner.ts'
 import { Tickets } from './tickets.ts'
-import type { UserAccount } from './users-store.ts'
 
-/** A passkey, as its user sees it. */
+/** A passkey, as its owner sees it. */
 export interface Passkey {
   readonly id: string
   readonly name: string
@@ -41,6 +42,9 @@ const Credential = Type.Object({
   }),
 })
 type Credential = Static<typeof Credential>
+
+/** Of a user or an account. */
+const SUBJECT_ID = new RegExp(`${idPattern('usr')}|${idPattern('acct')}`)
 
 /** COSE: EdDSA, ES256, RS256. */
 const ALGORITHMS = [-8, -7, -257]
@@ -70,24 +74,24 @@ export class Passkeys {
   }
 
   /** Oldest first. */
-  list({ id }: UserAccount): Promise<Passkey[]> {
+  list({ id }: Pick<Account, 'id'>): Promise<Passkey[]> {
     return this.#system.rows<Passkey>(sql`
-      select id, name, created_at as "createdAt", last_used_at as "lastUsedAt" from user_passkeys
-      where user_id = ${id} order by created_at, id`)
+      select id, name, created_at as "createdAt", last_used_at as "lastUsedAt" from passkeys
+      where subject_id = ${id} order by created_at, id`)
   }
 
-  /** Options for `navigator.credentials.create`, for a user whose password was verified. */
-  async registrationOptions(user: UserAccount, brandName: string): Promise<string> {
-    const known = await this.list(user)
+  /** Options for `navigator.credentials.create`, for a person whose password was verified. */
+  async registrationOptions(subject: Account, brandName: string): Promise<string> {
+    const known = await this.list(subject)
     const { generateRegistrationOptions } = await webauthn()
     const options = await generateRegistrationOptions({
       rpName: brandName,
       rpID: this.#host,
-      userID: Uint8Array.from(Buffer.from(user.id)),
-      userName: user.email,
-      // All workspaces share the relying party, so the browser shows where a passkey belongs.
-      userDisplayName: `${user.email} – ${brandName}`,
-      challenge: this.#challenge(registrationOf(user)),
+      userID: Uint8Array.from(Buffer.from(subject.id)),
+      userName: subject.email,
+      // All workspaces and the administrators share the relying party, so the browser shows where a passkey belongs.
+      userDisplayName: `${subject.email} – ${brandName}`,
+      challenge: this.#challenge(registrationOf(subject)),
       attestationType: 'none',
       excludeCredentials: known.map(({ id }) => ({ id })),
       authenticatorSelection: USER_VERIFICATION,
@@ -105,17 +109,16 @@ export class Passkeys {
   }
 
   /** Stores a passkey. @param text the credential as JSON @returns false if it is not valid, or there are too many */
-  async register(user: UserAccount, name: string, text: string): Promise<boolean> {
+  async register(subject: Account, name: string, text: string): Promise<boolean> {
     const credential = credentialIn(text)
-    const challenge = credential && (await this.#useChallenge(credential, registrationOf(user)))
+    const challenge = credential && (await this.#useChallenge(credential, registrationOf(subject)))
     const key = challenge && (await this.#verifyNew(credential as Credential, challenge))
     if (!key) return false
-    const { tenantId, workspaceId, id } = user
     const row = await this.#system.row(sql`
-      insert into user_passkeys (id, tenant_id, workspace_id, user_id, public_key, counter, name)
-      select ${key.id}, ${tenantId}, ${workspaceId}, ${id}, ${Buffer.from(key.publicKey)}::bytea,
+      insert into passkeys (id, user_id, account_id, tenant_id, workspace_id, public_key, counter, name)
+      select ${key.id}, ${ownerIds(subject)}, ${Buffer.from(key.publicKey)}::bytea,
         ${key.counter}::bigint, ${name}
-      where (select count(*) from user_passkeys where user_id = ${id}) < ${ISSUER_LIMITS.users.passkeysMax}
+      where (select count(*) from passkeys where subject_id = ${subject.id}) < ${ISSUER_LIMITS.users.passkeysMax}
       on conflict do nothing returning id`)
     return row !== undefined
   }
@@ -123,34 +126,32 @@ export class Passkeys {
   /**
    * Checks a passkey at a sign-in.
    * @param text the credential as JSON
-   * @returns the id of the user in this workspace whom it belongs to
+   * @returns the id of the user or account that it belongs to
    */
-  async authenticate(
-    { tenantId, workspaceId }: WorkspaceRef,
-    at: string,
-    text: string,
-  ): Promise<string | undefined> {
+  async authenticate(at: string, text: string): Promise<string | undefined> {
     const credential = credentialIn(text)
     const challenge = credential && (await this.#useChallenge(credential, at))
     if (credential === undefined || challenge === undefined) return undefined
-    const found = await this.#system.row<{ userId: string; publicKey: Buffer; counter: string }>(sql`
-      select user_id as "userId", public_key as "publicKey", counter::text as counter from user_passkeys
-      where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and id = ${credential.id}`)
-    const handle = Buffer.from(credential.response.userHandle ?? '', 'base64url').toString()
-    if (found === undefined || handle !== found.userId) return undefined
+    // Resident keys, which alone are registered, name their owner.
+    const subjectId = Buffer.from(credential.response.userHandle ?? '', 'base64url').toString()
+    if (!SUBJECT_ID.test(subjectId)) return undefined
+    const found = await this.#system.row<{ publicKey: Buffer; counter: string }>(sql`
+      select public_key as "publicKey", counter::text as counter from passkeys
+      where subject_id = ${subjectId} and id = ${credential.id}`)
+    if (found === undefined) return undefined
     const counter = await this.#verify(credential, challenge, found)
     if (counter === undefined) return undefined
     const used = await this.#system.row(sql`
-      update user_passkeys set counter = ${counter}, last_used_at = now()
-      where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and id = ${credential.id}
+      update passkeys set counter = ${counter}, last_used_at = now()
+      where subject_id = ${subjectId} and id = ${credential.id}
         and counter = ${found.counter}::bigint returning id`)
-    return used === undefined ? undefined : found.userId
+    return used === undefined ? undefined : subjectId
   }
 
-  /** @returns false if the user has no such passkey */
-  async delete({ id: userId }: UserAccount, id: string): Promise<boolean> {
+  /** @returns false if the person has no such passkey */
+  async delete({ id: subjectId }: Account, id: string): Promise<boolean> {
     const row = await this.#system.row(
-      sql`delete from user_passkeys where user_id = ${userId} and id = ${id} returning id`,
+      sql`delete from passkeys where subject_id = ${subjectId} and id = ${id} returning id`,
     )
     return row !== undefined
   }
@@ -211,7 +212,7 @@ export class Passkeys {
   }
 }
 
-const registrationOf = ({ id, generation }: UserAccount) => `registration ${id} ${generation}`
+const registrationOf = ({ id, generation }: Account) => `registration ${id} ${generation}`
 
 function credentialIn(text: string): Credential | undefined {
   try {

@@ -1,0 +1,115 @@
+/** Serves a page that a person opens by signing in: with the password, and then a code or a passkey; a cookie keeps it open. */
+
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import type { Account } from '../../features/identity/accounts/accounts-store.ts'
+import { CODE_ERRORS } from '../../features/identity/pages/factor-pages.ts'
+import type { Page, SignInWays } from '../../features/identity/pages/pages.ts'
+import { PASSKEY_ERRORS, passkeySignIn } from '../../features/identity/pages/passkey-pages.ts'
+import type { Refusal } from '../../features/identity/pages/user-pages.ts'
+import { authenticate, signedIn, type Visit } from './account-visit.ts'
+import { type Form, formOf, rejectCrossSite, requesterOf, show } from './forms.ts'
+import { beginsAgain, codeStepPage, type SecondStep } from './second-step.ts'
+
+/** The outcome of an action; `ended`: the session is over. */
+export interface Acted {
+  readonly page: Page
+  readonly ended?: boolean
+}
+
+export interface SignedInPage {
+  readonly path: string
+  /** @returns undefined if there is no such page */
+  readonly visit: (request: FastifyRequest) => Promise<Visit | undefined>
+  /** What a request gets that is for no page. */
+  readonly unknown: Page
+  /** Asks for the password. */
+  readonly signInPage: (visit: Visit, ways: SignInWays, refused?: Refusal) => Page
+  readonly show: (visit: Visit, person: Account) => Promise<Page>
+  readonly act: (visit: Visit, person: Account, form: Form) => Promise<Acted>
+}
+
+/** @param app reads forms (forms.ts) */
+export function mountSignedInPage(app: FastifyInstance, page: SignedInPage): void {
+  app.get(page.path, async (request, reply) => {
+    const visit = await page.visit(request)
+    if (visit === undefined) return show(reply, page.unknown)
+    const person = await signedIn(visit)
+    return show(reply, person === undefined ? askPassword(page, visit) : await page.show(visit, person))
+  })
+  app.post(page.path, async (request, reply) => {
+    const visit = await page.visit(request)
+    if (visit === undefined) return show(reply, page.unknown)
+    rejectCrossSite(request, visit.issuer.origin)
+    return show(reply, await submit(page, visit, reply))
+  })
+}
+
+/** Identifies sign-ins at the page. */
+const atOf = ({ path, place }: Visit) => `${path} ${place.workspaceId ?? ''}`
+
+function askPassword(page: SignedInPage, visit: Visit, refused?: Refusal): Page {
+  const { issuer, request } = visit
+  const ways = issuer.passkeys.isAvailable
+    ? passkeySignIn(issuer.passkeys.authenticationOptions(atOf(visit)), request.url)
+    : { html: '' }
+  return page.signInPage(visit, ways, refused)
+}
+
+const secondStepOf = (visit: Visit): SecondStep => {
+  const { issuer, place, request } = visit
+  const passkey = { at: atOf(visit), action: request.url }
+  return { issuer, place, at: atOf(visit), action: request.url, passkey }
+}
+
+async function submit(page: SignedInPage, visit: Visit, reply: FastifyReply): Promise<Page> {
+  const form = formOf(visit.request)
+  const { action } = form
+  if (action === 'sign_in') return enterPassword(page, visit, form, reply)
+  if (action === 'code') return enterCode(page, visit, form, reply)
+  if (action === 'passkey') return usePasskey(page, visit, form, reply)
+  const person = await signedIn(visit)
+  if (action === 'leave' || person === undefined) {
+    reply.header('set-cookie', visit.session.end())
+    return askPassword(page, visit)
+  }
+  const { page: next, ended } = await page.act(visit, person, form)
+  if (ended) reply.header('set-cookie', visit.session.end())
+  return next
+}
+
+async function enterPassword(page: SignedInPage, visit: Visit, form: Form, reply: FastifyReply) {
+  const person = await authenticate(visit, form)
+  const { email, tenant } = form
+  if ('text' in person)
+    return askPassword(page, visit, { ...person, ...(email && { email }), ...(tenant && { tenant }) })
+  const ticket = await visit.issuer.secondFactors.challenge(person, atOf(visit))
+  return ticket === undefined ? begin(page, visit, person, reply) : codeStepPage(secondStepOf(visit), ticket)
+}
+
+async function enterCode(page: SignedInPage, visit: Visit, form: Form, reply: FastifyReply) {
+  const { issuer, place, request, path: clientId } = visit
+  const { ticket = '', code = '' } = form
+  const entered = { ticket, code, at: atOf(visit), clientId }
+  const checked = await issuer.factorService.checkCode(requesterOf(request), place, entered)
+  if (typeof checked !== 'string') return begin(page, visit, checked.person, reply)
+  if (beginsAgain(checked)) return askPassword(page, visit, CODE_ERRORS[checked])
+  return codeStepPage(secondStepOf(visit), ticket, CODE_ERRORS[checked])
+}
+
+async function usePasskey(page: SignedInPage, visit: Visit, form: Form, reply: FastifyReply) {
+  const { issuer, place, request, path: clientId } = visit
+  const { credential = '' } = form
+  const used = { credential, at: atOf(visit), clientId, network: networkOf(request.ip) }
+  const person = await issuer.factorService.checkPasskey(requesterOf(request), place, used)
+  return typeof person === 'string'
+    ? askPassword(page, visit, PASSKEY_ERRORS[person])
+    : begin(page, visit, person, reply)
+}
+
+/** Begins a session. */
+async function begin(page: SignedInPage, visit: Visit, person: Account, reply: FastifyReply): Promise<Page> {
+  visit.issuer.audit.signedIn(requesterOf(visit.request), person, visit.path)
+  reply.header('set-cookie', visit.session.issue(person))
+  return page.show(visit, person)
+}

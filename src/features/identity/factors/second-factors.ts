@@ -1,0 +1,230 @@
+/** Time-based codes as the second factor of users and accounts: switched on and off by the person, required after the password. */
+
+import { randomBytes } from 'node:crypto'
+import { AttemptThrottle } from '../../../access/authentication/attempt-throttle.ts'
+import { ACCESS_LIMITS } from '../../../access/limits.ts'
+import type { Secrets } from '../../../infra/crypto/secrets.ts'
+import type { Database } from '../../../infra/postgres/database.ts'
+import { sql, textArray } from '../../../infra/postgres/sql.ts'
+import { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import type { Account, TenantBounds } from '../accounts/accounts-store.ts'
+import { ISSUER_LIMITS } from '../limits.ts'
+import type { ProvenIdentity } from '../users/identities-store.ts'
+import { ownerIds } from './factor-owner.ts'
+import { Tickets } from './tickets.ts'
+import {
+  isTotpCode,
+  newRecoveryCodes,
+  newTotpSecret,
+  normalizeCode,
+  recoveryDigest,
+  totpLink,
+  totpStep,
+} from './totp.ts'
+
+/** A secret that the user adds to an authenticator app. It counts once a code of it was entered. */
+export interface TotpSetup {
+  /** In base32. */
+  readonly secret: string
+  readonly link: string
+  readonly ticket: string
+}
+
+/** The state between the two steps of a sign-in: the first proof was right, and the code is still to come. */
+export interface PendingSignIn {
+  readonly subjectId: string
+  readonly generation: number
+  /** Identifies the sign-in: the interaction, or the page. */
+  readonly at: string
+  /** The identity at a provider by which the user signs in; absent after a password. */
+  readonly identity?: ProvenIdentity
+}
+
+/** What a sign-in asks for after the password. */
+export interface SecondFactor {
+  /** False if the person, who has an account, uses passkeys alone. */
+  readonly hasTotp: boolean
+  /** Recovery codes. */
+  readonly codesLeft: number
+}
+
+type CodeResult = 'right' | 'wrong' | 'too_many'
+
+export class SecondFactors {
+  readonly #system: SystemScope
+  readonly #secrets: Secrets
+  readonly #tickets: Tickets
+  readonly #throttle = new AttemptThrottle()
+
+  constructor(database: Database, secrets: Secrets) {
+    this.#system = new SystemScope('issuer', database)
+    this.#secrets = secrets
+    this.#tickets = new Tickets(secrets)
+  }
+
+  /** @returns undefined if the person has no second factor */
+  read({ id }: Pick<Account, 'id'>): Promise<SecondFactor | undefined> {
+    return this.#system.row<SecondFactor>(sql`
+      select has_totp as "hasTotp", cardinality(recovery) as "codesLeft" from second_factors where subject_id = ${id}`)
+  }
+
+  /** A ticket for the page that asks for a code; undefined if the person needs none. @param at identifies the sign-in */
+  async challenge(subject: Account, at: string, identity?: ProvenIdentity): Promise<string | undefined> {
+    if ((await this.read(subject)) === undefined) return undefined
+    const by = identity === undefined ? {} : { identity }
+    const pending: PendingSignIn = { subjectId: subject.id, generation: subject.generation, at, ...by }
+    return this.#tickets.issue('second-factor', pending, ISSUER_LIMITS.users.factorSeconds)
+  }
+
+  /** @returns undefined if the ticket is not valid, or belongs to another sign-in */
+  pending(ticket: string, at: string): PendingSignIn | undefined {
+    const pending = this.#tickets.read<PendingSignIn>('second-factor', ticket)
+    return pending?.at === at ? pending : undefined
+  }
+
+  /** Checks a code of the authenticator app, or a recovery code. Each works once. */
+  async verify(subject: Account, text: string): Promise<CodeResult> {
+    // Of all addresses together: the password is known already.
+    if (!this.#throttle.admit(subject.id, ACCESS_LIMITS.attemptsMax.accountFromAddress)) return 'too_many'
+    const code = normalizeCode(text)
+    const isRight = await (isTotpCode(code)
+      ? this.#useCode(subject, code)
+      : this.#useRecoveryCode(subject, code))
+    if (!isRight) return 'wrong'
+    this.#throttle.reset(subject.id)
+    return 'right'
+  }
+
+  /** Begins to switch the second factor on, for a person whose password was verified. @param brandName as apps show it */
+  begin({ id, email }: Account, brandName: string): TotpSetup {
+    const secret = newTotpSecret()
+    const ticket = this.#tickets.issue(
+      'totp-setup',
+      { subjectId: id, secret },
+      ISSUER_LIMITS.users.factorSeconds,
+    )
+    return { secret, link: totpLink(secret, brandName, email), ticket }
+  }
+
+  /** The setup that a ticket continues; undefined if it has expired, or is one of another person. */
+  continueSetup({ id, email }: Account, brandName: string, ticket: string): TotpSetup | undefined {
+    const setup = this.#tickets.read<{ subjectId: string; secret: string }>('totp-setup', ticket)
+    if (setup?.subjectId !== id) return undefined
+    return { secret: setup.secret, link: totpLink(setup.secret, brandName, email), ticket }
+  }
+
+  /** Enables the second factor. @returns the recovery codes; undefined if the code is wrong, or the factor is enabled */
+  async enable(subject: Account, { secret }: TotpSetup, code: string): Promise<string[] | undefined> {
+    const step = totpStep(secret, normalizeCode(code))
+    if (step === undefined) return undefined
+    const { codes, sealed, digests } = this.#newCodes(subject, secret)
+    const row = await this.#system.row(sql`
+      insert into second_factors as f (user_id, account_id, tenant_id, workspace_id, sealed, last_step, recovery)
+      values (${ownerIds(subject)}, ${sealed}, ${step}, ${digests})
+      on conflict (subject_id) do update set sealed = excluded.sealed, last_step = excluded.last_step,
+        recovery = excluded.recovery, has_totp = true where not f.has_totp
+      returning subject_id`)
+    return row === undefined ? undefined : codes
+  }
+
+  /** Recovery codes for passkeys, if the person has none yet. @returns undefined if there are some */
+  async addRecoveryCodes(subject: Account): Promise<string[] | undefined> {
+    const { codes, sealed, digests } = this.#newCodes(subject, '')
+    const row = await this.#system.row(sql`
+      insert into second_factors (user_id, account_id, tenant_id, workspace_id, sealed, has_totp, last_step, recovery)
+      values (${ownerIds(subject)}, ${sealed}, false, 0, ${digests})
+      on conflict (subject_id) do nothing returning subject_id`)
+    return row === undefined ? undefined : codes
+  }
+
+  /** Replaces the recovery codes. @returns undefined if the person has no second factor */
+  async renewRecoveryCodes(subject: Account): Promise<string[] | undefined> {
+    const stored = await this.#stored(subject)
+    if (stored === undefined) return undefined
+    const { codes, sealed, digests } = this.#newCodes(subject, stored.secret)
+    const row = await this.#system.row(sql`
+      update second_factors set sealed = ${sealed}, recovery = ${digests} where subject_id = ${subject.id} returning subject_id`)
+    return row === undefined ? undefined : codes
+  }
+
+  /** Ends the codes of the app; the recovery codes as well, unless they are for the passkeys of an account. */
+  async disable(subject: Account): Promise<void> {
+    const stored = await this.#stored(subject)
+    if (stored === undefined) return
+    const sealed = this.#seal(subject, { ...stored, secret: '' })
+    await this.#system.batch(
+      sql`update second_factors set has_totp = false, sealed = ${sealed} where subject_id = ${subject.id}`,
+      sql`delete from second_factors where subject_id = ${subject.id} and not ${HAS_PASSKEYS_OF_ACCOUNT}`,
+    )
+  }
+
+  /** Ends recovery codes that no factor is left for, after a passkey was deleted. */
+  async endUnused({ id }: Account): Promise<void> {
+    await this.#system.rows(sql`
+      delete from second_factors where subject_id = ${id} and not has_totp and not ${HAS_PASSKEYS_OF_ACCOUNT}`)
+  }
+
+  #newCodes(subject: Account, secret: string) {
+    const codes = newRecoveryCodes()
+    const recoveryKey = randomBytes(32).toString('base64url')
+    const digests = codes.map((one) => recoveryDigest(recoveryKey, subject.id, one))
+    const sealed = this.#seal(subject, { secret, recoveryKey })
+    return { codes, sealed, digests: sql`${textArray(digests)}::text[]` }
+  }
+
+  async #useCode(subject: Account, code: string): Promise<boolean> {
+    const stored = await this.#stored(subject)
+    const step = stored?.secret ? totpStep(stored.secret, code) : undefined
+    if (step === undefined) return false
+    const used = await this.#system.row(sql`
+      update second_factors set last_step = ${step} where subject_id = ${subject.id} and last_step < ${step} returning subject_id`)
+    return used !== undefined
+  }
+
+  async #useRecoveryCode(subject: Account, code: string): Promise<boolean> {
+    const stored = await this.#stored(subject)
+    if (stored === undefined) return false
+    const { id } = subject
+    const digest = recoveryDigest(stored.recoveryKey, id, code)
+    const used = await this.#system.row(sql`
+      update second_factors set recovery = array_remove(recovery, ${digest}::text)
+      where subject_id = ${id} and ${digest}::text = any(recovery) returning subject_id`)
+    return used !== undefined
+  }
+
+  async #stored(subject: Account): Promise<StoredFactor | undefined> {
+    const row = await this.#system.row<{ sealed: Buffer }>(
+      sql`select sealed from second_factors where subject_id = ${subject.id}`,
+    )
+    return row && this.#open(subject, row.sealed)
+  }
+
+  /** For this person: the database cannot give the secret of one to another. */
+  #seal(subject: Account, { secret, recoveryKey }: StoredFactor): Buffer {
+    return this.#secrets.seal(
+      factorPurpose(subject),
+      Buffer.from([subject.id, secret, recoveryKey].join(':')),
+    )
+  }
+
+  #open(subject: Account, sealed: Buffer): StoredFactor {
+    const plain = this.#secrets.open(factorPurpose(subject), sealed).toString()
+    const [id, secret = '', recoveryKey = ''] = plain.split(':')
+    if (id !== subject.id) throw new TypeError('the secret belongs to another person')
+    return { secret, recoveryKey }
+  }
+}
+
+/** A passkey of a user needs no recovery codes: the password alone signs in as well. */
+const HAS_PASSKEYS_OF_ACCOUNT = sql`exists (select from passkeys p where p.account_id = second_factors.account_id)`
+
+/** The key of the recovery codes is stored with the secret, so that the codes last as long as it: nobody can compute their digests again. */
+interface StoredFactor {
+  /** In base32; empty if there are recovery codes alone. */
+  readonly secret: string
+  readonly recoveryKey: string
+}
+
+/** An operator is of no tenant, a tenant admin of no workspace. */
+export const factorPurpose = ({ tenantId, workspaceId }: TenantBounds): string =>
+  `workspace:${tenantId ?? ''}:${workspaceId ?? ''}:totp`

@@ -1,0 +1,150 @@
+/** Host names of workspaces: claim one, prove by DNS that it is yours, list and delete them. */
+
+import { randomBytes } from 'node:crypto'
+import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../../access/effect-once.ts'
+import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
+import type { AdminScope } from '../../../access/scope.ts'
+import { dnsOf, hostNamesOf, isOwnHost } from '../../../access/scope-services.ts'
+import { PageInput, PageOf } from '../../../core/page.ts'
+import { ADMINS } from '../../../core/policy.ts'
+import { notFound, Problem } from '../../../core/problem.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { canonicalHost, PROOF_LABEL } from '../../../infra/host-name.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { bodyProblem, conflictIf, findRow, listPage } from '../../operation-helpers.ts'
+import { ACTIVE, inactiveProblem } from '../active.ts'
+import { TENANT_LIMITS } from '../limits.ts'
+import { findWorkspace } from '../tenants.ts'
+
+const HostName = Type.String({
+  minLength: 1,
+  maxLength: 253,
+  description:
+    'Host name, such as `api.shop.example`. Letter case and a final dot do not count; other scripts than Latin are stored in their ASCII form. No wildcard, no IP address, no name of the platform.',
+})
+
+const Host = Type.Object({
+  host: Type.String(),
+  workspace_id: Id('ws'),
+  record: Type.Object(
+    { name: Type.String(), type: Type.Literal('TXT'), value: Type.String() },
+    { description: 'The DNS record that proves the name. It stays as long as the workspace has the name.' },
+  ),
+  verified_at: Type.Union(OptionalTime.anyOf, {
+    description:
+      'When the proof was found. `null`: it was not yet, or another workspace has proved the name since.',
+  }),
+  created_at: Time,
+})
+type Host = Static<typeof Host>
+
+const COLUMNS = sql`host, workspace_id, json_build_object('name', ${`${PROOF_LABEL}.`} || host, 'type', 'TXT', 'value', proof) as record,
+  verified_at, created_at`
+
+const PATH = '/v1/workspaces/{id}/hosts'
+const ONE = { id: Ref('workspace'), host: HostName }
+
+const isHost = (workspaceId: string, host: string): Sql =>
+  sql`workspace_id = ${workspaceId} and host = ${canonicalHost(host) ?? ''}`
+
+export const createHost = adminOperation({
+  name: 'host.create',
+  summary: 'Claim a host name for a workspace; it counts once the DNS record in the response was verified',
+  roles: ADMINS,
+  input: Input(ONE),
+  output: Host,
+  http: {
+    ...{ method: 'POST', path: PATH, body: '*', status: () => 201 },
+    location: ({ host, workspace_id }) => `/v1/workspaces/${workspace_id}/hosts/${host}`,
+  },
+  run: (scope, { id, host: text }) => {
+    const host = requireHost(scope, text)
+    const { hostsMax } = TENANT_LIMITS
+    return effectOnce(scope, async (inside) => {
+      const made = await inside.row<Host>(sql`
+        insert into hosts (tenant_id, workspace_id, host, proof)
+        select tenant_id, id, ${host}, ${newProof()} from workspaces
+        where id = ${id} and ${ACTIVE} and (select count(*) from hosts where workspace_id = ${id}) < ${hostsMax}
+        returning ${COLUMNS}`)
+      if (made !== undefined) return made
+      const { n } = await findRow<{ n: number }>(
+        inside,
+        'workspace',
+        sql`select count(*)::integer as n from hosts where workspace_id = ${id}`,
+      )
+      if (n < hostsMax) throw await inactiveProblem(inside, id)
+      throw new Problem('state_conflict', { detail: `A workspace has at most ${hostsMax} host names.` })
+    }).catch(conflictIf({ hosts_pkey: `The workspace has claimed ${host} already.` }))
+  },
+})
+
+export const listHosts = adminOperation({
+  name: 'host.list',
+  summary: 'List the host names of a workspace',
+  roles: ADMINS,
+  input: Input({ ...PageInput, id: Ref('workspace') }),
+  output: PageOf(Host),
+  http: { method: 'GET', path: PATH },
+  run: async (scope, { id, ...input }) => {
+    await findWorkspace(scope, id)
+    return listPage<Host>(scope, input, sql`select ${COLUMNS} from hosts where workspace_id = ${id}`, 'host')
+  },
+})
+
+export const verifyHost = adminOperation({
+  name: 'host.verify',
+  summary:
+    'Look the proof of a host name up in DNS; from then on, requests for the name are served for the workspace alone',
+  roles: ADMINS,
+  input: Input(ONE),
+  output: Host,
+  http: { method: 'POST', path: `${PATH}/{host}/verify`, body: '*' },
+  run: async (scope, { id, host }) => {
+    const { tenant_id: tenantId, ...found } = await findRow<Host & { tenant_id: WorkspaceRef['tenantId'] }>(
+      ...([
+        scope,
+        'host name',
+        sql`select tenant_id, ${COLUMNS} from hosts where ${isHost(id, host)}`,
+      ] as const),
+    )
+    const ref = { tenantId, workspaceId: found.workspace_id } as WorkspaceRef
+    const records = await dnsOf(scope).texts(found.record.name)
+    await hostNamesOf(scope, ref).verify(ref, found.host, records)
+    return findRow<Host>(scope, 'host name', sql`select ${COLUMNS} from hosts where ${isHost(id, host)}`)
+  },
+})
+
+export const deleteHost = adminOperation({
+  name: 'host.delete',
+  summary: 'Delete a host name; within 5 s, requests for it are no longer served for the workspace',
+  roles: ADMINS,
+  input: Input(ONE),
+  output: Type.Object({ host: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: `${PATH}/{host}` },
+  run: async (scope, { id, host: text }) => {
+    const gone = await scope.row<{ host: string; tenant_id: WorkspaceRef['tenantId'] }>(
+      sql`delete from hosts where ${isHost(id, text)} returning host, tenant_id`,
+    )
+    if (gone === undefined) throw notFound('host name')
+    const { host, tenant_id: tenantId } = gone
+    hostNamesOf(scope, { tenantId }).forget(host)
+    return { host, deleted: true as const }
+  },
+})
+
+/** 192 random bits, of this claim alone: who can read the records of another name learns nothing for this one. */
+const newProof = (): string => `tenon-host-proof=${randomBytes(24).toString('base64url')}`
+
+/** @returns the stored form @throws Problem `validation_failed` */
+function requireHost(scope: AdminScope, text: string): string {
+  const host = canonicalHost(text)
+  if (host === undefined)
+    throw bodyProblem(
+      '/host',
+      'is no host name of at least two labels, such as `api.shop.example`; wildcards, IP addresses, ports and paths are none',
+    )
+  if (isOwnHost(scope, host))
+    throw bodyProblem('/host', 'is a name of the platform itself, or below one; use a name of your own')
+  return host
+}

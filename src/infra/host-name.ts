@@ -1,0 +1,32 @@
+/** Host names: the form in which they are stored and compared, and the name in the `Host` of a request. */
+
+import { domainToASCII } from 'node:url'
+
+/** The label before a host name at which DNS has the proof that the name may be used. */
+export const PROOF_LABEL = '_tenon'
+
+/** Characters of a name, so that the name of its proof is one as well (RFC 1035 §2.3.4). */
+const CHARS_MAX = 253 - PROOF_LABEL.length - 1
+const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+/** Domain names have none of these; a parser of URLs would end the name there, or decode it. */
+const NOT_OF_NAMES = /[\s/\\?#@:%[\]*]/
+
+/**
+ * The ASCII form of a domain name, in lower case and without a trailing dot.
+ * @returns undefined for a name with a wildcard, an IP address in any notation, a single label, and what is no domain name
+ */
+export function canonicalHost(text: string): string | undefined {
+  if (NOT_OF_NAMES.test(text)) return undefined
+  const name = domainToASCII(text).replace(/\.$/, '')
+  const labels = name.split('.')
+  const isName = name.length <= CHARS_MAX && labels.length > 1 && labels.every((label) => LABEL.test(label))
+  // A name whose last label is a number is read as an IPv4 address (WHATWG URL §3.5).
+  return isName && !/^[0-9]/.test(labels.at(-1) ?? '') ? name : undefined
+}
+
+/** The name that a request is made for, of the same form. @param host `Host`, with a port or without; empty if there is none */
+export const requestedHost = (host: string): string | undefined => canonicalHost(host.replace(/:\d*$/, ''))
+
+/** True for the name itself, and all names below it. */
+export const isWithin = (name: string, parent: string): boolean =>
+  name === parent || name.endsWith(`.${parent}`)

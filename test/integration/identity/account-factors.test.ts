@@ -1,0 +1,144 @@
+/** Second factors of administrators' accounts: enrolled on the page of the account, asked for wherever an account signs in. */
+
+import { beforeAll, expect, inject, test } from 'vitest'
+import { type Entry, entriesOfWorkspace } from '../../support/clients/audit.ts'
+import {
+  addAccount,
+  addClient,
+  authorization,
+  Browser,
+  bearer,
+  claimsOf,
+  exchange,
+  inWorkspace,
+  REDIRECT,
+  type Seen,
+} from '../../support/clients/browser.ts'
+import { mailTo } from '../../support/clients/mails.ts'
+import {
+  codeAt,
+  enrolAccount,
+  enterAccountPage,
+  forgetUsedCodes,
+  sendCode,
+  signInWithCode,
+  ticketIn,
+} from '../../support/clients/second-factors.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+
+let workspace: TestWorkspace
+let clientId: string
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  clientId = await addClient(workspace.operator)
+})
+
+const PLACES = {
+  operator: () => ({}),
+  tenant_admin: () => ({ tenant_id: workspace.tenantId }),
+  workspace_admin: () => inWorkspace(workspace),
+}
+
+const addPerson = (role: keyof typeof PLACES = 'workspace_admin') =>
+  addAccount(workspace.operator, { role, ...PLACES[role]() })
+
+/** Waits for an entry of the audit log. */
+const entryOf = (operation: string, fits: (entry: Entry) => boolean) =>
+  eventually(async () => (await entriesOfWorkspace(workspace, `&operation=${operation}`)).find(fits))
+
+const isSignedIn = ({ url }: Seen) => url.startsWith(REDIRECT) && new URL(url).searchParams.has('code')
+
+test.each(Object.keys(PLACES) as (keyof typeof PLACES)[])(
+  'account of a %s with an app: sign-in takes password and code, and the token says so',
+  async (role) => {
+    const person = await enrolAccount(await addPerson(role))
+    expect(new Set(person.recovery).size).toBe(10)
+    const flow = authorization(clientId)
+    const end = await signInWithCode(new Browser(REDIRECT), flow, person)
+    const { body } = await exchange(clientId, flow, end)
+    expect(claimsOf(body['access_token'])).toMatchObject({
+      ...{ sub: person.id, roles: [role], amr: ['pwd', 'otp', 'mfa'], acr: 'urn:tenon:acr:multi-factor' },
+      auth_time: expect.any(Number),
+    })
+    expect((await call('GET', '/v1/me', { as: bearer(body['access_token']) })).body.subject).toBe(person.id)
+    await mailTo(person.email, 'has changed')
+  },
+)
+
+test('password alone of an account with an app: opens no client and no page, and does not change the password', async () => {
+  const person = await enrolAccount(await addPerson())
+  const { tenant, email, password, secret, ...rest } = person
+  const browser = new Browser(REDIRECT)
+  const login = await browser.open(authorization(clientId).url)
+  const asked = await browser.submit(login, { action: 'login', tenant, email, password })
+  expect([asked.status, asked.html]).toEqual([200, expect.stringContaining('Enter a code')])
+  expect(isSignedIn(await browser.open(authorization(clientId, { prompt: 'none' }).url))).toBe(false)
+  for (const path of ['/auth/account', '/auth/agents']) {
+    const { browser: visitor, page } = await enterAccountPage(
+      { tenant, email, password, ...rest },
+      `${inject('tenon').url}${path}`,
+    )
+    expect([page.status, page.html]).toEqual([200, expect.stringContaining('Enter a code')])
+    expect(visitor.cookies).toEqual([])
+    const guessed = { action: 'code', ticket: ticketIn(page), code: '000000' }
+    expect((await visitor.submit(page, guessed)).status).toBe(401)
+    const opened = await sendCode(visitor, page, person)
+    expect([opened.status, opened.html]).toEqual([200, expect.stringContaining(email)])
+  }
+  const next = unique('another horse ')
+  const form = { tenant, email, current: password, password: next, again: next }
+  const page = await browser.open(`${inject('tenon').url}/auth/password`)
+  const refused = await browser.submit(page, form)
+  expect([refused.status, refused.html]).toEqual([403, expect.stringContaining('/auth/account')])
+})
+
+test('recovery code of an account: signs in once; new ones replace all', async () => {
+  const person = await enrolAccount(await addPerson())
+  const { tenant, email, password, recovery, ...rest } = person
+  const enter = async (code: string) => {
+    const { browser, page } = await enterAccountPage({ tenant, email, password, id: rest.id })
+    return { browser, page: await browser.submit(page, { action: 'code', ticket: ticketIn(page), code }) }
+  }
+  const [first = '', second = ''] = recovery
+  const opened = await enter(first)
+  expect(opened.page.html).toContain('Recovery codes left: 9')
+  expect((await enter(first)).page.status).toBe(401)
+  const renewed = await opened.browser.submit(opened.page, { action: 'recovery_renew', current: password })
+  expect(renewed.html).toContain('Your recovery codes')
+  expect((await enter(second)).page.status).toBe(401)
+})
+
+test('guesses of codes of an account: refused after ten, also with the right one, and recorded in the log of its tenant', async () => {
+  const { secret, ...person } = await enrolAccount(await addPerson())
+  const { browser, page } = await enterAccountPage({ ...person })
+  const enter = (code: string) => browser.submit(page, { action: 'code', ticket: ticketIn(page), code })
+  for (let n = 0; n < 10; n++) expect((await enter(String(100_000 + n))).status).toBe(401)
+  await forgetUsedCodes(person)
+  expect((await enter(codeAt(secret))).status).toBe(429)
+  await entryOf(
+    'person.sign_in',
+    ({ code, detail }) => code === 'code_wrong' && detail?.['account_id'] === person.id,
+  )
+})
+
+test('app of an account: removed with password and code; then the password alone signs in', async () => {
+  const { secret, ...person } = await enrolAccount(await addPerson())
+  const { browser, page } = await enterAccountPage({ ...person, secret } as never)
+  const off = (fields: object) =>
+    browser.submit(page, { action: 'totp_off', current: person.password, ...fields })
+  expect((await off({ code: '000000' })).status).toBe(401)
+  await forgetUsedCodes(person)
+  expect((await off({ code: codeAt(secret), current: 'a wrong password' })).status).toBe(401)
+  await forgetUsedCodes(person)
+  expect((await off({ code: codeAt(secret) })).html).toContain('no longer needs')
+  const alone = await enterAccountPage(person)
+  expect(alone.page.html).toContain(`Signed in as <b>${person.email}`)
+  for (const operation of ['account.enable_totp', 'account.disable_totp'])
+    await entryOf(operation, ({ actor }) => Object(actor).subject === person.id)
+})
