@@ -6,6 +6,7 @@ import { accountVerbs } from './accounts/account.ts'
 import { loginVerbs } from './accounts/login.ts'
 import { adminVerbs, workspaceVerbs } from './admin.ts'
 import { approvalVerbs } from './approvals.ts'
+import { archiveVerbs } from './archives.ts'
 import { collectionVerbs, eventVerbs } from './collection.ts'
 import { egressVerbs } from './egress.ts'
 import { flowVerbs } from './flow.ts'
@@ -32,6 +33,7 @@ const VERBS = [
   userVerbs,
   workspaceVerbs,
   egressVerbs,
+  archiveVerbs,
   schemaVerbs,
   collectionVerbs,
   objectVerbs,

@@ -74,16 +74,23 @@ export const getArchive = adminOperation({
         description: 'Range `bytes=N-`, for the rest of a download that was cut off; others are ignored.',
       }),
     ),
+    if_range: Type.Optional(
+      Type.String({
+        maxLength: 100,
+        description:
+          'ETag of the archive that the range belongs to; the whole archive is sent if it has another one.',
+      }),
+    ),
   }),
   output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'The archive: tar, compressed with zstd.' })),
   http: {
     method: 'GET',
     path: '/v1/tenants/{id}/archives/{operation}',
-    headers: { range: 'range' },
+    headers: { range: 'range', if_range: 'if-range' },
     reply: 'bytes',
     bytesType: MEDIA_TYPE,
   },
-  run: async (scope, { id, operation, range }): Promise<ByteReply> => {
+  run: async (scope, { id, operation, range, if_range }): Promise<ByteReply> => {
     const found = await findRow<{ workspace_id: WorkspaceId; name: string }>(
       scope,
       'archive',
@@ -94,7 +101,8 @@ export const getArchive = adminOperation({
     )
     const { bytes, sha256 } = await readArchive(scope, operation)
     const ref = { tenantId: id as TenantId, workspaceId: found.workspace_id }
-    const first = firstByte(range, bytes)
+    const etag = `"${sha256}"`
+    const first = firstByte(if_range === undefined || if_range === etag ? range : undefined, bytes)
     return {
       status: first === 0 ? 200 : 206,
       headers: {
@@ -103,7 +111,7 @@ export const getArchive = adminOperation({
         'content-disposition': `attachment; filename="${found.name}.tar.zst"`,
         'cache-control': 'private, no-store',
         'accept-ranges': 'bytes',
-        etag: `"${sha256}"`,
+        etag,
         ...(first > 0 && { 'content-range': `bytes ${first}-${bytes - 1}/${bytes}` }),
       },
       chunks: archiveFile(scope, ref, operation).read(bytes, first),

@@ -24,7 +24,7 @@ export const ARCHIVE_LIMITS = {
   /** Milliseconds for which one attempt of an export or import may take. Then the next one begins anew. */
   attemptMs: 43_200_000,
   /** Milliseconds without a sign of the worker after which an attempt is given up. Then another worker begins the next one. */
-  heartbeatMs: 20_000,
+  heartbeatMs: 10_000,
   /** Attempts of an export or an import. Then it has failed. */
   attemptsMax: 8,
   /** Milliseconds between two looks for archives whose time is over. Then they are removed. */

@@ -1,10 +1,12 @@
 /** Exports a workspace and imports the archive: what comes out of the new workspace is what went into the old one. */
 
-import { expect, test } from 'vitest'
+import { createHash } from 'node:crypto'
+import { expect, inject, test } from 'vitest'
 import { importInto, lines } from '../../support/clients/ndjson.ts'
 import { exportArchive, importArchive, sendArchive } from '../../support/fixtures/archives.ts'
 import { publishScheduled } from '../../support/fixtures/schedules.ts'
 import {
+  asSuperuser,
   call,
   createTestWorkspaceWithStorage,
   eventually,
@@ -54,6 +56,32 @@ test('workspace with documents and schemas: exported and imported: every documen
     body: { title: 't1' },
   })
   expect(twice.body.code).toBe('unique_violation')
+})
+
+test('archive: its rest asked for: sent from that byte on, or whole if it is another one; gone when its time is over', async () => {
+  const from = await createTestWorkspaceWithStorage()
+  const { operator: as, workspaceId, tenantId } = from
+  const { body: job } = await call('POST', `/v1/workspaces/${workspaceId}/exports`, {
+    as,
+    headers: { prefer: 'wait=20' },
+  })
+  const path = `/v1/tenants/${tenantId}/archives/${job.id}`
+  const read = (headers: Record<string, string> = {}) =>
+    fetch(`${inject('tenon').url}${path}`, { headers: { ...as, ...headers } })
+  const whole = await read()
+  const [etag = '', all] = [whole.headers.get('etag') ?? '', Buffer.from(await whole.arrayBuffer())]
+  expect(etag).toBe(`"${createHash('sha256').update(all).digest('hex')}"`)
+  const rest = await read({ range: 'bytes=100-', 'if-range': etag })
+  expect([rest.status, Buffer.from(await rest.arrayBuffer()).equals(all.subarray(100))]).toEqual([206, true])
+  const other = await read({ range: 'bytes=100-', 'if-range': '"other"' })
+  expect([other.status, (await other.arrayBuffer()).byteLength]).toEqual([200, all.byteLength])
+  expect((await read({ range: `bytes=${all.byteLength}-` })).status).toBe(416)
+  await asSuperuser('update tenon.operations set expires_at = now() where id = $1', [job.id])
+  expect((await read()).status).toBe(404)
+  await eventually(async () => {
+    const { body } = await call('GET', `/v1/operations/${job.id}`, { as })
+    return body.result.archive === undefined ? true : undefined
+  })
 })
 
 test('archive: sent with a slug that is taken: refused, and nothing is made', async () => {

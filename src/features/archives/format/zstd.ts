@@ -57,6 +57,6 @@ async function* through(
   transform: ReturnType<typeof createZstdCompress> | ReturnType<typeof createZstdDecompress>,
 ): AsyncGenerator<Uint8Array> {
   // The error of either end destroys the other; the loop throws it.
-  pipeline(Readable.from(chunks), transform, () => {})
+  pipeline(Readable.from(chunks, { objectMode: false }), transform, () => {})
   yield* transform as AsyncIterable<Uint8Array>
 }
