@@ -10,6 +10,7 @@ import { flowsDsl } from './flows-dsl.ts'
 import { functionProcesses } from './function-processes.ts'
 import { functions } from './functions.ts'
 import { installation } from './installation.ts'
+import { lifecycle } from './lifecycle.ts'
 import { listen } from './listen.ts'
 import { lostConnections } from './measure.ts'
 import { ndjson } from './ndjson.ts'
@@ -31,6 +32,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   flows,
   functions,
   'function-processes': functionProcesses,
+  lifecycle,
   listen,
   installation,
   mcp: () => surface(['mcp']),

@@ -16,6 +16,7 @@ const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }
 const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   test: ['node_modules/vitest/vitest.mjs', 'run'],
   'test:keycloak': ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.keycloak.config.ts'],
+  'test:external': ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.external.config.ts'],
   'test:jq': ['test/conformance/jq/score.ts'],
   'test:ows': ['test/conformance/ows/score.ts'],
   'test:ctk': ['test/conformance/ows/ctk.ts'],
@@ -32,6 +33,7 @@ const NEED_SERVERS = [
   'up',
   'test',
   'test:keycloak',
+  'test:external',
   'test:prometheus',
   'test:clients',
   'test:kms',

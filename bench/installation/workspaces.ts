@@ -4,17 +4,8 @@
  */
 
 import { readFile } from 'node:fs/promises'
-import {
-  CreateBucketCommand,
-  DeleteObjectCommand,
-  PutBucketTaggingCommand,
-  PutObjectCommand,
-  S3Client,
-} from '@aws-sdk/client-s3'
-import { parseConfig } from '../../src/infra/config.ts'
-import { rootOf, storeOf } from '../../src/infra/s3/options.ts'
 import type { Started } from '../../test/support/stack/start.ts'
-import { bareWorkflows } from '../bare-worker.ts'
+import { openBareCreation } from '../bare-creation.ts'
 import { createTestWorkspace, type TestWorkspace } from '../fixture.ts'
 import { print, sized } from '../measure.ts'
 
@@ -73,21 +64,9 @@ async function figuresAt({ stack }: Started, of: TestWorkspace, create: () => Pr
 
 /** A workflow with as many activities, and what the platform asks of the store for a new bucket. */
 async function bareMs({ running }: Started): Promise<number> {
-  const config = parseConfig(running.env)
-  const s3 = new S3Client({ ...storeOf(config), credentials: rootOf(config) })
-  const bare = await bareWorkflows(running)
-  let n = 0
-  const ms = await medianMs(async () => {
-    const Bucket = `bare-${process.pid}-${n++}`
-    await bare.run('bareSteps')
-    await s3.send(new CreateBucketCommand({ Bucket }))
-    const TagSet = [{ Key: 'tenon-workspace', Value: 'bench' }]
-    await s3.send(new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet } }))
-    await s3.send(new PutObjectCommand({ Bucket, Key: 'first', Body: 'x' }))
-    await s3.send(new DeleteObjectCommand({ Bucket, Key: 'first' }))
-  })
-  await bare.stop()
-  s3.destroy()
+  const bare = await openBareCreation(running)
+  const ms = await medianMs(() => bare.run())
+  await bare.close()
   return ms
 }
 

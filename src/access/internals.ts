@@ -1,10 +1,12 @@
 /** The internals of scopes and of their opener: the services and rights that they use, for this folder only. */
 
 import type { IdSource } from '../core/ids.ts'
+import type { Caddy } from '../infra/caddy.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
 import type { DnsRecords } from '../infra/dns-records.ts'
 import type { HealthReader } from '../infra/health-report.ts'
 import type { Egress } from '../infra/http-client/egress.ts'
+import type { Organizations } from '../infra/keycloak.ts'
 import type { Log } from '../infra/log.ts'
 import type { MongoDocuments } from '../infra/mongo/mongo.ts'
 import type { Database, StatementExecutor } from '../infra/postgres/database.ts'
@@ -54,6 +56,9 @@ export interface PlatformServices {
   readonly tenantStates: TenantStates
   readonly hostNames: HostNames
   readonly dns: DnsRecords
+  /** Undefined if none is configured. */
+  readonly caddy: Caddy | undefined
+  readonly organizations: Organizations | undefined
   readonly signingKeys: SigningKeys
   readonly subjectStatus: SubjectStatus
   /** External issuers that the configuration trusts. */

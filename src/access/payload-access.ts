@@ -5,10 +5,10 @@
 
 import type { TObject, TSchema } from 'typebox'
 import type { OperationSpec } from '../core/operation.ts'
-import { hasPayloads, withoutPayloads } from '../core/payloads.ts'
 import { type Actor, isPublicRole } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
+import { hasPayloads, withoutPayloads } from './payload-schemas.ts'
 import type { Scope } from './scope.ts'
 
 /** The scope of keys and tokens that see the payloads of others. A credential without scopes does not have it. */
@@ -97,5 +97,5 @@ export function withPayloadAccess<S extends Scope, I extends TObject, O extends 
     if (left === output || !seesPayloads(actor)) return left
     return revealing(scope, output as object) as typeof output
   }
-  return { ...spec, run }
+  return { ...spec, payloads: 'left out', run }
 }

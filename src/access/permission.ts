@@ -26,7 +26,8 @@ export class Permission {
     const role = roleFor(principal, operation.roles)
     if (role === undefined) throw roleProblem(operation, principal)
     requireScope(principal.scopes, operation.requiredScope)
-    if (operation.needsPayloads === true && principal.seesPayloads !== true) throw payloadsHidden()
+    // It decrypts what it is sent, so there is no record that says who has started it.
+    if (operation.reveals !== undefined && principal.seesPayloads !== true) throw payloadsHidden()
     return new Permission(operation, principal, role)
   }
 

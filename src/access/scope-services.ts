@@ -3,10 +3,12 @@
 import { hkdfSync } from 'node:crypto'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
+import type { Caddy } from '../infra/caddy.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
 import type { DnsRecords } from '../infra/dns-records.ts'
 import type { HealthReport } from '../infra/health-report.ts'
 import type { Bounds, Inbound, Outbound, Sender } from '../infra/http-client/egress.ts'
+import type { Organizations } from '../infra/keycloak.ts'
 import type { Buckets } from '../infra/s3/buckets.ts'
 import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
@@ -54,6 +56,13 @@ export const hostNamesOf = (
 
 /** True for a host name of the platform, which no workspace can have. */
 export const isOwnHost = (scope: AdminScope, host: string): boolean => servicesOf(scope).hostNames.isOwn(host)
+
+/** The gateway that routes host names; undefined if the installation has none. */
+export const caddyOf = (scope: AdminScope): Caddy | undefined => servicesOf(scope).caddy
+
+/** The organizations of an external realm; undefined if the installation has none. */
+export const organizationsOf = (scope: AdminScope): Organizations | undefined =>
+  servicesOf(scope).organizations
 
 /** Looks DNS up. */
 export const dnsOf = (scope: AdminScope): DnsRecords => servicesOf(scope).dns

@@ -34,11 +34,13 @@ import { TriggerStarter } from '../features/runs/triggers/trigger-starter.ts'
 import { WebhookVerifier } from '../features/runs/triggers/webhook-verifier.ts'
 import { RUNS_CHANNEL, RunWatcher } from '../features/runs/watcher.ts'
 import { TRIGGER_TARGETS } from '../features/trigger-targets.ts'
+import { Caddy } from '../infra/caddy.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
 import { DnsRecords } from '../infra/dns-records.ts'
 import type { ServerName } from '../infra/health-report.ts'
 import { Egress } from '../infra/http-client/egress.ts'
+import { Organizations } from '../infra/keycloak.ts'
 import { INFRA_LIMITS } from '../infra/limits.ts'
 import type { Log } from '../infra/log.ts'
 import { Mailer } from '../infra/mail/mail.ts'
@@ -218,8 +220,7 @@ function openServices(
     keys: new TtlCache<KeyRow>(),
     publishedServers: new TtlCache<PublishedServer | undefined>(),
     tenantStates: new TenantStates(database),
-    hostNames: new HostNames(database, config),
-    dns: new DnsRecords(config.TENON_DNS_SERVERS.split(',').filter((address) => address !== '')),
+    ...placesOf(config, database),
     signingKeys,
     oauthClients,
     subjectStatus,
@@ -244,6 +245,15 @@ function openServices(
   }
   return { parts, payloads, health }
 }
+
+/** Where tenants and workspaces are reached: their host names, and what proves and routes them. */
+const placesOf = (config: Config, database: Database) => ({
+  hostNames: new HostNames(database, config),
+  dns: new DnsRecords(config.TENON_DNS_SERVERS.split(',').filter((address) => address !== '')),
+  caddy:
+    config.TENON_CADDY_ADMIN_URL === undefined ? undefined : new Caddy(config.TENON_CADDY_ADMIN_URL, config),
+  organizations: config.TENON_KEYCLOAK === undefined ? undefined : new Organizations(config.TENON_KEYCLOAK),
+})
 
 /** Without its search attributes no workflow starts in the namespace. @throws as Part.ping */
 async function pingTemporal(temporal: Temporal): Promise<void> {

@@ -122,8 +122,10 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
    * writes an audit entry; a call by an operator, one in the chain of each of these tenants.
    */
   readonly reveals?: (input: Input) => readonly string[]
-  /** True if its output is nothing but payloads of executions, whoever has started them. */
-  readonly needsPayloads?: boolean
+  /**
+   * What becomes of payloads in its output that the caller may not see. `refused`: its output is nothing else. Undefined: it has none.
+   */
+  readonly payloads?: 'left out' | 'refused'
   /** True if it deletes data of callers, of which the audit log keeps no digest. */
   readonly forgets?: boolean
   /** Facts of its audit entry by name, such as the values before and after a change; never a secret. */
@@ -160,7 +162,8 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   /** Default: true for GET and HEAD. */
   readonly reads?: boolean
   readonly reveals?: (input: Static<I>) => readonly string[]
-  readonly needsPayloads?: boolean
+  /** Set by the builder if the output schema has members with payloads. */
+  readonly payloads?: 'left out' | 'refused'
   readonly forgets?: boolean
   readonly auditDetail?: (output: Static<O>) => Readonly<Record<string, string>>
   /** The area of its scope. Default: the plural of the noun. */

@@ -9,6 +9,7 @@ import { Value } from 'typebox/value'
 import { RATE_PATTERN } from '../core/units.ts'
 import { MASTER_KEY_PATTERN, parseMasterKeys } from './crypto/master-keys.ts'
 import { type DevServers, readDevServers } from './dev-stdio-servers.ts'
+import type { KeycloakSettings } from './keycloak.ts'
 import { readIssuers, type TrustedIssuer } from './trusted-issuers.ts'
 
 const Url = (description: string, scheme = '[a-z0-9+]+') =>
@@ -152,6 +153,45 @@ const ConfigSchema = Type.Object({
     description:
       'Comma-separated addresses of the DNS servers that proofs of host names are looked up at, with a port if it is not 53: `10.0.0.2`, `[2001:db8::2]:5353`. Empty: those of the machine.',
   }),
+  TENON_CADDY_ADMIN_URL: Type.Optional(
+    Url(
+      'URL of the admin API of a Caddy that gets a route for each host name of a workspace (docs/host-names.md). Who reaches that API controls the gateway: keep it on a private network. If it is not set, no routes are made.',
+      'https?',
+    ),
+  ),
+  TENON_CADDY_SERVER: Type.String({
+    default: 'srv0',
+    pattern: '^[A-Za-z0-9_-]{1,64}$',
+    description:
+      'Name of the HTTP server in the configuration of Caddy that gets the routes; `srv0` is the first one of a Caddyfile.',
+  }),
+  TENON_CADDY_UPSTREAM: Type.Optional(
+    Type.String({
+      pattern: '^[^/\\s]+:[0-9]+$',
+      description: 'host:port at which Caddy reaches the API. Default: TENON_HOST and TENON_PORT.',
+    }),
+  ),
+  TENON_KEYCLOAK_URL: Type.Optional(
+    Url(
+      'Base URL of a Keycloak in which each tenant gets an organization, such as `https://id.example.com` (docs/identity.md). If it is not set, none are made.',
+      'https?',
+    ),
+  ),
+  TENON_KEYCLOAK_REALM: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description: 'Realm of these organizations; needed with TENON_KEYCLOAK_URL.',
+    }),
+  ),
+  TENON_KEYCLOAK_CLIENT_ID: Type.String({
+    default: 'tenon',
+    minLength: 1,
+    description:
+      'Client of that realm with a service account that has the role `manage-organizations` of `realm-management`.',
+  }),
+  TENON_KEYCLOAK_CLIENT_SECRET: Type.Optional(
+    Type.String({ minLength: 1, description: 'Secret of that client; needed with TENON_KEYCLOAK_URL.' }),
+  ),
   REDIS_URL: Url('URL of Valkey or Redis.', 'rediss?'),
   MONGODB_URL: Type.Optional(
     Url(
@@ -332,6 +372,8 @@ export type Config = Readonly<
   Omit<Settings, 'OIDC_ISSUERS' | 'TENON_DEV_STDIO_SERVERS'> & {
     OIDC_ISSUERS: readonly TrustedIssuer[]
     TENON_DEV_STDIO_SERVERS: DevServers
+    /** Undefined if the installation has none. */
+    TENON_KEYCLOAK: KeycloakSettings | undefined
   }
 >
 
@@ -366,15 +408,25 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
     publicUrl(settings),
   ])
   faults.push(...development.faults.map((fault) => `TENON_DEV_STDIO_SERVERS ${fault}`))
+  if (settings.TENON_KEYCLOAK_URL !== undefined && keycloakOf(settings) === undefined)
+    faults.push('TENON_KEYCLOAK_URL needs TENON_KEYCLOAK_REALM and TENON_KEYCLOAK_CLIENT_SECRET.')
   if (faults.length > 0) throw new ConfigError(faults)
   const config = Object.freeze({
     ...settings,
     OIDC_ISSUERS: issuers,
     TENON_DEV_STDIO_SERVERS: development.servers,
+    TENON_KEYCLOAK: keycloakOf(settings),
   })
   if (issuers.some(({ issuer }) => issuer === issuerUrl(config)))
     throw new ConfigError(['OIDC_ISSUERS must not name the issuer of the platform, which is always trusted.'])
   return config
+}
+
+function keycloakOf(settings: Settings): KeycloakSettings | undefined {
+  const { TENON_KEYCLOAK_URL: url, TENON_KEYCLOAK_REALM: realm } = settings
+  const { TENON_KEYCLOAK_CLIENT_ID: clientId, TENON_KEYCLOAK_CLIENT_SECRET: clientSecret } = settings
+  if (url === undefined || realm === undefined || clientSecret === undefined) return undefined
+  return { url, realm, clientId, clientSecret }
 }
 
 function fault(name: string, schema: Type.TSchema & { description?: string }, value: unknown): string[] {

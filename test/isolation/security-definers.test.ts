@@ -36,7 +36,7 @@ test('security definer functions: callable by the listed roles, with a fixed sea
       name: 'delete_expired_replies',
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service', 'tenon_user'],
     },
-    { name: 'enable_counting', roles: ['tenon_operator'] },
+    { name: 'enable_counting', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'limited', roles: inside },
     { name: 'people_behind', roles: ['tenon_admin'] },
     { name: 'quota_count', roles: ['tenon_admin', 'tenon_operator'] },

@@ -160,11 +160,14 @@ export async function createTrigger({ flows, operator: as }: TestWorkspace): Pro
 }
 
 /** An approval that stays open however often the sweep decides it. @returns its id */
+/** In payloads of executions and runs that others than the sweep's admins have started, and nowhere else. */
+export const PAYLOAD = 'sent-by-the-starter'
+
 export async function askApproval({ flows, operator: as }: TestWorkspace): Promise<string> {
   const approve = '{ approvers: [role:service, role:operator], quorum: 100, fourEyes: false }'
   const source = `document: { dsl: '1.0.3', namespace: test, name: asks, version: '1.0.0' }\ndo:\n  - ask: { approve: ${approve} }\n`
   await call('POST', `${flows}/definitions`, { as, body: { source } })
   await call('POST', `${flows}/definitions/asks/versions`, { as, body: {} })
-  await call('POST', `${flows}/definitions/asks/executions`, { as, body: {} })
+  await call('POST', `${flows}/definitions/asks/executions`, { as, body: { input: { text: PAYLOAD } } })
   return eventually(async () => (await call('GET', `${flows}/approvals`, { as })).body.data[0]?.id)
 }

@@ -2,6 +2,7 @@
 
 import { call, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import type { Row } from './sweep-rows.ts'
+import { PAYLOAD } from './sweep-rows-flows.ts'
 
 const run = (suffix = ''): Row => ({
   path: ({ failing }) => `/v1/functions/${failing.functionId}/runs/${failing.runId}${suffix}`,
@@ -45,7 +46,7 @@ export interface FailingFunction {
 /** A function that fails, and a run of it that is a dead letter. */
 export async function createDeadLetter(workspace: TestWorkspace): Promise<FailingFunction> {
   const { operator, service, workspaceId: workspace_id } = workspace
-  const source = 'export default () => { throw new Error("ours") }'
+  const source = 'export default ({ text }) => { throw new Error(text) }'
   const deployed = await call('POST', '/v1/functions', {
     as: operator,
     body: { workspace_id, name: 'failing-function', source },
@@ -53,7 +54,7 @@ export async function createDeadLetter(workspace: TestWorkspace): Promise<Failin
   const functionId: string = deployed.body.id
   const invoked = await call('POST', `/v1/functions/${functionId}/invoke`, {
     as: service,
-    body: {},
+    body: { text: PAYLOAD },
     headers: { prefer: 'respond-async' },
   })
   const runId: string = invoked.body.id

@@ -2,7 +2,7 @@
 
 import { call, type TestWorkspace, tokenOf, unique } from '../support/fixtures/tenants.ts'
 import { DATA_ROWS, removeMany, uploadHeaders } from './sweep-rows-data.ts'
-import { askApproval, createTrigger, FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
+import { askApproval, createTrigger, FLOW_ROWS, HOOKED, PAYLOAD, SOURCE } from './sweep-rows-flows.ts'
 import { createDeadLetter, type FailingFunction, FUNCTION_RUN_ROWS } from './sweep-rows-function-runs.ts'
 import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
 import { inviteSweepUser, USER_ROWS } from './sweep-rows-users.ts'
@@ -424,7 +424,7 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
   await call('PUT', alias, { as, body: { version: 1 } })
   const execution = await call('POST', `${workspace.flows}/definitions/${flow.body.id}/executions`, {
     as,
-    body: { input: {} },
+    body: { input: { text: PAYLOAD } },
     headers: { prefer: 'wait=20' },
   })
   const schedules = await call('GET', `${workspace.flows}/schedules`, { as })

@@ -20,6 +20,7 @@ import type { Running } from '../support/stack/start.ts'
 import { openCollectionsToAnon } from '../support/stack/workspace-settings.ts'
 import { refusalOfUsers, USER_ROWS } from './end-users/user-rows.ts'
 import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
+import { PAYLOAD } from './sweep-rows-flows.ts'
 
 let ours: World
 /** A workspace of the tenant, and one of another tenant. */
@@ -92,7 +93,9 @@ function structuralCaller(who: StructuralCaller): Promise<Caller> {
     tenant_id: at.tenantId,
     ...(!who.of.endsWith('tenant') && { workspace_id: at.workspaceId }),
   }
-  const made = tokenOf({ sub: `${who.role} of ${who.of}`, roles: [who.role], ...place })
+  // Those of others see payloads, so that nothing but the place keeps ours from them.
+  const roles = who.of.startsWith('our ') ? [who.role] : [who.role, 'payload_reader']
+  const made = tokenOf({ sub: `${who.role} of ${who.of}`, roles, ...place })
   structuralTokens.set(who, made)
   return made.then((caller) => {
     ofTenant.set(caller, at.tenantId)
@@ -287,6 +290,40 @@ test('every read, sent by caller after caller through a shared cache: answered a
     cache.close()
   }
 }, 60_000)
+
+test.each(['tenant_admin', 'workspace_admin', 'developer', 'viewer'])(
+  'every read by a %s who has started nothing, and may not see payloads: shows none',
+  async (role) => {
+    const { tenantId, workspaceId } = ours.workspace
+    const as = await tokenOf({
+      sub: `reads as ${role}`,
+      roles: [role],
+      tenant_id: tenantId,
+      workspace_id: workspaceId,
+    })
+    const shows = async (operation: AnyOperation, caller: Caller) =>
+      JSON.stringify((await send(operation, caller)).body).includes(PAYLOAD)
+    const reads = OPERATIONS.filter(
+      ({ reads, domain, roles }) =>
+        reads && domain === 'structural_admin' && roles.some((one) => one === role),
+    )
+    const shown: string[] = []
+    for (const operation of reads) if (await shows(operation, as)) shown.push(operation.name)
+    expect(shown).toEqual([])
+    // The operator of the tests has the right.
+    const seen: string[] = []
+    for (const operation of reads) if (await shows(operation, callers.operator)) seen.push(operation.name)
+    expect(seen).toEqual(
+      expect.arrayContaining([
+        'approval.get',
+        'approval.list',
+        'execution.get',
+        'function_run.get',
+        'function_run.list',
+      ]),
+    )
+  },
+)
 
 test('our ids, below a workspace of the caller: not found', async () => {
   const found: unknown[] = []

@@ -2,10 +2,9 @@
 
 import { CreateBucketCommand, HeadBucketCommand, ListBucketsCommand } from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Implementation } from '../../src/activities/tenant-interceptor.ts'
-import { Problem } from '../../src/core/problem.ts'
-import { PLANS, UNDO } from '../../src/features/tenants/provisioning.ts'
+import { OPTIONAL, PLANS, UNDO } from '../../src/features/tenants/provisioning.ts'
 import { rootClient } from '../support/clients/object-store.ts'
+import { FATAL, FAULTS } from '../support/fixtures/provisioning-faults.ts'
 import {
   asSuperuser,
   type Caller,
@@ -17,61 +16,6 @@ import {
   unique,
 } from '../support/fixtures/tenants.ts'
 import { type ProvisioningNode, startProvisioningNode } from '../support/stack/provisioning-worker.ts'
-
-type Step = Implementation['provisionStep']
-type Fault = (run: Step, at: string) => Step
-
-const FATAL = () => new Problem('conflict', { detail: 'Injected.' })
-const AWAY = () => new Problem('dependency_unavailable', { detail: 'Injected.' })
-
-/** Fails the step that it names; the others run. */
-const only =
-  (at: string, work: (run: Step) => Step) =>
-  (run: Step): Step => {
-    const faulty = work(run)
-    return (call, input, step) => (step === at ? faulty : run)(call, input, step)
-  }
-
-/** Runs it, and fails the first time, as if the worker had been killed before it could tell. */
-const untold = (run: Step): Step => {
-  let tries = 0
-  return async (...input) => {
-    const result = await run(...input)
-    tries += 1
-    if (tries === 1) throw AWAY()
-    return result
-  }
-}
-
-const FAULTS: readonly { name: string; fault: Fault; state: 'active' | 'provisioning_failed' }[] = [
-  {
-    name: 'fails before its effect',
-    state: 'provisioning_failed',
-    fault: (run, at) =>
-      only(at, () => async () => {
-        throw FATAL()
-      })(run),
-  },
-  {
-    name: 'fails after its effect',
-    state: 'provisioning_failed',
-    fault: (run, at) =>
-      only(at, (real) => async (...input) => {
-        await real(...input)
-        throw FATAL()
-      })(run),
-  },
-  { name: 'worker killed after its effect', state: 'active', fault: (run, at) => only(at, untold)(run) },
-  {
-    name: 'done twice',
-    state: 'active',
-    fault: (run, at) =>
-      only(at, (real) => async (...input) => {
-        await real(...input)
-        return real(...input)
-      })(run),
-  },
-]
 
 let node: ProvisioningNode
 let workspace: TestWorkspace
@@ -109,7 +53,10 @@ const creations = ['tenant', 'workspace', 'bare_workspace'] as const
 const pathOf = (plan: string, id: string) => `/v1/${plan === 'tenant' ? 'tenants' : 'workspaces'}/${id}`
 const WHOLE = { tenant: 0, bare_workspace: 0, workspace: 1 }
 
-describe.each(creations.flatMap((plan) => PLANS[plan].map((step) => ({ plan, step }))))(
+/** Those of optional systems are tested with these (test/conformance/external). */
+const steps = (plan: (typeof creations)[number]) => PLANS[plan].filter((step) => !(step in OPTIONAL))
+
+describe.each(creations.flatMap((plan) => steps(plan).map((step) => ({ plan, step }))))(
   'creation $plan, step $step',
   ({ plan, step }) => {
     test.each(FAULTS)('$name: $state, with everything or nothing', async ({ name, fault, state }) => {

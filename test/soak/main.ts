@@ -2,6 +2,7 @@
  * `npm run test:soak [-- NAME...]`: runs every benchmark once to check that it works, the whole suite without the patches of the
  * Temporal SDK and with the repetitions of a soak, then the kill drill. Prints a line per part; exits with 1 if one failed.
  * `npm run test:soak -- uploads` lets a page in Chromium upload a file through restarts of the API; TENON_UPLOAD_BYTES is its size.
+ * `npm run test:soak -- deletion` deletes a workspace with a thousand executions (test/soak/deletion).
  * `npm run test:soak -- slow` runs the suite as on a slow machine: busy loops take half of every core.
  * `npm run test:soak -- kills [--seed N] [--minutes M]` runs the kill drill alone (test/soak/kills), which prints its counts.
  */
@@ -39,6 +40,7 @@ const BENCHES = [
     'flows-dsl',
     'flows',
     'function-processes',
+    'lifecycle',
     'objects',
   ],
   ...SURFACE.map((part) => `surface ${part}`),
@@ -82,6 +84,13 @@ const PARTS: readonly Part[] = [
     args: [...SUITE, '--config', 'vitest.soak.config.ts', 'test/soak/uploads'],
     env: {},
     maxMinutes: 40,
+    isPrinted: true,
+  },
+  {
+    name: 'deletion',
+    args: [...SUITE, '--config', 'vitest.soak.config.ts', 'test/soak/deletion'],
+    env: {},
+    maxMinutes: 60,
     isPrinted: true,
   },
   { name: 'slow', args: SUITE, env: {}, maxMinutes: 60, isSlow: true },

@@ -55,7 +55,7 @@ const SELECTORS = new Set([
   ...['versions', 'website'],
 ])
 
-/** What a path names; a key without a bucket names nothing. */
+/** The kind of resource that a path names: the service, a bucket or an object. */
 function namedBy(bucket: string, key: string): S3Action['on'] | undefined {
   if (bucket === '') return key === '' ? 'service' : undefined
   return key === '' ? 'bucket' : 'object'

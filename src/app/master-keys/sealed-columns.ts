@@ -19,7 +19,7 @@ import { purposeIn, type Secrets } from '../../infra/crypto/secrets.ts'
 import { Sql, sql } from '../../infra/postgres/sql.ts'
 import { payloadKeyPurpose } from '../../infra/temporal/payload-keys.ts'
 
-/** What encrypts and signs again. */
+/** The master keys, and the services that encrypt or sign under them: a rotation encrypts and signs each value again. */
 export interface Resealer {
   readonly secrets: Secrets
   readonly signer: ChainSigner

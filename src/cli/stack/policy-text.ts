@@ -1,7 +1,11 @@
-/** `docs/reference/policy.txt`: the rights that each operation needs, and who may raise rights, to be reviewed in diffs. */
+/**
+ * Generates `docs/reference/policy.txt`, the rights that each operation needs, and who may raise rights, to be reviewed in diffs; and
+ * `docs/reference/roles.md`, which role may run which operation that is not about data.
+ */
 
 import { PRIVILEGES, type Privilege } from '../../access/privileges.ts'
 import type { AnyOperation } from '../../core/operation.ts'
+import { VIEWERS } from '../../core/policy.ts'
 import { SYSTEM_REASONS } from '../../infra/postgres/system-scope.ts'
 
 const OPERATIONS_HEAD = `The rights that each operation needs. The caller needs one of the roles; if its key or token is restricted to scopes, it
@@ -18,6 +22,13 @@ service: one service behind a scope, which has no rights. FROM: the roles whose 
 `
 
 const SYSTEM_HEAD = `What the platform does before a tenant is known (src/infra/postgres/system-scope.ts): each reason with its database role.
+`
+
+const ROLES_HEAD = `# Roles and operations
+
+What each role of the structure may run, in its own tenant or workspace ([roles](../roles.md)). Operations on data belong to API keys and users: see
+[policy.txt](policy.txt). **payloads**: \`left out\` of records, or \`refused\` as a whole, for a caller who has neither started the execution or run nor
+has the right to see payloads.
 `
 
 type Cells = readonly string[]
@@ -68,4 +79,15 @@ function systemTable(): string {
 function table(widths: readonly number[], head: Cells, rows: readonly Cells[]): string {
   const lineOf = (row: Cells) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' ')
   return `${[lineOf(head), ...rows.map(lineOf).sort()].join('\n')}\n`
+}
+
+/** As Markdown. */
+export function rolesPage(operations: readonly AnyOperation[]): string {
+  const structural = operations.filter(({ domain }) => domain === 'structural_admin')
+  const rows = structural.map(({ name, roles, http, payloads = '' }) => {
+    const may = VIEWERS.map((role) => (roles.includes(role) ? 'x' : ''))
+    return `| \`${name}\` | \`${http.method}\` | ${[...may, payloads].join(' | ')} |`
+  })
+  const head = ['operation', '', ...VIEWERS.map((role) => `\`${role}\``), 'payloads']
+  return `${ROLES_HEAD}\n| ${head.join(' | ')} |\n|${'---|'.repeat(head.length)}\n${rows.sort().join('\n')}\n`
 }

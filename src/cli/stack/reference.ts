@@ -18,7 +18,7 @@ import { metricsPage } from '../../infra/metrics/catalogue.ts'
 import { createProgram } from '../program.ts'
 import { examplesFile } from './docstring-examples.ts'
 import { limitsPage } from './limits-page.ts'
-import { policyText } from './policy-text.ts'
+import { policyText, rolesPage } from './policy-text.ts'
 
 const FOLDER = new URL('../../../docs/reference/', import.meta.url)
 
@@ -28,6 +28,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'openapi.json': `${JSON.stringify(openApi(OPERATIONS), null, 2)}\n`,
     'flow-schema.json': flowSchema(),
     'policy.txt': policyText(OPERATIONS),
+    'roles.md': rolesPage(OPERATIONS),
     'problems.md': problems(),
     'flow-diagnostics.md': diagnosticDocs(),
     'flow-conformance.md': conformancePage(),

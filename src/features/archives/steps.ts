@@ -15,7 +15,13 @@ import { ARCHIVE_LIMITS } from './limits.ts'
 /** Long steps run under the limits of archives (workflows/tenant/provision.ts). */
 export const EXPORT = ['write_archive'] as const
 /** The workspace is active with the last step, and nobody can use it before. */
-export const IMPORT = ['verify_archive', 'bucket', 'restore_archive', 'activate_workspace'] as const
+export const IMPORT = [
+  'verify_archive',
+  'bucket',
+  'host_routes',
+  'restore_archive',
+  'activate_workspace',
+] as const
 
 /** What is undone if a step of an import fails: all at once, since the purge of a workspace removes whatever there is. */
 export const IMPORT_UNDO = { verify_archive: 'discard_import' } as const

@@ -30,7 +30,7 @@ export function lastIdsIn(scope: AdminScope, ref: WorkspaceRef): ReturnType<Even
   return new Events(ref, streamsOf(scope)).lastIds()
 }
 
-/** What Valkey has of a tenant or a workspace, for its purge. @throws Problem `not_found` */
+/** The keys of a tenant or a workspace in Valkey, which its purge counts and removes. @throws Problem `not_found` */
 export function ownedKeys(scope: AdminScope, ref: TenantRef): ReturnType<Streams['ownedKeys']> {
   if (!scope.reaches(ref)) throw notFound('workspace')
   return streamsOf(scope).ownedKeys(ref)

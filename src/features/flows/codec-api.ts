@@ -44,7 +44,7 @@ export const decodePayloads = adminOperation({
   summary: 'Decrypt Temporal payloads; admins decrypt those of their own tenant or workspace',
   roles: VIEWERS,
   reads: true,
-  needsPayloads: true,
+  payloads: 'refused',
   reveals: ({ payloads }) => tenantsOf(payloads),
   input: Input({
     payloads: Payloads,

@@ -1,4 +1,4 @@
-/** Who may grant the right to see payloads: admins of the tenant to accounts of others, and who sees payloads to credentials that it makes. */
+/** Checks who grants the right to see payloads: admins of the tenant to accounts of others, and those who have it to credentials that they make. */
 
 import { PAYLOADS_SCOPE, seesPayloads } from '../../access/payload-access.ts'
 import type { AdminScope } from '../../access/scope.ts'

@@ -175,7 +175,7 @@ create table tenon.object_images (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),
   source uuid not null,
-  -- What became of it, such as `320x240 cover webp`.
+  -- The conversion: size, fit and format, such as `320x240 cover webp`.
   conversion text not null,
   blob uuid not null,
   size bigint not null check (size > 0),

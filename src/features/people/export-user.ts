@@ -23,6 +23,7 @@ const LINK_SECONDS = 86_400
 
 export const exportUser = workspaceOperation({
   name: 'user.export_data',
+  payloads: 'left out',
   summary: 'Export what the workspace knows of a user as NDJSON; a user exports its own data only',
   roles: WRITERS_AND_USERS,
   scope: 'collections:read',

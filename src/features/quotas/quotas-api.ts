@@ -127,7 +127,7 @@ type Target = { readonly workspace_id?: string; readonly tenant_id?: string }
 export const setQuotas = adminOperation({
   name: 'quota.set',
   summary:
-    'Set quotas of a workspace or a tenant; absent quotas do not change. Admins of a tenant set those of its workspaces, within what the tenant has itself',
+    'Set quotas of a workspace or a tenant; absent quotas do not change; admins of a tenant divide its own among its workspaces',
   roles: TENANT_ADMINS,
   input: Input({ ...OWNER_INPUT, limits: Limits }),
   output: Quotas,
@@ -268,7 +268,7 @@ async function read(scope: AdminScope, owner: Owner): Promise<Quotas> {
 /** Quotas that the tenant has for its workspaces to divide, of which those of the workspaces are used. */
 const readDivided = (scope: AdminScope, tenantId: string): Promise<QuotaRow[]> =>
   scope.rows<QuotaRow>(sql`
-    select o.name, o.max as limit, null::timestamptz as resets_at, coalesce((select sum(q.max) from quotas q
+    select o.name, o.max as limit, null::timestamptz as resets_at, coalesce((select case o.name when 'mcp_tools' then max(q.max) else sum(q.max) end from quotas q
       where q.tenant_id = o.tenant_id and q.workspace_id <> '' and q.name = o.name), 0)::bigint as used
     from quotas o where o.tenant_id = ${tenantId} and o.workspace_id = '' and not o.name = any(${textArray([...TENANT_QUOTAS])}::text[])
     order by o.name`)

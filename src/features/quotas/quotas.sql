@@ -357,7 +357,7 @@ begin
   insert into quotas (tenant_id, workspace_id, name, max, used, resets_at)
     select new.tenant_id, new.id, name, least(i.max, l.max), 0, window_end(name)
     from (values ('mcp_servers', 1::bigint), ('users', 10000)) as i (name, max)
-      full join (select o.name, greatest(0, o.max - coalesce(sum(q.max), 0)::bigint) as max
+      full join (select o.name, greatest(0, o.max - case o.name when 'mcp_tools' then 0 else coalesce(sum(q.max), 0) end)::bigint as max
         from quotas o left join quotas q on q.tenant_id = o.tenant_id and q.workspace_id <> '' and q.name = o.name
         where o.tenant_id = new.tenant_id and o.workspace_id = '' and o.name not in ('workspaces', 'sse_streams')
         group by o.name, o.max) l using (name);
@@ -383,7 +383,8 @@ begin
   if own is null and current_user = 'tenon_admin' then
     raise exception 'the tenant has no such quota' using errcode = 'insufficient_privilege';
   end if;
-  select coalesce(sum(max), 0) into allotted from quotas q
+  -- That of tools holds for each server by itself.
+  select coalesce(case quota when 'mcp_tools' then max(max) else sum(max) end, 0) into allotted from quotas q
     where q.tenant_id = t and q.workspace_id <> '' and q.name = quota;
   select array_agg(w.id order by w.id) into unlimited from workspaces w where w.tenant_id = t and is_active(w.state)
     and not exists (select from quotas q where q.tenant_id = t and q.workspace_id = w.id and q.name = quota);

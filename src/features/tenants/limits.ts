@@ -27,6 +27,8 @@ export const TENANT_LIMITS = {
   driftCheckMs: 3_600_000,
   /** Tenants and workspaces that one look compares. The next look takes further ones. */
   driftChecksAtOnce: 20,
+  /** Differences of a tenant or workspace that are listed. Further ones are counted. */
+  differencesMax: 100,
   /** Seconds after a purge, when the last histories of its workflows are removed. Then they are gone. */
   leftoverSeconds: 60,
   /** Host names that a workspace claims. Further ones are refused with `state_conflict`. */

@@ -14,16 +14,19 @@ import { JOB_COLUMNS, type Job, type OperationStep } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { PURGE_STEP, PURGE_STEPS, type PurgeJob } from './purge/steps.ts'
 import { BUCKET } from './resources/bucket.ts'
+import { HOST_ROUTES } from './resources/host-routes.ts'
+import { REALM } from './resources/realm.ts'
+import type { CountedResource } from './resources/resource.ts'
 
 const PURGE = ['begin_purge', 'end_of_creation', ...PURGE_STEPS, 'finish_purge'] as const
 
 /** Steps by what is to be done. Steps are idempotent: each may run again after a crash. */
 export const PLANS = {
-  tenant: ['activate_tenant'],
-  workspace: ['bucket', 'activate_workspace'],
-  bare_workspace: ['activate_workspace'],
-  tenant_removal: ['end_of_creation', 'remove_tenant'],
-  workspace_removal: ['end_of_creation', 'remove_bucket', 'remove_workspace'],
+  tenant: ['realm', 'activate_tenant'],
+  workspace: ['bucket', 'host_routes', 'activate_workspace'],
+  bare_workspace: ['host_routes', 'activate_workspace'],
+  tenant_removal: ['end_of_creation', 'remove_realm', 'remove_tenant'],
+  workspace_removal: ['end_of_creation', 'remove_bucket', 'remove_host_routes', 'remove_workspace'],
   /** Of a tenant or a workspace that was in use. */
   purge: PURGE,
   user_removal: USER_REMOVAL,
@@ -57,6 +60,10 @@ const STEPS: Readonly<Record<StepName, Step>> = {
         throw new Problem('dependency_unavailable', { detail: 'The creation is still under way.' })
   },
   remove_bucket: BUCKET.remove,
+  realm: REALM.apply,
+  remove_realm: REALM.remove,
+  host_routes: HOST_ROUTES.apply,
+  remove_host_routes: HOST_ROUTES.remove,
   remove_workspace: async (scope, { workspaceId }) => {
     await scope.batch(
       sql`update workspaces set state = 'deleted', updated_at = now() where id = ${workspaceId} and state = 'deleting'`,
@@ -102,15 +109,29 @@ async function hasBecomeActive(scope: AdminScope, ref: TenantRef): Promise<boole
 }
 
 /** What undoes a step of a creation that fails, in reverse. The others have no effect that outlives the failure. */
-export const UNDO: Readonly<Partial<Record<StepName, StepName>>> = { bucket: 'remove_bucket' }
+export const UNDO: Readonly<Partial<Record<StepName, StepName>>> = {
+  bucket: 'remove_bucket',
+  host_routes: 'remove_host_routes',
+  realm: 'remove_realm',
+}
+
+/** The steps of systems that an installation may not have: then its plans have none of them. */
+export const OPTIONAL: Readonly<Partial<Record<StepName, CountedResource>>> = {
+  host_routes: HOST_ROUTES,
+  remove_host_routes: HOST_ROUTES,
+  realm: REALM,
+  remove_realm: REALM,
+}
+
+/** The steps of a plan in this installation. */
+const stepsOf = (scope: AdminScope, plan: Plan): StepName[] =>
+  PLANS[plan].filter((step) => OPTIONAL[step]?.isConfigured(scope) ?? true)
 
 /** The undoing steps of a plan by the steps that they undo; empty for a removal. */
-const undoOf = (plan: Plan): Readonly<Record<string, string>> =>
-  plan === 'import' || plan === 'import_bare'
+const undoOf = (steps: readonly StepName[]): Readonly<Record<string, string>> =>
+  steps.includes('verify_archive')
     ? IMPORT_UNDO
-    : Object.fromEntries(
-        PLANS[plan].flatMap((step) => (UNDO[step] === undefined ? [] : [[step, UNDO[step]]])),
-      )
+    : Object.fromEntries(steps.flatMap((step) => (UNDO[step] === undefined ? [] : [[step, UNDO[step]]])))
 
 /** The error of a job that never began: a second attempt of the same request resumes it. */
 export const NOT_STARTED = { code: 'dependency_unavailable', detail: 'Temporal did not accept the job.' }
@@ -140,7 +161,8 @@ export async function startJobWorkflow(
 ): Promise<void> {
   const { operationId: operation_id, ref, plan, type, uuid, target } = job
   const kind = kindOf(ref)
-  const input: ProvisionInput = { operation_id, kind, target: ref, steps: PLANS[plan], undo: undoOf(plan) }
+  const steps = stepsOf(scope, plan)
+  const input: ProvisionInput = { operation_id, kind, target: ref, steps, undo: undoOf(steps) }
   await tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' }).start({
     ...{ definition: 'provision', queue: QUEUES.provisioning, subject: `${kind}-provision`, uuid, input },
     summary: `${type} ${target}`,

@@ -79,7 +79,7 @@ export async function readSettings(scope: Statements, workspaceId: string): Prom
  */
 export async function writeSettings(
   scope: AdminScope,
-  { ref, version }: Settings,
+  { ref, version, stored }: Settings,
   { tenant_retention, ...changed }: Partial<StoredSettings>,
 ): Promise<boolean> {
   const names = Object.keys(changed).map((name) => Sql.identifier(name))
@@ -88,7 +88,9 @@ export async function writeSettings(
   const written = await scope.row(sql`
     with changed as (
       insert into services as s (${Sql.joined([sql`tenant_id`, sql`workspace_id`, ...names], ', ')})
-      select ${Sql.joined([sql`tenant_id`, sql`id`, ...values], ', ')} from workspaces where id = ${ref.workspaceId}
+      select ${Sql.joined([sql`tenant_id`, sql`id`, ...values], ', ')} from workspaces
+      where id = ${ref.workspaceId} and (
+        select t.retention from tenants t where t.id = tenant_id for update) = ${JSON.stringify(stored.tenant_retention)}::jsonb
       on conflict (tenant_id, workspace_id) do update set
         ${Sql.joined([...names.map((name) => sql`${name} = excluded.${name}`), sql`version = s.version + 1`, sql`updated_at = now()`], ', ')}
       where s.version = ${version}

@@ -59,7 +59,7 @@ type AllotmentMembers = {
   readonly quota: string
   readonly tenant_id: string
   readonly limit: number
-  /** The sum of the limits of its workspaces. */
+  /** The limits of its workspaces, added up; of a quota that holds for each thing by itself, the greatest. */
   readonly allotted: number
   /** Workspaces without a limit. */
   readonly without_limit?: readonly string[]
@@ -72,7 +72,7 @@ function allotmentExceeded(error: DatabaseError): Problem {
   const detail =
     unlimited.length > 0
       ? `${whose}, so each of its workspaces needs a limit; without one: ${unlimited.slice(0, 10).join(', ')}.`
-      : `${whose}, and its workspaces would have ${allotted} together.`
+      : `${whose}, and its workspaces would have ${allotted}${quota === 'mcp_tools' ? '' : ' together'}.`
   return new Problem('state_conflict', {
     detail,
     hint: 'Lower the quota of another workspace of the tenant, or ask an operator to raise that of the tenant.',

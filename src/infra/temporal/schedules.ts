@@ -8,6 +8,7 @@ import {
   ScheduleOverlapPolicy,
   type ScheduleSpec,
 } from '@temporalio/client'
+import { Problem } from '../../core/problem.ts'
 import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
 
@@ -87,15 +88,21 @@ export class Schedules {
     await this.#call((client) => succeeds(ScheduleNotFoundError, client.getHandle(id).delete()))
   }
 
-  /** The ids of all, as Temporal's index shows them, which is some moments behind; at most {@link LISTED_MAX}. */
-  async listIds(): Promise<ReadonlySet<string>> {
+  /**
+   * All of them, each true if it is paused, by their ids. Temporal's index, which knows them, is some moments behind.
+   * @throws Problem `dependency_unavailable` if there are more than {@link LISTED_MAX}
+   */
+  async list(): Promise<ReadonlyMap<string, boolean>> {
     const { tenantId, workspaceId } = this.#ref
     const query = `TenantId = '${tenantId}' AND WorkspaceId = '${workspaceId}'`
     return this.#call(async (client) => {
-      const found = new Set<string>()
-      for await (const { scheduleId } of client.list({ query })) {
-        if (owns(this.#ref, scheduleId)) found.add(scheduleId)
-        if (found.size >= LISTED_MAX) break
+      const found = new Map<string, boolean>()
+      for await (const { scheduleId, state } of client.list({ query })) {
+        if (owns(this.#ref, scheduleId)) found.set(scheduleId, state.paused)
+        if (found.size > LISTED_MAX)
+          throw new Problem('dependency_unavailable', {
+            detail: `Temporal has more than ${LISTED_MAX} schedules of this workspace.`,
+          })
       }
       return found
     })
@@ -106,13 +113,13 @@ export class Schedules {
     return workflowId(this.#ref, subject, uuid)
   }
 
-  /** True if there is one of this id, which {@link listIds} has shown. */
+  /** True if there is one of this id, which {@link list} has shown. */
   async exists(id: string): Promise<boolean> {
     const found = this.#call((client) => unlessThrown(ScheduleNotFoundError, client.getHandle(id).describe()))
     return (await found) !== undefined
   }
 
-  /** Removes one that {@link listIds} has shown, and that no row knows. @returns false if there is none any more */
+  /** Removes one that {@link list} has shown, and that no row knows. @returns false if there is none any more */
   removeListed(id: string): Promise<boolean> {
     if (!owns(this.#ref, id)) throw new Error(`${id} is not a schedule of this workspace`)
     return this.#call((client) => succeeds(ScheduleNotFoundError, client.getHandle(id).delete()))

@@ -327,6 +327,22 @@ const CASES: Readonly<Record<string, (session: Session) => Promise<void>>> = {
     expect(await run(disabled)).toEqual([{ n: 3 }])
   },
 
+  keep_allotment: async ({ run, fails, workspace }) => {
+    const own = (max: number) => `insert into tenon.quotas (tenant_id, workspace_id, name, max, used)
+      values ('${workspace.tenantId}', '', 'flows', ${max}, 0)
+      on conflict (tenant_id, workspace_id, name) do update set max = excluded.max`
+    await run('set local role tenon_operator')
+    expect(JSON.parse((await fails(own(9))).detail ?? '')).toMatchObject({
+      ...{ quota: 'flows', limit: 9, allotted: 0, without_limit: [workspace.workspaceId] },
+    })
+    await run(setQuota(workspace, 'flows', 3))
+    expect((await fails(own(2))).code).toBe('TQ003')
+    await run(own(3))
+    expect((await fails(setQuota(workspace, 'flows', 4))).code).toBe('TQ003')
+    const removal = `delete from tenon.quotas where workspace_id = '${workspace.workspaceId}' and name = 'flows'`
+    expect((await fails(removal)).code).toBe('TQ003')
+  },
+
   count_workspaces: async ({ run, workspace: { tenantId, workspaceId } }) => {
     await run(
       `insert into tenon.quotas (tenant_id, workspace_id, name, max, used) values ('${tenantId}', '', 'workspaces', 9, 1)`,

@@ -1,20 +1,30 @@
-/** Runs the commands of the pages about tenants and about a person's data, as they stand there, one after the other. */
+/** Runs the commands of the pages about tenants, roles and a person's data, as they stand there, one after the other. */
 
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { addClient, Browser, type TestAccount, tokensOf } from '../../support/clients/browser.ts'
 import { operatorEnv } from '../../support/clients/cli.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
 
-/** The command takes a second to start, and most calls print a token. */
-const NPX =
-  'npx() { shift; case "$*" in *token) printf %s "$TOKEN" ;; *) node_modules/.bin/tenon "$@" ;; esac; }\n'
+/** The command takes a second to start, and most calls print a token. Where a person signs in, `SIGN_IN` does it. */
+const NPX = `npx() { shift; case "$*" in *token) printf %s "$TOKEN" ;; *login) curl -sf "$SIGN_IN" -d "$LINK" ;;
+  *) node_modules/.bin/tenon "$@" ;; esac; }\n`
 
-async function run(page: string, workspace: TestWorkspace, adapt: (text: string) => string): Promise<string> {
+async function run(
+  page: string,
+  workspace: TestWorkspace,
+  adapt: (text: string) => string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<string> {
   const blocks = [...(await readFile(`docs/${page}.md`, 'utf8')).matchAll(/```bash\n([\s\S]*?)```/g)]
   const script = NPX + adapt(blocks.map(([, text = '']) => text).join(''))
   const TOKEN = workspace.operator['authorization']?.replace('Bearer ', '')
@@ -22,7 +32,9 @@ async function run(page: string, workspace: TestWorkspace, adapt: (text: string)
     ...process.env,
     ...operatorEnv(workspace),
     TENON_SERVICE_KEY: workspace.service['apikey'],
+    TENON_TENANT_ID: workspace.tenantId,
     TOKEN,
+    ...more,
   }
   return (await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { env })).stdout
 }
@@ -63,4 +75,37 @@ test('page of a person: its commands export a user, count and delete what the us
   await rm(dirname(file), { recursive: true })
   expect(stdout).toContain('"dry_run":true')
   expect(stdout).toContain('"state":"succeeded"')
+}, 240_000)
+
+/** Sets the password at the link that is posted first, and answers with an access token of the person. */
+async function startSignIn(workspace: TestWorkspace, email: string) {
+  const clientId = await addClient(workspace.operator)
+  const tenant = (await call('GET', `/v1/tenants/${workspace.tenantId}`, { as: workspace.operator })).body
+    .slug
+  const person: TestAccount = { id: '', email, password: 'correct horse again', tenant }
+  let isAccepted = false
+  const server = createServer(async (request, response) => {
+    const link = await text(request)
+    const browser = new Browser('nowhere:')
+    const { password } = person
+    if (!isAccepted) await browser.submit(await browser.open(link), { password, again: password })
+    isAccepted = true
+    response.end((await tokensOf(clientId, person, { scope: 'api' })).body['access_token'])
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close: () => server.close() }
+}
+
+test('page of roles: a developer deploys, sees no payload, is granted the right, and her look is in the audit log', async () => {
+  const workspace = await createTestWorkspace()
+  const email = `${unique('dora')}@acme.example`
+  const signIn = await startSignIn(workspace, email)
+  const adapt = (page: string) => page.replaceAll('dora@acme.example', email)
+  const stdout = await run('roles', workspace, adapt, { SIGN_IN: signIn.url }).finally(signIn.close)
+  const [before, after, look] = [...stdout.matchAll(/^\{\n[\s\S]*?^\}$/gm)]
+    .map(([json]) => JSON.parse(json))
+    .filter((one) => 'payloads' in one || 'operation' in one)
+  expect(before).toEqual({ status: 'completed', output: null, payloads: 'hidden' })
+  expect(after).toEqual({ status: 'completed', output: { text: 'Hello Ada' }, payloads: null })
+  expect(look).toMatchObject({ operation: 'execution.get', actor: { role: 'developer' } })
 }, 240_000)

@@ -48,6 +48,7 @@ test('me: API key: its properties, without its text', async () => {
     s3_endpoint: `${inject('tenon').url}/s3`,
     key: { id, kind: 'anon', last4, expires_at: '2099-01-01T00:00:00.000Z' },
     user: null,
+    sees_payloads: false,
     scopes: [],
   })
   expect(JSON.stringify(seen)).not.toContain(key)
@@ -65,6 +66,7 @@ test('me: operator: one domain; token of a workspace: both; token without a role
     s3_endpoint: null,
     key: null,
     user: null,
+    sees_payloads: true,
     scopes: [],
   })
   const { tenantId: tenant_id, workspaceId: workspace_id } = workspace
@@ -92,6 +94,7 @@ test('me: gateway caller: data domain only', async () => {
     s3_endpoint: `${inject('tenon').url}/s3`,
     key: null,
     user: null,
+    sees_payloads: false,
     scopes: [],
   })
 })

@@ -48,7 +48,7 @@ test('workspace that is as it should be: no differences; of each workspace, and 
   const { body } = await call('GET', `/v1/tenants/${workspace.tenantId}/drift`, { as: workspace.operator })
   expect(body.data).toEqual(
     [workspace.tenantId, workspace.workspaceId].map((target) => ({
-      ...{ target, checked_at: expect.any(String), differences: [], unread: [] },
+      ...{ target, checked_at: expect.any(String), differences: [], omitted: 0, unread: [] },
     })),
   )
 })
@@ -57,7 +57,7 @@ test('bucket removed, or without its tag: shown, reported by one event, and not 
   const workspace = await createTestWorkspaceWithStorage()
   const { workspaceId, operator: as } = workspace
   const { bucket: Bucket } = (await call('GET', `/v1/workspaces/${workspaceId}`, { as })).body
-  const heard = await subscribeToEvents(workspace.service, 'topic=platform.workspace.*')
+  const heard = await subscribeToEvents(workspace.service, 'topic=platform.workspace.drifted')
   const s3 = rootClient()
   const { TagSet } = await s3.send(new GetBucketTaggingCommand({ Bucket }))
   expect(TagSet).toHaveLength(1)
@@ -83,7 +83,7 @@ test('schedule deleted, paused or left over in Temporal: shown, and repaired at 
   await publishScheduled(workspace, name, '{ cron: 0 1 1 1 * }')
   const schedule = await onlyScheduleOf(workspace, name)
   const handle = <T>(work: (id: string) => Promise<T>) => work(scheduleId(workspace, schedule))
-  const heard = await subscribeToEvents(workspace.service, 'topic=platform.workspace.*')
+  const heard = await subscribeToEvents(workspace.service, 'topic=platform.workspace.drifted')
   const differences = [{ resource: 'schedule', name: schedule.id, repair: 'automatic' }]
 
   await handle((id) => withTemporal((client) => client.schedule.getHandle(id).delete()))

@@ -106,3 +106,12 @@ test('audit log: has the values before and after, without secrets; of a dry run,
     expect.arrayContaining([{ '/anon/events': '"workspace" → "none"' }, { dry_run: 'true' }]),
   )
 })
+
+test('periods of the tenant, set at the same time by way of two workspaces: the second sees the first', async () => {
+  const sibling = await addTestWorkspace(workspace)
+  const tag = (await read(sibling)).headers.get('etag') ?? ''
+  await configure({ tenant: { retention: { audit: '400d' } } })
+  const late = await configure({ tenant: { retention: { operations: '90d' } } }, { 'if-match': tag }, sibling)
+  expect([late.status, late.body.code]).toEqual([412, 'precondition_failed'])
+  expect((await read(sibling)).body.tenant.retention).toEqual({ audit: '400d' })
+})

@@ -21,13 +21,15 @@ export interface ProvisioningNode extends Node {
 
 const source = (path: string) => new URL(`../../../src/workflows/${path}`, import.meta.url).pathname
 
-/** An API and a worker; creations that are asked of this API run there alone. */
-export async function startProvisioningNode(): Promise<ProvisioningNode> {
+/** An API and a worker; creations that are asked of this API run there alone. @param settings of both */
+export async function startProvisioningNode(
+  settings: Readonly<Record<string, string>> = {},
+): Promise<ProvisioningNode> {
   const address = inject('tenon').env['TEMPORAL_ADDRESS'] ?? ''
   const namespace = `provisioning-${v7()}`
   const client = await Connection.connect({ address })
   await ensureNamespace(client, namespace)
-  const node = await startInProcessNode({ TEMPORAL_NAMESPACE: namespace })
+  const node = await startInProcessNode({ TEMPORAL_NAMESPACE: namespace, ...settings })
   const { platform } = node
   const scopes = new Scopes(platform.access)
   const activities = createActivities(platform, {

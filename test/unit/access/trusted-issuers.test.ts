@@ -35,10 +35,12 @@ describe('trusted issuers: accepted', () => {
           scope: ['scope'],
           user: ['claims'],
         },
-        // The role operator is not among the defaults.
+        // Neither the role operator nor the right to see payloads is among the defaults.
         roles: new Map([
           ['tenant_admin', 'tenant_admin'],
           ['workspace_admin', 'workspace_admin'],
+          ['developer', 'developer'],
+          ['viewer', 'viewer'],
           ['service', 'service'],
           ['user', 'user'],
           ['anon', 'anon'],

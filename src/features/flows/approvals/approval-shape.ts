@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
-import { HIDDEN_PAYLOADS, payload } from '../../../core/payloads.ts'
+import { HIDDEN_PAYLOADS, payload } from '../../../access/payload-schemas.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 
 export const APPROVAL_STATUSES = ['open', 'approved', 'rejected', 'expired', 'cancelled'] as const

@@ -4,10 +4,10 @@ import Type from 'typebox'
 import { lifecycleType } from '../../../../flows-dsl/lifecycle-events.ts'
 import { Input, Ref } from '../../../access/operation-builders.ts'
 import { reasonToSee, revealing } from '../../../access/payload-access.ts'
+import { FLOW_ERROR, withoutPayloads } from '../../../access/payload-schemas.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
 import type { ExecutionEventUpdate } from '../../../core/execution.ts'
-import { FLOW_ERROR, withoutPayloads } from '../../../core/payloads.ts'
 import { VIEWERS } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -20,6 +20,7 @@ import { EXECUTION } from './concurrency.ts'
 
 export const watchExecution = previewOperation({
   name: 'execution.watch',
+  payloads: 'left out',
   roles: VIEWERS,
   summary: 'Stream the past and future events of an execution as server-sent events (CloudEvents 1.0)',
   input: Input({

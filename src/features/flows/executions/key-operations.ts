@@ -40,6 +40,7 @@ function forKeys(admin: AnyOperation, { name, path, scope: needed }: KeyBinding)
     reads: admin.reads,
     scope: needed,
     rateClass: 'flows',
+    ...(admin.payloads !== undefined && { payloads: admin.payloads }),
     input: Input(fields),
     output: admin.output,
     http: { ...admin.http, path },

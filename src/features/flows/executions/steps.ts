@@ -2,10 +2,10 @@
 
 import Type, { type Static } from 'typebox'
 import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
+import { FLOW_ERROR, HIDDEN_PAYLOADS, payload } from '../../../access/payload-schemas.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { StepData, ValueLocation } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
-import { FLOW_ERROR, HIDDEN_PAYLOADS, payload } from '../../../core/payloads.ts'
 import { VIEWERS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'

@@ -63,6 +63,7 @@ const getRun = workspaceOperation({
 const listLines = workspaceOperation({
   ...READ,
   name: 'invocation.logs',
+  payloads: 'refused',
   summary: 'List the log lines of a run of a function',
   input: Input({ ...RUN, ...LOG_FILTERS }),
   output: PageOf(RunLine),
@@ -73,6 +74,7 @@ const listLines = workspaceOperation({
 const watchLines = workspaceOperation({
   ...READ,
   name: 'invocation.watch_logs',
+  payloads: 'refused',
   summary: 'Stream the past and future log lines of a run as server-sent events, until it ends',
   input: Input({ ...RUN, ...LOG_STREAM }),
   output: LogFrames,

@@ -78,6 +78,7 @@ const getRun = adminOperation({
 
 const listLines = adminOperation({
   name: 'function_run.logs',
+  payloads: 'refused',
   roles: VIEWERS,
   summary: 'List the log lines of a run of a function',
   ...PREVIEW,
@@ -92,6 +93,7 @@ const listLines = adminOperation({
 
 const watchLines = adminOperation({
   name: 'function_run.watch_logs',
+  payloads: 'refused',
   roles: VIEWERS,
   summary: 'Stream the past and future log lines of a run as server-sent events, until it ends',
   ...PREVIEW,

@@ -2,11 +2,11 @@
 
 import Type, { type Static } from 'typebox'
 import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
+import { HIDDEN_PAYLOADS, payload } from '../../../access/payload-schemas.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core/page.ts'
-import { HIDDEN_PAYLOADS, payload } from '../../../core/payloads.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { workflowId } from '../../../core/tenant.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'

@@ -9,12 +9,13 @@ import { dnsOf, hostNamesOf, isOwnHost } from '../../../access/scope-services.ts
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
+import type { TenantId, WorkspaceId, WorkspaceRef } from '../../../core/tenant.ts'
 import { canonicalHost, PROOF_LABEL } from '../../../infra/host-name.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem, conflictIf, findRow, listPage } from '../../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../active.ts'
 import { TENANT_LIMITS } from '../limits.ts'
+import { HOST_ROUTES } from '../resources/host-routes.ts'
 import { findWorkspace } from '../tenants.ts'
 
 const HostName = Type.String({
@@ -44,6 +45,11 @@ const COLUMNS = sql`host, workspace_id, json_build_object('name', ${`${PROOF_LAB
 
 const PATH = '/v1/workspaces/{id}/hosts'
 const ONE = { id: Ref('workspace'), host: HostName }
+
+interface Place {
+  readonly tenant_id: TenantId
+  readonly workspace_id: WorkspaceId
+}
 
 const isHost = (workspaceId: string, host: string): Sql =>
   sql`workspace_id = ${workspaceId} and host = ${canonicalHost(host) ?? ''}`
@@ -101,16 +107,17 @@ export const verifyHost = adminOperation({
   output: Host,
   http: { method: 'POST', path: `${PATH}/{host}/verify`, body: '*' },
   run: async (scope, { id, host }) => {
-    const { tenant_id: tenantId, ...found } = await findRow<Host & { tenant_id: WorkspaceRef['tenantId'] }>(
+    const found = await findRow<Place & Host>(
       ...([
         scope,
         'host name',
         sql`select tenant_id, ${COLUMNS} from hosts where ${isHost(id, host)}`,
       ] as const),
     )
-    const ref = { tenantId, workspaceId: found.workspace_id } as WorkspaceRef
+    const ref: WorkspaceRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
     const records = await dnsOf(scope).texts(found.record.name)
     await hostNamesOf(scope, ref).verify(ref, found.host, records)
+    await HOST_ROUTES.apply(scope, ref)
     return findRow<Host>(scope, 'host name', sql`select ${COLUMNS} from hosts where ${isHost(id, host)}`)
   },
 })
@@ -123,12 +130,13 @@ export const deleteHost = adminOperation({
   output: Type.Object({ host: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${PATH}/{host}` },
   run: async (scope, { id, host: text }) => {
-    const gone = await scope.row<{ host: string; tenant_id: WorkspaceRef['tenantId'] }>(
-      sql`delete from hosts where ${isHost(id, text)} returning host, tenant_id`,
+    const gone = await scope.row<Place & { host: string }>(
+      sql`delete from hosts where ${isHost(id, text)} returning host, tenant_id, workspace_id`,
     )
     if (gone === undefined) throw notFound('host name')
-    const { host, tenant_id: tenantId } = gone
+    const { host, tenant_id: tenantId, workspace_id: workspaceId } = gone
     hostNamesOf(scope, { tenantId }).forget(host)
+    await HOST_ROUTES.apply(scope, { tenantId, workspaceId })
     return { host, deleted: true as const }
   },
 })

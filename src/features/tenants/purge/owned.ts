@@ -14,6 +14,9 @@ import { archivesOf } from '../../archives/archive-files.ts'
 import { ownedDocuments } from '../../collections/mongo/documents.ts'
 import { dropDeclaredTables } from '../../collections/schemas/declared-tables.ts'
 import { ownedKeys } from '../../events/events.ts'
+import { HOST_ROUTES } from '../resources/host-routes.ts'
+import { REALM } from '../resources/realm.ts'
+import type { CountedResource } from '../resources/resource.ts'
 import { countOwnedRows, deleteOwnedRows } from './owned-rows.ts'
 
 /** Who is purged, and by which workflow. */
@@ -34,6 +37,9 @@ interface OwnedPart {
   /** Removes some; idempotent. @returns true if there may be more */
   readonly remove: (owner: Owner) => Promise<boolean>
 }
+
+/** Resources of other systems that no other part counts. */
+const COUNTED: readonly CountedResource[] = [HOST_ROUTES, REALM]
 
 /** Between two looks at Temporal's index, in milliseconds. */
 const INDEX_LAG_MS = 300
@@ -57,6 +63,14 @@ export const OWNED = [
     name: 'objects',
     count: async (owner) => ({ stored_objects: await inBuckets(owner, countIn, add, 0) }),
     remove: (owner) => inBuckets(owner, removeIn, or, false),
+  },
+  {
+    name: 'resources',
+    count: async ({ scope, ref }) => countResources(scope, ref),
+    remove: async ({ scope, ref }) => {
+      for (const resource of countedIn(ref)) await resource.remove(scope, ref)
+      return false
+    },
   },
   {
     name: 'payloads',
@@ -99,6 +113,18 @@ export type PartName = (typeof OWNED)[number]['name']
 /** Of a workspace, its archives; payloads of its work are the tenant's. */
 const payloadsOf = ({ tenantId, workspaceId }: TenantRef): string =>
   workspaceId === '-' ? `${tenantId}/` : archivesOf({ tenantId, workspaceId })
+
+/** A tenant has those of its workspaces as well. */
+const countedIn = (ref: TenantRef): readonly CountedResource[] =>
+  COUNTED.filter(({ of }) => of === 'workspace' || isTenant(ref))
+
+async function countResources(scope: AdminScope, ref: TenantRef): Promise<Counts> {
+  const counts: Record<string, number> = {}
+  for (const { name, count } of countedIn(ref)) counts[name] = await count(scope, ref)
+  return counts
+}
+
+const isTenant = ({ workspaceId }: TenantRef): boolean => workspaceId === '-'
 
 const workOf = ({ scope, ref, workflowId }: Owner) => tenantWorkflowsOf(scope, ref).ownedWork(workflowId)
 

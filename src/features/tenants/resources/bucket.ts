@@ -28,12 +28,15 @@ export const BUCKET: Resource = {
     const state = await bucketsOf(scope).readState(bucket, workspaceId)
     return state === 'own' ? [] : [differenceOf(bucket, state)]
   },
+  /** Only of a workspace that is not in use: an attempt that hangs may go on after another one has completed the creation. */
   remove: async (scope, { workspaceId }) => {
-    const bucket = await readBucket(scope, workspaceId)
-    if (bucket !== null && (await hasBucket(scope, workspaceId)))
-      await bucketsOf(scope).remove(bucket, workspaceId)
+    const gone = sql`id = ${workspaceId} and state in ('provisioning_failed', 'deleting')`
+    const row = await scope.row<{ bucket: string | null }>(sql`select bucket from workspaces where ${gone}`)
+    if (row === undefined) return
+    if (row.bucket !== null && (await hasBucket(scope, workspaceId)))
+      await bucketsOf(scope).remove(row.bucket, workspaceId)
     await scope.batch(
-      sql`delete from buckets where workspace_id = ${workspaceId}`,
+      sql`delete from buckets where workspace_id = (select id from workspaces where ${gone})`,
       sql`update workspaces set bucket = null where id = ${workspaceId} and state = 'deleting'`,
     )
   },

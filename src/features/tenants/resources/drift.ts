@@ -9,12 +9,16 @@ import { Problem } from '../../../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceId } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { listPage } from '../../operation-helpers.ts'
+import { TENANT_LIMITS } from '../limits.ts'
 import { findTenant } from '../tenants.ts'
 import { BUCKET } from './bucket.ts'
+import { HOST_PROOFS } from './host-proofs.ts'
+import { HOST_ROUTES } from './host-routes.ts'
+import { REALM } from './realm.ts'
 import type { Comparable, Difference } from './resource.ts'
 import { SCHEDULES } from './schedules.ts'
 
-const RESOURCES: readonly Comparable[] = [BUCKET, SCHEDULES]
+const RESOURCES: readonly Comparable[] = [BUCKET, SCHEDULES, HOST_PROOFS, HOST_ROUTES, REALM]
 
 export const Drift = Type.Object({
   target: Type.String({ description: 'Id of the tenant or the workspace.' }),
@@ -42,6 +46,7 @@ export const Drift = Type.Object({
       }),
     }),
   ),
+  omitted: Type.Integer({ description: 'Number of further differences, which are not listed.' }),
   unread: Type.Array(Type.Object({ resource: Type.String(), detail: Type.String() }), {
     description:
       'Resources that could not be compared, and why. With any, the list of differences is incomplete.',
@@ -92,12 +97,15 @@ async function readDrift(scope: AdminScope, ref: TenantRef): Promise<Drift> {
     } catch (error) {
       unread.push({ resource, detail: detailOf(error) })
     }
-  const differences = found.map(({ isRepaired, ...difference }) => ({
+  const differences = found.slice(0, TENANT_LIMITS.differencesMax).map(({ isRepaired, ...difference }) => ({
     ...difference,
     repair: isRepaired ? ('automatic' as const) : ('by_hand' as const),
   }))
   const target = ref.workspaceId === '-' ? ref.tenantId : ref.workspaceId
-  return { target, checked_at: new Date().toISOString(), differences, unread }
+  return {
+    ...{ target, checked_at: new Date().toISOString(), differences, unread },
+    omitted: found.length - differences.length,
+  }
 }
 
 /** @throws what is no problem of another system */
@@ -106,12 +114,17 @@ function detailOf(error: unknown): string {
   throw error
 }
 
-/** Repairs what may be repaired. @returns how it differed before */
+/** Repairs what may be repaired; what cannot be is logged, and does not keep the others from it. @returns how it differed before */
 export async function repairDrift(scope: AdminScope, ref: TenantRef): Promise<Drift> {
   const drift = await readDrift(scope, ref)
   const repaired = new Set(
     drift.differences.filter(({ repair }) => repair === 'automatic').map(({ resource }) => resource),
   )
-  for (const { name, apply } of resourcesOf(ref)) if (repaired.has(name)) await apply(scope, ref)
+  for (const { name: resource, apply } of resourcesOf(ref)) {
+    if (!repaired.has(resource)) continue
+    await apply(scope, ref).catch((error: unknown) => {
+      scope.logError(error, `a ${resource} that differs from the database is not repaired`)
+    })
+  }
   return drift
 }

@@ -34,3 +34,11 @@ export interface Resource extends Comparable {
   /** Removes it, also what an attempt to make it has left. Idempotent. */
   remove(scope: AdminScope, ref: TenantRef): Promise<void>
 }
+
+/** One of which an inventory counts how many there are, by the name of the resource; of an optional system. */
+export interface CountedResource extends Resource {
+  /** False if the installation has no such system: then creations have no step for it. */
+  isConfigured(scope: AdminScope): boolean
+  /** Of a workspace, or of a tenant with all its workspaces. */
+  count(scope: AdminScope, ref: TenantRef): Promise<number>
+}

@@ -48,23 +48,25 @@ interface Different {
 
 /**
  * The index is read before the rows: what it shows has a row by then, unless the row is gone. It is some moments behind, so Temporal is asked
- * again for each that differs.
+ * again for each that seems to differ. Of a schedule that was changed by hand, only a pause is seen.
  */
 async function findDifferent({ scope, ref, workflows }: TriggerPlace): Promise<Different[]> {
   const { schedules } = workflows
-  const listed = await schedules.listIds()
+  const listed = await schedules.list()
   const rows = await scope.rows<Row>(sql`
     select id, target_kind, target_id, paused from triggers
     where tenant_id = ${ref.tenantId} and workspace_id = ${ref.workspaceId} and kind = 'schedule'`)
   const found: Different[] = []
+  const known = new Set<string>()
   for (const row of rows) {
     const id = schedules.idOf(row.target_id, uuidOf(row.id))
+    known.add(id)
+    if (listed.get(id) === row.paused) continue
     const status = await schedules.status(row.target_id, uuidOf(row.id))
     if (status === undefined) found.push({ id, kind: 'missing', row })
     else if (status.paused !== row.paused) found.push({ id, kind: 'altered', row })
   }
-  const known = new Set(rows.map((row) => schedules.idOf(row.target_id, uuidOf(row.id))))
-  for (const id of listed)
+  for (const id of listed.keys())
     if (!known.has(id) && (await schedules.exists(id))) found.push({ id, kind: 'left_over' })
   return found
 }

@@ -1,10 +1,10 @@
 /**
  * Payloads in output schemas: members with the data of executions and runs, which are left out for a caller without the right to see
- * them. access/payload-access.ts decides for whom.
+ * them. payload-access.ts decides for whom.
  */
 
 import Type from 'typebox'
-import { isObject } from './json.ts'
+import { isObject } from '../core/json.ts'
 
 const KEYWORD = 'x-payload'
 
@@ -19,7 +19,7 @@ export const HIDDEN_PAYLOADS = {
   payloads: Type.Optional(
     Type.Literal('hidden', {
       description:
-        'Present if members of this object were left out, or shortened, because the caller may not see its payloads.',
+        'Sign that members of this object were left out, or shortened, because the caller may not see its payloads; absent if nothing was.',
     }),
   ),
 }

@@ -1,0 +1,161 @@
+/** Keeps one organization for each tenant in a realm of Keycloak, by its admin API. Other organizations of the realm are left as they are. */
+
+import type KeycloakAdminClient from '@keycloak/keycloak-admin-client'
+import { Problem } from '../core/problem.ts'
+import type { TenantId } from '../core/tenant.ts'
+
+export interface KeycloakSettings {
+  /** Base URL, without `/admin` and `/realms`. */
+  readonly url: string
+  readonly realm: string
+  /** A confidential client of the realm whose service account has the role `manage-organizations`. */
+  readonly clientId: string
+  readonly clientSecret: string
+}
+
+/** A tenant, as its organization shows it. */
+export interface TenantOrganization {
+  readonly tenantId: TenantId
+  readonly name: string
+  readonly slug: string
+}
+
+export type OrganizationState = 'own' | 'missing' | 'altered' | 'foreign'
+
+type Stored = Awaited<ReturnType<KeycloakAdminClient['organizations']['findOne']>>
+
+/** The attribute that names the tenant. Its absence means that somebody else made the organization. */
+const ATTRIBUTE = 'tenant_id'
+const REQUEST_MS = 10_000
+const PAGE = 100
+
+export class Organizations {
+  readonly #settings: KeycloakSettings
+  #signedIn: { readonly client: KeycloakAdminClient; readonly untilMs: number } | undefined
+
+  constructor(settings: KeycloakSettings) {
+    this.#settings = settings
+  }
+
+  /** How the organization of the tenant differs from its record. @throws Problem `dependency_unavailable` */
+  compare(tenant: TenantOrganization): Promise<OrganizationState> {
+    return this.#run(async (client) => {
+      const found = await find(client, tenant.tenantId)
+      if (found === undefined) return 'missing'
+      if (found === 'foreign') return 'foreign'
+      return isAsWanted(found, wantedOf(tenant)) ? 'own' : 'altered'
+    })
+  }
+
+  /**
+   * Makes the organization of the tenant, or makes it as it should be; its members, domains and identity providers stay.
+   * @throws Problem `conflict` if another organization has its alias or its name, `dependency_unavailable`
+   */
+  set(tenant: TenantOrganization): Promise<void> {
+    const wanted = wantedOf(tenant)
+    return this.#run(async (client) => {
+      const found = await find(client, tenant.tenantId)
+      if (found === 'foreign') throw taken(`the alias ${tenant.tenantId}`)
+      if (found === undefined) {
+        await client.organizations.create(wanted).catch(async (error: unknown) => {
+          // Another worker has made it meanwhile.
+          if (isConflict(error) && isOrganization(await find(client, tenant.tenantId))) return
+          throw isConflict(error) ? taken(`the name ${wanted.name}`) : error
+        })
+        return
+      }
+      if (isAsWanted(found, wanted)) return
+      await client.organizations
+        .updateById({ id: found.id ?? '' }, { ...found, ...wanted })
+        .catch((error: unknown) => {
+          throw isConflict(error) ? taken(`the name ${wanted.name}`) : error
+        })
+    })
+  }
+
+  /** Removes the organization with its memberships; one that somebody else has made stays. @throws Problem `dependency_unavailable` */
+  remove(tenantId: TenantId): Promise<void> {
+    return this.#run(async (client) => {
+      const found = await find(client, tenantId)
+      if (!isOrganization(found)) return
+      await client.organizations.delById({ id: found.id ?? '' }).catch((error: unknown) => {
+        if (statusOf(error) !== NOT_FOUND) throw error
+      })
+    })
+  }
+
+  /** 1 if the tenant has an organization, else 0. @throws Problem `dependency_unavailable` */
+  count(tenantId: TenantId): Promise<number> {
+    return this.#run(async (client) => (isOrganization(await find(client, tenantId)) ? 1 : 0))
+  }
+
+  /** @throws Problem `dependency_unavailable` in place of each error of the client */
+  async #run<T>(work: (client: KeycloakAdminClient) => Promise<T>): Promise<T> {
+    try {
+      return await work(await this.#signIn())
+    } catch (cause) {
+      if (cause instanceof Problem) throw cause
+      // The token may have been revoked.
+      this.#signedIn = undefined
+      const status = statusOf(cause)
+      const why = status === undefined ? 'does not answer' : `refuses to manage organizations (${status})`
+      throw new Problem('dependency_unavailable', { detail: `Keycloak ${why}.`, cause })
+    }
+  }
+
+  async #signIn(): Promise<KeycloakAdminClient> {
+    if (this.#signedIn !== undefined && performance.now() < this.#signedIn.untilMs)
+      return this.#signedIn.client
+    const { url, realm: realmName, clientId, clientSecret } = this.#settings
+    // It is large, and most installations have no Keycloak.
+    const { default: Client } = await import('@keycloak/keycloak-admin-client')
+    const client = new Client({ baseUrl: url.replace(/\/$/, ''), realmName, timeout: REQUEST_MS })
+    await client.auth({ grantType: 'client_credentials', clientId, clientSecret })
+    this.#signedIn = { client, untilMs: performance.now() + TOKEN_USED_MS }
+    return client
+  }
+}
+
+/** Shorter than the tokens of any realm. */
+const TOKEN_USED_MS = 20_000
+const NOT_FOUND = 404
+const CONFLICT = 409
+
+/** People see the name, which is unique in the realm, as the slug of a tenant is. */
+const wantedOf = ({ tenantId, name, slug }: TenantOrganization) => ({
+  ...{ alias: tenantId, name: slug, description: name, enabled: true },
+  attributes: { [ATTRIBUTE]: [tenantId] },
+})
+
+const isAsWanted = (found: Stored, wanted: ReturnType<typeof wantedOf>): boolean =>
+  found.name === wanted.name && found.description === wanted.description && found.enabled === true
+
+/** The organization of the tenant; `foreign` if one has its alias and not its attribute. */
+async function find(
+  client: KeycloakAdminClient,
+  tenantId: TenantId,
+): Promise<Stored | 'foreign' | undefined> {
+  const [own] = (await client.organizations.find({ q: `${ATTRIBUTE}:${tenantId}` })).filter(
+    ({ alias }) => alias === tenantId,
+  )
+  if (own?.id !== undefined) return client.organizations.findOne({ id: own.id })
+  // Keycloak does not search for aliases.
+  for (let first = 0; ; first += PAGE) {
+    const page = await client.organizations.find({ first, max: PAGE })
+    if (page.some(({ alias }) => alias === tenantId)) return 'foreign'
+    if (page.length < PAGE) return undefined
+  }
+}
+
+const isOrganization = (found: Stored | 'foreign' | undefined): found is Stored =>
+  found !== undefined && found !== 'foreign'
+
+const statusOf = (error: unknown): number | undefined =>
+  (error as { readonly response?: { readonly status?: number } }).response?.status
+
+const isConflict = (error: unknown): boolean => statusOf(error) === CONFLICT
+
+const taken = (what: string): Problem =>
+  new Problem('conflict', {
+    detail: `Keycloak has an organization with ${what} that the platform did not make. Rename or remove it there.`,
+  })
