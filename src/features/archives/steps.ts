@@ -53,12 +53,14 @@ export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
 
   restore_archive: async (scope, ref, { operationId }) => {
     const workspace = workspaceOf(ref)
-    const { bytes } = await readArchive(scope, operationId)
-    const tell = reporter(scope, operationId, () => requireBeingMade(scope, workspace))
-    const restored = await restoreArchive(scope, workspace, { operationId, bytes }, tell)
-    await scope.batch(
-      sql`update operations set result = ${JSON.stringify(restored)}::jsonb where id = ${operationId}`,
-    )
+    if (!(await isRestored(scope, operationId))) {
+      const { bytes } = await readArchive(scope, operationId)
+      const tell = reporter(scope, operationId, () => requireBeingMade(scope, workspace))
+      const restored = await restoreArchive(scope, workspace, { operationId, bytes }, tell)
+      await scope.batch(
+        sql`update operations set result = result || ${JSON.stringify(restored)}::jsonb where id = ${operationId}`,
+      )
+    }
     await archiveFile(scope, workspace, operationId).remove()
   },
 
@@ -66,6 +68,11 @@ export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
     await scope.batch(...handToPurge(scope, ref))
   },
 }
+
+/** True if an earlier attempt has stored everything, and may have removed the archive. */
+const isRestored = async (scope: AdminScope, operationId: string): Promise<boolean> =>
+  (await scope.row(sql`select from operations where id = ${operationId} and result ? 'missing'`)) !==
+  undefined
 
 function workspaceOf({ tenantId, workspaceId }: TenantRef): WorkspaceRef {
   if (workspaceId === '-') throw new TypeError('an archive is of one workspace')

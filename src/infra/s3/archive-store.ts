@@ -7,6 +7,7 @@ import {
   CreateMultipartUploadCommand,
   DeleteObjectCommand,
   GetObjectCommand,
+  ListMultipartUploadsCommand,
   S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
@@ -42,6 +43,7 @@ export class ArchiveStore {
   async write(name: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
     await this.#buckets.make(PAYLOAD_BUCKET, 'platform')
     const target = { Bucket: PAYLOAD_BUCKET, Key: name }
+    await this.#asProblem(this.#abandonUploads(name))
     const { UploadId } = await this.#asProblem(this.#s3.send(new CreateMultipartUploadCommand(target)))
     const upload = { ...target, UploadId }
     try {
@@ -61,6 +63,14 @@ export class ArchiveStore {
       await this.#s3.send(new AbortMultipartUploadCommand(upload)).catch(() => {})
       throw error
     }
+  }
+
+  /** Removes the parts of an attempt whose process has died. */
+  async #abandonUploads(Prefix: string): Promise<void> {
+    const list = new ListMultipartUploadsCommand({ Bucket: PAYLOAD_BUCKET, Prefix })
+    const { Uploads = [] } = await this.#s3.send(list)
+    for (const { Key, UploadId } of Uploads)
+      await this.#s3.send(new AbortMultipartUploadCommand({ Bucket: PAYLOAD_BUCKET, Key, UploadId }))
   }
 
   /**
