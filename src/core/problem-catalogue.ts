@@ -353,7 +353,7 @@ export const PROBLEMS = {
   archive_invalid: row(
     422,
     'The archive cannot be imported',
-    'Import an archive as an export has made it. `detail` names the member that is wrong; nothing of the archive was kept.',
+    'Import an archive as an export has made it. Nothing was kept.',
   ),
   image_not_allowed: row(
     400,

@@ -14,8 +14,8 @@ export const ARCHIVE_LIMITS = {
   /** Bytes of the list of members at the end, which is read line by line. A larger one is refused. */
   manifestBytesMax: 268_435_456,
   /** Factor: an archive unpacks to so many times its own bytes. One that unpacks to more is refused, unless it stays below `expandedFreeBytes`. */
-  expansionMax: 400,
-  /** Bytes up to which an archive unpacks to any number of times its own. A larger one is refused above `expansionMax`. */
+  expansionFactor: 400,
+  /** Bytes up to which an archive unpacks to any number of times its own. A larger one is refused above `expansionFactor`. */
   expandedFreeBytes: 134_217_728,
   /** Documents that one statement of an import stores. The next ones are stored by the next statement. */
   documentsStoredMax: 500,
@@ -29,8 +29,4 @@ export const ARCHIVE_LIMITS = {
   attemptsMax: 8,
   /** Milliseconds between two looks for archives whose time is over. Then they are removed. */
   sweepPollMs: 5_000,
-  /** Level of the compression, as of the tool `zstd`. A higher one takes more time, and saves few bytes. */
-  compressionLevel: 3,
-  /** Logarithm, to base 2, of the bytes that unpacking keeps in memory. An archive that needs more is refused. */
-  windowLogMax: 23,
 } as const

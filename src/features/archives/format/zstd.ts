@@ -5,11 +5,18 @@ import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { Problem } from '../../../core/problem.ts'
 import { ARCHIVE_LIMITS } from '../limits.ts'
 
-const { compressionLevel, windowLogMax, expansionMax, expandedFreeBytes } = ARCHIVE_LIMITS
+const { expansionFactor, expandedFreeBytes } = ARCHIVE_LIMITS
+/** That of the tool `zstd`. */
+const COMPRESSION_LEVEL = 3
+/** Unpacking keeps at most 2^23 bytes in memory; an archive that needs more is refused. */
+const WINDOW_LOG_MAX = 23
 
 /** @throws the error of the source */
 export async function* packed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const params = { [constants.ZSTD_c_compressionLevel]: compressionLevel, [constants.ZSTD_c_checksumFlag]: 1 }
+  const params = {
+    [constants.ZSTD_c_compressionLevel]: COMPRESSION_LEVEL,
+    [constants.ZSTD_c_checksumFlag]: 1,
+  }
   yield* through(chunks, createZstdCompress({ params }))
 }
 
@@ -26,11 +33,11 @@ export async function* unpacked(chunks: AsyncIterable<Uint8Array>): AsyncGenerat
       yield chunk
     }
   }
-  const params = { [constants.ZSTD_d_windowLogMax]: windowLogMax }
+  const params = { [constants.ZSTD_d_windowLogMax]: WINDOW_LOG_MAX }
   try {
     for await (const chunk of through(counted(), createZstdDecompress({ params }))) {
       bytes += chunk.byteLength
-      if (bytes > Math.max(expandedFreeBytes, packedBytes * expansionMax)) throw bomb()
+      if (bytes > Math.max(expandedFreeBytes, packedBytes * expansionFactor)) throw bomb()
       yield chunk
     }
   } catch (error) {
@@ -40,7 +47,7 @@ export async function* unpacked(chunks: AsyncIterable<Uint8Array>): AsyncGenerat
 
 const bomb = () =>
   new Problem('archive_invalid', {
-    detail: `The archive unpacks to more than ${expansionMax} times its own size.`,
+    detail: `The archive unpacks to more than ${expansionFactor} times its own size.`,
   })
 
 const notZstd = (cause: unknown) =>
