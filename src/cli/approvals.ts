@@ -116,7 +116,7 @@ function linesOf(approval: Approval): string[] {
     ...(approval.excluded.length > 0 ? [['excluded', approval.excluded.join(', ')] as [string, string]] : []),
     ['requested', dateTimeText(approval.asked_at)],
     ...(deadline_at === null ? [] : [['until', dateTimeText(deadline_at)] as [string, string]]),
-    ['data', indented(data)],
+    ['data', data === undefined ? HIDDEN : indented(data)],
     ...(form === null ? [] : [['form', indented(form)] as [string, string]]),
     ...approval.decisions.map((one) => ['decision', decisionText(one)] as [string, string]),
   ]
@@ -128,6 +128,8 @@ function decisionText({ by, as, approved, at, comment, form }: Decision): string
   const values = form === undefined ? '' : `, ${JSON.stringify(form)}`
   return `${approved ? 'approved' : 'rejected'} by ${name} at ${dateTimeText(at)}${values}${comment ? `: ${comment}` : ''}`
 }
+
+const HIDDEN = 'hidden: you are not asked, and may not see payloads of others'
 
 /** JSON whose further lines stand below its first one. */
 const indented = (value: unknown) => JSON.stringify(value, null, 2).replaceAll('\n', `\n${' '.repeat(13)}`)

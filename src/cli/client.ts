@@ -65,6 +65,13 @@ function printWarnings(answer: unknown): void {
     if (line === undefined) process.stderr.write(`warning: ${pointer}: ${detail}\n`)
 }
 
+/** A path with those values as its query that are there. */
+export function withQuery(path: string, values: Readonly<Record<string, string | undefined>>): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(values)) if (value !== undefined) query.set(name, value)
+  return query.size === 0 ? path : `${path}?${query}`
+}
+
 export class ApiClient {
   readonly url: string
   readonly #headers: Readonly<Record<string, string>>

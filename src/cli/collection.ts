@@ -1,14 +1,12 @@
 /** `tenon collection|event`: data of a workspace, with its service key. */
 
 import { createHash } from 'node:crypto'
-import { createReadStream, createWriteStream, openAsBlob } from 'node:fs'
-import { rename } from 'node:fs/promises'
-import { Readable } from 'node:stream'
+import { createReadStream, openAsBlob } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
-import type { ReadableStream } from 'node:stream/web'
 import type { Command } from 'commander'
 import { parseFrames } from './client.ts'
 import { jsonArgument } from './json-argument.ts'
+import { saveResponse } from './save-response.ts'
 import { callerPath, serviceClient } from './settings.ts'
 import { addVerb, printJson } from './verb.ts'
 
@@ -70,19 +68,7 @@ async function exportFile(
   { out }: { readonly out?: string },
 ): Promise<number> {
   const client = await serviceClient()
-  return save(await client.send('GET', `${collectionPath(name)}/export?${queryOf(filters)}`), out)
-}
-
-/** Writes a response to stdout, or to a file, which is renamed when it is complete. */
-async function save({ body }: Response, file: string | undefined): Promise<number> {
-  const source = body === null ? Readable.from([]) : Readable.fromWeb(body as ReadableStream)
-  if (file === undefined) await pipeline(source, process.stdout, { end: false })
-  else {
-    const path = callerPath(file)
-    await pipeline(source, createWriteStream(`${path}.part`))
-    await rename(`${path}.part`, path)
-  }
-  return 0
+  return saveResponse(await client.send('GET', `${collectionPath(name)}/export?${queryOf(filters)}`), out)
 }
 
 export function collectionVerbs(program: Command): void {

@@ -4,7 +4,7 @@ import { visible } from './terminal.ts'
 import { type Flag, printJson, printLine, Table } from './verb.ts'
 
 export interface JsonOption {
-  readonly json?: boolean
+  readonly json?: boolean | undefined
 }
 
 /** The option of a verb that prints one value. */
@@ -49,7 +49,7 @@ export interface ListOptions extends JsonOption {
 
 /** Prints a list while its pages arrive: as a table, or as JSON Lines. @returns exit code 0 */
 export async function printPages<T>(
-  pages: AsyncIterable<readonly T[]>,
+  pages: AsyncIterable<readonly T[]> | Iterable<readonly T[]>,
   columns: Columns<T>,
   { json, limit }: ListOptions = {},
 ): Promise<number> {

@@ -4,11 +4,12 @@ import { Command, type Option } from 'commander'
 import project from '../../package.json' with { type: 'json' }
 import { accountVerbs } from './accounts/account.ts'
 import { loginVerbs } from './accounts/login.ts'
-import { adminVerbs, workspaceVerbs } from './admin.ts'
+import { oauthClientVerbs } from './accounts/oauth-client.ts'
+import { userVerbs } from './accounts/user.ts'
 import { approvalVerbs } from './approvals.ts'
 import { archiveVerbs } from './archives.ts'
+import { auditVerbs } from './audit.ts'
 import { collectionVerbs, eventVerbs } from './collection.ts'
-import { egressVerbs } from './egress.ts'
 import { flowVerbs } from './flow.ts'
 import { functionVerbs } from './fn.ts'
 import { keyVerbs } from './key.ts'
@@ -19,21 +20,26 @@ import { schemaVerbs } from './schema.ts'
 import { forgetAnnounced } from './settings.ts'
 import type { MasterKeyOptions } from './stack/master-key.ts'
 import type { UpOptions } from './stack/up.ts'
+import { quotaVerbs } from './tenants/quota.ts'
+import { serviceVerbs } from './tenants/service.ts'
+import { tenantVerbs, workspaceVerbs } from './tenants/tenant.ts'
 import { traceVerbs } from './trace.ts'
 import { triggerVerbs } from './triggers.ts'
-import { userVerbs } from './users.ts'
 import { addVerb, type Flag } from './verb.ts'
 
 const VERBS = [
-  adminVerbs,
-  operationVerbs,
   loginVerbs,
+  tenantVerbs,
+  workspaceVerbs,
+  operationVerbs,
   accountVerbs,
+  oauthClientVerbs,
   keyVerbs,
   userVerbs,
-  workspaceVerbs,
-  egressVerbs,
   archiveVerbs,
+  quotaVerbs,
+  serviceVerbs,
+  auditVerbs,
   schemaVerbs,
   collectionVerbs,
   objectVerbs,

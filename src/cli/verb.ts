@@ -17,6 +17,20 @@ export interface WorkspaceOption {
   readonly workspace?: string
 }
 
+/** The option that confirms what cannot be undone. */
+export const YES_FLAG: Flag = ['--yes', 'Confirm that what is removed cannot be restored.']
+
+export interface YesOption {
+  readonly yes?: boolean
+}
+
+/** Says on stderr what a command would remove, and that `--yes` confirms it. @returns exit code 1 */
+export function refuseWithoutYes(claim: string, removed: readonly string[], advice = ''): number {
+  const lines = [claim, ...removed.map((line) => `  ${line}`), `Add --yes to confirm. ${advice}`.trim()]
+  for (const line of lines) process.stderr.write(`${visible(line)}\n`)
+  return 1
+}
+
 /** The exit code after an error: a command that no server has answered may be repeated. */
 const exitCodeOf = (error: unknown): number => (error instanceof UnreachableError ? 3 : 1)
 

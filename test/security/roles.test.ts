@@ -1,8 +1,18 @@
 /** Roles below those of admins: what viewers and developers reach and change, of one workspace or of a whole tenant. */
 
 import { expect, test } from 'vitest'
+import { sql } from '../../src/infra/postgres/sql.ts'
+import { addAccount, addClient, bearer, tokensOf } from '../support/clients/browser.ts'
 import { type Machine, post, tokenFor } from '../support/fixtures/admins.ts'
-import { addTestWorkspace, type Caller, call, createTestWorkspace } from '../support/fixtures/tenants.ts'
+import {
+  addTestWorkspace,
+  type Caller,
+  call,
+  createTestWorkspace,
+  eventually,
+  tokenOf,
+} from '../support/fixtures/tenants.ts'
+import { openInProcessPlatform, scopeOf } from '../support/stack/in-process-platform.ts'
 
 const SOURCE = `document: { dsl: '1.0.3', namespace: n, name: notes, version: '1.0.0' }
 do: [{ keep: { set: { kept: true } } }]`
@@ -59,4 +69,72 @@ test('developer of a tenant: deploys in each of its workspaces, and manages no p
     const { status, body: problem } = await call(method, path, { as: developer, body })
     expect([path, status, problem.code]).toEqual([path, 403, 'forbidden'])
   }
+})
+
+test('statements of a viewer: the database refuses each change, which an admin may make', async () => {
+  const workspace = await createTestWorkspace()
+  await post(workspace.operator, `${workspace.flows}/definitions`, { name: 'notes', source: SOURCE })
+  const platform = openInProcessPlatform()
+  try {
+    const change = sql`update flows set name = 'other' where name = 'notes' returning name`
+    const viewer = scopeOf(platform, workspace, 'viewer')
+    expect(await viewer.rows(sql`select name from flows`)).toEqual([{ name: 'notes' }])
+    await expect(viewer.rows(change)).rejects.toMatchObject({ code: '25006' })
+    expect(await scopeOf(platform, workspace).rows(change)).toEqual([{ name: 'other' }])
+  } finally {
+    await platform.close()
+  }
+})
+
+test('right to see payloads: granted by another admin of the tenant, once the person has a password, and until a new link', async () => {
+  const { operator, tenantId: tenant_id, workspaceId: workspace_id } = await createTestWorkspace()
+  const person = await addAccount(operator, { role: 'developer', workspace_id })
+  const clientId = await addClient(operator)
+  const signIn = async () => bearer((await tokensOf(clientId, person, { scope: 'api' })).body['access_token'])
+  const sees = async (as: Caller) => {
+    const { status, body } = await call('GET', '/v1/me', { as })
+    return status === 200 ? body.sees_payloads : status
+  }
+  const grant = (as: Caller, id: string, sees_payloads = true) =>
+    call('PATCH', `/v1/accounts/${id}`, { as, body: { sees_payloads } })
+  const place = { tenant_id, workspace_id }
+  const own = await tokenOf({ sub: person.id, roles: ['tenant_admin'], tenant_id })
+  const below = await tokenOf({ roles: ['workspace_admin'], ...place })
+  for (const as of [own, below]) expect((await grant(as, person.id)).body.code).toBe('forbidden')
+  const invited = await post(operator, '/v1/accounts', {
+    role: 'viewer',
+    email: 'vi@example.test',
+    workspace_id,
+  })
+  expect((await grant(operator, invited.id)).body.code).toBe('state_conflict')
+
+  expect(await sees(await signIn())).toBe(false)
+  const admin = await tokenOf({ sub: 'ann', roles: ['tenant_admin'], tenant_id })
+  expect((await grant(admin, person.id)).body.sees_payloads).toBe(true)
+  const granted = await signIn()
+  expect(await sees(granted)).toBe(true)
+  await grant(admin, person.id, false)
+  await eventually(async () => ((await sees(granted)) === 401 ? true : undefined))
+  await grant(admin, person.id)
+  expect((await post(admin, `/v1/accounts/${person.id}/reset`)).sees_payloads).toBe(false)
+})
+
+test('credentials that see payloads: made, changed and rotated only by those who see them', async () => {
+  const { operator, tenantId: tenant_id, workspaceId: workspace_id } = await createTestWorkspace()
+  const admin = await tokenOf({ sub: 'ann', roles: ['tenant_admin'], tenant_id })
+  const reader = await tokenOf({ sub: 'rita', roles: ['tenant_admin', 'payload_reader'], tenant_id })
+  const key = { workspace_id, kind: 'service', name: 'k', scopes: ['flows:read', 'payloads:read'] }
+  const machine = { workspace_id, kind: 'machine', name: 'm', role: 'viewer', sees_payloads: true }
+  for (const [path, body] of [
+    ['/v1/api-keys', key],
+    ['/v1/oauth-clients', machine],
+  ] as const)
+    expect((await call('POST', path, { as: admin, body })).body.code).toBe('forbidden')
+  const made = await post(reader, '/v1/api-keys', key)
+  const { client_id } = await post(reader, '/v1/oauth-clients', machine)
+  for (const path of [`/v1/api-keys/${made.id}/rotate`, `/v1/oauth-clients/${client_id}/rotate-secret`])
+    expect((await call('POST', path, { as: admin, body: {} })).body.code).toBe('forbidden')
+  const plain = await post(operator, '/v1/api-keys', { ...key, scopes: ['flows:read'] })
+  const widened = await call('PATCH', `/v1/api-keys/${plain.id}`, { as: admin, body: { scopes: key.scopes } })
+  expect(widened.body.code).toBe('forbidden')
 })

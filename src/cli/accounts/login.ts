@@ -1,4 +1,4 @@
-/** `tenon login`: signs a user in with a browser and prints the access token (RFC 8252: code with PKCE, loopback). */
+/** `tenon token|login`: prints an access token; `login` signs a user in with a browser and prints the access token (RFC 8252: code with PKCE, loopback). */
 
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -6,8 +6,14 @@ import type { AddressInfo } from 'node:net'
 import type { Command } from 'commander'
 import * as oidc from 'openid-client'
 import { issuerAt, requestToken } from '../client.ts'
-import { need, readSettings } from '../settings.ts'
+import { need, operatorAccess, readSettings } from '../settings.ts'
 import { addVerb } from '../verb.ts'
+
+async function token(): Promise<number> {
+  const access = await operatorAccess(await readSettings())
+  process.stdout.write(`${access.token}\n`)
+  return 0
+}
 
 const PATH = '/callback'
 const SIGN_IN_TIMEOUT_MS = 600_000
@@ -61,6 +67,7 @@ function waitForCallback(server: Server, redirectUri: string): Promise<URL> {
 }
 
 export function loginVerbs(program: Command): void {
+  addVerb(program, 'token', 'Print an access token of the operator. Prints nothing else on stdout.', token)
   addVerb(program, 'login', 'Sign in with a browser. Prints only the access token on stdout.', login, [
     [
       '--client <id>',

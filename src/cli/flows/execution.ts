@@ -32,6 +32,7 @@ export interface Execution {
   readonly version: number
   readonly status: string
   readonly output?: unknown
+  readonly payloads?: 'hidden'
   readonly error: unknown
   readonly trigger: { readonly kind: string }
   readonly correlation_key: string | null

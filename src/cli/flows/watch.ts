@@ -86,7 +86,11 @@ function show({ time, data }: Event, view: View): void {
 async function finish(client: ApiClient, base: string, id: string): Promise<number> {
   const execution = await client.get<Execution>(`${base}/executions/${id}`)
   process.stderr.write(`${execution.status}\n`)
-  if (execution.status === 'completed') return printJson(execution.output)
+  if (execution.payloads === 'hidden')
+    process.stderr.write(
+      'Its payloads are hidden: you have not started it, and may not see those of others.\n',
+    )
+  if (execution.status === 'completed') return printJson(execution.output ?? null)
   await printFault(client, base, execution, process.stderr)
   printJson(execution.error)
   return 1

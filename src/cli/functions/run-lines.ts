@@ -16,7 +16,8 @@ export interface Run {
 
 interface RunError {
   readonly code: string
-  readonly detail: string
+  /** Absent if the caller may not see payloads. */
+  readonly detail?: string
   readonly file?: string
   readonly line?: number
   readonly column?: number
@@ -30,7 +31,8 @@ export interface Line {
 }
 
 /** `function_error at index.ts:3:9: no` */
-export const errorText = (error: RunError): string => `${error.code}${placeOf(error)}: ${error.detail}`
+export const errorText = (error: RunError): string =>
+  `${error.code}${placeOf(error)}: ${error.detail ?? 'its text is a payload, which you may not see'}`
 
 /** Prints the lines that the run has now. */
 export async function printRun(client: ApiClient, path: string, run: Run): Promise<void> {

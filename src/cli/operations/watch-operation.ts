@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { type ApiClient, ApiError, UnreachableError } from '../client.ts'
 import { type JsonOption, printRecord } from '../output.ts'
 import { adminClient } from '../settings.ts'
-import type { Flag } from '../verb.ts'
+import { type Flag, printError } from '../verb.ts'
 import { type Operation, type OperationView, stepText, viewOf } from './operation-view.ts'
 
 /** Pause before the operation is read again; it doubles while nothing changes. */
@@ -22,15 +22,22 @@ export interface WatchOptions extends JsonOption {
 
 export const watchCommand = (id: string): string => `tenon operation watch ${id}`
 
+/** What a verb does with the end of its operation. */
+export interface Ending {
+  /** Reads what is printed if the operation succeeds. Default: the operation itself. */
+  readonly result?: () => Promise<object>
+  /** What the caller can do if it fails. */
+  readonly nextStep?: string
+}
+
 /**
  * Watches an operation that a verb has started, and prints what has become of it.
- * @param result reads what is printed if the operation succeeds; default: the operation itself
  * @returns the exit code: 0 if it succeeded, or with `--no-wait`
  */
 export async function finishOperation(
   operation: Operation,
   { wait = true, json = false }: WatchOptions,
-  result?: () => Promise<object>,
+  { result, nextStep }: Ending = {},
 ): Promise<number> {
   if (!wait) {
     process.stderr.write(
@@ -42,7 +49,10 @@ export async function finishOperation(
   const isDone = ended.state === 'succeeded'
   if (isDone && result !== undefined) return printRecord(await result(), { json })
   printOperation(ended, { json })
-  return isDone ? 0 : 1
+  if (isDone) return 0
+  const { code, detail } = ended.error ?? { code: ended.state, detail: 'The operation did not succeed.' }
+  for (const line of [`${code}: ${detail}`, nextStep]) if (line !== undefined) printError(line)
+  return 1
 }
 
 /** Prints an operation; its steps by their names. */

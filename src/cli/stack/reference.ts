@@ -75,7 +75,8 @@ const CLI_HEAD = `# Command line
 
 \`npx tenon <command> --help\` prints the same. \`tenon\` reads \`TENON_URL\`, \`TENON_WORKSPACE_ID\` and credentials from the environment. It reads
 variables that are not set there from \`.env.local\`, which \`npm start\` writes. \`<json>\` and \`[value]\` are text, \`@file\`, or \`-\` for the standard
-input. Each command prints its workspace, role and platform on stderr, unless \`--quiet\` is set. The exit code is 0 if the command succeeded.
+input. Each command prints its workspace, role and platform on stderr, unless \`--quiet\` is set. The exit code is 0 if the command succeeded;
+[the others](../command-line.md#exit-codes-and-output).
 `
 
 /** All commands with their options, one table for each noun. */

@@ -222,7 +222,8 @@ class Screen {
     const { tenantId, workspaceId, suspended } = demo
     if (tenantId !== undefined) this.#row('tenant', tenantId)
     if (workspaceId !== undefined) this.#row('workspace', workspaceId)
-    if (suspended !== undefined) this.#row('suspended', `npx tenon tenant resume ${suspended}`)
+    const noun = suspended === tenantId ? 'tenant' : 'workspace'
+    if (suspended !== undefined) this.#row('suspended', `npx tenon ${noun} resume ${suspended}`)
     this.#keys(platform, demo)
     if (demo.run !== undefined) this.#examples(platform, demo)
     if (demo.failed.length === 0) return

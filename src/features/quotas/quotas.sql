@@ -353,7 +353,8 @@ create function tenon.set_initial_quotas() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin
   perform pg_advisory_xact_lock(quota_lock(new.tenant_id, '', q.name)) from (
-    select name from quotas where tenant_id = new.tenant_id and workspace_id = '' order by name) q;
+    select name from quotas where tenant_id = new.tenant_id and workspace_id = ''
+      and name not in ('workspaces', 'sse_streams') order by name) q;
   insert into quotas (tenant_id, workspace_id, name, max, used, resets_at)
     select new.tenant_id, new.id, name, least(i.max, l.max), 0, window_end(name)
     from (values ('mcp_servers', 1::bigint), ('users', 10000)) as i (name, max)

@@ -150,7 +150,7 @@ async function changeSamples(folder: string, { tenon, workspace }: Serving): Pro
   })
   await writeFile(hello, OWN_HELLO)
   expect(await tenon('flow', 'publish', hello)).toMatch(/^hello v2 /)
-  await tenon('tenant', 'suspend', workspace)
+  await tenon('workspace', 'suspend', workspace)
 }
 
 /**
@@ -163,9 +163,9 @@ async function expectRestart(folder: string, env: NodeJS.ProcessEnv): Promise<vo
   try {
     expect(read['TENON_LOGIN_CLIENT_ID']).toMatch(/^client_/)
     expect(read).toMatchObject({ ...settings, TENON_URL: expect.anything() })
-    expect(stdout).toContain(`npx tenon tenant resume ${workspace}`)
+    expect(stdout).toContain(`npx tenon workspace resume ${workspace}`)
     expect(stdout).not.toMatch(/failed|!/)
-    await tenon('tenant', 'resume', workspace)
+    await tenon('workspace', 'resume', workspace)
     expect(JSON.parse(await tenon('flow', 'run', 'hello', '--wait'))).toEqual({ mine: true })
     expect(await tenon('collection', 'export', 'notes')).toMatch(/^\{.*\}\n$/)
   } finally {

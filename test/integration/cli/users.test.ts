@@ -31,7 +31,7 @@ function tenon(...args: readonly string[]): Promise<{ code: number; stdout: stri
 }
 
 const json = async (...args: readonly string[]) => {
-  const { code, stdout, stderr } = await tenon(...args)
+  const { code, stdout, stderr } = await tenon(...args, '--json')
   expect([args[0], code, stderr]).toEqual([args[0], 0, ''])
   return JSON.parse(stdout)
 }
@@ -48,8 +48,8 @@ test('user: invited, shown by address, given claims, disabled, exported, deleted
   expect(await json('sign-out', email)).toMatchObject({ id: made.id })
   const listed = await tenon('list')
   expect(listed.stdout).toMatch(new RegExp(`^USER.*\\n${made.id} +${email} +invited +– +Uma\\n$`))
-  expect(await json('export')).toMatchObject({ id: made.id, email })
-  expect(await json('delete', email)).toEqual({ id: made.id, deleted: true })
+  expect(JSON.parse((await tenon('export')).stdout)).toMatchObject({ id: made.id, email })
+  expect(await json('delete', email, '--yes')).toEqual({ id: made.id, deleted: true })
   const missing = await tenon('show', email)
   expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('has no user')])
 })

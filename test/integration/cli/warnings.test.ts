@@ -35,6 +35,11 @@ interface Command {
 
 const COMMANDS: readonly Command[] = [
   {
+    ...{ of: ['service.configure'], args: ['service', 'set', '@open.yaml'] },
+    text: 'anon: { collections: read }',
+    warnings: ['warning: /anon/collections: Every anon key'],
+  },
+  {
     ...{ of: ['schema.create'], args: ['schema', 'apply', 'own.json'] },
     text: declared({ read: true, delete: true }),
     warnings: ['warning: /access/user/read: Every user', 'warning: /access/user/delete: Every user'],
@@ -63,8 +68,8 @@ const COMMANDS: readonly Command[] = [
   },
 ]
 
-/** Answers with warnings that no command asks for: `fn deploy` configures, and `service configure` sets features alone. */
-const WITHOUT_COMMAND = ['function.configure', 'service.configure']
+/** Answers with warnings that no command asks for: `fn deploy` configures. */
+const WITHOUT_COMMAND = ['function.configure']
 
 test('commands: each operation that changes or checks and has warnings is asked for by one', () => {
   const warning = OPERATIONS.filter(
@@ -79,7 +84,7 @@ test('commands whose answer has warnings: each warning is on stderr once, and th
   const dir = await mkdtemp(join(tmpdir(), 'tenon-warnings-'))
   try {
     for (const { of, args, text, warnings } of COMMANDS) {
-      await writeFile(join(dir, args[2] ?? ''), text)
+      await writeFile(join(dir, args[2]?.replace(/^@/, '') ?? ''), text)
       const { code, stderr } = await runCommand([...args], { env: operatorEnv(workspace), callerDir: dir })
       const seen = warnings.map((warning) => stderr.split(warning).length - 1)
       expect([of, code, seen], stderr).toEqual([of, 0, warnings.map(() => 1)])

@@ -17,7 +17,7 @@ export function openInProcessPlatform(env: Readonly<Record<string, string>> = {}
 export function scopeOf(
   platform: Platform,
   { tenantId, workspaceId }: TestWorkspace,
-  role: 'workspace_admin' | 'service' = 'workspace_admin',
+  role: 'workspace_admin' | 'viewer' | 'service' = 'workspace_admin',
 ): WorkspaceScope {
   const ref = { tenantId: tenantId as TenantId, workspaceId: workspaceId as WorkspaceId }
   return inAnyState(platform.access, ref, { subject: 'test', role })

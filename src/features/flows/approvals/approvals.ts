@@ -3,7 +3,6 @@
 import Type from 'typebox'
 import { type Voting, verdictOf } from '../../../../flows-dsl/tasks/approvers.ts'
 import { Input, Ref } from '../../../access/operation-builders.ts'
-import { showPayloads } from '../../../access/payload-access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
@@ -22,7 +21,7 @@ import {
   Approval,
   joinExecutions,
 } from './approval-shape.ts'
-import { type Decider, mayDecide, namesOf, resolveDecider, type Verdict } from './deciders.ts'
+import { type Decider, mayDecide, namesOf, resolveDecider, showIfAsked, type Verdict } from './deciders.ts'
 
 export const listApprovals = previewOperation({
   name: 'approval.list',
@@ -123,14 +122,6 @@ function readApproval(scope: WorkspaceScope, id: string): Promise<Approval> {
     'approval',
     sql`select ${APPROVAL_COLUMNS} from ${APPROVAL_JOIN} where a.id = ${id}`,
   )
-}
-
-/** Whoever is asked sees what they are asked about. @param names of the reader */
-function showIfAsked(approval: Approval, names: readonly string[]): Approval {
-  const isAsked =
-    approval.approvers.some((one) => names.includes(one)) &&
-    !names.some((one) => approval.excluded.includes(one))
-  return isAsked ? showPayloads(approval) : approval
 }
 
 /** Waits until the decision and what follows from it are on record, for a moment: the workflow has accepted it. */

@@ -1,8 +1,10 @@
 /** The people behind decisions: the names by which a caller may decide, and the accounts that names of approvers stand for. */
 
+import { showPayloads } from '../../../access/payload-access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import type { Approval } from './approval-shape.ts'
 
 /** A subject that decides. */
 export interface Decider {
@@ -48,6 +50,13 @@ export const namesOf = ({ by, as }: Decider): string[] => [
   ...(/^(role|group):/.test(by) ? [] : [by, by.toLowerCase()]),
   ...as,
 ]
+
+/** Shows an approval to whoever is asked: a decision needs what it is about. @param names of the reader ({@link namesOf}) */
+export function showIfAsked(approval: Approval, names: readonly string[]): Approval {
+  const isAsked = approval.approvers.some((one) => names.includes(one))
+  const isExcluded = approval.excluded.some((one) => names.includes(one))
+  return isAsked && !isExcluded ? showPayloads(approval) : approval
+}
 
 /** Approvals that the decider may decide now. */
 export function mayDecide(decider: Decider): Sql {

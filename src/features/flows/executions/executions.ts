@@ -17,6 +17,7 @@ import { RequestId, TRACE_IDS, TraceId } from '../../runs/trace-ids.ts'
 import { watchRun } from '../../runs/watcher.ts'
 import { AliasName, VersionNumber } from '../../version-aliases.ts'
 import { Approval, openApprovals } from '../approvals/approval-shape.ts'
+import { namesOf, resolveDecider, showIfAsked } from '../approvals/deciders.ts'
 import { FLOWS, FlowRef, findFlow, Ws } from '../definitions.ts'
 import { FLOW_LIMITS } from '../limits.ts'
 import { EXECUTION, Queue } from './concurrency.ts'
@@ -178,7 +179,13 @@ export const getExecution = previewOperation({
   input: Input({ ws: Ws, id: Ref('execution') }),
   output: Execution,
   http: { method: 'GET', path: `${FLOWS}/executions/{id}` },
-  run: (scope, { id }) => readExecution(scope, id),
+  run: async (scope, { id }) => {
+    const execution = await readExecution(scope, id)
+    const { approvals = [] } = execution
+    const names = approvals.length === 0 ? [] : namesOf(await resolveDecider(scope))
+    for (const approval of approvals) showIfAsked(approval, names)
+    return execution
+  },
 })
 
 /**

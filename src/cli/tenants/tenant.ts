@@ -1,0 +1,203 @@
+/** `tenon tenant` and `tenon workspace`: the same verbs for both, from the creation to the purge. */
+
+import type { Command } from 'commander'
+import { withQuery } from '../client.ts'
+import type { Operation } from '../operations/operation-view.ts'
+import { finishOperation, NO_WAIT_FLAG, type WatchOptions } from '../operations/watch-operation.ts'
+import { JSON_FLAG, JSON_LINES_FLAG, type JsonOption, printPages, printRecord } from '../output.ts'
+import { adminClient, readSettings } from '../settings.ts'
+import { addVerb, type Flag } from '../verb.ts'
+import { removalVerbs } from './deletion.ts'
+import { driftVerb } from './drift.ts'
+import { hostVerbs } from './host.ts'
+import { type Noun, pathOf, type Tenant, type Workspace } from './nouns.ts'
+import { egressVerbs } from './service.ts'
+
+/** Reads one as it is now: its creation may have taken longer than a token is valid. */
+const readNow = (noun: Noun, id: string) => async () => (await adminClient()).get<Tenant>(pathOf(noun, id))
+
+interface NewTenant extends WatchOptions {
+  readonly name: string
+  readonly slug: string
+}
+
+interface NewWorkspace extends NewTenant {
+  readonly tenant?: string
+  /** False with `--no-bucket`. */
+  readonly bucket?: string | false
+}
+
+async function createTenant({ name, slug, ...options }: NewTenant): Promise<number> {
+  return create('tenant', { name, slug }, options)
+}
+
+async function createWorkspace({ name, slug, tenant, bucket, ...options }: NewWorkspace): Promise<number> {
+  const tenant_id = tenant ?? (await readSettings())['TENON_TENANT_ID']
+  return create('workspace', { tenant_id, name, slug, bucket: bucket === false ? null : bucket }, options)
+}
+
+async function create(noun: Noun, body: object, options: WatchOptions): Promise<number> {
+  const client = await adminClient()
+  const operation = await client.post<Operation>(`/v1/${noun}s`, body)
+  return finishCreation(noun, operation, options)
+}
+
+async function retry(noun: Noun, id: string, options: WatchOptions): Promise<number> {
+  const client = await adminClient()
+  const operation = await client.call<Operation>('POST', `${pathOf(noun, id)}/retry`)
+  return finishCreation(noun, operation, options)
+}
+
+/** Prints what was created. */
+function finishCreation(noun: Noun, operation: Operation, options: WatchOptions): Promise<number> {
+  const { target } = operation
+  return finishOperation(operation, options, {
+    result: readNow(noun, target),
+    nextStep: `Begin again with \`tenon ${noun} retry ${target}\`, or remove what is left with \`tenon ${noun} delete ${target}\`.`,
+  })
+}
+
+async function show(noun: Noun, id: string, options: JsonOption): Promise<number> {
+  return printRecord(await readNow(noun, id)(), options)
+}
+
+interface Changes extends JsonOption {
+  readonly name?: string
+  readonly slug?: string
+}
+
+async function update(noun: Noun, id: string, { json, name, slug }: Changes): Promise<number> {
+  if (name === undefined && slug === undefined)
+    throw new Error('Nothing is to be changed. Add --name or --slug.')
+  const client = await adminClient()
+  return printRecord(await client.call<Tenant>('PATCH', pathOf(noun, id), { name, slug }), { json })
+}
+
+interface SuspendOptions extends JsonOption {
+  readonly reason?: string
+}
+
+async function suspend(noun: Noun, id: string, { json, reason }: SuspendOptions): Promise<number> {
+  const client = await adminClient()
+  return printRecord(await client.post<Tenant>(`${pathOf(noun, id)}/suspend`, { reason }), { json })
+}
+
+async function resume(noun: Noun, id: string, options: JsonOption): Promise<number> {
+  const client = await adminClient()
+  return printRecord(await client.post<Tenant>(`${pathOf(noun, id)}/resume`, {}), options)
+}
+
+/** The verbs that both nouns have, as their help says them. */
+function commonVerbs(parent: Command, noun: Noun): void {
+  addVerb(
+    parent,
+    'show <id>',
+    `Print a ${noun}.`,
+    (id: string, options: JsonOption) => show(noun, id, options),
+    [JSON_FLAG],
+  )
+  addVerb(
+    parent,
+    'update <id>',
+    `Update the name or the slug of a ${noun}. Ids and names of buckets stay.`,
+    (id: string, options: Changes) => update(noun, id, options),
+    [['--name <name>', `New name of the ${noun}.`], ['--slug <slug>', 'New short name.'], JSON_FLAG],
+  )
+  addVerb(
+    parent,
+    'suspend <id>',
+    `Suspend a ${noun}: all its activity stops within 5 s, and no data is lost.`,
+    (id: string, options: SuspendOptions) => suspend(noun, id, options),
+    [['--reason <text>', `Reason of the suspension, shown with the ${noun}.`], JSON_FLAG],
+  )
+  addVerb(
+    parent,
+    'resume <id>',
+    `Resume a suspended ${noun}. Its executions continue where they stopped.`,
+    (id: string, options: JsonOption) => resume(noun, id, options),
+    [JSON_FLAG],
+  )
+  addVerb(
+    parent,
+    'retry <id>',
+    `Retry the creation of a ${noun} that has failed.`,
+    (id: string, options: WatchOptions) => retry(noun, id, options),
+    [NO_WAIT_FLAG, JSON_FLAG],
+  )
+  removalVerbs(parent, noun)
+  driftVerb(parent, noun)
+}
+
+async function listTenants(options: JsonOption): Promise<number> {
+  const client = await adminClient()
+  return printPages(
+    client.pages<Tenant>('/v1/tenants'),
+    {
+      TENANT: ({ id }) => id,
+      SLUG: ({ slug }) => slug,
+      STATE: ({ state }) => state,
+      NAME: ({ name }) => name,
+    },
+    options,
+  )
+}
+
+interface WorkspacesOptions extends JsonOption {
+  readonly tenant?: string
+}
+
+async function listWorkspaces({ tenant, json }: WorkspacesOptions): Promise<number> {
+  const client = await adminClient()
+  return printPages(
+    client.pages<Workspace>(withQuery('/v1/workspaces', { tenant_id: tenant })),
+    {
+      WORKSPACE: ({ id }) => id,
+      TENANT: ({ tenant_id }) => tenant_id,
+      SLUG: ({ slug }) => slug,
+      STATE: ({ state }) => state,
+      BUCKET: ({ bucket }) => bucket,
+      NAME: ({ name }) => name,
+    },
+    { json },
+  )
+}
+
+const SLUG: Flag = ['--slug <slug>', 'Short name: lower-case letters, digits and -.']
+
+export function tenantVerbs(program: Command): void {
+  const tenant = program.command('tenant').description('Manage tenants.')
+  addVerb(tenant, 'list', 'List tenants.', listTenants, [JSON_LINES_FLAG])
+  addVerb(tenant, 'create', 'Create a tenant and print it when it is complete.', createTenant, [
+    NO_WAIT_FLAG,
+    JSON_FLAG,
+  ])
+    .requiredOption('--name <name>', 'Name of the tenant.')
+    .requiredOption(SLUG[0], `${SLUG[1]} It is asked for at sign-in.`)
+  commonVerbs(tenant, 'tenant')
+}
+
+export function workspaceVerbs(program: Command): void {
+  const workspace = program.command('workspace').description('Manage workspaces.')
+  addVerb(workspace, 'list', 'List workspaces.', listWorkspaces, [
+    ['--tenant <id>', 'List only the workspaces of this tenant.'],
+    JSON_LINES_FLAG,
+  ])
+  addVerb(
+    workspace,
+    'create',
+    'Create a workspace with its bucket, and print it when it is complete.',
+    createWorkspace,
+    [
+      ['--tenant <id>', 'Tenant of the workspace. Default: TENON_TENANT_ID, or your own.'],
+      ['--bucket <name>', 'Name of the bucket. Default: the slug and the end of the id.'],
+      ['--no-bucket', 'Create no bucket: the workspace has no objects.'],
+      NO_WAIT_FLAG,
+      JSON_FLAG,
+    ],
+  )
+    .requiredOption('--name <name>', 'Name of the workspace.')
+    .requiredOption(...SLUG)
+  commonVerbs(workspace, 'workspace')
+  egressVerbs(workspace)
+  hostVerbs(workspace)
+}
