@@ -58,10 +58,11 @@ async function importWorkspace(
     { headers: { 'content-type': 'application/zstd' }, body: await openAsBlob(callerPath(file)) },
   )
   const begun = (await response.json()) as Operation
-  return finishOperation(begun, options, async () => {
+  const result = async () => {
     const ended = await (await adminClient()).get<Operation>(`/v1/operations/${begun.id}`)
     return { workspace_id: ended.target, ...(ended.result as object) }
-  })
+  }
+  return finishOperation(begun, options, { result })
 }
 
 export function archiveVerbs(program: Command): void {
