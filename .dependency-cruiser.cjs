@@ -13,13 +13,14 @@ const INTERFACES = [
   'analytics/(meters|time-series|usage)',
   // Features own their background tasks.
   'background/background-task',
-  'collections/(batch|documents-api|scans|mongo/documents|rules/(change-events|text-rules)|schemas/(declared-tables|evaluate-schema|is-compatible|schema-language))',
+  'archives/(archive-files|steps)',
+  'collections/(batch|document|documents-api|scans|transfer|mongo/documents|rules/(change-events|text-rules)|schemas/(declared-tables|evaluate-schema|is-compatible|schema-language|schemas-api|schemas-transfer))',
   'events/(events|events-api|read-events)',
-  'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
-  'functions/(exported-constants|functions|invoke|source-map)',
-  'identity/(identity-services|users/(auth-settings|users-api|workspace-auth))',
+  'flows/(flow-summary|flows-transfer|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
+  'functions/(exported-constants|functions|functions-transfer|invoke|source-map)',
+  'identity/(identity-services|keys/key|users/(auth-settings|users-api|users-transfer|workspace-auth))',
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
-  'objects/(links|object-rules|objects|sweep-blobs|workspace-objects)',
+  'objects/(links|object-rules|objects|objects-transfer|sweep-blobs|workspace-objects)',
   'people/(delete-user|removal-steps)',
   'quotas/quotas-api',
   'retention/retention-settings',
@@ -27,7 +28,7 @@ const INTERFACES = [
   'runs/(run-kind|slots|trace-ids|watcher)',
   // Flows and functions are targets of triggers.
   'runs/triggers/(events|limits|schedules|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
-  'tenants/(image-settings|jobs|provisioning|public-access|tenants|unfinished|workspace-settings)',
+  'tenants/(active|image-settings|jobs|provisioning|public-access|tenants|unfinished|workspace-settings)',
   'threads/run-in-thread',
 ]
 

@@ -50,6 +50,7 @@ import { Metrics } from '../infra/metrics/metrics.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
+import { ArchiveStore } from '../infra/s3/archive-store.ts'
 import { Buckets } from '../infra/s3/buckets.ts'
 import { ObjectClients } from '../infra/s3/clients.ts'
 import { type RetryBudget, TenantCodec } from '../infra/temporal/payload-codec.ts'
@@ -154,7 +155,8 @@ export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWE
       mailer.close()
       health.close()
       await runWatcher.close()
-      for (const one of [parts.buckets, parts.objectClients, payloads, parts.threads]) one.close()
+      for (const one of [parts.buckets, parts.objectClients, parts.archives, payloads, parts.threads])
+        one.close()
       streams.close()
       channels.close()
       limiter.close()
@@ -195,6 +197,7 @@ function openServices(
   const streams = new Streams(config.REDIS_URL, onLost)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const objectClients = new ObjectClients(config)
+  const archives = new ArchiveStore(config, buckets)
   const servers = {
     ...{ postgres: database, s3: objectClients, valkey: streams, mongodb: documents },
     temporal: { ping: () => pingTemporal(temporal) },
@@ -209,6 +212,7 @@ function openServices(
     payloadKeys,
     buckets,
     objectClients,
+    archives,
     streams,
     channels: new Channels(config.REDIS_URL, onLost),
     runKinds: RUN_KINDS,

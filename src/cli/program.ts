@@ -7,6 +7,7 @@ import { loginVerbs } from './accounts/login.ts'
 import { oauthClientVerbs } from './accounts/oauth-client.ts'
 import { userVerbs } from './accounts/user.ts'
 import { approvalVerbs } from './approvals.ts'
+import { archiveVerbs } from './archives.ts'
 import { auditVerbs } from './audit.ts'
 import { backupVerbs, restoreVerbs } from './backup/verbs.ts'
 import { collectionVerbs, eventVerbs } from './collection.ts'
@@ -36,6 +37,7 @@ const VERBS = [
   oauthClientVerbs,
   keyVerbs,
   userVerbs,
+  archiveVerbs,
   quotaVerbs,
   serviceVerbs,
   auditVerbs,

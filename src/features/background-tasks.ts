@@ -3,6 +3,7 @@
 import type { ChainSigner } from '../access/audit/chain-signer.ts'
 import type { Log } from '../infra/log.ts'
 import type { Mailer } from '../infra/mail/mail.ts'
+import { expiredArchives } from './archives/expired-archives.ts'
 import { type BackgroundTask, backgroundTask } from './background/background-task.ts'
 import { approvalMails } from './flows/approvals/approval-mailer.ts'
 import { unmetExpectations } from './flows/executions/expectations.ts'
@@ -39,6 +40,7 @@ export const createBackgroundTasks = (
   ...chainRetention(chainSigner, log).map(backgroundTask),
   backgroundTask(expiredResults()),
   backgroundTask(duePurges({ openTenant, log })),
+  backgroundTask(expiredArchives({ openTenant, log })),
   backgroundTask(driftChecks({ openTenant, log })),
   backgroundTask(objectRemovals()),
   backgroundTask(unregisteredSchedules(TRIGGER_TARGETS)),

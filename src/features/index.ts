@@ -3,6 +3,7 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { listMetrics, queryTenant } from './analytics/analytics-api.ts'
 import { listUsage } from './analytics/usage-api.ts'
+import * as archives from './archives/archives-api.ts'
 import { listAudit, verifyAudit } from './audit/audit-api.ts'
 import { explainAccess } from './collections/rules/explain-access.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
@@ -76,6 +77,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   suspension.resumeWorkspace,
   unfinished.retryWorkspace,
   deletion.deleteWorkspace,
+  archives.exportWorkspace,
+  archives.getArchive,
+  archives.importArchive,
   suspension.restoreWorkspace,
   apiKeys.createApiKey,
   apiKeys.getApiKey,

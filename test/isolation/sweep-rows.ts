@@ -36,6 +36,8 @@ export interface World {
   readonly userId: string
   readonly schemaId: string
   readonly operationId: string
+  /** An export that has ended. */
+  readonly exportId: string
   readonly documentId: string
   readonly flowId: string
   readonly executionId: string
@@ -137,6 +139,20 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'workspace.restore': {
     path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/restore`,
+    foreign: 'not_found',
+  },
+  'workspace.export': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/exports`,
+    foreign: 'not_found',
+  },
+  'operation.get_archive': {
+    path: ({ workspace, exportId }) => `/v1/tenants/${workspace.tenantId}/archives/${exportId}`,
+    foreign: 'not_found',
+  },
+  'tenant.import': {
+    path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/imports`,
+    body: () => 'no archive',
+    headers: () => ({ 'content-type': 'application/zstd' }),
     foreign: 'not_found',
   },
   'host.create': {
@@ -418,6 +434,10 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
   const operations = await call('GET', '/v1/operations?page[size]=200', {
     as: await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId }),
   })
+  const exported = await call('POST', `/v1/workspaces/${workspace.workspaceId}/exports`, {
+    as,
+    headers: { prefer: 'wait=20' },
+  })
   const document = await call('POST', '/v1/collections/secrets/documents', {
     as: workspace.service,
     body: { by: 'us' },
@@ -477,6 +497,7 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     userId: await inviteSweepUser(workspace),
     schemaId: schema.body.id,
     operationId: operations.body.data[0].id,
+    exportId: exported.body.id,
     documentId: document.body.id,
     flowId: flow.body.id,
     executionId: execution.body.id,

@@ -12,7 +12,7 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { queryDocuments } from '../collections/documents-api.ts'
 import { readProfile } from '../identity/users/users-api.ts'
 import { presignObject } from '../objects/links.ts'
-import { NDJSON, ndjsonDownload } from '../operation-helpers.ts'
+import { allRows, NDJSON, ndjsonDownload } from '../operation-helpers.ts'
 import { findPersonIn, isOwn, ownedBy, type Person, readCollections } from './personal-data.ts'
 
 const asService = privilege('people.own')
@@ -77,7 +77,7 @@ async function* records({ caller, admin, person, profile }: Export): AsyncGenera
   yield* objects(caller, person)
   for (const [type, page] of Object.entries(RECORDS)) {
     const read = (after: string) => admin.rows<{ id: string }>(page(person.userId, after))
-    for await (const data of pages(read, ({ id }) => id)) yield { type, data: shownTo(caller, data) }
+    for await (const data of allRows(PAGE, read, ({ id }) => id)) yield { type, data: shownTo(caller, data) }
   }
 }
 
@@ -116,7 +116,7 @@ async function* objects(caller: WorkspaceScope, person: Person): AsyncGenerator<
     person.service.rows<ObjectRow>(sql`
       select b.name as bucket, o.key, o.size, o.modified_at from objects o cross join buckets b
       where ${isOwn(person)} and o.key > ${after} order by o.key limit ${PAGE}`)
-  for await (const { bucket, key, size, modified_at } of pages(read, (row) => row.key)) {
+  for await (const { bucket, key, size, modified_at } of allRows(PAGE, read, (row) => row.key)) {
     const data = { bucket, key, size, last_modified: modified_at, ...(await linkTo(caller, bucket, key)) }
     yield { type: 'object', data }
   }
@@ -130,20 +130,6 @@ async function linkTo(caller: WorkspaceScope, bucket: string, key: string) {
   } catch (error) {
     if (error instanceof Problem && error.status < 500) return { url: null, expires_at: null }
     throw error
-  }
-}
-
-async function* pages<T>(
-  read: (after: string) => Promise<T[]>,
-  cursor: (row: T) => string,
-): AsyncGenerator<T> {
-  let after = ''
-  for (;;) {
-    const rows = await read(after)
-    yield* rows
-    const last = rows.at(-1)
-    if (last === undefined || rows.length < PAGE) return
-    after = cursor(last)
   }
 }
 

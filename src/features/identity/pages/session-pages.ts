@@ -26,7 +26,7 @@ const nameIn = (agent: string, names: readonly (readonly [string, RegExp])[]) =>
   names.find(([, pattern]) => pattern.test(agent))?.[0]
 
 /** `Firefox on Linux`; what the browser says of itself if that is not known. @param agent `User-Agent` */
-export function deviceName(agent: string): string {
+function deviceName(agent: string): string {
   const [browser, system] = [nameIn(agent, BROWSERS), nameIn(agent, SYSTEMS)]
   if (browser !== undefined && system !== undefined) return `${browser} on ${system}`
   return browser ?? system ?? (agent.slice(0, 60) || 'Unknown device')

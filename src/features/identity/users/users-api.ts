@@ -28,7 +28,7 @@ import {
   NDJSON,
   ndjsonDownload,
 } from '../../operation-helpers.ts'
-import { ACTIVE, inactiveProblem } from '../../tenants/tenants.ts'
+import { ACTIVE, inactiveProblem } from '../../tenants/active.ts'
 import { issuerAdminOf, requireMail, userInvitationOf } from '../identity-services.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
 import { AUTH_DEFAULTS, type StoredAuth, USER_EMAIL_PATTERN } from './auth-settings.ts'
@@ -111,7 +111,7 @@ const storeInvitation = (id: string, { digest, shownTo }: Invitation): readonly 
 ]
 
 /** @throws Problem `validation_failed` */
-function checkClaims(claims: Static<typeof Claims>): void {
+export function checkClaims(claims: Static<typeof Claims>): void {
   const { claimsBytesMax, claimsDepthMax } = ISSUER_LIMITS.users
   if (exceedsDepth(claims, claimsDepthMax))
     throw bodyProblem('/claims', `must not be nested deeper than ${claimsDepthMax} levels`)

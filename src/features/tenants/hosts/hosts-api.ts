@@ -13,9 +13,10 @@ import type { TenantId, WorkspaceId, WorkspaceRef } from '../../../core/tenant.t
 import { canonicalHost, PROOF_LABEL } from '../../../infra/host-name.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem, conflictIf, findRow, listPage } from '../../operation-helpers.ts'
+import { ACTIVE, inactiveProblem } from '../active.ts'
 import { TENANT_LIMITS } from '../limits.ts'
 import { HOST_ROUTES } from '../resources/host-resources.ts'
-import { ACTIVE, findWorkspace, inactiveProblem } from '../tenants.ts'
+import { findWorkspace } from '../tenants.ts'
 
 const HostName = Type.String({
   minLength: 1,
