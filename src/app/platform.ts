@@ -192,12 +192,12 @@ function openServices(
   })
   const publishedServers = new TtlCache<PublishedServer | undefined>()
   const userMails = new UserMails(mailer, log, publicUrl(config))
-  const { refusesStarts } = role
-  const temporal = new Temporal(config, codec, { patch: eagerStarts(config, log), refusesStarts })
+  const temporal = new Temporal(config, codec, {
+    ...{ patch: eagerStarts(config, log), refusesStarts: role.refusesStarts },
+  })
   const streams = new Streams(config.REDIS_URL, onLost)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const objectClients = new ObjectClients(config)
-  const archives = new ArchiveStore(config, buckets)
   const servers = {
     ...{ postgres: database, s3: objectClients, valkey: streams, mongodb: documents },
     temporal: { ping: () => pingTemporal(temporal) },
@@ -212,7 +212,7 @@ function openServices(
     payloadKeys,
     buckets,
     objectClients,
-    archives,
+    archives: new ArchiveStore(config, buckets),
     streams,
     channels: new Channels(config.REDIS_URL, onLost),
     runKinds: RUN_KINDS,
