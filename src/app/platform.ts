@@ -174,7 +174,6 @@ function openServices(
   // A connection keeps the trace of the request that opened it, which has nothing to do with its loss.
   const warn = (message: string) => (err: unknown) => inTrace(undefined, () => log.warn({ err }, message))
   const onLost = warn('valkey connection failed')
-  const onUnseen = warn('watch of runs failed')
   const database = Database.open(config.DATABASE_APP_URL, warn('idle database connection lost'))
   const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
@@ -192,9 +191,8 @@ function openServices(
   })
   const publishedServers = new TtlCache<PublishedServer | undefined>()
   const userMails = new UserMails(mailer, log, publicUrl(config))
-  const temporal = new Temporal(config, codec, {
-    ...{ patch: eagerStarts(config, log), refusesStarts: role.refusesStarts },
-  })
+  const patch = eagerStarts(config, log)
+  const temporal = new Temporal(config, codec, { patch, refusesStarts: role.refusesStarts })
   const streams = new Streams(config.REDIS_URL, onLost)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const objectClients = new ObjectClients(config)
@@ -216,7 +214,7 @@ function openServices(
     streams,
     channels: new Channels(config.REDIS_URL, onLost),
     runKinds: RUN_KINDS,
-    runWatcher: new RunWatcher(database, new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen), onUnseen),
+    runWatcher: openRunWatcher(config, database, warn('watch of runs failed')),
     limiter: new Limiter(config, onLost),
     documents,
     secrets,
@@ -249,6 +247,9 @@ function openServices(
   }
   return { parts, payloads, health }
 }
+
+const openRunWatcher = (config: Config, database: Database, onUnseen: (error: unknown) => void) =>
+  new RunWatcher(database, new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen), onUnseen)
 
 /** Where people are signed in, and the access that they have given to clients. */
 function openOwnAccess(
