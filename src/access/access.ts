@@ -32,7 +32,11 @@ export class Access {
     rateLimits: readonly BucketState[] = [],
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const { operation, principal, role } = permission
-    if (role === undefined) return new CallerScope(principal, rateLimits, this.#services.publicUrl)
+    if (role === undefined) {
+      const caller = new CallerScope(principal, rateLimits, this.#services.publicUrl)
+      attachServices(caller, this.#services)
+      return caller
+    }
     const {
       subject,
       clientId,

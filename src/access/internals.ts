@@ -11,6 +11,7 @@ import type { Log } from '../infra/log.ts'
 import type { MongoDocuments } from '../infra/mongo/mongo.ts'
 import type { Database, StatementExecutor } from '../infra/postgres/database.ts'
 import type { SessionContext } from '../infra/postgres/statement-batch.ts'
+import type { ArchiveStore } from '../infra/s3/archive-store.ts'
 import type { Buckets } from '../infra/s3/buckets.ts'
 import type { ObjectClients } from '../infra/s3/clients.ts'
 import type { TenantCodec } from '../infra/temporal/payload-codec.ts'
@@ -44,6 +45,7 @@ export interface PlatformServices {
   readonly payloadKeys: PayloadKeys
   readonly buckets: Buckets
   readonly objectClients: ObjectClients
+  readonly archives: ArchiveStore
   readonly streams: Streams
   readonly limiter: Limiter
   /** Undefined if none is configured. */
@@ -95,10 +97,14 @@ export function internalsOf(scope: object): ScopeInternals {
 
 const SERVICES = new WeakMap<object, PlatformServices>()
 
-/** For the constructor of `Access`. */
+/** For the constructor of `Access`, and for scopes about a caller. */
 export function attachServices(access: object, services: PlatformServices): void {
   SERVICES.set(access, services)
 }
+
+/** The services behind any scope, also one about a caller alone. @throws TypeError for an object that only looks like one */
+export const servicesBehind = (scope: object): PlatformServices =>
+  SERVICES.get(scope) ?? internalsOf(scope).services
 
 /** The services with which scopes are opened. @throws TypeError for an object that only looks like an `Access` */
 export function servicesOf(access: object): PlatformServices {

@@ -41,6 +41,8 @@ export const ACCESS_LIMITS = {
   attemptsWindowMs: 900_000,
   /** Counters of attempts in the memory of a process. The least recently used is dropped. */
   attemptsCountedMax: 20_000,
+  /** Seconds since the sign-in for which it proves enough for what cannot be taken back, such as a deletion. Then the person signs in again. */
+  recentProofSeconds: 600,
   /** Seconds for which the page of the own account stays open. Then the person signs in again. */
   accountPageSeconds: 600,
   /** Seconds for which the page where people review their agents stays open. Then they sign in again. */

@@ -4,7 +4,7 @@ import { type IdSource, randomIds } from '../core/ids.ts'
 import type { Actor, Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
-import type { Statements } from '../infra/postgres/database.ts'
+import type { StatementExecutor, Statements } from '../infra/postgres/database.ts'
 import type { Access } from './access.ts'
 import { internalsOf, servicesOf } from './internals.ts'
 import { AdminScope, RoleScope, WorkspaceScope } from './scope.ts'
@@ -55,6 +55,34 @@ export function tables(transaction: AdminScope, ref: WorkspaceRef): Statements {
 export function purge(scope: AdminScope, ref: TenantRef): Statements {
   if (!scope.reaches(ref)) throw new Problem('not_found')
   return new RoleScope(internalsOf(scope).services, 'tenon_purger', ref)
+}
+
+/** The content of a workspace at one moment: what keys of the service see, and what its admins see. Nothing can be changed. */
+export interface Snapshot {
+  readonly documents: WorkspaceScope
+  readonly structure: WorkspaceScope
+}
+
+/**
+ * Reads a workspace that an admin reaches in one transaction, so that all statements see the same moment.
+ * @throws Problem `not_found` for any other
+ */
+export function snapshot<T>(
+  scope: AdminScope,
+  ref: WorkspaceRef,
+  work: (inside: Snapshot) => Promise<T>,
+): Promise<T> {
+  if (!scope.reaches(ref)) throw new Problem('not_found')
+  const { services, ids } = internalsOf(scope)
+  const { subject } = scope.actor
+  const read = (statements: StatementExecutor) => {
+    const inside = { ...services, statements }
+    return work({
+      documents: new WorkspaceScope({ subject, role: 'service' }, ref, inside, ids),
+      structure: new WorkspaceScope({ subject, role: 'workspace_admin' }, ref, inside, ids),
+    })
+  }
+  return services.database.transaction(ref.tenantId, read, 'snapshot')
 }
 
 /** A workspace that an admin reaches. @throws Problem `not_found` for any other */

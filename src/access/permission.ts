@@ -7,6 +7,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import { type Actor, inDomain, type Principal, type Role, requireScope, roleFor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { payloadsHidden, seesPayloads } from './payload-access.ts'
+import { requireRecentProof } from './recent-proof.ts'
 
 export class Permission {
   readonly operation: AnyOperation
@@ -31,9 +32,10 @@ export class Permission {
     return new Permission(operation, principal, role)
   }
 
-  /** With the parsed input. @throws Problem `insufficient_scope` */
+  /** With the parsed input. @throws Problem `insufficient_scope`, `insufficient_user_authentication` */
   confirm(input: unknown): void {
     if (this.role !== undefined) requireConditionalScopes(this.operation, this.principal, input)
+    requireRecentProof(this.operation, this.principal, input)
   }
 
   /** For a reply that shows payloads by the right to see them, while it is sent. @throws Problem `payloads_hidden` */

@@ -3,10 +3,7 @@
  * behind scopes, with the one module that may have it. `docs/reference/policy.txt` prints the table.
  */
 
-import type { IdSource } from '../core/ids.ts'
 import {
-  type Actor,
-  type ActorIn,
   ADMINS,
   DATA_ROLES,
   DEVELOPERS,
@@ -16,9 +13,8 @@ import {
   WRITERS,
   WRITERS_AND_USERS,
 } from '../core/policy.ts'
-import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
-import type { Access } from './access.ts'
-import { internalsOf, type PlatformServices } from './internals.ts'
+import type { TenantRef, WorkspaceRef } from '../core/tenant.ts'
+import { type PlatformServices, servicesBehind } from './internals.ts'
 import {
   asSubject,
   ifActive,
@@ -27,75 +23,21 @@ import {
   inWorkspace,
   ofTenant,
   purge,
+  type Snapshot,
+  snapshot,
   tables,
   withLookups,
 } from './openers.ts'
-import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
+import type { Lookups, Openers, Privilege, Raise, RoleAccess } from './privilege-kinds.ts'
+import type { AdminScope, CallerScope, Scope, WorkspaceScope } from './scope.ts'
 
-type Lookups = NonNullable<Actor['lookups']>
-
-/** The openers of openers.ts, bound to the roles of a row. @typeParam R the roles of the scopes that it opens */
-interface Openers<R extends Role> {
-  readonly inRole: (scope: WorkspaceScope) => WorkspaceScope
-  readonly asSubject: (scope: WorkspaceScope) => WorkspaceScope
-  readonly withLookups: (scope: WorkspaceScope, lookups: Lookups) => WorkspaceScope
-  readonly inWorkspace: (scope: AdminScope, ref: WorkspaceRef) => WorkspaceScope
-  readonly ifActive: (
-    access: Access,
-    ref: WorkspaceRef,
-    actor: ActorIn<R>,
-    ids?: IdSource,
-  ) => Promise<WorkspaceScope>
-  readonly inAnyState: (
-    access: Access,
-    ref: WorkspaceRef,
-    actor: ActorIn<R>,
-    ids?: IdSource,
-  ) => WorkspaceScope
-  readonly ofTenant: (access: Access, tenantId: TenantId, subject: string, ids?: IdSource) => AdminScope
-}
-
-interface Row {
-  /** The only module that may have it, below `src`. */
-  readonly module: string
-  readonly reason: string
-}
-
-/** Raises the rights of a scope. */
-interface Raise extends Row {
-  readonly opener: 'inRole' | 'asSubject' | 'withLookups' | 'inWorkspace'
-  /** The roles of the scopes that it takes. */
-  readonly from: readonly Role[]
-  readonly to: readonly [Role]
-}
-
-/** Opens a scope for work without a credential, such as an activity or a webhook. */
-interface Entry extends Row {
-  readonly opener: 'ifActive' | 'inAnyState' | 'ofTenant'
-  readonly to: readonly Role[]
-}
-
-/**
- * Acts as a role that no credential has: the owner of the tables of collections (`tenon_tables`), which sees none of their rows, or
- * the role that counts and deletes all rows (`tenon_purger`).
- */
-interface RoleAccess extends Row {
-  readonly opener: 'tables' | 'purge'
-  /** The roles of the scopes that it takes. */
-  readonly from: readonly Role[]
-}
-
-/** Hands out a service that knows no rights, and of all of them only this one. */
-interface ServiceAccess extends Row {
-  readonly opener: 'service'
-  readonly service: keyof PlatformServices
-}
-
-export type Privilege = Raise | Entry | RoleAccess | ServiceAccess
+export type { Privilege } from './privilege-kinds.ts'
 
 const ADMIN = ['workspace_admin'] as const satisfies readonly Role[]
 const SERVICE = ['service'] as const satisfies readonly Role[]
 const WORK = ['service', 'workspace_admin'] as const satisfies readonly Role[]
+
+export type { Snapshot } from './openers.ts'
 
 /** By consumer. A new row is a decision about isolation; what it may do is in its reason. */
 export const PRIVILEGES = {
@@ -184,6 +126,12 @@ export const PRIVILEGES = {
     service: 'identityAdmin',
     reason:
       'Invites people, mails links, forgets cached subjects and clients, rotates signing keys, and encrypts secrets of providers.',
+  },
+  'identity.own': {
+    module: 'features/identity/sessions/sessions-api',
+    opener: 'service',
+    service: 'ownAccess',
+    reason: 'Lists and ends sessions and consents of the account or user that calls.',
   },
   'events.streams': {
     module: 'features/events/events',
@@ -287,11 +235,51 @@ export const PRIVILEGES = {
     reason:
       'Counts and deletes what a user has stored, for an admin who deletes the user; returns numbers only.',
   },
+  'people.page_export': {
+    module: 'api/issuer/own-data',
+    opener: 'ifActive',
+    to: ['user'],
+    reason: 'Exports the data of the user who has signed in on the page of the own account.',
+  },
+  'people.page_deletion': {
+    module: 'api/issuer/own-data',
+    opener: 'ofTenant',
+    to: ['tenant_admin'],
+    reason: 'Deletes the user who has signed in on the page of the own account, with all data.',
+  },
   'tenants.purge': {
     module: 'features/tenants/purge/owned-rows',
     opener: 'purge',
     from: ['tenant_admin'],
     reason: 'Counts and deletes all rows of a tenant or a workspace that is deleted; returns numbers only.',
+  },
+  'archives.snapshot': {
+    module: 'features/archives/export-workspace',
+    opener: 'snapshot',
+    from: ['tenant_admin'],
+    reason:
+      'Writes all that a workspace has, but its secrets, to an archive, which admins of the tenant may download.',
+  },
+  'archives.documents': {
+    module: 'features/archives/import-workspace',
+    opener: 'inWorkspace',
+    from: ['tenant_admin'],
+    to: SERVICE,
+    reason:
+      'Stores documents and objects of an archive in the workspace that is made of it, which nobody uses yet.',
+  },
+  'archives.structure': {
+    module: 'features/archives/import-workspace',
+    opener: 'inWorkspace',
+    from: ['tenant_admin'],
+    to: ADMIN,
+    reason: 'Stores flows of an archive in the workspace that is made of it, which nobody uses yet.',
+  },
+  'archives.store': {
+    module: 'features/archives/archive-files',
+    opener: 'service',
+    service: 'archives',
+    reason: 'Writes, reads and removes archives of the tenant of the scope.',
   },
   'functions.start': {
     module: 'features/functions/runs/start-run',
@@ -419,12 +407,14 @@ export type Granted<C extends Consumer> =
   }
     ? Openers<R>[O]
     : RowOf<C> extends { readonly service: infer S extends keyof PlatformServices }
-      ? (scope: Scope) => PlatformServices[S]
-      : RowOf<C> extends { readonly opener: 'purge' }
-        ? typeof purge
-        : RowOf<C> extends { readonly opener: 'tables' }
-          ? typeof tables
-          : never
+      ? (scope: Scope | CallerScope) => PlatformServices[S]
+      : RowOf<C> extends { readonly opener: 'snapshot' }
+        ? typeof snapshot
+        : RowOf<C> extends { readonly opener: 'purge' }
+          ? typeof purge
+          : RowOf<C> extends { readonly opener: 'tables' }
+            ? typeof tables
+            : never
 
 const granted = new Set<Consumer>()
 
@@ -442,10 +432,15 @@ export function privilege<C extends Consumer>(consumer: C): Granted<C> {
 function grant(
   consumer: Consumer,
   row: Privilege,
-): Openers<Role>[keyof Openers<Role>] | typeof tables | typeof purge | ((scope: Scope) => unknown) {
+):
+  | Openers<Role>[keyof Openers<Role>]
+  | typeof tables
+  | typeof purge
+  | typeof snapshot
+  | ((scope: Scope) => unknown) {
   switch (row.opener) {
     case 'service':
-      return (scope: Scope) => internalsOf(scope).services[row.service]
+      return (scope: Scope | CallerScope) => servicesBehind(scope)[row.service]
     case 'ifActive':
       return ifActive
     case 'inAnyState':
@@ -456,6 +451,9 @@ function grant(
       return (scope: AdminScope, ref: WorkspaceRef) => tables(checkRole(consumer, row, scope), ref)
     case 'purge':
       return (scope: AdminScope, ref: TenantRef) => purge(checkRole(consumer, row, scope), ref)
+    case 'snapshot':
+      return <T>(scope: AdminScope, ref: WorkspaceRef, work: (inside: Snapshot) => Promise<T>) =>
+        snapshot(checkRole(consumer, row, scope), ref, work)
     case 'inRole':
       return (scope: WorkspaceScope) => inRole(checkRole(consumer, row, scope), row.to[0])
     case 'asSubject':

@@ -204,6 +204,9 @@ export function addressOf(scope: WorkspaceScope, path: string): string {
   return `${servicesOf(scope).publicUrl}${path}`
 }
 
+/** The public URL of the platform. */
+export const publicUrlOf = (scope: AdminScope): string => servicesOf(scope).publicUrl
+
 /** The origin of the platform's public URL. */
 export const originOf = (scope: WorkspaceScope): string => new URL(servicesOf(scope).publicUrl).origin
 

@@ -71,7 +71,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     signalExecutions: (call, target, which) =>
       withHeartbeat(signalExecutions(suspensionContext(call), target, which)),
-    provisionStep: (call, input, step) => provisionStep(scopes.admin(call), input, step, call),
+    provisionStep: (call, input, step) => withHeartbeat(provisionStep(scopes.admin(call), input, step, call)),
     provisionFailed: (call, input, failures) => failProvisioning(scopes.admin(call), input, failures),
     buildIndex: (call, input, name) => withHeartbeat(buildIndex(indexBuildContext(call), input, name)),
     indexFailed: (call, input, name, failure) => indexFailed(indexBuildContext(call), input, name, failure),

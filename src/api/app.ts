@@ -35,9 +35,9 @@ import { acceptStreams, closeUndrained, hasUploadDeadline, replyBeforeBody } fro
 import { parseText } from './body-text.ts'
 import { mountCallbacks } from './callbacks.ts'
 import { allowPages } from './cors.ts'
-import { mountDevMail } from './dev-mail.ts'
 import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
 import { serveHosts } from './host-names.ts'
+import { mountDevMail } from './issuer/dev-mail.ts'
 import { problemPage, show } from './issuer/forms.ts'
 import { mountIssuer } from './issuer/issuer-routes.ts'
 import { API_LIMITS } from './limits.ts'
@@ -71,7 +71,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   await mountWebhooks(app, platform)
   await mountCallbacks(app, platform)
   mountPublicObjects(app, platform)
-  await mountIssuer(app, authServices)
+  await mountIssuer(app, authServices, platform.access)
   await mountPayloadPage(app, platform, authServices)
   await mountApprovalPages(app, platform, authServices)
   mountDevMail(app, platform.config)

@@ -11,13 +11,14 @@ import { APPROVAL_PAGE, readLink } from '../features/flows/approvals/approval-li
 import { decideByLink, type OpenedLink, openLink } from '../features/flows/approvals/open-link.ts'
 import type { Account } from '../features/identity/accounts/accounts-store.ts'
 import type { EmbeddedIssuer } from '../features/identity/issuer/embedded-issuer.ts'
-import { CODE_ERRORS } from '../features/identity/pages/factor-pages.ts'
+import { CODE_ERRORS, FACTOR_NEEDED } from '../features/identity/pages/factor-pages.ts'
 import { LOGIN_ERRORS, type Page, plainPage } from '../features/identity/pages/pages.ts'
 import { PASSKEY_ERRORS } from '../features/identity/pages/passkey-pages.ts'
 import type { Brand } from '../features/identity/users/users-store.ts'
 import { publicUrl } from '../infra/config.ts'
 import { formValue } from './approval-form.ts'
 import { approverSignInPage, decisionPage, otherPersonPage, outcomePage } from './approval-pages.ts'
+import { beginSession, endSession, findHolder } from './issuer/account-visit.ts'
 import { formOf, readForms, rejectCrossSite, requesterOf, show, tokenOf } from './issuer/forms.ts'
 import { beginsAgain, codeStepPage, type SecondStep } from './issuer/second-step.ts'
 
@@ -91,12 +92,10 @@ async function findVisit(
     const actor = { subject: link.person, role: 'workspace_admin' } as const
     const scope = await openForLink(access, link.ref, actor)
     const opened = await openLink(scope, link)
-    const { accounts, users } = await identity()
-    const workspace = await users.workspace(link.ref.workspaceId)
+    const issuer = await identity()
+    const workspace = await issuer.users.workspace(link.ref.workspaceId)
     if (workspace === undefined) return undefined
-    const session = approvalSession.read(request.headers.cookie)
-    const found = session && (await accounts.find(session.id))
-    const viewer = found?.generation === session?.generation ? found : undefined
+    const viewer = await findHolder({ issuer, request, session: approvalSession })
     return { ...opened, scope, viewer, brand: workspace.brand }
   } catch (error) {
     if (error instanceof Problem && error.code === 'not_found') return undefined
@@ -152,7 +151,8 @@ async function submit(
   if (action === 'sign_in') return enterPassword(visit, request, reply, services)
   if (action === 'code' || action === 'passkey') return proveFurther(visit, request, reply, services)
   if (action === 'leave') {
-    reply.header('set-cookie', services.approvalSession.end())
+    const session = { issuer: await services.identity(), request, session: services.approvalSession }
+    reply.header('set-cookie', await endSession(session))
     return pageOf({ ...visit, viewer: undefined })
   }
   const refused = refusalOf(visit)
@@ -209,6 +209,7 @@ async function enterPassword(
   if (typeof account === 'string') return approverSignInPage(brand, named.email, LOGIN_ERRORS[account])
   const ticket = await issuer.secondFactors.challenge(account, atOf(visit))
   if (ticket !== undefined) return codeStepPage(secondStepOf(issuer, visit, request), ticket)
+  if (await issuer.signIn.needsFactor(account)) return FACTOR_NEEDED
   return begin(visit, account, request, reply, services)
 }
 
@@ -254,7 +255,7 @@ async function begin(
   reply: FastifyReply,
   { identity, approvalSession }: AuthServices,
 ): Promise<Page> {
-  ;(await identity()).audit.signedIn(requesterOf(request), account, APPROVAL_PAGE)
-  reply.header('set-cookie', approvalSession.issue(account))
+  const session = { issuer: await identity(), request, session: approvalSession, path: APPROVAL_PAGE }
+  reply.header('set-cookie', await beginSession(session, account))
   return pageOf({ ...visit, viewer: account })
 }

@@ -289,7 +289,7 @@ const TAGS = [
     name: 'Identity',
     description:
       'Accounts of people, end users of workspaces, OAuth clients, and the keys of the embedded issuer.',
-    nouns: ['account', 'user', 'oauth_client', 'issuer'],
+    nouns: ['account', 'user', 'oauth_client', 'issuer', 'sign_in_policy'],
   },
   {
     name: 'Temporal',

@@ -4,6 +4,7 @@ import { ACCESS_LIMITS } from '../access/limits.ts'
 import { API_LIMITS } from '../api/limits.ts'
 import { CORE_LIMITS } from '../core/limits.ts'
 import { ANALYTICS_LIMITS } from '../features/analytics/limits.ts'
+import { ARCHIVE_LIMITS } from '../features/archives/limits.ts'
 import { BACKGROUND_LIMITS } from '../features/background/limits.ts'
 import { COLLECTION_LIMITS } from '../features/collections/limits.ts'
 import { EVENT_LIMITS } from '../features/events/limits.ts'
@@ -35,6 +36,7 @@ export const LIMITS: Readonly<Record<string, LimitGroup>> = {
   'features/limits.ts': SHARED_LIMITS,
   'features/analytics/limits.ts': ANALYTICS_LIMITS,
   'features/identity/keys/limits.ts': API_KEY_LIMITS,
+  'features/archives/limits.ts': ARCHIVE_LIMITS,
   'features/background/limits.ts': BACKGROUND_LIMITS,
   'features/collections/limits.ts': COLLECTION_LIMITS,
   'features/events/limits.ts': EVENT_LIMITS,

@@ -4,7 +4,7 @@ import { Access } from '../access/access.ts'
 import { Audit } from '../access/audit/audit.ts'
 import { ChainSigner } from '../access/audit/chain-signer.ts'
 import type { KeyRow } from '../access/authentication/authenticator.ts'
-import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
+import { McpServerRegistry, type PublishedServer } from '../access/authentication/mcp-server-registry.ts'
 import { SigningKeys } from '../access/authentication/signing-keys.ts'
 import { SubjectStatus } from '../access/authentication/subject-status.ts'
 import { HostNames } from '../access/host-names.ts'
@@ -20,8 +20,10 @@ import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
 import { AccountsStore } from '../features/identity/accounts/accounts-store.ts'
 import { OAuthClients } from '../features/identity/clients/oauth-clients-store.ts'
+import { Grants } from '../features/identity/issuer/grants.ts'
 import { IssuerState } from '../features/identity/issuer/issuer-state.ts'
 import { UserMails } from '../features/identity/pages/user-mails.ts'
+import { Sessions } from '../features/identity/sessions/sessions.ts'
 import { ProviderSettings } from '../features/identity/users/identity-provider-settings.ts'
 import { UsersStore } from '../features/identity/users/users-store.ts'
 import { CallQueue } from '../features/mcp-servers/calls/call-log.ts'
@@ -48,6 +50,7 @@ import { Metrics } from '../infra/metrics/metrics.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
+import { ArchiveStore } from '../infra/s3/archive-store.ts'
 import { Buckets } from '../infra/s3/buckets.ts'
 import { ObjectClients } from '../infra/s3/clients.ts'
 import { type RetryBudget, TenantCodec } from '../infra/temporal/payload-codec.ts'
@@ -152,7 +155,8 @@ export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWE
       mailer.close()
       health.close()
       await runWatcher.close()
-      for (const one of [parts.buckets, parts.objectClients, payloads, parts.threads]) one.close()
+      for (const one of [parts.buckets, parts.objectClients, parts.archives, payloads, parts.threads])
+        one.close()
       streams.close()
       channels.close()
       limiter.close()
@@ -170,7 +174,6 @@ function openServices(
   // A connection keeps the trace of the request that opened it, which has nothing to do with its loss.
   const warn = (message: string) => (err: unknown) => inTrace(undefined, () => log.warn({ err }, message))
   const onLost = warn('valkey connection failed')
-  const onUnseen = warn('watch of runs failed')
   const database = Database.open(config.DATABASE_APP_URL, warn('idle database connection lost'))
   const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
@@ -186,9 +189,10 @@ function openServices(
     clients: oauthClients,
     revocations: issuerState,
   })
+  const publishedServers = new TtlCache<PublishedServer | undefined>()
   const userMails = new UserMails(mailer, log, publicUrl(config))
-  const { refusesStarts } = role
-  const temporal = new Temporal(config, codec, { patch: eagerStarts(config, log), refusesStarts })
+  const patch = eagerStarts(config, log)
+  const temporal = new Temporal(config, codec, { patch, refusesStarts: role.refusesStarts })
   const streams = new Streams(config.REDIS_URL, onLost)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const objectClients = new ObjectClients(config)
@@ -206,15 +210,16 @@ function openServices(
     payloadKeys,
     buckets,
     objectClients,
+    archives: new ArchiveStore(config, buckets),
     streams,
     channels: new Channels(config.REDIS_URL, onLost),
     runKinds: RUN_KINDS,
-    runWatcher: new RunWatcher(database, new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen), onUnseen),
+    runWatcher: openRunWatcher(config, database, warn('watch of runs failed')),
     limiter: new Limiter(config, onLost),
     documents,
     secrets,
     keys: new TtlCache<KeyRow>(),
-    publishedServers: new TtlCache<PublishedServer | undefined>(),
+    publishedServers,
     tenantStates: new TenantStates(database),
     ...placesOf(config, database),
     signingKeys,
@@ -226,6 +231,7 @@ function openServices(
       providers: new ProviderSettings(secrets, publicUrl(config)),
     },
     issuerState,
+    ...openOwnAccess(config, { database, issuerState, oauthClients, publishedServers }),
     trustedIssuers: config.OIDC_ISSUERS,
     publicUrl: publicUrl(config),
     cache: openCache(),
@@ -240,6 +246,24 @@ function openServices(
     log,
   }
   return { parts, payloads, health }
+}
+
+const openRunWatcher = (config: Config, database: Database, onUnseen: (error: unknown) => void) =>
+  new RunWatcher(database, new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen), onUnseen)
+
+/** Where people are signed in, and the access that they have given to clients. */
+function openOwnAccess(
+  config: Config,
+  {
+    database,
+    publishedServers,
+    ...stores
+  }: Pick<PlatformServices, 'database' | 'issuerState' | 'oauthClients' | 'publishedServers'>,
+): Pick<PlatformServices, 'sessions' | 'ownAccess'> {
+  const sessions = new Sessions(database)
+  const mcpServers = new McpServerRegistry(database, publicUrl(config), publishedServers)
+  const grants = new Grants({ ...stores, mcpServers, audience: `${publicUrl(config)}/v1` })
+  return { sessions, ownAccess: { sessions, grants } }
 }
 
 /** Where tenants and workspaces are reached: their host names, and what proves and routes them. */

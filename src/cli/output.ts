@@ -33,7 +33,7 @@ const isRecord = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A value in one cell or line; `–` if there is none. */
-export function textOf(value: unknown): string {
+function textOf(value: unknown): string {
   if (value === null || value === undefined || value === '') return '–'
   if (Array.isArray(value)) return value.length === 0 ? '–' : value.map(textOf).join(', ')
   return typeof value === 'object' ? JSON.stringify(value) : String(value)

@@ -7,7 +7,9 @@ import { loginVerbs } from './accounts/login.ts'
 import { oauthClientVerbs } from './accounts/oauth-client.ts'
 import { userVerbs } from './accounts/user.ts'
 import { approvalVerbs } from './approvals.ts'
+import { archiveVerbs } from './archives.ts'
 import { auditVerbs } from './audit.ts'
+import { backupVerbs, restoreVerbs } from './backup/verbs.ts'
 import { collectionVerbs, eventVerbs } from './collection.ts'
 import { flowVerbs } from './flow.ts'
 import { functionVerbs } from './fn.ts'
@@ -35,6 +37,7 @@ const VERBS = [
   oauthClientVerbs,
   keyVerbs,
   userVerbs,
+  archiveVerbs,
   quotaVerbs,
   serviceVerbs,
   auditVerbs,
@@ -108,6 +111,8 @@ function platformVerbs(program: Command): void {
     [['--deep', 'Compare executions and runs with Temporal, and objects with the object store, too.']],
   )
   masterKeyVerbs(program)
+  backupVerbs(program)
+  restoreVerbs(program)
 }
 
 function masterKeyVerbs(program: Command): void {

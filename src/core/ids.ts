@@ -23,6 +23,7 @@ export type IdPrefix =
   | 'acct'
   | 'usr'
   | 'client'
+  | 'ses'
 
 /** A source of new ids. Each scope has one; that of an activity is seeded, so that retries create the same ids. */
 export interface IdSource {

@@ -128,6 +128,11 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
   readonly payloads?: 'left out' | 'refused'
   /** True if it deletes data of callers, of which the audit log keeps no digest. */
   readonly forgets?: boolean
+  /**
+   * True if the caller has to have signed in a short while ago, with a second factor if there is one: what is deleted or leaves the
+   * platform cannot be taken back. A function decides by the input.
+   */
+  readonly recentProof?: boolean | ((input: Input) => boolean)
   /** Facts of its audit entry by name, such as the values before and after a change; never a secret. */
   readonly auditDetail?: (output: Output) => Readonly<Record<string, string>>
   /** The scope that a restricted key or token needs (policy.ts); undefined for operations that keys cannot run. */
@@ -165,6 +170,7 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   /** Set by the builder if the output schema has members with payloads. */
   readonly payloads?: 'left out' | 'refused'
   readonly forgets?: boolean
+  readonly recentProof?: boolean | ((input: Static<I>) => boolean)
   readonly auditDetail?: (output: Static<O>) => Readonly<Record<string, string>>
   /** The area of its scope. Default: the plural of the noun. */
   readonly area?: string

@@ -140,6 +140,8 @@ export interface Principal {
   readonly origins?: readonly string[]
   /** Set for tokens. */
   readonly claims?: TokenClaims
+  /** Set for tokens. `hasSecondFactor`: the subject is a person who has one here. */
+  readonly proof?: SignInProof & { readonly hasSecondFactor: boolean }
   /** Set for signed links, which grant one request for one object and no other right of the credential that made them. */
   readonly link?: LinkTerms
   /** The bucket of its workspace, if that has one. */
@@ -158,6 +160,19 @@ export interface Principal {
   }
 }
 
+/** When and how the holder of a token has proved to be its subject. */
+export interface SignInProof {
+  /** False for a machine. */
+  readonly isPerson: boolean
+  /**
+   * Milliseconds since 1970: the sign-in of a person (`auth_time`); for a machine the issue of the token, for which it has sent its
+   * secret. Undefined: the token does not say.
+   */
+  readonly atMs?: number | undefined
+  /** True after a second factor, or a passkey, which is two. */
+  readonly isMultiFactor: boolean
+}
+
 /** The verified claims of a token; a link that it signs has them all. */
 export interface TokenClaims {
   /** Milliseconds since 1970. */
@@ -166,6 +181,9 @@ export interface TokenClaims {
   readonly credential?: string | undefined
   /** Describes the subject, if it is an end user. */
   readonly user?: Omit<EndUser, 'id'>
+  readonly proof?: SignInProof
+  /** The session of a person that it comes from. */
+  readonly sessionId?: string | undefined
 }
 
 /** The terms that a signed link fixes of its one request. */

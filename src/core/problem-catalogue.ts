@@ -1,8 +1,9 @@
 /** The closed catalogue of problems: status, title and help of each code. */
 
+import { OBJECT_PROBLEMS } from './object-problems.ts'
 import { row } from './problem-row.ts'
-import { S3_PROBLEMS } from './s3-problems.ts'
-import { TUS_VERSION } from './tus.ts'
+
+const NEW_TOKEN = { adminHint: 'Operators get a token with `npx tenon token`.' }
 
 /** All problem codes. The status is 404 if the caller may not know that the thing exists. */
 export const PROBLEMS = {
@@ -132,12 +133,9 @@ export const PROBLEMS = {
     { adminHint: 'An admin enables the key with PATCH /v1/api-keys/{id}.' },
   ),
   api_key_revoked: row(401, 'The API key was revoked', 'Create a new key.'),
-  token_invalid: row(401, 'The access token is not valid', 'Refresh the token, or sign in again.', {
-    adminHint: 'Operators get a token with `npx tenon token`.',
-  }),
-  token_expired: row(401, 'The access token has expired', 'Refresh the token, or sign in again.', {
-    adminHint: 'Operators get a token with `npx tenon token`.',
-  }),
+  token_invalid: row(401, 'The access token is not valid', 'Refresh the token, or sign in again.', NEW_TOKEN),
+  token_expired: row(401, 'The access token has expired', 'Refresh the token, or sign in again.', NEW_TOKEN),
+  insufficient_user_authentication: row(401, 'Another sign-in is needed', 'Sign in again, as `detail` says.'),
   signature_invalid: row(
     401,
     'The signature is not valid',
@@ -318,69 +316,7 @@ export const PROBLEMS = {
   query_timeout: row(503, 'The query took too long', 'Restrict the query, or index the fields that it uses.'),
 
   // Objects
-  ...S3_PROBLEMS,
-  bucket_required: row(409, 'The workspace has no bucket', 'Use a workspace that was created with a bucket.'),
-  upload_expired: row(
-    410,
-    'The upload stood still for too long',
-    'Send the object again. A request may make no progress for ten minutes, and an upload that resumes for seven days.',
-  ),
-  too_many_uploads: row(
-    429,
-    'Too many uploads are open',
-    'Complete or delete uploads that are open, then begin this one again. An upload without new bytes ends after seven days.',
-  ),
-  upload_offset_differs: row(
-    409,
-    'The upload does not continue at this offset',
-    'Read `Upload-Offset` with HEAD, and send what is behind it.',
-  ),
-  upload_checksum_differs: row(
-    460,
-    'The body does not have the checksum of `Upload-Checksum`',
-    'Send the same bytes again. Nothing of the body was kept.',
-  ),
-  tus_version_unsupported: row(
-    412,
-    'The version of tus is not supported',
-    `Send \`Tus-Resumable: ${TUS_VERSION}\`.`,
-  ),
-  content_invalid: row(
-    422,
-    'The content does not match its type',
-    'Store the object again with the correct content type.',
-  ),
-  image_not_allowed: row(
-    400,
-    'The workspace does not convert images to this size or format',
-    'Request a size and a format that `detail` names.',
-    { adminHint: 'An admin lists them in the setting `objects.images`: POST /v1/services/configure.' },
-  ),
-  image_too_large: row(
-    413,
-    'The image is too large to be converted',
-    'Store a smaller image, or request the object without a size. See `detail` for the limit.',
-  ),
-  image_unreadable: row(
-    422,
-    'The object is not an image that can be converted',
-    'Store a complete JPEG, PNG, WebP, GIF or AVIF image, or request the object without a size.',
-  ),
-  link_invalid: row(
-    403,
-    'The link is not valid',
-    'Copy the link once more, to its end, and send it with the method that it was made for; or get a new one.',
-  ),
-  link_expired: row(
-    403,
-    'The link has expired',
-    'Get a new link: the time of this one is over, or the credential that made it has ended.',
-  ),
-  link_exceeded: row(
-    403,
-    'The link does not allow this upload',
-    'Send what `detail` allows, or get a link that allows more.',
-  ),
+  ...OBJECT_PROBLEMS,
 
   // Flows, functions and calls to other servers
   flow_invalid: row(422, 'The flow is not valid', 'See `diagnostics` for messages with line and column.'),

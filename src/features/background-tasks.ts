@@ -3,6 +3,7 @@
 import type { ChainSigner } from '../access/audit/chain-signer.ts'
 import type { Log } from '../infra/log.ts'
 import type { Mailer } from '../infra/mail/mail.ts'
+import { expiredArchives } from './archives/expired-archives.ts'
 import { type BackgroundTask, backgroundTask } from './background/background-task.ts'
 import { approvalMails } from './flows/approvals/approval-mailer.ts'
 import { unmetExpectations } from './flows/executions/expectations.ts'
@@ -13,8 +14,10 @@ import { workspaceRetention } from './retention/workspace-retention.ts'
 import { RUN_KINDS } from './run-kinds.ts'
 import { openRuns } from './runs/open-runs.ts'
 import { slotQueues, unstartedSlots } from './runs/slot-tasks.ts'
+import { unregisteredSchedules } from './runs/triggers/unregistered-schedules.ts'
 import { duePurges, type PurgeServices } from './tenants/purge/due-purges.ts'
 import { driftChecks } from './tenants/resources/drift-checks.ts'
+import { TRIGGER_TARGETS } from './trigger-targets.ts'
 
 interface TaskServices {
   /** A task for mails exists if it is configured. */
@@ -37,7 +40,9 @@ export const createBackgroundTasks = (
   ...chainRetention(chainSigner, log).map(backgroundTask),
   backgroundTask(expiredResults()),
   backgroundTask(duePurges({ openTenant, log })),
+  backgroundTask(expiredArchives({ openTenant, log })),
   backgroundTask(driftChecks({ openTenant, log })),
   backgroundTask(objectRemovals()),
+  backgroundTask(unregisteredSchedules(TRIGGER_TARGETS)),
   ...(mailer.isConfigured ? [backgroundTask(approvalMails(mailer))] : []),
 ]

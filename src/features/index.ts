@@ -3,6 +3,7 @@
 import type { AnyOperation } from '../core/operation.ts'
 import { listMetrics, queryTenant } from './analytics/analytics-api.ts'
 import { listUsage } from './analytics/usage-api.ts'
+import * as archives from './archives/archives-api.ts'
 import { listAudit, verifyAudit } from './audit/audit-api.ts'
 import { explainAccess } from './collections/rules/explain-access.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
@@ -24,6 +25,8 @@ import * as accounts from './identity/accounts/accounts-api.ts'
 import * as oauth from './identity/clients/clients-api.ts'
 import * as apiKeys from './identity/keys/keys-api.ts'
 import { getMe } from './identity/me.ts'
+import * as sessions from './identity/sessions/sessions-api.ts'
+import * as signInPolicy from './identity/sign-in-policy.ts'
 import * as users from './identity/users/users-api.ts'
 import { KEY_OPERATIONS } from './key-operations.ts'
 import { MCP_OPERATIONS } from './mcp-servers/index.ts'
@@ -43,6 +46,10 @@ import { configureServices, getServices } from './tenants/workspace-settings.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
   getMe,
+  sessions.listOwnSessions,
+  sessions.endOwnSession,
+  sessions.listOwnConsents,
+  sessions.endOwnConsent,
   getLimits,
   listMetrics,
   listUsage,
@@ -70,6 +77,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   suspension.resumeWorkspace,
   unfinished.retryWorkspace,
   deletion.deleteWorkspace,
+  archives.exportWorkspace,
+  archives.getArchive,
+  archives.importArchive,
   suspension.restoreWorkspace,
   apiKeys.createApiKey,
   apiKeys.getApiKey,
@@ -85,6 +95,13 @@ export const OPERATIONS: readonly AnyOperation[] = [
   accounts.resetAccount,
   accounts.confirmAccount,
   accounts.deleteAccount,
+  accounts.resetAccountFactors,
+  sessions.accountSessions.list,
+  sessions.accountSessions.end,
+  sessions.userSessions.list,
+  sessions.userSessions.end,
+  signInPolicy.getSignInPolicy,
+  signInPolicy.setSignInPolicy,
   users.createUser,
   users.exportUsers,
   users.getUser,

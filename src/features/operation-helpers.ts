@@ -87,6 +87,25 @@ export async function listPage<T extends object>(
 }
 
 /**
+ * All rows of pages that are read one after the other.
+ * @param size of a page, which `read` asks for @param read gets what `cursor` makes of the last row, at first an empty text
+ */
+export async function* allRows<T>(
+  size: number,
+  read: (after: string) => Promise<readonly T[]>,
+  cursor: (row: T) => string,
+): AsyncGenerator<T> {
+  let after = ''
+  for (;;) {
+    const rows = await read(after)
+    yield* rows
+    const last = rows.at(-1)
+    if (last === undefined || rows.length < size) return
+    after = cursor(last)
+  }
+}
+
+/**
  * For `catch`: turns the violation of a constraint into `conflict` with its detail, and rethrows all other errors.
  * @param details by the name of the constraint
  * @example

@@ -155,7 +155,7 @@ const ConfigSchema = Type.Object({
   }),
   TENON_CADDY_ADMIN_URL: Type.Optional(
     Url(
-      'URL of the admin API of a Caddy that gets a route for each host name of a workspace (docs/host-names.md). Who reaches that API controls the gateway: keep it on a private network. If it is not set, no routes are made.',
+      'URL of the admin API of a Caddy that gets a route for each host name of a workspace (docs/host-names.md). The API controls the gateway: keep it on a private network. If it is not set, no routes are made.',
       'https?',
     ),
   ),

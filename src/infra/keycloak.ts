@@ -31,7 +31,8 @@ const PAGE = 100
 
 export class Organizations {
   readonly #settings: KeycloakSettings
-  #signedIn: { readonly client: KeycloakAdminClient; readonly untilMs: number } | undefined
+  #client: KeycloakAdminClient | undefined
+  #token: { readonly text: string; readonly untilMs: number } | undefined
 
   constructor(settings: KeycloakSettings) {
     this.#settings = settings
@@ -89,30 +90,42 @@ export class Organizations {
     return this.#run(async (client) => (isOrganization(await find(client, tenantId)) ? 1 : 0))
   }
 
-  /** @throws Problem `dependency_unavailable` in place of each error of the client */
+  /** @throws Problem `dependency_unavailable` if Keycloak is away, or refuses */
   async #run<T>(work: (client: KeycloakAdminClient) => Promise<T>): Promise<T> {
     try {
-      return await work(await this.#signIn())
+      return await work(await this.#open())
     } catch (cause) {
-      if (cause instanceof Problem) throw cause
-      // The token may have been revoked.
-      this.#signedIn = undefined
       const status = statusOf(cause)
+      if (status === undefined && !isAway(cause)) throw cause
+      // It may have been revoked.
+      this.#token = undefined
       const why = status === undefined ? 'does not answer' : `refuses to manage organizations (${status})`
       throw new Problem('dependency_unavailable', { detail: `Keycloak ${why}.`, cause })
     }
   }
 
-  async #signIn(): Promise<KeycloakAdminClient> {
-    if (this.#signedIn !== undefined && performance.now() < this.#signedIn.untilMs)
-      return this.#signedIn.client
-    const { url, realm: realmName, clientId, clientSecret } = this.#settings
+  async #open(): Promise<KeycloakAdminClient> {
+    if (this.#client !== undefined) return this.#client
+    const { url, realm: realmName } = this.#settings
     // It is large, and most installations have no Keycloak.
     const { default: Client } = await import('@keycloak/keycloak-admin-client')
-    const client = new Client({ baseUrl: url.replace(/\/$/, ''), realmName, timeout: REQUEST_MS })
-    await client.auth({ grantType: 'client_credentials', clientId, clientSecret })
-    this.#signedIn = { client, untilMs: performance.now() + TOKEN_USED_MS }
-    return client
+    this.#client = new Client({ baseUrl: url.replace(/\/$/, ''), realmName, timeout: REQUEST_MS })
+    // Its own way to get a token needs one to refresh it, which machines do not get.
+    this.#client.registerTokenProvider({ getAccessToken: () => this.#accessToken() })
+    return this.#client
+  }
+
+  async #accessToken(): Promise<string> {
+    if (this.#token !== undefined && performance.now() < this.#token.untilMs) return this.#token.text
+    const { url, realm, clientId, clientSecret } = this.#settings
+    const endpoint = `${url.replace(/\/$/, '')}/realms/${encodeURIComponent(realm)}/protocol/openid-connect/token`
+    const parameters = { grant_type: 'client_credentials', client_id: clientId, client_secret: clientSecret }
+    const body = new URLSearchParams(parameters)
+    const response = await fetch(endpoint, { method: 'POST', body, signal: AbortSignal.timeout(REQUEST_MS) })
+    if (!response.ok) throw Object.assign(new Error('Keycloak gives no token'), { response })
+    const { access_token: text } = (await response.json()) as { access_token: string }
+    this.#token = { text, untilMs: performance.now() + TOKEN_USED_MS }
+    return text
   }
 }
 
@@ -152,6 +165,10 @@ const isOrganization = (found: Stored | 'foreign' | undefined): found is Stored 
 
 const statusOf = (error: unknown): number | undefined =>
   (error as { readonly response?: { readonly status?: number } }).response?.status
+
+/** As `fetch` tells it. */
+const isAway = (error: unknown): boolean =>
+  error instanceof Error && (error.message === 'fetch failed' || error.name === 'TimeoutError')
 
 const isConflict = (error: unknown): boolean => statusOf(error) === CONFLICT
 

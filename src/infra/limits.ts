@@ -270,6 +270,15 @@ export const INFRA_LIMITS = {
   workerGoneMs: 75_000,
   /** Milliseconds for which a process remembers the task queues without a worker. Then it asks Temporal again. */
   idleQueuesCacheMs: 5_000,
+  /** Archives of workspaces, which the object store keeps for a while. */
+  archives: {
+    /** Bytes of an archive that are written or read at once. Memory has one such part. */
+    partBytes: 16_777_216,
+    /** Milliseconds of one request to the object store. Then it is tried once more. */
+    storeTimeoutMs: 60_000,
+  },
+  /** Milliseconds between two statements of a snapshot that is exported. Then PostgreSQL ends it, and the export begins anew. */
+  snapshotIdleMs: 300_000,
   /** Encrypted payloads of workflows and activities. */
   payloads: {
     /** Bytes up to which compression costs more than it saves. Larger payloads are compressed. */

@@ -208,6 +208,7 @@ const TRIALS: Readonly<Record<string, readonly Trial[]>> = {
       expected: [true],
     },
   ],
+  'account.reset_factors': prepared(freshAccount),
   'user.invite': prepared(freshUser),
   'user.sign_out': prepared(freshUser),
   'user.reset_factors': prepared(freshUser),

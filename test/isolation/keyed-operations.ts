@@ -18,6 +18,7 @@ export const KEPT: readonly string[] = [
   ],
   ...['tenant.update', 'workspace.update', 'host.create'],
   ...['account.create', 'account.update', 'account.invite', 'account.reset', 'account.confirm'],
+  ...['account.reset_factors'],
   ...['user.create', 'user.update', 'user.invite', 'user.sign_out', 'user.reset_factors'],
   ...['flow.create', 'flow_version.create', 'trigger.rotate_secret', 'trigger.pause', 'trigger.resume'],
   ...['function.create', 'function_version.activate'],

@@ -40,6 +40,8 @@ test('session settings: set in one file, but for the trace of each member of a m
 
 test('workflow ids: built from a tenant reference in one file', async () => {
   expect(await filesThat(/workflow\.(start|getHandle|execute|signalWithStart)\(/)).toEqual([
+    // Ends what a restored database does not know, by the ids that Temporal lists.
+    'backup/restored-workflows.ts',
     // Reads the status of workflows for operators.
     'cli/stack/invariants.ts',
     'infra/temporal/temporal.ts',
@@ -48,8 +50,12 @@ test('workflow ids: built from a tenant reference in one file', async () => {
 
 test('lists of executions: queried from the database, never from Temporal visibility', async () => {
   const asking = /\b(workflow|schedule)\.(list|count)\(|(list|scan|count)\w*Workflow\w*\(/i
-  // Operators compare the two, and a purge removes what is left there.
-  expect(await filesThat(asking)).toEqual(['cli/stack/invariants.ts', 'infra/temporal/owned-work.ts'])
+  // Operators compare the two, as a restore does, and a purge removes what is left there.
+  expect(await filesThat(asking)).toEqual([
+    'backup/restored-workflows.ts',
+    'cli/stack/invariants.ts',
+    'infra/temporal/owned-work.ts',
+  ])
 })
 
 test('permissions: required and confirmed by entry points only, and scopes compared in one file', async () => {

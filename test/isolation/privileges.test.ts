@@ -85,7 +85,9 @@ test('system scope: each reason is used by the modules that its row names', () =
 })
 
 const REF = { tenantId: 'ten_x', workspaceId: 'ws_x' } as const
-const services = {} as PlatformServices
+/** A transaction that runs nothing. */
+const database = { transaction: () => 'snapshot' }
+const services = { database } as unknown as PlatformServices
 
 /** A privilege of its own, as the modules of the product have taken theirs. */
 async function freshPrivileges(): Promise<<C extends Consumer>(consumer: C) => Granted<C>> {
@@ -99,7 +101,7 @@ function raised(
   opener: (scope: never, ref: never) => unknown,
   role: Role,
 ): Role | Privilege['opener'] | undefined {
-  const isAdmin = ['inWorkspace', 'tables', 'purge'].includes(row.opener)
+  const isAdmin = ['inWorkspace', 'tables', 'purge', 'snapshot'].includes(row.opener)
   const actor = { subject: 'sub', role }
   const scope = isAdmin
     ? AdminScope.open(actor, REF, services, randomIds)

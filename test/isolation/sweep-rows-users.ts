@@ -37,6 +37,8 @@ export const USER_ROWS: Readonly<Record<string, Row>> = {
     body: () => ({}),
     foreign: 'not_found',
   },
+  'user.list_sessions': { path: ({ userId }) => `/v1/users/${userId}/sessions`, foreign: 'not_found' },
+  'user.end_session': { path: ({ userId }) => `/v1/users/${userId}/sessions/ses_1`, foreign: 'not_found' },
   'user.sign_out': {
     path: ({ userId }) => `/v1/users/${userId}/sign-out`,
     body: () => ({}),

@@ -36,6 +36,8 @@ export interface World {
   readonly userId: string
   readonly schemaId: string
   readonly operationId: string
+  /** An export that has ended. */
+  readonly exportId: string
   readonly documentId: string
   readonly flowId: string
   readonly executionId: string
@@ -64,6 +66,11 @@ const encodedOf = (tenantId: string) => ({
 
 export const ROWS: Readonly<Record<string, Row>> = {
   'me.get': { path: () => '/v1/me', foreign: 'own_thing' },
+  // For accounts and users of the platform, which no caller of the sweep is.
+  'me.list_sessions': { path: () => '/v1/me/sessions', foreign: 'refused' },
+  'me.end_session': { path: () => '/v1/me/sessions/ses_1', foreign: 'refused' },
+  'me.list_consents': { path: () => '/v1/me/consents', foreign: 'refused' },
+  'me.end_consent': { path: () => '/v1/me/consents/x', foreign: 'refused' },
   'limits.get': { path: () => '/v1/limits', foreign: 'own_thing' },
   'status.get': { path: () => '/v1/status', foreign: 'own_thing' },
   'tenant.create': {
@@ -132,6 +139,20 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'workspace.restore': {
     path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/restore`,
+    foreign: 'not_found',
+  },
+  'workspace.export': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/exports`,
+    foreign: 'not_found',
+  },
+  'operation.get_archive': {
+    path: ({ workspace, exportId }) => `/v1/tenants/${workspace.tenantId}/archives/${exportId}`,
+    foreign: 'not_found',
+  },
+  'tenant.import': {
+    path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/imports`,
+    body: () => 'no archive',
+    headers: () => ({ 'content-type': 'application/zstd' }),
     foreign: 'not_found',
   },
   'host.create': {
@@ -206,6 +227,28 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'account.confirm': {
     path: ({ accountId }) => `/v1/accounts/${accountId}/confirm`,
     body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.reset_factors': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/reset-factors`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.list_sessions': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/sessions`,
+    foreign: 'not_found',
+  },
+  'account.end_session': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/sessions/ses_1`,
+    foreign: 'not_found',
+  },
+  'sign_in_policy.get': {
+    path: ({ workspace }) => `/v1/sign-in-policy?tenant_id=${workspace.tenantId}`,
+    foreign: 'not_found',
+  },
+  'sign_in_policy.set': {
+    path: () => '/v1/sign-in-policy',
+    body: ({ workspace }) => ({ tenant_id: workspace.tenantId, require_mfa: false }),
     foreign: 'not_found',
   },
   'account.delete': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
@@ -391,6 +434,10 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
   const operations = await call('GET', '/v1/operations?page[size]=200', {
     as: await tokenOf({ roles: ['tenant_admin'], tenant_id: workspace.tenantId }),
   })
+  const exported = await call('POST', `/v1/workspaces/${workspace.workspaceId}/exports`, {
+    as,
+    headers: { prefer: 'wait=20' },
+  })
   const document = await call('POST', '/v1/collections/secrets/documents', {
     as: workspace.service,
     body: { by: 'us' },
@@ -450,6 +497,7 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     userId: await inviteSweepUser(workspace),
     schemaId: schema.body.id,
     operationId: operations.body.data[0].id,
+    exportId: exported.body.id,
     documentId: document.body.id,
     flowId: flow.body.id,
     executionId: execution.body.id,

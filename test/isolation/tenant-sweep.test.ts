@@ -387,6 +387,8 @@ test('after the sweep: our resources are unchanged', async () => {
 test('rows of reading operations, sent by the owner: found, so that each 404 above has hidden something', async () => {
   const missing: unknown[] = []
   for (const operation of OPERATIONS.filter(({ reads }) => reads)) {
+    // Sessions and consents are those of accounts and users, whom no credential here is of.
+    if (operation.reach === 'caller' && ROWS[operation.name]?.foreign === 'refused') continue
     const owner = operation.domain === 'data_access' ? callers.service : callers.operator
     const { status, body } = await send(operation, owner)
     if (status !== 200) missing.push([operation.name, status, body])

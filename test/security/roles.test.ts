@@ -170,7 +170,8 @@ test('what anon keys and users may do: a developer declares it as it was or narr
     return reply.body.detail as string
   }
   const declaration = (collection: string, access?: object) => ({
-    ...{ workspace_id, collection, store: 'postgres', schema: { type: 'object' }, ...(access && { access }) },
+    ...{ workspace_id, collection, store: 'document', ...(access && { access }) },
+    schema: { type: 'object', properties: { owner: { type: 'string' }, team: { type: 'string' } } },
   })
   const rule = { owner: '$user.id' }
   const access = { user: { read: true, update: rule } }

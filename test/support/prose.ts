@@ -39,9 +39,9 @@ const demand = (name: string, pattern: RegExp): ProseRule => ({
 
 /** The first words that a summary of an operation or a description of a command may have. */
 export const IMPERATIVE_VERBS = words(`
-  Activate Append Approve Call Cancel Check Configure Confirm Copy Count Create Decide Declare Decrypt Delete Deploy Encrypt
+  Activate Append Approve Call Cancel Check Configure Confirm Copy Count Create Decide Declare Decrypt Delete Deploy Encrypt End
   Explain Export Import Invite Invoke List Merge Move Patch Pause Preview Publish Query Read Refresh Register Remove
-  Renew Replace Rerun Reset Restore Resume Retry Return Revoke Rotate Run Send Set Sign Simulate Skip Start Store Stream
+  Renew Replace Require Rerun Reset Restore Resume Retry Return Revoke Rotate Run Send Set Sign Simulate Skip Start Store Stream
   Subscribe Suspend Test Update Verify Write`)
 
 export const beginsWithVerb = (verbs: readonly string[] = IMPERATIVE_VERBS) =>

@@ -3,6 +3,7 @@
 import { decodeJwt, errors } from 'jose'
 import type { ApiKeyKind, KeyKind, Principal, Role, StorageAction, StorageGrant } from '../../core/policy.ts'
 import {
+  domainOf,
   PAYLOAD_READER,
   restrictingScopes,
   storageScopes,
@@ -25,6 +26,7 @@ import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import type { TtlCache } from '../../infra/ttl-cache.ts'
 import { ORIGINS_COLUMN } from '../browser-origins.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
+import { secondFactorRequired } from '../recent-proof.ts'
 import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
 import type { Claims, TokenIssuer } from './claims.ts'
 import {
@@ -36,6 +38,7 @@ import {
   type LinkCredential,
   type Signature,
 } from './credentials.ts'
+import { ACCOUNT_PAGE } from './holder-session.ts'
 import { readLink } from './object-links.ts'
 import type { SubjectStatus } from './subject-status.ts'
 
@@ -78,6 +81,8 @@ interface AuthenticatorServices {
   readonly tenantStates: TenantStates
   readonly secrets: Secrets
   readonly subjectStatus: SubjectStatus
+  /** Of the API, as browsers see it. */
+  readonly publicUrl: string
 }
 
 export class Authenticator {
@@ -87,6 +92,7 @@ export class Authenticator {
   readonly #tenantStates: TenantStates
   readonly #secrets: Secrets
   readonly #subjects: SubjectStatus
+  readonly #accountUrl: string
 
   /** @param issuers by the `iss` of their tokens */
   constructor(services: AuthenticatorServices, issuers: ReadonlyMap<string, TokenIssuer>) {
@@ -96,6 +102,7 @@ export class Authenticator {
     this.#tenantStates = services.tenantStates
     this.#secrets = services.secrets
     this.#subjects = services.subjectStatus
+    this.#accountUrl = `${services.publicUrl}${ACCOUNT_PAGE}`
   }
 
   /**
@@ -275,12 +282,14 @@ export class Authenticator {
     }
     const granted = rolesOf(claims, bounds)
     const ofWorkspace = await this.#requireActive(bounds, 'token_invalid', granted.roles)
+    const proof = await this.#checkProof(claims, bounds, granted.roles)
     const scopes = restrictingScopes(claims.scopes)
     return {
       kind: 'token',
       seen: `a token of ${sub}`,
       subject: sub,
       claims,
+      ...(proof && { proof }),
       ...(clientId !== undefined && { clientId }),
       ...bounds,
       ...ofWorkspace,
@@ -289,6 +298,24 @@ export class Authenticator {
       // Groups belong to a tenant; a token of none, such as an operator's, is in no group of any.
       ...(bounds.tenantId !== undefined && groups.length > 0 && { groups }),
     }
+  }
+
+  /**
+   * How the subject has signed in.
+   * @throws Problem `insufficient_user_authentication` for a person without a second factor where one is required
+   */
+  async #checkProof(
+    { sub, proof }: Claims,
+    { tenantId }: Bounds,
+    roles: readonly Role[],
+  ): Promise<Principal['proof']> {
+    if (proof === undefined || !proof.isPerson) return proof && { ...proof, hasSecondFactor: false }
+    const { hasSecondFactor, needsSecondFactor } = await this.#subjects.readSecondFactor(sub)
+    if (proof.isMultiFactor) return { ...proof, hasSecondFactor }
+    const isAdmin = roles.some((role) => domainOf(role) === 'structural_admin')
+    if (needsSecondFactor || (isAdmin && (await this.#subjects.requiresSecondFactor(tenantId))))
+      throw secondFactorRequired(this.#accountUrl)
+    return { ...proof, hasSecondFactor }
   }
 
   /**

@@ -1,6 +1,7 @@
 /** The claims of access tokens, and what verifies them: one issuer of this platform, and those that the configuration trusts. */
 
-import type { TokenClaims } from '../../core/policy.ts'
+import type { JWTPayload } from 'jose'
+import type { SignInProof, TokenClaims } from '../../core/policy.ts'
 
 /** Identifies an access token and the grant under which it was issued. */
 export interface IssuedToken {
@@ -25,6 +26,17 @@ export const METHODS = {
 } as const
 
 export const isMultiFactor = (methods: readonly string[]): boolean => methods.includes('mfa')
+
+/** What a token says of the sign-in behind it. */
+export function proofOf({ auth_time, amr, iat }: JWTPayload, isMachine: boolean): SignInProof {
+  const at = isMachine ? iat : auth_time
+  const methods = Array.isArray(amr) ? amr.filter((method) => typeof method === 'string') : []
+  return {
+    isPerson: !isMachine,
+    isMultiFactor: isMultiFactor(methods),
+    ...(typeof at === 'number' && Number.isFinite(at) && { atMs: at * 1_000 }),
+  }
+}
 
 /** Authentication contexts that clients may ask for (`acr_values`). */
 export const ACR = { single: 'urn:tenon:acr:single-factor', multi: 'urn:tenon:acr:multi-factor' } as const
@@ -65,6 +77,7 @@ export interface HostedClaims extends SubjectClaims {
   /** The version of the server that was consented to. */
   readonly version: unknown
   readonly scopes: ReadonlySet<string>
+  readonly proof: SignInProof
 }
 
 /** Verifies tokens of one issuer for the REST API. */

@@ -10,7 +10,13 @@ import { type Egress, hostAndPort } from '../../infra/http-client/egress.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { TrustedIssuer } from '../../infra/trusted-issuers.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
-import type { Claims, HostedClaims, HostedTokenIssuer, TokenIssuer } from './claims.ts'
+import {
+  type Claims,
+  type HostedClaims,
+  type HostedTokenIssuer,
+  proofOf,
+  type TokenIssuer,
+} from './claims.ts'
 
 export class ExternalIssuer implements TokenIssuer, HostedTokenIssuer {
   readonly #settings: TrustedIssuer
@@ -40,10 +46,9 @@ export class ExternalIssuer implements TokenIssuer, HostedTokenIssuer {
     assertClaim([payload.aud].flat().length === 1, '"aud" names more than one resource')
     const { sub, user, tenantId, workspaceId, scopes } = claimsOf(payload, this.#settings)
     assertClaim(user === undefined, 'it is of a user of a workspace')
-    const { jti, clientAddress, client_id: named, azp: client = named } = payload
+    const { jti, client_id: named, azp: client = named } = payload
     assertClaim(typeof client === 'string' && isPrintable(client), 'it names no client')
-    // RFC 9068 §2.2; Keycloak has an account for each machine, and this claim in tokens of such accounts alone.
-    const isMachine = payload.sub === client || clientAddress !== undefined
+    const isMachine = isOfMachine(payload)
     const { issuer } = this.#settings
     return {
       authorizationServer: issuer,
@@ -52,6 +57,7 @@ export class ExternalIssuer implements TokenIssuer, HostedTokenIssuer {
       isPerson: !isMachine,
       ...{ sub, tokenId: jti, tenantId, workspaceId, scopes: new Set(scopes) },
       ...{ serverId: undefined, version: undefined },
+      proof: proofOf(payload, isMachine),
     }
   }
 
@@ -73,6 +79,10 @@ export class ExternalIssuer implements TokenIssuer, HostedTokenIssuer {
     return payload
   }
 }
+
+/** RFC 9068 §2.2; Keycloak has an account for each machine, and the claim `clientAddress` in tokens of such accounts alone. */
+const isOfMachine = ({ sub, clientAddress, client_id: named, azp = named }: JWTPayload): boolean =>
+  sub === azp || clientAddress !== undefined
 
 const isPrintable = (text: string) =>
   text.length <= CORE_LIMITS.subjectCharsMax && /^[\x21-\x7e]+$/.test(text)
@@ -103,6 +113,7 @@ function claimsOf(payload: JWTPayload, { issuer, claims, roles, tenants }: Trust
     ...(own.includes('user') && { user: userIn(payload, claims.user) }),
     tenantId,
     workspaceId,
+    proof: proofOf(payload, isOfMachine(payload)),
   }
 }
 

@@ -68,26 +68,30 @@ export const AGENTS_SESSION: Settings = {
 interface Holder {
   readonly id: string
   readonly generation: number
+  /** Of the list of sessions that the person may end. */
+  readonly sessionId: string
 }
 
 export class HolderSession {
   readonly #cookie: SessionCookie<{
     readonly id: string
     readonly generation: number
+    readonly sessionId: string
     readonly until: number
   }>
-  readonly #seconds: number
+  /** How long a session lasts. */
+  readonly seconds: number
 
   /** @param url of the API, as browsers see it */
   constructor(secrets: Secrets, url: string, { cookie, seconds }: Settings) {
     this.#cookie = new SessionCookie(secrets, url, cookie)
-    this.#seconds = seconds
+    this.seconds = seconds
   }
 
   /** The value of a Set-Cookie header. */
-  issue({ id, generation }: Holder): string {
+  issue({ id, generation, sessionId }: Holder): string {
     const now = Date.now()
-    return this.#cookie.issue({ id, generation, until: now + this.#seconds * 1_000 }, now)
+    return this.#cookie.issue({ id, generation, sessionId, until: now + this.seconds * 1_000 }, now)
   }
 
   /** The value of a Set-Cookie header that ends the session. */

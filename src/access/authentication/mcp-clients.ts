@@ -98,7 +98,8 @@ export class McpClients {
     const { sub, clientId, credential } = claims
     if (!(await this.#subjects.isNotRevoked(claims))) return false
     if (clientId === OPERATOR_CLIENT) return true
-    if (sub !== clientId && (await this.#subjects.isPersonActive(clientId, sub, credential))) return true
+    if (sub !== clientId && (await this.#subjects.isPersonActive(clientId, sub, credential)))
+      return claims.proof.isMultiFactor || !(await this.#subjects.readSecondFactor(sub)).needsSecondFactor
     return (await this.#mcpServers.client(clientId))?.serverId === server.id
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Checks per request that the subject and client of a token are still active, and that neither the token nor its grant was
- * revoked. All results are cached for `INFRA_LIMITS.credentialCacheMs`.
+ * Checks per request that the subject and client of a token are still active, whether the subject has or needs a second factor, and that
+ * neither the token nor its grant was revoked. All results are cached for `INFRA_LIMITS.credentialCacheMs`.
  */
 
 import { idPattern } from '../../core/ids.ts'
@@ -12,15 +12,27 @@ import { isClientId } from './client-ids.ts'
 const ACCOUNT_ID = new RegExp(idPattern('acct'))
 const USER_ID = new RegExp(idPattern('usr'))
 
+/** What changes of a subject end or restrict its tokens. */
+export interface SubjectState {
+  /** Increases with changes that end all earlier tokens. */
+  readonly generation: number
+  readonly hasSecondFactor: boolean
+  /** Its tenant, or the platform for operators, requires one. */
+  readonly needsSecondFactor: boolean
+}
+
 /** Subjects that sign in: accounts, or users of workspaces. */
 interface Subjects {
-  /** The generation of a subject that is neither disabled nor deleted. */
-  findGeneration(id: string): Promise<number | undefined>
+  /** The state of a subject that is neither disabled nor deleted. */
+  findState(id: string): Promise<SubjectState | undefined>
 }
 
 /** The stores of identity (features/identity), as far as the verification of tokens reads them; the composition root hands them over. */
 export interface TokenSubjects {
-  readonly accounts: Subjects
+  readonly accounts: Subjects & {
+    /** True if the accounts of a tenant need a second factor; null: operators. */
+    requiresSecondFactor(tenantId: string | null): Promise<boolean>
+  }
   readonly users: Subjects & { find(id: string): Promise<EndUser | undefined> }
   readonly clients: {
     /** @param secretId the secret that the token was issued for; absent for a client of people */
@@ -32,10 +44,14 @@ export interface TokenSubjects {
   }
 }
 
+const isOurs = (subject: string) => USER_ID.test(subject) || ACCOUNT_ID.test(subject)
+
 export class SubjectStatus {
   readonly #subjects: TokenSubjects
-  /** Ids of generations by account or user; null if there is none. */
-  readonly #known = new TtlCache<string | null>()
+  /** By account or user; null if there is none. */
+  readonly #known = new TtlCache<SubjectState | null>()
+  /** By tenant; '' for operators. */
+  readonly #policies = new TtlCache<boolean>()
   /** By id. */
   readonly #users = new TtlCache<EndUser | undefined>()
 
@@ -62,13 +78,28 @@ export class SubjectStatus {
    */
   async isActive(subject: string, credential?: string): Promise<boolean> {
     if (isClientId(subject)) return this.#subjects.clients.exists(subject, credential)
+    if (!isOurs(subject)) return true
+    const state = await this.#stateOf(subject)
+    return state !== null && (credential === undefined || credential === generationId(state.generation))
+  }
+
+  /** Whether an account or a user has a second factor, and needs one; neither for subjects of other issuers. */
+  async readSecondFactor(
+    subject: string,
+  ): Promise<Pick<SubjectState, 'hasSecondFactor' | 'needsSecondFactor'>> {
+    const state = isOurs(subject) ? await this.#stateOf(subject) : null
+    return state ?? { hasSecondFactor: false, needsSecondFactor: false }
+  }
+
+  /** True if admins of a tenant need a second factor, whoever issues their tokens. @param tenantId undefined: operators */
+  requiresSecondFactor(tenantId: string | undefined): Promise<boolean> {
+    const { accounts } = this.#subjects
+    return this.#policies.load(tenantId ?? '', () => accounts.requiresSecondFactor(tenantId ?? null))
+  }
+
+  #stateOf(subject: string): Promise<SubjectState | null> {
     const store = USER_ID.test(subject) ? this.#subjects.users : this.#subjects.accounts
-    if (!USER_ID.test(subject) && !ACCOUNT_ID.test(subject)) return true
-    const generation = await this.#known.load(subject, async () => {
-      const current = await store.findGeneration(subject)
-      return current === undefined ? null : generationId(current)
-    })
-    return generation !== null && (credential === undefined || credential === generation)
+    return this.#known.load(subject, async () => (await store.findState(subject)) ?? null)
   }
 
   /** A user as the workspace describes it now, for a credential that outlives a token; undefined if there is none. */

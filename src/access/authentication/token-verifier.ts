@@ -5,7 +5,14 @@ import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import { isObject } from '../../core/json.ts'
 import { type Config, issuerUrl, publicUrl } from '../../infra/config.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
-import type { Claims, HostedClaims, HostedTokenIssuer, SubjectClaims, TokenIssuer } from './claims.ts'
+import {
+  type Claims,
+  type HostedClaims,
+  type HostedTokenIssuer,
+  proofOf,
+  type SubjectClaims,
+  type TokenIssuer,
+} from './claims.ts'
 import { ALGORITHM, type KeySet, type SigningKeys } from './signing-keys.ts'
 
 const CLOCK_TOLERANCE_SECONDS = 30
@@ -36,6 +43,8 @@ function claimsOf(payload: JWTPayload): Claims {
     tenantId: textOf(tenant_id),
     workspaceId: textOf(workspace_id),
     ...userOf(payload),
+    proof: proofOf(payload, payload.sub === payload['client_id']),
+    sessionId: textOf(payload['sid']),
   }
 }
 
@@ -88,6 +97,7 @@ export class TokenVerifier implements TokenIssuer, HostedTokenIssuer {
       workspaceId: payload['workspace_id'],
       serverId: payload['mcp_server'],
       version: payload['mcp_version'],
+      proof: proofOf(payload, sub === clientId),
       scopes: new Set(textOf(payload['scope'])?.split(' ')),
     }
   }

@@ -1,26 +1,32 @@
 /** Serves the pages of the own account: one for users of workspaces, and one for accounts of the platform. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Access } from '../../access/access.ts'
 import { ACCOUNT_PAGE, USER_ACCOUNT_PAGE } from '../../access/authentication/holder-session.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import type { AuthServices } from '../../app/auth-services.ts'
 import type { Account } from '../../features/identity/accounts/accounts-store.ts'
 import { ACCOUNT_PAGES } from '../../features/identity/factors/factor-owner.ts'
-import { type Page, plainPage } from '../../features/identity/pages/pages.ts'
+import { type Page, plainPage, type SignInWays } from '../../features/identity/pages/pages.ts'
+import { consentSection, sessionSection } from '../../features/identity/pages/session-pages.ts'
 import {
   accountPage,
   accountSignInPage,
   deletionSection,
   emailSection,
+  exportSection,
   type Message,
   passwordSection,
+  type Refusal,
   userNoticePage,
 } from '../../features/identity/pages/user-pages.ts'
 import { isUserEmail } from '../../features/identity/users/user-service.ts'
 import { isUser, type UserAccount } from '../../features/identity/users/users-store.ts'
 import { actOnFactors, factorSections } from './account-factors.ts'
-import { confirmPassword, type Visit } from './account-visit.ts'
+import { confirmPassword, sessionIdIn, type Visit } from './account-visit.ts'
+import { removeAccess } from './agent-routes.ts'
 import { type Form, passwordError, requesterOf } from './forms.ts'
+import { deleteOwnData, exportOwnData } from './own-data.ts'
 import { type Acted, mountSignedInPage } from './signed-in-page.ts'
 
 const UNKNOWN = plainPage(
@@ -29,24 +35,22 @@ const UNKNOWN = plainPage(
   404,
 )
 
-const OWN = {
-  unknown: UNKNOWN,
-  signInPage: ({ place }: Visit, ...more: Rest<typeof accountSignInPage>) =>
-    accountSignInPage(place, ...more),
-  show: (visit: Visit, person: Account) => showAccount(visit, person),
-  act,
-}
-type Rest<F> = F extends (first: never, ...rest: infer R) => unknown ? R : never
-
-/** @param app reads forms (forms.ts) */
-export function mountAccountPages(app: FastifyInstance, services: AuthServices): void {
+/** @param app reads forms (forms.ts) @param access opens the scope in which users export and delete their data */
+export function mountAccountPages(app: FastifyInstance, services: AuthServices, access: Access): void {
+  const own = {
+    unknown: UNKNOWN,
+    signInPage: ({ place }: Visit, ways: SignInWays, refused?: Refusal) =>
+      accountSignInPage(place, ways, refused),
+    show: (visit: Visit, person: Account) => showAccount(visit, person),
+    act: (visit: Visit, person: Account, form: Form) => act({ ...visit, access }, person, form),
+  }
   mountSignedInPage(app, {
-    ...OWN,
+    ...own,
     path: USER_ACCOUNT_PAGE,
     visit: (request) => findUserVisit(request, services),
   })
   mountSignedInPage(app, {
-    ...OWN,
+    ...own,
     path: ACCOUNT_PAGE,
     visit: async (request) => {
       const { identity, accountSession: session } = services
@@ -71,13 +75,19 @@ async function findUserVisit(
 /** The page with the present state of the account. */
 async function showAccount(visit: Visit, person: Account, message: Message = {}): Promise<Page> {
   const own = isUser(person) ? [emailSection] : []
-  const last = isUser(person) ? [deletionSection] : []
-  const sections = [passwordSection, ...own, ...(await factorSections(visit, person)), ...last]
+  const last = isUser(person) ? [exportSection, deletionSection] : []
+  const { issuer } = visit
+  const sections = [
+    ...[passwordSection, ...own, ...(await factorSections(visit, person))],
+    ...sessionSection(await issuer.sessions.list(person.id), sessionIdIn(visit)),
+    ...consentSection(await issuer.grants.list(person)),
+    ...last,
+  ]
   const { email, name = '' } = isUser(person) ? person : { email: person.email }
   return accountPage(visit.place, { email, name }, sections, message)
 }
 
-async function act(visit: Visit, person: Account, form: Form): Promise<Acted> {
+async function act(visit: Visit & { readonly access: Access }, person: Account, form: Form): Promise<Acted> {
   const { issuer, request } = visit
   const by = requesterOf(request)
   const answer = async (message: Message): Promise<Acted> => ({
@@ -87,6 +97,8 @@ async function act(visit: Visit, person: Account, form: Form): Promise<Acted> {
     await signOut(visit, person)
     return ended(visit, 'You are signed out', 'You are signed out on all devices and in all browsers.')
   }
+  const removed = await endAccess(visit, person, form)
+  if (removed !== undefined) return answer(removed)
   const outcome = await actOnFactors(visit, person, form)
   if (outcome !== undefined) return 'page' in outcome ? outcome : answer(outcome)
   const error = formError(form, person)
@@ -104,8 +116,21 @@ async function act(visit: Visit, person: Account, form: Form): Promise<Acted> {
   if (!isUser(confirmed)) throw new TypeError('only users have further actions')
   if (form['action'] === 'email')
     return answer(await changeEmail(visit, confirmed, (form['email'] ?? '').trim()))
-  await issuer.userService.delete(by, confirmed)
-  return ended(visit, 'Your account is deleted', 'You are signed out everywhere.')
+  if (form['action'] === 'export') {
+    issuer.audit.personChanged(by, confirmed, 'export_data')
+    return { file: await exportOwnData(visit.access, confirmed) }
+  }
+  return deleteAccount(visit, confirmed, form['data'] === 'delete')
+}
+
+/** Ends a session, or takes access back from a client. @returns undefined for an action that is about something else */
+async function endAccess(visit: Visit, person: Account, form: Form): Promise<Message | undefined> {
+  if (form['action'] !== 'session_end') return removeAccess(visit, person, form)
+  const { issuer, request } = visit
+  if (!(await issuer.sessions.end(person.id, form['session'] ?? '')))
+    return { refused: { status: 404, text: 'This session does not exist, or has ended.' } }
+  issuer.audit.personChanged(requesterOf(request), person, 'end_session')
+  return { done: 'The session has ended.' }
 }
 
 /** Why the form of an action is not accepted. */
@@ -114,13 +139,33 @@ function formError(form: Form, person: Account): string | undefined {
   if (action === 'password') return passwordError(form)
   if (action === 'email' && isUser(person))
     return isUserEmail((form['email'] ?? '').trim()) ? undefined : 'This e-mail address cannot be used here.'
-  return action === 'delete' && isUser(person) ? undefined : 'Choose one of the buttons.'
+  return (action === 'delete' || action === 'export') && isUser(person)
+    ? undefined
+    : 'Choose one of the buttons.'
 }
 
 const ended = ({ place }: Visit, title: string, text: string): Acted => ({
   page: userNoticePage(place, title, text),
   ended: true,
 })
+
+async function deleteAccount(
+  visit: Visit & { readonly access: Access },
+  user: UserAccount,
+  withData: boolean,
+): Promise<Acted> {
+  const { issuer, request, access } = visit
+  const by = requesterOf(request)
+  if (!withData) await issuer.userService.delete(by, user)
+  else {
+    await deleteOwnData(access, user)
+    issuer.audit.personChanged(by, user, 'delete')
+  }
+  const text = withData
+    ? 'You are signed out everywhere. Your data is being deleted.'
+    : 'You are signed out everywhere.'
+  return ended(visit, 'Your account is deleted', text)
+}
 
 const signOut = ({ issuer, request }: Visit, person: Account): Promise<void> =>
   isUser(person)

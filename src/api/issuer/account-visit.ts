@@ -23,13 +23,46 @@ export interface Visit {
   readonly session: HolderSession
 }
 
-/** The person of the session; undefined if it has ended, or is one of other pages. */
-export async function signedIn({ issuer, place, request, session }: Visit): Promise<Account | undefined> {
+type SessionVisit = Pick<Visit, 'issuer' | 'request' | 'session' | 'path'>
+
+/** The id of the session that a cookie is for; undefined without one. */
+export const sessionIdIn = ({ request, session }: Pick<Visit, 'request' | 'session'>): string | undefined =>
+  session.read(request.headers.cookie)?.sessionId
+
+/** The person of the session; undefined if it has ended. */
+export async function findHolder({
+  issuer,
+  request,
+  session,
+}: Omit<SessionVisit, 'path'>): Promise<Account | undefined> {
   const holder = session.read(request.headers.cookie)
-  const person = holder && (await findPerson(issuer, holder.id))
-  return person !== undefined && person.generation === holder?.generation && isAt(person, place)
-    ? person
-    : undefined
+  if (holder === undefined || !(await issuer.sessions.isOpen(holder.sessionId))) return undefined
+  const person = await findPerson(issuer, holder.id)
+  return person?.generation === holder.generation ? person : undefined
+}
+
+/** As {@link findHolder}; undefined also for a session of other pages. */
+export async function signedIn(visit: Visit): Promise<Account | undefined> {
+  const person = await findHolder(visit)
+  return person !== undefined && isAt(person, visit.place) ? person : undefined
+}
+
+/** Begins a session. @returns the value of a Set-Cookie header */
+export async function beginSession(
+  { issuer, request, session, path }: SessionVisit,
+  person: Account,
+): Promise<string> {
+  issuer.audit.signedIn(requesterOf(request), person, path)
+  const device = { address: request.ip, agent: request.headers['user-agent'] }
+  const sessionId = await issuer.sessions.open(person, device, { page: path, seconds: session.seconds })
+  return session.issue({ ...person, sessionId })
+}
+
+/** Ends the session of a cookie. @returns the value of a Set-Cookie header */
+export async function endSession({ issuer, request, session }: Omit<SessionVisit, 'path'>): Promise<string> {
+  const holder = session.read(request.headers.cookie)
+  if (holder !== undefined) await issuer.sessions.end(holder.id, holder.sessionId)
+  return session.end()
 }
 
 /** The person with the credentials of a form, or why there is none. */

@@ -33,19 +33,23 @@ async function showAgents({ issuer }: Visit, account: Account, message?: Message
   return agentsPage(account.email, await issuer.grants.list(account), message)
 }
 
-/** Removes access. @returns the message to show */
-async function act(
-  { issuer, request }: Visit,
+async function act(visit: Visit, account: Account, form: Form): Promise<Message> {
+  const removed = await removeAccess(visit, account, form)
+  return removed ?? { refused: { status: 400, text: 'Choose one of the buttons.' } }
+}
+
+/** Takes access back. @returns the message to show; undefined for an action that is about something else */
+export async function removeAccess(
+  { issuer, request, path }: Visit,
   account: Account,
   { action, grant = '' }: Form,
-): Promise<Message> {
-  const by = requesterOf(request)
-  if (action === 'remove_all') {
-    await issuer.grants.endAll(by, account)
-    return { done: 'All access is removed.' }
-  }
-  if (action !== 'remove') return { refused: { status: 400, text: 'Choose one of the buttons.' } }
-  return (await issuer.grants.end(by, account, grant))
+): Promise<Message | undefined> {
+  if (action !== 'remove' && action !== 'remove_all') return undefined
+  const isAll = action === 'remove_all'
+  const ended = await (isAll ? issuer.grants.endAll(account) : issuer.grants.end(account, grant))
+  for (const one of ended) issuer.audit.grantRevoked(requesterOf(request), account, one, path)
+  if (isAll) return { done: 'All access is removed.' }
+  return ended.length > 0
     ? { done: 'The access is removed.' }
     : { refused: { status: 404, text: 'This access does not exist, or has ended.' } }
 }

@@ -7,7 +7,7 @@ import type { Account } from '../../features/identity/accounts/accounts-store.ts
 import { ACCOUNT_PAGES, type SignInPlace } from '../../features/identity/factors/factor-owner.ts'
 import type { EmbeddedIssuer } from '../../features/identity/issuer/embedded-issuer.ts'
 import type { InteractionRequest, Prompt } from '../../features/identity/issuer/sign-in.ts'
-import { CODE_ERRORS } from '../../features/identity/pages/factor-pages.ts'
+import { CODE_ERRORS, FACTOR_NEEDED } from '../../features/identity/pages/factor-pages.ts'
 import { formTargetOf, LOGIN_ERRORS, loginPage, type Page } from '../../features/identity/pages/pages.ts'
 import { PASSKEY_ERRORS, passkeySignIn } from '../../features/identity/pages/passkey-pages.ts'
 import { type Refusal, type UserPrompt, userSignInPage } from '../../features/identity/pages/user-pages.ts'
@@ -57,6 +57,7 @@ export async function enterPassword(signIn: SignInForm, reply: FastifyReply): Pr
   if (result === undefined) return show(reply, EXPIRED)
   if ('redirect' in result) return reply.redirect(result.redirect, 303)
   if ('ticket' in result) return show(reply, await codeStepPage(secondStepOf(signIn), result.ticket))
+  if ('needsFactor' in result) return show(reply, FACTOR_NEEDED)
   const refused = { ...LOGIN_ERRORS[result.refused], ...(tenant && { tenant }), ...(email && { email }) }
   return show(reply, signInPage(issuer, prompt, interactionPath(request), refused))
 }

@@ -1,6 +1,7 @@
 /** Mounts the embedded issuer: the routes of the OAuth provider, and the pages for sign-in, invitations and passwords. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Access } from '../../access/access.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import type { AuthServices } from '../../app/auth-services.ts'
 import { Problem } from '../../core/problem.ts'
@@ -36,7 +37,11 @@ import { mountUserPages, openUserPrompt } from './user-routes.ts'
 const PROVIDER_ROUTES =
   /^\/auth\/(token|jwks|revoke|authorize(\/[\w-]+)?|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
 
-export async function mountIssuer(app: FastifyInstance, services: AuthServices): Promise<void> {
+export async function mountIssuer(
+  app: FastifyInstance,
+  services: AuthServices,
+  access: Access,
+): Promise<void> {
   const { identity } = services
   await app.register(async (issuer) => {
     issuer.addHook('onRequest', (request, reply, done) => {
@@ -48,7 +53,7 @@ export async function mountIssuer(app: FastifyInstance, services: AuthServices):
       readForms(pages)
       mountPages(pages, identity)
       mountUserPages(pages, services)
-      mountAccountPages(pages, services)
+      mountAccountPages(pages, services, access)
       mountAgentsPage(pages, services)
     })
     mountRegistration(issuer, identity)

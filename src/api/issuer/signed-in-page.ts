@@ -1,21 +1,22 @@
 /** Serves a page that a person opens by signing in: with the password, and then a code or a passkey; a cookie keeps it open. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { ACCOUNT_PAGE } from '../../access/authentication/holder-session.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import type { ByteReply } from '../../core/bytes.ts'
+import { Problem } from '../../core/problem.ts'
 import type { Account } from '../../features/identity/accounts/accounts-store.ts'
-import { CODE_ERRORS } from '../../features/identity/pages/factor-pages.ts'
+import { CODE_ERRORS, FACTOR_NEEDED } from '../../features/identity/pages/factor-pages.ts'
 import type { Page, SignInWays } from '../../features/identity/pages/pages.ts'
 import { PASSKEY_ERRORS, passkeySignIn } from '../../features/identity/pages/passkey-pages.ts'
 import type { Refusal } from '../../features/identity/pages/user-pages.ts'
-import { authenticate, signedIn, type Visit } from './account-visit.ts'
+import { sendBytes } from '../body-streams.ts'
+import { authenticate, beginSession, endSession, signedIn, type Visit } from './account-visit.ts'
 import { type Form, formOf, rejectCrossSite, requesterOf, show } from './forms.ts'
 import { beginsAgain, codeStepPage, type SecondStep } from './second-step.ts'
 
-/** The outcome of an action; `ended`: the session is over. */
-export interface Acted {
-  readonly page: Page
-  readonly ended?: boolean
-}
+/** The outcome of an action: a page, or a file. `ended`: the session is over. */
+export type Acted = { readonly page: Page; readonly ended?: boolean } | { readonly file: ByteReply }
 
 export interface SignedInPage {
   readonly path: string
@@ -41,7 +42,10 @@ export function mountSignedInPage(app: FastifyInstance, page: SignedInPage): voi
     const visit = await page.visit(request)
     if (visit === undefined) return show(reply, page.unknown)
     rejectCrossSite(request, visit.issuer.origin)
-    return show(reply, await submit(page, visit, reply))
+    const answer = await submit(page, visit, reply)
+    return 'file' in answer
+      ? sendBytes(answer.file, request, reply, () => requireSession(visit))
+      : show(reply, answer)
   })
 }
 
@@ -62,7 +66,16 @@ const secondStepOf = (visit: Visit): SecondStep => {
   return { issuer, place, at: atOf(visit), action: request.url, passkey }
 }
 
-async function submit(page: SignedInPage, visit: Visit, reply: FastifyReply): Promise<Page> {
+/** @throws Problem if the session has ended while a file is sent */
+async function requireSession(visit: Visit): Promise<void> {
+  if ((await signedIn(visit)) === undefined) throw new Problem('token_invalid')
+}
+
+async function submit(
+  page: SignedInPage,
+  visit: Visit,
+  reply: FastifyReply,
+): Promise<Page | { readonly file: ByteReply }> {
   const form = formOf(visit.request)
   const { action } = form
   if (action === 'sign_in') return enterPassword(page, visit, form, reply)
@@ -70,11 +83,13 @@ async function submit(page: SignedInPage, visit: Visit, reply: FastifyReply): Pr
   if (action === 'passkey') return usePasskey(page, visit, form, reply)
   const person = await signedIn(visit)
   if (action === 'leave' || person === undefined) {
-    reply.header('set-cookie', visit.session.end())
+    reply.header('set-cookie', await endSession(visit))
     return askPassword(page, visit)
   }
-  const { page: next, ended } = await page.act(visit, person, form)
-  if (ended) reply.header('set-cookie', visit.session.end())
+  const acted = await page.act(visit, person, form)
+  if ('file' in acted) return acted
+  const { page: next, ended } = acted
+  if (ended) reply.header('set-cookie', await endSession(visit))
   return next
 }
 
@@ -84,7 +99,9 @@ async function enterPassword(page: SignedInPage, visit: Visit, form: Form, reply
   if ('text' in person)
     return askPassword(page, visit, { ...person, ...(email && { email }), ...(tenant && { tenant }) })
   const ticket = await visit.issuer.secondFactors.challenge(person, atOf(visit))
-  return ticket === undefined ? begin(page, visit, person, reply) : codeStepPage(secondStepOf(visit), ticket)
+  if (ticket !== undefined) return codeStepPage(secondStepOf(visit), ticket)
+  const isRefused = visit.path !== ACCOUNT_PAGE && (await visit.issuer.signIn.needsFactor(person))
+  return isRefused ? FACTOR_NEEDED : begin(page, visit, person, reply)
 }
 
 async function enterCode(page: SignedInPage, visit: Visit, form: Form, reply: FastifyReply) {
@@ -109,7 +126,6 @@ async function usePasskey(page: SignedInPage, visit: Visit, form: Form, reply: F
 
 /** Begins a session. */
 async function begin(page: SignedInPage, visit: Visit, person: Account, reply: FastifyReply): Promise<Page> {
-  visit.issuer.audit.signedIn(requesterOf(visit.request), person, visit.path)
-  reply.header('set-cookie', visit.session.issue(person))
+  reply.header('set-cookie', await beginSession(visit, person))
   return page.show(visit, person)
 }

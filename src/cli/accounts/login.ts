@@ -33,6 +33,8 @@ async function login(options: { client?: string }): Promise<number> {
       state: expectedState,
       code_challenge: await oidc.calculatePKCECodeChallenge(pkceCodeVerifier),
       code_challenge_method: 'S256',
+      // Also in a browser that is signed in: the token then counts as a recent proof.
+      prompt: 'login',
     })
     const redirected = waitForCallback(server, redirectUri)
     process.stderr.write(`Sign in at\n  ${address}\n`)

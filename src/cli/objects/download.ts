@@ -18,7 +18,17 @@ export async function writeObject(client: ApiClient, from: ObjectName): Promise<
   await pipeline(streamOf(body), process.stdout, { end: false })
 }
 
-export async function downloadFile(client: ApiClient, from: ObjectName, path: string): Promise<void> {
+export const downloadFile = (client: ApiClient, from: ObjectName, path: string): Promise<void> =>
+  downloadTo(client, { path: objectPath(from), name: from.key }, path)
+
+/** Something to download: its path at the API, and its name for people. */
+interface Download {
+  readonly path: string
+  readonly name: string
+}
+
+/** As for objects: what an earlier command has left is not sent again. */
+export async function downloadTo(client: ApiClient, from: Download, path: string): Promise<void> {
   const [part, tag] = [`${path}.part`, `${path}.part.etag`]
   for (let [failures, before] = [0, -1]; ; ) {
     const offset = await readSize(part)
@@ -42,17 +52,17 @@ export async function downloadFile(client: ApiClient, from: ObjectName, path: st
 
 async function fetchRest(
   client: ApiClient,
-  from: ObjectName,
+  from: Download,
   { part, tag, offset }: { readonly part: string; readonly tag: string; readonly offset: number },
 ): Promise<void> {
   const known = await readFile(tag, 'utf8').catch(() => undefined)
   const range =
     known === undefined || offset === 0 ? undefined : { range: `bytes=${offset}-`, 'if-range': known }
-  const response = await client.send('GET', objectPath(from), range === undefined ? {} : { headers: range })
+  const response = await client.send('GET', from.path, range === undefined ? {} : { headers: range })
   const start = response.status === 206 ? offset : 0
   const total = start + Number(response.headers.get('content-length'))
   await writeFile(tag, response.headers.get('etag') ?? '')
-  const progress = new Progress(from.key, total)
+  const progress = new Progress(from.name, total)
   let bytes = start
   const counted = async function* (chunks: AsyncIterable<Uint8Array>) {
     for await (const chunk of chunks) {

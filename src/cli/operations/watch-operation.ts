@@ -20,7 +20,7 @@ export interface WatchOptions extends JsonOption {
   readonly wait?: boolean
 }
 
-export const watchCommand = (id: string): string => `tenon operation watch ${id}`
+const watchCommand = (id: string): string => `tenon operation watch ${id}`
 
 /** What a verb does with the end of its operation. */
 export interface Ending {

@@ -7,14 +7,13 @@ import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { Client } from 'pg'
 import { openPlatform } from '../../app/platform.ts'
 import { runChecks } from '../../app/start-checks/start-check.ts'
-import { type Config, ConfigError, parseConfig } from '../../infra/config.ts'
-import { DERIVED, deriveSecret } from '../../infra/crypto/secrets.ts'
+import { ConfigError } from '../../infra/config.ts'
 import { openLog } from '../../infra/log.ts'
 import { rootOf, storeOf } from '../../infra/s3/options.ts'
 import type { Settings } from '../settings.ts'
 import { compareObjects } from './compare-objects.ts'
 import { findViolations } from './invariants.ts'
-import { ownerSettings } from './owner-settings.ts'
+import { configOf, ownerSettings, withDerived } from './owner-settings.ts'
 
 /** The result of a check. `detail` says the finding, and the next step if it is not good. */
 interface Finding {
@@ -89,17 +88,6 @@ async function reach(name: string, address: string): Promise<Finding> {
   return { name, good, detail: good ? address : `${address} does not answer` }
 }
 
-/** Settings of the platform's processes that follow from the database and the master key. */
-function withDerived(settings: Settings): Settings {
-  const { DATABASE_URL: url, TENON_APP_PASSWORD: password, TENON_MASTER_KEY: masterKey } = settings
-  if (!masterKey || !url || !URL.canParse(url)) return settings
-  const appUrl = new URL(url)
-  appUrl.username = 'tenon_app'
-  appUrl.password = password || deriveSecret(masterKey, DERIVED.appPassword)
-  const given = settings['DATABASE_APP_URL']
-  return { ...settings, DATABASE_APP_URL: given || appUrl.href }
-}
-
 /** The checks of API and worker at their start, with their settings; then each server that fails, and each task queue without a worker. */
 const installation: Check = async (settings) => {
   const config = configOf(settings)
@@ -119,15 +107,6 @@ const installation: Check = async (settings) => {
     ]
   } finally {
     await platform.close()
-  }
-}
-
-function configOf(settings: Settings): Config | ConfigError {
-  try {
-    return parseConfig(settings)
-  } catch (error) {
-    if (error instanceof ConfigError) return error
-    throw error
   }
 }
 

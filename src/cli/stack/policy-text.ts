@@ -54,7 +54,11 @@ function operationTable(operations: readonly AnyOperation[]): string {
 const scopesOf = ({ requiredScope = '-', conditionalScopes = [] }: AnyOperation): string =>
   [requiredScope, ...conditionalScopes.map(({ scope }) => `[+${scope}]`)].join('')
 
-const ROLE_OF = { tables: 'tenon_tables', purge: 'tenon_purger' } as const
+const ROLE_OF = {
+  tables: 'tenon_tables',
+  purge: 'tenon_purger',
+  snapshot: 'service,workspace_admin',
+} as const
 
 function privilegeTable(): string {
   const rows = Object.entries<Privilege>(PRIVILEGES).map(([consumer, row]) => {

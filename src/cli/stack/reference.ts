@@ -99,7 +99,8 @@ function groupsOf(parent: Command, path: string): string {
 
 function commandTable(parent: Command, path: string): string {
   const rows = visibleCommands(parent)
-    .filter(({ commands }) => commands.length === 0)
+    // A group may be a command of its own, such as `tenon restore`.
+    .filter(({ commands, options }) => commands.length === 0 || options.length > 0)
     .map((command) => {
       const usage = [path, command.name(), ...command.registeredArguments.map(argumentText)].join(' ')
       const help = command.createHelp()

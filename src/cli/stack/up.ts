@@ -4,6 +4,7 @@
  */
 
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -16,6 +17,7 @@ import {
   startStack,
 } from '../../../stack/start.ts'
 import type { SupervisorEvent } from '../../../stack/supervise.ts'
+import { UNFINISHED } from '../../backup/restore.ts'
 import { type Demo, makeDemo } from '../demo/index.ts'
 import { readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
 import { currentBuild } from './build.ts'
@@ -36,6 +38,7 @@ export async function up(options: UpOptions): Promise<number> {
   const dir = options.ephemeral ? await mkdtemp(join(tmpdir(), 'tenon-')) : resolve('.tenon')
   const running = options.ephemeral ? undefined : findRunning(dir)
   if (running !== undefined) return showRunning(running, options, screen)
+  requireRestored(dir)
   const stopping = stopSignal()
   let stack: Stack | undefined
   // Builds while the servers start; launchPlatform reports a failure.
@@ -75,6 +78,14 @@ export async function up(options: UpOptions): Promise<number> {
     ports.release()
     if (options.ephemeral) await rm(dir, { recursive: true, force: true })
   }
+}
+
+/** @throws Error if a restore has replaced some of the data, and was interrupted */
+function requireRestored(dir: string): void {
+  if (existsSync(join(dir, UNFINISHED)))
+    throw new Error(
+      `A restore of ${dir} was interrupted. Run \`npx tenon restore\` again: until it ends, the data is not that of one time.`,
+    )
 }
 
 async function start(

@@ -133,6 +133,19 @@ export async function checkCreate(
   return create
 }
 
+/** Checks the fields of a document of an archive, which has had its defaults. @throws Problem if they are not valid */
+export async function checkRestored(
+  scope: WorkspaceScope,
+  collection: Collection,
+  { id, data, budget }: { readonly id: string; readonly data: Fields; readonly budget: CpuBudget },
+): Promise<Create> {
+  const draft = budget.run(() => {
+    const content = checkFields(data)
+    return { verb: 'create' as const, collection, id, content, ...validate(collection, content.fields) }
+  })
+  return validateDraft(scope, draft, budget)
+}
+
 /** The fast path: true if the change can be checked without reading the document. */
 export function isBlindWrite(collection: Collection, change: WantedChange): boolean {
   if (RIGHTS[change.op].some((right) => collection.permissions[right] !== true)) return false

@@ -79,6 +79,14 @@ export interface Create extends OnDocument {
   readonly owner?: string
 }
 
+/** A document of an archive, checked: it keeps its version and its times. */
+export interface Restored extends Pick<Create, 'collection' | 'id' | 'content' | 'owner'> {
+  readonly version: number
+  /** RFC 3339, milliseconds. */
+  readonly created_at: string
+  readonly updated_at: string
+}
+
 /** Sets and unsets the named fields. Without any, it changes nothing and makes no version. */
 interface Update extends OnExisting {
   readonly verb: 'update'
@@ -221,6 +229,15 @@ export interface Store {
     collection: Collection,
     creates: readonly Create[],
   ): Promise<{ readonly made: number } | Extract<Reason, { duplicated: readonly string[] }>>
+  /**
+   * Stores documents of an archive as they were, and tells nobody. Documents whose id exists stay as they are. It stores all or
+   * none, as {@link Store.add} does.
+   */
+  restore(
+    scope: WorkspaceScope,
+    collection: Collection,
+    documents: readonly Restored[],
+  ): Promise<Extract<Reason, { duplicated: readonly string[] }> | undefined>
 }
 
 export const etagOf = (version: number): string => `"v${version}"`

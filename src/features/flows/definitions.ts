@@ -27,7 +27,7 @@ export const Source = Type.String({
   maxLength: FLOW_LIMITS.sourceBytesMax,
   description: 'Source of the flow in YAML.',
 })
-const FlowName = Type.String({
+export const FlowName = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$',
   description: 'Name of the flow, unique in the workspace.',
 })
@@ -92,7 +92,7 @@ export async function inFlowThread<N extends 'check' | 'compile' | 'graph' | 'si
   })
 }
 
-const checkFlow = (scope: WorkspaceScope, source: string) => inFlowThread(scope, 'check', { source })
+export const checkFlow = (scope: WorkspaceScope, source: string) => inFlowThread(scope, 'check', { source })
 
 function toFlow<R extends Pick<FlowRow, 'latest_version' | 'diagnostics'>>(row: R) {
   const state = row.latest_version > 0 ? ('published' as const) : ('draft' as const)

@@ -11,6 +11,7 @@ import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { changeTriggers, declareTriggers, placeOf } from '../runs/triggers/trigger-store.ts'
 import { createSecrets } from '../runs/triggers/webhooks.ts'
+import type { Tasks } from '../threads/run-in-thread.ts'
 import { AliasName, AliasTarget, VersionNumber, Weighted, weightedOf } from '../version-aliases.ts'
 import { FLOWS, FlowRef, findFlow, flowInvalid, inFlowThread, Warnings, Ws } from './definitions.ts'
 import { setExpectedInterval } from './executions/expectations.ts'
@@ -63,8 +64,7 @@ export const publishFlow = previewOperation({
     const compiled = await inFlowThread(scope, 'compile', { source })
     if (compiled.flow === undefined) throw flowInvalid(compiled.diagnostics)
     const { warnings } = compiled
-    const { head: ir, text, sha256, references } = compiled.flow
-    const { secrets } = references
+    const { head: ir, references } = compiled.flow
     const { diagnostics: missing, warnings: unpublished } = await missingReferences(scope, references)
     if (missing.length > 0) throw flowInvalid(missing)
     const triggers = declarationOf(id, declaredTriggers(ir))
@@ -73,15 +73,8 @@ export const publishFlow = previewOperation({
     const statements = [
       sql`update flows set latest_version = ${latest_version + 1}, updated_at = now()
         where id = ${id} and deleted_at is null`,
-      sql`insert into flow_versions
-        (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency,
-          checks_input, expected_duration_ms, created_by)
-      select ${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
-        ${ir.document.name}, ${ir.document.version}, ${textArray(secrets.map(({ name }) => name))}::text[],
-        ${ir.concurrency ?? null}::jsonb, ${ir.input?.schema !== undefined}::boolean,
-        ${ir.expect?.durationMs ?? null}::bigint, ${scope.actor.subject}
-      from flows where id = ${id} and deleted_at is null
-      returning ${COLUMNS}`,
+      sql`${insertVersion({ flowId: id, version: latest_version + 1, source, by: scope.actor.subject }, compiled.flow)}
+        returning ${COLUMNS}`,
       ...(await declareTriggers(place, triggers)),
       setExpectedInterval(id, ir.expect?.intervalMs),
       secretsOfWebhooks.statement,
@@ -99,6 +92,29 @@ export const publishFlow = previewOperation({
     return changeTriggers(place, triggers, () => effectOnce(scope, publish))
   },
 })
+
+export type CompiledFlow = NonNullable<ReturnType<Tasks['compile']>['flow']>
+
+interface NewVersion {
+  readonly flowId: string
+  readonly version: number
+  readonly source: string
+  readonly by: string
+}
+
+/** Inserts a version of a flow that is not deleted. */
+export const insertVersion = (
+  { flowId, version, source, by }: NewVersion,
+  { head: ir, text, sha256, references: { secrets } }: CompiledFlow,
+): Sql => sql`
+  insert into flow_versions
+    (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency,
+      checks_input, expected_duration_ms, created_by)
+  select ${flowId}, ${version}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
+    ${ir.document.name}, ${ir.document.version}, ${textArray(secrets.map(({ name }) => name))}::text[],
+    ${ir.concurrency ?? null}::jsonb, ${ir.input?.schema !== undefined}::boolean,
+    ${ir.expect?.durationMs ?? null}::bigint, ${by}
+  from flows where id = ${flowId} and deleted_at is null`
 
 /** Of two concurrent requests with the same latest version, the primary key accepts one. @throws Problem `conflict` */
 const publishStatements = (scope: WorkspaceScope, statements: readonly Sql[]) =>

@@ -7,9 +7,9 @@ import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { DEVELOPERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import { sql, textArray } from '../../infra/postgres/sql.ts'
+import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { creates, fieldProblem } from '../operation-helpers.ts'
-import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
+import { ACTIVE, inactiveProblem } from '../tenants/active.ts'
 import { inThread } from '../threads/run-in-thread.ts'
 import {
   ConfigWarnings,
@@ -30,7 +30,7 @@ import { dropOldVersions } from './versions.ts'
 
 const { sourceBytesMax: sourceMax, sourceMap: mapBounds } = FUNCTION_LIMITS
 
-const FunctionName = Type.String({
+export const FunctionName = Type.String({
   pattern: '^[a-z][a-z0-9-]{0,62}$',
   description:
     'Name of the function, unique in the workspace: at most 63 lower-case letters, digits and hyphens, the first a letter.',
@@ -86,7 +86,7 @@ const configOf = ({ config = {} }: Deployment, constants: FunctionConstants): Co
   constants.config === undefined ? config : { ...DEFAULTS, ...constants.config, ...config }
 
 /** @throws Problem `validation_failed` */
-function checkSizes({ source, source_map = '' }: Deployment): void {
+export function checkSizes({ source, source_map = '' }: Pick<Deployment, 'source' | 'source_map'>): void {
   if (Buffer.byteLength(source) > sourceMax)
     throw fieldProblem('source', `The maximum is ${sourceMax} bytes. Minify the bundle, or import less.`)
   if (Buffer.byteLength(source_map) > mapBounds.bytesMax) {
@@ -104,16 +104,15 @@ interface StoredCode {
   readonly entryPoints: readonly EntryPoint[]
 }
 
-/** @param outputOf gets the new version; undefined if there is no active workspace of that id */
-async function store<T>(
-  scope: AdminScope,
-  { workspace_id, name, source, config = {} }: Deployment,
+/** Columns of a version, of which {@link codeValues} are those between the number and the author. */
+export const CODE_COLUMNS = sql`tenant_id, workspace_id, function_id, version, source, compiled, compiled_map, source_map, sha256, bytes,
+  exports, tool, input_schema, output_schema, created_by`
+
+export function codeValues(
+  source: string,
   { compiled, compiledMap, sourceMap, constants, entryPoints }: StoredCode,
-  outputOf: (inside: AdminScope, row: VersionRow | undefined) => Promise<T>,
-): Promise<T> {
+): Sql {
   const sha256 = createHash('sha256').update(source).digest('hex')
-  const change = JSON.stringify(config)
-  const { subject } = scope.actor
   const [tool = null, input = null, output = null] = [
     constants.tool,
     constants.input_schema,
@@ -121,6 +120,19 @@ async function store<T>(
   ].map((value) => value && JSON.stringify(value))
   const texts = [source, compiled, compiledMap ?? '', sourceMap ?? '']
   const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+  return sql`${source}, ${compiled}, ${compiledMap ?? null}::text, ${sourceMap ?? null}::text, ${sha256}, ${bytes},
+    ${textArray(entryPoints)}::text[], ${tool}::jsonb, ${input}::jsonb, ${output}::jsonb`
+}
+
+/** @param outputOf gets the new version; undefined if there is no active workspace of that id */
+async function store<T>(
+  scope: AdminScope,
+  { workspace_id, name, source, config = {} }: Deployment,
+  code: StoredCode,
+  outputOf: (inside: AdminScope, row: VersionRow | undefined) => Promise<T>,
+): Promise<T> {
+  const change = JSON.stringify(config)
+  const { subject } = scope.actor
   const id = scope.newId('fn')
   const is = sql`f.workspace_id = ${workspace_id} and f.name = ${name}`
   const statement = sql`
@@ -133,10 +145,8 @@ async function store<T>(
           config = functions.config || excluded.config, updated_at = now()
         returning *
       ), v as (
-        insert into function_versions (tenant_id, workspace_id, function_id, version, source, compiled, compiled_map,
-          source_map, sha256, bytes, exports, tool, input_schema, output_schema, created_by)
-        select tenant_id, workspace_id, id, active_version, ${source}, ${compiled}, ${compiledMap ?? null}::text,
-          ${sourceMap ?? null}::text, ${sha256}, ${bytes}, ${textArray(entryPoints)}::text[], ${tool}::jsonb, ${input}::jsonb, ${output}::jsonb, ${subject}
+        insert into function_versions (${CODE_COLUMNS})
+        select tenant_id, workspace_id, id, active_version, ${codeValues(source, code)}, ${subject}
         from deployed returning sha256, tool, input_schema, output_schema
       )
       select ${FUNCTION_COLUMNS}, v.tool, v.input_schema, v.output_schema from deployed f, v`
@@ -150,7 +160,10 @@ async function store<T>(
 }
 
 /** @throws Problem `function_invalid` with all errors, `validation_failed` for a broken source map, `overloaded` */
-async function compile(scope: AdminScope, { source, source_map }: Deployment): Promise<StoredCode> {
+export async function compile(
+  scope: AdminScope,
+  { source, source_map }: Pick<Deployment, 'source' | 'source_map'>,
+): Promise<StoredCode> {
   const sourceMap = source_map === undefined ? undefined : await checkedMap(scope, source_map)
   const compiled = await compileFunction(source, scope.tenantId ?? scope.actor.subject)
   if (compiled.diagnostics !== undefined)

@@ -5,7 +5,7 @@ import type { Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { fieldProblem, findRow } from '../operation-helpers.ts'
-import { findInactiveReason, requireActiveTenant } from '../tenants/tenants.ts'
+import { findInactiveReason, requireActiveTenant } from '../tenants/active.ts'
 
 interface AssignmentInput {
   readonly tenant_id?: string

@@ -1,20 +1,26 @@
 /** Lets an admin's scope act on identity: links, mails, cached state of subjects and clients, signing keys, providers. */
 
 import { hash, randomBytes } from 'node:crypto'
+import { ACCOUNT_PAGE } from '../../access/authentication/holder-session.ts'
 import type { SigningKeys } from '../../access/authentication/signing-keys.ts'
 import type { SubjectStatus } from '../../access/authentication/subject-status.ts'
 import { privilege } from '../../access/privileges.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { OAuthClients } from './clients/oauth-clients-store.ts'
+import type { Grants } from './issuer/grants.ts'
 import type { IssuerState } from './issuer/issuer-state.ts'
 import type { UserMails } from './pages/user-mails.ts'
+import type { Sessions } from './sessions/sessions.ts'
 import type { ProviderSettings } from './users/identity-provider-settings.ts'
 import { newLinkToken } from './users/user-links.ts'
 
 declare module '../../access/internals.ts' {
   interface PlatformServices {
     readonly issuerState: IssuerState
+    readonly sessions: Sessions
+    /** Where people are signed in, and what they have allowed to clients. */
+    readonly ownAccess: { readonly sessions: Sessions; readonly grants: Pick<Grants, 'list' | 'end'> }
     readonly oauthClients: OAuthClients
     readonly userMails: UserMails
     readonly identityAdmin: IdentityAdmin
@@ -46,6 +52,8 @@ export function issuerAdminOf(scope: AdminScope) {
     },
     /** Mails a link to set a password. Only if {@link canSendMail}. */
     mailLink: (to: string, url: string): void => userMails.accountLink(to, url),
+    /** The page of the own account, on which second factors are added. */
+    accountUrl: `${publicUrl}${ACCOUNT_PAGE}`,
     /** The page where account holders change their own password. */
     passwordUrl: `${publicUrl}/auth/password`,
     /** Drops cached state of an account or a user that was signed out, on this node. */

@@ -61,6 +61,24 @@ grant select (id, tenant_id, workspace_id, role, email, name, groups, sees_paylo
 call tenon.allow('tenon_issuer', 'tenon.accounts', 'all', 'select, update');
 create policy owner on tenon.accounts for select to tenon_owner using (true);
 
+-- Whether the accounts of a tenant, or those of operators, need a second factor.
+create table tenon.sign_in_policies (
+  -- Null: of operators.
+  tenant_id text references tenon.tenants (id),
+  require_mfa boolean not null,
+  updated_by text not null,
+  updated_at timestamptz(3) not null default now(),
+  unique nulls not distinct (tenant_id)
+);
+call tenon.allow('tenon_issuer', 'tenon.sign_in_policies', 'all', 'select');
+call tenon.allow('tenon_operator', 'tenon.sign_in_policies', 'all', 'select, insert, update');
+call tenon.allow('tenon_admin', 'tenon.sign_in_policies', 'whole tenant', 'select, insert, update');
+-- An admin of a workspace reads the policy of its tenant.
+create policy tenant_admin_inserts on tenon.sign_in_policies as restrictive for insert to tenon_admin
+  with check (tenon.workspace() is null);
+create policy tenant_admin_updates on tenon.sign_in_policies as restrictive for update to tenon_admin
+  using (tenon.workspace() is null);
+
 create function tenon.role_rank(role text) returns integer immutable parallel safe language sql
   return case role when 'operator' then 4 when 'tenant_admin' then 3 when 'workspace_admin' then 2 else 1 end;
 
@@ -198,6 +216,8 @@ create table tenon.issuer_state (
   uid_key bytea,
   account_id text,
   client_id text,
+  -- Of sessions of browsers, and of the codes and refresh tokens that were got in them.
+  session_id text,
   sealed bytea not null,
   consumed_at timestamptz(3),
   expires_at timestamptz(3) not null
@@ -206,6 +226,7 @@ create index on tenon.issuer_state (grant_key);
 create index on tenon.issuer_state (uid_key);
 create index on tenon.issuer_state (account_id);
 create index on tenon.issuer_state (client_id);
+create index on tenon.issuer_state (session_id);
 create index on tenon.issuer_state (expires_at);
 -- Encrypted bytes cannot be compressed.
 alter table tenon.issuer_state alter column sealed set storage external;

@@ -63,7 +63,7 @@ export const replacement = (change: Change, content: ObjectContent): readonly Sq
   written(change, content),
 ]
 
-const endOfUpload = (id: string): Sql => sql`
+export const endOfUpload = (id: string): Sql => sql`
   with ended as (delete from object_uploads where id = ${id} returning id)
   select ${refusedUnless(sql`exists (select from ended)`, 'upload')}`
 

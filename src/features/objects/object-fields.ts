@@ -102,6 +102,14 @@ export const Tags = Type.Record(
   },
 )
 
+/** {@link KEPT} by the names of the headers, as the catalogue has them. */
+export const KeptByHeader = Type.Object(
+  Object.fromEntries(
+    (Object.keys(KEPT) as (keyof typeof KEPT)[]).map((name) => [KEPT_HEADERS[name], KEPT[name]]),
+  ),
+  { additionalProperties: false },
+)
+
 const KEPT_NAMES = Object.keys(KEPT_HEADERS) as (keyof typeof KEPT)[]
 
 /** The headers of a request that are kept, by their names. */

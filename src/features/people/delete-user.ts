@@ -8,9 +8,9 @@ import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { issuerAdminOf } from '../identity/identity-services.ts'
 import { findRow } from '../operation-helpers.ts'
+import { findInactiveReason } from '../tenants/active.ts'
 import { findJob, Job } from '../tenants/jobs.ts'
 import { provision } from '../tenants/provisioning.ts'
-import { findInactiveReason } from '../tenants/tenants.ts'
 import { isEnded } from '../tenants/unfinished.ts'
 import { countPersonalData, findPerson } from './personal-data.ts'
 
@@ -33,6 +33,7 @@ export const deleteUser = adminOperation({
   summary:
     'Delete a user, and with `data=delete` the documents and objects of the user; tokens become invalid within 5 s',
   roles: ADMINS,
+  recentProof: ({ data = 'keep', dry_run = false }) => data !== 'keep' && !dry_run,
   input: Input({
     id: Ref('user'),
     data: Type.Optional(

@@ -14,7 +14,7 @@ import { queryDocuments } from '../collections/documents-api.ts'
 import { Approval } from '../flows/approvals/approval-shape.ts'
 import { readProfile } from '../identity/users/users-api.ts'
 import { presignObject } from '../objects/links.ts'
-import { NDJSON, ndjsonDownload } from '../operation-helpers.ts'
+import { allRows, NDJSON, ndjsonDownload } from '../operation-helpers.ts'
 import { findPersonIn, isOwn, ownedBy, type Person, readCollections } from './personal-data.ts'
 
 const asService = privilege('people.own')
@@ -28,6 +28,7 @@ export const exportUser = workspaceOperation({
   payloads: 'left out',
   summary: 'Export what the workspace knows of a user as NDJSON; a user exports its own data only',
   roles: WRITERS_AND_USERS,
+  recentProof: true,
   scope: 'collections:read',
   conditionalScopes: (['objects:read', 'flows:read', 'functions:read'] as const).map((scope) => ({
     scope,
@@ -80,7 +81,7 @@ async function* records({ caller, admin, person, profile }: Export): AsyncGenera
   const isShown = () => caller.actor.role === 'user' || seesPayloads(caller.actor)
   for (const [type, { shape, page }] of Object.entries(RECORDS)) {
     const read = (after: string) => admin.rows<{ id: string }>(page(person.userId, after))
-    for await (const data of pages(read, ({ id }) => id))
+    for await (const data of allRows(PAGE, read, ({ id }) => id))
       yield { type, data: withoutPayloads(shape, data, isShown) }
   }
 }
@@ -111,7 +112,7 @@ async function* objects(caller: WorkspaceScope, person: Person): AsyncGenerator<
     person.service.rows<ObjectRow>(sql`
       select b.name as bucket, o.key, o.size, o.modified_at from objects o cross join buckets b
       where ${isOwn(person)} and o.key > ${after} order by o.key limit ${PAGE}`)
-  for await (const { bucket, key, size, modified_at } of pages(read, (row) => row.key)) {
+  for await (const { bucket, key, size, modified_at } of allRows(PAGE, read, (row) => row.key)) {
     const data = { bucket, key, size, last_modified: modified_at, ...(await linkTo(caller, bucket, key)) }
     yield { type: 'object', data }
   }
@@ -125,20 +126,6 @@ async function linkTo(caller: WorkspaceScope, bucket: string, key: string) {
   } catch (error) {
     if (error instanceof Problem && error.status < 500) return { url: null, expires_at: null }
     throw error
-  }
-}
-
-async function* pages<T>(
-  read: (after: string) => Promise<T[]>,
-  cursor: (row: T) => string,
-): AsyncGenerator<T> {
-  let after = ''
-  for (;;) {
-    const rows = await read(after)
-    yield* rows
-    const last = rows.at(-1)
-    if (last === undefined || rows.length < PAGE) return
-    after = cursor(last)
   }
 }
 

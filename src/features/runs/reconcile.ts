@@ -32,6 +32,8 @@ interface RecordedRun {
   /** Null if it follows from owner and id. */
   readonly workflow_id: string | null
   readonly is_open: boolean
+  /** The installation was restored since it was recorded. */
+  readonly was_restored: boolean
   readonly is_queued: boolean
   readonly is_pending: boolean
   readonly is_cancel_requested: boolean
@@ -64,7 +66,7 @@ export async function reconcileRun(
     if (run.is_cancel_requested) await workflowsOf(scope).cancel(workflow)
     if (run.is_notify_pending) await startAdmitted(scope, kind.name, [run])
   } else if (status !== undefined) await kind.end(scope, id, status)
-  else if (!run.is_pending) await kind.end(scope, id, 'lost')
+  else if (!run.is_pending) await kind.end(scope, id, run.was_restored ? 'lost_in_restore' : 'lost')
   else if (run.unstarted === 'start') {
     if (mayStart) await startAdmitted(scope, kind.name, [run])
   } else if (run.unstarted !== 'wait') await kind.end(scope, id, run.unstarted)
@@ -72,6 +74,7 @@ export async function reconcileRun(
 
 const record = (kind: RunKind, id: string): Sql => sql`
   select r.id, ${kind.owner} as owner_id, ${kind.workflowId} as workflow_id, r.ended_at is null as is_open,
+    exists (select from public.tenon_installation i where i.restored_at > ${kind.recordedAt}) as was_restored,
     ${IS_QUEUED} as is_queued, ${kind.isPending} as is_pending, ${kind.isCancelRequested} as is_cancel_requested,
     coalesce(s.notify_pending, false) as is_notify_pending, ${kind.unstarted} as unstarted
   from ${kind.table} r left join run_slots s on s.run_id = r.id

@@ -33,6 +33,8 @@ export interface RunKind {
   readonly workflowId: Sql
   /** An integer: the number of slots that an owner has now. Absent if each run keeps the number that it was queued with. */
   readonly slotsOf?: (ownerId: string) => Sql
+  /** When the run was recorded. */
+  readonly recordedAt: Sql
   /** A condition: the run is open, and its workflow has not begun. */
   readonly isPending: Sql
   /** A condition on record and slot: the run is to be cancelled as soon as its workflow exists. */
@@ -62,8 +64,11 @@ export interface RunKind {
 /** The step that the reconciler takes for a pending run without a workflow. `wait`: another process starts or ends it. */
 export type Unstarted = 'start' | 'wait' | 'lost' | 'cancelled' | 'orphaned'
 
-/** How a workflow has ended; `lost`: it does not exist, `orphaned`: the run that would have started it has ended. */
-export type RunEnd = Exclude<WorkflowStatus, 'open'> | 'lost' | 'orphaned'
+/**
+ * How a workflow has ended; `lost`: it does not exist, `lost_in_restore`: neither does it after a restore of the installation,
+ * `orphaned`: the run that would have started it has ended.
+ */
+export type RunEnd = Exclude<WorkflowStatus, 'open'> | 'lost' | 'lost_in_restore' | 'orphaned'
 
 const kindsOf = privilege('runs.kinds')
 

@@ -36,6 +36,7 @@ const deleting = (noun: Noun, roles: readonly Role[]) =>
     name: `${noun}.delete`,
     summary: `Delete a ${noun}: suspend it at once, and purge it with all that it has after some days`,
     roles,
+    recentProof: true,
     input: Input({ id: Ref(noun), grace_days: GraceDays, wait: Wait }),
     output: Job,
     http: asJob('DELETE', `/v1/${noun}s/{id}`),

@@ -7,13 +7,14 @@ import { type TenantRef, targetOf, workflowId } from '../../core/tenant.ts'
 import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { retryTransient } from '../../infra/retry.ts'
+import { ARCHIVE_STEP, EXPORT, IMPORT, IMPORT_UNDO } from '../archives/steps.ts'
 import { findRow } from '../operation-helpers.ts'
 import { USER_REMOVAL, USER_REMOVAL_STEP } from '../people/removal-steps.ts'
 import { JOB_COLUMNS, type Job, type OperationStep } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { PURGE_STEP, PURGE_STEPS, type PurgeJob } from './purge/steps.ts'
 import { BUCKET } from './resources/bucket.ts'
-import { HOST_ROUTES } from './resources/host-routes.ts'
+import { HOST_ROUTES } from './resources/host-resources.ts'
 import { REALM } from './resources/realm.ts'
 import type { CountedResource } from './resources/resource.ts'
 
@@ -29,9 +30,12 @@ export const PLANS = {
   /** Of a tenant or a workspace that was in use. */
   purge: PURGE,
   user_removal: USER_REMOVAL,
+  export: EXPORT,
+  import: IMPORT,
+  import_bare: IMPORT.filter((step) => step !== 'bucket'),
 } as const
 export type Plan = keyof typeof PLANS
-type StepName = (typeof PLANS)[Plan][number]
+type StepName = (typeof PLANS)[Plan][number] | keyof typeof ARCHIVE_STEP
 
 /** Throws a problem that is not final to be tried again later. True if it has more to do. */
 type Step = (scope: AdminScope, ref: TenantRef, job: PurgeJob) => Promise<unknown>
@@ -39,6 +43,7 @@ type Step = (scope: AdminScope, ref: TenantRef, job: PurgeJob) => Promise<unknow
 const STEPS: Readonly<Record<StepName, Step>> = {
   ...PURGE_STEP,
   ...USER_REMOVAL_STEP,
+  ...ARCHIVE_STEP,
   activate_tenant: activate,
   bucket: BUCKET.apply,
   activate_workspace: activate,
@@ -124,7 +129,9 @@ const stepsOf = (scope: AdminScope, plan: Plan): StepName[] =>
 
 /** The undoing steps of a plan by the steps that they undo; empty for a removal. */
 const undoOf = (steps: readonly StepName[]): Readonly<Record<string, string>> =>
-  Object.fromEntries(steps.flatMap((step) => (UNDO[step] === undefined ? [] : [[step, UNDO[step]]])))
+  steps.includes('verify_archive')
+    ? IMPORT_UNDO
+    : Object.fromEntries(steps.flatMap((step) => (UNDO[step] === undefined ? [] : [[step, UNDO[step]]])))
 
 /** The error of a job that never began: a second attempt of the same request resumes it. */
 export const NOT_STARTED = { code: 'dependency_unavailable', detail: 'Temporal did not accept the job.' }
@@ -165,7 +172,7 @@ export async function startJobWorkflow(
 /**
  * Writes a change of the record and its job in one transaction, starts the workflow, and waits for it at most `waitS` seconds.
  * With the ids of an earlier attempt, it continues that one.
- * @param plan.subject of a job about something inside the workspace @param plan.change of the record @param plan.undo restores it if the workflow cannot be started
+ * @param plan.subject of a job about something inside the workspace @param plan.result what its steps begin with @param plan.change of the record @param plan.undo restores it if the workflow cannot be started
  * @returns the job; `ended`: it ended in that time
  * @throws the error of the change (a taken slug); Problem `dependency_unavailable` if the workflow cannot be started
  */
@@ -179,6 +186,7 @@ export async function provision(
     waitS: number
     operationId?: string
     subject?: { readonly type: string; readonly target: string }
+    result?: object
   },
 ): Promise<{ operation: Job; ended: boolean }> {
   const { name, ref, operationId: operation_id = scope.newId('op') } = plan
@@ -192,8 +200,8 @@ export async function provision(
     sql`update operations set state = 'queued', error = null, finished_at = null
       where id = ${operation_id} and error = ${NOT_STARTED}::jsonb`,
     plan.change,
-    sql`insert into operations (id, tenant_id, type, target, workflow_id, state)
-      values (${operation_id}, ${ref.tenantId}, ${type}, ${target}, ${workflow}, 'queued')
+    sql`insert into operations (id, tenant_id, type, target, workflow_id, state, result)
+      values (${operation_id}, ${ref.tenantId}, ${type}, ${target}, ${workflow}, 'queued', ${plan.result ?? null}::jsonb)
       on conflict (id) do update set id = excluded.id
       returning ${JOB_COLUMNS}`,
   )

@@ -2,6 +2,7 @@
 
 import type { AdminScope } from '../../access/scope.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
+import type { Statements } from '../../infra/postgres/database.ts'
 import { Sql, sql } from '../../infra/postgres/sql.ts'
 import type { StoredAuth } from '../identity/users/auth-settings.ts'
 import { findRow } from '../operation-helpers.ts'
@@ -53,7 +54,7 @@ interface Row extends StoredSettings, Pick<Settings, 'version' | 'retention_fail
 }
 
 /** @throws Problem `not_found` */
-export async function readSettings(scope: AdminScope, workspaceId: string): Promise<Settings> {
+export async function readSettings(scope: Statements, workspaceId: string): Promise<Settings> {
   const columns = Object.entries(COLUMNS).map(
     ([name, byDefault]) =>
       sql`coalesce(s.${Sql.identifier(name)}, ${byDefault}::jsonb) as ${Sql.identifier(name)}`,

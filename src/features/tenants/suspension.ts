@@ -60,6 +60,7 @@ const restoring = <O extends TSchema>(noun: Noun, roles: readonly Role[], output
     name: `${noun}.restore`,
     summary: `Restore a ${noun} that is being deleted, before its purge begins`,
     roles,
+    recentProof: true,
     input: Input({ id: Ref(noun) }),
     output,
     http: { method: 'POST', path: `/v1/${noun}s/{id}/restore`, body: '*' },

@@ -151,19 +151,22 @@ create table tenon.operations (
   state text not null check (state in ('queued', 'running', 'succeeded', 'failed', 'cancelled')),
   steps jsonb not null default '[]',
   error jsonb,
-  -- Of the deletion of a tenant or a workspace: its report (purge/steps.ts).
+  -- Of the deletion of a tenant or a workspace: its report (purge/steps.ts); of an export or import: what it has (features/archives).
   result jsonb,
   created_at timestamptz(3) not null default now(),
-  finished_at timestamptz(3)
+  finished_at timestamptz(3),
+  -- When what it has made for download is removed (features/archives/expired-archives.ts).
+  expires_at timestamptz(3)
 );
 create index on tenon.operations (tenant_id, created_at);
+create index on tenon.operations (expires_at) where expires_at is not null;
 create index on tenon.operations (tenant_id, finished_at) where finished_at is not null;
 create index operations_open on tenon.operations (type, created_at) where finished_at is null;
 
 call tenon.allow('tenon_operator', 'tenon.operations', 'all', 'select, insert, update');
 -- For metrics, which count creations that are late, and for the start of purges.
 call tenon.allow('tenon_reconciler', 'tenon.operations', 'all',
-  'select (id, tenant_id, type, target, workflow_id, state, created_at, finished_at)');
+  'select (id, tenant_id, type, target, workflow_id, state, created_at, finished_at, expires_at)');
 call tenon.allow('tenon_admin', 'tenon.operations', 'whole tenant', 'select, insert, update, delete');
 
 -- Keys that encrypt a tenant's payloads in Temporal, themselves encrypted by the platform. Only tenon_payload_keys reads

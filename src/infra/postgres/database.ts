@@ -140,12 +140,17 @@ export class Database implements StatementExecutor {
    * Runs several round trips as one transaction. It ends with `work`, or after `transactionIdleMs` without a statement.
    * @param tenant the tenant whose share of connections it uses
    * @param work should use no other connection: one that holds a connection and waits for another waits for the others that do
+   * @param kind `snapshot`: all statements see one moment, and change nothing; it may stand still for longer
    * @throws the error of `work`, or as {@link batch}; then the transaction is rolled back
    */
-  transaction<T>(tenant: string, work: (held: StatementExecutor) => Promise<T>): Promise<T> {
+  transaction<T>(
+    tenant: string,
+    work: (held: StatementExecutor) => Promise<T>,
+    kind: keyof typeof BEGIN = 'change',
+  ): Promise<T> {
     return this.#withClient(tenant, async (client) => {
       try {
-        await send(client, BEGIN)
+        await send(client, BEGIN[kind])
         const batch = (context: SessionContext, of: readonly Sql[]) =>
           inTurn(client, () => run(client, traced(context), of))
         const result = await work({ batch })
@@ -257,8 +262,13 @@ const OF_NOBODY = {
   statementTimeoutMs: INFRA_LIMITS.transactionIdleMs,
 } as const satisfies SessionContext
 
-const BEGIN = `begin; set local lock_timeout = ${INFRA_LIMITS.lockWaitMs};
-  set local idle_in_transaction_session_timeout = ${INFRA_LIMITS.transactionIdleMs}`
+const bounds = (idleMs: number) => `set local lock_timeout = ${INFRA_LIMITS.lockWaitMs};
+  set local idle_in_transaction_session_timeout = ${idleMs}`
+
+const BEGIN = {
+  change: `begin; ${bounds(INFRA_LIMITS.transactionIdleMs)}`,
+  snapshot: `begin isolation level repeatable read read only; ${bounds(INFRA_LIMITS.snapshotIdleMs)}`,
+} as const
 
 const SESSION_SETTINGS = [
   `set idle_session_timeout = ${INFRA_LIMITS.sessionIdleMs}`,

@@ -87,13 +87,17 @@ const TABLES = `
   create table if not exists public.tenon_migrations
     (name text primary key, sha256 text not null, applied_at timestamptz not null default now());
   create table if not exists public.tenon_installation
-    (one boolean primary key default true check (one), key_check text not null, replaced_keys text[] not null default '{}', made_at timestamptz not null default now())`
+    (one boolean primary key default true check (one), key_check text not null, replaced_keys text[] not null default '{}', made_at timestamptz not null default now(),
+     -- Of the last restore of the installation: the time it was restored to, when, and when an operator finished it.
+     restored_to timestamptz, restored_at timestamptz, restore_finished_at timestamptz)`
 
 /** Lets the platform read both tables (infra/postgres/installation.ts), and remembers the check value of the first master key. */
 async function describeInstallation(client: Client, masterKeys: string | undefined): Promise<void> {
   await client.query(`grant usage on schema public to tenon_operator;
     grant select on public.tenon_migrations to tenon_operator;
     grant select, insert on public.tenon_installation to tenon_operator;
+    grant usage on schema public to tenon_admin;
+    grant select (restored_at) on public.tenon_installation to tenon_admin;
     grant usage on schema public to tenon_key_rotation;
     grant select on public.tenon_migrations to tenon_key_rotation;
     grant select, update (key_check, replaced_keys) on public.tenon_installation to tenon_key_rotation`)

@@ -18,6 +18,7 @@ const FILES = [
   'features/identity/makers.sql',
   'features/identity/users/users.sql',
   'features/identity/factors/factors.sql',
+  'features/identity/sessions/sessions.sql',
   'features/identity/keys/api-keys.sql',
   'access/idempotency.sql',
   'access/audit/audit.sql',

@@ -32,6 +32,7 @@ export const SYSTEM_REASONS = {
       'features/identity/users/identities-store',
       'features/identity/factors/passkeys',
       'features/identity/factors/second-factors',
+      'features/identity/sessions/sessions',
       'features/identity/users/user-links',
       'features/identity/users/users-store',
     ],

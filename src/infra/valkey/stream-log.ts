@@ -111,6 +111,10 @@ export const connectToStreams = (url: string, options: ConnectionOptions): Redis
 
 export const logOf = (key: StreamKey): string => `${key}:dropped`
 
+/** Notes that a stream has no entries from before a time, so that readers who come with an earlier position get a gap. */
+export const forgetBefore = (redis: Redis, key: StreamKey, ms: number): Promise<number> =>
+  redis.hset(logOf(key), MADE, `${ms - 1}-0`)
+
 /** Appends all messages in order, or none if the server has no memory. One script costs half as much as single commands. @returns the last id */
 export function appendEntries(
   redis: Redis,

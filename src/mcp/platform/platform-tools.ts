@@ -65,9 +65,14 @@ export interface PlatformTool {
   readonly chainDepthField: string | undefined
 }
 
-/** `codec.decode` reveals the payloads of executions, and `codec.encode` serves the Temporal UI. */
+/**
+ * `codec.decode` reveals the payloads of executions, and `codec.encode` serves the Temporal UI. Sessions and consents of a person are no
+ * business of an agent.
+ */
 const isReadTool = ({ name, reads, reveals, http }: AnyOperation): boolean =>
-  reads && reveals === undefined && name !== 'codec.encode' && http.reply !== 'feed'
+  reads && reveals === undefined && !NO_TOOLS.includes(name) && http.reply !== 'feed'
+
+const NO_TOOLS = ['codec.encode', 'me.list_sessions', 'me.list_consents']
 
 const PLATFORM_TOOLS: readonly PlatformTool[] = OPERATIONS.filter(
   (operation) => isReadTool(operation) || Object.hasOwn(WRITES, operation.name),

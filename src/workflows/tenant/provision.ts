@@ -3,6 +3,7 @@
 import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
 import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
+import { ARCHIVE_LIMITS } from '../../features/archives/limits.ts'
 import { TENANT_LIMITS } from '../../features/tenants/limits.ts'
 import { RETRIES } from '../retries.ts'
 
@@ -14,6 +15,16 @@ const stepActivity = (summary: string, waitMs: number) =>
     scheduleToCloseTimeout: waitMs,
     summary,
     retry: RETRIES.provision,
+  }).provisionStep
+
+/** The same for a step that reads or writes a whole archive: on the queue of long work, and under its limits. */
+const archiveActivity = (summary: string) =>
+  proxyActivities<Activities>({
+    taskQueue: QUEUES.indexes,
+    startToCloseTimeout: ARCHIVE_LIMITS.attemptMs,
+    heartbeatTimeout: ARCHIVE_LIMITS.heartbeatMs,
+    summary,
+    retry: { ...RETRIES.build, maximumAttempts: ARCHIVE_LIMITS.attemptsMax },
   }).provisionStep
 
 /** Retried without limit: a failure must be recorded, however long the database is unavailable. */
@@ -37,7 +48,8 @@ export async function provision(input: ProvisionInput): Promise<void> {
 async function runStep(input: ProvisionInput, step: string): Promise<StepFailure | undefined> {
   const { target, step_wait_ms: waitMs = TENANT_LIMITS.provisioningStepMs } = input
   const subject = input.kind === 'tenant' ? target.tenantId : target.workspaceId
-  const run = stepActivity(`${step} of ${subject}`, waitMs)
+  const summary = `${step} of ${subject}`
+  const run = step.endsWith('_archive') ? archiveActivity(summary) : stepActivity(summary, waitMs)
   try {
     while (await run(input, step));
     return undefined

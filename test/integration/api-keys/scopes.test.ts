@@ -31,7 +31,15 @@ let world: World
 beforeAll(async () => {
   workspace = await createTestWorkspace()
   const id = '01890000-0000-7000-8000-000000000000'
-  const none = { keyId: 'k', schemaId: 's', operationId: 'o', documentId: id, flowId: 'f', executionId: 'e' }
+  const none = {
+    keyId: 'k',
+    schemaId: 's',
+    operationId: 'o',
+    exportId: 'o',
+    documentId: id,
+    flowId: 'f',
+    executionId: 'e',
+  }
   world = {
     workspace: workspace,
     ...none,

@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -49,6 +49,21 @@ test('page of tenants: its commands create, use, suspend, restore and purge a wo
   expect(stdout).toContain('"after": {}')
 }, 240_000)
 
+test('page of moving: its commands export a workspace and import the archive beside it', async () => {
+  const workspace = await createTestWorkspace()
+  const { operator: as, service, tenantId } = workspace
+  await call('POST', '/v1/collections/notes/documents', { as: service, body: { n: 1 } })
+  const file = join(await mkdtemp(join(tmpdir(), 'tenon-page-')), 'shop.tar.zst')
+  const stdout = await run('moving-workspaces', workspace, (text) =>
+    text.replaceAll('shop.tar.zst', file).replace('$TENANT', tenantId),
+  )
+  await rm(dirname(file), { recursive: true })
+  const [, id] = /^workspace_id +(ws_\S+)$/m.exec(stdout) ?? []
+  const { body: copy } = await call('GET', `/v1/workspaces/${id}`, { as })
+  expect([copy.slug, copy.state]).toEqual(['shop-copy', 'active'])
+  expect(stdout).toMatch(/^counts\.documents +1$/m)
+}, 120_000)
+
 test('page of a person: its commands export a user, count and delete what the user has', async () => {
   const workspace = await createTestWorkspace()
   await configure(workspace, { auth: { sign_up: 'invite' } })
@@ -79,13 +94,16 @@ async function startSignIn(workspace: TestWorkspace, email: string) {
     .slug
   const person: TestAccount = { id: '', email, password: 'correct horse again', tenant }
   let isAccepted = false
-  const server = createServer(async (request, response) => {
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
     const link = await text(request)
     const browser = new Browser('nowhere:')
     const { password } = person
     if (!isAccepted) await browser.submit(await browser.open(link), { password, again: password })
     isAccepted = true
     response.end((await tokensOf(clientId, person, { scope: 'api' })).body['access_token'])
+  }
+  const server = createServer((request, response) => {
+    answer(request, response).catch((error: unknown) => response.writeHead(500).end(String(error)))
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close: () => server.close() }

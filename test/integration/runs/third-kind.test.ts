@@ -63,6 +63,7 @@ const deliveries: RunKind = {
   table: sql`deliveries`,
   owner: sql`r.partner`,
   workflowId: sql`null::text`,
+  recordedAt: sql`now()`,
   slotsOf: () => sql`${slots}::integer`,
   isPending: sql`(r.status = 'pending' and r.ended_at is null)`,
   isCancelRequested: sql`false`,

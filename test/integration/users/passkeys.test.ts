@@ -5,7 +5,15 @@ import type { Browser as Chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { Ports } from '../../../stack/ports.ts'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
-import { authorization, Browser, REDIRECT, type Seen } from '../../support/clients/browser.ts'
+import {
+  addAccount,
+  addClient,
+  authorization,
+  Browser,
+  inWorkspace,
+  REDIRECT,
+  type Seen,
+} from '../../support/clients/browser.ts'
 import {
   expectAccessible,
   hasChromium,
@@ -14,7 +22,13 @@ import {
 } from '../../support/clients/chromium.ts'
 import { mailTo } from '../../support/clients/mails.ts'
 import { ok } from '../../support/clients/mcp.ts'
-import { enrol } from '../../support/clients/second-factors.ts'
+import {
+  accountPageUrl,
+  enrol,
+  enterAccountPage,
+  recoveryCodesIn,
+  ticketIn,
+} from '../../support/clients/second-factors.ts'
 import { type Falsified, SoftAuthenticator } from '../../support/clients/soft-authenticator.ts'
 import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import {
@@ -251,6 +265,51 @@ test('deletion: with the password, of own passkeys; the passkey then opens nothi
   expect(isSignedIn(await kept.send(foreign.get(kept.options)))).toBe(true)
 })
 
+test('passkey of an account: is asked for after the password, signs in alone, and comes with recovery codes', async () => {
+  const { workspace } = app
+  const [clientId, person] = await Promise.all([
+    addClient(workspace.operator),
+    addAccount(workspace.operator, { role: 'workspace_admin', ...inWorkspace(workspace) }),
+  ])
+  const pageUrl = here(accountPageUrl())
+  const { browser, page } = await enterAccountPage(person, pageUrl)
+  const setup = await browser.submit(page, { action: 'passkey_begin', current: person.password })
+  const authenticator = new SoftAuthenticator(base)
+  const added = await browser.submit(page, passkeyForm(authenticator.create(optionsIn(setup))))
+  const [recovery = ''] = recoveryCodesIn(added.html)
+  expect(recovery).not.toBe('')
+  // The password alone leads to a page with a passkey, and for recovery codes.
+  const visit = await enterAccountPage(person, pageUrl)
+  expect(visit.page.html).toContain('Use your passkey')
+  expect(visit.browser.cookies).toEqual([])
+  const opened = await visit.browser.submit(visit.page, {
+    action: 'passkey',
+    credential: authenticator.get(optionsIn(visit.page)),
+  })
+  expect(opened.html).toContain(`Signed in as <b>${person.email}`)
+  const withCode = await enterAccountPage(person, pageUrl)
+  const code = { action: 'code', ticket: ticketIn(withCode.page), code: recovery }
+  expect((await withCode.browser.submit(withCode.page, code)).html).toContain('Recovery codes left: 9')
+  // At a client, without tenant and password.
+  const flow = authorization(clientId)
+  const login = new Browser(REDIRECT)
+  const first = await login.open(here(flow.url))
+  const credential = authenticator.get(optionsIn(first))
+  const consent = await login.submit(
+    { ...first, url: `${first.url}/passkey` },
+    { action: 'passkey', credential },
+  )
+  const end = await login.submit(consent, { action: 'allow' })
+  expect(isSignedIn(end)).toBe(true)
+  // Users of a workspace sign in elsewhere.
+  const foreign = await signInPage()
+  expect((await foreign.send(authenticator.get(foreign.options))).status).toBe(401)
+  const passkey = authenticator.id.toString('base64url')
+  const deletion = { action: 'passkey_delete', passkey, current: person.password }
+  expect((await visit.browser.submit(opened, deletion)).html).toContain('The passkey is deleted')
+  expect((await enterAccountPage(person, pageUrl)).page.html).toContain(`Signed in as <b>${person.email}`)
+})
+
 test('user who is disabled, or whose factors were reset: the passkey opens nothing', async () => {
   const [user, twin] = await Promise.all([addUser(app), addUser(app)])
   const [one, two] = [await addPasskey(user), await addPasskey(twin)]
@@ -321,7 +380,7 @@ describe.runIf(hasChromium)('passkeys in Chromium', { timeout: 120_000 }, () => 
     await page.getByRole('button', { name: 'Create the passkey' }).click()
     await page.getByRole('status').waitFor()
     await expectAccessible(page)
-    expect(await page.getByRole('radio').count()).toBe(1)
+    expect(await page.locator('input[name=passkey]').count()).toBe(1)
     const redirect_uri = 'https://app.test/callback'
     const loaded = await page.goto(here(authorization(app.clientId, { redirect_uri }).url))
     const policy = loaded?.headers()['content-security-policy'] ?? ''

@@ -1,7 +1,14 @@
 /** Deletes users with everything that they have stored, and nothing of others. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { addUser, createUserApp, type UserApp, userTokens } from '../../support/clients/users.ts'
+import { openAccount } from '../../support/clients/second-factors.ts'
+import {
+  addUser,
+  createUserApp,
+  type TestUser,
+  type UserApp,
+  userTokens,
+} from '../../support/clients/users.ts'
 import { publish, start } from '../../support/fixtures/suspension.ts'
 import {
   asSuperuser,
@@ -48,7 +55,7 @@ async function ok(reply: ReturnType<typeof call>) {
 }
 
 /** A user with 250 documents in each collection, an object in a shared place and one in a place of its own. */
-async function addPerson(): Promise<{ id: string; as: Caller }> {
+async function addPerson(): Promise<TestUser & { id: string; as: Caller }> {
   const { service } = workspace
   const user = await addUser(app)
   const { id } = user
@@ -62,7 +69,7 @@ async function addPerson(): Promise<{ id: string; as: Caller }> {
   // A key stores it for the user, who is not its owner.
   await ok(call('PUT', `/v1/objects/${bucket}/own/${id}/photo`, { as: service, body: 'x' }))
   await ok(call('PUT', `/v1/objects/${bucket}/team/red/${id}`, { as: service, body: 'x' }))
-  return { id, as }
+  return { ...user, as }
 }
 
 const remove = (id: string, query = '') =>
@@ -144,4 +151,36 @@ test('user who is being deleted: signed out at once', async () => {
     const { status } = await call('GET', '/v1/collections/orders/documents', { as: person.as })
     return status === 401 ? true : undefined
   })
+})
+
+test('page of the own account: exports all that the user has stored, with the password, and deletes it with the account', async () => {
+  const [person, other] = await Promise.all([addPerson(), addPerson()])
+  const { browser, page } = await openAccount(app, person)
+  const submit = (fields: Record<string, string>) =>
+    browser.submit(page, { current: person.password, ...fields })
+  expect((await submit({ action: 'export', current: 'a wrong password' })).status).toBe(401)
+  const file = await submit({ action: 'export' })
+  expect(file.headers.get('content-disposition')).toBe(`attachment; filename="${person.id}.ndjson"`)
+  const records = file.html
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  const countOf = (type: string) => records.filter((record) => record.type === type).length
+  expect([countOf('document'), countOf('object')]).toEqual([500, 2])
+  expect(records.at(-1)).toEqual({ type: 'end', records: records.length - 1 })
+  for (const { type, data } of records)
+    if (type === 'object') expect((await fetch(data.url)).status).toBe(200)
+  const ended = await submit({ action: 'delete', data: 'delete' })
+  expect(ended.html).toContain('Your data is being deleted')
+  const as = workspace.operator
+  await eventually(async () =>
+    (await call('GET', `/v1/users/${person.id}`, { as })).status === 404 ? true : undefined,
+  )
+  const counted = async (id: string) => (await remove(id, '?data=delete&dry_run=true')).body.objects
+  expect(await counted(other.id)).toBe(2)
+  for (const collection of Object.keys(COLLECTIONS)) {
+    const body = { filter: { _owner: person.id }, count: 'exact' }
+    const left = await call('POST', `/v1/collections/${collection}/query`, { as: workspace.service, body })
+    expect([collection, left.body.data]).toEqual([collection, []])
+  }
 })

@@ -8,11 +8,14 @@ const CLOSED_TO_USERS = {
   privilege_domain_mismatch: words(`
     tenant.create tenant.get tenant.drift tenant.list tenant.suspend tenant.resume tenant.retry tenant.delete tenant.restore tenant.update
     workspace.create workspace.get workspace.list workspace.suspend workspace.resume workspace.retry workspace.delete workspace.restore workspace.update
+    workspace.export tenant.import operation.get_archive
     host.create host.list host.verify host.delete
     api_key.create api_key.get api_key.list api_key.update api_key.rotate api_key.revoke
     account.create account.get account.list account.update account.invite account.reset account.confirm account.delete
+    account.reset_factors account.list_sessions account.end_session sign_in_policy.get sign_in_policy.set
     oauth_client.create oauth_client.get oauth_client.list oauth_client.rotate_secret oauth_client.delete
     user.create user.get user.list user.update user.invite user.sign_out user.reset_factors user.delete user.export
+    user.list_sessions user.end_session
     issuer.rotate_keys
     collection.explain schema.create schema.get schema.list schema.update schema.delete
     operation.get operation.list
@@ -42,12 +45,16 @@ const CLOSED_TO_USERS = {
     mcp_call.list mcp_call.verify mcp_client.create mcp_client.list mcp_client.delete
     mcp_source.list mcp_source.create mcp_source.get mcp_source.refresh mcp_source.delete
     usage.list usage.query`),
-  /** Operations of keys, whose effects no rule of the workspace decides about. */
+  /**
+   * Operations of keys, whose effects no rule of the workspace decides about; and those on sessions, which the users of the sweep, whom no
+   * store knows, do not have.
+   */
   forbidden: words(`
     analytics.query
     flow.start flow.list_executions flow.get_execution flow.watch_execution flow.get_result
     inbox.list inbox.get inbox.decide
-    invocation.list invocation.get invocation.logs invocation.watch_logs`),
+    invocation.list invocation.get invocation.logs invocation.watch_logs
+    me.list_sessions me.end_session me.list_consents me.end_consent`),
 } as const
 
 export const OPEN_TO_USERS = {

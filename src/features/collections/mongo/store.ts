@@ -82,6 +82,16 @@ export function mongoStore(documents: DocumentsHandle): Store {
       }))
       return { made: await documents.insertMany(name, documentsToInsert) }
     },
+
+    restore: async (_scope, { name }, restored) => {
+      const documentsToInsert = restored.map(({ id, content, owner, version, created_at, updated_at }) => ({
+        ...toDocument(id, content.fields),
+        ...{ v: version, created_at: new Date(created_at), updated_at: new Date(updated_at) },
+        ...(owner !== undefined && { owner }),
+      }))
+      await documents.insertMany(name, documentsToInsert)
+      return undefined
+    },
   }
 }
 

@@ -24,7 +24,12 @@ import {
 } from '../store.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
-import { blindCreateStatement, changeStatement, createStatement } from './write-statements.ts'
+import {
+  blindCreateStatement,
+  changeStatement,
+  createStatement,
+  restoreStatement,
+} from './write-statements.ts'
 
 type Rows = readonly Readonly<Record<string, unknown>>[]
 
@@ -78,6 +83,17 @@ export const postgresStore: Store = {
     try {
       const made = await scope.rows(createStatement({ collection, oneOfMany: true }, creates))
       return { made: made.length }
+    } catch (error) {
+      const duplicated = duplicatedFields(error, collection)
+      if (duplicated === undefined) throw error
+      return { duplicated }
+    }
+  },
+
+  restore: async (scope, collection, documents) => {
+    try {
+      await scope.batch(restoreStatement(collection, documents))
+      return undefined
     } catch (error) {
       const duplicated = duplicatedFields(error, collection)
       if (duplicated === undefined) throw error

@@ -5,7 +5,7 @@ import { commas, Sql, type StatementKind, sql, textArray } from '../../../infra/
 import { currentTraceText } from '../../../infra/trace-context.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { hasReadFilter } from '../rules/access.ts'
-import type { CheckedChange, Collection, Create } from '../store.ts'
+import type { CheckedChange, Collection, Create, Restored } from '../store.ts'
 import { CASTS } from './compile.ts'
 import { split, type Table, type TableColumn, tableOf } from './table.ts'
 
@@ -95,6 +95,23 @@ function insertItems(
   const written = sql`${insert} ${skipExisting(table)}`
   return sql`with ${itemsOf(rows)}, written as (${written}), event as (${outboxRow(target, 'created', events, trace)})
     select ${returned(target)}, id as item_id from written`
+}
+
+/** Inserts documents of an archive with their versions and times. It is the one write without rows of the outbox. */
+export function restoreStatement(collection: Collection, documents: readonly Restored[]): Sql {
+  const table = tableOf(collection)
+  const rows = documents.map(({ id, content, owner, version, created_at, updated_at }) => {
+    const { typed, rest } = split(table, content.fields)
+    const row = rowJson({ id, typed, rest: JSON.stringify(rest), ...(owner !== undefined && { owner }) })
+    return `${row.slice(0, -1)},"system":${JSON.stringify({ version, created_at, updated_at })}}`
+  })
+  const items = sql`items as (select i.*, v -> 'system' as item_system from (
+    select v, ${ITEM_COLUMNS} from jsonb_array_elements((select ${`[${rows.join()}]`}::jsonb)) v) i)`
+  return sql`with ${items}
+    insert into ${table.name} (${namesOf(table)}, owner, version, created_at, updated_at)
+    select ${rowOf(table, BATCH_VALUES)}, item_owner, (item_system ->> 'version')::bigint,
+      (item_system ->> 'created_at')::timestamptz, (item_system ->> 'updated_at')::timestamptz from items
+    on conflict (${table.key}) do nothing`
 }
 
 const skipExisting = (table: Table): Sql => sql`on conflict (${table.key}) do nothing returning ${table.row}`
@@ -373,10 +390,11 @@ const BATCH_VALUES: Source = {
  * number from the planner, which would make a plan for each number.
  */
 const itemsOf = (rows: string): Sql => sql`items as (
-  select (v ->> 'id')::uuid as item_id, nullif(v -> 'versions', 'null') as item_versions, v -> 'typed' as item_typed,
-    v -> 'rest' as item_rest, (v ->> 'names')::text[] as item_names, v ->> 'text' as item_text,
-    v ->> 'owner' as item_owner, v ->> 'trace' as item_trace
-  from jsonb_array_elements((select ${rows}::jsonb)) v)`
+  select ${ITEM_COLUMNS} from jsonb_array_elements((select ${rows}::jsonb)) v)`
+
+const ITEM_COLUMNS = sql`(v ->> 'id')::uuid as item_id, nullif(v -> 'versions', 'null') as item_versions, v -> 'typed' as item_typed,
+  v -> 'rest' as item_rest, (v ->> 'names')::text[] as item_names, v ->> 'text' as item_text,
+  v ->> 'owner' as item_owner, v ->> 'trace' as item_trace`
 
 /** The value of a column in a jsonb that has the column's own name as key. */
 function fromJson(base: Sql, { column, type }: TableColumn): Sql {

@@ -1,6 +1,6 @@
 /** Operations on schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
 
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { transactionOnce } from '../../../access/effect-once.ts'
 import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
@@ -11,10 +11,10 @@ import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, listPage } from '../../operation-helpers.ts'
+import { ACTIVE, findInactiveReason } from '../../tenants/active.ts'
 import { Job } from '../../tenants/jobs.ts'
-import { ACTIVE, findInactiveReason } from '../../tenants/tenants.ts'
 import { CollectionName } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { hasDocuments } from '../mongo/documents.ts'
@@ -26,17 +26,19 @@ import { cacheKey } from './declaration-cache.ts'
 import { createDeclaredTable, dropDeclaredTable } from './declared-tables.ts'
 import { readOutcome, startBuilding } from './index-build.ts'
 
+const NewDeclaration = Input({
+  workspace_id: Ref('workspace'),
+  collection: CollectionName,
+  store: Store,
+  schema: JsonSchema,
+  ...Changeable,
+})
+
 export const createSchema = adminOperation({
   name: 'schema.create',
   summary: 'Declare a collection',
   roles: DEVELOPERS,
-  input: Input({
-    workspace_id: Ref('workspace'),
-    collection: CollectionName,
-    store: Store,
-    schema: JsonSchema,
-    ...Changeable,
-  }),
+  input: NewDeclaration,
   output: Schema,
   http: {
     method: 'POST',
@@ -45,40 +47,55 @@ export const createSchema = adminOperation({
     status: () => 201,
     location: ({ id }) => `/v1/schemas/${id}`,
   },
-  run: async (scope, input) => {
-    const { mode = 'enforce', access = {}, indexes: requested = [], unique = [] } = input
-    requireRightToWiden(scope, undefined, access)
-    const built = await buildDeclaration(scope, {
-      ...{ store: input.store, schema: input.schema, mode, access },
-      ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
-      ...{ workspaceId: input.workspace_id, collection: input.collection },
-    })
-    const { schema, columns, indexes } = built
-    await checkUnoccupied(scope, input)
-    const id = scope.newId('sch')
-    const insert = sql`
-        insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes)
-        select ${id}, w.tenant_id, w.id, ${input.collection}, ${input.store},
-          ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
-          ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb
-        from workspaces w where w.id = ${input.workspace_id} and ${ACTIVE}
-          and (select count(*) from schemas s where s.workspace_id = w.id) < ${COLLECTION_LIMITS.schemasMax}
-        returning ${COLUMNS}`
-    const created = await transactionOnce(scope, async (inside) => {
-      const row = await inside.row<Schema>(insert).catch((error: unknown) => {
-        throw creationProblem(error, input.collection)
-      })
-      if (row === undefined) throw await notCreated(inside, input.workspace_id)
-      if (!(await createDeclaredTable(inside, row, built))) throw occupied(input.collection)
-      return withWarnings(row, built)
-    })
-    invalidate(scope, refOf(created), cacheKey(created.collection))
-    return created
-  },
+  run: (scope, input) => declareCollection(scope, input),
 })
 
+interface Declaring {
+  /** A condition on the workspace. Default: it is active. */
+  readonly where?: Sql
+  /** Default: a new one. */
+  readonly id?: string
+}
+
+/** Creates a declaration with its table. @throws Problem as `schema.create` does; `conflict` if the id is taken */
+export async function declareCollection(
+  scope: AdminScope,
+  input: Static<typeof NewDeclaration>,
+  { where = ACTIVE, id = scope.newId('sch') }: Declaring = {},
+): Promise<Schema> {
+  const { mode = 'enforce', access = {}, indexes: requested = [], unique = [] } = input
+  requireRightToWiden(scope, undefined, access)
+  const built = await buildDeclaration(scope, {
+    ...{ store: input.store, schema: input.schema, mode, access },
+    ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
+    ...{ workspaceId: input.workspace_id, collection: input.collection },
+  })
+  const { schema, columns, indexes } = built
+  await checkUnoccupied(scope, input)
+  const insert = sql`
+    insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes)
+    select ${id}, w.tenant_id, w.id, ${input.collection}, ${input.store},
+      ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
+      ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb
+    from workspaces w where w.id = ${input.workspace_id} and ${where}
+      and (select count(*) from schemas s where s.workspace_id = w.id) < ${COLLECTION_LIMITS.schemasMax}
+    returning ${COLUMNS}`
+  const created = await transactionOnce(scope, async (inside) => {
+    const row = await inside.row<Schema>(insert).catch((error: unknown) => {
+      throw creationProblem(error, input.collection)
+    })
+    if (row === undefined) throw await notCreated(inside, input.workspace_id)
+    if (!(await createDeclaredTable(inside, row, built))) throw occupied(input.collection)
+    return withWarnings(row, built)
+  })
+  invalidate(scope, refOf(created), cacheKey(created.collection))
+  return created
+}
+
 function creationProblem(error: unknown, collection: string): unknown {
-  if (violated(error) === undefined) return error
+  const constraint = violated(error)
+  if (constraint === undefined) return error
+  if (constraint === 'schemas_pkey') return new Problem('conflict', { detail: 'The id is taken.' })
   return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
 }
 

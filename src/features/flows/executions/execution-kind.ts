@@ -27,6 +27,7 @@ export const EXECUTIONS: RunKind = {
   table: sql`executions`,
   owner: sql`r.flow_id`,
   workflowId: sql`r.workflow_id`,
+  recordedAt: sql`r.started_at`,
   isPending: sql`(r.status = 'pending' and r.ended_at is null)`,
   isCancelRequested: IS_CANCEL_REQUESTED,
   // A sub-flow is started by its parent. The input of a rerun is stored with its slot alone.
@@ -46,7 +47,7 @@ export const EXECUTIONS: RunKind = {
 }
 
 const RECORDED_ENDS: Readonly<
-  Record<RunEnd, { readonly status: Ending['status']; readonly detail?: string }>
+  Record<RunEnd, { readonly status: Ending['status']; readonly type?: string; readonly detail?: string }>
 > = {
   completed: { status: 'completed' },
   cancelled: { status: 'cancelled' },
@@ -62,13 +63,21 @@ const RECORDED_ENDS: Readonly<
     detail: 'The execution that runs this flow ended before it was started.',
   },
   lost: { status: 'faulted', detail: 'The workflow does not exist in Temporal, or never started.' },
+  lost_in_restore: {
+    status: 'faulted',
+    type: 'lost_in_restore',
+    detail:
+      'The installation was restored, and the restored Temporal does not know the workflow. The record shows the steps until then; `tenon flow rerun` repeats the execution from its start.',
+  },
 }
 
 async function endExecution(scope: WorkspaceScope, id: string, end: RunEnd): Promise<void> {
-  const { status, detail } = RECORDED_ENDS[end]
+  const { status, type, detail } = RECORDED_ENDS[end]
   if (end === status && (await confirmEnd(scope, id, end))) return
   const error =
-    detail === undefined ? null : JSON.stringify({ title: 'The execution was interrupted', detail })
+    detail === undefined
+      ? null
+      : JSON.stringify({ ...(type && { type }), title: 'The execution was interrupted', detail })
   const [, , next = []] = await scope.batch(
     sql`update executions set status = ${status}, error = ${error}::jsonb, ended_at = now()
       where id = ${id} and ended_at is null`,

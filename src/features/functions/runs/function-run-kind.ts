@@ -23,6 +23,7 @@ export const FUNCTION_RUNS: RunKind = {
   table: sql`function_runs`,
   owner: sql`r.function_id`,
   workflowId: sql`null::text`,
+  recordedAt: sql`r.created_at`,
   // Without a limit any more, the runs that still queue get the most slots that a function may have.
   slotsOf: (
     functionId,
@@ -56,6 +57,8 @@ const DETAILS: Readonly<Record<RunEnd, string>> = {
   timed_out:
     'Its workflow has reached the time limit that the platform gives to a run: no worker has completed it in time.',
   lost: 'The workflow of the run does not exist in Temporal, or never started.',
+  lost_in_restore:
+    'The installation was restored, and the restored Temporal does not know the workflow of the run.',
   orphaned: 'What would have started it has ended.',
 }
 

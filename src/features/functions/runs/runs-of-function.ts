@@ -7,7 +7,7 @@ import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { PageOf } from '../../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { ACTIVE, inactiveProblem } from '../../tenants/tenants.ts'
+import { ACTIVE, inactiveProblem } from '../../tenants/active.ts'
 import { FunctionRef, findFunction } from '../function-ref.ts'
 import { redriveAll, redriveRun } from './redrive.ts'
 import {

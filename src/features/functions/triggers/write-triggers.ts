@@ -3,6 +3,7 @@
 import type { AdminScope } from '../../../access/scope.ts'
 import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import type { DeclaredTrigger } from '../../runs/triggers/trigger.ts'
 import {
   changeTriggers,
   type Declaration,
@@ -23,6 +24,7 @@ export interface Target {
 /**
  * Writes a configuration and its triggers in one transaction, then brings the schedule to Temporal.
  * @param write runs the transaction: the statement that changes the function, then the given ones
+ * @param options `declaredAs` changes what the configuration declares
  * @throws Problem `dependency_unavailable` without Temporal or Valkey, if they are needed: then nothing was changed
  */
 export async function writeTriggers<T>(
@@ -30,8 +32,12 @@ export async function writeTriggers<T>(
   target: Target,
   change: DeclaredTriggers,
   write: (statements: Sql[]) => Promise<T>,
+  {
+    declaredAs = (trigger) => trigger,
+  }: { readonly declaredAs?: (trigger: DeclaredTrigger) => DeclaredTrigger } = {},
 ): Promise<T> {
-  const declared = declaredTriggers(change)
+  const { kinds, triggers } = declaredTriggers(change)
+  const declared = { kinds, triggers: triggers.map(declaredAs) }
   const found = declared.kinds.length === 0 ? undefined : await findPlace(scope, target)
   // The write finds out why there is none.
   if (found === undefined) return write([])

@@ -46,6 +46,11 @@ export const Account = Type.Object({
   email: Type.String(),
   name: Type.String(),
   groups: Groups,
+  second_factor: Type.Boolean({
+    description:
+      'True if the account has a second factor, an authenticator app or a passkey, and signs in with it.',
+  }),
+  passkeys: Type.Integer({ description: 'Number of passkeys.' }),
   sees_payloads: SeesPayloads,
   status: Type.Union(
     ['invited', 'active', 'reset', 'disabled'].map((status) => Type.Literal(status)),
@@ -95,6 +100,8 @@ const EMAIL_PATTERN = `^[^\\s@<>"${HIDDEN}]+@[^\\s@<>"${HIDDEN}]+$`
 const Reset = Type.Interface([Account], { reset_url: Link('another password') })
 
 const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name, groups, sees_payloads,
+  exists (select from second_factors f where f.account_id = accounts.id) as second_factor,
+  (select count(*)::integer from passkeys p where p.account_id = accounts.id) as passkeys,
   case when disabled_at is not null then 'disabled' when accepted then 'active'
     when accepted_at is not null then 'reset' else 'invited' end as status,
   invited_until, reset_at, confirmed_by, email_verified_at, to_json(controlled_by) as controlled_by, controlled_at, created_by, created_at, updated_at, last_login_at`
@@ -324,10 +331,36 @@ export const confirmAccount = adminOperation({
   },
 })
 
+export const resetAccountFactors = adminOperation({
+  name: 'account.reset_factors',
+  summary:
+    'Remove the second factor and all passkeys of an account of a lower role, and sign it out everywhere',
+  roles: ADMINS,
+  recentProof: true,
+  input: Input({ id: Ref('account') }),
+  output: Account,
+  http: { method: 'POST', path: '/v1/accounts/{id}/reset-factors', body: '*' },
+  run: async (scope, { id }) => {
+    requireHigherRole(scope, await findAccount(scope, id))
+    // Once: a repetition must not remove what the person has set up since.
+    const account = await effectOnce(scope, async (inside) => {
+      await inside.batch(
+        sql`delete from second_factors where account_id = ${id}`,
+        sql`delete from passkeys where account_id = ${id}`,
+        sql`update accounts set signed_out_at = clock_timestamp() where id = ${id}`,
+      )
+      return findAccount(inside, id)
+    })
+    issuerAdminOf(scope).forgetSubject(id)
+    return account
+  },
+})
+
 export const deleteAccount = adminOperation({
   name: 'account.delete',
   summary: 'Delete an account; its tokens become invalid within 5 s',
   roles: ADMINS,
+  recentProof: true,
   input: Input({ id: Ref('account') }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: '/v1/accounts/{id}' },

@@ -1,6 +1,7 @@
 /** Accounts in the database: sign-in, invitations and passwords. */
 
 import { hash } from 'node:crypto'
+import type { SubjectState } from '../../../access/authentication/subject-status.ts'
 import type { Role } from '../../../core/policy.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../../core/tenant.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
@@ -54,6 +55,9 @@ const SELECT_ACTIVE = sql`
   where a.accepted and a.disabled_at is null and (a.tenant_id is null or t.state = 'active')
     and (a.workspace_id is null or w.state = 'active')`
 
+const REQUIRES_FACTOR = (tenantId: Sql) => sql`exists (select from sign_in_policies p
+  where p.tenant_id is not distinct from ${tenantId} and p.require_mfa)`
+
 type AccountRow = Account & { readonly password: string }
 
 export class AccountsStore {
@@ -70,12 +74,20 @@ export class AccountsStore {
     return this.#one(sql`a.id = ${id}`).then(withoutPassword)
   }
 
-  /** The generation of an account that is neither disabled nor deleted; does not check its tenant. */
-  async findGeneration(id: string): Promise<number | undefined> {
-    const row = await this.#system.row<{ generation: number }>(
-      sql`select generation from accounts where id = ${id} and accepted and disabled_at is null`,
+  /** The state of an account that is neither disabled nor deleted; does not check its tenant. */
+  findState(id: string): Promise<SubjectState | undefined> {
+    return this.#system.row<SubjectState>(sql`
+      select generation, exists (select from second_factors where subject_id = a.id) as "hasSecondFactor",
+        ${REQUIRES_FACTOR(sql`a.tenant_id`)} as "needsSecondFactor"
+      from accounts a where id = ${id} and accepted and disabled_at is null`)
+  }
+
+  /** True if the accounts of a tenant need a second factor. @param tenantId null: of operators */
+  async requiresSecondFactor(tenantId: string | null): Promise<boolean> {
+    const row = await this.#system.row<{ required: boolean }>(
+      sql`select ${REQUIRES_FACTOR(sql`${tenantId}::text`)} as required`,
     )
-    return row?.generation
+    return row?.required === true
   }
 
   /** The id of a tenant by its slug. */

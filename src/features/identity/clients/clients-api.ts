@@ -214,6 +214,7 @@ export const rotateIssuerKeys = adminOperation({
   summary:
     'Rotate the signing key of the issuer; older keys verify until their tokens expire, unless they are revoked',
   roles: OPERATORS,
+  recentProof: true,
   input: Input({
     revoke: Type.Optional(
       Type.Boolean({

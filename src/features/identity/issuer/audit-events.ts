@@ -42,7 +42,7 @@ const REFUSAL_CODES: Readonly<Record<SignInRefusal, string>> = {
   too_many: 'too_many_attempts',
 }
 
-interface EndedGrant {
+export interface EndedGrant {
   /** As `grantIdOf` gives it. */
   readonly id: string
   readonly clientId: string
@@ -137,12 +137,12 @@ export class IssuerAudit {
     })
   }
 
-  /** Access that an account took back from a client. */
-  grantRevoked(by: Requester, account: Account, grant: EndedGrant): void {
+  /** Access that a person took back from a client. @param target the page */
+  grantRevoked(by: Requester, account: Account, grant: EndedGrant, target: string): void {
     const { id, clientId, resource, workspaceId } = grant
     this.#enqueue(by, {
       operation: 'grant.revoke',
-      target: '/auth/agents',
+      target,
       actor: accountActor(account),
       owner: { ...ownerOf(account), ...(workspaceId !== undefined && { workspaceId }) },
       detail: { client_id: clientId, resource, grant_id: id },

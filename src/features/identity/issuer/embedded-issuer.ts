@@ -12,6 +12,7 @@ import { type OAuthClients, Registration } from '../clients/oauth-clients-store.
 import { FactorService } from '../factors/factor-service.ts'
 import type { Passkeys } from '../factors/passkeys.ts'
 import type { SecondFactors } from '../factors/second-factors.ts'
+import type { Sessions } from '../sessions/sessions.ts'
 import type { IdentitiesStore } from '../users/identities-store.ts'
 import type { IdentityProviders } from '../users/identity-providers.ts'
 import { ProviderService } from '../users/provider-service.ts'
@@ -41,6 +42,7 @@ export class EmbeddedIssuer {
   readonly oauthClients: OAuthClients
   readonly signIn: SignIn
   readonly grants: Grants
+  readonly sessions: Sessions
   readonly registration: Registration
   readonly audit: IssuerAudit
   readonly #settings: IssuerSettings
@@ -60,6 +62,7 @@ export class EmbeddedIssuer {
     this.userService = new UserService(services, this.audit)
     this.secondFactors = services.secondFactors
     this.passkeys = services.passkeys
+    this.sessions = services.sessions
     this.identityProviders = services.identityProviders
     this.identitiesStore = services.identitiesStore
     this.factorService = new FactorService(services, this.audit)

@@ -6,7 +6,7 @@ import { type ScopedTool, scopeOf, umbrellasOf } from '../../../core/tool-access
 import type { Account } from '../accounts/accounts-store.ts'
 import { destinationOf } from '../clients/redirect-uris.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
-import type { IssuerAudit, Requester } from './audit-events.ts'
+import type { EndedGrant } from './audit-events.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { StoredGrant } from './issuer-state.ts'
 
@@ -74,7 +74,9 @@ export interface GivenAccessList {
 }
 
 /** `audience` is that of tokens for the REST API. */
-type GrantParts = IssuerServices & { readonly audience: string; readonly issuerAudit: IssuerAudit }
+type GrantParts = Pick<IssuerServices, 'issuerState' | 'mcpServers' | 'oauthClients'> & {
+  readonly audience: string
+}
 
 export class Grants {
   readonly #services: GrantParts
@@ -84,7 +86,7 @@ export class Grants {
   }
 
   /** The newest grants of an account. */
-  async list({ id }: Account): Promise<GivenAccessList> {
+  async list({ id }: Pick<Account, 'id'>): Promise<GivenAccessList> {
     const { issuerState, mcpServers } = this.#services
     const max = ISSUER_LIMITS.grantsShownMax
     const stored = await issuerState.readGrants(id, max + 1)
@@ -94,27 +96,24 @@ export class Grants {
     return { grants: await Promise.all(grants), hasMore: stored.length > max }
   }
 
-  /** Takes one grant of the account back. @returns false if it has no such grant */
-  async end(by: Requester, account: Account, id: string): Promise<boolean> {
-    return this.#record(by, account, await this.#services.issuerState.endGrants(account.id, id))
+  /** Takes one grant of the account back. @returns what has ended: nothing if it has no such grant */
+  async end({ id }: Pick<Account, 'id'>, grantId: string): Promise<readonly EndedGrant[]> {
+    return this.#describeEnded(await this.#services.issuerState.endGrants(id, grantId))
   }
 
-  /** Takes all grants of the account back. @returns false if it has none */
-  async endAll(by: Requester, account: Account): Promise<boolean> {
-    return this.#record(by, account, await this.#services.issuerState.endGrants(account.id))
+  /** Takes all grants of the account back. @returns what has ended */
+  async endAll({ id }: Pick<Account, 'id'>): Promise<readonly EndedGrant[]> {
+    return this.#describeEnded(await this.#services.issuerState.endGrants(id))
   }
 
-  async #record(by: Requester, account: Account, ended: readonly Ended[]): Promise<boolean> {
-    const { issuerAudit, mcpServers } = this.#services
-    for (const one of ended) {
-      const { clientId, resource } = readGrant(one)
-      const server = await mcpServers.byResource(resource)
-      issuerAudit.grantRevoked(by, account, {
-        ...{ id: one.id, clientId, resource },
-        workspaceId: server?.ref.workspaceId,
-      })
-    }
-    return ended.length > 0
+  #describeEnded(ended: readonly Ended[]): Promise<EndedGrant[]> {
+    return Promise.all(
+      ended.map(async (one) => {
+        const { clientId, resource } = readGrant(one)
+        const server = await this.#services.mcpServers.byResource(resource)
+        return { id: one.id, clientId, resource, workspaceId: server?.ref.workspaceId }
+      }),
+    )
   }
 
   async #describe(stored: StoredGrant, servers: Servers): Promise<GivenAccess> {

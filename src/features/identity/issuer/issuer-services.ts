@@ -12,6 +12,7 @@ import type { OAuthClients } from '../clients/oauth-clients-store.ts'
 import type { Passkeys } from '../factors/passkeys.ts'
 import type { SecondFactors } from '../factors/second-factors.ts'
 import type { UserMails } from '../pages/user-mails.ts'
+import type { Sessions } from '../sessions/sessions.ts'
 import type { IdentitiesStore } from '../users/identities-store.ts'
 import type { IdentityProviders } from '../users/identity-providers.ts'
 import type { UserLinks } from '../users/user-links.ts'
@@ -34,6 +35,7 @@ export interface IssuerServices {
   readonly oauthClients: OAuthClients
   readonly mcpServers: McpServerRegistry
   readonly issuerState: IssuerState
+  readonly sessions: Sessions
   readonly audit: Audit
   readonly log: Log
 }

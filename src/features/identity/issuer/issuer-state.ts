@@ -9,6 +9,7 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../../infra/ttl-cache.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
+import { sessionIdOf } from '../sessions/sessions.ts'
 
 export const ISSUER_STATE_PURPOSE = 'issuer-state'
 
@@ -167,16 +168,19 @@ class ModelState implements Adapter {
 
   async upsert(id: string, payload: AdapterPayload, expiresInSeconds: number): Promise<void> {
     const { uid, accountId, clientId } = payload
+    const sessionUid = this.#model === 'Session' ? uid : payload['sessionUid']
+    const sessionId =
+      typeof sessionUid === 'string' && accountId !== undefined ? sessionIdOf(sessionUid, accountId) : null
     // A grant belongs to its own family: its tokens end with it.
     const grantId = this.#model === 'Grant' ? id : payload.grantId
     const sealed = this.#secrets.seal(ISSUER_STATE_PURPOSE, Buffer.from(JSON.stringify(payload)))
     const upsert = sql`
-      insert into issuer_state (id, model, grant_key, uid_key, account_id, client_id, sealed, expires_at)
+      insert into issuer_state (id, model, grant_key, uid_key, account_id, client_id, session_id, sealed, expires_at)
       values (${keyOf(this.#model, id)}, ${this.#model}, ${optionalKeyOf('grant', grantId)},
-        ${optionalKeyOf(`${this.#model}:uid`, uid)}, ${accountId ?? null}, ${clientId ?? null}, ${sealed},
+        ${optionalKeyOf(`${this.#model}:uid`, uid)}, ${accountId ?? null}, ${clientId ?? null}, ${sessionId}, ${sealed},
         now() + make_interval(secs => ${expiresInSeconds}))
       on conflict (id) do update set grant_key = excluded.grant_key, uid_key = excluded.uid_key,
-        account_id = excluded.account_id, client_id = excluded.client_id, sealed = excluded.sealed,
+        account_id = excluded.account_id, client_id = excluded.client_id, session_id = excluded.session_id, sealed = excluded.sealed,
         expires_at = excluded.expires_at`
     await this.#system.batch(upsert, FORGET_EXPIRED)
   }

@@ -24,12 +24,13 @@ import type { OAuthClient } from '../clients/oauth-clients-store.ts'
 import { isNative, webOriginOf } from '../clients/redirect-uris.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
 import { plainPage } from '../pages/pages.ts'
+import { sessionIdOf } from '../sessions/sessions.ts'
 import { isUser } from '../users/users-store.ts'
 import { consentedVersion } from './grants.ts'
 import { grantIdOf } from './issuer-state.ts'
 import type { ResourceIndicators } from './resource-indicators.ts'
 import type { IssuerSettings } from './sign-in.ts'
-import { findSubject } from './subjects.ts'
+import { findPerson, findSubject } from './subjects.ts'
 
 export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
   const operatorHashes = settings.operatorSecrets.map(sha256)
@@ -54,6 +55,7 @@ export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
   )
   settings.issuerAudit.listen(provider)
   revokeAccessTokens(provider, settings)
+  recordSessions(provider, settings)
   return provider
 }
 
@@ -82,6 +84,19 @@ function revokeAccessTokens(provider: Provider, { issuerState, verify, issuerAud
     }
     context.status = 200
     context.body = ''
+  })
+}
+
+/** Records where people are signed in, for those who list their sessions: each authorization in a browser with a session. */
+function recordSessions(provider: Provider, settings: IssuerSettings): void {
+  provider.use(async (context: KoaContextWithOIDC, next) => {
+    await next()
+    const { route, session } = context.oidc ?? {}
+    if ((route !== 'authorization' && route !== 'resume') || session?.accountId === undefined) return
+    const person = await findPerson(settings, session.accountId)
+    const { address } = settings.issuerAudit.requesterOf(context)
+    const device = { address, agent: context.get('user-agent') }
+    if (person !== undefined) await settings.sessions.record(session.uid, person, device)
   })
 }
 
@@ -132,9 +147,11 @@ function flows(settings: IssuerSettings): Configuration {
         consented: consentedVersion(oidc.entities.Grant, resource),
       })
       const grantId = 'grantId' in token ? token.grantId : undefined
+      const sid = await touchSession(token, settings)
       return {
         ...claims,
         ...authenticationClaims(oidc),
+        ...(sid !== undefined && { sid }),
         ...(grantId !== undefined && { grant_id: grantIdOf(grantId) }),
       }
     },
@@ -161,6 +178,15 @@ function flows(settings: IssuerSettings): Configuration {
       },
     },
   }
+}
+
+/** The session that a token of a person comes from. */
+async function touchSession(token: object, { sessions }: IssuerSettings): Promise<string | undefined> {
+  const { sessionUid, accountId } = token as { sessionUid?: unknown; accountId?: unknown }
+  if (typeof sessionUid !== 'string' || typeof accountId !== 'string') return undefined
+  const id = sessionIdOf(sessionUid, accountId)
+  await sessions.touch(id)
+  return id
 }
 
 /** When and how the person has signed in: a refresh changes neither. */

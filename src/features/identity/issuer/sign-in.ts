@@ -82,10 +82,14 @@ export interface Credentials {
   readonly network: string
 }
 
-/** `ticket`: the password is right, and a code is needed as well (factors/second-factors.ts). */
+/**
+ * `ticket`: the password is right, and a code is needed as well (factors/second-factors.ts). `needsFactor`: the account has to add a second
+ * factor first.
+ */
 export type LoginResult =
   | { readonly redirect: string }
   | { readonly ticket: string }
+  | { readonly needsFactor: true }
   | { readonly refused: 'wrong' | 'too_many' }
 
 export class SignIn {
@@ -130,9 +134,14 @@ export class SignIn {
     })
     if (typeof account === 'string') return { refused: account }
     const ticket = await this.#services.secondFactors.challenge(account, interaction.uid)
-    return ticket === undefined
-      ? { redirect: await this.#end(interaction, account, METHODS.password) }
-      : { ticket }
+    if (ticket !== undefined) return { ticket }
+    if (await this.needsFactor(account)) return { needsFactor: true }
+    return { redirect: await this.#end(interaction, account, METHODS.password) }
+  }
+
+  /** True if a person whose password is right, and who has no second factor, has to add one first. */
+  async needsFactor(person: Account): Promise<boolean> {
+    return !isUser(person) && (await this.#services.accounts.requiresSecondFactor(person.tenantId))
   }
 
   /**

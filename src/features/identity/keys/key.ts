@@ -5,13 +5,13 @@ import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { keyHash, makeKey } from '../../../access/authentication/credentials.ts'
 import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
 import { PAYLOADS_SCOPE } from '../../../access/payload-access.ts'
-import type { AdminScope } from '../../../access/scope.ts'
+import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { isReadScope, STORAGE_ACTIONS, type StorageGrant } from '../../../core/policy.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { SCOPES } from '../../key-operations.ts'
-import { fieldProblem, findRow } from '../../operation-helpers.ts'
+import { allRows, fieldProblem, findRow } from '../../operation-helpers.ts'
 import { API_KEY_LIMITS } from './limits.ts'
 
 export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service'), Type.Literal('storage')])
@@ -171,3 +171,18 @@ function faultOf(scope: string, kind: ApiKey['kind']): string | undefined {
     return 'An anon key is shipped to browsers: it may be narrowed to reading alone. What it writes beyond is what collections allow it, without scopes.'
   return undefined
 }
+
+const PAGE = 200
+
+/** Kinds and names of the keys that have not ended, for archives. @param structure scope with the rights of an admin */
+export const keyNames = (
+  structure: WorkspaceScope,
+): AsyncGenerator<{ readonly id: string; readonly kind: Static<typeof Kind>; readonly name: string }> =>
+  allRows(
+    PAGE,
+    (after) =>
+      structure.rows<{ id: string; kind: Static<typeof Kind>; name: string }>(sql`
+        select id, kind, name from api_keys
+        where revoked_at is null and ended_at is null and id > ${after} order by id limit ${PAGE}`),
+    ({ id }) => id,
+  )

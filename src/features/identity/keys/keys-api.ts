@@ -9,7 +9,7 @@ import { ADMINS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { creates, findRow, listPage } from '../../operation-helpers.ts'
-import { ACTIVE, inactiveProblem } from '../../tenants/tenants.ts'
+import { ACTIVE, inactiveProblem } from '../../tenants/active.ts'
 import { requireShareOfPayloads } from '../payload-grants.ts'
 import {
   ApiKey,

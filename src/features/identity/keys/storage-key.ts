@@ -10,7 +10,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { fieldProblem } from '../../operation-helpers.ts'
-import { ACTIVE, inactiveProblem } from '../../tenants/tenants.ts'
+import { ACTIVE, inactiveProblem } from '../../tenants/active.ts'
 import type { ApiKey, StorageParts } from './key.ts'
 import { API_KEY_LIMITS } from './limits.ts'
 

@@ -1,5 +1,6 @@
 /** Pages and forms for the second factor: the code at a sign-in, switching it on and off. They need no scripts. */
 
+import { ACCOUNT_PAGE } from '../../../access/authentication/holder-session.ts'
 import type { SignInPlace } from '../factors/factor-owner.ts'
 import type { SecondFactor, TotpSetup } from '../factors/second-factors.ts'
 import { errorText, escapeHtml, field, form, type Page, renderPage, type SignInWays } from './pages.ts'
@@ -53,6 +54,13 @@ export function codePage(
   const settings = { brand, status: refused?.status ?? 200, formTarget, script: ways?.script }
   return renderPage('Enter a code', body, settings)
 }
+
+/** For an account that may do nothing without a second factor, and has none yet. */
+export const FACTOR_NEEDED: Page = renderPage(
+  'Your account needs a second factor',
+  `<p role="status">Add an authenticator app or a passkey on <a href="${ACCOUNT_PAGE}">the page of your account</a>. Then sign in again.</p>`,
+  { status: 403 },
+)
 
 /** Shows a new secret, and asks for a code of it. */
 export function totpSetupPage({ brand }: SignInPlace, setup: TotpSetup, refused?: Refusal): Page {

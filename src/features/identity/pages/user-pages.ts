@@ -220,9 +220,23 @@ export const emailSection = section('Change your e-mail address', [
   button('email', 'Send a link to the new address'),
 ])
 
+export const exportSection = section(
+  'Export your data',
+  [CONFIRM_PASSWORD, button('export', 'Download my data')],
+  paragraph('A file with your profile, and with all that this application has stored for you.'),
+)
+
+const DATA_CHOICE = `<fieldset><legend>Your data in this application</legend>
+<label><input type="radio" name="data" value="keep" checked> Keep it: only your account is deleted</label>
+<label><input type="radio" name="data" value="delete"> Delete it as well: documents and files</label></fieldset>`
+
 export const deletionSection = section(
   'Delete your account',
-  [confirmationField('Your password to confirm the deletion'), button('delete', 'Delete my account')],
+  [
+    DATA_CHOICE,
+    confirmationField('Your password to confirm the deletion'),
+    button('delete', 'Delete my account'),
+  ],
   paragraph('A deleted account cannot be restored.'),
 )
 

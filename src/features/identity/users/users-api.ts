@@ -28,7 +28,7 @@ import {
   NDJSON,
   ndjsonDownload,
 } from '../../operation-helpers.ts'
-import { ACTIVE, inactiveProblem } from '../../tenants/tenants.ts'
+import { ACTIVE, inactiveProblem } from '../../tenants/active.ts'
 import { issuerAdminOf, requireMail, userInvitationOf } from '../identity-services.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
 import { AUTH_DEFAULTS, type StoredAuth, USER_EMAIL_PATTERN } from './auth-settings.ts'
@@ -111,7 +111,7 @@ const storeInvitation = (id: string, { digest, shownTo }: Invitation): readonly 
 ]
 
 /** @throws Problem `validation_failed` */
-function checkClaims(claims: Static<typeof Claims>): void {
+export function checkClaims(claims: Static<typeof Claims>): void {
   const { claimsBytesMax, claimsDepthMax } = ISSUER_LIMITS.users
   if (exceedsDepth(claims, claimsDepthMax))
     throw bodyProblem('/claims', `must not be nested deeper than ${claimsDepthMax} levels`)
@@ -283,6 +283,7 @@ export const resetUserFactors = adminOperation({
   name: 'user.reset_factors',
   summary: 'Remove the second factor and all passkeys of a user, and sign the user out everywhere',
   roles: ADMINS,
+  recentProof: true,
   input: Input({ id: Ref('user') }),
   output: User,
   http: { method: 'POST', path: '/v1/users/{id}/reset-factors', body: '*' },
@@ -309,6 +310,7 @@ export const exportUsers = adminOperation({
   name: 'user.export',
   summary: 'Export all users of a workspace as NDJSON, without passwords',
   roles: ADMINS,
+  recentProof: true,
   input: Input({ workspace_id: Ref('workspace') }),
   output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'One user per line, as GET returns it.' })),
   http: { method: 'GET', path: '/v1/users/export', reply: 'bytes', bytesType: NDJSON },

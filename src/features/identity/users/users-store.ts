@@ -1,5 +1,6 @@
 /** End users of workspaces in the database, and the settings that pages for them need. */
 
+import type { SubjectState } from '../../../access/authentication/subject-status.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../../core/tenant.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
@@ -69,12 +70,12 @@ export class UsersStore {
     return withoutPassword(await this.#one(sql`u.id = ${id}`))
   }
 
-  /** The generation of an active user; undefined if the user is disabled or deleted. Does not check the tenant. */
-  async findGeneration(id: string): Promise<number | undefined> {
-    const row = await this.#system.row<{ generation: number }>(
-      sql`select generation from users where id = ${id} and email_verified_at is not null and disabled_at is null`,
-    )
-    return row?.generation
+  /** The state of an active user; undefined if the user is disabled or deleted. Does not check the tenant. */
+  findState(id: string): Promise<SubjectState | undefined> {
+    return this.#system.row<SubjectState>(sql`
+      select generation, exists (select from second_factors where subject_id = u.id) as "hasSecondFactor",
+        false as "needsSecondFactor"
+      from users u where id = ${id} and email_verified_at is not null and disabled_at is null`)
   }
 
   /** The workspace and its settings; undefined unless it is active. */

@@ -63,15 +63,16 @@ const ofTarget = ({ of, target }: Declaration): Sql => sql`triggers t join (${ta
 export async function declareTriggers(place: TriggerPlace, declaration: Declaration): Promise<Sql[]> {
   const { of, target, kinds, triggers } = declaration
   const wanted = JSON.stringify(triggers.map((one) => ({ id: place.scope.newId('trg'), ...one })))
-  const declared = sql`jsonb_to_recordset(${wanted}::jsonb) as declared (id text, kind text, key text, spec jsonb)`
+  const declared = sql`jsonb_to_recordset(${wanted}::jsonb) as declared (id text, kind text, key text, spec jsonb, paused boolean)`
   const ends = triggers.some(({ kind }) => kind === 'event') ? await place.streamEnds() : undefined
   return [
     ...(ends === undefined ? [] : [resetOffsets(declaration, declared, ends)]),
     sql`delete from triggers d using ${ofTarget(declaration)}
       and d.tenant_id = t.tenant_id and d.workspace_id = t.workspace_id and d.id = t.id
       and t.kind = any(${textArray([...kinds])}::text[]) and t.key not in (select declared.key from ${declared})`,
-    sql`insert into triggers (tenant_id, workspace_id, id, target_kind, target_id, kind, key, spec, version)
-      select w.tenant_id, w.workspace_id, declared.id, ${of.kind}, w.id, declared.kind, declared.key, declared.spec, w.version
+    sql`insert into triggers (tenant_id, workspace_id, id, target_kind, target_id, kind, key, spec, version, paused)
+      select w.tenant_id, w.workspace_id, declared.id, ${of.kind}, w.id, declared.kind, declared.key, declared.spec, w.version,
+        coalesce(declared.paused, false)
       from (${target}) w cross join ${declared}
       on conflict (tenant_id, workspace_id, target_kind, target_id, key) do update set
         spec = excluded.spec, version = excluded.version, revision = triggers.revision + 1, updated_at = now()
@@ -99,7 +100,7 @@ export const deleteTriggers = ({ ref }: Pick<TriggerPlace, 'ref'>, of: TargetKin
 
 /** A statement that pauses or resumes a trigger; a repetition changes only the note. @param which a condition on `triggers` */
 export const setPaused = ({ ref }: WorkspaceScope, which: Sql, paused: boolean, note: string | null): Sql =>
-  sql`update triggers set paused = ${paused}, note = ${note}, updated_at = now(),
+  sql`update triggers set paused = ${paused}, paused_by_restore = false, note = ${note}, updated_at = now(),
       resumed_at = case when paused and not ${paused}::boolean then now() else resumed_at end
     where workspace_id = ${ref.workspaceId} and ${which}`
 

@@ -43,6 +43,10 @@ export type WebhookSpec = Omit<Webhook, 'name' | 'headers'> & Required<Pick<Webh
 export type DeclaredTrigger = {
   /** Identifies the trigger within its target, across changes and kinds. */
   readonly key: string
+  /** Of one of an archive. Default: a new one. */
+  readonly id?: string
+  /** True for one of an archive: it starts nothing until somebody resumes it. Default: false. */
+  readonly paused?: boolean
 } & (
   | { readonly kind: 'schedule'; readonly spec: ScheduleSpec }
   | { readonly kind: 'event'; readonly spec: EventSpec }

@@ -18,6 +18,10 @@ create table tenon.triggers (
   -- Counts the changes of spec and version.
   revision integer not null default 1,
   paused boolean not null default false,
+  -- A restore of the installation has paused it, and its end resumes it.
+  paused_by_restore boolean not null default false,
+  -- Of a schedule: a restore of the installation may have left Temporal without it, or with an earlier one.
+  is_unregistered boolean not null default false,
   -- The reason given for the last pause or resumption.
   note text,
   -- When it was last resumed.
@@ -32,9 +36,11 @@ create table tenon.triggers (
 -- For webhooks, whose URL contains the workspace alone.
 create index on tenon.triggers (workspace_id, id);
 create index on tenon.triggers (id) where kind = 'event';
+create index triggers_unregistered on tenon.triggers (workspace_id, id) where is_unregistered;
 call tenon.allow('tenon_operator', 'tenon.triggers', 'all', 'select, insert, update, delete');
 call tenon.allow('tenon_admin', 'tenon.triggers', 'tenant', 'select, insert, update, delete');
 call tenon.allow('tenon_triggers', 'tenon.triggers', 'all', 'select');
+call tenon.allow('tenon_reconciler', 'tenon.triggers', 'all', 'select (tenant_id, workspace_id, id, is_unregistered)');
 call tenon.add_row_quota('schedules', 'tenon.triggers', 'uncounted');
 
 -- The state of each trigger: its counts, its place in the streams. A table of its own, so that the quota is not counted at every event.

@@ -13,9 +13,10 @@ import type { TenantId, WorkspaceId, WorkspaceRef } from '../../../core/tenant.t
 import { canonicalHost, PROOF_LABEL } from '../../../infra/host-name.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem, conflictIf, findRow, listPage } from '../../operation-helpers.ts'
+import { ACTIVE, inactiveProblem } from '../active.ts'
 import { TENANT_LIMITS } from '../limits.ts'
-import { HOST_ROUTES } from '../resources/host-routes.ts'
-import { ACTIVE, findWorkspace, inactiveProblem } from '../tenants.ts'
+import { HOST_ROUTES } from '../resources/host-resources.ts'
+import { findWorkspace } from '../tenants.ts'
 
 const HostName = Type.String({
   minLength: 1,
@@ -33,7 +34,7 @@ const Host = Type.Object({
   ),
   verified_at: Type.Union(OptionalTime.anyOf, {
     description:
-      'When the proof was found. `null`: it was not yet, or another workspace has proved the name since.',
+      'Time at which the proof was found. `null`: it was not found yet, or another workspace has proved the name since.',
   }),
   created_at: Time,
 })
@@ -55,7 +56,7 @@ const isHost = (workspaceId: string, host: string): Sql =>
 
 export const createHost = adminOperation({
   name: 'host.create',
-  summary: 'Claim a host name for a workspace; it counts once the DNS record in the response was verified',
+  summary: 'Create a host name of a workspace; it counts once the DNS record in the response was verified',
   roles: ADMINS,
   input: Input(ONE),
   output: Host,
@@ -100,7 +101,7 @@ export const listHosts = adminOperation({
 export const verifyHost = adminOperation({
   name: 'host.verify',
   summary:
-    'Look the proof of a host name up in DNS; from then on, requests for the name are served for the workspace alone',
+    'Verify a host name by its proof in DNS; from then on, requests for the name are served for the workspace alone',
   roles: ADMINS,
   input: Input(ONE),
   output: Host,

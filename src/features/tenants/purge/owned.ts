@@ -10,10 +10,11 @@ import { PAYLOAD_BUCKET } from '../../../core/object-key.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { TenantRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { archivesOf } from '../../archives/archive-files.ts'
 import { ownedDocuments } from '../../collections/mongo/documents.ts'
 import { dropDeclaredTables } from '../../collections/schemas/declared-tables.ts'
 import { ownedKeys } from '../../events/events.ts'
-import { HOST_ROUTES } from '../resources/host-routes.ts'
+import { HOST_ROUTES } from '../resources/host-resources.ts'
 import { REALM } from '../resources/realm.ts'
 import type { CountedResource } from '../resources/resource.ts'
 import { countOwnedRows, deleteOwnedRows } from './owned-rows.ts'
@@ -74,12 +75,10 @@ export const OWNED = [
   {
     name: 'payloads',
     count: async ({ scope, ref }) => ({
-      stored_payloads: isTenant(ref)
-        ? await bucketsOf(scope).count(PAYLOAD_BUCKET, 'platform', `${ref.tenantId}/`)
-        : 0,
+      stored_payloads: await bucketsOf(scope).count(PAYLOAD_BUCKET, 'platform', payloadsOf(ref)),
     }),
     remove: async ({ scope, ref }) =>
-      isTenant(ref) && bucketsOf(scope).removeSome(PAYLOAD_BUCKET, 'platform', `${ref.tenantId}/`),
+      bucketsOf(scope).removeSome(PAYLOAD_BUCKET, 'platform', payloadsOf(ref)),
   },
   {
     name: 'documents',
@@ -110,6 +109,10 @@ export const OWNED = [
 ] as const satisfies readonly OwnedPart[]
 
 export type PartName = (typeof OWNED)[number]['name']
+
+/** Of a workspace, its archives; payloads of its work are the tenant's. */
+const payloadsOf = ({ tenantId, workspaceId }: TenantRef): string =>
+  workspaceId === '-' ? `${tenantId}/` : archivesOf({ tenantId, workspaceId })
 
 /** A tenant has those of its workspaces as well. */
 const countedIn = (ref: TenantRef): readonly CountedResource[] =>

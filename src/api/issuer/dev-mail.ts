@@ -3,11 +3,11 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { Problem } from '../core/problem.ts'
-import { escapeHtml, page } from '../features/identity/pages/pages.ts'
-import type { Config } from '../infra/config.ts'
-import { show } from './issuer/forms.ts'
-import { API_LIMITS } from './limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { escapeHtml, page } from '../../features/identity/pages/pages.ts'
+import type { Config } from '../../infra/config.ts'
+import { API_LIMITS } from '../limits.ts'
+import { show } from './forms.ts'
 
 export function mountDevMail(app: FastifyInstance, { SMTP_URL, TENON_MAIL_DIR: folder }: Config): void {
   if (folder === undefined || SMTP_URL !== undefined) return

@@ -1,10 +1,35 @@
-/** The routes of a workspace's host names in Caddy, if the installation has one. */
+/** The proofs of a workspace's host names in DNS, and their routes in Caddy, if the installation has one. */
 
 import type { AdminScope } from '../../../access/scope.ts'
-import { caddyOf } from '../../../access/scope-services.ts'
+import { caddyOf, dnsOf } from '../../../access/scope-services.ts'
 import type { TenantRef } from '../../../core/tenant.ts'
+import { PROOF_LABEL } from '../../../infra/host-name.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import type { CountedResource } from './resource.ts'
+import type { Comparable, CountedResource, Difference } from './resource.ts'
+
+/** They stay in DNS as long as the workspace has the names. */
+export const HOST_PROOFS: Comparable = {
+  name: 'host_proof',
+  of: 'workspace',
+  plan: async (scope, { workspaceId }) => {
+    const hosts = await scope.rows<{ host: string; proof: string }>(sql`
+      select host, proof from hosts where workspace_id = ${workspaceId} and verified_at is not null order by host`)
+    const found: Difference[] = []
+    for (const { host, proof } of hosts) {
+      const records = await dnsOf(scope).texts(`${PROOF_LABEL}.${host}`)
+      if (!records.includes(proof)) found.push(missing(host))
+    }
+    return found
+  },
+  /** Only the owner of the domain can publish a proof. */
+  apply: async () => {},
+}
+
+const missing = (host: string): Difference => ({
+  ...{ resource: 'host_proof', name: host, kind: 'missing', isRepaired: false },
+  detail:
+    'DNS has no proof of the host name any more. The workspace keeps the name until another workspace proves it, or it is deleted. Publish the record again, or delete the name.',
+})
 
 export const HOST_ROUTES: CountedResource = {
   name: 'host_routes',

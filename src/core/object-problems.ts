@@ -1,8 +1,9 @@
-/** Problems of objects and of requests of the S3 API, under the names of S3. */
+/** Problems of objects: those of the S3 API under the names of S3, and those of uploads, images, archives and links. */
 
 import { row } from './problem-row.ts'
+import { TUS_VERSION } from './tus.ts'
 
-export const S3_PROBLEMS = {
+export const OBJECT_PROBLEMS = {
   InvalidKey: row(
     400,
     'The object key is not valid',
@@ -95,5 +96,73 @@ export const S3_PROBLEMS = {
     416,
     'The range is outside the object',
     'See the `Content-Range` header for the length of the object.',
+  ),
+
+  bucket_required: row(409, 'The workspace has no bucket', 'Use a workspace that was created with a bucket.'),
+  upload_expired: row(
+    410,
+    'The upload stood still for too long',
+    'Send the object again. A request may make no progress for ten minutes, and an upload that resumes for seven days.',
+  ),
+  too_many_uploads: row(
+    429,
+    'Too many uploads are open',
+    'Complete or delete uploads that are open, then begin this one again. An upload without new bytes ends after seven days.',
+  ),
+  upload_offset_differs: row(
+    409,
+    'The upload does not continue at this offset',
+    'Read `Upload-Offset` with HEAD, and send what is behind it.',
+  ),
+  upload_checksum_differs: row(
+    460,
+    'The body does not have the checksum of `Upload-Checksum`',
+    'Send the same bytes again. Nothing of the body was kept.',
+  ),
+  tus_version_unsupported: row(
+    412,
+    'The version of tus is not supported',
+    `Send \`Tus-Resumable: ${TUS_VERSION}\`.`,
+  ),
+  content_invalid: row(
+    422,
+    'The content does not match its type',
+    'Store the object again with the correct content type.',
+  ),
+  archive_invalid: row(
+    422,
+    'The archive cannot be imported',
+    'Import an archive as an export has made it. Nothing was kept.',
+  ),
+  image_not_allowed: row(
+    400,
+    'The workspace does not convert images to this size or format',
+    'Request a size and a format that `detail` names.',
+    { adminHint: 'An admin lists them in the setting `objects.images`: POST /v1/services/configure.' },
+  ),
+  image_too_large: row(
+    413,
+    'The image is too large to be converted',
+    'Store a smaller image, or request the object without a size. See `detail` for the limit.',
+  ),
+  image_unreadable: row(
+    422,
+    'The object is not an image that can be converted',
+    'Store a complete JPEG, PNG, WebP, GIF or AVIF image, or request the object without a size.',
+  ),
+  link_invalid: row(
+    403,
+    'The link is not valid',
+    'Copy the link once more, to its end, and send it with the method that it was made for; or get a new one.',
+  ),
+  link_expired: row(
+    403,
+    'The link has expired',
+    'Get a new link: the time of this one is over, or the credential that made it has ended.',
+  ),
+  link_exceeded: row(
+    403,
+    'The link does not allow this upload',
+    'Send what `detail` allows, or get a link that allows more.',
   ),
 } as const

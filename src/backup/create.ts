@@ -1,0 +1,122 @@
+/** Makes a backup: bytes of objects, a copy of PostgreSQL, Temporal's file, and the log until a moment after all of them. */
+
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import type { Client } from 'pg'
+import { copyBlobs, findBlobs } from './blobs.ts'
+import { type Installation, withDatabase } from './installation.ts'
+import { type Backup, listChains, momentId, readBackup, writeBackup } from './manifests.ts'
+import { copyBase } from './postgres/base-backup.ts'
+import { parseSegment } from './postgres/wal-names.ts'
+import { WalReceiver } from './postgres/wal-receiver.ts'
+import type { Repository } from './repository/repository.ts'
+import { copyStates } from './states.ts'
+import { type Backing, takeMoment } from './take-moment.ts'
+
+export interface CreateOptions {
+  readonly installation: Installation
+  readonly repository: Repository
+  readonly version: string
+  /** Copies only what has changed in PostgreSQL since the latest backup, if there is one. */
+  readonly incremental: boolean
+  readonly onNotice: (text: string) => void
+  readonly onProgress: (text: string) => void
+  readonly signal?: AbortSignal
+}
+
+/** @returns the backup, which can be restored to its moment; `tenon backup follow` continues it */
+export async function createBackup(options: CreateOptions): Promise<Backup> {
+  const { installation, repository, onNotice, signal } = options
+  const { programs, databaseUrl: url, folder } = installation
+  const slot = `tenon_create_${randomBytes(4).toString('hex')}`
+  const known = await findKnown(repository)
+  await withDatabase(url, dropLeftSlots)
+  // Before the copy begins: the copy is of no use without the log since then.
+  const receiver = await WalReceiver.start({ programs, url, slot, folder: join(folder, slot), repository })
+  try {
+    return await repository.store.sharing(() =>
+      copyAll(options, { installation, repository, receiver, known, onNotice, ...(signal && { signal }) }),
+    )
+  } finally {
+    await receiver.stop(true)
+  }
+}
+
+/** Of backups that were killed: the server would keep its log for them. */
+const dropLeftSlots = (database: Client) =>
+  database.query(
+    `select pg_drop_replication_slot(slot_name) from pg_replication_slots
+     where slot_name like 'tenon\\_create\\_%' and not active and inactive_since < now() - interval '10 minutes'`,
+  )
+
+export const findKnown = async (repository: Repository): Promise<Set<string>> =>
+  new Set((await repository.list('objects/')).map(({ name }) => name))
+
+async function copyAll(
+  { version, incremental, onProgress }: CreateOptions,
+  backing: Backing,
+): Promise<Backup> {
+  const { installation, repository, known } = backing
+  const { programs, databaseUrl: url, objects } = installation
+  // Until the manifest names it, nothing does.
+  const draft = `members/${randomBytes(8).toString('hex')}`
+  if (installation.mongoUrl)
+    backing.onNotice('MongoDB is not part of the backup: back up MONGODB_URL with its own tools.')
+  onProgress('copying the bytes of objects')
+  // The moment comes when few are left: what is deleted meanwhile stays in the store for an hour.
+  const early = await withDatabase(url, (database) => findBlobs(database, null))
+  await copyBlobs(repository, objects, early, known)
+  const parent = incremental ? await findParent(backing) : undefined
+  onProgress(
+    parent === undefined ? 'copying PostgreSQL' : `copying what has changed in PostgreSQL since ${parent.id}`,
+  )
+  const { base, manifest, firstWal, lastWal } = await copyBase(
+    { programs, url, repository },
+    draft,
+    parent?.base_manifest.name,
+  )
+  onProgress('copying Temporal, and the log until now')
+  const states = await copyStates(installation, repository, new Date().toISOString(), known)
+  const { moment, blobs } = await takeMoment(backing, { at: null, lastWal, states, named: new Set() })
+  const backup: Backup = {
+    ...{
+      id: momentId(moment.at),
+      kind: parent === undefined ? 'full' : 'incremental',
+      parent: parent?.id ?? null,
+    },
+    ...{ version, ...loginOf(url) },
+    ...{ base, base_manifest: manifest, first_wal: firstWal, last_wal: lastWal },
+    secrets: await repository.writeJson(`${draft}/secrets`, installation.secrets),
+    blobs: await repository.writeJson(
+      `${draft}/blobs`,
+      blobs.map(({ bucket, blob }) => ({ bucket, blob })),
+    ),
+    first_moment: { ...moment, blobs: [] },
+  }
+  await writeBackup(repository, backup)
+  return backup
+}
+
+function loginOf(url: string): Pick<Backup, 'role' | 'database'> {
+  const { username, pathname } = new URL(url)
+  const role = decodeURIComponent(username)
+  return { role, database: decodeURIComponent(pathname.slice(1)) || role }
+}
+
+/** The latest backup, if the server has the summaries of its log since then: one that was restored since has none. */
+async function findParent({ installation, repository, onNotice }: Backing): Promise<Backup | undefined> {
+  const last = (await listChains(repository)).at(-1)
+  if (last === undefined) return undefined
+  const parent = await readBackup(repository, last.id)
+  const timeline = await withDatabase(installation.databaseUrl, readTimeline)
+  if (parseSegment(parent.last_wal)?.timeline === timeline) return parent
+  onNotice(`PostgreSQL was restored since the backup ${parent.id}: everything is copied.`)
+  return undefined
+}
+
+async function readTimeline(database: Client): Promise<number> {
+  const { rows } = await database.query<{ timeline: number }>(
+    'select timeline_id as timeline from pg_control_checkpoint()',
+  )
+  return rows[0]?.timeline ?? 0
+}

@@ -1,0 +1,118 @@
+/** A repository in a folder: each file is written under another name, flushed to the disk and renamed. */
+
+import { randomBytes } from 'node:crypto'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { access, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join, relative, sep } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import { lockOwner, tryLock, withLock } from '../../../stack/lock.mjs'
+import { FileMissing, type FileStore } from './file-store.ts'
+import type { Chunks } from './sealed-stream.ts'
+
+/** Ends the name of a file that is not complete. */
+const PART = '.part'
+const LOCKS = 'locks'
+const PRUNE = 'prune'
+const LOOK_MS = 200
+
+export function openFolder(folder: string): FileStore {
+  const pathOf = (name: string) => join(folder, ...name.split('/'))
+  return {
+    address: folder,
+    write: (name, content) => writeFile(folder, pathOf(name), content),
+    read: (name) => readFile(folder, name, pathOf(name)),
+    has: (name) => isThere(pathOf(name)),
+    list: (prefix) => listFiles(folder, pathOf(prefix)),
+    remove: (name) => rm(pathOf(name), { force: true }),
+    sharing: (work) => share(join(folder, LOCKS), work),
+    exclusively: (work) => exclude(join(folder, LOCKS), work),
+    close: () => {},
+  }
+}
+
+async function writeFile(folder: string, path: string, content: Chunks): Promise<void> {
+  const part = `${path}.${process.pid}${PART}`
+  try {
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+    await pipeline(Readable.from(content), createWriteStream(part, { mode: 0o600, flush: true }))
+    await rename(part, path)
+    await flush(dirname(path))
+  } catch (error) {
+    await rm(part, { force: true })
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOSPC' || code === 'EDQUOT')
+      throw new Error(
+        `The disk of the repository ${folder} is full. Free space there, or remove old backups with \`tenon backup prune\`.`,
+        { cause: error },
+      )
+    throw error
+  }
+}
+
+/** A rename survives a crash of the machine only with its folder. */
+async function flush(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}
+
+async function* readFile(folder: string, name: string, path: string): Chunks {
+  try {
+    yield* createReadStream(path, { highWaterMark: 1_048_576 }) as AsyncIterable<Buffer>
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'ENOENT' ? new FileMissing(folder, name) : error
+  }
+}
+
+/** Each process that adds has a lock of its own. One that begins while another prunes takes its lock back, and waits. */
+async function share<T>(locks: string, work: () => Promise<T>): Promise<T> {
+  const own = join(locks, `add-${process.pid}-${randomBytes(4).toString('hex')}`)
+  for (;;) {
+    const lock = tryLock(own)
+    if ('owner' in lock) throw new TypeError(`the lock ${own} is taken`)
+    if (lockOwner(join(locks, PRUNE)) === undefined) return work().finally(lock.release)
+    lock.release()
+    await pause(LOOK_MS)
+  }
+}
+
+function exclude<T>(locks: string, work: () => Promise<T>): Promise<T> {
+  return withLock(join(locks, PRUNE), async () => {
+    const isAdding = async () =>
+      (await readdir(locks)).some(
+        (name) => name.startsWith('add-') && lockOwner(join(locks, name)) !== undefined,
+      )
+    while (await isAdding()) await pause(LOOK_MS)
+    return work()
+  })
+}
+
+const isThere = (path: string) =>
+  access(path).then(
+    () => true,
+    () => false,
+  )
+
+async function listFiles(folder: string, path: string) {
+  const entries = await readdir(path, { withFileTypes: true, recursive: true }).catch(
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return []
+      throw error
+    },
+  )
+  const paths = entries
+    .filter((entry) => entry.isFile() && !entry.name.endsWith(PART))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort()
+  return Promise.all(
+    paths.map(async (one) => ({
+      name: relative(folder, one).split(sep).join('/'),
+      size: (await stat(one)).size,
+    })),
+  )
+}

@@ -1,0 +1,58 @@
+/** Copies the stores that have no log of their own: the file of Temporal's development server, and MongoDB. */
+
+import { createReadStream } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { copyBlobs, findPayloads } from './blobs.ts'
+import type { Installation } from './installation.ts'
+import { momentId, type StateCopy, type States } from './manifests.ts'
+import type { Member, Repository } from './repository/repository.ts'
+
+const FOLDER = 'states'
+
+/** @param known as of {@link copyBlobs} */
+export async function copyStates(
+  { temporalFile, objects }: Pick<Installation, 'temporalFile' | 'objects'>,
+  repository: Repository,
+  at: string,
+  known: Set<string>,
+): Promise<States> {
+  if (temporalFile === undefined) return {}
+  const folder = `${FOLDER}/${momentId(at)}`
+  const member = await copySqlite(repository, temporalFile, `${folder}/temporal.db`)
+  // After the file: what it refers to is there already.
+  const payloads = await findPayloads(objects)
+  await copyBlobs(repository, objects, payloads, known)
+  const temporal: StateCopy = {
+    at,
+    member,
+    payloads: await repository.writeJson(`${folder}/payloads`, payloads),
+  }
+  return { temporal }
+}
+
+/** Longer than the server keeps its file locked for a write. */
+const LOCKED_MS = 30_000
+
+/** A copy of one moment, while the server writes. */
+async function copySqlite(repository: Repository, file: string, name: string): Promise<Member> {
+  const scratch = await mkdtemp(join(tmpdir(), 'tenon-backup-'))
+  try {
+    const copy = join(scratch, 'copy.db')
+    // The schema of Temporal has texts in double quotes.
+    const source = new DatabaseSync(file, {
+      ...{ readOnly: true, timeout: LOCKED_MS, enableDoubleQuotedStringLiterals: true },
+    })
+    try {
+      // In one transaction. The online backup of SQLite begins again with each write of the server, and does not wait for its locks.
+      source.prepare('vacuum into ?').run(copy)
+    } finally {
+      source.close()
+    }
+    return await repository.writeCompressed(name, createReadStream(copy))
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
+  }
+}

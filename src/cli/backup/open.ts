@@ -1,0 +1,103 @@
+/** Opens what backups need: the repository, and the installation of the settings or of the platform that runs in this folder. */
+
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { S3Client } from '@aws-sdk/client-s3'
+import { findRunning } from '../../../stack/start.ts'
+import { type Installation, identify, withDatabase } from '../../backup/installation.ts'
+import { findPrograms } from '../../backup/postgres/programs.ts'
+import { openFolder } from '../../backup/repository/folder-store.ts'
+import { Repository } from '../../backup/repository/repository.ts'
+import { type Config, ConfigError } from '../../infra/config.ts'
+import { rootOf, storeOf } from '../../infra/s3/options.ts'
+import { callerPath, need, type Settings } from '../settings.ts'
+import { configOf, ownerSettings, withDerived } from '../stack/owner-settings.ts'
+
+/** The data folder of `npm start`. */
+export const LOCAL = resolve('.tenon')
+
+export interface RepositoryOption {
+  readonly repository?: string
+}
+
+/** @throws Error that names the setting, if there is no passphrase */
+async function readPassphrase(settings: Settings): Promise<string> {
+  const file = settings['TENON_BACKUP_PASSPHRASE_FILE']
+  if (file) return (await readFile(callerPath(file), 'utf8')).trimEnd()
+  return need(settings, 'TENON_BACKUP_PASSPHRASE')
+}
+
+const storeAt = (address: string) => openFolder(callerPath(address))
+
+const addressOf = ({ repository }: RepositoryOption, settings: Settings): string =>
+  repository ?? need(settings, 'TENON_BACKUP_REPOSITORY')
+
+/** Runs work with a repository that exists. */
+export async function withRepository<T>(
+  options: RepositoryOption,
+  work: (repository: Repository) => Promise<T>,
+): Promise<T> {
+  const settings = await ownerSettings()
+  const store = storeAt(addressOf(options, settings))
+  try {
+    return await work(await Repository.open(store, await readPassphrase(settings)))
+  } finally {
+    store.close()
+  }
+}
+
+/** Runs work with the running installation and its repository, which is made if there is none. */
+export async function withInstallation<T>(
+  options: RepositoryOption,
+  work: (opened: { readonly installation: Installation; readonly repository: Repository }) => Promise<T>,
+): Promise<T> {
+  const settings = withDerived(await ownerSettings())
+  const address = addressOf(options, settings)
+  const passphrase = await readPassphrase(settings)
+  const config = requireConfig(settings)
+  const objects = new S3Client({ ...storeOf(config), credentials: rootOf(config) })
+  const store = storeAt(address)
+  try {
+    const installation = await describe(settings, config, objects)
+    const id = await withDatabase(installation.databaseUrl, identify)
+    return await work({ installation, repository: await Repository.openOrMake(store, passphrase, id) })
+  } finally {
+    objects.destroy()
+    store.close()
+  }
+}
+
+/** @throws Error with the faults of the settings */
+export function requireConfig(settings: Settings): Config {
+  const config = configOf(settings)
+  if (config instanceof ConfigError) throw config
+  return config
+}
+
+async function describe(settings: Settings, config: Config, objects: S3Client): Promise<Installation> {
+  const isLocal = (name: string) =>
+    findRunning(LOCAL)?.servers.some((server) => server.name === name && server.origin === 'embedded') ??
+    false
+  return {
+    databaseUrl: need(settings, 'DATABASE_URL'),
+    programs: await findPrograms(process.env),
+    objects,
+    temporalFile: isLocal('temporal') ? resolve(LOCAL, 'temporal/temporal.db') : undefined,
+    mongoUrl: config.MONGODB_URL,
+    secrets: await readSecrets(settings),
+    folder: resolve(LOCAL, 'backup'),
+  }
+}
+
+/** With a key of KMS, the wrapped master key and the name of that key: both are worth nothing without the right to use it. */
+async function readSecrets(settings: Settings): Promise<Record<string, string>> {
+  const local = await Promise.all(
+    ['secrets.json', 'master.key', 'master.made'].map(async (name) => {
+      const text = await readFile(resolve(LOCAL, name), 'utf8').catch(() => undefined)
+      return text === undefined ? [] : [[name, text] as const]
+    }),
+  )
+  const { TENON_KEY_PROVIDER: provider, TENON_KMS_KEY_ID: kms, TENON_MASTER_KEY: keys } = settings
+  const named = provider === 'kms' ? { TENON_KMS_KEY_ID: kms ?? '' } : { TENON_MASTER_KEY: keys ?? '' }
+  return { ...named, ...Object.fromEntries(local.flat()) }
+}

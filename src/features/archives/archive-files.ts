@@ -1,0 +1,48 @@
+/** The archives of a tenant in the platform's bucket, each below the workspace that it is of, or becomes. */
+
+import { createHash } from 'node:crypto'
+import { privilege } from '../../access/privileges.ts'
+import type { AdminScope } from '../../access/scope.ts'
+import { tooLarge } from '../../core/bytes.ts'
+import { notFound } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import { ARCHIVE_LIMITS } from './limits.ts'
+
+const storeOf = privilege('archives.store')
+
+/** An archive as it is stored. */
+export interface StoredArchive {
+  readonly bytes: number
+  /** Of all of its bytes, hex. */
+  readonly sha256: string
+}
+
+/** Below it are the archives of a workspace. They go with it, and with its tenant. */
+export const archivesOf = ({ tenantId, workspaceId }: WorkspaceRef): string =>
+  `${tenantId}/archives/${workspaceId}/`
+
+/** @throws Problem `not_found` for a workspace that the admin does not reach */
+export function archiveFile(scope: AdminScope, ref: WorkspaceRef, operationId: string) {
+  if (!scope.reaches(ref)) throw notFound('workspace')
+  const store = storeOf(scope)
+  const name = `${archivesOf(ref)}${operationId}`
+  return {
+    /** @throws the error of the source; Problem `EntityTooLarge`, `dependency_unavailable` */
+    async write(chunks: AsyncIterable<Uint8Array>): Promise<StoredArchive> {
+      const digest = createHash('sha256')
+      const counted = async function* () {
+        let bytes = 0
+        for await (const chunk of chunks) {
+          bytes += chunk.byteLength
+          if (bytes > ARCHIVE_LIMITS.archiveBytesMax) throw tooLarge(ARCHIVE_LIMITS.archiveBytesMax)
+          digest.update(chunk)
+          yield chunk
+        }
+      }
+      const bytes = await store.write(name, counted())
+      return { bytes, sha256: digest.digest('hex') }
+    },
+    read: (bytes: number, first = 0) => store.read(name, bytes, first),
+    remove: () => store.remove(name),
+  }
+}

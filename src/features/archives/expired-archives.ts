@@ -1,0 +1,47 @@
+/** Removes archives that nobody may download any more. */
+
+import type { AdminScope } from '../../access/scope.ts'
+import type { TenantId, WorkspaceId } from '../../core/tenant.ts'
+import type { Log } from '../../infra/log.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import type { BackgroundTask } from '../background/background-task.ts'
+import { archiveFile } from './archive-files.ts'
+import { ARCHIVE_LIMITS } from './limits.ts'
+
+interface ArchiveServices {
+  /** The structure of a tenant. */
+  readonly openTenant: (tenantId: TenantId) => AdminScope
+  readonly log: Log
+}
+
+interface ExpiredRow {
+  readonly id: string
+  readonly tenant_id: TenantId
+  readonly workspace_id: WorkspaceId
+}
+
+const AT_ONCE = 20
+
+/** It finds and removes by itself: the workspace of an archive may be suspended, or gone. */
+export const expiredArchives = ({ openTenant, log }: ArchiveServices): BackgroundTask<never> => ({
+  name: 'archives',
+  pollMs: ARCHIVE_LIMITS.sweepPollMs,
+  atOnce: 1,
+  find: async (system) => {
+    const expired = await system.rows<ExpiredRow>(sql`
+      select id, tenant_id, target as workspace_id from operations where expires_at <= now() limit ${AT_ONCE}`)
+    for (const row of expired)
+      await remove(openTenant(row.tenant_id), row).catch((err: unknown) =>
+        log.warn({ err, ...row }, 'expired archive not removed'),
+      )
+    return []
+  },
+  run: async () => {},
+})
+
+async function remove(scope: AdminScope, { id, tenant_id, workspace_id }: ExpiredRow): Promise<void> {
+  await archiveFile(scope, { tenantId: tenant_id, workspaceId: workspace_id }, id).remove()
+  await scope.batch(
+    sql`update operations set expires_at = null, result = result - 'archive' where id = ${id}`,
+  )
+}

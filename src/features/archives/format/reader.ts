@@ -1,0 +1,196 @@
+/**
+ * Reads an archive as a stream, and checks it on the way: the names and order of its members, their sizes, and at the end the
+ * digest of each. Who has read it to its end has read what was exported.
+ */
+
+import { createHash, hash } from 'node:crypto'
+import { ARCHIVE_LIMITS } from '../limits.ts'
+import { EndLine, HEAD, type Head, invalid, jsonOf, MANIFEST, MemberLine, parseHead } from './layout.ts'
+import { readTar, type TarFile } from './tar.ts'
+
+const { headBytesMax, partBytesMax, manifestBytesMax, membersMax } = ARCHIVE_LIMITS
+
+/** What a member has, by the form of its name. */
+const FORMS = [
+  { form: /^settings\.json$/, bytesMax: headBytesMax },
+  { form: /^documents\/[A-Za-z_][A-Za-z0-9_-]{0,62}\/[0-9]{6}\.ndjson$/, bytesMax: partBytesMax },
+  { form: /^[a-z][a-z-]{1,30}\/[0-9]{6}\.ndjson$/, bytesMax: partBytesMax },
+  { form: /^objects\/[0-9]{6}\/[0-9]{6}$/, bytesMax: Number.MAX_SAFE_INTEGER },
+] as const
+
+export interface Member extends TarFile {
+  /** The first step of its name. */
+  readonly folder: string
+}
+
+/** An archive that is open at its second member. */
+export interface OpenArchive {
+  readonly head: Head
+  /** All members between the first and the last. The last one is checked when these have been read. */
+  readonly members: AsyncGenerator<Member>
+}
+
+/**
+ * @param chunks the unpacked archive
+ * @throws Problem `archive_invalid`, also while the members are read
+ */
+export async function openArchive(chunks: AsyncIterable<Uint8Array>): Promise<OpenArchive> {
+  const files = readTar(chunks)
+  const { value: first } = await files.next()
+  if (first?.name !== HEAD) throw invalid(`is missing: an archive begins with it.`, HEAD)
+  const list = new MemberList()
+  const bytes = await gather(first, headBytesMax)
+  list.add(first.name, first.size, hash('sha256', bytes, 'buffer'))
+  return { head: parseHead(bytes), members: readMembers(files, list) }
+}
+
+async function* readMembers(files: AsyncGenerator<TarFile>, list: MemberList): AsyncGenerator<Member> {
+  let isComplete = false
+  for await (const file of files) {
+    const { name, size } = file
+    if (isComplete) throw invalid('follows the list of members, which is the last one.', name)
+    if (name === MANIFEST) {
+      await list.compare(file)
+      isComplete = true
+      continue
+    }
+    const form = FORMS.find((one) => one.form.test(name))
+    if (form === undefined) throw invalid('has a name that no member of an archive has.', name)
+    if (size > form.bytesMax) throw invalid(`has ${size} bytes; the maximum is ${form.bytesMax}.`, name)
+    const digest = createHash('sha256')
+    const content = hashed(file.content, digest)
+    yield { name, size, content, folder: name.split('/')[0] ?? name }
+    for await (const _ of content);
+    list.add(name, size, digest.digest())
+  }
+  if (!isComplete) throw invalid('is missing: an archive ends with it.', MANIFEST)
+}
+
+async function* hashed(
+  content: AsyncIterable<Uint8Array>,
+  digest: ReturnType<typeof createHash>,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of content) {
+    digest.update(chunk)
+    yield chunk
+  }
+}
+
+/** @throws Problem `archive_invalid` for a member of more bytes */
+export async function gather({ name, size, content }: TarFile, bytesMax: number): Promise<Buffer> {
+  if (size > bytesMax) throw invalid(`has ${size} bytes; the maximum is ${bytesMax}.`, name)
+  const pieces: Uint8Array[] = []
+  for await (const piece of content) pieces.push(piece)
+  return Buffer.concat(pieces)
+}
+
+/** The lines of a member, without blank ones. */
+export async function readLines(member: TarFile): Promise<Buffer[]> {
+  const bytes = await gather(member, partBytesMax)
+  return splitLines(bytes)
+}
+
+function splitLines(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = []
+  let from = 0
+  while (from < bytes.byteLength) {
+    const at = bytes.indexOf(0x0a, from)
+    const end = at < 0 ? bytes.byteLength : at
+    if (end > from) lines.push(bytes.subarray(from, end))
+    from = end + 1
+  }
+  return lines
+}
+
+const readMemberLine = jsonOf(MemberLine)
+const readEndLine = jsonOf(EndLine)
+
+const DIGEST_BYTES = 32
+
+/** What was read, in 32 bytes for each member. */
+class MemberList {
+  #digests = Buffer.alloc(DIGEST_BYTES * 1_024)
+  #count = 0
+  readonly #order = new MemberOrder()
+
+  /** @throws Problem `archive_invalid` for a second member of a name, and for too many */
+  add(name: string, size: number, sha256: Buffer): void {
+    if (this.#count >= membersMax) throw invalid(`is one of more than ${membersMax}.`, name)
+    this.#order.add(name)
+    if ((this.#count + 1) * DIGEST_BYTES > this.#digests.byteLength)
+      this.#digests = Buffer.concat([this.#digests], this.#digests.byteLength * 2)
+    digestOf(name, size, sha256.toString('hex')).copy(this.#digests, this.#count * DIGEST_BYTES)
+    this.#count += 1
+  }
+
+  /** Compares what was read with the list at the end of the archive. @throws Problem `archive_invalid` with the first member that differs */
+  async compare(manifest: TarFile): Promise<void> {
+    if (manifest.size > manifestBytesMax)
+      throw invalid(`has ${manifest.size} bytes; the maximum is ${manifestBytesMax}.`, MANIFEST)
+    let index = 0
+    let end: EndLine | undefined
+    for await (const line of linesIn(manifest.content)) {
+      if (end !== undefined) throw invalid('goes on after its last line.', MANIFEST)
+      if (line.includes('"end"')) {
+        end = readEndLine(line, MANIFEST)
+        continue
+      }
+      const { name, size, sha256 } = readMemberLine(line, MANIFEST)
+      if (!this.#has(index, digestOf(name, size, sha256)))
+        throw invalid('is not what was exported: its size or its SHA-256 differs, or it is missing.', name)
+      index += 1
+    }
+    if (end === undefined) throw invalid('has no last line, so it is cut off.', MANIFEST)
+    if (end.members !== this.#count || index !== this.#count)
+      throw invalid(`lists ${index} members; the archive has ${this.#count}.`, MANIFEST)
+  }
+
+  #has(index: number, digest: Buffer): boolean {
+    const at = index * DIGEST_BYTES
+    return index < this.#count && digest.equals(this.#digests.subarray(at, at + DIGEST_BYTES))
+  }
+}
+
+/** The numbers of the members of each series: they count up, so that none comes twice and none is left out. */
+class MemberOrder {
+  /** The last number of each series; as many as there are folders and collections. */
+  readonly #last = new Map<string, number>()
+  /** That of the bytes of the present part of objects. */
+  #ofObjects = 0
+
+  /** @throws Problem `archive_invalid` for a member that comes again, or out of order */
+  add(name: string): void {
+    const [, part, number] = /^objects\/([0-9]{6})\/([0-9]{6})$/.exec(name) ?? []
+    if (part !== undefined && number !== undefined) {
+      this.#ofObjects += 1
+      this.#require(name, Number(part) === this.#last.get('objects/') && Number(number) === this.#ofObjects)
+      return
+    }
+    const [, series = name, text = '1'] = /^(.*\/)([0-9]{6})\.ndjson$/.exec(name) ?? []
+    const next = (this.#last.get(series) ?? 0) + 1
+    this.#require(name, Number(text) === next)
+    this.#last.set(series, next)
+    if (series === 'objects/') this.#ofObjects = 0
+  }
+
+  #require(name: string, isNext: boolean): void {
+    if (!isNext) throw invalid('comes again, or out of order.', name)
+  }
+}
+
+const digestOf = (name: string, size: number, sha256: string): Buffer =>
+  hash('sha256', JSON.stringify([name, size, sha256]), 'buffer')
+
+const LINE_BYTES_MAX = 10_000
+
+async function* linesIn(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+  let rest = Buffer.alloc(0)
+  for await (const chunk of chunks) {
+    const bytes = Buffer.concat([rest, chunk])
+    const end = bytes.lastIndexOf(0x0a) + 1
+    yield* splitLines(bytes.subarray(0, end))
+    rest = bytes.subarray(end)
+    if (rest.byteLength > LINE_BYTES_MAX) throw invalid('has a line that is too long.', MANIFEST)
+  }
+  yield* splitLines(rest)
+}

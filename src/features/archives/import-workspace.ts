@@ -1,0 +1,96 @@
+/** Imports an archive as a new workspace: checks all of it first, then stores it where nobody looks yet. */
+
+import { privilege } from '../../access/privileges.ts'
+import type { AdminScope } from '../../access/scope.ts'
+import { Problem } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import { archiveFile } from './archive-files.ts'
+import { type ArchiveCounts, type Head, invalid } from './format/layout.ts'
+import { type Member, openArchive } from './format/reader.ts'
+import { unpacked } from './format/zstd.ts'
+import { idsOfImport, type Target } from './part.ts'
+import { PARTS } from './parts/index.ts'
+
+const openDocuments = privilege('archives.documents')
+const openStructure = privilege('archives.structure')
+
+/** An archive that was sent. */
+interface Sent {
+  readonly operationId: string
+  readonly bytes: number
+}
+
+/** Reads the beginning of an archive. @throws Problem `archive_invalid` */
+export async function readHead(scope: AdminScope, ref: WorkspaceRef, sent: Sent): Promise<Head> {
+  const { head, members } = await open(scope, ref, sent)
+  await members.return(undefined)
+  return head
+}
+
+/**
+ * Reads all of an archive, and keeps nothing of it.
+ * @throws Problem `archive_invalid` with the member that is wrong
+ */
+export async function verifyArchive(scope: AdminScope, ref: WorkspaceRef, sent: Sent): Promise<void> {
+  const { members } = await open(scope, ref, sent)
+  let last = 0
+  for await (const member of members) {
+    const at = PARTS.indexOf(partOf(member))
+    if (at < last) throw invalid('comes after members that it belongs before.', member.name)
+    last = at
+  }
+}
+
+/**
+ * Stores what a verified archive has. It may be repeated: what an earlier attempt has stored stays.
+ * @param progress is told what was stored so far; it throws to end the import
+ * @returns counts by name, and what has to be set by hand
+ * @throws Problem `archive_invalid` with the member that cannot be stored, `quota_exceeded`, `dependency_unavailable`
+ */
+export async function restoreArchive(
+  scope: AdminScope,
+  ref: WorkspaceRef,
+  sent: Sent,
+  progress: (counts: ArchiveCounts) => Promise<void>,
+): Promise<{ counts: ArchiveCounts; missing: readonly string[] }> {
+  const { members } = await open(scope, ref, sent)
+  const missing: string[] = []
+  const into: Target = {
+    ref,
+    admin: scope,
+    service: openDocuments(scope, ref),
+    structure: openStructure(scope, ref),
+    ...idsOfImport(sent.operationId),
+    counts: {},
+    missing: (what) => void missing.push(what),
+  }
+  for await (const member of members) {
+    await partOf(member)
+      .read(into, member)
+      .catch((error: unknown) => {
+        throw quotaAsFault(error, member)
+      })
+    await progress(into.counts)
+  }
+  return { counts: into.counts, missing }
+}
+
+/** Waiting does not help an import whose quota is used up. */
+function quotaAsFault(error: unknown, { name }: Member): unknown {
+  if (!(error instanceof Problem) || error.code !== 'quota_exceeded') return error
+  const { quota, limit } = error.members
+  return invalid(
+    `has more than the quota ${String(quota)} of the new workspace allows (${String(limit)}).`,
+    name,
+    error,
+  )
+}
+
+function partOf({ folder, name }: Member) {
+  const part = PARTS.find(({ folders }) => folders.includes(folder))
+  if (part === undefined) throw invalid('has a name that no member of an archive has.', name)
+  return part
+}
+
+const open = (scope: AdminScope, ref: WorkspaceRef, { operationId, bytes }: Sent) =>
+  openArchive(unpacked(archiveFile(scope, ref, operationId).read(bytes)))

@@ -1,0 +1,73 @@
+/** Defines the parts of an archive. Each has one noun, such as users: it is written from a snapshot, and stored in a new workspace. */
+
+import { createHash } from 'node:crypto'
+import type { Snapshot } from '../../access/privileges.ts'
+import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
+import { type IdPrefix, seededIds, timeOf, typeId, uuidOf } from '../../core/ids.ts'
+import { Problem } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import { type ArchiveCounts, invalid } from './format/layout.ts'
+import type { Member } from './format/reader.ts'
+import type { ArchiveWriter } from './format/writer.ts'
+
+export interface Source extends Snapshot {
+  /** Tells what has to be set by hand where the archive is imported. */
+  readonly missing: (what: string) => void
+}
+
+export interface Target {
+  readonly ref: WorkspaceRef
+  /** The structure of the tenant. */
+  readonly admin: AdminScope
+  /** The new workspace, with the rights of a service key. */
+  readonly service: WorkspaceScope
+  /** The new workspace, with the rights of its admin. */
+  readonly structure: WorkspaceScope
+  /** The id for one of an archive that is taken in this installation: the same at every attempt. */
+  readonly newIdOf: (id: string) => string
+  /** A new id by a text of the archive: the same at every attempt. */
+  readonly idFor: <P extends IdPrefix>(prefix: P, text: string) => `${P}_${string}`
+  /** What was stored so far, by name. */
+  readonly counts: ArchiveCounts
+  /** Tells what has to be set by hand. */
+  readonly missing: (what: string) => void
+}
+
+/** In an archive, the members of a part come before those of the parts behind it in the list (parts/index.ts). */
+export interface Part {
+  /** The first steps of the names of its members. */
+  readonly folders: readonly string[]
+  write(writer: ArchiveWriter, from: Source): AsyncGenerator<Uint8Array>
+  /** Stores one member. It is repeated, with all members before it, if the worker dies. */
+  read(into: Target, member: Member): Promise<void>
+}
+
+/** The ids that one import makes. @param importId of its operation */
+export function idsOfImport(importId: string): Pick<Target, 'newIdOf' | 'idFor'> {
+  const make = (prefix: IdPrefix, text: string, atMs: number) => {
+    const random = () => createHash('sha256').update(`${importId}/${text}`).digest().subarray(0, 16)
+    return typeId(prefix, seededIds(atMs, random).uuid())
+  }
+  return {
+    newIdOf: (id) => make((id.split('_')[0] ?? '') as IdPrefix, id, timeOf(uuidOf(id))),
+    idFor: <P extends IdPrefix>(prefix: P, text: string) =>
+      make(prefix, text, timeOf(uuidOf(importId))) as `${P}_${string}`,
+  }
+}
+
+/**
+ * Names the member in a problem of its content.
+ * @throws Problem `archive_invalid` for one that would come again; others as they are
+ */
+export async function inMember<T>({ name }: Member, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof Problem) || !error.isFinal || error.code === 'archive_invalid') throw error
+    throw invalid(`cannot be stored: ${error.message}`, name, error)
+  }
+}
+
+export function counted(counts: ArchiveCounts, name: string, by = 1): void {
+  counts[name] = (counts[name] ?? 0) + by
+}

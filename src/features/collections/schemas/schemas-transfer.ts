@@ -1,0 +1,32 @@
+/** Reads all declarations of a workspace for archives, in the form in which they are requested. */
+
+import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { allRows } from '../../operation-helpers.ts'
+import { type Index, requestedOf, type Schema } from './api-types.ts'
+
+type Row = Pick<Schema, 'id' | 'collection' | 'store' | 'schema' | 'mode' | 'access'> & {
+  readonly indexes: readonly Index[]
+}
+
+const PAGE = 100
+
+/** In the order of their ids. @param structure scope with the rights of an admin */
+export async function* allDeclarations(structure: WorkspaceScope) {
+  const read = (after: string) =>
+    structure.rows<Row>(sql`
+      select id, collection, store, schema, mode, access, indexes from schemas
+      where id > ${after} order by id limit ${PAGE}`)
+  for await (const { indexes, ...declared } of allRows(PAGE, read, ({ id }) => id))
+    yield { ...declared, ...requestedOf(indexes) }
+}
+
+export const isDeclared = async (
+  scope: AdminScope,
+  { workspaceId }: WorkspaceRef,
+  collection: string,
+): Promise<boolean> =>
+  (await scope.row(
+    sql`select from schemas where workspace_id = ${workspaceId} and collection = ${collection}`,
+  )) !== undefined

@@ -1,0 +1,208 @@
+/** Exports a workspace and imports the archive: what comes out of the new workspace is what went into the old one. */
+
+import { createHash } from 'node:crypto'
+import { expect, inject, test } from 'vitest'
+import { importInto, lines } from '../../support/clients/ndjson.ts'
+import { exportArchive, importArchive, sendArchive } from '../../support/fixtures/archives.ts'
+import { publishScheduled } from '../../support/fixtures/schedules.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspaceWithStorage,
+  eventually,
+  type Reply,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
+
+/** All documents of a collection, as the API exports them. */
+async function linesOf({ service: as }: Pick<TestWorkspace, 'service'>, collection: string): Promise<string> {
+  return (await call('GET', `/v1/collections/${collection}/export`, { as })).body
+}
+
+test('workspace with documents and schemas: exported and imported: every document is the same, with id, version and times', async () => {
+  const from = await createTestWorkspaceWithStorage()
+  const { service: as, operator, workspaceId } = from
+  await call('POST', '/v1/schemas', {
+    as: operator,
+    body: {
+      ...{ workspace_id: workspaceId, collection: 'tasks', store: 'relational' },
+      schema: { properties: { title: { type: 'string' }, rank: { type: 'integer', default: 3 } } },
+      indexes: [{ fields: ['rank'] }],
+      unique: [['title']],
+    },
+  })
+  for (const n of [1, 2, 3])
+    await call('POST', '/v1/collections/tasks/documents', {
+      as,
+      body: { title: `t${n}`, extra: { deep: [n, null] } },
+    })
+  const { body: note } = await call('POST', '/v1/collections/notes/documents', { as, body: { text: 'a' } })
+  await call('PATCH', `/v1/collections/notes/documents/${note.id}`, { as, body: { text: 'ä\u2028' } })
+  const archive = await exportArchive(from)
+  const to = await importArchive(from, archive)
+  for (const collection of ['tasks', 'notes'])
+    expect(await linesOf(to, collection)).toBe(await linesOf(from, collection))
+  expect((await linesOf(to, 'tasks')).trim().split('\n')).toHaveLength(3)
+  const { body: schemas } = await call('GET', `/v1/schemas?workspace_id=${to.workspaceId}`, { as: operator })
+  expect(
+    schemas.data.map((one: { collection: string; indexes: object[] }) => [
+      one.collection,
+      one.indexes.length,
+    ]),
+  ).toEqual([['tasks', 2]])
+  const twice = await call('POST', '/v1/collections/tasks/documents', {
+    as: to.service,
+    body: { title: 't1' },
+  })
+  expect(twice.body.code).toBe('unique_violation')
+})
+
+test('archive: its rest asked for: sent from that byte on, or whole if it is another one; gone when its time is over', async () => {
+  const from = await createTestWorkspaceWithStorage()
+  const { operator: as, workspaceId, tenantId } = from
+  const { body: job } = await call('POST', `/v1/workspaces/${workspaceId}/exports`, {
+    as,
+    headers: { prefer: 'wait=20' },
+  })
+  const path = `/v1/tenants/${tenantId}/archives/${job.id}`
+  const read = (headers: Record<string, string> = {}) =>
+    fetch(`${inject('tenon').url}${path}`, { headers: { ...as, ...headers } })
+  const whole = await read()
+  const [etag = '', all] = [whole.headers.get('etag') ?? '', Buffer.from(await whole.arrayBuffer())]
+  expect(etag).toBe(`"${createHash('sha256').update(all).digest('hex')}"`)
+  const rest = await read({ range: 'bytes=100-', 'if-range': etag })
+  expect([rest.status, Buffer.from(await rest.arrayBuffer()).equals(all.subarray(100))]).toEqual([206, true])
+  const other = await read({ range: 'bytes=100-', 'if-range': '"other"' })
+  expect([other.status, (await other.arrayBuffer()).byteLength]).toEqual([200, all.byteLength])
+  expect((await read({ range: `bytes=${all.byteLength}-` })).status).toBe(416)
+  await asSuperuser('update tenon.operations set expires_at = now() where id = $1', [job.id])
+  expect((await read()).status).toBe(404)
+  await eventually(async () => {
+    const { body } = await call('GET', `/v1/operations/${job.id}`, { as })
+    return body.result.archive === undefined ? true : undefined
+  })
+})
+
+test('archive: sent with a slug that is taken: refused, and nothing is made', async () => {
+  const from = await createTestWorkspaceWithStorage()
+  const archive = await exportArchive(from)
+  const { body: record } = await call('GET', `/v1/workspaces/${from.workspaceId}`, { as: from.operator })
+  const refused = await sendArchive(from, archive, { slug: record.slug })
+  expect([refused.status, refused.body.code]).toEqual([409, 'conflict'])
+  const { body: workspaces } = await call('GET', `/v1/workspaces?tenant_id=${from.tenantId}`, {
+    as: from.operator,
+  })
+  expect(workspaces.data).toHaveLength(1)
+})
+
+const KEY = 'a/ü b.txt'
+
+/** A workspace with something of every noun, a schedule that is due every second, and a flow that each new note starts. */
+async function fillWorkspace(): Promise<TestWorkspace> {
+  const workspace = await createTestWorkspaceWithStorage()
+  const { service: as, operator, workspaceId, flows } = workspace
+  const settings = { workspace_id: workspaceId, auth: { sign_up: 'invite' }, anon: { events: 'none' } }
+  await ok(call('POST', '/v1/services/configure', { as: operator, body: settings }))
+  const user = { workspace_id: workspaceId, email: 'mia@example.com', name: 'Mia', claims: { team: [1] } }
+  const { id: owner } = await ok(call('POST', '/v1/users', { as: operator, body: user }))
+  const schema = { workspace_id: workspaceId, collection: 'notes', store: 'relational', schema: {} }
+  await ok(call('POST', '/v1/schemas', { as: operator, body: schema }))
+  await ok(importInto('notes', lines({ text: 'mine', _owner: owner }, { text: 'nobody' }), { as }))
+  const bucket = await bucketOf(workspace)
+  const headers = { 'content-type': 'text/plain', 'x-meta-by': 'mia' }
+  await ok(call('PUT', `/v1/objects/${bucket}/${encodeURIComponent(KEY)}`, { as, body: 'bytes', headers }))
+  for (const n of [1, 2]) {
+    const source = `export default () => ${n}`
+    const body = {
+      workspace_id: workspaceId,
+      name: 'count',
+      source,
+      config: { schedule: { cron: '* * * * *' } },
+    }
+    await ok(call('POST', '/v1/functions', { as: operator, body }))
+  }
+  await ok(call('PUT', `${flows}/secrets/TOKEN`, { as: operator, body: { value: 'never written' } }))
+  await publishScheduled(workspace, 'ticks', '{ every: { seconds: 1 } }')
+  await publishScheduled(workspace, 'hears', '{ on: { one: { with: { type: collections.notes.created } } } }')
+  return workspace
+}
+
+async function ok(sent: Promise<Reply>) {
+  const { status, body } = await sent
+  if (status >= 300) throw new Error(JSON.stringify(body))
+  return body
+}
+
+/** What can be compared of two workspaces, without ids that a copy may have of its own. */
+async function contentOf(workspace: TestWorkspace) {
+  const { service, operator: as, workspaceId, flows } = workspace
+  const list = async (path: string, caller = as) => (await ok(call('GET', path, { as: caller }))).data
+  const bucket = await bucketOf(workspace)
+  const object = `/v1/objects/${bucket}/${encodeURIComponent(KEY)}`
+  const { body, headers } = await call('GET', object, { as: service })
+  const [user] = await list(`/v1/users?workspace_id=${workspaceId}`)
+  const [fn] = await list(`/v1/functions?workspace_id=${workspaceId}`)
+  const versions = await list(`/v1/functions/${fn.id}/versions`)
+  const published = ['ticks', 'hears'].map(
+    async (flow) => (await list(`${flows}/definitions/${flow}/versions`))[0].sha256,
+  )
+  const notes = await linesOf(workspace, 'notes')
+  const services = await ok(call('GET', `/v1/services?workspace_id=${workspaceId}`, { as }))
+  return {
+    user: [user.email, user.name, user.claims],
+    notes: notes.replaceAll(user.id, 'mia'),
+    object: [body, headers.get('etag'), headers.get('x-meta-by'), headers.get('last-modified')],
+    objects: (await list(`/v1/objects/${bucket}`, service)).length,
+    fn: [
+      fn.name,
+      fn.config.schedule,
+      versions.map((one: { version: number; sha256: string }) => [one.version, one.sha256]),
+    ],
+    flows: await Promise.all(published),
+    settings: [services.auth.sign_up, services.anon],
+    ids: [user.id, fn.id],
+  }
+}
+
+test('workspace with users, objects, functions, flows and settings: copied, purged, and imported again: all is equal, ids are kept where they are free, and no flow starts', async () => {
+  const from = await fillWorkspace()
+  const archive = await exportArchive(from)
+  const before = await contentOf(from)
+  const copy = await importArchive(from, archive)
+  const copied = await contentOf(copy)
+  expect({ ...copied, ids: before.ids }).toEqual(before)
+  expect(copied.ids.filter((id) => before.ids.includes(id))).toEqual([])
+  expect(copy.operation.result.missing).toEqual(
+    expect.arrayContaining([
+      'secret TOKEN: set its value',
+      'API key test (service): make a new one',
+      'trigger cron of the function count: it is paused; resume it',
+      expect.stringMatching(/^trigger every of the flow flow_/),
+    ]),
+  )
+  const triggers = (await ok(call('GET', `${copy.flows}/triggers`, { as: copy.operator }))).data
+  expect(triggers.map(({ paused }: { paused: boolean }) => paused)).toEqual([true, true])
+  await ok(call('DELETE', `/v1/workspaces/${from.workspaceId}?grace_days=0`, { as: from.operator }))
+  await eventually(
+    async () =>
+      (await call('GET', `/v1/workspaces/${from.workspaceId}`, { as: from.operator })).status === 404 ||
+      undefined,
+    90_000,
+  )
+  const again = await importArchive(from, archive)
+  expect(await contentOf(again)).toEqual(before)
+  for (const { flows, operator: as } of [copy, again])
+    expect((await ok(call('GET', `${flows}/executions`, { as }))).data).toEqual([])
+  // What is resumed goes on as in any other workspace.
+  const hears = (await ok(call('GET', `${again.flows}/triggers`, { as: again.operator }))).data.find(
+    ({ kind }: { kind: string }) => kind === 'event',
+  )
+  await ok(call('POST', `${again.flows}/triggers/${hears.id}/resume`, { as: again.operator, body: {} }))
+  await ok(call('POST', '/v1/collections/notes/documents', { as: again.service, body: { text: 'new' } }))
+  await eventually(
+    async () =>
+      (await ok(call('GET', `${again.flows}/executions`, { as: again.operator }))).data.length > 0 ||
+      undefined,
+  )
+})

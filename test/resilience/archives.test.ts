@@ -1,0 +1,82 @@
+/** Exports and imports whose worker is killed: another one begins the attempt anew, and nothing is missing or there twice. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { importInto, lines } from '../support/clients/ndjson.ts'
+import { endOf, sendArchive } from '../support/fixtures/archives.ts'
+import {
+  call,
+  connectSuperuser,
+  createTestWorkspaceWithStorage,
+  eventually,
+  withKeys,
+} from '../support/fixtures/tenants.ts'
+import { type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+
+let own: SharedPlatform
+beforeAll(async () => {
+  own = await sharedPlatform(createTestWorkspaceWithStorage)
+}, 120_000)
+afterAll(() => own?.end())
+
+const COUNT = 2_000
+
+/** Begins an operation that waits for a table, kills the worker that waits, and gives the table free. */
+async function killWhile(lock: string, begin: () => Promise<{ id: string }>, step: string) {
+  const { workspace, started } = own
+  const at = started.running
+  const session = await connectSuperuser(at)
+  await session.query('begin')
+  await session.query(lock)
+  const { id } = await begin()
+  await eventually(async () => {
+    const { body } = await call('GET', `/v1/operations/${id}`, { as: workspace.operator, at })
+    return (
+      body.steps.some(
+        (one: { name: string; state: string }) => one.name === step && one.state === 'running',
+      ) || undefined
+    )
+  })
+  await eventually(async () => {
+    const { rows } = await session.query('select 1 from pg_locks where not granted limit 1')
+    return rows.length > 0 ? true : undefined
+  })
+  const pid = started.stack.supervisor.pid('worker')
+  if (pid === undefined) throw new Error('the worker does not run')
+  process.kill(pid, 'SIGKILL')
+  await session.query('rollback')
+  await session.end()
+  return endOf(workspace, id, at)
+}
+
+test('worker killed while it exports, and while it imports: another goes on, and every document is there once', async () => {
+  const { workspace, started } = own
+  const at = started.running
+  const { operator: as, service, tenantId, workspaceId } = workspace
+  const documents = Array.from({ length: COUNT }, (_, n) => ({ n, text: 'x'.repeat(200) }))
+  await importInto('notes', lines(...documents), { as: service, at })
+  const exported = await killWhile(
+    'lock table tenon.function_aliases in access exclusive mode',
+    async () => (await call('POST', `/v1/workspaces/${workspaceId}/exports`, { as, at })).body,
+    'write_archive',
+  )
+  expect([exported.state, exported.result.counts.documents]).toEqual(['succeeded', COUNT])
+  const path = `/v1/tenants/${tenantId}/archives/${exported.id}`
+  const archive = Buffer.from(await (await fetch(`${at.url}${path}`, { headers: as })).arrayBuffer())
+  await own.forgetCrashes()
+  const imported = await killWhile(
+    'lock table tenon.documents in share row exclusive mode',
+    async () => {
+      const { body } = await sendArchive(workspace, archive, { at })
+      // Until it is complete, nobody can use it.
+      const key = { workspace_id: body.target, kind: 'service', name: 'early' }
+      expect((await call('POST', '/v1/api-keys', { as, at, body: key })).status).toBe(409)
+      return body
+    },
+    'restore_archive',
+  )
+  expect([imported.state, imported.result.counts.documents]).toEqual(['succeeded', COUNT])
+  const copy = await withKeys(workspace, imported.target, at)
+  const linesOf = async (caller: typeof service) =>
+    (await call('GET', '/v1/collections/notes/export', { as: caller, at })).body
+  expect(await linesOf(copy.service)).toBe(await linesOf(service))
+}, 180_000)

@@ -1,0 +1,291 @@
+/** Imports archives that somebody has cut, changed or made up: each is refused with the member that is wrong, and leaves nothing. */
+
+import { createHash } from 'node:crypto'
+import { beforeAll, expect, test } from 'vitest'
+import { tarHeader, tarPadding } from '../../src/features/archives/format/tar.ts'
+import {
+  compressed,
+  endOf,
+  exportArchive,
+  type Member,
+  membersOf,
+  sendArchive,
+} from '../support/fixtures/archives.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspaceWithStorage,
+  eventually,
+  type TestWorkspace,
+} from '../support/fixtures/tenants.ts'
+import { bucketOf } from '../support/stack/workspace-settings.ts'
+
+let workspace: TestWorkspace
+let archive: Buffer
+let members: readonly Member[]
+
+beforeAll(async () => {
+  workspace = await createTestWorkspaceWithStorage()
+  const { service: as, operator, workspaceId } = workspace
+  const schema = { required: ['title'], properties: { title: { type: 'string' } } }
+  const declared = { workspace_id: workspaceId, collection: 'tasks', store: 'relational', schema }
+  await call('POST', '/v1/schemas', { as: operator, body: declared })
+  await call('POST', '/v1/collections/tasks/documents', { as, body: { title: 'a' } })
+  await call('PUT', `/v1/objects/${await bucketOf(workspace)}/a`, { as, body: 'bytes' })
+  archive = await exportArchive(workspace)
+  members = membersOf(archive)
+})
+
+const END = Buffer.alloc(1_024)
+
+interface Entry extends Member {
+  /** Changes the header, before its checksum is made. */
+  readonly header?: (block: Buffer) => void
+}
+
+const fileOf = ({ name, content, header }: Entry): Buffer => {
+  const block = tarHeader('x', content.byteLength)
+  block.fill(0, 0, 100)
+  block.write(name, 0, 'latin1')
+  header?.(block)
+  block.write('        ', 148, 'latin1')
+  const sum = block.reduce((total, byte) => total + byte, 0)
+  block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1')
+  return Buffer.concat([block, content, tarPadding(content.byteLength)])
+}
+
+const tarOf = (entries: readonly Entry[]): Buffer => Buffer.concat([...entries.map(fileOf), END])
+
+const MANIFEST = 'manifest.ndjson'
+const contents = (): Entry[] => members.filter(({ name }) => name !== MANIFEST)
+
+/** With a manifest that is right, as somebody would make it who knows the format. */
+function sealed(entries: readonly Entry[]): Buffer {
+  const lines = entries.map(({ name, content }) => ({
+    ...{ name, size: content.byteLength },
+    sha256: createHash('sha256').update(content).digest('hex'),
+  }))
+  const all = [...lines, { end: true, members: lines.length, counts: {} }]
+  const manifest = Buffer.from(all.map((line) => `${JSON.stringify(line)}\n`).join(''))
+  return compressed(tarOf([...entries, { name: MANIFEST, content: manifest }]))
+}
+
+/** The members with the content of one changed. */
+const changed = (name: RegExp, change: (text: string) => string): Entry[] =>
+  contents().map((one) =>
+    name.test(one.name) ? { ...one, content: Buffer.from(change(one.content.toString())) } : one,
+  )
+
+/** The members with more of them behind the one of this name. */
+const added = (after: RegExp, ...more: Entry[]): Entry[] =>
+  contents().flatMap((one) => (after.test(one.name) ? [one, ...more] : [one]))
+
+const ofType = (type: string, link = ''): Entry => ({
+  name: 'users/000001.ndjson',
+  content: Buffer.alloc(0),
+  header: (block) => {
+    block.write(type, 156, 'latin1')
+    block.write(link, 157, 'latin1')
+  },
+})
+
+const named = (name: string, content: Buffer | string = 'x'): Entry => ({
+  name,
+  content: Buffer.from(content),
+})
+const SETTINGS = /^settings/
+const DOCUMENTS = /^documents/
+const OBJECTS = /^objects\/000001\.ndjson/
+
+/** Archives by what is wrong with them, each with what the problem has to say. */
+const CASES: Readonly<Record<string, readonly [make: () => Buffer, detail: RegExp]>> = {
+  'no archive': [() => Buffer.from('PK\x03\x04 something else'), /zstd/],
+  'cut off while compressed': [() => archive.subarray(0, archive.byteLength - 40), /cut off/],
+  'cut off between members': [() => compressed(tarOf(members.slice(0, 3))), /manifest\.ndjson.* is missing/],
+  'cut off within a member': [() => compressed(tarOf(members).subarray(0, 2_000)), /cut off/],
+  'without its beginning': [() => sealed(contents().slice(1)), /tenon\.json/],
+  'of another version': [
+    () => sealed(changed(/^tenon/, (text) => text.replace('"version":1', '"version":2'))),
+    /version 2/,
+  ],
+  'of another program': [
+    () => sealed(changed(/^tenon/, (text) => text.replace('tenon-archive', 'tar'))),
+    /tenon\.json/,
+  ],
+  'with a changed member': [
+    () =>
+      compressed(tarOf([...changed(DOCUMENTS, (text) => text.replace('"a"', '"b"')), ...members.slice(-1)])),
+    /documents\/tasks\/000001\.ndjson.*SHA-256/,
+  ],
+  'with a damaged header': [
+    () => {
+      const tar = tarOf(members)
+      tar.write('7', 130, 'latin1')
+      return compressed(tar)
+    },
+    /header of a member is damaged/,
+  ],
+  'with a symbolic link': [
+    () => sealed(added(SETTINGS, ofType('2', '/etc/passwd'))),
+    /users.*not a plain file/,
+  ],
+  'with a hard link': [() => sealed(added(SETTINGS, ofType('1', 'tenon.json'))), /not a plain file/],
+  'with a directory': [() => sealed(added(SETTINGS, ofType('5'))), /not a plain file/],
+  'with an extended header': [() => sealed(added(SETTINGS, ofType('x'))), /not a plain file/],
+  'with a long name': [() => sealed(added(SETTINGS, ofType('L'))), /not a plain file/],
+  'with a name above its folder': [
+    () => sealed(added(SETTINGS, named('../users/000001.ndjson'))),
+    /\.\.\/users.* has a name/,
+  ],
+  'with an absolute name': [() => sealed(added(SETTINGS, named('/users/000001.ndjson'))), /has a name/],
+  'with an unknown member': [
+    () => sealed(added(SETTINGS, named('triggers/000001.ndjson', ''))),
+    /triggers.* has a name/,
+  ],
+  'with a member twice': [
+    () => sealed(added(SETTINGS, named('settings.json', '{}'))),
+    /settings\.json.* comes again/,
+  ],
+  'with a part that is missing': [
+    () => sealed(added(SETTINGS, named('users/000002.ndjson', ''))),
+    /out of order/,
+  ],
+  'with members in another order': [
+    () => sealed(added(DOCUMENTS, named('users/000001.ndjson', ''))),
+    /users.* belongs before/,
+  ],
+  'with something behind its end': [
+    () => compressed(Buffer.concat([tarOf(members), Buffer.from('more')])),
+    /follows the end/,
+  ],
+  'with a member behind the list': [
+    () => compressed(tarOf([...members, named('users/000001.ndjson', '')])),
+    /follows the list/,
+  ],
+  'with the columns of another tenant': [
+    () =>
+      sealed(
+        added(/^secrets/, named('users/000001.ndjson', JSON.stringify({ ...USER, tenant_id: 'ten_other' }))),
+      ),
+    /users\/000001\.ndjson.*another form/,
+  ],
+  'with documents of another workspace': [
+    () =>
+      sealed(
+        changed(DOCUMENTS, (text) =>
+          text.replace('{"id"', '{"workspace_id":"ws_other","_tenant":"ten_other","id"'),
+        ),
+      ),
+    /documents\/tasks.*line 1/,
+  ],
+  'with a document that breaks its schema': [
+    () => sealed(changed(DOCUMENTS, (text) => text.replace('"title"', '"name"'))),
+    /documents\/tasks\/000001\.ndjson.*line 1.*title/,
+  ],
+  'with a time that is none': [
+    () =>
+      sealed(
+        changed(DOCUMENTS, (text) => text.replace(/"_created_at":"[^"]+"/, '"_created_at":"yesterday"')),
+      ),
+    /line 1.*_created_at/,
+  ],
+  'with a key above its bucket': [
+    () => sealed(changed(OBJECTS, (text) => text.replace('"key":"a"', '"key":"../a"'))),
+    /objects\/000001\/000001/,
+  ],
+  'with a header that ends the response': [
+    () =>
+      sealed(
+        changed(OBJECTS, (text) =>
+          text.replace('"headers":{', '"headers":{"cache-control":"a\\r\\nset-cookie: b",'),
+        ),
+      ),
+    /objects\/000001\.ndjson.*another form/,
+  ],
+  'with more bytes than its object': [
+    () => sealed(changed(/^objects\/000001\/000001/, (text) => `${text}more`)),
+    /objects\/000001\/000001.*9 bytes.*5/,
+  ],
+  'with bytes of no object': [
+    () => sealed([...contents(), named('objects/000001/000002')]),
+    /000002.*in no list/,
+  ],
+  'with code that does not compile': [
+    () => sealed([...contents().filter(({ name }) => !/^(documents|objects)/.test(name)), ...FUNCTION]),
+    /function-versions\/000001\.ndjson/,
+  ],
+  'that unpacks to a gigabyte of lines': [
+    () => sealed(added(SETTINGS, named('users/000001.ndjson', Buffer.alloc(150_000_000)))),
+    /users\/000001\.ndjson.*150000000 bytes/,
+  ],
+  'that unpacks to more than it may': [
+    () =>
+      sealed([
+        ...contents(),
+        named('objects/000002.ndjson', ''),
+        named('objects/000002/000001', Buffer.alloc(200_000_000)),
+      ]),
+    /unpacks to more/,
+  ],
+}
+
+const USER = {
+  id: 'usr_01m8ky080we40anftk2v1p8jxv',
+  email: 'a@example.com',
+  name: '',
+  claims: {},
+  disabled: false,
+}
+const FUNCTION_ID = 'fn_01m8ky080we40anftk2v1p8jxv'
+const FUNCTION: readonly Entry[] = [
+  named(
+    'functions/000001.ndjson',
+    JSON.stringify({
+      id: FUNCTION_ID,
+      name: 'f',
+      active_version: 1,
+      latest_version: 1,
+      config: {},
+      aliases: [],
+    }),
+  ),
+  named(
+    'function-versions/000001.ndjson',
+    JSON.stringify({ function_id: FUNCTION_ID, version: 1, source: 'export default (', source_map: null }),
+  ),
+]
+
+/** The problem of an import, whether its request was refused or its operation has failed. */
+async function problemOf(bytes: Buffer): Promise<{ code: string; detail: string }> {
+  const { status, body } = await sendArchive(workspace, bytes)
+  if (status !== 202) return body
+  const { state, error } = await endOf(workspace, body.id)
+  return state === 'failed' ? error : { code: state, detail: 'imported' }
+}
+
+test.each(Object.entries(CASES))(
+  'archive %s: imported: refused with the reason',
+  async (_, [make, detail]) => {
+    const problem = await problemOf(make())
+    expect([problem.code, problem.detail]).toEqual(['archive_invalid', expect.stringMatching(detail)])
+  },
+)
+
+test('archives that were refused: some time later: nothing is left of them but tombstones', async () => {
+  const { tenantId, workspaceId } = workspace
+  await eventually(async () => {
+    const left = await asSuperuser<{ id: string }>(
+      "select id from tenon.workspaces where tenant_id = $1 and id <> $2 and state <> 'deleted'",
+      [tenantId, workspaceId],
+    )
+    return left.length === 0 ? true : undefined
+  }, 120_000)
+  const counts = await asSuperuser<{ documents: number; users: number; objects: number; buckets: number }>(
+    `select (select count(*)::int from tenon.schemas where tenant_id = $1) as documents,
+      (select count(*)::int from tenon.users where tenant_id = $1) as users,
+      (select count(*)::int from tenon.objects where tenant_id = $1) as objects,
+      (select count(*)::int from tenon.buckets where tenant_id = $1) as buckets`,
+    [tenantId],
+  )
+  expect(counts).toEqual([{ documents: 1, users: 0, objects: 1, buckets: 1 }])
+})

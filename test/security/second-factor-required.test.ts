@@ -1,0 +1,217 @@
+/** Policies that require a second factor, and operations that demand a recent proof: refusals, challenges, and what satisfies them. */
+
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { OPERATIONS } from '../../src/features/index.ts'
+import {
+  addAccount,
+  addClient,
+  authorization,
+  Browser,
+  bearer,
+  exchange,
+  inWorkspace,
+  REDIRECT,
+  refresh,
+  type TestAccount,
+  tokensOf,
+} from '../support/clients/browser.ts'
+import { ok } from '../support/clients/mcp.ts'
+import {
+  type EnrolledAccount,
+  enrolAccount,
+  enterAccountPage,
+  signInWithCode,
+} from '../support/clients/second-factors.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  tokenOf,
+} from '../support/fixtures/tenants.ts'
+
+const POLICY = '/v1/sign-in-policy'
+
+let clientId: string
+let workspace: TestWorkspace
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  clientId = await addClient(workspace.operator)
+})
+
+const addAdmin = (of = workspace) => addAccount(of.operator, { role: 'tenant_admin', tenant_id: of.tenantId })
+
+async function strongTokens(person: EnrolledAccount, more: Record<string, string> = {}) {
+  const flow = authorization(clientId, more)
+  return (await exchange(clientId, flow, await signInWithCode(new Browser(REDIRECT), flow, person))).body
+}
+const strong = async (person: EnrolledAccount) => bearer((await strongTokens(person))['access_token'])
+const weakTokens = async (person: TestAccount) => (await tokensOf(clientId, person)).body
+
+describe('require_mfa', () => {
+  test('tenant: tokens without a second factor open nothing within 5 s, whoever issued them; enrolment opens everything', async () => {
+    const place = await createTestWorkspace()
+    const [chief, second, helper] = await Promise.all([
+      addAdmin(place).then(enrolAccount),
+      addAdmin(place),
+      addAccount(place.operator, { role: 'workspace_admin', ...inWorkspace(place) }),
+    ])
+    const [weak, own, before] = await Promise.all([weakTokens(second), weakTokens(helper), strong(chief)])
+    const forged = await tokenOf({ sub: 'someone', roles: ['tenant_admin'], tenant_id: place.tenantId })
+    const callers = [bearer(weak['access_token']), bearer(own['access_token']), forged]
+    for (const as of callers) expect((await call('GET', '/v1/me', { as })).status).toBe(200)
+    const set = await call('PUT', POLICY, { as: before, body: { require_mfa: true } })
+    expect(set).toMatchObject({
+      status: 200,
+      body: { tenant_id: place.tenantId, require_mfa: true, updated_by: chief.id },
+    })
+    for (const as of callers) {
+      const refused = await eventually(async () => {
+        const reply = await call('GET', '/v1/me', { as })
+        return reply.status === 401 ? reply : undefined
+      })
+      expect(refused.body).toMatchObject({
+        code: 'insufficient_user_authentication',
+        acr_values: 'urn:tenon:acr:multi-factor',
+        account_url: `${inject('tenon').url}/auth/account`,
+      })
+      expect(refused.headers.get('www-authenticate')).toMatch(
+        /^Bearer .*error="insufficient_user_authentication".*acr_values="urn:tenon:acr:multi-factor"/,
+      )
+    }
+    // A refresh proves nothing.
+    const again = (await refresh(clientId, weak['refresh_token'])).body
+    expect((await call('GET', '/v1/me', { as: bearer(again['access_token']) })).status).toBe(401)
+    expect((await call('GET', '/v1/me', { as: before })).status).toBe(200)
+    expect((await call('GET', '/v1/limits', { as: place.service })).status).toBe(200)
+    // The password alone leads to the page that adds a factor, and to no other.
+    const browser = new Browser(REDIRECT)
+    const login = await browser.open(authorization(clientId).url)
+    const { tenant, email, password } = second
+    const page = await browser.submit(login, { action: 'login', tenant, email, password })
+    expect([page.status, page.html]).toEqual([403, expect.stringContaining('href="/auth/account"')])
+    expect((await enterAccountPage(second, `${inject('tenon').url}/auth/agents`)).page.status).toBe(403)
+    const as = await strong(await enrolAccount(second))
+    expect((await call('GET', '/v1/me', { as })).status).toBe(200)
+  })
+
+  test('caller without a second factor: cannot require one; nor can an admin of a workspace or of another tenant', async () => {
+    const [admin, helper] = await Promise.all([
+      addAdmin(),
+      addAccount(workspace.operator, { role: 'workspace_admin', ...inWorkspace(workspace) }).then(
+        enrolAccount,
+      ),
+    ])
+    const body = { require_mfa: true }
+    const as = bearer((await weakTokens(admin))['access_token'])
+    const refused = await call('PUT', POLICY, { as, body })
+    expect(refused).toMatchObject({ status: 409, body: { code: 'state_conflict' } })
+    expect(refused.body.hint).toContain('/auth/account')
+    expect((await call('PUT', POLICY, { as: await strong(helper), body })).status).toBe(403)
+    const other = await createTestWorkspace()
+    const strongAdmin = await strong(await enrolAccount(await addAdmin()))
+    for (const [as, status] of [[strongAdmin, 404]] as const)
+      expect((await call('PUT', POLICY, { as, body: { ...body, tenant_id: other.tenantId } })).status).toBe(
+        status,
+      )
+    expect((await call('GET', POLICY, { as: strongAdmin })).body).toMatchObject({ require_mfa: false })
+  })
+})
+
+/** The operations that demand a recent proof, whatever their input. */
+const DEMANDING = OPERATIONS.filter(({ recentProof }) => recentProof !== undefined)
+
+const signedInBefore = (seconds: number, more: object = {}): Promise<Caller> =>
+  tokenOf({
+    sub: 'someone',
+    roles: ['operator'],
+    auth_time: Math.floor(Date.now() / 1_000) - seconds,
+    ...more,
+  })
+
+const pathOf = (template: string) => template.replaceAll(/\{\w+\}/g, 'usr_01h00000000000000000000000')
+
+const reject = async (as: Caller, path: string, method: string) => {
+  const { status, body, headers } = await call(method, path, {
+    as,
+    ...(method !== 'GET' && method !== 'DELETE' && { body: {} }),
+  })
+  return { status, code: body.code, challenge: headers.get('www-authenticate') ?? '' }
+}
+
+describe('recent proof', () => {
+  test('operations that demand one: what deletes, exports, restores, rotates and changes factors', () => {
+    const names = DEMANDING.map(({ name }) => name)
+    expect(names).toEqual(
+      expect.arrayContaining([
+        ...[
+          'tenant.delete',
+          'workspace.delete',
+          'account.delete',
+          'user.delete',
+          'tenant.restore',
+          'workspace.restore',
+        ],
+        ...['user.export', 'user.export_data', 'issuer.rotate_keys', 'sign_in_policy.set'],
+        ...['account.reset_factors', 'user.reset_factors'],
+      ]),
+    )
+  })
+
+  test('each operation: refused with a challenge after ten minutes, and for a token that does not say when', async () => {
+    const [old, fresh, silent] = await Promise.all([
+      signedInBefore(601),
+      signedInBefore(590),
+      signedInBefore(0, { auth_time: undefined }),
+    ])
+    for (const { name, http, domain } of DEMANDING) {
+      if (domain !== 'structural_admin') continue
+      const path = name === 'user.delete' ? `${pathOf(http.path)}?data=delete` : pathOf(http.path)
+      for (const as of [old, silent]) {
+        const refused = await reject(
+          as,
+          name === 'user.export' ? `${path}?workspace_id=ws_1` : path,
+          http.method,
+        )
+        if (refused.code === 'validation_failed') continue
+        expect([name, refused.status, refused.code]).toEqual([name, 401, 'insufficient_user_authentication'])
+        expect(refused.challenge).toContain('max_age="600"')
+      }
+      expect([name, (await reject(fresh, path, http.method)).status]).not.toEqual([name, 401])
+    }
+  })
+
+  test('person with a second factor: a recent sign-in without it does not suffice; the challenge leads to one that does', async () => {
+    const person = await addAdmin()
+    const weak = bearer((await weakTokens(person))['access_token'])
+    const victim = () =>
+      addAccount(workspace.operator, { role: 'workspace_admin', ...inWorkspace(workspace) })
+    expect((await call('DELETE', `/v1/accounts/${(await victim()).id}`, { as: weak })).status).toBe(200)
+    const enrolled = await enrolAccount(person)
+    const { id } = await victim()
+    const refused = await eventually(async () => {
+      const reply = await reject(weak, '/v1/accounts/acct_none', 'DELETE')
+      return reply.status === 401 ? reply : undefined
+    })
+    const asked = Object.fromEntries(
+      [...refused.challenge.matchAll(/(max_age|acr_values)="([^"]+)"/g)].map(([, name, value]) => [
+        name,
+        value,
+      ]),
+    )
+    expect(asked).toEqual({ max_age: '600', acr_values: 'urn:tenon:acr:multi-factor' })
+    const token = (await strongTokens(enrolled, { ...asked, scope: 'openid' }))['access_token']
+    await ok(call('DELETE', `/v1/accounts/${id}`, { as: bearer(token) }))
+  })
+
+  test('session that is too old for max_age: the sign-in begins again', async () => {
+    const person = await enrolAccount(await addAdmin())
+    const browser = new Browser(REDIRECT)
+    await signInWithCode(browser, authorization(clientId), person)
+    const page = await browser.open(authorization(clientId, { max_age: '0', scope: 'openid' }).url)
+    expect(page.html).toContain('asks you to sign in')
+    const sameSession = await browser.open(authorization(clientId, { max_age: '600', scope: 'openid' }).url)
+    expect(sameSession.html).not.toContain('asks you to sign in')
+  })
+})

@@ -1,0 +1,77 @@
+/** The format of archives: readable by tar, and written and read in memory that does not grow with them. */
+
+import { spawnSync } from 'node:child_process'
+import { hash } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { HEAD } from '../../../../src/features/archives/format/layout.ts'
+import { openArchive, readLines } from '../../../../src/features/archives/format/reader.ts'
+import { readTar, tarHeader } from '../../../../src/features/archives/format/tar.ts'
+import { ArchiveWriter } from '../../../../src/features/archives/format/writer.ts'
+import { packed, unpacked } from '../../../../src/features/archives/format/zstd.ts'
+import { ARCHIVE_LIMITS } from '../../../../src/features/archives/limits.ts'
+
+const ORIGIN = { url: 'http://a', tenant_id: 'ten', workspace_id: 'ws', name: 'n', slug: 's', bucket: null }
+const HEAD_OF_ALL = Buffer.from(
+  JSON.stringify({
+    ...{ format: 'tenon-archive', version: 1, kind: 'workspace', exported_at: '2026-01-01T00:00:00Z' },
+    origin: ORIGIN,
+  }),
+)
+
+async function* archiveOf(documents: AsyncIterable<object>): AsyncGenerator<Uint8Array> {
+  const writer = new ArchiveWriter()
+  yield* writer.small(HEAD, HEAD_OF_ALL)
+  yield* writer.lines('documents/notes', documents)
+  yield* writer.end()
+}
+
+async function gather(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const all = []
+  for await (const chunk of chunks) all.push(chunk)
+  return Buffer.concat(all)
+}
+
+describe('archive', () => {
+  test('of 50,000 documents: written and read at once: at no time are more than some parts on the way', async () => {
+    const count = 50_000
+    let [written, read, ahead, bytes] = [0, 0, 0, 0]
+    const documents = async function* () {
+      for (let n = 0; n < count; n++) {
+        written += 1
+        ahead = Math.max(ahead, written - read)
+        // As random as can be: what is on the way is bounded by its compressed size.
+        const text = Array.from({ length: 8 }, (_, part) => hash('sha512', `${n}/${part}`, 'base64')).join('')
+        bytes += text.length
+        yield { n, text }
+      }
+    }
+    const { members } = await openArchive(unpacked(packed(archiveOf(documents()))))
+    for await (const member of members) read += (await readLines(member)).length
+    expect(read).toBe(count)
+    const perPart = ARCHIVE_LIMITS.partBytes / (bytes / count)
+    expect([bytes > ARCHIVE_LIMITS.partBytes * 8, ahead < perPart * 3]).toEqual([true, true])
+  })
+
+  test('read by tar: its members in their order', async () => {
+    const documents = async function* () {
+      yield { n: 1 }
+    }
+    const { stdout, status } = spawnSync('tar', ['-tf', '-'], { input: await gather(archiveOf(documents())) })
+    expect([status, stdout.toString().trim().split('\n')]).toEqual([
+      0,
+      [HEAD, 'documents/notes/000001.ndjson', 'manifest.ndjson'],
+    ])
+  })
+
+  test.each([0, 1, 511, 512, 8_589_934_591, 8_589_934_592, 2 ** 50])(
+    'member of %i bytes: its header: read as it was written',
+    async (size) => {
+      const files = readTar(
+        (async function* () {
+          yield tarHeader('a', size)
+        })(),
+      )
+      expect((await files.next()).value).toMatchObject({ name: 'a', size })
+    },
+  )
+})
