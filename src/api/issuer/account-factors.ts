@@ -13,7 +13,7 @@ import { passkeySections, passkeySetupPage } from '../../features/identity/pages
 import type { Message } from '../../features/identity/pages/user-pages.ts'
 import { isUserName } from '../../features/identity/users/user-service.ts'
 import { isUser, type UserAccount, type UserWorkspace } from '../../features/identity/users/users-store.ts'
-import { brandNameOf, confirmPassword, type Visit } from './account-visit.ts'
+import { brandNameOf, confirmPassword, hadSeveralFactors, type Visit } from './account-visit.ts'
 import { type Form, requesterOf } from './forms.ts'
 
 /** What an action leads to: another page, or a message on the page of the account. */
@@ -36,7 +36,7 @@ export async function factorSections(
 
 type Action = (visit: Visit, person: Account, form: Form) => Promise<FactorOutcome> | FactorOutcome
 
-/** Actions that begin on the page of the account: each asks for the password again. */
+/** Actions that begin on the page of the account: each asks for the password again, and for a session with a second factor, if there is one. */
 const WITH_PASSWORD: Readonly<Record<string, Action>> = {
   totp_begin: beginTotp,
   totp_off: disableTotp,
@@ -65,7 +65,20 @@ export async function actOnFactors(
   if (Object.hasOwn(CONTINUING, action)) return CONTINUING[action]?.(visit, person, form)
   if (!Object.hasOwn(WITH_PASSWORD, action)) return undefined
   const confirmed = await confirmPassword(visit, person, current)
-  return 'text' in confirmed ? { refused: confirmed } : WITH_PASSWORD[action]?.(visit, confirmed, form)
+  if ('text' in confirmed) return { refused: confirmed }
+  if (await needsFactor(visit, confirmed, action)) return { refused: SIGN_IN_WITH_FACTOR }
+  return WITH_PASSWORD[action]?.(visit, confirmed, form)
+}
+
+/** True if the person has a second factor, and has opened the session without it: then it changes no factors. `totp_off` has a code of its own. */
+const needsFactor = async (visit: Visit, person: Account, action: string): Promise<boolean> =>
+  action !== 'totp_off' &&
+  !hadSeveralFactors(visit) &&
+  (await visit.issuer.secondFactors.read(person)) !== undefined
+
+const SIGN_IN_WITH_FACTOR = {
+  status: 401,
+  text: 'Your account has a second factor, and you have signed in without it. Sign out, sign in with it, and try again.',
 }
 
 function beginTotp(visit: Visit, person: Account): FactorOutcome {

@@ -1,6 +1,7 @@
 /** Serves a page that a person opens by signing in: with the password, and then a code or a passkey; a cookie keeps it open. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { METHODS } from '../../access/authentication/claims.ts'
 import { ACCOUNT_PAGE } from '../../access/authentication/holder-session.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import type { ByteReply } from '../../core/bytes.ts'
@@ -101,7 +102,7 @@ async function enterPassword(page: SignedInPage, visit: Visit, form: Form, reply
   const ticket = await visit.issuer.secondFactors.challenge(person, atOf(visit))
   if (ticket !== undefined) return codeStepPage(secondStepOf(visit), ticket)
   const isRefused = visit.path !== ACCOUNT_PAGE && (await visit.issuer.signIn.needsFactor(person))
-  return isRefused ? FACTOR_NEEDED : begin(page, visit, person, reply)
+  return isRefused ? FACTOR_NEEDED : begin(page, visit, person, METHODS.password, reply)
 }
 
 async function enterCode(page: SignedInPage, visit: Visit, form: Form, reply: FastifyReply) {
@@ -109,7 +110,7 @@ async function enterCode(page: SignedInPage, visit: Visit, form: Form, reply: Fa
   const { ticket = '', code = '' } = form
   const entered = { ticket, code, at: atOf(visit), clientId }
   const checked = await issuer.factorService.checkCode(requesterOf(request), place, entered)
-  if (typeof checked !== 'string') return begin(page, visit, checked.person, reply)
+  if (typeof checked !== 'string') return begin(page, visit, checked.person, METHODS.code, reply)
   if (beginsAgain(checked)) return askPassword(page, visit, CODE_ERRORS[checked])
   return codeStepPage(secondStepOf(visit), ticket, CODE_ERRORS[checked])
 }
@@ -121,11 +122,17 @@ async function usePasskey(page: SignedInPage, visit: Visit, form: Form, reply: F
   const person = await issuer.factorService.checkPasskey(requesterOf(request), place, used)
   return typeof person === 'string'
     ? askPassword(page, visit, PASSKEY_ERRORS[person])
-    : begin(page, visit, person, reply)
+    : begin(page, visit, person, METHODS.passkey, reply)
 }
 
 /** Begins a session. */
-async function begin(page: SignedInPage, visit: Visit, person: Account, reply: FastifyReply): Promise<Page> {
-  reply.header('set-cookie', await beginSession(visit, person))
+async function begin(
+  page: SignedInPage,
+  visit: Visit,
+  person: Account,
+  methods: readonly string[],
+  reply: FastifyReply,
+): Promise<Page> {
+  reply.header('set-cookie', await beginSession(visit, person, methods))
   return page.show(visit, person)
 }

@@ -25,6 +25,7 @@ import {
   ticketIn,
 } from '../../support/clients/second-factors.ts'
 import {
+  asSuperuser,
   call,
   createTestWorkspace,
   eventually,
@@ -141,4 +142,24 @@ test('app of an account: removed with password and code; then the password alone
   expect(alone.page.html).toContain(`Signed in as <b>${person.email}`)
   for (const operation of ['account.enable_totp', 'account.disable_totp'])
     await entryOf(operation, ({ actor }) => Object(actor).subject === person.id)
+})
+
+test('session that a password alone has opened: changes no factor of an account that has one, whatever it is asked', async () => {
+  const [weak, strong] = await Promise.all([addPerson(), enrolAccount(await addPerson())])
+  const { browser, page } = await enterAccountPage(weak)
+  // As if the factor had come without the end of all sessions.
+  await asSuperuser(
+    `insert into tenon.second_factors (account_id, tenant_id, workspace_id, sealed, last_step, recovery)
+     select $1, tenant_id, workspace_id, sealed, last_step, recovery from tenon.second_factors where account_id = $2`,
+    [weak.id, strong.id],
+  )
+  const current = weak.password
+  for (const action of ['totp_begin', 'recovery_renew', 'passkey_begin', 'passkey_delete']) {
+    const refused = await browser.submit(page, { action, current, passkey: 'none' })
+    expect([action, refused.status, refused.html]).toEqual([
+      action,
+      401,
+      expect.stringContaining('you have signed in without it'),
+    ])
+  }
 })
