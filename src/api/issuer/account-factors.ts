@@ -1,6 +1,9 @@
 /** Second factor, passkeys and identities at providers on the page of the own account. */
 
+import { METHODS } from '../../access/authentication/claims.ts'
 import type { Account } from '../../features/identity/accounts/accounts-store.ts'
+import type { SignInPlace } from '../../features/identity/factors/factor-owner.ts'
+import type { Enrolment } from '../../features/identity/factors/second-factors.ts'
 import {
   CODE_ERRORS,
   recoveryCodesPage,
@@ -15,9 +18,10 @@ import { isUserName } from '../../features/identity/users/user-service.ts'
 import { isUser, type UserAccount, type UserWorkspace } from '../../features/identity/users/users-store.ts'
 import { brandNameOf, confirmPassword, hadSeveralFactors, type Visit } from './account-visit.ts'
 import { type Form, requesterOf } from './forms.ts'
+import type { SignedInAgain } from './signed-in-page.ts'
 
-/** What an action leads to: another page, or a message on the page of the account. */
-export type FactorOutcome = { readonly page: Page } | Message
+/** What an action leads to: another page, after which the browser may be signed in again, or a message on the page of the account. */
+export type FactorOutcome = { readonly page: Page; readonly again?: SignedInAgain } | Message
 
 /** Sections of the page. */
 export async function factorSections(
@@ -95,13 +99,17 @@ async function enableTotp(
   const setup = issuer.secondFactors.continueSetup(person, brandNameOf(visit), ticket)
   if (setup === undefined)
     return { refused: { status: 400, text: 'The request took too long. Start again.' } }
-  const codes = await issuer.factorService.enableTotp(requesterOf(request), place, person, setup, code)
-  const page =
-    codes === undefined
-      ? totpSetupPage(place, setup, CODE_ERRORS.wrong_code)
-      : recoveryCodesPage(place, codes)
-  return { page }
+  const enrolment = await issuer.factorService.enableTotp(requesterOf(request), place, person, setup, code)
+  if (enrolment === undefined) return { page: totpSetupPage(place, setup, CODE_ERRORS.wrong_code) }
+  return afterEnrolment(place, enrolment, METHODS.code)
 }
+
+/** The first factor has ended all sessions, also that of this browser, which has just proved the factor. */
+const afterEnrolment = (
+  place: SignInPlace,
+  { codes, person }: Enrolment,
+  methods: readonly string[],
+): FactorOutcome => ({ page: recoveryCodesPage(place, codes), again: { person, methods } })
 
 async function disableTotp(
   { issuer, place, request }: Visit,
@@ -142,9 +150,9 @@ async function addPasskey(
     ? await issuer.factorService.addPasskey(requesterOf(request), place, person, { name, credential })
     : undefined
   if (added === undefined) return { refused: NOT_ADDED }
-  return added.recovery === undefined
+  return added.enrolment === undefined
     ? { done: 'You can now sign in with the passkey.' }
-    : { page: recoveryCodesPage(place, added.recovery) }
+    : afterEnrolment(place, added.enrolment, METHODS.passkey)
 }
 
 const NOT_ADDED = {

@@ -16,8 +16,17 @@ import { authenticate, beginSession, endSession, signedIn, type Visit } from './
 import { type Form, formOf, rejectCrossSite, requesterOf, show } from './forms.ts'
 import { beginsAgain, codeStepPage, type SecondStep } from './second-step.ts'
 
-/** The outcome of an action: a page, or a file. `ended`: the session is over. */
-export type Acted = { readonly page: Page; readonly ended?: boolean } | { readonly file: ByteReply }
+/** A person whose earlier sessions have ended, and what this browser has proved. */
+export interface SignedInAgain {
+  readonly person: Account
+  /** Of RFC 8176. */
+  readonly methods: readonly string[]
+}
+
+/** The outcome of an action: a page, or a file. `ended`: the session is over; `again`: another one begins. */
+export type Acted =
+  | { readonly page: Page; readonly ended?: boolean; readonly again?: SignedInAgain }
+  | { readonly file: ByteReply }
 
 export interface SignedInPage {
   readonly path: string
@@ -89,7 +98,8 @@ async function submit(
   }
   const acted = await page.act(visit, person, form)
   if ('file' in acted) return acted
-  const { page: next, ended } = acted
+  const { page: next, ended, again } = acted
+  if (again) reply.header('set-cookie', await beginSession(visit, again.person, again.methods))
   if (ended) reply.header('set-cookie', await endSession(visit))
   return next
 }

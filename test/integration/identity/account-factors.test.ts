@@ -12,7 +12,9 @@ import {
   exchange,
   inWorkspace,
   REDIRECT,
+  refresh,
   type Seen,
+  tokensOf,
 } from '../../support/clients/browser.ts'
 import { mailTo } from '../../support/clients/mails.ts'
 import {
@@ -162,4 +164,23 @@ test('session that a password alone has opened: changes no factor of an account 
       expect.stringContaining('you have signed in without it'),
     ])
   }
+})
+
+test('first factor of an account: ends sessions, tokens and pages that the password had opened, and keeps this browser signed in', async () => {
+  const person = await addPerson()
+  const { email, password } = person
+  const { body } = await tokensOf(clientId, person)
+  const { browser: elsewhere } = await enterAccountPage(person)
+  const { browser, page } = await enterAccountPage(person)
+  const setup = await browser.submit(page, { action: 'totp_begin', current: password })
+  const [, secret = ''] = /secret=([A-Z2-7]+)/.exec(setup.html) ?? []
+  const form = { action: 'totp_on', ticket: ticketIn(setup), code: codeAt(secret) }
+  expect((await browser.submit(page, form)).html).toContain('Your recovery codes')
+  expect((await browser.open(page.url)).html).toContain(`Signed in as <b>${email}`)
+  expect((await elsewhere.open(page.url)).html).not.toContain(email)
+  expect((await refresh(clientId, body['refresh_token'])).status).toBe(400)
+  expect((await call('GET', '/v1/me', { as: bearer(body['access_token']) })).status).toBe(401)
+  // Another change needs no other sign-in here.
+  const renewed = await browser.submit(page, { action: 'recovery_renew', current: password })
+  expect(renewed.html).toContain('Your recovery codes')
 })

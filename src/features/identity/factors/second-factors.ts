@@ -5,12 +5,12 @@ import { AttemptThrottle } from '../../../access/authentication/attempt-throttle
 import { ACCESS_LIMITS } from '../../../access/limits.ts'
 import type { Secrets } from '../../../infra/crypto/secrets.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
-import { sql, textArray } from '../../../infra/postgres/sql.ts'
+import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Account, TenantBounds } from '../accounts/accounts-store.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
 import type { ProvenIdentity } from '../users/identities-store.ts'
-import { ownerIds } from './factor-owner.ts'
+import { ownerIds, signOutOwner } from './factor-owner.ts'
 import { Tickets } from './tickets.ts'
 import {
   isTotpCode,
@@ -48,6 +48,14 @@ export interface SecondFactor {
   readonly codesLeft: number
 }
 
+/** A factor was added. */
+export interface Enrolment {
+  /** Recovery codes. */
+  readonly codes: readonly string[]
+  /** As it is now: the first factor has signed the person out everywhere, since a password alone had opened the sessions. */
+  readonly person: Account
+}
+
 type CodeResult = 'right' | 'wrong' | 'too_many'
 
 export class SecondFactors {
@@ -55,8 +63,11 @@ export class SecondFactors {
   readonly #secrets: Secrets
   readonly #tickets: Tickets
   readonly #throttle = new AttemptThrottle()
+  readonly #forget: (subject: string) => void
 
-  constructor(database: Database, secrets: Secrets) {
+  /** @param forget drops the cached state of a person who has got a factor */
+  constructor(database: Database, secrets: Secrets, forget: (subject: string) => void) {
+    this.#forget = forget
     this.#system = new SystemScope('issuer', database)
     this.#secrets = secrets
     this.#tickets = new Tickets(secrets)
@@ -113,28 +124,34 @@ export class SecondFactors {
     return { secret: setup.secret, link: totpLink(setup.secret, brandName, email), ticket }
   }
 
-  /** Enables the second factor. @returns the recovery codes; undefined if the code is wrong, or the factor is enabled */
-  async enable(subject: Account, { secret }: TotpSetup, code: string): Promise<string[] | undefined> {
+  /** Enables the second factor. @returns undefined if the code is wrong, or the factor is enabled */
+  async enable(subject: Account, { secret }: TotpSetup, code: string): Promise<Enrolment | undefined> {
     const step = totpStep(secret, normalizeCode(code))
     if (step === undefined) return undefined
     const { codes, sealed, digests } = this.#newCodes(subject, secret)
-    const row = await this.#system.row(sql`
+    return this.#enrol(
+      subject,
+      codes,
+      sql`
       insert into second_factors as f (user_id, account_id, tenant_id, workspace_id, sealed, last_step, recovery)
       values (${ownerIds(subject)}, ${sealed}, ${step}, ${digests})
       on conflict (subject_id) do update set sealed = excluded.sealed, last_step = excluded.last_step,
         recovery = excluded.recovery, has_totp = true where not f.has_totp
-      returning subject_id`)
-    return row === undefined ? undefined : codes
+      returning subject_id`,
+    )
   }
 
   /** Recovery codes for passkeys, if the person has none yet. @returns undefined if there are some */
-  async addRecoveryCodes(subject: Account): Promise<string[] | undefined> {
+  async addRecoveryCodes(subject: Account): Promise<Enrolment | undefined> {
     const { codes, sealed, digests } = this.#newCodes(subject, '')
-    const row = await this.#system.row(sql`
+    return this.#enrol(
+      subject,
+      codes,
+      sql`
       insert into second_factors (user_id, account_id, tenant_id, workspace_id, sealed, has_totp, last_step, recovery)
       values (${ownerIds(subject)}, ${sealed}, false, 0, ${digests})
-      on conflict (subject_id) do nothing returning subject_id`)
-    return row === undefined ? undefined : codes
+      on conflict (subject_id) do nothing returning subject_id`,
+    )
   }
 
   /** Replaces the recovery codes. @returns undefined if the person has no second factor */
@@ -162,6 +179,19 @@ export class SecondFactors {
   async endUnused({ id }: Account): Promise<void> {
     await this.#system.rows(sql`
       delete from second_factors where subject_id = ${id} and not has_totp and not ${HAS_PASSKEYS_OF_ACCOUNT}`)
+  }
+
+  /** Stores a factor; the first one ends, at once, what was opened without it. @param insert returns a row if it stores one */
+  async #enrol(person: Account, codes: readonly string[], insert: Sql): Promise<Enrolment | undefined> {
+    // Both parts see the factors as they were before.
+    const isFirst = sql`exists (select from stored)
+      and not exists (select from second_factors where subject_id = ${person.id})`
+    const row = await this.#system.row<{ generation: number | null }>(sql`
+      with stored as (${insert}), signed_out as (${signOutOwner(person, isFirst)})
+      select (select generation from signed_out) as generation from stored`)
+    if (row === undefined) return undefined
+    this.#forget(person.id)
+    return { codes, person: { ...person, generation: row.generation ?? person.generation } }
   }
 
   #newCodes(subject: Account, secret: string) {
