@@ -1,6 +1,10 @@
 /** Second factors of administrators' accounts: enrolled on the page of the account, asked for wherever an account signs in. */
 
 import { beforeAll, expect, inject, test } from 'vitest'
+import type { Account } from '../../../src/features/identity/accounts/accounts-store.ts'
+import { SecondFactors } from '../../../src/features/identity/factors/second-factors.ts'
+import { Secrets } from '../../../src/infra/crypto/secrets.ts'
+import { Database } from '../../../src/infra/postgres/database.ts'
 import { type Entry, entriesOfWorkspace } from '../../support/clients/audit.ts'
 import {
   addAccount,
@@ -29,6 +33,7 @@ import {
 import {
   asSuperuser,
   call,
+  connectSuperuser,
   createTestWorkspace,
   eventually,
   type TestWorkspace,
@@ -183,4 +188,49 @@ test('first factor of an account: ends sessions, tokens and pages that the passw
   // Another change needs no other sign-in here.
   const renewed = await browser.submit(page, { action: 'recovery_renew', current: password })
   expect(renewed.html).toContain('Your recovery codes')
+})
+
+/** A passkey, which is stored without the page that registers one. */
+const addPasskeyOf = (id: string) =>
+  asSuperuser(
+    `insert into tenon.passkeys (id, account_id, tenant_id, workspace_id, public_key, counter, name)
+     select 'key-' || id, id, tenant_id, workspace_id, '\\x00', 0, 'Phone' from tenon.accounts where id = $1`,
+    [id],
+  )
+
+test('recovery codes that are renewed while the app is removed: those that the person has seen work', async () => {
+  const person = await enrolAccount(await addPerson())
+  // Without a passkey, the codes would end with the app.
+  await addPasskeyOf(person.id)
+  const { env, masterKey } = inject('tenon')
+  const database = Database.open(env['DATABASE_APP_URL'] ?? '', () => {}, 2)
+  const locker = await connectSuperuser(inject('tenon'))
+  try {
+    const factors = new SecondFactors(database, new Secrets(masterKey), () => {})
+    const { tenantId, workspaceId } = workspace
+    const subject = { ...person, tenantId, workspaceId, role: 'workspace_admin', generation: 0 } as Account
+    const read = 'select sealed, recovery from tenon.second_factors where account_id = $1'
+    const write = 'update tenon.second_factors set sealed = $2, recovery = $3 where account_id = $1'
+    const [before] = await asSuperuser<{ sealed: Buffer; recovery: string[] }>(read, [person.id])
+    const [code = ''] = (await factors.renewRecoveryCodes(subject)) ?? []
+    const [after] = await asSuperuser<{ sealed: Buffer; recovery: string[] }>(read, [person.id])
+    await asSuperuser(write, [person.id, before?.sealed, before?.recovery])
+    await locker.query('begin')
+    await locker.query(`${read} for update`, [person.id])
+    const disabled = factors.disable(subject)
+    await eventually(async () => {
+      const [waiting] = await asSuperuser(
+        "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%set has_totp = false%'",
+      )
+      return waiting
+    })
+    await locker.query(write, [person.id, after?.sealed, after?.recovery])
+    await locker.query('commit')
+    await disabled
+    expect(await factors.verify(subject, code)).toBe('right')
+    expect(await factors.read(subject)).toMatchObject({ hasTotp: false })
+  } finally {
+    await locker.end()
+    await database.close()
+  }
 })

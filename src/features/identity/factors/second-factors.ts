@@ -160,8 +160,10 @@ export class SecondFactors {
     if (stored === undefined) return undefined
     const { codes, sealed, digests } = this.#newCodes(subject, stored.secret)
     const row = await this.#system.row(sql`
-      update second_factors set sealed = ${sealed}, recovery = ${digests} where subject_id = ${subject.id} returning subject_id`)
-    return row === undefined ? undefined : codes
+      update second_factors set sealed = ${sealed}, recovery = ${digests}
+      where ${isUnchanged(subject, stored)} returning subject_id`)
+    // Something else has changed the factor since it was read.
+    return row === undefined ? this.renewRecoveryCodes(subject) : codes
   }
 
   /** Ends the codes of the app; the recovery codes as well, unless they are for the passkeys of an account. */
@@ -169,10 +171,12 @@ export class SecondFactors {
     const stored = await this.#stored(subject)
     if (stored === undefined) return
     const sealed = this.#seal(subject, { ...stored, secret: '' })
-    await this.#system.batch(
-      sql`update second_factors set has_totp = false, sealed = ${sealed} where subject_id = ${subject.id}`,
-      sql`delete from second_factors where subject_id = ${subject.id} and not ${HAS_PASSKEYS_OF_ACCOUNT}`,
+    const [changed = []] = await this.#system.batch(
+      sql`update second_factors set has_totp = false, sealed = ${sealed}
+        where ${isUnchanged(subject, stored)} returning subject_id`,
+      sql`delete from second_factors where ${isUnchanged(subject, { sealed })} and not ${HAS_PASSKEYS_OF_ACCOUNT}`,
     )
+    if (changed.length === 0) await this.disable(subject)
   }
 
   /** Ends recovery codes that no factor is left for, after a passkey was deleted. */
@@ -222,11 +226,11 @@ export class SecondFactors {
     return used !== undefined
   }
 
-  async #stored(subject: Account): Promise<StoredFactor | undefined> {
+  async #stored(subject: Account): Promise<(StoredFactor & { readonly sealed: Buffer }) | undefined> {
     const row = await this.#system.row<{ sealed: Buffer }>(
       sql`select sealed from second_factors where subject_id = ${subject.id}`,
     )
-    return row && this.#open(subject, row.sealed)
+    return row && { ...this.#open(subject, row.sealed), sealed: row.sealed }
   }
 
   /** For this person: the database cannot give the secret of one to another. */
@@ -244,6 +248,10 @@ export class SecondFactors {
     return { secret, recoveryKey }
   }
 }
+
+/** Each write seals anew, so that no other was made since one was read. */
+const isUnchanged = ({ id }: Account, { sealed }: { readonly sealed: Buffer }) =>
+  sql`subject_id = ${id} and sealed = ${sealed}::bytea`
 
 /** A passkey of a user needs no recovery codes: the password alone signs in as well. */
 const HAS_PASSKEYS_OF_ACCOUNT = sql`exists (select from passkeys p where p.account_id = second_factors.account_id)`
