@@ -234,3 +234,13 @@ test('recovery codes that are renewed while the app is removed: those that the p
     await database.close()
   }
 })
+
+test('account with a passkey and without recovery codes: the password alone does not sign in, and the account shows its factor', async () => {
+  const person = await addPerson()
+  await addPasskeyOf(person.id)
+  const { browser, page } = await enterAccountPage(person)
+  expect([page.status, page.html]).toEqual([200, expect.stringContaining('Enter a code')])
+  expect(browser.cookies).toEqual([])
+  const { body } = await call('GET', `/v1/accounts/${person.id}`, { as: workspace.operator })
+  expect(body).toMatchObject({ second_factor: true, passkeys: 1 })
+})

@@ -9,7 +9,7 @@ import type { ProvenIdentity } from '../users/identities-store.ts'
 import { reportSignInChange } from '../users/sign-in-changes.ts'
 import { isUser } from '../users/users-store.ts'
 import { isAt, type SignInPlace } from './factor-owner.ts'
-import type { Enrolment, TotpSetup } from './second-factors.ts'
+import { type Enrolment, endUnusedCodes, type TotpSetup } from './second-factors.ts'
 
 type Services = Pick<
   IssuerServices,
@@ -113,7 +113,7 @@ export class FactorService {
     by: Requester,
     place: SignInPlace,
     person: Account,
-  ): Promise<string[] | undefined> {
+  ): Promise<readonly string[] | undefined> {
     const codes = await this.#services.secondFactors.renewRecoveryCodes(person)
     if (codes !== undefined)
       this.#changed(by, place, person, 'renew_recovery_codes', 'Your recovery codes were replaced.')
@@ -135,9 +135,7 @@ export class FactorService {
 
   /** @returns false if the person has no such passkey */
   async deletePasskey(by: Requester, place: SignInPlace, person: Account, id: string) {
-    const { passkeys, secondFactors } = this.#services
-    if (!(await passkeys.delete(person, id))) return false
-    await secondFactors.endUnused(person)
+    if (!(await this.#services.passkeys.delete(person, id, endUnusedCodes(person)))) return false
     this.#changed(by, place, person, 'delete_passkey', 'A passkey of your account was deleted.')
     return true
   }

@@ -73,10 +73,12 @@ export class SecondFactors {
     this.#tickets = new Tickets(secrets)
   }
 
-  /** @returns undefined if the person has no second factor */
+  /** Passkeys of an account are one, also without recovery codes. @returns undefined if the person has no second factor */
   read({ id }: Pick<Account, 'id'>): Promise<SecondFactor | undefined> {
     return this.#system.row<SecondFactor>(sql`
-      select has_totp as "hasTotp", cardinality(recovery) as "codesLeft" from second_factors where subject_id = ${id}`)
+      select coalesce(f.has_totp, false) as "hasTotp", coalesce(cardinality(f.recovery), 0) as "codesLeft"
+      from (select ${id}::text as id) s left join second_factors f on f.subject_id = s.id
+      where f.subject_id is not null or exists (select from passkeys p where p.account_id = s.id)`)
   }
 
   /** A ticket for the page that asks for a code; undefined if the person needs none. @param at identifies the sign-in */
@@ -155,9 +157,10 @@ export class SecondFactors {
   }
 
   /** Replaces the recovery codes. @returns undefined if the person has no second factor */
-  async renewRecoveryCodes(subject: Account): Promise<string[] | undefined> {
+  async renewRecoveryCodes(subject: Account): Promise<readonly string[] | undefined> {
     const stored = await this.#stored(subject)
-    if (stored === undefined) return undefined
+    if (stored === undefined)
+      return (await this.read(subject)) && (await this.addRecoveryCodes(subject))?.codes
     const { codes, sealed, digests } = this.#newCodes(subject, stored.secret)
     const row = await this.#system.row(sql`
       update second_factors set sealed = ${sealed}, recovery = ${digests}
@@ -177,12 +180,6 @@ export class SecondFactors {
       sql`delete from second_factors where ${isUnchanged(subject, { sealed })} and not ${HAS_PASSKEYS_OF_ACCOUNT}`,
     )
     if (changed.length === 0) await this.disable(subject)
-  }
-
-  /** Ends recovery codes that no factor is left for, after a passkey was deleted. */
-  async endUnused({ id }: Account): Promise<void> {
-    await this.#system.rows(sql`
-      delete from second_factors where subject_id = ${id} and not has_totp and not ${HAS_PASSKEYS_OF_ACCOUNT}`)
   }
 
   /** Stores a factor; the first one ends, at once, what was opened without it. @param insert returns a row if it stores one */
@@ -266,3 +263,7 @@ interface StoredFactor {
 /** An operator is of no tenant, a tenant admin of no workspace. */
 export const factorPurpose = ({ tenantId, workspaceId }: TenantBounds): string =>
   `workspace:${tenantId ?? ''}:${workspaceId ?? ''}:totp`
+
+/** Ends recovery codes that no factor is left for: in the transaction that deletes a passkey. */
+export const endUnusedCodes = ({ id }: Account): Sql =>
+  sql`delete from second_factors where subject_id = ${id} and not has_totp and not ${HAS_PASSKEYS_OF_ACCOUNT}`
