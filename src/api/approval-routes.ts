@@ -1,6 +1,7 @@
 /** Serves the page of an approval: a signed link opens it, and the person that the link names decides. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { METHODS } from '../access/authentication/claims.ts'
 import { privilege } from '../access/privileges.ts'
 import { networkOf } from '../access/rate-limit/memory-buckets.ts'
 import type { WorkspaceScope } from '../access/scope.ts'
@@ -210,7 +211,7 @@ async function enterPassword(
   const ticket = await issuer.secondFactors.challenge(account, atOf(visit))
   if (ticket !== undefined) return codeStepPage(secondStepOf(issuer, visit, request), ticket)
   if (await issuer.signIn.needsFactor(account)) return FACTOR_NEEDED
-  return begin(visit, account, request, reply, services)
+  return begin({ ...visit, methods: METHODS.password }, account, request, reply, services)
 }
 
 /** Identifies the sign-in to this approval. */
@@ -239,23 +240,25 @@ async function proveFurther(
   if (action === 'passkey') {
     const used = { ...sent, credential, network: networkOf(request.ip) }
     const account = await factorService.checkPasskey(by, place, used)
-    if (typeof account !== 'string') return begin(visit, account, request, reply, services)
+    if (typeof account !== 'string')
+      return begin({ ...visit, methods: METHODS.passkey }, account, request, reply, services)
     return approverSignInPage(brand, named.email, PASSKEY_ERRORS[account])
   }
   const checked = await factorService.checkCode(by, place, { ...sent, ticket, code })
-  if (typeof checked !== 'string') return begin(visit, checked.person, request, reply, services)
+  if (typeof checked !== 'string')
+    return begin({ ...visit, methods: METHODS.code }, checked.person, request, reply, services)
   if (beginsAgain(checked)) return approverSignInPage(brand, named.email, CODE_ERRORS[checked])
   return codeStepPage({ place, ...step }, ticket, CODE_ERRORS[checked])
 }
 
 async function begin(
-  visit: Visit,
+  { methods, ...visit }: Visit & { readonly methods: readonly string[] },
   account: Account,
   request: FastifyRequest,
   reply: FastifyReply,
   { identity, approvalSession }: AuthServices,
 ): Promise<Page> {
   const session = { issuer: await identity(), request, session: approvalSession, path: APPROVAL_PAGE }
-  reply.header('set-cookie', await beginSession(session, account))
+  reply.header('set-cookie', await beginSession(session, account, methods))
   return pageOf({ ...visit, viewer: account })
 }

@@ -62,7 +62,7 @@ export function openAuthServices(
     accounts: new AccountsStore(database, forget),
     users: new UsersStore(database, forget),
     userLinks: new UserLinks(database, forget),
-    secondFactors: new SecondFactors(database, secrets),
+    secondFactors: new SecondFactors(database, secrets, forget),
     passkeys: new Passkeys(database, secrets, services.issuerState, publicUrl(config)),
     identitiesStore: new IdentitiesStore(database),
     // Without the allowlist of the platform's flows: an operator opens addresses for each workspace.

@@ -65,20 +65,17 @@ export const AGENTS_SESSION: Settings = {
 }
 
 /** The holder of a session: another password, or disabling the holder, changes the generation and so ends the session. */
-interface Holder {
+type Holder = {
   readonly id: string
   readonly generation: number
   /** Of the list of sessions that the person may end. */
   readonly sessionId: string
+  /** The sign-in had several factors. */
+  readonly isMultiFactor: boolean
 }
 
 export class HolderSession {
-  readonly #cookie: SessionCookie<{
-    readonly id: string
-    readonly generation: number
-    readonly sessionId: string
-    readonly until: number
-  }>
+  readonly #cookie: SessionCookie<Holder & { readonly until: number }>
   /** How long a session lasts. */
   readonly seconds: number
 
@@ -89,9 +86,10 @@ export class HolderSession {
   }
 
   /** The value of a Set-Cookie header. */
-  issue({ id, generation, sessionId }: Holder): string {
+  issue({ id, generation, sessionId, isMultiFactor }: Holder): string {
     const now = Date.now()
-    return this.#cookie.issue({ id, generation, sessionId, until: now + this.seconds * 1_000 }, now)
+    const until = now + this.seconds * 1_000
+    return this.#cookie.issue({ id, generation, sessionId, isMultiFactor, until }, now)
   }
 
   /** The value of a Set-Cookie header that ends the session. */

@@ -1,6 +1,9 @@
 /** Second factor, passkeys and identities at providers on the page of the own account. */
 
+import { METHODS } from '../../access/authentication/claims.ts'
 import type { Account } from '../../features/identity/accounts/accounts-store.ts'
+import type { SignInPlace } from '../../features/identity/factors/factor-owner.ts'
+import type { Enrolment } from '../../features/identity/factors/second-factors.ts'
 import {
   CODE_ERRORS,
   recoveryCodesPage,
@@ -13,11 +16,12 @@ import { passkeySections, passkeySetupPage } from '../../features/identity/pages
 import type { Message } from '../../features/identity/pages/user-pages.ts'
 import { isUserName } from '../../features/identity/users/user-service.ts'
 import { isUser, type UserAccount, type UserWorkspace } from '../../features/identity/users/users-store.ts'
-import { brandNameOf, confirmPassword, type Visit } from './account-visit.ts'
+import { brandNameOf, confirmPassword, hadSeveralFactors, type Visit } from './account-visit.ts'
 import { type Form, requesterOf } from './forms.ts'
+import type { SignedInAgain } from './signed-in-page.ts'
 
-/** What an action leads to: another page, or a message on the page of the account. */
-export type FactorOutcome = { readonly page: Page } | Message
+/** What an action leads to: another page, after which the browser may be signed in again, or a message on the page of the account. */
+export type FactorOutcome = { readonly page: Page; readonly again?: SignedInAgain } | Message
 
 /** Sections of the page. */
 export async function factorSections(
@@ -36,7 +40,7 @@ export async function factorSections(
 
 type Action = (visit: Visit, person: Account, form: Form) => Promise<FactorOutcome> | FactorOutcome
 
-/** Actions that begin on the page of the account: each asks for the password again. */
+/** Actions that begin on the page of the account: each asks for the password again, and for a session with a second factor, if there is one. */
 const WITH_PASSWORD: Readonly<Record<string, Action>> = {
   totp_begin: beginTotp,
   totp_off: disableTotp,
@@ -65,7 +69,20 @@ export async function actOnFactors(
   if (Object.hasOwn(CONTINUING, action)) return CONTINUING[action]?.(visit, person, form)
   if (!Object.hasOwn(WITH_PASSWORD, action)) return undefined
   const confirmed = await confirmPassword(visit, person, current)
-  return 'text' in confirmed ? { refused: confirmed } : WITH_PASSWORD[action]?.(visit, confirmed, form)
+  if ('text' in confirmed) return { refused: confirmed }
+  if (await needsFactor(visit, confirmed, action)) return { refused: SIGN_IN_WITH_FACTOR }
+  return WITH_PASSWORD[action]?.(visit, confirmed, form)
+}
+
+/** True if the person has a second factor, and has opened the session without it: then it changes no factors. `totp_off` has a code of its own. */
+const needsFactor = async (visit: Visit, person: Account, action: string): Promise<boolean> =>
+  action !== 'totp_off' &&
+  !hadSeveralFactors(visit) &&
+  (await visit.issuer.secondFactors.read(person)) !== undefined
+
+const SIGN_IN_WITH_FACTOR = {
+  status: 401,
+  text: 'Your account has a second factor, and you have signed in without it. Sign out, sign in with it, and try again.',
 }
 
 function beginTotp(visit: Visit, person: Account): FactorOutcome {
@@ -82,13 +99,17 @@ async function enableTotp(
   const setup = issuer.secondFactors.continueSetup(person, brandNameOf(visit), ticket)
   if (setup === undefined)
     return { refused: { status: 400, text: 'The request took too long. Start again.' } }
-  const codes = await issuer.factorService.enableTotp(requesterOf(request), place, person, setup, code)
-  const page =
-    codes === undefined
-      ? totpSetupPage(place, setup, CODE_ERRORS.wrong_code)
-      : recoveryCodesPage(place, codes)
-  return { page }
+  const enrolment = await issuer.factorService.enableTotp(requesterOf(request), place, person, setup, code)
+  if (enrolment === undefined) return { page: totpSetupPage(place, setup, CODE_ERRORS.wrong_code) }
+  return afterEnrolment(place, enrolment, METHODS.code)
 }
+
+/** The first factor has ended all sessions, also that of this browser, which has just proved the factor. */
+const afterEnrolment = (
+  place: SignInPlace,
+  { codes, person }: Enrolment,
+  methods: readonly string[],
+): FactorOutcome => ({ page: recoveryCodesPage(place, codes), again: { person, methods } })
 
 async function disableTotp(
   { issuer, place, request }: Visit,
@@ -129,9 +150,9 @@ async function addPasskey(
     ? await issuer.factorService.addPasskey(requesterOf(request), place, person, { name, credential })
     : undefined
   if (added === undefined) return { refused: NOT_ADDED }
-  return added.recovery === undefined
+  return added.enrolment === undefined
     ? { done: 'You can now sign in with the passkey.' }
-    : { page: recoveryCodesPage(place, added.recovery) }
+    : afterEnrolment(place, added.enrolment, METHODS.passkey)
 }
 
 const NOT_ADDED = {

@@ -1,6 +1,7 @@
 /** A visit of a page of the own account: whose pages they are, the session, and the password. */
 
 import type { FastifyRequest } from 'fastify'
+import { isMultiFactor } from '../../access/authentication/claims.ts'
 import type { HolderSession } from '../../access/authentication/holder-session.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import type { Account } from '../../features/identity/accounts/accounts-store.ts'
@@ -29,6 +30,10 @@ type SessionVisit = Pick<Visit, 'issuer' | 'request' | 'session' | 'path'>
 export const sessionIdIn = ({ request, session }: Pick<Visit, 'request' | 'session'>): string | undefined =>
   session.read(request.headers.cookie)?.sessionId
 
+/** True if the sign-in of the session had several factors. */
+export const hadSeveralFactors = ({ request, session }: Pick<Visit, 'request' | 'session'>): boolean =>
+  session.read(request.headers.cookie)?.isMultiFactor === true
+
 /** The person of the session; undefined if it has ended. */
 export async function findHolder({
   issuer,
@@ -47,15 +52,16 @@ export async function signedIn(visit: Visit): Promise<Account | undefined> {
   return person !== undefined && isAt(person, visit.place) ? person : undefined
 }
 
-/** Begins a session. @returns the value of a Set-Cookie header */
+/** Begins a session. @param methods of the sign-in (RFC 8176) @returns the value of a Set-Cookie header */
 export async function beginSession(
   { issuer, request, session, path }: SessionVisit,
   person: Account,
+  methods: readonly string[],
 ): Promise<string> {
   issuer.audit.signedIn(requesterOf(request), person, path)
   const device = { address: request.ip, agent: request.headers['user-agent'] }
   const sessionId = await issuer.sessions.open(person, device, { page: path, seconds: session.seconds })
-  return session.issue({ ...person, sessionId })
+  return session.issue({ ...person, sessionId, isMultiFactor: isMultiFactor(methods) })
 }
 
 /** Ends the session of a cookie. @returns the value of a Set-Cookie header */

@@ -1,6 +1,7 @@
 /** Serves a page that a person opens by signing in: with the password, and then a code or a passkey; a cookie keeps it open. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { METHODS } from '../../access/authentication/claims.ts'
 import { ACCOUNT_PAGE } from '../../access/authentication/holder-session.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import type { ByteReply } from '../../core/bytes.ts'
@@ -15,8 +16,17 @@ import { authenticate, beginSession, endSession, signedIn, type Visit } from './
 import { type Form, formOf, rejectCrossSite, requesterOf, show } from './forms.ts'
 import { beginsAgain, codeStepPage, type SecondStep } from './second-step.ts'
 
-/** The outcome of an action: a page, or a file. `ended`: the session is over. */
-export type Acted = { readonly page: Page; readonly ended?: boolean } | { readonly file: ByteReply }
+/** A person whose earlier sessions have ended, and what this browser has proved. */
+export interface SignedInAgain {
+  readonly person: Account
+  /** Of RFC 8176. */
+  readonly methods: readonly string[]
+}
+
+/** The outcome of an action: a page, or a file. `ended`: the session is over; `again`: another one begins. */
+export type Acted =
+  | { readonly page: Page; readonly ended?: boolean; readonly again?: SignedInAgain }
+  | { readonly file: ByteReply }
 
 export interface SignedInPage {
   readonly path: string
@@ -88,7 +98,8 @@ async function submit(
   }
   const acted = await page.act(visit, person, form)
   if ('file' in acted) return acted
-  const { page: next, ended } = acted
+  const { page: next, ended, again } = acted
+  if (again) reply.header('set-cookie', await beginSession(visit, again.person, again.methods))
   if (ended) reply.header('set-cookie', await endSession(visit))
   return next
 }
@@ -101,7 +112,7 @@ async function enterPassword(page: SignedInPage, visit: Visit, form: Form, reply
   const ticket = await visit.issuer.secondFactors.challenge(person, atOf(visit))
   if (ticket !== undefined) return codeStepPage(secondStepOf(visit), ticket)
   const isRefused = visit.path !== ACCOUNT_PAGE && (await visit.issuer.signIn.needsFactor(person))
-  return isRefused ? FACTOR_NEEDED : begin(page, visit, person, reply)
+  return isRefused ? FACTOR_NEEDED : begin(page, visit, person, METHODS.password, reply)
 }
 
 async function enterCode(page: SignedInPage, visit: Visit, form: Form, reply: FastifyReply) {
@@ -109,7 +120,7 @@ async function enterCode(page: SignedInPage, visit: Visit, form: Form, reply: Fa
   const { ticket = '', code = '' } = form
   const entered = { ticket, code, at: atOf(visit), clientId }
   const checked = await issuer.factorService.checkCode(requesterOf(request), place, entered)
-  if (typeof checked !== 'string') return begin(page, visit, checked.person, reply)
+  if (typeof checked !== 'string') return begin(page, visit, checked.person, METHODS.code, reply)
   if (beginsAgain(checked)) return askPassword(page, visit, CODE_ERRORS[checked])
   return codeStepPage(secondStepOf(visit), ticket, CODE_ERRORS[checked])
 }
@@ -121,11 +132,17 @@ async function usePasskey(page: SignedInPage, visit: Visit, form: Form, reply: F
   const person = await issuer.factorService.checkPasskey(requesterOf(request), place, used)
   return typeof person === 'string'
     ? askPassword(page, visit, PASSKEY_ERRORS[person])
-    : begin(page, visit, person, reply)
+    : begin(page, visit, person, METHODS.passkey, reply)
 }
 
 /** Begins a session. */
-async function begin(page: SignedInPage, visit: Visit, person: Account, reply: FastifyReply): Promise<Page> {
-  reply.header('set-cookie', await beginSession(visit, person))
+async function begin(
+  page: SignedInPage,
+  visit: Visit,
+  person: Account,
+  methods: readonly string[],
+  reply: FastifyReply,
+): Promise<Page> {
+  reply.header('set-cookie', await beginSession(visit, person, methods))
   return page.show(visit, person)
 }

@@ -1,6 +1,10 @@
 /** Second factors of administrators' accounts: enrolled on the page of the account, asked for wherever an account signs in. */
 
 import { beforeAll, expect, inject, test } from 'vitest'
+import type { Account } from '../../../src/features/identity/accounts/accounts-store.ts'
+import { SecondFactors } from '../../../src/features/identity/factors/second-factors.ts'
+import { Secrets } from '../../../src/infra/crypto/secrets.ts'
+import { Database } from '../../../src/infra/postgres/database.ts'
 import { type Entry, entriesOfWorkspace } from '../../support/clients/audit.ts'
 import {
   addAccount,
@@ -12,7 +16,9 @@ import {
   exchange,
   inWorkspace,
   REDIRECT,
+  refresh,
   type Seen,
+  tokensOf,
 } from '../../support/clients/browser.ts'
 import { mailTo } from '../../support/clients/mails.ts'
 import {
@@ -25,7 +31,9 @@ import {
   ticketIn,
 } from '../../support/clients/second-factors.ts'
 import {
+  asSuperuser,
   call,
+  connectSuperuser,
   createTestWorkspace,
   eventually,
   type TestWorkspace,
@@ -141,4 +149,98 @@ test('app of an account: removed with password and code; then the password alone
   expect(alone.page.html).toContain(`Signed in as <b>${person.email}`)
   for (const operation of ['account.enable_totp', 'account.disable_totp'])
     await entryOf(operation, ({ actor }) => Object(actor).subject === person.id)
+})
+
+test('session that a password alone has opened: changes no factor of an account that has one, whatever it is asked', async () => {
+  const [weak, strong] = await Promise.all([addPerson(), enrolAccount(await addPerson())])
+  const { browser, page } = await enterAccountPage(weak)
+  // As if the factor had come without the end of all sessions.
+  await asSuperuser(
+    `insert into tenon.second_factors (account_id, tenant_id, workspace_id, sealed, last_step, recovery)
+     select $1, tenant_id, workspace_id, sealed, last_step, recovery from tenon.second_factors where account_id = $2`,
+    [weak.id, strong.id],
+  )
+  const current = weak.password
+  for (const action of ['totp_begin', 'recovery_renew', 'passkey_begin', 'passkey_delete']) {
+    const refused = await browser.submit(page, { action, current, passkey: 'none' })
+    expect([action, refused.status, refused.html]).toEqual([
+      action,
+      401,
+      expect.stringContaining('you have signed in without it'),
+    ])
+  }
+})
+
+test('first factor of an account: ends sessions, tokens and pages that the password had opened, and keeps this browser signed in', async () => {
+  const person = await addPerson()
+  const { email, password } = person
+  const { body } = await tokensOf(clientId, person)
+  const { browser: elsewhere } = await enterAccountPage(person)
+  const { browser, page } = await enterAccountPage(person)
+  const setup = await browser.submit(page, { action: 'totp_begin', current: password })
+  const [, secret = ''] = /secret=([A-Z2-7]+)/.exec(setup.html) ?? []
+  const form = { action: 'totp_on', ticket: ticketIn(setup), code: codeAt(secret) }
+  expect((await browser.submit(page, form)).html).toContain('Your recovery codes')
+  expect((await browser.open(page.url)).html).toContain(`Signed in as <b>${email}`)
+  expect((await elsewhere.open(page.url)).html).not.toContain(email)
+  expect((await refresh(clientId, body['refresh_token'])).status).toBe(400)
+  expect((await call('GET', '/v1/me', { as: bearer(body['access_token']) })).status).toBe(401)
+  // Another change needs no other sign-in here.
+  const renewed = await browser.submit(page, { action: 'recovery_renew', current: password })
+  expect(renewed.html).toContain('Your recovery codes')
+})
+
+/** A passkey, which is stored without the page that registers one. */
+const addPasskeyOf = (id: string) =>
+  asSuperuser(
+    `insert into tenon.passkeys (id, account_id, tenant_id, workspace_id, public_key, counter, name)
+     select 'key-' || id, id, tenant_id, workspace_id, '\\x00', 0, 'Phone' from tenon.accounts where id = $1`,
+    [id],
+  )
+
+test('recovery codes that are renewed while the app is removed: those that the person has seen work', async () => {
+  const person = await enrolAccount(await addPerson())
+  // Without a passkey, the codes would end with the app.
+  await addPasskeyOf(person.id)
+  const { env, masterKey } = inject('tenon')
+  const database = Database.open(env['DATABASE_APP_URL'] ?? '', () => {}, 2)
+  const locker = await connectSuperuser(inject('tenon'))
+  try {
+    const factors = new SecondFactors(database, new Secrets(masterKey), () => {})
+    const { tenantId, workspaceId } = workspace
+    const subject = { ...person, tenantId, workspaceId, role: 'workspace_admin', generation: 0 } as Account
+    const read = 'select sealed, recovery from tenon.second_factors where account_id = $1'
+    const write = 'update tenon.second_factors set sealed = $2, recovery = $3 where account_id = $1'
+    const [before] = await asSuperuser<{ sealed: Buffer; recovery: string[] }>(read, [person.id])
+    const [code = ''] = (await factors.renewRecoveryCodes(subject)) ?? []
+    const [after] = await asSuperuser<{ sealed: Buffer; recovery: string[] }>(read, [person.id])
+    await asSuperuser(write, [person.id, before?.sealed, before?.recovery])
+    await locker.query('begin')
+    await locker.query(`${read} for update`, [person.id])
+    const disabled = factors.disable(subject)
+    await eventually(async () => {
+      const [waiting] = await asSuperuser(
+        "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%set has_totp = false%'",
+      )
+      return waiting
+    })
+    await locker.query(write, [person.id, after?.sealed, after?.recovery])
+    await locker.query('commit')
+    await disabled
+    expect(await factors.verify(subject, code)).toBe('right')
+    expect(await factors.read(subject)).toMatchObject({ hasTotp: false })
+  } finally {
+    await locker.end()
+    await database.close()
+  }
+})
+
+test('account with a passkey and without recovery codes: the password alone does not sign in, and the account shows its factor', async () => {
+  const person = await addPerson()
+  await addPasskeyOf(person.id)
+  const { browser, page } = await enterAccountPage(person)
+  expect([page.status, page.html]).toEqual([200, expect.stringContaining('Enter a code')])
+  expect(browser.cookies).toEqual([])
+  const { body } = await call('GET', `/v1/accounts/${person.id}`, { as: workspace.operator })
+  expect(body).toMatchObject({ second_factor: true, passkeys: 1 })
 })

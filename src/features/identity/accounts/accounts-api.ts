@@ -100,7 +100,8 @@ const EMAIL_PATTERN = `^[^\\s@<>"${HIDDEN}]+@[^\\s@<>"${HIDDEN}]+$`
 const Reset = Type.Interface([Account], { reset_url: Link('another password') })
 
 const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name, groups, sees_payloads,
-  exists (select from second_factors f where f.account_id = accounts.id) as second_factor,
+  exists (select from second_factors f where f.account_id = accounts.id)
+    or exists (select from passkeys p where p.account_id = accounts.id) as second_factor,
   (select count(*)::integer from passkeys p where p.account_id = accounts.id) as passkeys,
   case when disabled_at is not null then 'disabled' when accepted then 'active'
     when accepted_at is not null then 'reset' else 'invited' end as status,

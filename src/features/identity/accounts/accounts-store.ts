@@ -77,7 +77,8 @@ export class AccountsStore {
   /** The state of an account that is neither disabled nor deleted; does not check its tenant. */
   findState(id: string): Promise<SubjectState | undefined> {
     return this.#system.row<SubjectState>(sql`
-      select generation, exists (select from second_factors where subject_id = a.id) as "hasSecondFactor",
+      select generation, exists (select from second_factors where subject_id = a.id)
+          or exists (select from passkeys where account_id = a.id) as "hasSecondFactor",
         ${REQUIRES_FACTOR(sql`a.tenant_id`)} as "needsSecondFactor"
       from accounts a where id = ${id} and accepted and disabled_at is null`)
   }

@@ -25,3 +25,11 @@ export function ownerIds(person: Account): Sql {
   const [userId, accountId] = isUser(person) ? [id, null] : [null, id]
   return sql`${userId}, ${accountId}, ${tenantId}, ${workspaceId}`
 }
+
+/**
+ * Signs a person out everywhere. Returns the new generation.
+ * @param when a condition
+ */
+export const signOutOwner = (person: Account, when: Sql): Sql => sql`
+  update ${isUser(person) ? sql`users` : sql`accounts`} set signed_out_at = clock_timestamp()
+  where id = ${person.id} and ${when} returning generation`

@@ -9,7 +9,7 @@ import type { ProvenIdentity } from '../users/identities-store.ts'
 import { reportSignInChange } from '../users/sign-in-changes.ts'
 import { isUser } from '../users/users-store.ts'
 import { isAt, type SignInPlace } from './factor-owner.ts'
-import type { TotpSetup } from './second-factors.ts'
+import { type Enrolment, endUnusedCodes, type TotpSetup } from './second-factors.ts'
 
 type Services = Pick<
   IssuerServices,
@@ -66,12 +66,12 @@ export class FactorService {
     return typeof checked === 'string' ? checked : { person, identity: pending.identity }
   }
 
-  /** Enables the second factor. @returns the recovery codes; undefined if the code is wrong */
+  /** Enables the second factor. @returns undefined if the code is wrong */
   async enableTotp(by: Requester, place: SignInPlace, person: Account, setup: TotpSetup, code: string) {
-    const codes = await this.#services.secondFactors.enable(person, setup, code)
-    if (codes !== undefined)
+    const enrolment = await this.#services.secondFactors.enable(person, setup, code)
+    if (enrolment !== undefined)
       this.#changed(by, place, person, 'enable_totp', 'Sign-in now asks for a code of an authenticator app.')
-    return codes
+    return enrolment
   }
 
   /** Disables the second factor, with one of its codes. */
@@ -113,31 +113,29 @@ export class FactorService {
     by: Requester,
     place: SignInPlace,
     person: Account,
-  ): Promise<string[] | undefined> {
+  ): Promise<readonly string[] | undefined> {
     const codes = await this.#services.secondFactors.renewRecoveryCodes(person)
     if (codes !== undefined)
       this.#changed(by, place, person, 'renew_recovery_codes', 'Your recovery codes were replaced.')
     return codes
   }
 
-  /** Stores a passkey. @returns the recovery codes of an account's first factor; undefined if the passkey is not valid */
+  /** Stores a passkey. @returns `enrolment` if it is the first factor of an account; undefined if the passkey is not valid */
   async addPasskey(
     by: Requester,
     place: SignInPlace,
     person: Account,
     { name, credential }: { readonly name: string; readonly credential: string },
-  ): Promise<{ readonly recovery: string[] | undefined } | undefined> {
+  ): Promise<{ readonly enrolment: Enrolment | undefined } | undefined> {
     const { passkeys, secondFactors } = this.#services
     if (!(await passkeys.register(person, name, credential))) return undefined
     this.#changed(by, place, person, 'add_passkey', 'A passkey can now sign in to your account.')
-    return { recovery: isUser(person) ? undefined : await secondFactors.addRecoveryCodes(person) }
+    return { enrolment: isUser(person) ? undefined : await secondFactors.addRecoveryCodes(person) }
   }
 
   /** @returns false if the person has no such passkey */
   async deletePasskey(by: Requester, place: SignInPlace, person: Account, id: string) {
-    const { passkeys, secondFactors } = this.#services
-    if (!(await passkeys.delete(person, id))) return false
-    await secondFactors.endUnused(person)
+    if (!(await this.#services.passkeys.delete(person, id, endUnusedCodes(person)))) return false
     this.#changed(by, place, person, 'delete_passkey', 'A passkey of your account was deleted.')
     return true
   }

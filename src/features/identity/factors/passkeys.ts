@@ -7,7 +7,7 @@ import { Value } from 'typebox/value'
 import { idPattern } from '../../../core/ids.ts'
 import type { Secrets } from '../../../infra/crypto/secrets.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Account } from '../accounts/accounts-store.ts'
 import type { IssuerState } from '../issuer/issuer-state.ts'
@@ -148,12 +148,13 @@ export class Passkeys {
     return used === undefined ? undefined : subjectId
   }
 
-  /** @returns false if the person has no such passkey */
-  async delete({ id: subjectId }: Account, id: string): Promise<boolean> {
-    const row = await this.#system.row(
+  /** @param after a statement of the same transaction @returns false if the person has no such passkey */
+  async delete({ id: subjectId }: Account, id: string, after: Sql): Promise<boolean> {
+    const [deleted = []] = await this.#system.batch(
       sql`delete from passkeys where subject_id = ${subjectId} and id = ${id} returning id`,
+      after,
     )
-    return row !== undefined
+    return deleted.length > 0
   }
 
   #challenge(at: string): Uint8Array<ArrayBuffer> {

@@ -5,12 +5,12 @@ import { AttemptThrottle } from '../../../access/authentication/attempt-throttle
 import { ACCESS_LIMITS } from '../../../access/limits.ts'
 import type { Secrets } from '../../../infra/crypto/secrets.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
-import { sql, textArray } from '../../../infra/postgres/sql.ts'
+import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Account, TenantBounds } from '../accounts/accounts-store.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
 import type { ProvenIdentity } from '../users/identities-store.ts'
-import { ownerIds } from './factor-owner.ts'
+import { ownerIds, signOutOwner } from './factor-owner.ts'
 import { Tickets } from './tickets.ts'
 import {
   isTotpCode,
@@ -48,6 +48,14 @@ export interface SecondFactor {
   readonly codesLeft: number
 }
 
+/** A factor was added. */
+export interface Enrolment {
+  /** Recovery codes. */
+  readonly codes: readonly string[]
+  /** As it is now: the first factor has signed the person out everywhere, since a password alone had opened the sessions. */
+  readonly person: Account
+}
+
 type CodeResult = 'right' | 'wrong' | 'too_many'
 
 export class SecondFactors {
@@ -55,17 +63,22 @@ export class SecondFactors {
   readonly #secrets: Secrets
   readonly #tickets: Tickets
   readonly #throttle = new AttemptThrottle()
+  readonly #forget: (subject: string) => void
 
-  constructor(database: Database, secrets: Secrets) {
+  /** @param forget drops the cached state of a person who has got a factor */
+  constructor(database: Database, secrets: Secrets, forget: (subject: string) => void) {
+    this.#forget = forget
     this.#system = new SystemScope('issuer', database)
     this.#secrets = secrets
     this.#tickets = new Tickets(secrets)
   }
 
-  /** @returns undefined if the person has no second factor */
+  /** Passkeys of an account are one, also without recovery codes. @returns undefined if the person has no second factor */
   read({ id }: Pick<Account, 'id'>): Promise<SecondFactor | undefined> {
     return this.#system.row<SecondFactor>(sql`
-      select has_totp as "hasTotp", cardinality(recovery) as "codesLeft" from second_factors where subject_id = ${id}`)
+      select coalesce(f.has_totp, false) as "hasTotp", coalesce(cardinality(f.recovery), 0) as "codesLeft"
+      from (select ${id}::text as id) s left join second_factors f on f.subject_id = s.id
+      where f.subject_id is not null or exists (select from passkeys p where p.account_id = s.id)`)
   }
 
   /** A ticket for the page that asks for a code; undefined if the person needs none. @param at identifies the sign-in */
@@ -113,38 +126,47 @@ export class SecondFactors {
     return { secret: setup.secret, link: totpLink(setup.secret, brandName, email), ticket }
   }
 
-  /** Enables the second factor. @returns the recovery codes; undefined if the code is wrong, or the factor is enabled */
-  async enable(subject: Account, { secret }: TotpSetup, code: string): Promise<string[] | undefined> {
+  /** Enables the second factor. @returns undefined if the code is wrong, or the factor is enabled */
+  async enable(subject: Account, { secret }: TotpSetup, code: string): Promise<Enrolment | undefined> {
     const step = totpStep(secret, normalizeCode(code))
     if (step === undefined) return undefined
     const { codes, sealed, digests } = this.#newCodes(subject, secret)
-    const row = await this.#system.row(sql`
+    return this.#enrol(
+      subject,
+      codes,
+      sql`
       insert into second_factors as f (user_id, account_id, tenant_id, workspace_id, sealed, last_step, recovery)
       values (${ownerIds(subject)}, ${sealed}, ${step}, ${digests})
       on conflict (subject_id) do update set sealed = excluded.sealed, last_step = excluded.last_step,
         recovery = excluded.recovery, has_totp = true where not f.has_totp
-      returning subject_id`)
-    return row === undefined ? undefined : codes
+      returning subject_id`,
+    )
   }
 
   /** Recovery codes for passkeys, if the person has none yet. @returns undefined if there are some */
-  async addRecoveryCodes(subject: Account): Promise<string[] | undefined> {
+  async addRecoveryCodes(subject: Account): Promise<Enrolment | undefined> {
     const { codes, sealed, digests } = this.#newCodes(subject, '')
-    const row = await this.#system.row(sql`
+    return this.#enrol(
+      subject,
+      codes,
+      sql`
       insert into second_factors (user_id, account_id, tenant_id, workspace_id, sealed, has_totp, last_step, recovery)
       values (${ownerIds(subject)}, ${sealed}, false, 0, ${digests})
-      on conflict (subject_id) do nothing returning subject_id`)
-    return row === undefined ? undefined : codes
+      on conflict (subject_id) do nothing returning subject_id`,
+    )
   }
 
   /** Replaces the recovery codes. @returns undefined if the person has no second factor */
-  async renewRecoveryCodes(subject: Account): Promise<string[] | undefined> {
+  async renewRecoveryCodes(subject: Account): Promise<readonly string[] | undefined> {
     const stored = await this.#stored(subject)
-    if (stored === undefined) return undefined
+    if (stored === undefined)
+      return (await this.read(subject)) && (await this.addRecoveryCodes(subject))?.codes
     const { codes, sealed, digests } = this.#newCodes(subject, stored.secret)
     const row = await this.#system.row(sql`
-      update second_factors set sealed = ${sealed}, recovery = ${digests} where subject_id = ${subject.id} returning subject_id`)
-    return row === undefined ? undefined : codes
+      update second_factors set sealed = ${sealed}, recovery = ${digests}
+      where ${isUnchanged(subject, stored)} returning subject_id`)
+    // Something else has changed the factor since it was read.
+    return row === undefined ? this.renewRecoveryCodes(subject) : codes
   }
 
   /** Ends the codes of the app; the recovery codes as well, unless they are for the passkeys of an account. */
@@ -152,16 +174,25 @@ export class SecondFactors {
     const stored = await this.#stored(subject)
     if (stored === undefined) return
     const sealed = this.#seal(subject, { ...stored, secret: '' })
-    await this.#system.batch(
-      sql`update second_factors set has_totp = false, sealed = ${sealed} where subject_id = ${subject.id}`,
-      sql`delete from second_factors where subject_id = ${subject.id} and not ${HAS_PASSKEYS_OF_ACCOUNT}`,
+    const [changed = []] = await this.#system.batch(
+      sql`update second_factors set has_totp = false, sealed = ${sealed}
+        where ${isUnchanged(subject, stored)} returning subject_id`,
+      sql`delete from second_factors where ${isUnchanged(subject, { sealed })} and not ${HAS_PASSKEYS_OF_ACCOUNT}`,
     )
+    if (changed.length === 0) await this.disable(subject)
   }
 
-  /** Ends recovery codes that no factor is left for, after a passkey was deleted. */
-  async endUnused({ id }: Account): Promise<void> {
-    await this.#system.rows(sql`
-      delete from second_factors where subject_id = ${id} and not has_totp and not ${HAS_PASSKEYS_OF_ACCOUNT}`)
+  /** Stores a factor; the first one ends, at once, what was opened without it. @param insert returns a row if it stores one */
+  async #enrol(person: Account, codes: readonly string[], insert: Sql): Promise<Enrolment | undefined> {
+    // Both parts see the factors as they were before.
+    const isFirst = sql`exists (select from stored)
+      and not exists (select from second_factors where subject_id = ${person.id})`
+    const row = await this.#system.row<{ generation: number | null }>(sql`
+      with stored as (${insert}), signed_out as (${signOutOwner(person, isFirst)})
+      select (select generation from signed_out) as generation from stored`)
+    if (row === undefined) return undefined
+    this.#forget(person.id)
+    return { codes, person: { ...person, generation: row.generation ?? person.generation } }
   }
 
   #newCodes(subject: Account, secret: string) {
@@ -192,11 +223,11 @@ export class SecondFactors {
     return used !== undefined
   }
 
-  async #stored(subject: Account): Promise<StoredFactor | undefined> {
+  async #stored(subject: Account): Promise<(StoredFactor & { readonly sealed: Buffer }) | undefined> {
     const row = await this.#system.row<{ sealed: Buffer }>(
       sql`select sealed from second_factors where subject_id = ${subject.id}`,
     )
-    return row && this.#open(subject, row.sealed)
+    return row && { ...this.#open(subject, row.sealed), sealed: row.sealed }
   }
 
   /** For this person: the database cannot give the secret of one to another. */
@@ -215,6 +246,10 @@ export class SecondFactors {
   }
 }
 
+/** Each write seals anew, so that no other was made since one was read. */
+const isUnchanged = ({ id }: Account, { sealed }: { readonly sealed: Buffer }) =>
+  sql`subject_id = ${id} and sealed = ${sealed}::bytea`
+
 /** A passkey of a user needs no recovery codes: the password alone signs in as well. */
 const HAS_PASSKEYS_OF_ACCOUNT = sql`exists (select from passkeys p where p.account_id = second_factors.account_id)`
 
@@ -228,3 +263,7 @@ interface StoredFactor {
 /** An operator is of no tenant, a tenant admin of no workspace. */
 export const factorPurpose = ({ tenantId, workspaceId }: TenantBounds): string =>
   `workspace:${tenantId ?? ''}:${workspaceId ?? ''}:totp`
+
+/** Ends recovery codes that no factor is left for: in the transaction that deletes a passkey. */
+export const endUnusedCodes = ({ id }: Account): Sql =>
+  sql`delete from second_factors where subject_id = ${id} and not has_totp and not ${HAS_PASSKEYS_OF_ACCOUNT}`

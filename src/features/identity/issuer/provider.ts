@@ -17,7 +17,6 @@ import { ACR, isMultiFactor } from '../../../access/authentication/claims.ts'
 import { isDocumentId } from '../../../access/authentication/client-ids.ts'
 import { ALGORITHM, type KeySet } from '../../../access/authentication/signing-keys.ts'
 import { ACCESS_LIMITS } from '../../../access/limits.ts'
-import { idPattern } from '../../../core/ids.ts'
 import { OPERATOR_CLIENT } from '../../../infra/crypto/secrets.ts'
 import type { Account } from '../accounts/accounts-store.ts'
 import type { OAuthClient } from '../clients/oauth-clients-store.ts'
@@ -267,7 +266,7 @@ function pages(settings: IssuerSettings): Configuration {
 }
 
 /**
- * Asks for another sign-in if that of the session had no second factor, and the client asks for one (`acr_values`), or the account has
+ * Asks for another sign-in if that of the session had no second factor, and the client asks for one (`acr_values`), or the person has
  * got one since. A person without one gets a token that says so.
  */
 const secondFactorCheck = ({ secondFactors }: IssuerSettings) =>
@@ -283,8 +282,7 @@ const secondFactorCheck = ({ secondFactors }: IssuerSettings) =>
       const isAsked = String(params?.['acr_values'] ?? '')
         .split(' ')
         .includes(ACR.multi)
-      const isAccount = new RegExp(idPattern('acct')).test(id)
-      const isNeeded = isAsked || (isAccount && (await secondFactors.read({ id })) !== undefined)
+      const isNeeded = isAsked || (await secondFactors.read({ id })) !== undefined
       return isNeeded ? interactionPolicy.Check.REQUEST_PROMPT : interactionPolicy.Check.NO_NEED_TO_PROMPT
     },
   )
