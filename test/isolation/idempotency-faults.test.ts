@@ -56,11 +56,14 @@ async function rowCounter(tenantId: string) {
      where table_schema = 'tenon' and table_type = 'BASE TABLE' and column_name = 'tenant_id'`,
   )
   const tables = columns.map(({ name }) => name).filter((name) => !UNCOUNTED.test(name))
-  const counts = tables.map((name) => `'${name}', (select count(*) from tenon.${name} where tenant_id = $1)`)
+  const counts = tables.map(
+    (name) => `select '${name}' as name, count(*) as n from tenon.${name} where tenant_id = $1`,
+  )
   return async (): Promise<Counts> => {
-    const [row] = await asSuperuser<{ counts: Counts }>(`select json_build_object(${counts}) as counts`, [
-      tenantId,
-    ])
+    const [row] = await asSuperuser<{ counts: Counts }>(
+      `select json_object_agg(name, n) as counts from (${counts.join(' union all ')}) counted`,
+      [tenantId],
+    )
     return row?.counts ?? {}
   }
 }

@@ -1,7 +1,68 @@
-/** Rows of the sweep for operations on the end users of a workspace. */
+/** Rows of the sweep for operations on accounts, and on the end users of a workspace. */
 
 import { call, type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
 import type { Row } from './sweep-rows.ts'
+
+export const ACCOUNT_ROWS: Readonly<Record<string, Row>> = {
+  'account.create': {
+    path: () => '/v1/accounts',
+    body: ({ workspace }) => ({
+      tenant_id: workspace.tenantId,
+      workspace_id: workspace.workspaceId,
+      role: 'service',
+      email: `${unique('x')}@example.test`,
+    }),
+    foreign: 'not_found',
+  },
+  'account.get': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
+  'account.list': {
+    path: ({ workspace }) => `/v1/accounts?tenant_id=${workspace.tenantId}`,
+    foreign: 'own_list',
+  },
+  'account.update': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}`,
+    body: () => ({ disabled: true }),
+    foreign: 'not_found',
+  },
+  'account.invite': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/invite`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.reset': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/reset`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.confirm': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/confirm`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.reset_factors': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/reset-factors`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'account.list_sessions': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/sessions`,
+    foreign: 'not_found',
+  },
+  'account.end_session': {
+    path: ({ accountId }) => `/v1/accounts/${accountId}/sessions/ses_1`,
+    foreign: 'not_found',
+  },
+  'sign_in_policy.get': {
+    path: ({ workspace }) => `/v1/sign-in-policy?tenant_id=${workspace.tenantId}`,
+    foreign: 'not_found',
+  },
+  'sign_in_policy.set': {
+    path: () => '/v1/sign-in-policy',
+    body: ({ workspace }) => ({ tenant_id: workspace.tenantId, require_mfa: false }),
+    foreign: 'not_found',
+  },
+  'account.delete': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
+}
 
 export const USER_ROWS: Readonly<Record<string, Row>> = {
   'user.create': {

@@ -5,7 +5,7 @@ import { DATA_ROWS, removeMany, uploadHeaders } from './sweep-rows-data.ts'
 import { askApproval, createTrigger, FLOW_ROWS, HOOKED, PAYLOAD, SOURCE } from './sweep-rows-flows.ts'
 import { createDeadLetter, type FailingFunction, FUNCTION_RUN_ROWS } from './sweep-rows-function-runs.ts'
 import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
-import { inviteSweepUser, USER_ROWS } from './sweep-rows-users.ts'
+import { ACCOUNT_ROWS, inviteSweepUser, USER_ROWS } from './sweep-rows-users.ts'
 
 /** How a caller from another workspace, with the right domain and role, is answered when it names our resources. */
 type Foreign =
@@ -194,64 +194,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     foreign: 'not_found',
   },
   'api_key.revoke': { path: ({ keyId }) => `/v1/api-keys/${keyId}`, foreign: 'not_found' },
-  'account.create': {
-    path: () => '/v1/accounts',
-    body: ({ workspace }) => ({
-      tenant_id: workspace.tenantId,
-      workspace_id: workspace.workspaceId,
-      role: 'service',
-      email: `${unique('x')}@example.test`,
-    }),
-    foreign: 'not_found',
-  },
-  'account.get': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
-  'account.list': {
-    path: ({ workspace }) => `/v1/accounts?tenant_id=${workspace.tenantId}`,
-    foreign: 'own_list',
-  },
-  'account.update': {
-    path: ({ accountId }) => `/v1/accounts/${accountId}`,
-    body: () => ({ disabled: true }),
-    foreign: 'not_found',
-  },
-  'account.invite': {
-    path: ({ accountId }) => `/v1/accounts/${accountId}/invite`,
-    body: () => ({}),
-    foreign: 'not_found',
-  },
-  'account.reset': {
-    path: ({ accountId }) => `/v1/accounts/${accountId}/reset`,
-    body: () => ({}),
-    foreign: 'not_found',
-  },
-  'account.confirm': {
-    path: ({ accountId }) => `/v1/accounts/${accountId}/confirm`,
-    body: () => ({}),
-    foreign: 'not_found',
-  },
-  'account.reset_factors': {
-    path: ({ accountId }) => `/v1/accounts/${accountId}/reset-factors`,
-    body: () => ({}),
-    foreign: 'not_found',
-  },
-  'account.list_sessions': {
-    path: ({ accountId }) => `/v1/accounts/${accountId}/sessions`,
-    foreign: 'not_found',
-  },
-  'account.end_session': {
-    path: ({ accountId }) => `/v1/accounts/${accountId}/sessions/ses_1`,
-    foreign: 'not_found',
-  },
-  'sign_in_policy.get': {
-    path: ({ workspace }) => `/v1/sign-in-policy?tenant_id=${workspace.tenantId}`,
-    foreign: 'not_found',
-  },
-  'sign_in_policy.set': {
-    path: () => '/v1/sign-in-policy',
-    body: ({ workspace }) => ({ tenant_id: workspace.tenantId, require_mfa: false }),
-    foreign: 'not_found',
-  },
-  'account.delete': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
+  ...ACCOUNT_ROWS,
   'oauth_client.create': {
     path: () => '/v1/oauth-clients',
     body: ({ workspace }) => ({
