@@ -9,7 +9,7 @@ import { archiveFile, type StoredArchive } from './archive-files.ts'
 import { type ArchiveCounts, FORMAT, FORMAT_VERSION, HEAD, type Head } from './format/layout.ts'
 import { ArchiveWriter } from './format/writer.ts'
 import { packed } from './format/zstd.ts'
-import type { Source } from './part.ts'
+import { gatherMissing, type Source } from './part.ts'
 import { PARTS } from './parts/index.ts'
 
 const openSnapshot = privilege('archives.snapshot')
@@ -39,12 +39,12 @@ export async function exportWorkspace(
   },
 ): Promise<Exported> {
   return openSnapshot(scope, ref, async (snapshot) => {
-    const missing: string[] = []
+    const missing = gatherMissing()
     const writer = new ArchiveWriter()
-    const source = { ...snapshot, missing: (what: string) => void missing.push(what) }
+    const source = { ...snapshot, missing: missing.tell }
     const chunks = reported(members(writer, source, url), () => progress(writer.counts))
     const stored = await archiveFile(scope, ref, operationId).write(packed(chunks))
-    return { ...stored, counts: writer.counts, missing }
+    return { ...stored, counts: writer.counts, missing: missing.list() }
   })
 }
 

@@ -8,7 +8,7 @@ import { archiveFile } from './archive-files.ts'
 import { type ArchiveCounts, type Head, invalid } from './format/layout.ts'
 import { type Member, openArchive } from './format/reader.ts'
 import { unpacked } from './format/zstd.ts'
-import { idsOfImport, type Target } from './part.ts'
+import { gatherMissing, idsOfImport, type Target } from './part.ts'
 import { PARTS } from './parts/index.ts'
 
 const openDocuments = privilege('archives.documents')
@@ -54,7 +54,7 @@ export async function restoreArchive(
   progress: (counts: ArchiveCounts) => Promise<void>,
 ): Promise<{ counts: ArchiveCounts; missing: readonly string[] }> {
   const { members } = await open(scope, ref, sent)
-  const missing: string[] = []
+  const missing = gatherMissing()
   const into: Target = {
     ref,
     admin: scope,
@@ -62,7 +62,7 @@ export async function restoreArchive(
     structure: openStructure(scope, ref),
     ...idsOfImport(sent.operationId),
     counts: {},
-    missing: (what) => void missing.push(what),
+    missing: missing.tell,
   }
   for await (const member of members) {
     await partOf(member)
@@ -72,7 +72,7 @@ export async function restoreArchive(
       })
     await progress(into.counts)
   }
-  return { counts: into.counts, missing }
+  return { counts: into.counts, missing: missing.list() }
 }
 
 /** Waiting does not help an import whose quota is used up. */

@@ -9,6 +9,12 @@ export const ARCHIVE_LIMITS = {
   partBytes: 4_194_304,
   /** Bytes of a member of lines, which has at least one. A larger member is refused. */
   partBytesMax: 33_554_432,
+  /** Lines of a member of lines. The next lines are in the next member; a member with more is refused. */
+  partLinesMax: 100_000,
+  /** Objects that one member of lines lists. The next member lists the next ones; a member with more is refused. */
+  partObjectsMax: 1_000,
+  /** Things to set by hand that an operation lists. Further ones are counted. */
+  missingMax: 1_000,
   /** Bytes of the member that describes the archive, and of the one with the settings. A larger one is refused. */
   headBytesMax: 1_048_576,
   /** Bytes of the list of members at the end, which is read line by line. A larger one is refused. */

@@ -9,6 +9,7 @@ import type { WorkspaceRef } from '../../core/tenant.ts'
 import { type ArchiveCounts, invalid } from './format/layout.ts'
 import type { Member } from './format/reader.ts'
 import type { ArchiveWriter } from './format/writer.ts'
+import { ARCHIVE_LIMITS } from './limits.ts'
 
 export interface Source extends Snapshot {
   /** Tells what has to be set by hand where the archive is imported. */
@@ -65,6 +66,19 @@ export async function inMember<T>({ name }: Member, work: () => Promise<T>): Pro
   } catch (error) {
     if (!(error instanceof Problem) || !error.isFinal || error.code === 'archive_invalid') throw error
     throw invalid(`cannot be stored: ${error.message}`, name, error)
+  }
+}
+
+/** Gathers what has to be set by hand: some of it by name, and the rest by number, since an archive may name any number of things. */
+export function gatherMissing(): { tell: (what: string) => void; list: () => readonly string[] } {
+  const told: string[] = []
+  let more = 0
+  return {
+    tell: (what) => {
+      if (told.length < ARCHIVE_LIMITS.missingMax) told.push(what)
+      else more += 1
+    },
+    list: () => (more === 0 ? told : [...told, `${more} more things, which are not listed`]),
   }
 }
 

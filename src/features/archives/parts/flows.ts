@@ -35,7 +35,7 @@ export const FLOWS: Part = {
 
   async read(into, member) {
     const { structure, counts, missing } = into
-    for (const line of await readLines(member)) {
+    for await (const line of readLines(member)) {
       if (member.folder === 'flows') {
         const flow = readFlow(line, member.name)
         await inMember(member, () => restoreFlow(structure, flow))

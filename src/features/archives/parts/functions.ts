@@ -35,7 +35,7 @@ export const FUNCTIONS: Part = {
 
   async read(into, member) {
     const { admin, ref, newIdOf, counts } = into
-    for (const line of await readLines(member)) {
+    for await (const line of readLines(member)) {
       if (member.folder === 'functions') {
         const one = readFunction(line, member.name)
         const declaredAs = pausedTriggers(into, `the function ${one.name}`, one.id)

@@ -30,7 +30,7 @@ export const SCHEMAS: Part = {
   },
 
   async read(into, member) {
-    for (const line of await readLines(member)) {
+    for await (const line of readLines(member)) {
       const declaration = readLine(line, member.name)
       await inMember(member, () => restore(into, declaration))
       counted(into.counts, 'schemas')
