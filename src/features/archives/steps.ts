@@ -3,9 +3,10 @@
 import type { AdminScope } from '../../access/scope.ts'
 import { publicUrlOf } from '../../access/scope-services.ts'
 import { Problem } from '../../core/problem.ts'
-import { type TenantRef, targetOf, type WorkspaceRef, workflowId } from '../../core/tenant.ts'
-import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import type { TenantRef, WorkspaceRef } from '../../core/tenant.ts'
+import { sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
+import { discardImport } from '../tenants/discarded-imports.ts'
 import { archiveFile, type StoredArchive } from './archive-files.ts'
 import { exportWorkspace } from './export-workspace.ts'
 import type { ArchiveCounts } from './format/layout.ts'
@@ -65,7 +66,7 @@ export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
   },
 
   discard_import: async (scope, ref) => {
-    await scope.batch(...handToPurge(scope, ref))
+    await discardImport(scope, ref, { operationId: scope.newId('op'), from: ['provisioning_failed'] })
   },
 }
 
@@ -113,22 +114,4 @@ async function requireBeingMade(scope: AdminScope, { workspaceId }: WorkspaceRef
   )
   if (row === undefined)
     throw new Problem('state_conflict', { detail: 'The workspace was deleted during the import.' })
-}
-
-/**
- * Statements that hand what a failed import has made to the purge of workspaces (purge/due-purges.ts), which removes all of it. The
- * slug is free at once.
- */
-function handToPurge(scope: AdminScope, ref: TenantRef): Sql[] {
-  const target = targetOf(ref)
-  const purge = workflowId({ tenantId: ref.tenantId, workspaceId: '-' }, 'workspace-provision', scope.uuid())
-  return [
-    sql`update workspaces set state = 'deleting', deleted_by = 'tenant_admin', state_before = 'active', delete_after = now(),
-        slug = id, state_seq = state_seq + 1, updated_at = now()
-      where id = ${target} and state = 'provisioning_failed'`,
-    sql`insert into operations (id, tenant_id, type, target, workflow_id, state)
-      select ${scope.newId('op')}, ${ref.tenantId}, 'workspace.delete', ${target}, ${purge}, 'queued'
-      where exists (select from workspaces where id = ${target} and state = 'deleting')
-      on conflict (id) do nothing`,
-  ]
 }

@@ -52,7 +52,7 @@ const STEPS: Readonly<Record<StepName, Step>> = {
     const { tenantId } = ref
     const creations = await scope.rows<{ workflow_id: string }>(sql`
       select workflow_id from operations
-      where tenant_id = ${tenantId} and type like '%.create' and finished_at is null
+      where tenant_id = ${tenantId} and (type like '%.create' or type = 'workspace.import') and finished_at is null
         and (${ref.workspaceId} = '-' or target = ${ref.workspaceId})`)
     const work = tenantWorkflowsOf(scope, { tenantId, workspaceId: '-' })
     for (const { workflow_id } of creations)

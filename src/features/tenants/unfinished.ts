@@ -116,7 +116,7 @@ const remove: Planner = ({ kind, ref, slug, state, removal, change }) => {
 }
 
 /** A removal that has failed is begun again; two at once do the same. */
-const REMOVABLE: readonly string[] = ['provisioning', 'provisioning_failed', 'deleting']
+export const REMOVABLE: readonly string[] = ['provisioning', 'provisioning_failed', 'deleting']
 
 /**
  * Starts the job of a plan. Of steps that another job does already, each is done once, since steps are idempotent.
