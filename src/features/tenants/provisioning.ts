@@ -98,7 +98,7 @@ async function changeCreation(scope: AdminScope, ref: TenantRef, state: string):
 async function hasBecomeActive(scope: AdminScope, ref: TenantRef): Promise<boolean> {
   const [target, became] = [
     targetOf(ref),
-    sql`(state in ('active', 'suspended') or (state = 'deleting' and delete_after is not null))`,
+    sql`(state in ('active', 'suspended') or (state = 'deleting' and state_before is not null))`,
   ]
   const row = await scope.row(
     kindOf(ref) === 'tenant'
