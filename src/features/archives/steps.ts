@@ -15,19 +15,25 @@ import { ARCHIVE_LIMITS } from './limits.ts'
 
 /** Long steps run under the limits of archives (workflows/tenant/provision.ts). */
 export const EXPORT = ['write_archive'] as const
-/** The workspace is active with the last step, and nobody can use it before. */
+/** The workspace is active with its activation, and nobody can use it before. Until then, the archive that was sent is kept. */
 export const IMPORT = [
   'verify_archive',
   'bucket',
   'host_routes',
   'restore_archive',
   'activate_workspace',
+  'remove_sent_file',
 ] as const
 
 /** What is undone if a step of an import fails: all at once, since the purge of a workspace removes whatever there is. */
 export const IMPORT_UNDO = { verify_archive: 'discard_import' } as const
 
-type ArchiveStepName = 'write_archive' | 'verify_archive' | 'restore_archive' | 'discard_import'
+type ArchiveStepName =
+  | 'write_archive'
+  | 'verify_archive'
+  | 'restore_archive'
+  | 'remove_sent_file'
+  | 'discard_import'
 type ArchiveStep = (scope: AdminScope, ref: TenantRef, job: { readonly operationId: string }) => Promise<void>
 
 export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
@@ -54,15 +60,18 @@ export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
 
   restore_archive: async (scope, ref, { operationId }) => {
     const workspace = workspaceOf(ref)
-    if (!(await isRestored(scope, operationId))) {
-      const { bytes } = await readArchive(scope, operationId)
-      const tell = reporter(scope, operationId, () => requireBeingMade(scope, workspace))
-      const restored = await restoreArchive(scope, workspace, { operationId, bytes }, tell)
-      await scope.batch(
-        sql`update operations set result = result || ${JSON.stringify(restored)}::jsonb where id = ${operationId}`,
-      )
-    }
-    await archiveFile(scope, workspace, operationId).remove()
+    if (await isRestored(scope, operationId)) return
+    const { bytes } = await readArchive(scope, operationId)
+    const tell = reporter(scope, operationId, () => requireBeingMade(scope, workspace))
+    const restored = await restoreArchive(scope, workspace, { operationId, bytes }, tell)
+    await scope.batch(
+      sql`update operations set result = result || ${JSON.stringify(restored)}::jsonb where id = ${operationId}`,
+    )
+  },
+
+  remove_sent_file: async (scope, ref, { operationId }) => {
+    await archiveFile(scope, workspaceOf(ref), operationId).remove()
+    await scope.batch(sql`update operations set result = result - 'archive' where id = ${operationId}`)
   },
 
   discard_import: async (scope, ref) => {
@@ -70,7 +79,7 @@ export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
   },
 }
 
-/** True if an earlier attempt has stored everything, and may have removed the archive. */
+/** True if an earlier attempt has stored everything. */
 const isRestored = async (scope: AdminScope, operationId: string): Promise<boolean> =>
   (await scope.row(sql`select from operations where id = ${operationId} and result ? 'missing'`)) !==
   undefined
