@@ -61,6 +61,9 @@ export type RunStatus =
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 
+/** True for a step that reads or writes a whole archive: it has a queue and limits of its own. */
+export const isLongStep = (name: string): boolean => name.endsWith('_archive')
+
 /** Why a step of a provisioning has ended it: the problem of its last attempt. */
 export interface StepFailure {
   readonly name: string

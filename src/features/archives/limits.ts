@@ -27,11 +27,11 @@ export const ARCHIVE_LIMITS = {
   documentsStoredMax: 500,
   /** Milliseconds for which a finished archive can be downloaded. Then it is removed. */
   keptMs: 86_400_000,
-  /** Milliseconds for which one attempt of an export or import may take. Then the next one begins anew. */
+  /** Milliseconds for which one attempt of an export or import may take, besides those in which it waits for a server. Then the next one begins anew. */
   attemptMs: 43_200_000,
   /** Milliseconds without a sign of the worker after which an attempt is given up. Then another worker begins the next one. */
   heartbeatMs: 10_000,
-  /** Attempts of an export or an import. Then it has failed. */
+  /** Attempts of an export or an import that end for another reason than a server that is away. Then it has failed. */
   attemptsMax: 8,
   /** Milliseconds between two looks for archives whose time is over. Then they are removed. */
   sweepPollMs: 5_000,

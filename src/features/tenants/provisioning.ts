@@ -4,9 +4,9 @@ import type { AdminScope } from '../../access/scope.ts'
 import { tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type TenantRef, targetOf, workflowId } from '../../core/tenant.ts'
-import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
+import { isLongStep, type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { retryTransient } from '../../infra/retry.ts'
+import { isUnavailable, retryTransient } from '../../infra/retry.ts'
 import { ARCHIVE_STEP, EXPORT, IMPORT, IMPORT_UNDO } from '../archives/steps.ts'
 import { findRow } from '../operation-helpers.ts'
 import { USER_REMOVAL, USER_REMOVAL_STEP } from '../people/removal-steps.ts'
@@ -225,11 +225,34 @@ export async function provision(
  * @returns true if the step has more to do
  * @throws the problem of the step, after it was recorded as the reason why the step waits, if it is to be tried again
  */
-export async function provisionStep(
+export function provisionStep(
   scope: AdminScope,
   input: ProvisionInput,
   name: string,
-  { attempt: attempts, workflowId }: { readonly attempt: number; readonly workflowId: string },
+  { signal, ...attempt }: StepAttempt & { readonly signal: AbortSignal },
+): Promise<boolean> {
+  const run = () => attemptStep(scope, input, name, attempt)
+  if (!isLongStep(name)) return run()
+  const waitMs = input.step_wait_ms ?? TENANT_LIMITS.provisioningStepMs
+  return retryTransient(waitMs, run, (error) => isUnavailable(error) && !signal.aborted, ARCHIVE_DELAYS)
+}
+
+/**
+ * Within one attempt of its activity, a step that reads or writes a whole archive waits for servers that are away, as long as other
+ * steps do: the number of its attempts is bounded, for an archive that ends the worker.
+ */
+const ARCHIVE_DELAYS = { min: 500, max: 30_000 }
+
+interface StepAttempt {
+  readonly attempt: number
+  readonly workflowId: string
+}
+
+async function attemptStep(
+  scope: AdminScope,
+  input: ProvisionInput,
+  name: string,
+  { attempt: attempts, workflowId }: StepAttempt,
 ): Promise<boolean> {
   const step = Object.hasOwn(STEPS, name) ? STEPS[name as StepName] : undefined
   if (step === undefined) throw notFound('provisioning step')
