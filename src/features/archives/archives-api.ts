@@ -99,7 +99,7 @@ export const getArchive = adminOperation({
         where o.id = ${operation} and o.tenant_id = ${id} and o.type = 'workspace.export' and o.state = 'succeeded'
           and o.expires_at > now()`,
     )
-    const { bytes, sha256 } = await readArchive(scope, operation)
+    const { bytes, sha256, attempt } = await readArchive(scope, operation)
     const ref = { tenantId: id as TenantId, workspaceId: found.workspace_id }
     const etag = `"${sha256}"`
     const first = firstByte(if_range === undefined || if_range === etag ? range : undefined, bytes)
@@ -114,7 +114,7 @@ export const getArchive = adminOperation({
         etag,
         ...(first > 0 && { 'content-range': `bytes ${first}-${bytes - 1}/${bytes}` }),
       },
-      chunks: archiveFile(scope, ref, operation).read(bytes, first),
+      chunks: archiveFile(scope, ref, operation, attempt).read(bytes, first),
     }
   },
 })

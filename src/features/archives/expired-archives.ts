@@ -5,7 +5,7 @@ import type { TenantId, WorkspaceId } from '../../core/tenant.ts'
 import type { Log } from '../../infra/log.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import type { BackgroundTask } from '../background/background-task.ts'
-import { archiveFile } from './archive-files.ts'
+import { removeArchives } from './archive-files.ts'
 import { ARCHIVE_LIMITS } from './limits.ts'
 
 interface ArchiveServices {
@@ -40,7 +40,7 @@ export const expiredArchives = ({ openTenant, log }: ArchiveServices): Backgroun
 })
 
 async function remove(scope: AdminScope, { id, tenant_id, workspace_id }: ExpiredRow): Promise<void> {
-  await archiveFile(scope, { tenantId: tenant_id, workspaceId: workspace_id }, id).remove()
+  await removeArchives(scope, { tenantId: tenant_id, workspaceId: workspace_id }, id)
   await scope.batch(
     sql`update operations set expires_at = null, result = result - 'archive' where id = ${id}`,
   )

@@ -22,7 +22,8 @@ export interface Exported extends StoredArchive {
 
 /**
  * Writes the archive anew at every attempt: each is of one moment, that of its own beginning.
- * @param progress is told what was written so far
+ * @param attempt of the operation, which names the file
+ * @param progress is told what was written so far; it throws to end the export
  * @throws Problem `dependency_unavailable`, also if bytes of an object have vanished: an archive is complete, or there is none
  */
 export async function exportWorkspace(
@@ -30,10 +31,12 @@ export async function exportWorkspace(
   ref: WorkspaceRef,
   {
     operationId,
+    attempt,
     url,
     progress,
   }: {
     readonly operationId: string
+    readonly attempt: number
     readonly url: string
     readonly progress: (counts: ArchiveCounts) => void
   },
@@ -43,8 +46,8 @@ export async function exportWorkspace(
     const writer = new ArchiveWriter()
     const source = { ...snapshot, missing: missing.tell }
     const chunks = reported(members(writer, source, url), () => progress(writer.counts))
-    const stored = await archiveFile(scope, ref, operationId).write(packed(chunks))
-    return { ...stored, counts: writer.counts, missing: missing.list() }
+    const stored = await archiveFile(scope, ref, operationId, attempt).write(packed(chunks))
+    return { ...stored, attempt, counts: writer.counts, missing: missing.list() }
   })
 }
 

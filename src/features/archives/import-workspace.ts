@@ -18,6 +18,15 @@ const openStructure = privilege('archives.structure')
 interface Sent {
   readonly operationId: string
   readonly bytes: number
+  /** Ends what reads it. */
+  readonly signal?: AbortSignal
+}
+
+interface Restoration extends Sent {
+  /** Is told what was stored so far. */
+  readonly progress: (counts: ArchiveCounts) => Promise<void>
+  /** Throws to end the import. It is asked before anything is stored. */
+  readonly requireBeingMade: () => Promise<void>
 }
 
 /** Reads the beginning of an archive. @throws Problem `archive_invalid` */
@@ -43,15 +52,13 @@ export async function verifyArchive(scope: AdminScope, ref: WorkspaceRef, sent: 
 
 /**
  * Stores what a verified archive has. It may be repeated: what an earlier attempt has stored stays.
- * @param progress is told what was stored so far; it throws to end the import
  * @returns counts by name, and what has to be set by hand
  * @throws Problem `archive_invalid` with the member that cannot be stored, `quota_exceeded`, `dependency_unavailable`
  */
 export async function restoreArchive(
   scope: AdminScope,
   ref: WorkspaceRef,
-  sent: Sent,
-  progress: (counts: ArchiveCounts) => Promise<void>,
+  sent: Restoration,
 ): Promise<{ counts: ArchiveCounts; missing: readonly string[] }> {
   const { members } = await open(scope, ref, sent)
   const missing = gatherMissing()
@@ -62,6 +69,7 @@ export async function restoreArchive(
     structure: openStructure(scope, ref),
     ...idsOfImport(sent.operationId),
     counts: {},
+    requireBeingMade: sent.requireBeingMade,
     missing: missing.tell,
   }
   for await (const member of members) {
@@ -70,7 +78,7 @@ export async function restoreArchive(
       .catch((error: unknown) => {
         throw quotaAsFault(error, member)
       })
-    await progress(into.counts)
+    await sent.progress(into.counts)
   }
   return { counts: into.counts, missing: missing.list() }
 }
@@ -92,5 +100,15 @@ function partOf({ folder, name }: Member) {
   return part
 }
 
-const open = (scope: AdminScope, ref: WorkspaceRef, { operationId, bytes }: Sent) =>
-  openArchive(unpacked(archiveFile(scope, ref, operationId).read(bytes)))
+const open = (scope: AdminScope, ref: WorkspaceRef, { operationId, bytes, signal }: Sent) =>
+  openArchive(unpacked(until(signal, archiveFile(scope, ref, operationId).read(bytes))))
+
+async function* until(
+  signal: AbortSignal | undefined,
+  chunks: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    signal?.throwIfAborted()
+    yield chunk
+  }
+}

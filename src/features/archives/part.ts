@@ -28,6 +28,8 @@ export interface Target {
   readonly newIdOf: (id: string) => string
   /** A new id by a text of the archive: the same at every attempt. */
   readonly idFor: <P extends IdPrefix>(prefix: P, text: string) => `${P}_${string}`
+  /** Throws once the workspace is not being made any more: an attempt that was given up stores nothing then. */
+  readonly requireBeingMade: () => Promise<void>
   /** What was stored so far, by name. */
   readonly counts: ArchiveCounts
   /** Tells what has to be set by hand. */
@@ -57,10 +59,15 @@ export function idsOfImport(importId: string): Pick<Target, 'newIdOf' | 'idFor'>
 }
 
 /**
- * Names the member in a problem of its content.
+ * Stores something of a member, and names the member in a problem of its content.
  * @throws Problem `archive_invalid` for one that would come again; others as they are
  */
-export async function inMember<T>({ name }: Member, work: () => Promise<T>): Promise<T> {
+export async function inMember<T>(
+  { requireBeingMade }: Pick<Target, 'requireBeingMade'>,
+  { name }: Member,
+  work: () => Promise<T>,
+): Promise<T> {
+  await requireBeingMade()
   try {
     return await work()
   } catch (error) {

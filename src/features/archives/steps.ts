@@ -34,36 +34,49 @@ type ArchiveStepName =
   | 'restore_archive'
   | 'remove_sent_file'
   | 'discard_import'
-type ArchiveStep = (scope: AdminScope, ref: TenantRef, job: { readonly operationId: string }) => Promise<void>
+type ArchiveStep = (scope: AdminScope, ref: TenantRef, job: StepJob) => Promise<void>
+
+interface StepJob {
+  readonly operationId: string
+  /** 1 for the first. */
+  readonly attempt: number
+  /** Aborts when the attempt is given up. */
+  readonly signal: AbortSignal
+}
 
 export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
-  write_archive: async (scope, ref, { operationId }) => {
+  write_archive: async (scope, ref, { operationId, attempt, signal }) => {
     const workspace = workspaceOf(ref)
     const tell = reporter(scope, operationId)
     const { counts, missing, ...archive } = await exportWorkspace(scope, workspace, {
-      operationId,
-      url: publicUrlOf(scope),
-      progress: (so_far) => void tell(so_far).catch(() => {}),
+      ...{ operationId, attempt, url: publicUrlOf(scope) },
+      progress: (so_far) => {
+        signal.throwIfAborted()
+        void tell(so_far).catch(() => {})
+      },
     })
     const seconds = ARCHIVE_LIMITS.keptMs / 1_000
     await scope.batch(sql`
       with kept as (select now() + make_interval(secs => ${seconds}) as until)
       update operations set expires_at = kept.until, result = ${JSON.stringify({ counts, missing })}::jsonb
         || jsonb_build_object('archive', ${JSON.stringify(archive)}::jsonb || jsonb_build_object('expires_at', kept.until))
-      from kept where id = ${operationId}`)
+      from kept where id = ${operationId} and finished_at is null`)
   },
 
-  verify_archive: async (scope, ref, { operationId }) => {
+  verify_archive: async (scope, ref, { operationId, signal }) => {
     const { bytes } = await readArchive(scope, operationId)
-    await verifyArchive(scope, workspaceOf(ref), { operationId, bytes })
+    await verifyArchive(scope, workspaceOf(ref), { operationId, bytes, signal })
   },
 
-  restore_archive: async (scope, ref, { operationId }) => {
+  restore_archive: async (scope, ref, { operationId, signal }) => {
     const workspace = workspaceOf(ref)
     if (await isRestored(scope, operationId)) return
     const { bytes } = await readArchive(scope, operationId)
-    const tell = reporter(scope, operationId, () => requireBeingMade(scope, workspace))
-    const restored = await restoreArchive(scope, workspace, { operationId, bytes }, tell)
+    const restored = await restoreArchive(scope, workspace, {
+      ...{ operationId, bytes, signal },
+      progress: reporter(scope, operationId),
+      requireBeingMade: () => requireBeingMade(scope, workspace),
+    })
     await scope.batch(
       sql`update operations set result = result || ${JSON.stringify(restored)}::jsonb where id = ${operationId}`,
     )
@@ -103,24 +116,25 @@ export async function readArchive(scope: AdminScope, operationId: string): Promi
 /** Milliseconds between two records of what was done so far. */
 const REPORT_MS = 1_000
 
-/** Records counts on the operation from time to time. @param check is made each time before */
-function reporter(scope: AdminScope, operationId: string, check = async () => {}) {
+/** Records counts on the operation from time to time. */
+function reporter(scope: AdminScope, operationId: string) {
   let lastMs = performance.now()
   return async (counts: ArchiveCounts): Promise<void> => {
     if (performance.now() < lastMs + REPORT_MS) return
     lastMs = performance.now()
-    await check()
     await scope.batch(sql`
       update operations set result = coalesce(result, '{}') || jsonb_build_object('counts', ${JSON.stringify(counts)}::jsonb)
-      where id = ${operationId}`)
+      where id = ${operationId} and finished_at is null`)
   }
 }
 
-/** @throws Problem `state_conflict`, which ends an import whose workspace was deleted */
+/** @throws Problem `state_conflict`, which ends an import whose workspace was deleted, or made active by another attempt */
 async function requireBeingMade(scope: AdminScope, { workspaceId }: WorkspaceRef): Promise<void> {
   const row = await scope.row(
     sql`select from workspaces where id = ${workspaceId} and state = 'provisioning'`,
   )
   if (row === undefined)
-    throw new Problem('state_conflict', { detail: 'The workspace was deleted during the import.' })
+    throw new Problem('state_conflict', {
+      detail: 'The workspace was deleted, or completed by another attempt, during the import.',
+    })
 }

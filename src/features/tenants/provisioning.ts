@@ -38,7 +38,7 @@ export type Plan = keyof typeof PLANS
 type StepName = (typeof PLANS)[Plan][number] | keyof typeof ARCHIVE_STEP
 
 /** Throws a problem that is not final to be tried again later. True if it has more to do. */
-type Step = (scope: AdminScope, ref: TenantRef, job: PurgeJob) => Promise<unknown>
+type Step = (scope: AdminScope, ref: TenantRef, job: PurgeJob & StepAttempt) => Promise<unknown>
 
 const STEPS: Readonly<Record<StepName, Step>> = {
   ...PURGE_STEP,
@@ -229,12 +229,17 @@ export function provisionStep(
   scope: AdminScope,
   input: ProvisionInput,
   name: string,
-  { signal, ...attempt }: StepAttempt & { readonly signal: AbortSignal },
+  attempt: StepAttempt,
 ): Promise<boolean> {
   const run = () => attemptStep(scope, input, name, attempt)
   if (!isLongStep(name)) return run()
   const waitMs = input.step_wait_ms ?? TENANT_LIMITS.provisioningStepMs
-  return retryTransient(waitMs, run, (error) => isUnavailable(error) && !signal.aborted, ARCHIVE_DELAYS)
+  return retryTransient(
+    waitMs,
+    run,
+    (error) => isUnavailable(error) && !attempt.signal.aborted,
+    ARCHIVE_DELAYS,
+  )
 }
 
 /**
@@ -244,23 +249,27 @@ export function provisionStep(
 const ARCHIVE_DELAYS = { min: 500, max: 30_000 }
 
 interface StepAttempt {
+  /** 1 for the first. */
   readonly attempt: number
   readonly workflowId: string
+  /** Aborts when the attempt is given up. */
+  readonly signal: AbortSignal
 }
 
 async function attemptStep(
   scope: AdminScope,
   input: ProvisionInput,
   name: string,
-  { attempt: attempts, workflowId }: StepAttempt,
+  attempt: StepAttempt,
 ): Promise<boolean> {
+  const { attempt: attempts } = attempt
   const step = Object.hasOwn(STEPS, name) ? STEPS[name as StepName] : undefined
   if (step === undefined) throw notFound('provisioning step')
   if (!Object.values(input.undo ?? {}).includes(name)) await requireWanted(scope, input)
   else if (await isInUse(scope, input.target)) return false
   if (attempts === 1) await record(scope, input, { name, state: 'running' })
   try {
-    const hasMore = await step(scope, input.target, { operationId: input.operation_id, workflowId })
+    const hasMore = await step(scope, input.target, { operationId: input.operation_id, ...attempt })
     if (hasMore === true) return true
   } catch (error) {
     const problem = error instanceof Problem ? error : new Problem('internal')

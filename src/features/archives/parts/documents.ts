@@ -30,7 +30,7 @@ export const DOCUMENTS: Part = {
     let at = 0
     for await (const chunk of readChunksOfLines(member, documentsStoredMax)) {
       const documents = chunk.map((line, n) => documentOf(line, member.name, at + n + 1))
-      const refused = await inMember(member, () => restore(into, collection, documents))
+      const refused = await inMember(into, member, () => restore(into, collection, documents))
       if (refused !== undefined)
         throw invalid(
           `has a document at line ${at + refused.index + 1} that cannot be stored: ${refused.problem.message}`,

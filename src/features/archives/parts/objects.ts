@@ -46,7 +46,7 @@ export const OBJECTS: Part = {
     }
     const line = listed.shift()
     if (line === undefined) throw invalid('is in no list of objects.', member.name)
-    await inMember(member, () => restore(into, line, member))
+    await inMember(into, member, () => restore(into, line, member))
     counted(into.counts, 'objects')
   },
 }

@@ -18,9 +18,10 @@ export const SETTINGS: Part = {
   },
 
   /** By the same operation as in requests, which checks all of it. */
-  async read({ admin, ref, missing }, member) {
+  async read(into, member) {
+    const { admin, ref, missing } = into
     const bytes = await gather(member, ARCHIVE_LIMITS.headBytesMax)
-    await inMember(member, async () => {
+    await inMember(into, member, async () => {
       const { settings, missing: byHand } = parseJson(decodeUtf8(bytes, 'It')) as Record<string, unknown>
       if (typeof settings !== 'object' || settings === null || !isTexts(byHand))
         throw invalid('has no settings.', member.name)

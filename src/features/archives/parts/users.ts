@@ -21,10 +21,11 @@ export const USERS: Part = {
     yield* writer.lines('users', users())
   },
 
-  async read({ admin, ref, newIdOf, counts }, member) {
+  async read(into, member) {
+    const { admin, ref, newIdOf, counts } = into
     for await (const lines of readChunksOfLines(member, AT_ONCE)) {
       const users = lines.map((line) => readLine(line, member.name))
-      await inMember(member, () => restoreUsers(admin, ref, users, newIdOf))
+      await inMember(into, member, () => restoreUsers(admin, ref, users, newIdOf))
       counted(counts, 'users', users.length)
     }
   },
