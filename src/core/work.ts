@@ -17,6 +17,7 @@ export const QUEUES = {
   provisioning: 'tenon-provisioning',
   functions: 'tenon-functions',
   indexes: 'tenon-indexes',
+  archives: 'tenon-archives',
 } as const
 
 /**

@@ -33,6 +33,10 @@ export const ARCHIVE_LIMITS = {
   heartbeatMs: 10_000,
   /** Attempts of an export or an import that end for another reason than a server that is away. Then it has failed. */
   attemptsMax: 8,
+  /** Exports and imports that one worker runs at a time. The next ones wait. */
+  runningMax: 4,
+  /** Imports of a tenant that are under way. Another one is refused with `state_conflict`. */
+  importsMax: 4,
   /** Milliseconds between two looks for archives whose time is over. Then they are removed. */
   sweepPollMs: 5_000,
 } as const

@@ -84,7 +84,9 @@ export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
 
   remove_sent_file: async (scope, ref, { operationId }) => {
     await archiveFile(scope, workspaceOf(ref), operationId).remove()
-    await scope.batch(sql`update operations set result = result - 'archive' where id = ${operationId}`)
+    await scope.batch(
+      sql`update operations set expires_at = null, result = result - 'archive' where id = ${operationId}`,
+    )
   },
 
   discard_import: async (scope, ref) => {

@@ -172,7 +172,7 @@ export async function startJobWorkflow(
 /**
  * Writes a change of the record and its job in one transaction, starts the workflow, and waits for it at most `waitS` seconds.
  * With the ids of an earlier attempt, it continues that one.
- * @param plan.subject of a job about something inside the workspace @param plan.result what its steps begin with @param plan.change of the record @param plan.undo restores it if the workflow cannot be started
+ * @param plan.subject of a job about something inside the workspace @param plan.result what its steps begin with @param plan.expiresMs until what it makes for download is removed @param plan.change of the record @param plan.undo restores it if the workflow cannot be started
  * @returns the job; `ended`: it ended in that time
  * @throws the error of the change (a taken slug); Problem `dependency_unavailable` if the workflow cannot be started
  */
@@ -187,6 +187,7 @@ export async function provision(
     operationId?: string
     subject?: { readonly type: string; readonly target: string }
     result?: object
+    expiresMs?: number
   },
 ): Promise<{ operation: Job; ended: boolean }> {
   const { name, ref, operationId: operation_id = scope.newId('op') } = plan
@@ -200,9 +201,11 @@ export async function provision(
     sql`update operations set state = 'queued', error = null, finished_at = null
       where id = ${operation_id} and error = ${NOT_STARTED}::jsonb`,
     plan.change,
-    sql`insert into operations (id, tenant_id, type, target, workflow_id, state, result)
-      values (${operation_id}, ${ref.tenantId}, ${type}, ${target}, ${workflow}, 'queued', ${plan.result ?? null}::jsonb)
-      on conflict (id) do update set id = excluded.id
+    sql`insert into operations (id, tenant_id, type, target, workflow_id, state, result, expires_at)
+      values (${operation_id}, ${ref.tenantId}, ${type}, ${target}, ${workflow}, 'queued', ${plan.result ?? null}::jsonb,
+        now() + ${plan.expiresMs ?? null}::float8 * interval '1 millisecond')
+      on conflict (id) do update set workflow_id = excluded.workflow_id,
+        result = coalesce(excluded.result, operations.result)
       returning ${JOB_COLUMNS}`,
   )
   const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })

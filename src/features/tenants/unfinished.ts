@@ -145,8 +145,11 @@ async function startJob(
 }
 
 /** True unless the job goes on, or never began: then the same request begins it. */
-export const isEnded = ({ state, error }: Job): boolean =>
-  state !== 'queued' && state !== 'running' && !isDeepStrictEqual(error, NOT_STARTED)
+export const isEnded = (job: Job): boolean =>
+  job.state !== 'queued' && job.state !== 'running' && !isNotStarted(job)
+
+/** True if the job never began. */
+export const isNotStarted = ({ error }: Job): boolean => isDeepStrictEqual(error, NOT_STARTED)
 
 /**
  * @throws Problem `state_conflict` while an earlier creation, which has failed, is being undone: it would undo the new one; and for the

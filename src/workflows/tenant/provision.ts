@@ -20,7 +20,7 @@ const stepActivity = (summary: string, waitMs: number) =>
 /** The same for a step that reads or writes a whole archive, and waits within its attempt (features/tenants/provisioning.ts). */
 const archiveActivity = (summary: string, waitMs: number) =>
   proxyActivities<Activities>({
-    taskQueue: QUEUES.indexes,
+    taskQueue: QUEUES.archives,
     startToCloseTimeout: ARCHIVE_LIMITS.attemptMs + waitMs,
     heartbeatTimeout: ARCHIVE_LIMITS.heartbeatMs,
     summary,
