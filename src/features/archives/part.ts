@@ -6,6 +6,7 @@ import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { type IdPrefix, seededIds, timeOf, typeId, uuidOf } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { violated } from '../../infra/postgres/errors.ts'
 import { type ArchiveCounts, invalid } from './format/layout.ts'
 import type { Member } from './format/reader.ts'
 import type { ArchiveWriter } from './format/writer.ts'
@@ -43,6 +44,8 @@ export interface Part {
   write(writer: ArchiveWriter, from: Source): AsyncGenerator<Uint8Array>
   /** Stores one member. It is repeated, with all members before it, if the worker dies. */
   read(into: Target, member: Member): Promise<void>
+  /** Checks, behind the last member, that nothing is missing. @throws Problem `archive_invalid` */
+  end?(into: Target): void
 }
 
 /** The ids that one import makes. @param importId of its operation */
@@ -60,7 +63,7 @@ export function idsOfImport(importId: string): Pick<Target, 'newIdOf' | 'idFor'>
 
 /**
  * Stores something of a member, and names the member in a problem of its content.
- * @throws Problem `archive_invalid` for one that would come again; others as they are
+ * @throws Problem `archive_invalid` for what is refused now and would be again; others as they are
  */
 export async function inMember<T>(
   { requireBeingMade }: Pick<Target, 'requireBeingMade'>,
@@ -71,6 +74,8 @@ export async function inMember<T>(
   try {
     return await work()
   } catch (error) {
+    if (violated(error) !== undefined)
+      throw invalid('names something that is there already, or that is missing.', name, error)
     if (!(error instanceof Problem) || !error.isFinal || error.code === 'archive_invalid') throw error
     throw invalid(`cannot be stored: ${error.message}`, name, error)
   }

@@ -29,16 +29,18 @@ export const DOCUMENTS: Part = {
     const [, collection = ''] = member.name.split('/')
     let at = 0
     for await (const chunk of readChunksOfLines(member, documentsStoredMax)) {
-      const documents = chunk.map((line, n) => documentOf(line, member.name, at + n + 1))
-      const refused = await inMember(into, member, () => restore(into, collection, documents))
+      const refused = await inMember(into, member, async () => {
+        const documents = chunk.map((line, n) => documentOf(line, member.name, at + n + 1))
+        return restore(into, collection, documents)
+      })
       if (refused !== undefined)
         throw invalid(
           `has a document at line ${at + refused.index + 1} that cannot be stored: ${refused.problem.message}`,
           member.name,
           refused.problem,
         )
-      counted(into.counts, 'documents', documents.length)
-      at += documents.length
+      counted(into.counts, 'documents', chunk.length)
+      at += chunk.length
     }
   },
 }
