@@ -99,8 +99,11 @@ test('workspace whose import is under way: deleted: nothing is left of it, and i
   const { workspace, started } = own
   const at = started.running
   const { operator: as, service, tenantId, workspaceId } = workspace
+  const settings = { workspace_id: workspaceId, auth: { sign_up: 'invite' } }
+  await call('POST', '/v1/services/configure', { as, at, body: settings })
   const user = { workspace_id: workspaceId, email: 'mia@example.com', name: 'Mia' }
-  await call('POST', '/v1/users', { as, at, body: user })
+  const { status, body } = await call('POST', '/v1/users', { as, at, body: user })
+  expect([status, body]).toMatchObject([201, { email: user.email }])
   await importInto('drafts', lines({ n: 1 }), { as: service, at })
   const archive = await exportArchive(workspace, at)
   const statuses: number[] = []
@@ -123,15 +126,15 @@ test('workspace whose import is under way: deleted: nothing is left of it, and i
   )
   expect(statuses).toEqual([409, 202, 409, 409])
   const session = await connectSuperuser(at)
-  await eventually(async () => {
+  const left = async () => {
     const { rows } = await session.query(
       `select (select state from tenon.workspaces where id = $2) as state,
         (select count(*)::int from tenon.users where tenant_id = $1) as users,
         (select count(*)::int from tenon.documents where workspace_id = $2) as documents`,
       [tenantId, made],
     )
-    const [{ state, users, documents }] = rows
-    return (state === 'deleted' && users === 1 && documents === 0) || undefined
-  }, 120_000)
+    return rows[0]
+  }
+  await expect.poll(left, { timeout: 120_000 }).toEqual({ state: 'deleted', users: 1, documents: 0 })
   await session.end()
-}, 180_000)
+}, 240_000)
