@@ -245,6 +245,11 @@ const CASES: Readonly<Record<string, readonly [make: () => Buffer, detail: RegEx
     () => sealed(changed(DOCUMENTS, () => '{"title":\n')),
     /documents\/tasks/,
   ],
+  'with an object without its bytes': [
+    () => sealed(contents().filter(({ name }) => !/^objects\/000001\/000001/.test(name))),
+    /bytes of 1 objects are missing/,
+  ],
+  'with other counts than it has': [() => sealed(contents()), /manifest\.ndjson.*counts 0 .*has 1/],
   'with code that does not compile': [
     () => sealed([...contents().filter(({ name }) => !/^(documents|objects)/.test(name)), ...FUNCTION]),
     /function-versions\/000001\.ndjson/,

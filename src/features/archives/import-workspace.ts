@@ -5,7 +5,7 @@ import type { AdminScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { archiveFile } from './archive-files.ts'
-import { type ArchiveCounts, type Head, invalid } from './format/layout.ts'
+import { type ArchiveCounts, type Head, invalid, MANIFEST } from './format/layout.ts'
 import { type Member, openArchive } from './format/reader.ts'
 import { unpacked } from './format/zstd.ts'
 import { gatherMissing, idsOfImport, type Target } from './part.ts'
@@ -60,7 +60,7 @@ export async function restoreArchive(
   ref: WorkspaceRef,
   sent: Restoration,
 ): Promise<{ counts: ArchiveCounts; missing: readonly string[] }> {
-  const { members } = await open(scope, ref, sent)
+  const { members, announced } = await open(scope, ref, sent)
   const missing = gatherMissing()
   const into: Target = {
     ref,
@@ -80,7 +80,17 @@ export async function restoreArchive(
       })
     await sent.progress(into.counts)
   }
+  for (const part of PARTS) part.end?.(into)
+  requireEqual(announced(), into.counts)
   return { counts: into.counts, missing: missing.list() }
+}
+
+/** @throws Problem `archive_invalid` if something else was stored than what the archive says that it has */
+function requireEqual(announced: ArchiveCounts, stored: ArchiveCounts): void {
+  for (const name of new Set([...Object.keys(announced), ...Object.keys(stored)])) {
+    const [should, has] = [announced[name] ?? 0, stored[name] ?? 0]
+    if (should !== has) throw invalid(`counts ${should} ${name}; the archive has ${has}.`, MANIFEST)
+  }
 }
 
 /** Waiting does not help an import whose quota is used up. */

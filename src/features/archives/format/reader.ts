@@ -5,7 +5,17 @@
 
 import { createHash, hash } from 'node:crypto'
 import { ARCHIVE_LIMITS } from '../limits.ts'
-import { EndLine, HEAD, type Head, invalid, jsonOf, MANIFEST, MemberLine, parseHead } from './layout.ts'
+import {
+  type ArchiveCounts,
+  EndLine,
+  HEAD,
+  type Head,
+  invalid,
+  jsonOf,
+  MANIFEST,
+  MemberLine,
+  parseHead,
+} from './layout.ts'
 import { readTar, type TarFile } from './tar.ts'
 
 const { headBytesMax, partBytesMax, partLinesMax, manifestBytesMax, membersMax } = ARCHIVE_LIMITS
@@ -28,6 +38,8 @@ export interface OpenArchive {
   readonly head: Head
   /** All members between the first and the last. The last one is checked when these have been read. */
   readonly members: AsyncGenerator<Member>
+  /** What the archive has, as its end says; nothing until that has been read. */
+  readonly announced: () => ArchiveCounts
 }
 
 /**
@@ -41,7 +53,7 @@ export async function openArchive(chunks: AsyncIterable<Uint8Array>): Promise<Op
   const list = new MemberList()
   const bytes = await gather(first, headBytesMax)
   list.add(first.name, first.size, hash('sha256', bytes, 'buffer'))
-  return { head: parseHead(bytes), members: readMembers(files, list) }
+  return { head: parseHead(bytes), members: readMembers(files, list), announced: () => list.announced }
 }
 
 async function* readMembers(files: AsyncGenerator<TarFile>, list: MemberList): AsyncGenerator<Member> {
@@ -133,6 +145,7 @@ const DIGEST_BYTES = 32
 class MemberList {
   #digests = Buffer.alloc(DIGEST_BYTES * 1_024)
   #count = 0
+  announced: ArchiveCounts = {}
   readonly #order = new MemberOrder()
 
   /** @throws Problem `archive_invalid` for a second member of a name, and for too many */
@@ -165,6 +178,7 @@ class MemberList {
     if (end === undefined) throw invalid('has no last line, so it is cut off.', MANIFEST)
     if (end.members !== this.#count || index !== this.#count)
       throw invalid(`lists ${index} members; the archive has ${this.#count}.`, MANIFEST)
+    this.announced = end.counts
   }
 
   #has(index: number, digest: Buffer): boolean {

@@ -48,6 +48,12 @@ export const OBJECTS: Part = {
     if (line === undefined) throw invalid('is in no list of objects.', member.name)
     await inMember(into, member, () => restore(into, line, member))
     counted(into.counts, 'objects')
+    counted(into.counts, 'object_bytes', line.size)
+  },
+
+  end(into) {
+    const left = LISTED.get(into)?.length ?? 0
+    if (left > 0) throw invalid(`The bytes of ${left} objects are missing.`)
   },
 }
 
