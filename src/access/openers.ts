@@ -5,6 +5,7 @@ import type { Actor, Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import type { StatementExecutor, Statements } from '../infra/postgres/database.ts'
+import { openCache } from '../infra/ttl-cache.ts'
 import type { Access } from './access.ts'
 import { internalsOf, servicesOf } from './internals.ts'
 import { AdminScope, RoleScope, WorkspaceScope } from './scope.ts'
@@ -76,7 +77,8 @@ export function snapshot<T>(
   const { services, ids } = internalsOf(scope)
   const { subject } = scope.actor
   const read = (statements: StatementExecutor) => {
-    const inside = { ...services, statements }
+    // What was declared and set at that moment must not become what this process believes of the present.
+    const inside = { ...services, statements, cache: openCache() }
     return work({
       documents: new WorkspaceScope({ subject, role: 'service' }, ref, inside, ids),
       structure: new WorkspaceScope({ subject, role: 'workspace_admin' }, ref, inside, ids),

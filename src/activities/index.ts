@@ -1,5 +1,6 @@
 /** Implements all activities of the contract by operations in a scope of the calling workflow. */
 
+import { cancellationSignal } from '@temporalio/activity'
 import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
@@ -71,7 +72,10 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     signalExecutions: (call, target, which) =>
       withHeartbeat(signalExecutions(suspensionContext(call), target, which)),
-    provisionStep: (call, input, step) => withHeartbeat(provisionStep(scopes.admin(call), input, step, call)),
+    provisionStep: (call, input, step) => {
+      const attempt = { ...call, signal: cancellationSignal() }
+      return withHeartbeat(provisionStep(scopes.admin(call), input, step, attempt))
+    },
     provisionFailed: (call, input, failures) => failProvisioning(scopes.admin(call), input, failures),
     buildIndex: (call, input, name) => withHeartbeat(buildIndex(indexBuildContext(call), input, name)),
     indexFailed: (call, input, name, failure) => indexFailed(indexBuildContext(call), input, name, failure),

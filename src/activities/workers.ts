@@ -4,6 +4,7 @@ import { availableParallelism, hostname } from 'node:os'
 import { Worker, type WorkerOptions } from '@temporalio/worker'
 import { PartFailure } from '../app/health.ts'
 import { QUEUES } from '../core/work.ts'
+import { ARCHIVE_LIMITS } from '../features/archives/limits.ts'
 import { COLLECTION_LIMITS } from '../features/collections/limits.ts'
 import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { FUNCTION_LIMITS } from '../features/functions/limits.ts'
@@ -48,6 +49,7 @@ export function createWorkers(
     create(QUEUES.calls, {}),
     create(QUEUES.functions, {}, functions),
     create(QUEUES.indexes, {}, COLLECTION_LIMITS.indexBuildsMax),
+    create(QUEUES.archives, {}, ARCHIVE_LIMITS.runningMax),
   ])
 }
 

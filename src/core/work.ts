@@ -17,6 +17,7 @@ export const QUEUES = {
   provisioning: 'tenon-provisioning',
   functions: 'tenon-functions',
   indexes: 'tenon-indexes',
+  archives: 'tenon-archives',
 } as const
 
 /**
@@ -60,6 +61,9 @@ export type RunStatus =
   | 'cancelled'
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
+
+/** True for a step that reads or writes a whole archive: it has a queue and limits of its own. */
+export const isLongStep = (name: string): boolean => name.endsWith('_archive')
 
 /** Why a step of a provisioning has ended it: the problem of its last attempt. */
 export interface StepFailure {

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { importInto, lines } from '../support/clients/ndjson.ts'
-import { endOf, sendArchive } from '../support/fixtures/archives.ts'
+import { endOf, exportArchive, sendArchive } from '../support/fixtures/archives.ts'
 import {
   call,
   connectSuperuser,
@@ -20,14 +20,20 @@ afterAll(() => own?.end())
 
 const COUNT = 2_000
 
-/** Begins an operation that waits for a table, kills the worker that waits, and gives the table free. */
-async function killWhile(lock: string, begin: () => Promise<{ id: string }>, step: string) {
+/** Begins an operation that waits for a table, does something meanwhile, and gives the table free. @returns the operation's id */
+async function meanwhile<T extends { id: string }>(
+  lock: string,
+  begin: () => Promise<T>,
+  step: string,
+  act: (begun: T) => unknown,
+): Promise<string> {
   const { workspace, started } = own
   const at = started.running
   const session = await connectSuperuser(at)
   await session.query('begin')
   await session.query(lock)
-  const { id } = await begin()
+  const begun = await begin()
+  const { id } = begun
   await eventually(async () => {
     const { body } = await call('GET', `/v1/operations/${id}`, { as: workspace.operator, at })
     return (
@@ -40,12 +46,20 @@ async function killWhile(lock: string, begin: () => Promise<{ id: string }>, ste
     const { rows } = await session.query('select 1 from pg_locks where not granted limit 1')
     return rows.length > 0 ? true : undefined
   })
-  const pid = started.stack.supervisor.pid('worker')
-  if (pid === undefined) throw new Error('the worker does not run')
-  process.kill(pid, 'SIGKILL')
+  await act(begun)
   await session.query('rollback')
   await session.end()
-  return endOf(workspace, id, at)
+  return id
+}
+
+async function killWhile(lock: string, begin: () => Promise<{ id: string }>, step: string) {
+  const { workspace, started } = own
+  const id = await meanwhile(lock, begin, step, () => {
+    const pid = started.stack.supervisor.pid('worker')
+    if (pid === undefined) throw new Error('the worker does not run')
+    process.kill(pid, 'SIGKILL')
+  })
+  return endOf(workspace, id, started.running)
 }
 
 test('worker killed while it exports, and while it imports: another goes on, and every document is there once', async () => {
@@ -80,3 +94,47 @@ test('worker killed while it exports, and while it imports: another goes on, and
     (await call('GET', '/v1/collections/notes/export', { as: caller, at })).body
   expect(await linesOf(copy.service)).toBe(await linesOf(service))
 }, 180_000)
+
+test('workspace whose import is under way: deleted: nothing is left of it, and it is neither retried nor restored', async () => {
+  const { workspace, started } = own
+  const at = started.running
+  const { operator: as, service, tenantId, workspaceId } = workspace
+  const settings = { workspace_id: workspaceId, auth: { sign_up: 'invite' } }
+  await call('POST', '/v1/services/configure', { as, at, body: settings })
+  const user = { workspace_id: workspaceId, email: 'mia@example.com', name: 'Mia' }
+  const { status, body } = await call('POST', '/v1/users', { as, at, body: user })
+  expect([status, body]).toMatchObject([201, { email: user.email }])
+  await importInto('drafts', lines({ n: 1 }), { as: service, at })
+  const archive = await exportArchive(workspace, at)
+  const statuses: number[] = []
+  let made = ''
+  await meanwhile(
+    'lock table tenon.documents in share row exclusive mode',
+    async () => (await sendArchive(workspace, archive, { at })).body,
+    'restore_archive',
+    async ({ target }: { id: string; target: string }) => {
+      made = target
+      const path = `/v1/workspaces/${target}`
+      for (const [method, end] of [
+        ['POST', '/retry'],
+        ['DELETE', ''],
+        ['POST', '/retry'],
+        ['POST', '/restore'],
+      ] as const)
+        statuses.push((await call(method, `${path}${end}`, { as, at })).status)
+    },
+  )
+  expect(statuses).toEqual([409, 202, 409, 409])
+  const session = await connectSuperuser(at)
+  const left = async () => {
+    const { rows } = await session.query(
+      `select (select state from tenon.workspaces where id = $2) as state,
+        (select count(*)::int from tenon.users where tenant_id = $1) as users,
+        (select count(*)::int from tenon.documents where workspace_id = $2) as documents`,
+      [tenantId, made],
+    )
+    return rows[0]
+  }
+  await expect.poll(left, { timeout: 120_000 }).toEqual({ state: 'deleted', users: 1, documents: 0 })
+  await session.end()
+}, 240_000)

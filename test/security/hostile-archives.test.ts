@@ -112,6 +112,14 @@ const CASES: Readonly<Record<string, readonly [make: () => Buffer, detail: RegEx
     () => sealed(changed(/^tenon/, (text) => text.replace('tenon-archive', 'tar'))),
     /tenon\.json/,
   ],
+  'with a slug that is none': [
+    () => sealed(changed(/^tenon/, (text) => text.replace(/"slug":"[^"]+"/, '"slug":"a\\"; b"'))),
+    /tenon\.json.*slug/,
+  ],
+  'with a name on two lines': [
+    () => sealed(changed(/^tenon/, (text) => text.replace(/"name":"[^"]+"/, '"name":"a\\nb"'))),
+    /tenon\.json.*name/,
+  ],
   'with a changed member': [
     () =>
       compressed(tarOf([...changed(DOCUMENTS, (text) => text.replace('"a"', '"b"')), ...members.slice(-1)])),
@@ -210,6 +218,38 @@ const CASES: Readonly<Record<string, readonly [make: () => Buffer, detail: RegEx
     () => sealed([...contents(), named('objects/000001/000002')]),
     /000002.*in no list/,
   ],
+  'with an argument among the settings': [
+    () => sealed(changed(SETTINGS, (text) => text.replace('"settings":{', '"settings":{"dry_run":true,'))),
+    /settings\.json.*another form/,
+  ],
+  'with two users of one address': [
+    () =>
+      sealed(
+        added(
+          /^secrets/,
+          named(
+            'users/000001.ndjson',
+            [USER, { ...USER, id: USER.id.replace(/.$/, 'w') }]
+              .map((user) => JSON.stringify(user))
+              .join('\n'),
+          ),
+        ),
+      ),
+    /users\/000001\.ndjson.*same address/,
+  ],
+  'with two functions of one name': [
+    () => sealed([...contents().filter(({ name }) => !/^(documents|objects)/.test(name)), ...FUNCTION_TWICE]),
+    /functions\/000001\.ndjson.*there already/,
+  ],
+  'with a document that is not JSON': [
+    () => sealed(changed(DOCUMENTS, () => '{"title":\n')),
+    /documents\/tasks/,
+  ],
+  'with an object without its bytes': [
+    () => sealed(contents().filter(({ name }) => !/^objects\/000001\/000001/.test(name))),
+    /bytes of 1 objects are missing/,
+  ],
+  'with other counts than it has': [() => sealed(contents()), /manifest\.ndjson.*counts 0 .*has 1/],
   'with code that does not compile': [
     () => sealed([...contents().filter(({ name }) => !/^(documents|objects)/.test(name)), ...FUNCTION]),
     /function-versions\/000001\.ndjson/,
@@ -252,6 +292,17 @@ const FUNCTION: readonly Entry[] = [
   named(
     'function-versions/000001.ndjson',
     JSON.stringify({ function_id: FUNCTION_ID, version: 1, source: 'export default (', source_map: null }),
+  ),
+]
+
+const FUNCTION_TWICE: readonly Entry[] = [
+  named(
+    'functions/000001.ndjson',
+    [FUNCTION_ID, FUNCTION_ID.replace(/.$/, 'w')]
+      .map((id) =>
+        JSON.stringify({ id, name: 'f', active_version: 1, latest_version: 1, config: {}, aliases: [] }),
+      )
+      .join('\n'),
   ),
 ]
 

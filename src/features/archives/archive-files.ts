@@ -12,6 +12,8 @@ const storeOf = privilege('archives.store')
 
 /** An archive as it is stored. */
 export interface StoredArchive {
+  /** The attempt of the export that has written it; absent from one that was sent. */
+  readonly attempt?: number
   readonly bytes: number
   /** Of all of its bytes, hex. */
   readonly sha256: string
@@ -21,11 +23,15 @@ export interface StoredArchive {
 export const archivesOf = ({ tenantId, workspaceId }: WorkspaceRef): string =>
   `${tenantId}/archives/${workspaceId}/`
 
-/** @throws Problem `not_found` for a workspace that the admin does not reach */
-export function archiveFile(scope: AdminScope, ref: WorkspaceRef, operationId: string) {
+/**
+ * The file of an operation. Each attempt of an export writes one of its own, since one that was given up may go on writing.
+ * @param attempt of the export; 0: the file was sent, for an import
+ * @throws Problem `not_found` for a workspace that the admin does not reach
+ */
+export function archiveFile(scope: AdminScope, ref: WorkspaceRef, operationId: string, attempt = 0) {
   if (!scope.reaches(ref)) throw notFound('workspace')
   const store = storeOf(scope)
-  const name = `${archivesOf(ref)}${operationId}`
+  const name = nameOf(ref, operationId, attempt)
   return {
     /** @throws the error of the source; Problem `EntityTooLarge`, `dependency_unavailable` */
     async write(chunks: AsyncIterable<Uint8Array>): Promise<StoredArchive> {
@@ -45,4 +51,17 @@ export function archiveFile(scope: AdminScope, ref: WorkspaceRef, operationId: s
     read: (bytes: number, first = 0) => store.read(name, bytes, first),
     remove: () => store.remove(name),
   }
+}
+
+const nameOf = (ref: WorkspaceRef, operationId: string, attempt: number): string =>
+  `${archivesOf(ref)}${operationId}${attempt === 0 ? '' : `/${attempt}`}`
+
+/** Removes all files of an operation: that which was sent, and those of all attempts. */
+export async function removeArchives(
+  scope: AdminScope,
+  ref: WorkspaceRef,
+  operationId: string,
+): Promise<void> {
+  for (let attempt = 0; attempt <= ARCHIVE_LIMITS.attemptsMax; attempt += 1)
+    await archiveFile(scope, ref, operationId, attempt).remove()
 }

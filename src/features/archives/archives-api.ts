@@ -4,7 +4,7 @@ import Type from 'typebox'
 import { adminOperation, Input, Name, Ref, Slug, Wait } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { type ByteReply, Bytes } from '../../core/bytes.ts'
-import { PAYLOAD_BUCKET } from '../../core/object-key.ts'
+import { checkBucket, PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
@@ -12,11 +12,12 @@ import { sql } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow } from '../operation-helpers.ts'
 import { findInactiveReason, requireActiveTenant } from '../tenants/active.ts'
 import { findJob, Job, resolveTenant } from '../tenants/jobs.ts'
-import { provision } from '../tenants/provisioning.ts'
+import { NOT_STARTED, provision } from '../tenants/provisioning.ts'
 import { Bucket, bucketTaken } from '../tenants/tenants.ts'
-import { asJob, isEnded } from '../tenants/unfinished.ts'
+import { asJob, isEnded, isNotStarted } from '../tenants/unfinished.ts'
 import { archiveFile } from './archive-files.ts'
 import { readHead } from './import-workspace.ts'
+import { ARCHIVE_LIMITS } from './limits.ts'
 import { readArchive } from './steps.ts'
 
 const MEDIA_TYPE = 'application/zstd'
@@ -41,7 +42,13 @@ export const exportWorkspace = adminOperation({
       await provision(scope, {
         ...{ name: 'export', ref, operationId, waitS: wait, change: NOTHING, undo: NOTHING },
         subject: { type: 'workspace.export', target: id },
-      }),
+        expiresMs: ARCHIVE_LIMITS.keptMs,
+      }).catch(
+        conflictIf({
+          operations_open_export:
+            'An export of the workspace is under way. Wait for its end: `GET /v1/operations`.',
+        }),
+      ),
     )
   },
 })
@@ -99,7 +106,7 @@ export const getArchive = adminOperation({
         where o.id = ${operation} and o.tenant_id = ${id} and o.type = 'workspace.export' and o.state = 'succeeded'
           and o.expires_at > now()`,
     )
-    const { bytes, sha256 } = await readArchive(scope, operation)
+    const { bytes, sha256, attempt } = await readArchive(scope, operation)
     const ref = { tenantId: id as TenantId, workspaceId: found.workspace_id }
     const etag = `"${sha256}"`
     const first = firstByte(if_range === undefined || if_range === etag ? range : undefined, bytes)
@@ -114,7 +121,7 @@ export const getArchive = adminOperation({
         etag,
         ...(first > 0 && { 'content-range': `bytes ${first}-${bytes - 1}/${bytes}` }),
       },
-      chunks: archiveFile(scope, ref, operation).read(bytes, first),
+      chunks: archiveFile(scope, ref, operation, attempt).read(bytes, first),
     }
   },
 })
@@ -151,17 +158,18 @@ export const importArchive = adminOperation({
     await requireActiveTenant(scope, tenantId)
     const operationId = scope.newId('op')
     const earlier = await findJob(scope, operationId)
-    if (earlier !== undefined) return earlier
+    if (earlier !== undefined && !isNotStarted(earlier)) return earlier
     const ref = { tenantId, workspaceId: scope.newId('ws') }
     const file = archiveFile(scope, ref, operationId)
-    const archive = await file.write(content.chunks)
+    await recordImport(scope, ref, operationId)
     try {
+      const archive = await file.write(content.chunks)
       const { origin } = await readHead(scope, ref, { operationId, bytes: archive.bytes })
       const { slug = origin.slug, name = origin.name } = named
       const bucket =
         origin.bucket === null && named.bucket === undefined
           ? null
-          : (named.bucket ?? `${slug}-${ref.workspaceId.slice(-12)}`)
+          : checkBucket(named.bucket ?? `${slug}-${ref.workspaceId.slice(-12)}`)
       return await startImport(scope, {
         ref,
         operationId,
@@ -170,13 +178,47 @@ export const importArchive = adminOperation({
         record: { name, slug, bucket },
       })
     } catch (error) {
-      await file
-        .remove()
-        .catch((cause: unknown) => scope.logError(cause, 'archive of a refused import is left'))
+      await discardSent(scope, ref, operationId).catch((cause: unknown) =>
+        scope.logError(cause, 'archive of a refused import is left until it expires'),
+      )
       throw error
     }
   },
 })
+
+/**
+ * Records an import before the first byte of its archive is stored, as one that has not been started, so that what is stored expires.
+ * @throws Problem `state_conflict` if the tenant has too many under way
+ */
+async function recordImport(
+  scope: AdminScope,
+  { tenantId, workspaceId }: WorkspaceRef,
+  operationId: string,
+): Promise<void> {
+  const { importsMax, keptMs } = ARCHIVE_LIMITS
+  const open = await scope.rows(sql`
+    select id from operations where tenant_id = ${tenantId} and type = 'workspace.import' and finished_at is null
+    limit ${importsMax}`)
+  if (open.length === importsMax)
+    throw new Problem('state_conflict', {
+      detail: `${importsMax} imports of the tenant are under way. Wait until one has ended: \`GET /v1/operations\`.`,
+    })
+  await scope.batch(sql`
+    insert into operations (id, tenant_id, type, target, workflow_id, state, error, finished_at, expires_at)
+    values (${operationId}, ${tenantId}, 'workspace.import', ${workspaceId}, '-', 'failed', ${NOT_STARTED}::jsonb, now(),
+      now() + make_interval(secs => ${keptMs / 1_000}))
+    on conflict (id) do update set expires_at = excluded.expires_at`)
+}
+
+/** Removes what was sent for an import that is refused; not if the import has begun all the same. */
+async function discardSent(scope: AdminScope, ref: WorkspaceRef, operationId: string): Promise<void> {
+  const job = await findJob(scope, operationId)
+  if (job === undefined || !isNotStarted(job)) return
+  await archiveFile(scope, ref, operationId).remove()
+  await scope.batch(
+    sql`update operations set expires_at = null where id = ${operationId} and state = 'failed'`,
+  )
+}
 
 interface Import {
   readonly ref: WorkspaceRef

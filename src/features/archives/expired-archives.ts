@@ -5,7 +5,7 @@ import type { TenantId, WorkspaceId } from '../../core/tenant.ts'
 import type { Log } from '../../infra/log.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import type { BackgroundTask } from '../background/background-task.ts'
-import { archiveFile } from './archive-files.ts'
+import { removeArchives } from './archive-files.ts'
 import { ARCHIVE_LIMITS } from './limits.ts'
 
 interface ArchiveServices {
@@ -29,7 +29,7 @@ export const expiredArchives = ({ openTenant, log }: ArchiveServices): Backgroun
   atOnce: 1,
   find: async (system) => {
     const expired = await system.rows<ExpiredRow>(sql`
-      select id, tenant_id, target as workspace_id from operations where expires_at <= now() limit ${AT_ONCE}`)
+      select id, tenant_id, target as workspace_id from operations where expires_at <= now() and finished_at is not null limit ${AT_ONCE}`)
     for (const row of expired)
       await remove(openTenant(row.tenant_id), row).catch((err: unknown) =>
         log.warn({ err, ...row }, 'expired archive not removed'),
@@ -40,7 +40,7 @@ export const expiredArchives = ({ openTenant, log }: ArchiveServices): Backgroun
 })
 
 async function remove(scope: AdminScope, { id, tenant_id, workspace_id }: ExpiredRow): Promise<void> {
-  await archiveFile(scope, { tenantId: tenant_id, workspaceId: workspace_id }, id).remove()
+  await removeArchives(scope, { tenantId: tenant_id, workspaceId: workspace_id }, id)
   await scope.batch(
     sql`update operations set expires_at = null, result = result - 'archive' where id = ${id}`,
   )

@@ -9,7 +9,7 @@ import { archiveFile, type StoredArchive } from './archive-files.ts'
 import { type ArchiveCounts, FORMAT, FORMAT_VERSION, HEAD, type Head } from './format/layout.ts'
 import { ArchiveWriter } from './format/writer.ts'
 import { packed } from './format/zstd.ts'
-import type { Source } from './part.ts'
+import { gatherMissing, type Source } from './part.ts'
 import { PARTS } from './parts/index.ts'
 
 const openSnapshot = privilege('archives.snapshot')
@@ -22,7 +22,8 @@ export interface Exported extends StoredArchive {
 
 /**
  * Writes the archive anew at every attempt: each is of one moment, that of its own beginning.
- * @param progress is told what was written so far
+ * @param attempt of the operation, which names the file
+ * @param progress is told what was written so far; it throws to end the export
  * @throws Problem `dependency_unavailable`, also if bytes of an object have vanished: an archive is complete, or there is none
  */
 export async function exportWorkspace(
@@ -30,21 +31,23 @@ export async function exportWorkspace(
   ref: WorkspaceRef,
   {
     operationId,
+    attempt,
     url,
     progress,
   }: {
     readonly operationId: string
+    readonly attempt: number
     readonly url: string
     readonly progress: (counts: ArchiveCounts) => void
   },
 ): Promise<Exported> {
   return openSnapshot(scope, ref, async (snapshot) => {
-    const missing: string[] = []
+    const missing = gatherMissing()
     const writer = new ArchiveWriter()
-    const source = { ...snapshot, missing: (what: string) => void missing.push(what) }
+    const source = { ...snapshot, missing: missing.tell }
     const chunks = reported(members(writer, source, url), () => progress(writer.counts))
-    const stored = await archiveFile(scope, ref, operationId).write(packed(chunks))
-    return { ...stored, counts: writer.counts, missing }
+    const stored = await archiveFile(scope, ref, operationId, attempt).write(packed(chunks))
+    return { ...stored, attempt, counts: writer.counts, missing: missing.list() }
   })
 }
 

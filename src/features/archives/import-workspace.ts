@@ -5,10 +5,10 @@ import type { AdminScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { archiveFile } from './archive-files.ts'
-import { type ArchiveCounts, type Head, invalid } from './format/layout.ts'
+import { type ArchiveCounts, type Head, invalid, MANIFEST } from './format/layout.ts'
 import { type Member, openArchive } from './format/reader.ts'
 import { unpacked } from './format/zstd.ts'
-import { idsOfImport, type Target } from './part.ts'
+import { gatherMissing, idsOfImport, type Target } from './part.ts'
 import { PARTS } from './parts/index.ts'
 
 const openDocuments = privilege('archives.documents')
@@ -18,6 +18,15 @@ const openStructure = privilege('archives.structure')
 interface Sent {
   readonly operationId: string
   readonly bytes: number
+  /** Ends what reads it. */
+  readonly signal?: AbortSignal
+}
+
+interface Restoration extends Sent {
+  /** Is told what was stored so far. */
+  readonly progress: (counts: ArchiveCounts) => Promise<void>
+  /** Throws to end the import. It is asked before anything is stored. */
+  readonly requireBeingMade: () => Promise<void>
 }
 
 /** Reads the beginning of an archive. @throws Problem `archive_invalid` */
@@ -43,18 +52,16 @@ export async function verifyArchive(scope: AdminScope, ref: WorkspaceRef, sent: 
 
 /**
  * Stores what a verified archive has. It may be repeated: what an earlier attempt has stored stays.
- * @param progress is told what was stored so far; it throws to end the import
  * @returns counts by name, and what has to be set by hand
  * @throws Problem `archive_invalid` with the member that cannot be stored, `quota_exceeded`, `dependency_unavailable`
  */
 export async function restoreArchive(
   scope: AdminScope,
   ref: WorkspaceRef,
-  sent: Sent,
-  progress: (counts: ArchiveCounts) => Promise<void>,
+  sent: Restoration,
 ): Promise<{ counts: ArchiveCounts; missing: readonly string[] }> {
-  const { members } = await open(scope, ref, sent)
-  const missing: string[] = []
+  const { members, announced } = await open(scope, ref, sent)
+  const missing = gatherMissing()
   const into: Target = {
     ref,
     admin: scope,
@@ -62,7 +69,8 @@ export async function restoreArchive(
     structure: openStructure(scope, ref),
     ...idsOfImport(sent.operationId),
     counts: {},
-    missing: (what) => void missing.push(what),
+    requireBeingMade: sent.requireBeingMade,
+    missing: missing.tell,
   }
   for await (const member of members) {
     await partOf(member)
@@ -70,9 +78,19 @@ export async function restoreArchive(
       .catch((error: unknown) => {
         throw quotaAsFault(error, member)
       })
-    await progress(into.counts)
+    await sent.progress(into.counts)
   }
-  return { counts: into.counts, missing }
+  for (const part of PARTS) part.end?.(into)
+  requireEqual(announced(), into.counts)
+  return { counts: into.counts, missing: missing.list() }
+}
+
+/** @throws Problem `archive_invalid` if something else was stored than what the archive says that it has */
+function requireEqual(announced: ArchiveCounts, stored: ArchiveCounts): void {
+  for (const name of new Set([...Object.keys(announced), ...Object.keys(stored)])) {
+    const [should, has] = [announced[name] ?? 0, stored[name] ?? 0]
+    if (should !== has) throw invalid(`counts ${should} ${name}; the archive has ${has}.`, MANIFEST)
+  }
 }
 
 /** Waiting does not help an import whose quota is used up. */
@@ -92,5 +110,15 @@ function partOf({ folder, name }: Member) {
   return part
 }
 
-const open = (scope: AdminScope, ref: WorkspaceRef, { operationId, bytes }: Sent) =>
-  openArchive(unpacked(archiveFile(scope, ref, operationId).read(bytes)))
+const open = (scope: AdminScope, ref: WorkspaceRef, { operationId, bytes, signal }: Sent) =>
+  openArchive(unpacked(until(signal, archiveFile(scope, ref, operationId).read(bytes))))
+
+async function* until(
+  signal: AbortSignal | undefined,
+  chunks: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    signal?.throwIfAborted()
+    yield chunk
+  }
+}

@@ -9,6 +9,12 @@ export const ARCHIVE_LIMITS = {
   partBytes: 4_194_304,
   /** Bytes of a member of lines, which has at least one. A larger member is refused. */
   partBytesMax: 33_554_432,
+  /** Lines of a member of lines. The next lines are in the next member; a member with more is refused. */
+  partLinesMax: 100_000,
+  /** Objects that one member of lines lists. The next member lists the next ones; a member with more is refused. */
+  partObjectsMax: 1_000,
+  /** Things to set by hand that an operation lists. Further ones are counted. */
+  missingMax: 1_000,
   /** Bytes of the member that describes the archive, and of the one with the settings. A larger one is refused. */
   headBytesMax: 1_048_576,
   /** Bytes of the list of members at the end, which is read line by line. A larger one is refused. */
@@ -21,12 +27,16 @@ export const ARCHIVE_LIMITS = {
   documentsStoredMax: 500,
   /** Milliseconds for which a finished archive can be downloaded. Then it is removed. */
   keptMs: 86_400_000,
-  /** Milliseconds for which one attempt of an export or import may take. Then the next one begins anew. */
+  /** Milliseconds for which one attempt of an export or import may take, besides those in which it waits for a server. Then the next one begins anew. */
   attemptMs: 43_200_000,
   /** Milliseconds without a sign of the worker after which an attempt is given up. Then another worker begins the next one. */
   heartbeatMs: 10_000,
-  /** Attempts of an export or an import. Then it has failed. */
+  /** Attempts of an export or an import that end for another reason than a server that is away. Then it has failed. */
   attemptsMax: 8,
+  /** Exports and imports that one worker runs at a time. The next ones wait. */
+  runningMax: 4,
+  /** Imports of a tenant that are under way. Another one is refused with `state_conflict`. */
+  importsMax: 4,
   /** Milliseconds between two looks for archives whose time is over. Then they are removed. */
   sweepPollMs: 5_000,
 } as const

@@ -6,9 +6,11 @@ import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { type IdPrefix, seededIds, timeOf, typeId, uuidOf } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { violated } from '../../infra/postgres/errors.ts'
 import { type ArchiveCounts, invalid } from './format/layout.ts'
 import type { Member } from './format/reader.ts'
 import type { ArchiveWriter } from './format/writer.ts'
+import { ARCHIVE_LIMITS } from './limits.ts'
 
 export interface Source extends Snapshot {
   /** Tells what has to be set by hand where the archive is imported. */
@@ -27,6 +29,8 @@ export interface Target {
   readonly newIdOf: (id: string) => string
   /** A new id by a text of the archive: the same at every attempt. */
   readonly idFor: <P extends IdPrefix>(prefix: P, text: string) => `${P}_${string}`
+  /** Throws once the workspace is not being made any more: an attempt that was given up stores nothing then. */
+  readonly requireBeingMade: () => Promise<void>
   /** What was stored so far, by name. */
   readonly counts: ArchiveCounts
   /** Tells what has to be set by hand. */
@@ -40,6 +44,8 @@ export interface Part {
   write(writer: ArchiveWriter, from: Source): AsyncGenerator<Uint8Array>
   /** Stores one member. It is repeated, with all members before it, if the worker dies. */
   read(into: Target, member: Member): Promise<void>
+  /** Checks, behind the last member, that nothing is missing. @throws Problem `archive_invalid` */
+  end?(into: Target): void
 }
 
 /** The ids that one import makes. @param importId of its operation */
@@ -56,15 +62,35 @@ export function idsOfImport(importId: string): Pick<Target, 'newIdOf' | 'idFor'>
 }
 
 /**
- * Names the member in a problem of its content.
- * @throws Problem `archive_invalid` for one that would come again; others as they are
+ * Stores something of a member, and names the member in a problem of its content.
+ * @throws Problem `archive_invalid` for what is refused now and would be again; others as they are
  */
-export async function inMember<T>({ name }: Member, work: () => Promise<T>): Promise<T> {
+export async function inMember<T>(
+  { requireBeingMade }: Pick<Target, 'requireBeingMade'>,
+  { name }: Member,
+  work: () => Promise<T>,
+): Promise<T> {
+  await requireBeingMade()
   try {
     return await work()
   } catch (error) {
+    if (violated(error) !== undefined)
+      throw invalid('names something that is there already, or that is missing.', name, error)
     if (!(error instanceof Problem) || !error.isFinal || error.code === 'archive_invalid') throw error
     throw invalid(`cannot be stored: ${error.message}`, name, error)
+  }
+}
+
+/** Gathers what has to be set by hand: some of it by name, and the rest by number, since an archive may name any number of things. */
+export function gatherMissing(): { tell: (what: string) => void; list: () => readonly string[] } {
+  const told: string[] = []
+  let more = 0
+  return {
+    tell: (what) => {
+      if (told.length < ARCHIVE_LIMITS.missingMax) told.push(what)
+      else more += 1
+    },
+    list: () => (more === 0 ? told : [...told, `${more} more things, which are not listed`]),
   }
 }
 

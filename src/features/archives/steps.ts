@@ -3,9 +3,10 @@
 import type { AdminScope } from '../../access/scope.ts'
 import { publicUrlOf } from '../../access/scope-services.ts'
 import { Problem } from '../../core/problem.ts'
-import { type TenantRef, targetOf, type WorkspaceRef, workflowId } from '../../core/tenant.ts'
-import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import type { TenantRef, WorkspaceRef } from '../../core/tenant.ts'
+import { sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
+import { discardImport } from '../tenants/discarded-imports.ts'
 import { archiveFile, type StoredArchive } from './archive-files.ts'
 import { exportWorkspace } from './export-workspace.ts'
 import type { ArchiveCounts } from './format/layout.ts'
@@ -14,62 +15,86 @@ import { ARCHIVE_LIMITS } from './limits.ts'
 
 /** Long steps run under the limits of archives (workflows/tenant/provision.ts). */
 export const EXPORT = ['write_archive'] as const
-/** The workspace is active with the last step, and nobody can use it before. */
+/** The workspace is active with its activation, and nobody can use it before. Until then, the archive that was sent is kept. */
 export const IMPORT = [
   'verify_archive',
   'bucket',
   'host_routes',
   'restore_archive',
   'activate_workspace',
+  'remove_sent_file',
 ] as const
 
 /** What is undone if a step of an import fails: all at once, since the purge of a workspace removes whatever there is. */
 export const IMPORT_UNDO = { verify_archive: 'discard_import' } as const
 
-type ArchiveStepName = 'write_archive' | 'verify_archive' | 'restore_archive' | 'discard_import'
-type ArchiveStep = (scope: AdminScope, ref: TenantRef, job: { readonly operationId: string }) => Promise<void>
+type ArchiveStepName =
+  | 'write_archive'
+  | 'verify_archive'
+  | 'restore_archive'
+  | 'remove_sent_file'
+  | 'discard_import'
+type ArchiveStep = (scope: AdminScope, ref: TenantRef, job: StepJob) => Promise<void>
+
+interface StepJob {
+  readonly operationId: string
+  /** 1 for the first. */
+  readonly attempt: number
+  /** Aborts when the attempt is given up. */
+  readonly signal: AbortSignal
+}
 
 export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
-  write_archive: async (scope, ref, { operationId }) => {
+  write_archive: async (scope, ref, { operationId, attempt, signal }) => {
     const workspace = workspaceOf(ref)
     const tell = reporter(scope, operationId)
     const { counts, missing, ...archive } = await exportWorkspace(scope, workspace, {
-      operationId,
-      url: publicUrlOf(scope),
-      progress: (so_far) => void tell(so_far).catch(() => {}),
+      ...{ operationId, attempt, url: publicUrlOf(scope) },
+      progress: (so_far) => {
+        signal.throwIfAborted()
+        void tell(so_far).catch(() => {})
+      },
     })
     const seconds = ARCHIVE_LIMITS.keptMs / 1_000
     await scope.batch(sql`
       with kept as (select now() + make_interval(secs => ${seconds}) as until)
       update operations set expires_at = kept.until, result = ${JSON.stringify({ counts, missing })}::jsonb
         || jsonb_build_object('archive', ${JSON.stringify(archive)}::jsonb || jsonb_build_object('expires_at', kept.until))
-      from kept where id = ${operationId}`)
+      from kept where id = ${operationId} and finished_at is null`)
   },
 
-  verify_archive: async (scope, ref, { operationId }) => {
+  verify_archive: async (scope, ref, { operationId, signal }) => {
     const { bytes } = await readArchive(scope, operationId)
-    await verifyArchive(scope, workspaceOf(ref), { operationId, bytes })
+    await verifyArchive(scope, workspaceOf(ref), { operationId, bytes, signal })
   },
 
-  restore_archive: async (scope, ref, { operationId }) => {
+  restore_archive: async (scope, ref, { operationId, signal }) => {
     const workspace = workspaceOf(ref)
-    if (!(await isRestored(scope, operationId))) {
-      const { bytes } = await readArchive(scope, operationId)
-      const tell = reporter(scope, operationId, () => requireBeingMade(scope, workspace))
-      const restored = await restoreArchive(scope, workspace, { operationId, bytes }, tell)
-      await scope.batch(
-        sql`update operations set result = result || ${JSON.stringify(restored)}::jsonb where id = ${operationId}`,
-      )
-    }
-    await archiveFile(scope, workspace, operationId).remove()
+    if (await isRestored(scope, operationId)) return
+    const { bytes } = await readArchive(scope, operationId)
+    const restored = await restoreArchive(scope, workspace, {
+      ...{ operationId, bytes, signal },
+      progress: reporter(scope, operationId),
+      requireBeingMade: () => requireBeingMade(scope, workspace),
+    })
+    await scope.batch(
+      sql`update operations set result = result || ${JSON.stringify(restored)}::jsonb where id = ${operationId}`,
+    )
+  },
+
+  remove_sent_file: async (scope, ref, { operationId }) => {
+    await archiveFile(scope, workspaceOf(ref), operationId).remove()
+    await scope.batch(
+      sql`update operations set expires_at = null, result = result - 'archive' where id = ${operationId}`,
+    )
   },
 
   discard_import: async (scope, ref) => {
-    await scope.batch(...handToPurge(scope, ref))
+    await discardImport(scope, ref, { operationId: scope.newId('op'), from: ['provisioning_failed'] })
   },
 }
 
-/** True if an earlier attempt has stored everything, and may have removed the archive. */
+/** True if an earlier attempt has stored everything. */
 const isRestored = async (scope: AdminScope, operationId: string): Promise<boolean> =>
   (await scope.row(sql`select from operations where id = ${operationId} and result ? 'missing'`)) !==
   undefined
@@ -93,42 +118,25 @@ export async function readArchive(scope: AdminScope, operationId: string): Promi
 /** Milliseconds between two records of what was done so far. */
 const REPORT_MS = 1_000
 
-/** Records counts on the operation from time to time. @param check is made each time before */
-function reporter(scope: AdminScope, operationId: string, check = async () => {}) {
+/** Records counts on the operation from time to time. */
+function reporter(scope: AdminScope, operationId: string) {
   let lastMs = performance.now()
   return async (counts: ArchiveCounts): Promise<void> => {
     if (performance.now() < lastMs + REPORT_MS) return
     lastMs = performance.now()
-    await check()
     await scope.batch(sql`
       update operations set result = coalesce(result, '{}') || jsonb_build_object('counts', ${JSON.stringify(counts)}::jsonb)
-      where id = ${operationId}`)
+      where id = ${operationId} and finished_at is null`)
   }
 }
 
-/** @throws Problem `state_conflict`, which ends an import whose workspace was deleted */
+/** @throws Problem `state_conflict`, which ends an import whose workspace was deleted, or made active by another attempt */
 async function requireBeingMade(scope: AdminScope, { workspaceId }: WorkspaceRef): Promise<void> {
   const row = await scope.row(
     sql`select from workspaces where id = ${workspaceId} and state = 'provisioning'`,
   )
   if (row === undefined)
-    throw new Problem('state_conflict', { detail: 'The workspace was deleted during the import.' })
-}
-
-/**
- * Statements that hand what a failed import has made to the purge of workspaces (purge/due-purges.ts), which removes all of it. The
- * slug is free at once.
- */
-function handToPurge(scope: AdminScope, ref: TenantRef): Sql[] {
-  const target = targetOf(ref)
-  const purge = workflowId({ tenantId: ref.tenantId, workspaceId: '-' }, 'workspace-provision', scope.uuid())
-  return [
-    sql`update workspaces set state = 'deleting', deleted_by = 'tenant_admin', state_before = 'active', delete_after = now(),
-        slug = id, state_seq = state_seq + 1, updated_at = now()
-      where id = ${target} and state = 'provisioning_failed'`,
-    sql`insert into operations (id, tenant_id, type, target, workflow_id, state)
-      select ${scope.newId('op')}, ${ref.tenantId}, 'workspace.delete', ${target}, ${purge}, 'queued'
-      where exists (select from workspaces where id = ${target} and state = 'deleting')
-      on conflict (id) do nothing`,
-  ]
+    throw new Problem('state_conflict', {
+      detail: 'The workspace was deleted, or completed by another attempt, during the import.',
+    })
 }

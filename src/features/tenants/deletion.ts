@@ -8,6 +8,8 @@ import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { type TenantRef, targetOf } from '../../core/tenant.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { findRow } from '../operation-helpers.ts'
+import { discardImport } from './discarded-imports.ts'
 import { findJob, JOB_COLUMNS, Job } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { jobWorkflowId } from './provisioning.ts'
@@ -19,7 +21,7 @@ import {
   requireOperator,
   type SuspensionTarget,
 } from './suspension.ts'
-import { asJob, isEnded, removeUnfinished } from './unfinished.ts'
+import { asJob, isEnded, REMOVABLE, removeUnfinished } from './unfinished.ts'
 
 const { graceDaysDefault, graceDaysMax } = TENANT_LIMITS
 
@@ -48,6 +50,15 @@ const deleting = (noun: Noun, roles: readonly Role[]) =>
       const found = await findTarget(scope, noun, id)
       if (found.state === 'active' || found.state === 'suspended' || found.delete_after !== null)
         return deleteLater(scope, { noun, found, operationId, graceDays: grace_days })
+      const ref: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
+      if (noun === 'workspace' && (await discardImport(scope, ref, { operationId, from: REMOVABLE }))) {
+        invalidateState(scope, ref.tenantId)
+        return findRow<Job>(
+          scope,
+          'operation',
+          sql`select ${JOB_COLUMNS} from operations where id = ${operationId}`,
+        )
+      }
       return removeUnfinished(scope, noun, { id, operationId, ...(wait !== undefined && { waitS: wait }) })
     },
   })

@@ -4,9 +4,9 @@ import type { AdminScope } from '../../access/scope.ts'
 import { tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type TenantRef, targetOf, workflowId } from '../../core/tenant.ts'
-import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
+import { isLongStep, type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { retryTransient } from '../../infra/retry.ts'
+import { isUnavailable, retryTransient } from '../../infra/retry.ts'
 import { ARCHIVE_STEP, EXPORT, IMPORT, IMPORT_UNDO } from '../archives/steps.ts'
 import { findRow } from '../operation-helpers.ts'
 import { USER_REMOVAL, USER_REMOVAL_STEP } from '../people/removal-steps.ts'
@@ -38,7 +38,7 @@ export type Plan = keyof typeof PLANS
 type StepName = (typeof PLANS)[Plan][number] | keyof typeof ARCHIVE_STEP
 
 /** Throws a problem that is not final to be tried again later. True if it has more to do. */
-type Step = (scope: AdminScope, ref: TenantRef, job: PurgeJob) => Promise<unknown>
+type Step = (scope: AdminScope, ref: TenantRef, job: PurgeJob & StepAttempt) => Promise<unknown>
 
 const STEPS: Readonly<Record<StepName, Step>> = {
   ...PURGE_STEP,
@@ -52,7 +52,7 @@ const STEPS: Readonly<Record<StepName, Step>> = {
     const { tenantId } = ref
     const creations = await scope.rows<{ workflow_id: string }>(sql`
       select workflow_id from operations
-      where tenant_id = ${tenantId} and type like '%.create' and finished_at is null
+      where tenant_id = ${tenantId} and (type like '%.create' or type = 'workspace.import') and finished_at is null
         and (${ref.workspaceId} = '-' or target = ${ref.workspaceId})`)
     const work = tenantWorkflowsOf(scope, { tenantId, workspaceId: '-' })
     for (const { workflow_id } of creations)
@@ -98,7 +98,7 @@ async function changeCreation(scope: AdminScope, ref: TenantRef, state: string):
 async function hasBecomeActive(scope: AdminScope, ref: TenantRef): Promise<boolean> {
   const [target, became] = [
     targetOf(ref),
-    sql`(state in ('active', 'suspended') or (state = 'deleting' and delete_after is not null))`,
+    sql`(state in ('active', 'suspended') or (state = 'deleting' and state_before is not null))`,
   ]
   const row = await scope.row(
     kindOf(ref) === 'tenant'
@@ -172,7 +172,7 @@ export async function startJobWorkflow(
 /**
  * Writes a change of the record and its job in one transaction, starts the workflow, and waits for it at most `waitS` seconds.
  * With the ids of an earlier attempt, it continues that one.
- * @param plan.subject of a job about something inside the workspace @param plan.result what its steps begin with @param plan.change of the record @param plan.undo restores it if the workflow cannot be started
+ * @param plan.subject of a job about something inside the workspace @param plan.result what its steps begin with @param plan.expiresMs until what it makes for download is removed @param plan.change of the record @param plan.undo restores it if the workflow cannot be started
  * @returns the job; `ended`: it ended in that time
  * @throws the error of the change (a taken slug); Problem `dependency_unavailable` if the workflow cannot be started
  */
@@ -187,6 +187,7 @@ export async function provision(
     operationId?: string
     subject?: { readonly type: string; readonly target: string }
     result?: object
+    expiresMs?: number
   },
 ): Promise<{ operation: Job; ended: boolean }> {
   const { name, ref, operationId: operation_id = scope.newId('op') } = plan
@@ -200,9 +201,11 @@ export async function provision(
     sql`update operations set state = 'queued', error = null, finished_at = null
       where id = ${operation_id} and error = ${NOT_STARTED}::jsonb`,
     plan.change,
-    sql`insert into operations (id, tenant_id, type, target, workflow_id, state, result)
-      values (${operation_id}, ${ref.tenantId}, ${type}, ${target}, ${workflow}, 'queued', ${plan.result ?? null}::jsonb)
-      on conflict (id) do update set id = excluded.id
+    sql`insert into operations (id, tenant_id, type, target, workflow_id, state, result, expires_at)
+      values (${operation_id}, ${ref.tenantId}, ${type}, ${target}, ${workflow}, 'queued', ${plan.result ?? null}::jsonb,
+        now() + ${plan.expiresMs ?? null}::float8 * interval '1 millisecond')
+      on conflict (id) do update set workflow_id = excluded.workflow_id,
+        result = coalesce(excluded.result, operations.result)
       returning ${JOB_COLUMNS}`,
   )
   const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
@@ -225,19 +228,51 @@ export async function provision(
  * @returns true if the step has more to do
  * @throws the problem of the step, after it was recorded as the reason why the step waits, if it is to be tried again
  */
-export async function provisionStep(
+export function provisionStep(
   scope: AdminScope,
   input: ProvisionInput,
   name: string,
-  { attempt: attempts, workflowId }: { readonly attempt: number; readonly workflowId: string },
+  attempt: StepAttempt,
 ): Promise<boolean> {
+  const run = () => attemptStep(scope, input, name, attempt)
+  if (!isLongStep(name)) return run()
+  const waitMs = input.step_wait_ms ?? TENANT_LIMITS.provisioningStepMs
+  return retryTransient(
+    waitMs,
+    run,
+    (error) => isUnavailable(error) && !attempt.signal.aborted,
+    ARCHIVE_DELAYS,
+  )
+}
+
+/**
+ * Within one attempt of its activity, a step that reads or writes a whole archive waits for servers that are away, as long as other
+ * steps do: the number of its attempts is bounded, for an archive that ends the worker.
+ */
+const ARCHIVE_DELAYS = { min: 500, max: 30_000 }
+
+interface StepAttempt {
+  /** 1 for the first. */
+  readonly attempt: number
+  readonly workflowId: string
+  /** Aborts when the attempt is given up. */
+  readonly signal: AbortSignal
+}
+
+async function attemptStep(
+  scope: AdminScope,
+  input: ProvisionInput,
+  name: string,
+  attempt: StepAttempt,
+): Promise<boolean> {
+  const { attempt: attempts } = attempt
   const step = Object.hasOwn(STEPS, name) ? STEPS[name as StepName] : undefined
   if (step === undefined) throw notFound('provisioning step')
   if (!Object.values(input.undo ?? {}).includes(name)) await requireWanted(scope, input)
   else if (await isInUse(scope, input.target)) return false
   if (attempts === 1) await record(scope, input, { name, state: 'running' })
   try {
-    const hasMore = await step(scope, input.target, { operationId: input.operation_id, workflowId })
+    const hasMore = await step(scope, input.target, { operationId: input.operation_id, ...attempt })
     if (hasMore === true) return true
   } catch (error) {
     const problem = error instanceof Problem ? error : new Problem('internal')

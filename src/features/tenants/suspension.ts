@@ -77,7 +77,7 @@ export const resumeWorkspace = resuming('workspace', TENANT_ADMINS, Workspace, f
 export const restoreTenant = restoring('tenant', OPERATORS, Tenant, findTenant)
 export const restoreWorkspace = restoring('workspace', TENANT_ADMINS, Workspace, findWorkspace)
 
-const STATE = sql`state, suspended_by, state_seq, delete_after, purged_from, deleted_by`
+const STATE = sql`state, suspended_by, state_seq, delete_after, purged_from, state_before, deleted_by`
 
 /** The tenant or workspace to change. */
 export interface SuspensionTarget {
@@ -88,6 +88,7 @@ export interface SuspensionTarget {
   readonly state_seq: number
   readonly delete_after: Date | null
   readonly purged_from: Date | null
+  readonly state_before: string | null
   readonly deleted_by: string | null
 }
 
@@ -166,6 +167,10 @@ function requireAllowed(scope: AdminScope, found: SuspensionTarget, to: Suspensi
   const what = found.workspace_id === '-' ? 'tenant' : 'workspace'
   if (to === 'restored' && found.state === 'deleting' && found.delete_after !== null) {
     if (found.purged_from !== null) throw purging(what)
+    if (found.state_before === null)
+      throw new Problem('state_conflict', {
+        detail: `The ${what} cannot be restored, because its import was never completed. Import the archive again.`,
+      })
     return
   }
   if (found.state !== 'active' && found.state !== 'suspended')
@@ -209,7 +214,7 @@ export async function changeState(scope: AdminScope, input: SuspensionInput): Pr
 const FROM: Readonly<Record<SuspensionInput['to'], Sql>> = {
   suspended: sql`state = 'active'`,
   active: sql`state = 'suspended'`,
-  restored: sql`state = 'deleting' and purged_from is null`,
+  restored: sql`state = 'deleting' and purged_from is null and state_before is not null`,
 }
 
 function changeOf({ to, by, reason }: SuspensionInput): Sql {

@@ -7,6 +7,7 @@ import { OPERATORS, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { type TenantId, type TenantRef, targetOf, type WorkspaceId } from '../../core/tenant.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
+import { isOfImport } from './discarded-imports.ts'
 import { findJob, Job } from './jobs.ts'
 import { NOT_STARTED, type Plan, provision } from './provisioning.ts'
 import type { Noun } from './suspension.ts'
@@ -90,8 +91,11 @@ async function findUnfinishedWorkspace(scope: AdminScope, id: string): Promise<U
 /** Plans a retry or a removal of an unfinished tenant or workspace. @throws Problem `state_conflict` if its state forbids it */
 type Planner = (found: Unfinished) => { readonly name: Plan; readonly change: Sql; readonly undo: Sql }
 
+/** The states in which a creation can be retried. */
+const UNFINISHED: readonly string[] = ['provisioning', 'provisioning_failed']
+
 const retry: Planner = ({ kind, slug, state, creation, change }) => {
-  if (state !== 'provisioning_failed' && state !== 'provisioning')
+  if (!UNFINISHED.includes(state))
     throw new Problem('state_conflict', {
       detail: `The ${kind} is ${state}. Only a creation that waits or has failed can be retried.`,
     })
@@ -116,7 +120,7 @@ const remove: Planner = ({ kind, ref, slug, state, removal, change }) => {
 }
 
 /** A removal that has failed is begun again; two at once do the same. */
-const REMOVABLE: readonly string[] = ['provisioning', 'provisioning_failed', 'deleting']
+export const REMOVABLE: readonly string[] = ['provisioning', 'provisioning_failed', 'deleting']
 
 /**
  * Starts the job of a plan. Of steps that another job does already, each is done once, since steps are idempotent.
@@ -141,11 +145,22 @@ async function startJob(
 }
 
 /** True unless the job goes on, or never began: then the same request begins it. */
-export const isEnded = ({ state, error }: Job): boolean =>
-  state !== 'queued' && state !== 'running' && !isDeepStrictEqual(error, NOT_STARTED)
+export const isEnded = (job: Job): boolean =>
+  job.state !== 'queued' && job.state !== 'running' && !isNotStarted(job)
 
-/** @throws Problem `state_conflict` while an earlier creation, which has failed, is being undone: it would undo the new one */
+/** True if the job never began. */
+export const isNotStarted = ({ error }: Job): boolean => isDeepStrictEqual(error, NOT_STARTED)
+
+/**
+ * @throws Problem `state_conflict` while an earlier creation, which has failed, is being undone: it would undo the new one; and for the
+ *   workspace of an import, which the steps of a creation would make active although half of it is missing
+ */
 async function requireUndone(scope: AdminScope, { kind, ref, state }: Unfinished): Promise<void> {
+  if (kind === 'workspace' && UNFINISHED.includes(state) && (await isOfImport(scope, ref)))
+    throw new Problem('state_conflict', {
+      detail:
+        'The workspace is made by an import, which cannot be retried. Delete it, and import the archive again.',
+    })
   if (state !== 'provisioning_failed') return
   const open = await scope.row(sql`
     select from operations where target = ${targetOf(ref)} and type = ${`${kind}.create`} and finished_at is null`)

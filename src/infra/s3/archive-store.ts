@@ -93,8 +93,9 @@ export class ArchiveStore {
     return this.#asProblem(get())
   }
 
-  /** Removes an archive, also one that is not there. @throws Problem `dependency_unavailable` */
+  /** Removes an archive, also one that is not there, and what attempts to write it have left. @throws Problem `dependency_unavailable` */
   async remove(name: string): Promise<void> {
+    await this.#asProblem(this.#abandonUploads(name))
     await this.#asProblem(this.#s3.send(new DeleteObjectCommand({ Bucket: PAYLOAD_BUCKET, Key: name })))
   }
 

@@ -2,7 +2,7 @@
 
 import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
-import { type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
+import { isLongStep, type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
 import { ARCHIVE_LIMITS } from '../../features/archives/limits.ts'
 import { TENANT_LIMITS } from '../../features/tenants/limits.ts'
 import { RETRIES } from '../retries.ts'
@@ -17,11 +17,11 @@ const stepActivity = (summary: string, waitMs: number) =>
     retry: RETRIES.provision,
   }).provisionStep
 
-/** The same for a step that reads or writes a whole archive: on the queue of long work, and under its limits. */
-const archiveActivity = (summary: string) =>
+/** The same for a step that reads or writes a whole archive, and waits within its attempt (features/tenants/provisioning.ts). */
+const archiveActivity = (summary: string, waitMs: number) =>
   proxyActivities<Activities>({
-    taskQueue: QUEUES.indexes,
-    startToCloseTimeout: ARCHIVE_LIMITS.attemptMs,
+    taskQueue: QUEUES.archives,
+    startToCloseTimeout: ARCHIVE_LIMITS.attemptMs + waitMs,
     heartbeatTimeout: ARCHIVE_LIMITS.heartbeatMs,
     summary,
     retry: { ...RETRIES.build, maximumAttempts: ARCHIVE_LIMITS.attemptsMax },
@@ -49,7 +49,7 @@ async function runStep(input: ProvisionInput, step: string): Promise<StepFailure
   const { target, step_wait_ms: waitMs = TENANT_LIMITS.provisioningStepMs } = input
   const subject = input.kind === 'tenant' ? target.tenantId : target.workspaceId
   const summary = `${step} of ${subject}`
-  const run = step.endsWith('_archive') ? archiveActivity(summary) : stepActivity(summary, waitMs)
+  const run = isLongStep(step) ? archiveActivity(summary, waitMs) : stepActivity(summary, waitMs)
   try {
     while (await run(input, step));
     return undefined

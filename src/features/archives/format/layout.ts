@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { Name, Slug } from '../../../access/operation-builders.ts'
 import { parseJson } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import { decodeUtf8 } from '../../../core/text/utf8.ts'
@@ -28,8 +29,8 @@ export const Head = Type.Object(
         url: Type.String({ maxLength: 2_000 }),
         tenant_id: Text,
         workspace_id: Text,
-        name: Text,
-        slug: Text,
+        name: Name,
+        slug: Slug,
         bucket: Type.Union([Text, Type.Null()]),
       },
       { additionalProperties: false },

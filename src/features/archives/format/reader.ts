@@ -5,10 +5,20 @@
 
 import { createHash, hash } from 'node:crypto'
 import { ARCHIVE_LIMITS } from '../limits.ts'
-import { EndLine, HEAD, type Head, invalid, jsonOf, MANIFEST, MemberLine, parseHead } from './layout.ts'
+import {
+  type ArchiveCounts,
+  EndLine,
+  HEAD,
+  type Head,
+  invalid,
+  jsonOf,
+  MANIFEST,
+  MemberLine,
+  parseHead,
+} from './layout.ts'
 import { readTar, type TarFile } from './tar.ts'
 
-const { headBytesMax, partBytesMax, manifestBytesMax, membersMax } = ARCHIVE_LIMITS
+const { headBytesMax, partBytesMax, partLinesMax, manifestBytesMax, membersMax } = ARCHIVE_LIMITS
 
 /** What a member has, by the form of its name. */
 const FORMS = [
@@ -28,6 +38,8 @@ export interface OpenArchive {
   readonly head: Head
   /** All members between the first and the last. The last one is checked when these have been read. */
   readonly members: AsyncGenerator<Member>
+  /** What the archive has, as its end says; nothing until that has been read. */
+  readonly announced: () => ArchiveCounts
 }
 
 /**
@@ -41,7 +53,7 @@ export async function openArchive(chunks: AsyncIterable<Uint8Array>): Promise<Op
   const list = new MemberList()
   const bytes = await gather(first, headBytesMax)
   list.add(first.name, first.size, hash('sha256', bytes, 'buffer'))
-  return { head: parseHead(bytes), members: readMembers(files, list) }
+  return { head: parseHead(bytes), members: readMembers(files, list), announced: () => list.announced }
 }
 
 async function* readMembers(files: AsyncGenerator<TarFile>, list: MemberList): AsyncGenerator<Member> {
@@ -58,12 +70,23 @@ async function* readMembers(files: AsyncGenerator<TarFile>, list: MemberList): A
     if (form === undefined) throw invalid('has a name that no member of an archive has.', name)
     if (size > form.bytesMax) throw invalid(`has ${size} bytes; the maximum is ${form.bytesMax}.`, name)
     const digest = createHash('sha256')
-    const content = hashed(file.content, digest)
+    const isOfLines = name.endsWith('.ndjson')
+    const content = hashed(isOfLines ? withFewLines(file) : file.content, digest)
     yield { name, size, content, folder: name.split('/')[0] ?? name }
     for await (const _ of content);
     list.add(name, size, digest.digest())
   }
   if (!isComplete) throw invalid('is missing: an archive ends with it.', MANIFEST)
+}
+
+/** @throws Problem `archive_invalid` for a member of more lines than one has */
+async function* withFewLines({ name, content }: TarFile): AsyncGenerator<Uint8Array> {
+  let lines = 0
+  for await (const chunk of content) {
+    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, at + 1)) lines += 1
+    if (lines > partLinesMax) throw invalid(`has more than ${partLinesMax} lines.`, name)
+    yield chunk
+  }
 }
 
 async function* hashed(
@@ -85,21 +108,32 @@ export async function gather({ name, size, content }: TarFile, bytesMax: number)
 }
 
 /** The lines of a member, without blank ones. */
-export async function readLines(member: TarFile): Promise<Buffer[]> {
-  const bytes = await gather(member, partBytesMax)
-  return splitLines(bytes)
+export async function* readLines(member: TarFile): AsyncGenerator<Buffer> {
+  yield* splitLines(await gather(member, partBytesMax))
 }
 
-function splitLines(bytes: Buffer): Buffer[] {
-  const lines: Buffer[] = []
+/** The lines of a member, up to `atOnce` at a time. */
+export async function* readChunksOfLines(member: TarFile, atOnce: number): AsyncGenerator<Buffer[]> {
+  let chunk: Buffer[] = []
+  for await (const line of readLines(member)) {
+    chunk.push(line)
+    if (chunk.length < atOnce) continue
+    yield chunk
+    chunk = []
+  }
+  if (chunk.length > 0) yield chunk
+}
+
+const NEWLINE = 0x0a
+
+function* splitLines(bytes: Buffer): Generator<Buffer> {
   let from = 0
   while (from < bytes.byteLength) {
-    const at = bytes.indexOf(0x0a, from)
+    const at = bytes.indexOf(NEWLINE, from)
     const end = at < 0 ? bytes.byteLength : at
-    if (end > from) lines.push(bytes.subarray(from, end))
+    if (end > from) yield bytes.subarray(from, end)
     from = end + 1
   }
-  return lines
 }
 
 const readMemberLine = jsonOf(MemberLine)
@@ -111,6 +145,7 @@ const DIGEST_BYTES = 32
 class MemberList {
   #digests = Buffer.alloc(DIGEST_BYTES * 1_024)
   #count = 0
+  announced: ArchiveCounts = {}
   readonly #order = new MemberOrder()
 
   /** @throws Problem `archive_invalid` for a second member of a name, and for too many */
@@ -143,6 +178,7 @@ class MemberList {
     if (end === undefined) throw invalid('has no last line, so it is cut off.', MANIFEST)
     if (end.members !== this.#count || index !== this.#count)
       throw invalid(`lists ${index} members; the archive has ${this.#count}.`, MANIFEST)
+    this.announced = end.counts
   }
 
   #has(index: number, digest: Buffer): boolean {

@@ -60,7 +60,7 @@ export class ArchiveWriter {
       const text = `${JSON.stringify(line)}\n`
       gathered.push(text)
       bytes += text.length
-      if (bytes >= ARCHIVE_LIMITS.partBytes) yield* take()
+      if (bytes >= ARCHIVE_LIMITS.partBytes || gathered.length >= ARCHIVE_LIMITS.partLinesMax) yield* take()
     }
     if (gathered.length > 0) yield* take()
   }

@@ -6,7 +6,7 @@ import type { Fields } from '../../collections/document.ts'
 import { allDocuments, collectionNames, restoreDocuments } from '../../collections/transfer.ts'
 import { findRestoredUsers } from '../../identity/users/users-transfer.ts'
 import { invalid } from '../format/layout.ts'
-import { readLines } from '../format/reader.ts'
+import { readChunksOfLines } from '../format/reader.ts'
 import { ARCHIVE_LIMITS } from '../limits.ts'
 import { counted, inMember, type Part, type Target } from '../part.ts'
 
@@ -27,18 +27,20 @@ export const DOCUMENTS: Part = {
 
   async read(into, member) {
     const [, collection = ''] = member.name.split('/')
-    const lines = await readLines(member)
-    for (let at = 0; at < lines.length; at += documentsStoredMax) {
-      const chunk = lines.slice(at, at + documentsStoredMax)
-      const documents = chunk.map((line, n) => documentOf(line, member.name, at + n + 1))
-      const refused = await inMember(member, () => restore(into, collection, documents))
+    let at = 0
+    for await (const chunk of readChunksOfLines(member, documentsStoredMax)) {
+      const refused = await inMember(into, member, async () => {
+        const documents = chunk.map((line, n) => documentOf(line, member.name, at + n + 1))
+        return restore(into, collection, documents)
+      })
       if (refused !== undefined)
         throw invalid(
           `has a document at line ${at + refused.index + 1} that cannot be stored: ${refused.problem.message}`,
           member.name,
           refused.problem,
         )
-      counted(into.counts, 'documents', documents.length)
+      counted(into.counts, 'documents', chunk.length)
+      at += chunk.length
     }
   },
 }

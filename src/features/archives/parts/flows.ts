@@ -35,15 +35,17 @@ export const FLOWS: Part = {
 
   async read(into, member) {
     const { structure, counts, missing } = into
-    for (const line of await readLines(member)) {
+    for await (const line of readLines(member)) {
       if (member.folder === 'flows') {
         const flow = readFlow(line, member.name)
-        await inMember(member, () => restoreFlow(structure, flow))
+        await inMember(into, member, () => restoreFlow(structure, flow))
         counted(counts, 'flows')
       } else {
         const version = readVersion(line, member.name)
         const declaredAs = pausedTriggers(into, `the flow ${version.flow_id}`, version.flow_id)
-        const webhooks = await inMember(member, () => restoreFlowVersion(structure, version, declaredAs))
+        const webhooks = await inMember(into, member, () =>
+          restoreFlowVersion(structure, version, declaredAs),
+        )
         for (const webhook of webhooks)
           missing(`${webhook}: rotate its secret, and give secret and URL to the sender`)
         counted(counts, 'flow_versions')

@@ -35,15 +35,15 @@ export const FUNCTIONS: Part = {
 
   async read(into, member) {
     const { admin, ref, newIdOf, counts } = into
-    for (const line of await readLines(member)) {
+    for await (const line of readLines(member)) {
       if (member.folder === 'functions') {
         const one = readFunction(line, member.name)
         const declaredAs = pausedTriggers(into, `the function ${one.name}`, one.id)
-        await inMember(member, () => restoreFunction(admin, one, { ref, newIdOf, declaredAs }))
+        await inMember(into, member, () => restoreFunction(admin, one, { ref, newIdOf, declaredAs }))
         counted(counts, 'functions')
       } else {
         const version = readVersion(line, member.name)
-        await inMember(member, () => restoreFunctionVersion(admin, version, { ref, newIdOf }))
+        await inMember(into, member, () => restoreFunctionVersion(admin, version, { ref, newIdOf }))
         counted(counts, 'function_versions')
       }
     }

@@ -8,9 +8,10 @@ import { allObjects, ObjectLine, readBytes, restoreObject } from '../../objects/
 import { bytesName, invalid, jsonOf, partName } from '../format/layout.ts'
 import { type Member, readLines } from '../format/reader.ts'
 import type { ArchiveWriter } from '../format/writer.ts'
+import { ARCHIVE_LIMITS } from '../limits.ts'
 import { counted, inMember, type Part, type Source, type Target } from '../part.ts'
 
-const PER_PART = 1_000
+const { partObjectsMax } = ARCHIVE_LIMITS
 const readLine = jsonOf(ObjectLine)
 
 type Entry = ObjectLine & { readonly blob: string }
@@ -22,7 +23,7 @@ export const OBJECTS: Part = {
     let [part, entries] = [0, [] as Entry[]]
     for await (const entry of allObjects(source.documents)) {
       entries.push(entry)
-      if (entries.length < PER_PART) continue
+      if (entries.length < partObjectsMax) continue
       part += 1
       yield* writePart(writer, source, { part, entries })
       entries = []
@@ -35,16 +36,24 @@ export const OBJECTS: Part = {
     if (member.name.endsWith('.ndjson')) {
       if (listed.length > 0)
         throw invalid('comes before the bytes of all objects of the one before.', member.name)
-      LISTED.set(
-        into,
-        (await readLines(member)).map((line) => readLine(line, member.name)),
-      )
+      for await (const line of readLines(member)) {
+        if (listed.length >= partObjectsMax)
+          throw invalid(`lists more than ${partObjectsMax} objects.`, member.name)
+        listed.push(readLine(line, member.name))
+      }
+      LISTED.set(into, listed)
       return
     }
     const line = listed.shift()
     if (line === undefined) throw invalid('is in no list of objects.', member.name)
-    await inMember(member, () => restore(into, line, member))
+    await inMember(into, member, () => restore(into, line, member))
     counted(into.counts, 'objects')
+    counted(into.counts, 'object_bytes', line.size)
+  },
+
+  end(into) {
+    const left = LISTED.get(into)?.length ?? 0
+    if (left > 0) throw invalid(`The bytes of ${left} objects are missing.`)
   },
 }
 

@@ -30,9 +30,9 @@ export const SCHEMAS: Part = {
   },
 
   async read(into, member) {
-    for (const line of await readLines(member)) {
+    for await (const line of readLines(member)) {
       const declaration = readLine(line, member.name)
-      await inMember(member, () => restore(into, declaration))
+      await inMember(into, member, () => restore(into, declaration))
       counted(into.counts, 'schemas')
     }
   },

@@ -30,7 +30,7 @@ export const SECRETS: Part = {
   },
 
   async read({ missing }, member) {
-    for (const line of await readLines(member)) {
+    for await (const line of readLines(member)) {
       const { kind, name } = readLine(line, member.name)
       missing(
         kind === 'secret' ? `secret ${name}: set its value` : `API key ${name} (${kind}): make a new one`,

@@ -1,12 +1,32 @@
 /** The settings of a workspace in an archive. */
 
-import { parseJson } from '../../../core/json.ts'
-import { decodeUtf8 } from '../../../core/text/utf8.ts'
+import Type from 'typebox'
 import { configureServices, settingsToMove } from '../../tenants/workspace-settings.ts'
-import { invalid } from '../format/layout.ts'
+import { jsonOf } from '../format/layout.ts'
 import { gather } from '../format/reader.ts'
 import { ARCHIVE_LIMITS } from '../limits.ts'
 import { inMember, type Part } from '../part.ts'
+
+const {
+  workspace_id: _workspace,
+  egress: _operators,
+  tenant: _tenant,
+  dry_run: _dryRun,
+  if_match: _ifMatch,
+  ...moving
+} = configureServices.input.properties
+const CLOSED = { additionalProperties: false }
+
+/** Only settings that move: an archive names no other workspace, no addresses that operators allow, and nothing of the tenant. */
+const readSettings = jsonOf(
+  Type.Object(
+    {
+      settings: Type.Object(moving, CLOSED),
+      missing: Type.Array(Type.String({ maxLength: 1_000 }), { maxItems: 1_000 }),
+    },
+    CLOSED,
+  ),
+)
 
 export const SETTINGS: Part = {
   folders: ['settings.json'],
@@ -18,24 +38,16 @@ export const SETTINGS: Part = {
   },
 
   /** By the same operation as in requests, which checks all of it. */
-  async read({ admin, ref, missing }, member) {
+  async read(into, member) {
+    const { admin, ref, missing } = into
     const bytes = await gather(member, ARCHIVE_LIMITS.headBytesMax)
-    await inMember(member, async () => {
-      const { settings, missing: byHand } = parseJson(decodeUtf8(bytes, 'It')) as Record<string, unknown>
-      if (typeof settings !== 'object' || settings === null || !isTexts(byHand))
-        throw invalid('has no settings.', member.name)
-      // The workspace of the archive is never the one that is named.
-      const {
-        workspace_id: _,
-        egress: _operators,
-        tenant: _tenant,
-        ...own
-      } = settings as Record<string, unknown>
-      await configureServices.run(admin, configureServices.parse({ ...own, workspace_id: ref.workspaceId }))
+    const { settings, missing: byHand } = readSettings(bytes, member.name)
+    await inMember(into, member, async () => {
+      await configureServices.run(
+        admin,
+        configureServices.parse({ ...settings, workspace_id: ref.workspaceId }),
+      )
       for (const what of byHand) missing(what)
     })
   },
 }
-
-const isTexts = (value: unknown): value is string[] =>
-  Array.isArray(value) && value.length <= 1_000 && value.every((text) => typeof text === 'string')

@@ -2,7 +2,7 @@
 
 import { allUsers, restoreUsers, UserLine } from '../../identity/users/users-transfer.ts'
 import { jsonOf } from '../format/layout.ts'
-import { readLines } from '../format/reader.ts'
+import { readChunksOfLines } from '../format/reader.ts'
 import { counted, inMember, type Part } from '../part.ts'
 
 const readLine = jsonOf(UserLine)
@@ -21,10 +21,12 @@ export const USERS: Part = {
     yield* writer.lines('users', users())
   },
 
-  async read({ admin, ref, newIdOf, counts }, member) {
-    const users = (await readLines(member)).map((line) => readLine(line, member.name))
-    for (let at = 0; at < users.length; at += AT_ONCE)
-      await inMember(member, () => restoreUsers(admin, ref, users.slice(at, at + AT_ONCE), newIdOf))
-    counted(counts, 'users', users.length)
+  async read(into, member) {
+    const { admin, ref, newIdOf, counts } = into
+    for await (const lines of readChunksOfLines(member, AT_ONCE)) {
+      const users = lines.map((line) => readLine(line, member.name))
+      await inMember(into, member, () => restoreUsers(admin, ref, users, newIdOf))
+      counted(counts, 'users', users.length)
+    }
   },
 }

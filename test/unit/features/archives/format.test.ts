@@ -9,6 +9,7 @@ import { readTar, tarHeader } from '../../../../src/features/archives/format/tar
 import { ArchiveWriter } from '../../../../src/features/archives/format/writer.ts'
 import { packed, unpacked } from '../../../../src/features/archives/format/zstd.ts'
 import { ARCHIVE_LIMITS } from '../../../../src/features/archives/limits.ts'
+import { gatherMissing } from '../../../../src/features/archives/part.ts'
 
 const ORIGIN = { url: 'http://a', tenant_id: 'ten', workspace_id: 'ws', name: 'n', slug: 's', bucket: null }
 const HEAD_OF_ALL = Buffer.from(
@@ -46,10 +47,50 @@ describe('archive', () => {
       }
     }
     const { members } = await openArchive(unpacked(packed(archiveOf(documents()))))
-    for await (const member of members) read += (await readLines(member)).length
+    for await (const member of members) for await (const _ of readLines(member)) read += 1
     expect(read).toBe(count)
     const perPart = ARCHIVE_LIMITS.partBytes / (bytes / count)
     expect([bytes > ARCHIVE_LIMITS.partBytes * 8, ahead < perPart * 3]).toEqual([true, true])
+  })
+
+  test('of more short lines than a member has: written: in further members, which are read', async () => {
+    const count = ARCHIVE_LIMITS.partLinesMax + 1
+    const documents = async function* () {
+      for (let n = 0; n < count; n++) yield {}
+    }
+    const { members } = await openArchive(archiveOf(documents()))
+    const found: number[] = []
+    for await (const member of members) {
+      let lines = 0
+      for await (const _ of readLines(member)) lines += 1
+      found.push(lines)
+    }
+    expect(found).toEqual([ARCHIVE_LIMITS.partLinesMax, 1])
+  })
+
+  test('member of more lines than one has: read without its lines: refused', async () => {
+    const writer = new ArchiveWriter()
+    const content = Buffer.alloc(ARCHIVE_LIMITS.partLinesMax * 2 + 2, '0\n')
+    const { members } = await openArchive(
+      (async function* () {
+        yield* writer.small(HEAD, HEAD_OF_ALL)
+        yield* writer.small('users/000001.ndjson', content)
+        yield* writer.end()
+      })(),
+    )
+    const readAll = async () => {
+      for await (const _ of members);
+    }
+    await expect(readAll()).rejects.toThrow(/users\/000001\.ndjson.*more than 100000 lines/)
+  })
+
+  test('things to set by hand: more than are listed: the rest is counted', () => {
+    const missing = gatherMissing()
+    for (let n = 0; n < ARCHIVE_LIMITS.missingMax + 7; n++) missing.tell(`secret ${n}`)
+    expect([missing.list().length, missing.list().at(-1)]).toEqual([
+      ARCHIVE_LIMITS.missingMax + 1,
+      '7 more things, which are not listed',
+    ])
   })
 
   test('read by tar: its members in their order', async () => {
