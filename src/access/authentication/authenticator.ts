@@ -1,15 +1,8 @@
 /** Authenticates a credential: API keys by a cached digest lookup, tokens by their issuer, gateway headers by their form. */
 
 import { decodeJwt, errors } from 'jose'
-import type { ApiKeyKind, KeyKind, Principal, Role, StorageAction, StorageGrant } from '../../core/policy.ts'
-import {
-  domainOf,
-  PAYLOAD_READER,
-  restrictingScopes,
-  storageScopes,
-  TENANT_ADMINS,
-  VIEWERS,
-} from '../../core/policy.ts'
+import type { ApiKeyKind, Principal, Role, StorageAction, StorageGrant } from '../../core/policy.ts'
+import { domainOf, restrictingScopes, storageScopes, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import {
@@ -40,6 +33,7 @@ import {
 } from './credentials.ts'
 import { ACCOUNT_PAGE } from './holder-session.ts'
 import { readLink } from './object-links.ts'
+import { type Bounds, rolesOf } from './roles-of-token.ts'
 import type { SubjectStatus } from './subject-status.ts'
 
 /** A cached key, with the states of its tenant and workspace. */
@@ -452,40 +446,6 @@ function rejectionOf(row: KeyRow): RejectionCode | undefined {
 type RejectionCode = 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled' | SuspendedCode
 
 const UNKNOWN_BOUNDS = 'The tenant or workspace does not exist, or the workspace belongs to another tenant.'
-
-interface Bounds {
-  readonly tenantId?: TenantId
-  readonly workspaceId?: WorkspaceId
-}
-
-/** All but operators need a tenant, a workspace admin also a workspace. */
-function hasBounds(role: Role, bounds: Bounds): boolean {
-  if (role === 'operator') return true
-  return bounds.tenantId !== undefined && (role !== 'workspace_admin' || bounds.workspaceId !== undefined)
-}
-
-/** The role `user` excludes all others, so that no rule is bypassed by a second role of the same person. */
-function rolesOf(
-  { sub, roles, user }: Claims,
-  bounds: Bounds,
-): Pick<Principal, 'roles' | 'user' | 'seesPayloads'> {
-  if (roles.includes('user') || user !== undefined) {
-    const isBound = bounds.tenantId !== undefined && bounds.workspaceId !== undefined
-    return isBound && user !== undefined && roles.includes('user')
-      ? { roles: ['user'], user: { id: sub, ...user } }
-      : { roles: [] }
-  }
-  const structural = VIEWERS.filter((role) => roles.includes(role) && hasBounds(role, bounds))
-  const held = [...structural, ...keyRoles(roles, bounds)]
-  const seesPayloads = roles.includes(PAYLOAD_READER) && held.some((role) => role !== 'anon')
-  return { roles: held, ...(seesPayloads && { seesPayloads }) }
-}
-
-/** A token with a tenant and a workspace has the role of a key: `service` if it says so, else `anon`. */
-function keyRoles(roles: readonly string[], bounds: Bounds): KeyKind[] {
-  if (bounds.tenantId === undefined || bounds.workspaceId === undefined) return []
-  return roles.includes('service') ? ['service'] : ['anon']
-}
 
 const CHALLENGE = { headers: { 'www-authenticate': 'ApiKey realm="tenon"' } }
 

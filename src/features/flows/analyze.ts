@@ -188,10 +188,10 @@ type RecordedAnswers = Partial<Pick<Simulation, 'input' | 'recorded' | 'options'
  */
 async function recordedAnswers(scope: WorkspaceScope, id: string): Promise<RecordedAnswers> {
   const execution = await readRecordedExecution(scope, id)
-  return payloadsOfRecord(scope, execution, scope.ref, () => answersOf(scope, id, execution))
+  return payloadsOfRecord(scope, execution, scope.ref, () => readAnswers(scope, id, execution))
 }
 
-async function answersOf(
+async function readAnswers(
   scope: WorkspaceScope,
   id: string,
   { input, started_by, started_at }: RecordedExecution,
