@@ -49,6 +49,7 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'mcp/server-json.ts': 'a format of others',
   'objects/object-rules.ts': 'rules are asked for by name (docs/internals/requests.md)',
   'rules/lookups.ts': 'the statements of lookups',
+  'authentication/roles-of-token.ts': 'what a token may do is asked for by name',
   'sandbox/fair-slots.ts': 'the yielding of slots, with a test of its own',
   'sandbox/reaper.ts': 'a program of its own in a shell',
   'start-checks/index.ts': 'the list of checks',

@@ -220,7 +220,7 @@ test('token: prints the token alone; flow validate: prints file:line:column', as
     env: { ...env, TENON_URL: 'http://127.0.0.1:1' },
   }).catch((error: { code: number; stderr: string }) => error)
   expect(unreachable).toMatchObject({
-    code: 1,
+    code: 3,
     stderr: expect.stringContaining('No server answers at http://127.0.0.1:1'),
   })
 }, 120_000)
