@@ -168,7 +168,10 @@ describe('through Caddy', () => {
   })
 
   test('Caddy: identity headers from the client: each dropped, each added once', async () => {
-    const echo = createServer(({ rawHeaders }, response) => response.end(JSON.stringify(rawHeaders)))
+    const type = { 'content-type': 'application/json' }
+    const echo = createServer(({ rawHeaders }, response) =>
+      response.writeHead(200, type).end(JSON.stringify(rawHeaders)),
+    )
     await new Promise<void>((done) => echo.listen(0, '127.0.0.1', done))
     const { port } = echo.address() as AddressInfo
     const before = await startGateway(shop, `http://127.0.0.1:${port}`)
