@@ -36,7 +36,10 @@ beforeAll(async () => {
     raw: request.rawHeaders,
     distinct: request.headersDistinct,
   })
-  server = createServer((request, response) => response.end(JSON.stringify(seen(request))))
+  const type = { 'content-type': 'application/json' }
+  server = createServer((request, response) =>
+    response.writeHead(200, type).end(JSON.stringify(seen(request))),
+  )
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
 })
 afterAll(() => new Promise((done) => server.close(done)))
