@@ -6,7 +6,7 @@ import type { AdminScope } from '../../../access/scope.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { TENANT_ADMINS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { TenantId, TenantRef, WorkspaceId } from '../../../core/tenant.ts'
+import { type TenantId, type TenantRef, targetOf, type WorkspaceId } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { listPage } from '../../operation-helpers.ts'
 import { TENANT_LIMITS } from '../limits.ts'
@@ -100,9 +100,8 @@ async function readDrift(scope: AdminScope, ref: TenantRef): Promise<Drift> {
     ...difference,
     repair: isRepaired ? ('automatic' as const) : ('by_hand' as const),
   }))
-  const target = ref.workspaceId === '-' ? ref.tenantId : ref.workspaceId
   return {
-    ...{ target, checked_at: new Date().toISOString(), differences, unread },
+    ...{ target: targetOf(ref), checked_at: new Date().toISOString(), differences, unread },
     omitted: found.length - differences.length,
   }
 }
