@@ -7,10 +7,11 @@ import { MASK, withoutHandles } from '../../core/secret-handle.ts'
 import type { Json } from '../../core/work.ts'
 import type { SecretValue } from '../../features/flows/secrets.ts'
 import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
-import { CallSecrets } from '../flow/call-secrets.ts'
+import type { CallSecrets } from '../flow/call-secrets.ts'
+import { SecretRedactor } from '../secret-redactor.ts'
 
 export class SecretMask {
-  readonly #own = new CallSecrets(new Map(), new Map())
+  readonly #own = new SecretRedactor()
   readonly #isEmpty: boolean
   /** Those of a calling flow. */
   readonly #flowSecrets: CallSecrets | undefined
@@ -21,9 +22,9 @@ export class SecretMask {
     const texts = textsIn([...secrets])
     this.#isEmpty = texts.length === 0
     for (const text of texts) {
-      this.#own.addSecret(text)
+      this.#own.add(text)
       // Output is split at line breaks.
-      for (const line of text.split(/\r?\n/)) this.#own.addSecret(line)
+      for (const line of text.split(/\r?\n/)) this.#own.add(line)
     }
   }
 
@@ -38,7 +39,7 @@ export class SecretMask {
 
   /** `***` in place of each secret of the function. Secrets of a calling flow are left to {@link withCallSecrets}. */
   value<T extends Json>(value: T): T {
-    return this.#isEmpty ? value : (this.#own.redactOutput(value) as T)
+    return this.#isEmpty ? value : (this.#own.value(value) as T)
   }
 
   /** A copy of the arguments of a call, for the audit log, which shows short ones in paths. */
@@ -53,7 +54,7 @@ export class SecretMask {
   failure(error: unknown): unknown {
     if (error instanceof Suspended) return error
     const shown = error instanceof Problem ? this.#withoutBegun(error) : error
-    return this.#isEmpty ? shown : this.#own.redactFailure(shown)
+    return this.#isEmpty ? shown : this.#own.failure(shown)
   }
 
   /** Texts that were cut may end within a secret, whose beginning is left out. */
@@ -77,7 +78,7 @@ export class SecretMask {
   }
 
   #whole(text: string): string {
-    const own = this.#own.redactOutput(text) as string
+    const own = this.#own.text(text)
     return this.#flowSecrets === undefined
       ? own
       : withoutHandles(this.#flowSecrets.redactOutput(own) as string)
@@ -85,7 +86,7 @@ export class SecretMask {
 
   /** Masks handles first: an end that looks like the beginning of a secret may be that of a handle. */
   #excerpt(text: string): string {
-    const own = this.#own.redactExcerpt(this.#whole(text))
+    const own = this.#own.excerpt(this.#whole(text))
     return this.#flowSecrets?.redactExcerpt(own) ?? own
   }
 }

@@ -4,7 +4,7 @@ import { isHandle } from '../../core/secret-handle.ts'
 import type { Json } from '../../core/work.ts'
 import { type Fields, fieldsOf } from '../call-failure.ts'
 import type { CallSecrets, Encoding } from '../flow/call-secrets.ts'
-import { inForm, inJson } from '../flow/call-secrets.ts'
+import { inForm, inJson } from '../secret-redactor.ts'
 import type { CallClients } from './authentication.ts'
 import { callHttp } from './http-call.ts'
 
