@@ -1,9 +1,12 @@
-/** Measures the life of a tenant: its creation beside a bare workflow, a deletion of expired rows beside a reader of another tenant. */
+/** Measures the life of a tenant: creation, moving, backup, and what deletes and encrypts many rows beside a reader of another tenant. */
 
+import { backup } from './lifecycle/backup.ts'
 import { creation } from './lifecycle/creation.ts'
+import { moving } from './lifecycle/moving.ts'
+import { resealing } from './lifecycle/resealing.ts'
 import { retention } from './lifecycle/retention.ts'
 import { runSections } from './sections.ts'
 
 /** Prints all sections, or the named ones. */
 export const lifecycle = (names: readonly string[]): Promise<void> =>
-  runSections({ creation, retention }, names)
+  runSections({ creation, moving, backup, retention, resealing }, names)

@@ -31,24 +31,26 @@ export async function ndjson(): Promise<void> {
   }
 }
 
-async function measured(what: string, pid: number, work: () => Promise<void>): Promise<void> {
+/** Prints how long work takes, and the memory of a process before, at its peak, and after. @returns seconds */
+export async function measured(what: string, pid: number, work: () => Promise<void>): Promise<number> {
   await forgetPeak(pid)
   const before = await residentMb(pid)
   const startedMs = performance.now()
   await work()
   const seconds = (performance.now() - startedMs) / 1_000
   print(what, seconds, String(before), String(await peakMb(pid)), String(await residentMb(pid)))
+  return seconds
 }
 
-function* linesTo(count: number): Generator<string> {
+export function* linesTo(count: number): Generator<string> {
   for (let from = 0; from < count; from += 1_000) {
     const numbers = Array.from({ length: Math.min(1_000, count - from) }, (_, n) => from + n)
     yield numbers.map((n) => `{"n":${n},"title":"line ${n}","done":${n % 2 === 0}}\n`).join('')
   }
 }
 
-/** @throws Error if a line was neither stored nor there already */
-async function send(workspace: TestWorkspace, name: string, lines: Iterable<string>): Promise<void> {
+/** Imports lines into a collection of their own. @throws Error if a line was neither stored nor there already */
+export async function send(workspace: TestWorkspace, name: string, lines: Iterable<string>): Promise<void> {
   const headers = {
     apikey: workspace.apikey,
     'content-type': 'application/x-ndjson',
