@@ -1,4 +1,4 @@
-/** Measures a backup beside `pg_basebackup`, compressed alike, with a plain copy of the same objects. */
+/** Measures a backup, which is compressed and encrypted, beside `pg_basebackup` with a plain copy of the same objects. */
 
 import { randomBytes } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
@@ -51,11 +51,12 @@ export async function backup({ running }: Started): Promise<void> {
   print('backup (goal 1.2)', backup.p50Ms, backup.p50Ms / plain.p50Ms)
 }
 
-async function putObjects({ url, apikey }: TestWorkspace): Promise<void> {
+async function putObjects({ url, apikey, admin, workspaceId }: TestWorkspace): Promise<void> {
+  const { bucket } = await admin.get<{ bucket: string }>(`/v1/workspaces/${workspaceId}`)
   for (let n = 0; n < OBJECTS; n += 1) {
     const headers = { apikey, 'content-type': 'application/octet-stream' }
     const body = randomBytes(OBJECT_BYTES)
-    const { status } = await fetch(`${url}/v1/objects/bench/${n}`, { method: 'PUT', headers, body })
+    const { status } = await fetch(`${url}/v1/objects/${bucket}/${n}`, { method: 'PUT', headers, body })
     if (status >= 300) throw new Error(`an object was answered with ${status}`)
   }
 }
@@ -73,7 +74,7 @@ async function copyPlainly(installation: Installation, folder: string): Promise<
   const { programs, databaseUrl, objects } = installation
   await mkdir(folder)
   const { args, env } = connectionOf(databaseUrl)
-  const options = ['--format=tar', '--wal-method=fetch', '--checkpoint=fast', '--compress=client-zstd:3']
+  const options = ['--format=tar', '--wal-method=fetch', '--checkpoint=fast']
   await runProgram(programs, 'pg_basebackup', [...args, ...options, '--pgdata', join(folder, 'base')], {
     env,
   })

@@ -68,7 +68,7 @@ async function copy(databaseUrl: string, { workspaceId }: TestWorkspace): Promis
 /** @returns the path of the archive */
 async function exportWorkspace(workspace: TestWorkspace): Promise<string> {
   const { admin, workspaceId, tenantId } = workspace
-  const begun = await admin.post<Operation>(`/v1/workspaces/${workspaceId}/exports`, {})
+  const begun = await admin.call<Operation>('POST', `/v1/workspaces/${workspaceId}/exports`)
   await ended(workspace, begun)
   return `/v1/tenants/${tenantId}/archives/${begun.id}`
 }
@@ -78,7 +78,7 @@ async function ended({ admin }: TestWorkspace, { id }: Operation): Promise<void>
   for (;;) {
     const { state, error } = await admin.get<Operation>(`/v1/operations/${id}`)
     if (state === 'succeeded') return
-    if (state !== 'running' && state !== 'pending') throw new Error(`${state}: ${JSON.stringify(error)}`)
+    if (state === 'failed' || state === 'cancelled') throw new Error(`${state}: ${JSON.stringify(error)}`)
     await pause(50)
   }
 }

@@ -217,7 +217,11 @@ function bodyFields(operation: AnyOperation, request: FastifyRequest, recheck: (
   const { body: field, takes } = operation.http
   if (field !== undefined && takes === 'bytes') return { [field]: sourceOf(request, recheck) }
   if (field === undefined) {
-    if (request.body !== undefined) throw new Problem('body_invalid', { detail: 'This route takes no body.' })
+    if (request.body !== undefined)
+      throw new Problem('body_invalid', {
+        detail: 'This route takes no body.',
+        hint: 'Send the request without a body and without Content-Type.',
+      })
     return {}
   }
   if (typeof request.body === 'string' && !isJson(request)) return textField(operation, request)
