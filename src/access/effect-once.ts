@@ -5,8 +5,9 @@ import { internalsOf } from './internals.ts'
 import type { AdminScope, WorkspaceScope } from './scope.ts'
 
 /**
- * Runs the effect of an operation. If the request has an idempotency key, the effect and its output are kept in one transaction,
- * so that a repetition of the request is answered from there, and never makes the effect again.
+ * Runs the effect of an operation in one transaction: an error takes back whatever it has done. If the request has an idempotency
+ * key, the output is kept in the same transaction, so that a repetition of the request is answered from there, and never makes the
+ * effect again.
  * @param effect has statements of PostgreSQL as its only effect, and returns the output of the operation; it may run beside others
  * that compile or call servers, which would hold the transaction open
  * @throws Problem `idempotency_in_flight` if another attempt has taken over the request: nothing was changed; TypeError for the scope
@@ -20,18 +21,9 @@ export async function effectOnce<S extends AdminScope | WorkspaceScope, T>(
   if (services.statements !== services.database)
     throw new TypeError('effectOnce must not run within a transaction')
   const { completion } = scope
-  if (completion === undefined) return effect(scope)
   return scope.transaction(async (inside: AdminScope | WorkspaceScope) => {
     const output = await effect(inside as S)
-    requireHeld(await inside.rows(completion.keep(output)))
+    if (completion !== undefined) requireHeld(await inside.rows(completion.keep(output)))
     return output
   })
-}
-
-/** The same for an effect of several statements, which are always one transaction. */
-export function transactionOnce<T>(
-  scope: AdminScope,
-  effect: (inside: AdminScope) => Promise<T>,
-): Promise<T> {
-  return scope.completion === undefined ? scope.transaction(effect) : effectOnce(scope, effect)
 }

@@ -153,9 +153,14 @@ test('credentials that see payloads: made, changed and rotated only by those who
   ] as const)
     expect((await call('POST', path, { as: admin, body })).body.code).toBe('forbidden')
   const made = await post(reader, '/v1/api-keys', key)
-  const { client_id } = await post(reader, '/v1/oauth-clients', machine)
-  for (const path of [`/v1/api-keys/${made.id}/rotate`, `/v1/oauth-clients/${client_id}/rotate-secret`])
+  const client = (await post(reader, '/v1/oauth-clients', machine)) as Machine
+  for (const path of [
+    `/v1/api-keys/${made.id}/rotate`,
+    `/v1/oauth-clients/${client.client_id}/rotate-secret`,
+  ])
     expect((await call('POST', path, { as: admin, body: {} })).body.code).toBe('forbidden')
+  // What was refused has changed nothing: the secret still is the secret.
+  await tokenFor(client)
   const plain = await post(operator, '/v1/api-keys', { ...key, scopes: ['flows:read'] })
   const widened = await call('PATCH', `/v1/api-keys/${plain.id}`, { as: admin, body: { scopes: key.scopes } })
   expect(widened.body.code).toBe('forbidden')

@@ -1,7 +1,7 @@
 /** Operations on schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
 
 import Type, { type Static } from 'typebox'
-import { transactionOnce } from '../../../access/effect-once.ts'
+import { effectOnce } from '../../../access/effect-once.ts'
 import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
@@ -80,7 +80,7 @@ export async function declareCollection(
     from workspaces w where w.id = ${input.workspace_id} and ${where}
       and (select count(*) from schemas s where s.workspace_id = w.id) < ${COLLECTION_LIMITS.schemasMax}
     returning ${COLUMNS}`
-  const created = await transactionOnce(scope, async (inside) => {
+  const created = await effectOnce(scope, async (inside) => {
     const row = await inside.row<Schema>(insert).catch((error: unknown) => {
       throw creationProblem(error, input.collection)
     })
