@@ -189,8 +189,8 @@ async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target)
     scope,
     workspace_id === undefined ? 'tenant' : 'workspace',
     workspace_id === undefined
-      ? sql`select id as "tenantId", '' as "workspaceId" from tenants where id = ${tenant_id}`
-      : sql`select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${workspace_id}`,
+      ? sql`select id as "tenantId", '' as "workspaceId" from tenants where id = ${tenant_id} and state <> 'deleted'`
+      : sql`select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${workspace_id} and state <> 'deleted'`,
   )
 }
 

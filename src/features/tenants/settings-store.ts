@@ -66,7 +66,7 @@ export async function readSettings(scope: Statements, workspaceId: string): Prom
         coalesce(s.version, 0) as version, s.retention_failure, s.updated_at
       from workspaces w join tenants t on t.id = w.tenant_id
         left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
-      where w.id = ${workspaceId}`,
+      where w.id = ${workspaceId} and w.state <> 'deleted'`,
   )
   const { tenant_id: tenantId, version, retention_failure, updated_at, ...stored } = row
   const ref = { tenantId, workspaceId: workspaceId as WorkspaceId }
@@ -84,16 +84,21 @@ export async function writeSettings(
 ): Promise<boolean> {
   const names = Object.keys(changed).map((name) => Sql.identifier(name))
   const values = Object.values(changed).map((value) => sql`${JSON.stringify(value)}::jsonb`)
+  // A rotation of the master key encrypts them again, which is no change of a setting.
+  const isAsRead =
+    changed.auth === undefined
+      ? sql`true`
+      : sql`coalesce(s.auth, ${COLUMNS.auth}::jsonb) = ${JSON.stringify(stored.auth)}::jsonb`
   const isPeriod = changed.retention !== undefined || tenant_retention !== undefined
   const written = await scope.row(sql`
     with changed as (
       insert into services as s (${Sql.joined([sql`tenant_id`, sql`workspace_id`, ...names], ', ')})
       select ${Sql.joined([sql`tenant_id`, sql`id`, ...values], ', ')} from workspaces
-      where id = ${ref.workspaceId} and (
+      where id = ${ref.workspaceId} and state <> 'deleted' and (
         select t.retention from tenants t where t.id = tenant_id for update) = ${JSON.stringify(stored.tenant_retention)}::jsonb
       on conflict (tenant_id, workspace_id) do update set
         ${Sql.joined([...names.map((name) => sql`${name} = excluded.${name}`), sql`version = s.version + 1`, sql`updated_at = now()`], ', ')}
-      where s.version = ${version}
+      where s.version = ${version} and ${isAsRead}
       returning s.tenant_id, s.workspace_id
     ), of_tenant as (
       update tenants t set retention = ${JSON.stringify(tenant_retention ?? {})}::jsonb, updated_at = now()

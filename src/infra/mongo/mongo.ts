@@ -73,9 +73,9 @@ export class MongoDocuments {
     return new DocumentsHandle(ref, actor, () => this.#collection(), actor.role === 'service' ? OPEN : CLOSED)
   }
 
-  /** @param ref of a tenant as a whole: the documents of all of its workspaces */
-  async count(ref: TenantRef): Promise<number> {
-    return this.#asProblem(async () => (await this.#collection()).countDocuments(ownedBy(ref)))
+  /** Counts up to a limit. @param ref of a tenant as a whole: the documents of all of its workspaces */
+  async count(ref: TenantRef, limit: number): Promise<number> {
+    return this.#asProblem(async () => (await this.#collection()).countDocuments(ownedBy(ref), { limit }))
   }
 
   /** Deletes all documents of a tenant or a workspace. */

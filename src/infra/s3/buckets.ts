@@ -83,7 +83,7 @@ export class Buckets {
   async readState(name: string, owner: string): Promise<'own' | 'missing' | 'foreign'> {
     try {
       if (!(await this.#isThere(name))) return 'missing'
-      return (await this.#belongsTo(name, owner)) ? 'own' : 'foreign'
+      return (await this.#findOwner(name)) === owner ? 'own' : 'foreign'
     } catch (error) {
       throw unavailable('s3', error)
     }
@@ -114,12 +114,12 @@ export class Buckets {
 
   /**
    * Counts the keys that begin with a prefix, in the bucket of its owner. Stops at {@link COUNTED_MAX}.
-   * @throws Problem `dependency_unavailable`
+   * @throws Problem `dependency_unavailable`, also if the tag of the bucket does not name the owner
    */
   async count(name: string, owner: string, Prefix = ''): Promise<number> {
     let count = 0
     await this.#asProblem(async () => {
-      if (!(await this.#belongsTo(name, owner))) return
+      if (!(await this.#isOwn(name, owner))) return
       for await (const { KeyCount = 0 } of paginateListObjectsV2(
         { client: this.#s3 },
         { Bucket: name, Prefix },
@@ -134,12 +134,12 @@ export class Buckets {
   /**
    * Deletes some keys that begin with a prefix, and the uploads that were begun, in the bucket of its owner.
    * @returns true if there may be more
-   * @throws Problem `dependency_unavailable`
+   * @throws Problem `dependency_unavailable`, also if the tag of the bucket does not name the owner
    */
   async removeSome(name: string, owner: string, Prefix = ''): Promise<boolean> {
     let hasMore = false
     await this.#asProblem(async () => {
-      if (!(await this.#belongsTo(name, owner))) return
+      if (!(await this.#isOwn(name, owner))) return
       const { Contents = [] } = await this.#s3.send(new ListObjectsV2Command({ Bucket: name, Prefix }))
       const Objects = Contents.flatMap(({ Key }) => (Key === undefined ? [] : [{ Key }]))
       if (Objects.length > 0) {
@@ -156,8 +156,26 @@ export class Buckets {
     return hasMore
   }
 
-  async #belongsTo(name: string, owner: string): Promise<boolean> {
-    return (await this.#findOwner(name)) === owner
+  /**
+   * @returns false if there is no bucket, or one without a tag and keys, which a creation that was cut off has left
+   * @throws Problem `dependency_unavailable` if nobody can tell that its keys are the owner's
+   */
+  async #isOwn(name: string, owner: string): Promise<boolean> {
+    const known = await this.#findOwner(name)
+    if (known === owner) return true
+    if (known === undefined && (await this.#isEmpty(name))) return false
+    const detail = `The tag ${OWNER_TAG} of the bucket ${name} does not name ${owner}, so its objects are neither counted nor removed. Find out who changed the tag, and set it again.`
+    throw unavailable('s3', undefined, detail)
+  }
+
+  async #isEmpty(Bucket: string): Promise<boolean> {
+    try {
+      const { KeyCount } = await this.#s3.send(new ListObjectsV2Command({ Bucket, MaxKeys: 1 }))
+      return KeyCount === 0
+    } catch (error) {
+      if (error instanceof NoSuchBucket) return true
+      throw error
+    }
   }
 
   async #removeEmpty(Bucket: string): Promise<void> {
@@ -165,8 +183,8 @@ export class Buckets {
       // A creation that was cut off may have left it.
       await this.#s3.send(new DeleteObjectCommand({ Bucket, Key: FIRST_KEY }))
       // The store would remove them with the bucket.
-      const { KeyCount } = await this.#s3.send(new ListObjectsV2Command({ Bucket, MaxKeys: 1 }))
-      if (KeyCount !== 0) throw new Problem('conflict', { detail: `The bucket ${Bucket} has objects.` })
+      if (!(await this.#isEmpty(Bucket)))
+        throw new Problem('conflict', { detail: `The bucket ${Bucket} has objects.` })
       await this.#s3.send(new DeleteBucketCommand({ Bucket }))
     } catch (error) {
       if (!(error instanceof NoSuchBucket)) throw error

@@ -1,6 +1,11 @@
 /** Deletes tenants and workspaces that are in use: restored in time, they go on; purged, nothing is left of them but a report. */
 
-import { ListObjectsV2Command } from '@aws-sdk/client-s3'
+import {
+  DeleteBucketTaggingCommand,
+  GetBucketTaggingCommand,
+  ListObjectsV2Command,
+  PutBucketTaggingCommand,
+} from '@aws-sdk/client-s3'
 import { expect, test } from 'vitest'
 import { createSweepResources } from '../../isolation/sweep-rows.ts'
 import { rootClient } from '../../support/clients/object-store.ts'
@@ -172,6 +177,19 @@ test('workspace with everything: purged: nothing is left, its neighbour is as it
   expect((await call('GET', `/v1/workspaces/${workspaceId}`, { as })).status).toBe(404)
   expect((await call('POST', `/v1/workspaces/${workspaceId}/restore`, { as })).status).toBe(404)
   expect((await call('GET', DOCUMENTS, { as: workspace.service })).status).toBe(401)
+  // It has no settings and quotas, and gets none.
+  for (const [method, path, input] of [
+    ['GET', `/v1/services?workspace_id=${workspaceId}`, undefined],
+    ['POST', '/v1/services/configure', { workspace_id: workspaceId, anon: { events: 'none' } }],
+    ['GET', `/v1/quotas?workspace_id=${workspaceId}`, undefined],
+    ['PUT', '/v1/quotas', { workspace_id: workspaceId, limits: { flows: 3 } }],
+    ['GET', `/v1/users/export?workspace_id=${workspaceId}`, undefined],
+  ] as const)
+    expect([method, path, (await call(method, path, { as, body: input })).status]).toEqual([
+      method,
+      path,
+      404,
+    ])
   // Slug and bucket are free again.
   const body = { tenant_id: tenantId, name: 'Again', slug, bucket }
   const made = await call('POST', '/v1/workspaces', { as, body, headers: { prefer: 'wait=30' } })
@@ -279,4 +297,30 @@ test('execution that runs while its workspace is purged: ends, and leaves nothin
   const { body: job } = await remove('workspaces', workspace.workspaceId, workspace, '?grace_days=0')
   await purged(workspace, job.id)
   expect(await workflowsOf(`WorkspaceId = '${workspace.workspaceId}'`)).toEqual([])
+}, 300_000)
+
+test('bucket whose tag was changed or removed by hand: the purge waits and says why, removes no object, and ends with the tag', async () => {
+  const workspace = await createTestWorkspaceWithStorage()
+  const { workspaceId, operator: as, service } = workspace
+  const Bucket = await bucketOf(workspace)
+  await call('PUT', `/v1/objects/${Bucket}/kept`, { as: service, body: 'x' })
+  const s3 = rootClient()
+  const { TagSet } = await s3.send(new GetBucketTaggingCommand({ Bucket }))
+  const Key = TagSet?.[0]?.Key
+  await s3.send(new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet: [{ Key, Value: 'another' }] } }))
+  const { body: job } = await remove('workspaces', workspaceId, workspace, '?grace_days=0')
+  const waitsWith = (attempts: number) =>
+    eventually(async () => {
+      const [step] = (await call('GET', `/v1/operations/${job.id}`, { as })).body.steps
+      return step?.state === 'waiting' && step.attempts >= attempts ? step : undefined
+    }, 60_000)
+  const first = await waitsWith(1)
+  expect(first).toMatchObject({ name: 'begin_purge', code: 'dependency_unavailable' })
+  expect(first.detail).toContain(`The tag ${Key} of the bucket ${Bucket} does not name ${workspaceId}`)
+  await s3.send(new DeleteBucketTaggingCommand({ Bucket }))
+  await waitsWith(first.attempts + 2)
+  expect((await s3.send(new ListObjectsV2Command({ Bucket }))).KeyCount).toBe(1)
+  await s3.send(new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet } }))
+  const { result } = await purged(workspace, job.id)
+  expect([result.before.stored_objects, result.after]).toEqual([1, {}])
 }, 300_000)

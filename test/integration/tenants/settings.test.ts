@@ -1,13 +1,20 @@
 /** Settings of a workspace: each value with its source, changes tried without effect, conditions, and what the audit log keeps. */
 
 import { beforeEach, expect, test } from 'vitest'
+import { servicesOf } from '../../../src/access/internals.ts'
+import { AdminScope } from '../../../src/access/scope.ts'
+import { randomIds } from '../../../src/core/ids.ts'
+import type { TenantId } from '../../../src/core/tenant.ts'
+import { readSettings, writeSettings } from '../../../src/features/tenants/settings-store.ts'
 import {
   addTestWorkspace,
+  asSuperuser,
   call,
   createTestWorkspace,
   type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
+import { openInProcessPlatform } from '../../support/stack/in-process-platform.ts'
 
 let workspace: TestWorkspace
 beforeEach(async () => {
@@ -114,4 +121,24 @@ test('periods of the tenant, set at the same time by way of two workspaces: the 
   const late = await configure({ tenant: { retention: { operations: '90d' } } }, { 'if-match': tag }, sibling)
   expect([late.status, late.body.code]).toEqual([412, 'precondition_failed'])
   expect((await read(sibling)).body.tenant.retention).toEqual({ audit: '400d' })
+})
+
+test('settings of sign-in that a rotation of the master key has encrypted again meanwhile: are not written as they were read', async () => {
+  const platform = openInProcessPlatform()
+  try {
+    const { tenantId, workspaceId } = workspace as { tenantId: TenantId; workspaceId: string }
+    const actor = { subject: 'test', role: 'operator' } as const
+    const scope = AdminScope.open(actor, { tenantId }, servicesOf(platform.access), randomIds)
+    await configure({ auth: { sign_up: 'open' } })
+    const read = await readSettings(scope, workspaceId)
+    // As a rotation does, which raises no version.
+    await asSuperuser(
+      `update tenon.services set auth = auth || '{"resealed": true}' where workspace_id = $1`,
+      [workspaceId],
+    )
+    expect(await writeSettings(scope, read, { auth: read.stored.auth })).toBe(false)
+    expect(await writeSettings(scope, read, { cors_origins: ['https://example.test'] })).toBe(true)
+  } finally {
+    await platform.close()
+  }
 })

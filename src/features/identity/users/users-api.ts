@@ -315,7 +315,11 @@ export const exportUsers = adminOperation({
   output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'One user per line, as GET returns it.' })),
   http: { method: 'GET', path: '/v1/users/export', reply: 'bytes', bytesType: NDJSON },
   run: async (scope, { workspace_id }): Promise<ByteReply> => {
-    await findRow(scope, 'workspace', sql`select id from workspaces where id = ${workspace_id}`)
+    await findRow(
+      scope,
+      'workspace',
+      sql`select id from workspaces where id = ${workspace_id} and state <> 'deleted'`,
+    )
     return ndjsonDownload('users', readLines(scope, workspace_id))
   },
 })

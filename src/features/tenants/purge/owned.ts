@@ -14,6 +14,7 @@ import { archivesOf } from '../../archives/archive-files.ts'
 import { ownedDocuments } from '../../collections/mongo/documents.ts'
 import { dropDeclaredTables } from '../../collections/schemas/declared-tables.ts'
 import { ownedKeys } from '../../events/events.ts'
+import { TENANT_LIMITS } from '../limits.ts'
 import { HOST_ROUTES } from '../resources/host-resources.ts'
 import { REALM } from '../resources/realm.ts'
 import type { CountedResource } from '../resources/resource.ts'
@@ -83,7 +84,7 @@ export const OWNED = [
   {
     name: 'documents',
     count: async ({ scope, ref }) => ({
-      mongodb_documents: (await ownedDocuments(scope, ref)?.count(ref)) ?? 0,
+      mongodb_documents: (await ownedDocuments(scope, ref)?.count(ref, TENANT_LIMITS.countedRowsMax)) ?? 0,
     }),
     remove: async ({ scope, ref }) => {
       await ownedDocuments(scope, ref)?.removeAll(ref)
