@@ -199,7 +199,7 @@ export async function changeState(scope: AdminScope, input: SuspensionInput): Pr
   const { target, to, after } = input
   if (after === null) return
   const change = changeOf(input)
-  const still = sql`${FROM[to]} and state_seq = ${after}`
+  const still = sql`${statesBefore(input)} and state_seq = ${after}`
   await scope.batch(
     target.workspaceId === '-'
       ? sql`update tenants set ${change}, suspension_seq = suspension_seq + 1 where id = ${target.tenantId} and ${still}`
@@ -210,11 +210,13 @@ export async function changeState(scope: AdminScope, input: SuspensionInput): Pr
   )
 }
 
-/** The states that a change is made in. */
-const FROM: Readonly<Record<SuspensionInput['to'], Sql>> = {
-  suspended: sql`state = 'active'`,
-  active: sql`state = 'suspended'`,
-  restored: sql`state = 'deleting' and purged_from is null and state_before is not null`,
+/** The states that a change is made in. An operator takes over the suspension of an admin, who may then no longer end it. */
+function statesBefore({ to, by }: SuspensionInput): Sql {
+  if (to === 'active') return sql`state = 'suspended'`
+  if (to === 'restored') return sql`state = 'deleting' and purged_from is null and state_before is not null`
+  return by === 'operator'
+    ? sql`(state = 'active' or (state = 'suspended' and suspended_by <> 'operator'))`
+    : sql`state = 'active'`
 }
 
 function changeOf({ to, by, reason }: SuspensionInput): Sql {

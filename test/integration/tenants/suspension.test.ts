@@ -53,6 +53,22 @@ describe('suspend and resume', () => {
     expect((await resume(workspace)).body).toEqual(resumed.body)
   })
 
+  test('suspended by an admin, then by an operator: the operator holds it, and no admin ends that', async () => {
+    const workspace = await createTestWorkspace()
+    const as = await admin(workspace)
+    const path = `/v1/workspaces/${workspace.workspaceId}`
+    const suspendAs = (who: Caller, reason: string) =>
+      call('POST', `${path}/suspend`, { as: who, body: { reason } })
+    expect((await suspendAs(as, 'a pause')).body).toMatchObject({ suspended_by: 'tenant_admin' })
+    const held = { state: 'suspended', suspended_by: 'operator', suspended_reason: 'unpaid' }
+    expect((await suspendAs(workspace.operator, 'unpaid')).body).toMatchObject(held)
+    // Of the same rank or below, nobody changes whose it is.
+    expect((await suspendAs(as, 'a pause')).body).toMatchObject(held)
+    expect(statusAndCode(await call('POST', `${path}/resume`, { as }))).toBe('403 forbidden')
+    expect(statusAndCode(await call('DELETE', path, { as }))).toBe('403 forbidden')
+    expect(statusAndCode(await call('POST', `${path}/resume`, { as: workspace.operator }))).toBe('200 active')
+  })
+
   test('API node crashed after the request: the workflow makes the change; an outdated one makes none', async () => {
     const workspace = await createTestWorkspace()
     const { temporal, close } = openTemporal()
