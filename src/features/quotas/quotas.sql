@@ -342,6 +342,10 @@ begin
   if n <> 0 then
     perform use_quota(new.tenant_id, '', 'workspaces', n);
   end if;
+  -- What it was allotted, others may have.
+  if new.state = 'deleted' then
+    delete from quotas where tenant_id = new.tenant_id and workspace_id = new.id;
+  end if;
   return null;
 end $$;
 create trigger count_workspace after insert or update of state on tenon.workspaces

@@ -9,6 +9,7 @@ import {
   createTestWorkspace,
   type TestWorkspace,
   tokenOf,
+  unique,
 } from '../../support/fixtures/tenants.ts'
 
 let one: TestWorkspace
@@ -93,4 +94,23 @@ test('workspace that is being deleted, or could not be made: needs a share as we
   }
   await set(operator, of(two), { flows: 5 })
   expect((await set(operator, { tenant_id }, { flows: 10 })).status).toBe(200)
+})
+
+test('workspace that could not be made, and was deleted: its share is free again', async () => {
+  const { tenantId: tenant_id, operator: as } = one
+  const limits = { flows: 10 }
+  for (const workspace of [one, two]) await set(as, of(workspace), { flows: 0 })
+  expect((await set(as, { tenant_id }, limits)).status).toBe(200)
+  const body = { tenant_id, name: 'W', slug: unique('w'), bucket: null }
+  const make = async (slug: string) =>
+    (await call('POST', '/v1/workspaces', { as, body: { ...body, slug }, headers: { prefer: 'wait=30' } }))
+      .body.id
+  const flowsOf = async (workspace_id: string) =>
+    (await call('GET', `/v1/quotas?workspace_id=${workspace_id}`, { as })).body.quotas.flows.limit
+  const failed = await make(unique('w'))
+  expect(await flowsOf(failed)).toBe(10)
+  await asSuperuser(`update tenon.workspaces set state = 'provisioning_failed' where id = $1`, [failed])
+  const removed = await call('DELETE', `/v1/workspaces/${failed}`, { as, headers: { prefer: 'wait=30' } })
+  expect(removed.body.state).toBe('succeeded')
+  expect(await flowsOf(await make(unique('w')))).toBe(10)
 })
