@@ -113,6 +113,27 @@ async function setDeleted({ operator: as }: World['workspace'], path: string) {
   return {}
 }
 
+/** A workspace has one export at a time. */
+async function exportsEnded({ workspace: { workspaceId } }: World) {
+  await eventually(async () => {
+    const open = await asSuperuser(
+      `select from tenon.operations where target = $1 and type = 'workspace.export' and finished_at is null`,
+      [workspaceId],
+    )
+    return open.length === 0 || undefined
+  })
+  return {}
+}
+
+/** Objects that are there, or not. */
+const objects =
+  (there: readonly string[], gone: readonly string[] = []) =>
+  async ({ workspace: { service: as }, bucket }: World) => {
+    for (const key of there) await ok(call('PUT', `/v1/objects/${bucket}/${key}`, { as, body: 'ours' }))
+    for (const key of gone) await call('DELETE', `/v1/objects/${bucket}/${key}`, { as })
+    return {}
+  }
+
 /** A tenant or a workspace whose creation has failed. */
 async function unfinished({ workspace: { tenantId } }: World) {
   const [tenant, room] = [typeId('ten', v7()), typeId('ws', v7())]
@@ -149,6 +170,10 @@ const TRIALS: Readonly<Record<string, readonly Trial[]>> = {
   'workspace.restore': prepared(({ workspace }) =>
     setDeleted(workspace, `/v1/workspaces/${workspace.workspaceId}`),
   ),
+  'workspace.export': prepared(exportsEnded),
+  'object.copy': prepared(objects(['secrets/plan'], ['secrets/copy'])),
+  'object.move': prepared(objects(['secrets/copy'], ['secrets/moved'])),
+  'object.remove_all': prepared(objects(['secrets/moved'])),
   'tenant.retry': [
     {
       prepare: unfinished,
