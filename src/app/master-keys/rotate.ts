@@ -140,17 +140,19 @@ class Run {
     const { reseal } = column
     if (reseal === undefined) return 0
     let found = 0
+    let startedMs = performance.now()
     for await (const page of pages(this.#system, column, this.#by.secrets.keyId, true)) {
-      const startedMs = performance.now()
       const left = page.flatMap(({ facts, value }) => (value === undefined ? [] : [{ facts, value }]))
       found += left.length
       const opened = await Promise.all(left.map((row) => this.#opened(column, reseal, row)))
       const changes = opened.flatMap((one) => one ?? [])
-      if (changes.length === 0 || this.#options.dryRun) continue
-      this.resealed += await this.#replace(column, changes)
-      this.#options.onProgress?.(nameOf(column), this.resealed)
-      // Half of the time is left to the tenants.
+      if (changes.length > 0 && !this.#options.dryRun) {
+        this.resealed += await this.#replace(column, changes)
+        this.#options.onProgress?.(nameOf(column), this.resealed)
+      }
+      // Half of the time is left to the tenants, also while nothing is found.
       await pause(performance.now() - startedMs)
+      startedMs = performance.now()
     }
     return found
   }
