@@ -233,7 +233,21 @@ export const PRIVILEGES = {
     from: ADMINS,
     to: SERVICE,
     reason:
-      'Counts and deletes what a user has stored, for an admin who deletes the user; returns numbers only.',
+      'Counts, deletes or renames what a user has stored, for an admin who deletes the user; returns numbers only.',
+  },
+  'people.traces': {
+    module: 'features/people/anonymous-data',
+    opener: 'inWorkspace',
+    from: ADMINS,
+    to: ADMIN,
+    reason:
+      'Counts executions, runs and approvals that name a user, and replaces the id of one who is made anonymous; returns numbers only.',
+  },
+  'people.changes': {
+    module: 'features/people/anonymous-data',
+    opener: 'purge',
+    from: ADMINS,
+    reason: 'Asks whether changes that name a user wait to be published; returns nothing else of them.',
   },
   'people.page_export': {
     module: 'api/issuer/own-data',

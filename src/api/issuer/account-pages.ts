@@ -120,7 +120,7 @@ async function act(visit: Visit & { readonly access: Access }, person: Account, 
     issuer.audit.personChanged(by, confirmed, 'export_data')
     return { file: await exportOwnData(visit.access, confirmed) }
   }
-  return deleteAccount(visit, confirmed, form['data'] === 'delete')
+  return deleteAccount(visit, confirmed, form['data'])
 }
 
 /** Ends a session, or takes access back from a client. @returns undefined for an action that is about something else */
@@ -149,21 +149,25 @@ const ended = ({ place }: Visit, title: string, text: string): Acted => ({
   ended: true,
 })
 
+const WHAT_HAPPENS = {
+  delete: ' Your data is being deleted.',
+  anonymize: ' Your name is being removed from your data.',
+} as const
+
 async function deleteAccount(
   visit: Visit & { readonly access: Access },
   user: UserAccount,
-  withData: boolean,
+  data: string | undefined,
 ): Promise<Acted> {
   const { issuer, request, access } = visit
   const by = requesterOf(request)
-  if (!withData) await issuer.userService.delete(by, user)
+  const job = data === 'delete' || data === 'anonymize' ? data : undefined
+  if (job === undefined) await issuer.userService.delete(by, user)
   else {
-    await deleteOwnData(access, user)
+    await deleteOwnData(access, user, job)
     issuer.audit.personChanged(by, user, 'delete')
   }
-  const text = withData
-    ? 'You are signed out everywhere. Your data is being deleted.'
-    : 'You are signed out everywhere.'
+  const text = `You are signed out everywhere.${job === undefined ? '' : WHAT_HAPPENS[job]}`
   return ended(visit, 'Your account is deleted', text)
 }
 

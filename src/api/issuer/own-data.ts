@@ -1,4 +1,4 @@
-/** The data of a user on the page of the own account: exported as a file, or deleted together with the user. */
+/** The data of a user on the page of the own account: exported as a file, or deleted or made anonymous together with the user. */
 
 import type { Access } from '../../access/access.ts'
 import { type Claims, generationId } from '../../access/authentication/claims.ts'
@@ -33,7 +33,11 @@ export async function exportOwnData(access: Access, user: UserAccount): Promise<
   return exportUser.run(scope, { id })
 }
 
-/** Signs the user out, and deletes documents, objects and the user: a job, which goes on whatever stops. */
-export async function deleteOwnData(access: Access, { id, tenantId }: UserAccount): Promise<void> {
-  await deleteUser.run(openTenant(access, tenantId, id), { id, data: 'delete' })
+/** Signs the user out, and deletes the user with documents and objects, or makes these anonymous: a job, which goes on whatever stops. */
+export async function deleteOwnData(
+  access: Access,
+  { id, tenantId }: UserAccount,
+  data: 'delete' | 'anonymize',
+): Promise<void> {
+  await deleteUser.run(openTenant(access, tenantId, id), { id, data })
 }

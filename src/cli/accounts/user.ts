@@ -106,19 +106,22 @@ interface DeleteOptions extends WorkspaceOption, WatchOptions, YesOption {
   readonly dryRun?: boolean
 }
 
-/** What `data=delete` would delete. */
+/** What `data=delete` would delete, or `data=anonymize` change. */
 interface Preview {
   readonly documents: Readonly<Record<string, number>>
   readonly objects: number
+  readonly executions?: number
+  readonly runs?: number
+  readonly approvals?: number
 }
 
 async function remove(emailOrId: string, options: DeleteOptions): Promise<number> {
   const { client, user } = await find(emailOrId, options)
   const { data = 'keep', dryRun, yes } = options
   const request = <T>(query: string) => client.call<T>('DELETE', `${pathOf(user.id)}?${query}`)
-  const preview = () => request<Preview>('dry_run=true')
+  const preview = () => request<Preview>(new URLSearchParams({ data, dry_run: 'true' }).toString())
   if (dryRun) return printRecord(await preview(), options)
-  if (!yes) return refuse(user, data === 'delete' ? await preview() : undefined)
+  if (!yes) return refuse(user, data, data === 'keep' ? undefined : await preview())
   const deleted = await request<Operation | { readonly deleted: true }>(
     new URLSearchParams({ data }).toString(),
   )
@@ -128,12 +131,20 @@ async function remove(emailOrId: string, options: DeleteOptions): Promise<number
   })
 }
 
-function refuse({ id, email }: User, data: Preview | undefined): number {
-  const documents = Object.entries(data?.documents ?? {}).map(([name, n]) => `documents of ${name}: ${n}`)
-  const claim = 'This deletes for ever:'
-  return data === undefined
-    ? refuseWithoutYes(claim, [`user ${id}, ${email}`], 'Documents and objects of the user are kept.')
-    : refuseWithoutYes(claim, [`user ${id}, ${email}`, ...documents, `objects: ${data.objects}`])
+function refuse({ id, email }: User, fate: string, counts: Preview | undefined): number {
+  const user = `user ${id}, ${email}`
+  if (counts === undefined)
+    return refuseWithoutYes('This deletes for ever:', [user], 'Documents and objects of the user are kept.')
+  const { documents, ...others } = counts
+  const data = [
+    ...Object.entries(documents).map(([name, n]) => `documents of ${name}: ${n}`),
+    ...(['objects', 'executions', 'runs', 'approvals'] as const).flatMap((name) =>
+      others[name] === undefined ? [] : [`${name}: ${others[name]}`],
+    ),
+  ]
+  return fate === 'delete'
+    ? refuseWithoutYes('This deletes for ever:', [user, ...data])
+    : refuseWithoutYes('This deletes the user for ever, and makes anonymous:', [user, ...data])
 }
 
 interface ExportOptions extends WorkspaceOption {
@@ -201,13 +212,22 @@ export function userVerbs(program: Command): void {
     post('reset-factors'),
     FLAGS,
   )
-  addVerb(user, 'delete <user>', 'Delete a user, and with --data delete what the user has stored.', remove, [
-    ['--data <fate>', 'Fate of documents and objects of the user: delete or keep. Default: keep.'],
-    ['--dry-run', 'Count what --data delete would delete, and change nothing.'],
-    YES_FLAG,
-    NO_WAIT_FLAG,
-    ...FLAGS,
-  ])
+  addVerb(
+    user,
+    'delete <user>',
+    'Delete a user; with --data delete also what the user has stored, with --data anonymize whose it was.',
+    remove,
+    [
+      [
+        '--data <fate>',
+        'Fate of documents and objects of the user: keep, delete or anonymize. Default: keep.',
+      ],
+      ['--dry-run', 'Count what would be deleted or made anonymous, and change nothing.'],
+      YES_FLAG,
+      NO_WAIT_FLAG,
+      ...FLAGS,
+    ],
+  )
   addVerb(
     user,
     'export [user]',

@@ -11,7 +11,8 @@ import { CpuBudget } from '../../infra/cpu-budget.ts'
 import type { WantedChange } from './check-changes.ts'
 import { CollectionName, Fields } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
-import type { Written } from './store.ts'
+import { withCollection } from './resolve-store.ts'
+import type { Store, Written } from './store.ts'
 import { write, writeAll } from './write.ts'
 
 const FieldName = Type.String({
@@ -278,3 +279,13 @@ function toWanted(
 
 /** The id of no document, for texts that are not UUIDs. */
 const NO_DOCUMENT = '00000000-0000-0000-0000-000000000000'
+
+/** Gives some documents of an owner to another, as {@link Store.changeOwner}. @param service scope with the rights of a service key */
+export const changeOwner = (
+  service: WorkspaceScope,
+  name: string,
+  change: Parameters<Store['changeOwner']>[2],
+): Promise<number> =>
+  withCollection(service, name, ['update'], (collection, inside) =>
+    collection.store.changeOwner(inside, collection, change),
+  )

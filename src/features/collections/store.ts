@@ -5,6 +5,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Actor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
+import type { OwnerChange } from '../../infra/mongo/mongo.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { valueBelow } from './query/evaluate.ts'
@@ -238,6 +239,11 @@ export interface Store {
     collection: Collection,
     documents: readonly Restored[],
   ): Promise<Extract<Reason, { duplicated: readonly string[] }> | undefined>
+  /**
+   * Gives some documents of an owner to another, and changes nothing else of them: neither version nor times. It tells nobody.
+   * @returns how many; 0 if the owner has none left
+   */
+  changeOwner(scope: WorkspaceScope, collection: Collection, change: OwnerChange): Promise<number>
 }
 
 export const etagOf = (version: number): string => `"v${version}"`

@@ -12,6 +12,7 @@ import {
   type Entry,
   eventsOf,
   type Listener,
+  type Renaming,
   type StreamKey,
   type Streams,
 } from '../../infra/valkey/streams.ts'
@@ -34,6 +35,15 @@ export function lastIdsIn(scope: AdminScope, ref: WorkspaceRef): ReturnType<Even
 export function ownedKeys(scope: AdminScope, ref: TenantRef): ReturnType<Streams['ownedKeys']> {
   if (!scope.reaches(ref)) throw notFound('workspace')
   return streamsOf(scope).ownedKeys(ref)
+}
+
+/**
+ * Replaces a person in all events that are kept of the tenant and of a workspace's changes. Positions stay.
+ * @throws Problem `dependency_unavailable`; `not_found` if the admin may not access it
+ */
+export async function renameInEvents(scope: AdminScope, ref: WorkspaceRef, person: Renaming): Promise<void> {
+  if (!scope.reaches(ref)) throw notFound('workspace')
+  for (const key of [changesOf(ref), eventsOf(ref.tenantId)]) await streamsOf(scope).rename(key, person)
 }
 
 /** The tenant's stream of published events, and the workspace's stream of document changes. */

@@ -1,9 +1,12 @@
-/** Deletes a user, and on request everything that the user has stored in the workspace. */
+/** Deletes a user, and on request everything that the user has stored in the workspace, or whose it was. */
 
+import { randomUUID } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { adminOperation, Input, Ref, Wait } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
+import { typeId } from '../../core/ids.ts'
 import { ADMINS } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { issuerAdminOf } from '../identity/identity-services.ts'
@@ -12,6 +15,7 @@ import { findInactiveReason } from '../tenants/active.ts'
 import { findJob, Job } from '../tenants/jobs.ts'
 import { provision } from '../tenants/provisioning.ts'
 import { isEnded } from '../tenants/unfinished.ts'
+import { countTraces } from './anonymous-data.ts'
 import { countPersonalData, findPerson } from './personal-data.ts'
 
 const Deleted = Type.Object({ id: Type.String(), deleted: Type.Literal(true) })
@@ -26,25 +30,39 @@ const Preview = Type.Object({
     description:
       'Number of objects that the user has created, or that are below the own prefixes of the user.',
   }),
+  executions: Type.Optional(
+    Type.Integer({
+      description:
+        'Number of executions that the user has started or caused; of `data=anonymize` alone, like the other members after `objects`.',
+    }),
+  ),
+  runs: Type.Optional(
+    Type.Integer({ description: 'Number of runs of functions that the user has started or caused.' }),
+  ),
+  approvals: Type.Optional(Type.Integer({ description: 'Number of approvals that name the user.' })),
 })
+
+/** What becomes of the data of a user who is deleted. */
+type Fate = 'keep' | 'delete' | 'anonymize'
 
 export const deleteUser = adminOperation({
   name: 'user.delete',
   summary:
-    'Delete a user, and with `data=delete` the documents and objects of the user; tokens become invalid within 5 s',
+    'Delete a user; with `data=delete` also the documents and objects of the user, with `data=anonymize` what leads from them to the user. Tokens become invalid within 5 s',
   roles: ADMINS,
   recentProof: ({ data = 'keep', dry_run = false }) => data !== 'keep' && !dry_run,
   input: Input({
     id: Ref('user'),
     data: Type.Optional(
-      Type.Union([Type.Literal('keep'), Type.Literal('delete')], {
+      Type.Union([Type.Literal('keep'), Type.Literal('delete'), Type.Literal('anonymize')], {
         description:
-          'Fate of the documents that the user owns, and of the objects that the user has created or that are below the own prefixes of the user: `keep` or `delete`. Default: `keep`.',
+          'Fate of the documents that the user owns, and of the objects that the user has created or that are below the own prefixes of the user: `keep`, `delete`, or `anonymize`, which gives them and the records of work a pseudonym that is recorded nowhere else. Default: `keep`.',
       }),
     ),
     dry_run: Type.Optional(
       Type.Boolean({
-        description: 'True if nothing is changed: the reply counts what `data=delete` would delete.',
+        description:
+          'True if nothing is changed: the reply counts what `data=delete` would delete, or `data=anonymize` change.',
       }),
     ),
     wait: Wait,
@@ -63,11 +81,40 @@ export const deleteUser = adminOperation({
     const earlier = await findJob(scope, operationId)
     if (earlier !== undefined && isEnded(earlier)) return earlier
     const ref = await readWorkspaceRef(scope, id)
-    if (dry_run)
-      return { id, dry_run, ...(await countPersonalData(await findPerson(scope, ref, id))) } as const
-    return data === 'keep' ? deleteRecord(scope, id) : deleteAll(scope, { id, ref, operationId, wait })
+    if (dry_run) return preview(scope, { id, ref, data })
+    await refuseOtherFate(scope, id, data)
+    return data === 'keep' ? deleteRecord(scope, id) : startJob(scope, { id, ref, operationId, wait, data })
   },
 })
+
+interface Deletion {
+  readonly id: string
+  readonly ref: WorkspaceRef
+  readonly data: Fate
+}
+
+async function preview(scope: AdminScope, { id, ref, data }: Deletion): Promise<Static<typeof Preview>> {
+  const person = await findPerson(scope, ref, id)
+  const traces = data === 'anonymize' ? await countTraces(scope, person) : undefined
+  return { id, dry_run: true, ...(await countPersonalData(person)), ...traces }
+}
+
+/** @throws Problem `state_conflict` if the user is being deleted with another fate of the data: the first request decides */
+async function refuseOtherFate(scope: AdminScope, id: string, data: Fate): Promise<void> {
+  const row = await scope.row<{ is_anonymous: boolean; is_deleted: boolean }>(sql`
+    select pseudonym is not null as is_anonymous, exists (select from operations
+      where target = u.id and type = ${JOB_TYPES.delete} and state in ('queued', 'running')) as is_deleted
+    from users u where id = ${id}`)
+  if (row?.is_anonymous && data !== 'anonymize')
+    throw new Problem('state_conflict', {
+      detail: 'The user is being made anonymous. Send `data=anonymize` to go on with it.',
+    })
+  if (row?.is_deleted && data !== 'delete')
+    throw new Problem('state_conflict', { detail: 'The user is being deleted with all data.' })
+}
+
+/** The type of the operation, by what becomes of the data. */
+const JOB_TYPES = { delete: 'user.delete', anonymize: 'user.anonymize' } as const
 
 async function readWorkspaceRef(scope: AdminScope, id: string): Promise<WorkspaceRef> {
   const row = await findRow<{ tenant_id: TenantId; workspace_id: WorkspaceId }>(
@@ -79,27 +126,32 @@ async function readWorkspaceRef(scope: AdminScope, id: string): Promise<Workspac
 }
 
 async function deleteRecord(scope: AdminScope, id: string): Promise<Static<typeof Deleted>> {
-  await findRow(scope, 'user', sql`delete from users where id = ${id} returning id`)
+  await findRow(scope, 'user', sql`delete from users where id = ${id} and pseudonym is null returning id`)
   issuerAdminOf(scope).forgetSubject(id)
   return { id, deleted: true }
 }
 
-interface Removal {
-  readonly id: string
-  readonly ref: WorkspaceRef
+interface Removal extends Deletion {
+  readonly data: Exclude<Fate, 'keep'>
   readonly operationId: string
   readonly wait: number
 }
 
-/** Signs the user out at once, and deletes the data by a job, which goes on whatever stops. The user is deleted last. */
-async function deleteAll(scope: AdminScope, { id, ref, operationId, wait }: Removal): Promise<Job> {
+/**
+ * Signs the user out at once, and deletes the data, or makes them anonymous, by a job, which goes on whatever stops. The user is
+ * deleted last.
+ */
+async function startJob(scope: AdminScope, { id, ref, data, operationId, wait }: Removal): Promise<Job> {
   // What an operator holds stays, and a deletion that is undone finds everybody as they were.
   const inactive = await findInactiveReason(scope, ref.workspaceId)
   if (inactive !== undefined) throw inactive
+  // Random, and not made of the time: nothing tells whose it is, nor when it was given.
+  const pseudonym = data === 'anonymize' ? typeId('usr', randomUUID()) : null
   const { operation, ended } = await provision(scope, {
-    ...{ name: 'user_removal', ref, operationId, waitS: wait },
-    subject: { type: 'user.delete', target: id },
-    change: sql`update users set disabled_at = coalesce(disabled_at, now()), updated_at = now() where id = ${id}`,
+    ...{ name: data === 'anonymize' ? 'user_anonymization' : 'user_removal', ref, operationId, waitS: wait },
+    subject: { type: JOB_TYPES[data], target: id, isHidden: data === 'anonymize' },
+    change: sql`update users set disabled_at = coalesce(disabled_at, now()), pseudonym = coalesce(pseudonym, ${pseudonym}),
+      updated_at = now() where id = ${id}`,
     // A user who is to be deleted stays signed out.
     undo: sql`select 1`,
   })

@@ -105,7 +105,7 @@ export const ownedBy = ({ userId }: Person, name: string) => ({ name, filter: { 
 export const isOwn = ({ userId, prefixes }: Person): Sql =>
   sql`(${userId} = owner or exists (select from unnest(${textArray(prefixes)}::text[]) prefix where starts_with(key, prefix)))`
 
-export async function* readCollections({ service }: Person): AsyncGenerator<string> {
+export async function* readCollections({ service }: Pick<Person, 'service'>): AsyncGenerator<string> {
   let after: string | undefined
   do {
     const { data, page } = await listCollections.run(service, {

@@ -1,10 +1,19 @@
-/** The steps that remove a user with everything that the user has stored in the workspace. */
+/** The steps that remove a user: with everything that the user has stored in the workspace, or leaving it as that of nobody. */
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { AdminScope } from '../../access/scope.ts'
+import { notFound } from '../../core/problem.ts'
 import type { TenantRef, WorkspaceRef } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { TENANT_LIMITS } from '../tenants/limits.ts'
+import {
+  type FormerUser,
+  renameEvents,
+  renameInSomeRecords,
+  renameSomeObjects,
+  renameSomeOwners,
+  requireEndedWork,
+} from './anonymous-data.ts'
 import {
   deleteSomeDocuments,
   deleteSomeObjects,
@@ -22,26 +31,83 @@ type RemovalStep = (
 
 export const USER_REMOVAL = ['remove_documents_of_user', 'remove_objects_of_user', 'remove_user'] as const
 
+/** In the order in which the id could come back: work writes documents, their changes become events, and these start work again. */
+export const USER_ANONYMIZATION = [
+  'end_work_of_user',
+  'anonymize_documents',
+  'anonymize_objects',
+  'anonymize_events',
+  'anonymize_records',
+  'remove_anonymous_user',
+] as const
+
+type RemovalStepName = (typeof USER_REMOVAL)[number] | (typeof USER_ANONYMIZATION)[number]
+
 /** Removes some at a time, so that a step that has begun is seen to go on. */
 const removing =
   (removeSome: (person: Person) => Promise<boolean>): RemovalStep =>
   async (scope, ref, { operationId }) =>
     removeSome(await findPerson(scope, ref as WorkspaceRef, await readTarget(scope, operationId)))
 
-export const USER_REMOVAL_STEP: Readonly<Record<(typeof USER_REMOVAL)[number], RemovalStep>> = {
+/** The same for a user who gets a pseudonym. @throws Problem `not_found` if the user is gone, and the pseudonym with it */
+const anonymizing =
+  (
+    renameSome: (former: FormerUser, scope: AdminScope, operationId: string) => Promise<boolean>,
+  ): RemovalStep =>
+  async (scope, ref, { operationId }) => {
+    const id = await readTarget(scope, operationId)
+    const row = await scope.row<{ pseudonym: string | null; email: string }>(
+      sql`select pseudonym, email from users where id = ${id}`,
+    )
+    const { pseudonym = null, email = '' } = row ?? {}
+    if (pseudonym === null) throw notFound('user')
+    const person = await findPerson(scope, ref as WorkspaceRef, id)
+    return renameSome({ ...person, email, pseudonym }, scope, operationId)
+  }
+
+export const USER_REMOVAL_STEP: Readonly<Record<RemovalStepName, RemovalStep>> = {
   remove_documents_of_user: removing(deleteSomeDocuments),
   remove_objects_of_user: removing(deleteSomeObjects),
   /** The last one, so that a removal that was cut off is begun again by the same request. */
   remove_user: async (scope, ref, { operationId }) => {
     const id = await readTarget(scope, operationId)
-    // Until then, processes may take the tokens of the user, who may write.
-    await pause(await readFenceMs(scope, operationId))
+    await awaitSignOut(scope, operationId)
     const person = await findPerson(scope, ref as WorkspaceRef, id)
     await deleteUploads(person)
     if ((await deleteSomeDocuments(person)) || (await deleteSomeObjects(person))) return true
     await scope.batch(sql`delete from users where id = ${id}`)
     return false
   },
+  end_work_of_user: anonymizing(async (former, scope, operationId) => {
+    await awaitSignOut(scope, operationId)
+    await requireEndedWork(scope, former)
+    return false
+  }),
+  anonymize_documents: anonymizing(renameSomeOwners),
+  anonymize_objects: anonymizing(renameSomeObjects),
+  anonymize_events: anonymizing(async (former, scope) => {
+    await renameEvents(scope, former)
+    return false
+  }),
+  anonymize_records: anonymizing((former, scope, operationId) =>
+    renameInSomeRecords(scope, former, operationId),
+  ),
+  /** With the row goes the pseudonym, and the operation forgets whom it was about. */
+  remove_anonymous_user: async (scope, _ref, { operationId }) => {
+    await scope.batch(
+      sql`delete from users where id = (select target from operations where id = ${operationId}) and pseudonym is not null`,
+      sql`update operations set target = ${NOBODY}, result = null where id = ${operationId}`,
+    )
+    return false
+  },
+}
+
+/** The target of an operation that has made its user anonymous. */
+const NOBODY = '-'
+
+/** Until then, processes may take the tokens of the user, who may write. */
+async function awaitSignOut(scope: AdminScope, operationId: string): Promise<void> {
+  await pause(await readFenceMs(scope, operationId))
 }
 
 /** For how many milliseconds from now some process may not know of the operation. */

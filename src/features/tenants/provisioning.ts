@@ -9,7 +9,7 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { isUnavailable, retryTransient } from '../../infra/retry.ts'
 import { ARCHIVE_STEP, EXPORT, IMPORT, IMPORT_UNDO } from '../archives/steps.ts'
 import { findRow } from '../operation-helpers.ts'
-import { USER_REMOVAL, USER_REMOVAL_STEP } from '../people/removal-steps.ts'
+import { USER_ANONYMIZATION, USER_REMOVAL, USER_REMOVAL_STEP } from '../people/removal-steps.ts'
 import { JOB_COLUMNS, type Job, type OperationStep } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { PURGE_STEP, PURGE_STEPS, type PurgeJob } from './purge/steps.ts'
@@ -30,6 +30,7 @@ export const PLANS = {
   /** Of a tenant or a workspace that was in use. */
   purge: PURGE,
   user_removal: USER_REMOVAL,
+  user_anonymization: USER_ANONYMIZATION,
   export: EXPORT,
   import: IMPORT,
   import_bare: IMPORT.filter((step) => step !== 'bucket'),
@@ -172,7 +173,7 @@ export async function startJobWorkflow(
 /**
  * Writes a change of the record and its job in one transaction, starts the workflow, and waits for it at most `waitS` seconds.
  * With the ids of an earlier attempt, it continues that one.
- * @param plan.subject of a job about something inside the workspace @param plan.result what its steps begin with @param plan.expiresMs until what it makes for download is removed @param plan.change of the record @param plan.undo restores it if the workflow cannot be started
+ * @param plan.subject of a job about something inside the workspace, which Temporal is not told if it is hidden @param plan.result what its steps begin with @param plan.expiresMs until what it makes for download is removed @param plan.change of the record @param plan.undo restores it if the workflow cannot be started
  * @returns the job; `ended`: it ended in that time
  * @throws the error of the change (a taken slug); Problem `dependency_unavailable` if the workflow cannot be started
  */
@@ -185,7 +186,7 @@ export async function provision(
     undo: Sql
     waitS: number
     operationId?: string
-    subject?: { readonly type: string; readonly target: string }
+    subject?: { readonly type: string; readonly target: string; readonly isHidden?: boolean }
     result?: object
     expiresMs?: number
   },
@@ -210,7 +211,8 @@ export async function provision(
   )
   const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
   try {
-    await startJobWorkflow(scope, { operationId: operation_id, ref, plan: name, type, uuid, target })
+    const shown = plan.subject?.isHidden === true ? targetOf(ref) : target
+    await startJobWorkflow(scope, { operationId: operation_id, ref, plan: name, type, uuid, target: shown })
   } catch (error) {
     const undo = () => scope.batch(plan.undo, endAsFailed(operation_id, NOT_STARTED))
     // The caller learns why the workflow was not started, also if this fails; then `POST …/retry` begins the job again.

@@ -34,6 +34,13 @@ export interface MongoQuery {
   readonly limit: number
 }
 
+export interface OwnerChange {
+  readonly from: string
+  readonly to: string
+  /** How many documents at most. */
+  readonly limit: number
+}
+
 interface StoredDocument extends MongoDocument {
   readonly _id: string
   readonly tenant: string
@@ -269,6 +276,18 @@ export class DocumentsHandle {
         $set: rest,
       })
       return answer.matchedCount === 1
+    })
+  }
+
+  /** Gives some documents of an owner to another. @returns how many */
+  changeOwner(collection: string, { from, to, limit }: OwnerChange): Promise<number> {
+    return this.#run(async (documents) => {
+      const query = { projection: { id: 1 }, limit, maxTimeMS: this.#timeoutMs } as const
+      const found = await documents.find(this.#own(collection, { owner: from }, 'update'), query).toArray()
+      if (found.length === 0) return 0
+      const ids = found.map(({ id }) => id)
+      const some = this.#own(collection, { owner: from, id: { $in: ids } }, 'update')
+      return (await documents.updateMany(some, { $set: { owner: to } })).matchedCount
     })
   }
 

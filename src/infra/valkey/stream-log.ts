@@ -78,6 +78,55 @@ local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
 local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
 return { now, first and first[1] or false, last and last[1] or false }`
 
+/**
+ * Copies a page of entries with their ids, in which a person is replaced; without a key for the copy it only counts. ARGV: the id to begin
+ * after, the number, the id of the person, the new id, and another name of the person as JSON, which stands among the causes alone.
+ * Returns the id of the last entry, and how often the id was found.
+ */
+const COPY = `
+local after, count, id, new, name = unpack(ARGV)
+name = string.gsub(name, '%p', '%%%0')
+local function copy_page(stream, copy, from)
+  local last, found = false, 0
+  for _, row in ipairs(redis.call('XRANGE', stream, from == '' and '-' or '(' .. from, '+', 'COUNT', count)) do
+    local fields, here = row[2], 0
+    for at, value in ipairs(fields) do
+      local replaced, times = string.gsub(value, id, new)
+      fields[at] = replaced
+      here = here + times
+      if times > 0 and fields[at - 1] == 'caused_by' then fields[at] = string.gsub(replaced, name, '"' .. new .. '"') end
+    end
+    last, found = row[1], found + here
+    if copy then redis.call('XADD', copy, last, unpack(fields)) end
+  end
+  return last, found
+end`
+
+const COUNT_PAGE = `${COPY}
+local last, found = copy_page(KEYS[1], nil, after)
+return { last, found }`
+
+const COPY_PAGE = `${COPY}
+local last = copy_page(KEYS[1], KEYS[2], after)
+return { last, 0 }`
+
+/** Puts the copy in place of the stream, with the entries that came meanwhile, and without those that were dropped. ARGV as above. */
+const SWAP = `${COPY}
+local stream, copy = KEYS[1], KEYS[2]
+repeat
+  local last = copy_page(stream, copy, after)
+  after = last or after
+until not last
+local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+if not first then return { false, redis.call('DEL', copy) } end
+local info, facts = redis.call('XINFO', 'STREAM', stream), {}
+for at = 1, #info, 2 do facts[info[at]] = info[at + 1] end
+redis.call('XTRIM', copy, 'MINID', '=', first[1])
+redis.call('XSETID', copy, facts['last-generated-id'], 'ENTRIESADDED', facts['entries-added'],
+  'MAXDELETEDID', facts['max-deleted-entry-id'])
+redis.call('RENAME', copy, stream)
+return { false, 0 }`
+
 declare module 'ioredis' {
   interface RedisCommander<Context> {
     appendEntries(
@@ -91,13 +140,22 @@ declare module 'ioredis' {
       stream: string,
       log: string,
     ): Result<[nowMs: number, first: string | null, last: string | null], Context>
+    countPage(...page: Page): Result<PageEnd, Context>
+    copyPage(...page: Page): Result<PageEnd, Context>
+    swapStream(...page: Page): Result<PageEnd, Context>
   }
 }
+
+type Page = [stream: string, copy: string, after: string, count: number, id: string, to: string, name: string]
+type PageEnd = [last: string | null, found: number]
 
 const SCRIPTS = {
   appendEntries: { lua: APPEND, numberOfKeys: 2 },
   keepNewest: { lua: KEEP, numberOfKeys: 2 },
   locateStream: { lua: LOCATE, numberOfKeys: 2 },
+  countPage: { lua: COUNT_PAGE, numberOfKeys: 2 },
+  copyPage: { lua: COPY_PAGE, numberOfKeys: 2 },
+  swapStream: { lua: SWAP, numberOfKeys: 2 },
 } as const
 
 type ConnectionOptions = Pick<
@@ -114,6 +172,41 @@ export const logOf = (key: StreamKey): string => `${key}:dropped`
 /** Notes that a stream has no entries from before a time, so that readers who come with an earlier position get a gap. */
 export const forgetBefore = (redis: Redis, key: StreamKey, ms: number): Promise<number> =>
   redis.hset(logOf(key), MADE, `${ms - 1}-0`)
+
+/** Entries that one script reads: so long does the server serve nobody else. */
+const PAGE_ENTRIES = 256
+
+/** A person in events: the id, and a name that stands beside it among the causes of an event. */
+export interface Renaming {
+  readonly id: string
+  readonly name: string
+  /** The id instead of both. */
+  readonly to: string
+}
+
+/** Replaces a person in all entries of a stream, by a copy that takes its place at once. A copy that was cut off is begun anew. */
+export async function renameInStream(
+  redis: Redis,
+  key: StreamKey,
+  { id, name, to }: Renaming,
+): Promise<void> {
+  const copy = `${key}:copy`
+  const pageAfter = (after: string): Page => [key, copy, after, PAGE_ENTRIES, id, to, JSON.stringify(name)]
+  let found = 0
+  for (let after: string | null = ''; after !== null; ) {
+    const [last, more]: PageEnd = await redis.countPage(...pageAfter(after))
+    found += more
+    after = last
+  }
+  if (found === 0) return
+  await redis.unlink(copy)
+  let copied = ''
+  for (let last: string | null = ''; last !== null; ) {
+    copied = last
+    ;[last] = await redis.copyPage(...pageAfter(copied))
+  }
+  await redis.swapStream(...pageAfter(copied))
+}
 
 /** Appends all messages in order, or none if the server has no memory. One script costs half as much as single commands. @returns the last id */
 export function appendEntries(

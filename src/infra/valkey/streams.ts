@@ -14,6 +14,8 @@ import {
   logOf,
   type Message,
   mayHaveDropped,
+  type Renaming,
+  renameInStream,
   type StreamFacts,
   type StreamKey,
 } from './stream-log.ts'
@@ -27,7 +29,7 @@ export interface Entry extends Message {
   readonly frame: string
 }
 
-export type { Message, StreamKey } from './stream-log.ts'
+export type { Message, Renaming, StreamKey } from './stream-log.ts'
 
 export type Listener = (entry: Entry) => void
 
@@ -101,6 +103,14 @@ export class Streams {
         if (keys.length > 0) await this.#call(() => this.#redis.unlink(...keys))
       },
     }
+  }
+
+  /**
+   * Replaces a person in all entries of a stream, which keep their ids, so that readers notice nothing.
+   * @throws Problem `dependency_unavailable`; then nothing is replaced
+   */
+  async rename(key: StreamKey, person: Renaming): Promise<void> {
+    await this.#call(() => renameInStream(this.#redis, key, person))
   }
 
   /** Appends to the stream, and drops its oldest entries if it takes too much memory. @returns the entry's id */

@@ -64,18 +64,22 @@ test('page of moving: its commands export a workspace and import the archive bes
   expect(stdout).toMatch(/^counts\.documents +1$/m)
 }, 120_000)
 
-test('page of a person: its commands export a user, count and delete what the user has', async () => {
+test('page of a person: its commands export a user, count and delete what the user has, and make another anonymous', async () => {
   const workspace = await createTestWorkspace()
   await configure(workspace, { auth: { sign_up: 'invite' } })
   const { operator: as, workspaceId: workspace_id } = workspace
-  const body = { workspace_id, email: 'mia@example.com' }
-  expect((await call('POST', '/v1/users', { as, body })).status).toBe(201)
+  for (const email of ['mia@example.com', 'ida@example.com'])
+    expect((await call('POST', '/v1/users', { as, body: { workspace_id, email } })).status).toBe(201)
   const file = join(await mkdtemp(join(tmpdir(), 'tenon-page-')), 'person.ndjson')
   const stdout = await run('privacy', workspace, (text) => text.replaceAll('person.ndjson', file))
   expect(await readFile(file, 'utf8')).toContain('"type":"profile"')
   await rm(dirname(file), { recursive: true })
   expect(stdout).toContain('"dry_run": true')
-  expect(stdout).toMatch(/^state +succeeded$/m)
+  expect([...stdout.matchAll(/^(type|state) +(\S+)$/gm)].map(([, , value]) => value).sort()).toEqual([
+    ...['succeeded', 'succeeded', 'user.anonymize', 'user.delete'],
+  ])
+  const left = await call('GET', `/v1/users?workspace_id=${workspace_id}`, { as })
+  expect(left.body.data).toEqual([])
 }, 240_000)
 
 test('page of the command line: its example creates a tenant, and watches its purge', async () => {

@@ -92,6 +92,8 @@ export function mongoStore(documents: DocumentsHandle): Store {
       await documents.insertMany(name, documentsToInsert)
       return undefined
     },
+
+    changeOwner: (_scope, { name }, change) => documents.changeOwner(name, change),
   }
 }
 

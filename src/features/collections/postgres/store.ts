@@ -100,6 +100,13 @@ export const postgresStore: Store = {
       return { duplicated }
     }
   },
+
+  changeOwner: async (scope, collection, { from, to, limit }) => {
+    const { name, own } = tableOf(collection)
+    const changed = await scope.rows(sql`update ${name} set owner = ${to} where ${own} and id in (
+      select id from ${name} where ${own} and owner = ${from} limit ${limit} for update) returning id`)
+    return changed.length
+  },
 }
 
 /** The caller's read rule. The policy of the table enforces it as well; here the planner sees its values. */

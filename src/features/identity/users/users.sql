@@ -22,6 +22,9 @@ create table tenon.users (
   disabled_at timestamptz(3),
   signed_out_at timestamptz(3),
   last_login_at timestamptz(3),
+  -- While the traces of the user are made anonymous: the id that they get instead. It goes with the row, so that nothing leads from one id
+  -- to the other afterwards.
+  pseudonym text,
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
   unique (tenant_id, workspace_id, id)
 );
@@ -29,9 +32,9 @@ create unique index users_email on tenon.users (tenant_id, workspace_id, email);
 call tenon.allow('tenon_operator', 'tenon.users', 'all');
 call tenon.allow('tenon_admin', 'tenon.users', 'tenant');
 grant select (id, tenant_id, workspace_id, email, email_verified_at, name, claims, created_by, created_at, updated_at,
-    disabled_at, signed_out_at, last_login_at),
+    disabled_at, signed_out_at, last_login_at, pseudonym),
   insert (id, tenant_id, workspace_id, email, name, claims, created_by),
-  update (name, claims, updated_at, disabled_at, signed_out_at), delete
+  update (name, claims, updated_at, disabled_at, signed_out_at, pseudonym), delete
   on tenon.users to tenon_admin, tenon_operator;
 call tenon.allow('tenon_issuer', 'tenon.users', 'all', 'select, insert, update, delete');
 call tenon.add_row_quota('users', 'tenon.users');
@@ -95,6 +98,20 @@ begin
 end $$;
 revoke execute on function tenon.end_user from public;
 create trigger ended after delete on tenon.users for each row execute function tenon.end_user();
+
+-- Whoever could act as a user who is made anonymous is behind what the user did, also under the pseudonym. Links that were mailed to
+-- the address, such as that of a sign-up, name it too.
+create function tenon.forget_user() returns trigger
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+begin
+  update subject_makers set subject = old.pseudonym where tenant_id = old.tenant_id and subject = old.id;
+  update subject_makers set by = old.pseudonym where tenant_id = old.tenant_id and by = old.id;
+  delete from user_links where tenant_id = old.tenant_id and workspace_id = old.workspace_id and email = old.email;
+  return null;
+end $$;
+revoke execute on function tenon.forget_user from public;
+create trigger forgotten after delete on tenon.users for each row when (old.pseudonym is not null)
+  execute function tenon.forget_user();
 create trigger signed_out after update on tenon.users for each row
   when (old.generation <> new.generation) execute function tenon.end_user();
 
