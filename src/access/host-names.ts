@@ -1,9 +1,9 @@
 /** Host names that workspaces have proved, cached: a request for such a name is served for its workspace alone. */
 
 import { Problem } from '../core/problem.ts'
-import type { WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
+import type { TenantId, WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
-import { isWithin } from '../infra/host-name.ts'
+import { isWithin, nameOfHost } from '../infra/host-name.ts'
 import type { Database } from '../infra/postgres/database.ts'
 import { violated } from '../infra/postgres/errors.ts'
 import { sql } from '../infra/postgres/sql.ts'
@@ -11,6 +11,7 @@ import { SystemScope } from '../infra/postgres/system-scope.ts'
 import { TtlCache } from '../infra/ttl-cache.ts'
 
 interface Claim {
+  readonly tenantId: TenantId
   readonly workspaceId: WorkspaceId
   readonly proof: string
   readonly isVerified: boolean
@@ -31,9 +32,9 @@ export class HostNames {
     >,
   ) {
     this.#system = new SystemScope('host-names', database)
-    const ofMcp = config.TENON_MCP_HOSTS.split(',').map((name) => name.toLowerCase().replace(/:\d+$/, ''))
-    const own = [new URL(publicUrl(config)).hostname, config.TENON_S3_HOST ?? '', ...ofMcp]
-    this.#own = own.filter((name) => name !== '')
+    const { hostname } = new URL(publicUrl(config))
+    const own = [hostname, config.TENON_S3_HOST ?? '', ...config.TENON_MCP_HOSTS.split(',')]
+    this.#own = own.map(nameOfHost).filter((name) => name !== '')
   }
 
   /** True for names of the platform, which no workspace can have. */
@@ -64,11 +65,16 @@ export class HostNames {
   /**
    * Gives the name to a workspace whose proof is among the records. Another workspace that had it loses it, unless its own proof is there, too.
    * @param records texts at the name of the proof, as DNS has them now
+   * @returns the workspace that has lost it, if one has
    * @throws Problem `state_conflict` without the proof of the workspace, `conflict` with that of the one that has the name
    */
-  async verify({ workspaceId }: WorkspaceRef, host: string, records: readonly string[]): Promise<void> {
+  async verify(
+    { workspaceId }: WorkspaceRef,
+    host: string,
+    records: readonly string[],
+  ): Promise<WorkspaceRef | undefined> {
     const claims = await this.#system.rows<Claim>(sql`
-      select workspace_id as "workspaceId", proof, verified_at is not null as "isVerified" from hosts
+      select tenant_id as "tenantId", workspace_id as "workspaceId", proof, verified_at is not null as "isVerified" from hosts
       where host = ${host} and (workspace_id = ${workspaceId} or verified_at is not null)`)
     const own = claims.find((claim) => claim.workspaceId === workspaceId)
     if (own === undefined || !records.includes(own.proof)) throw unproven(host, records.length)
@@ -86,6 +92,7 @@ export class HostNames {
         throw violated(error) === 'hosts_verified' ? held(host) : error
       })
     this.forget(host)
+    return holder
   }
 }
 

@@ -1,12 +1,13 @@
 /** Serves a request for the host name of a workspace for that workspace alone: finds the workspace, and refuses all routes that are not of one. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { RateLimitDecision } from '../access/rate-limit/memory-buckets.ts'
 import type { Platform } from '../app/platform.ts'
 import { isProbe } from '../app/probes.ts'
 import { type Role, TENANT_ADMINS } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
-import { requestedHost } from '../infra/host-name.ts'
+import { isHost, requestedHost } from '../infra/host-name.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -20,21 +21,36 @@ declare module 'fastify' {
 }
 
 export function serveHosts(app: FastifyInstance, { hostNames, limiter }: Platform): void {
-  /** Names are guessed at the price of other requests without a credential. */
+  /** Names are guessed at the price of other requests without a credential; those of a name that a workspace has cost nothing. */
   const find = async ({ ip }: FastifyRequest, reply: FastifyReply, name: string) => {
-    const { headers, refused } = await limiter.limitAnonymous(ip)
-    if (refused === undefined) return hostNames.find(name)
-    reply.headers(headers)
-    throw refused
+    const require = ({ headers, refused }: RateLimitDecision) => {
+      if (refused === undefined) return
+      reply.headers(headers)
+      throw refused
+    }
+    require(await limiter.peekAnonymous(ip))
+    const found = await hostNames.find(name)
+    if (found === null) require(await limiter.limitAnonymous(ip))
+    return found
   }
   app.addHook('onRequest', (request, reply, done) => {
-    const name = requestedHost(request.host ?? '')
-    if (name === undefined || hostNames.isOwn(name) || isProbe(pathOf(request))) return done()
+    if (isProbe(pathOf(request))) return done()
+    const host = request.host ?? ''
+    if (host !== '' && !isHost(host)) return done(invalidHost())
+    const name = requestedHost(host)
+    if (name === undefined || hostNames.isOwn(name)) return done()
     const known = hostNames.known(name)
     if (known !== undefined) return done(serve(request, known))
     find(request, reply, name).then((ref) => done(serve(request, ref)), done)
   })
 }
+
+/** What another server could read as another name. */
+const invalidHost = (): Problem =>
+  new Problem('header_invalid', {
+    detail:
+      'The header `Host`, or `X-Forwarded-Host` of a trusted proxy, is no name or address with or without a port.',
+  })
 
 /** @returns why the request is refused, if it is */
 function serve(request: FastifyRequest, ref: WorkspaceRef | null): Problem | undefined {

@@ -1,5 +1,6 @@
 /** Host names: the form in which they are stored and compared, and the name in the `Host` of a request. */
 
+import { isIPv6 } from 'node:net'
 import { domainToASCII } from 'node:url'
 
 /** The label before a host name at which DNS has the proof that the name may be used. */
@@ -24,7 +25,25 @@ export function canonicalHost(text: string): string | undefined {
   return isName && !/^[0-9]/.test(labels.at(-1) ?? '') ? name : undefined
 }
 
-/** The name that a request is made for, of the same form. @param host `Host`, with a port or without; empty if there is none */
+/** A `Host` as hosts are compared: in lower case and without a final dot; with its port, if it has one. */
+export const comparableHost = (host: string): string => host.toLowerCase().replace(/\.(?=$|:\d*$)/, '')
+
+/** The name or address in a `Host`, as they are compared. */
+export const nameOfHost = (host: string): string => comparableHost(host).replace(/:\d*$/, '')
+
+/**
+ * True for what a `Host` may be (RFC 9110 §7.2): a name or an address, the latter in brackets if it is one of IPv6, and perhaps a port. It
+ * need not be a domain name: machines of one network have names such as `api_1`.
+ */
+export function isHost(host: string): boolean {
+  const name = nameOfHost(host)
+  const port = Number(/:(\d*)$/.exec(host)?.[1] ?? 0)
+  if (port > 65_535 || name.length > 253) return false
+  if (name.startsWith('[')) return name.endsWith(']') && isIPv6(name.slice(1, -1))
+  return !NOT_OF_NAMES.test(name) && domainToASCII(name) !== ''
+}
+
+/** The name that a request is made for, in the form of {@link canonicalHost}. @param host `Host`, with a port or without; empty if there is none */
 export const requestedHost = (host: string): string | undefined => canonicalHost(host.replace(/:\d*$/, ''))
 
 /** True for the name itself, and all names below it. */

@@ -12,6 +12,7 @@ import { exceedsDepth, exceedsMembers } from '../core/json.ts'
 import { Problem } from '../core/problem.ts'
 import { MCP_LIMITS } from '../features/mcp-servers/limits.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
+import { comparableHost } from '../infra/host-name.ts'
 import type { McpServer } from './protocol/mcp-server.ts'
 import { INVALID_REQUEST, serve } from './protocol/transport.ts'
 
@@ -201,14 +202,14 @@ const rpcError = (code: number, message: string) => ({ jsonrpc: '2.0', id: null,
  * @throws Problem `host_not_allowed`
  */
 function refuseForeignHost(config: Config, { raw }: FastifyRequest): void {
-  const host = (raw.headers.host ?? '').toLowerCase()
+  const host = comparableHost(raw.headers.host ?? '')
   const own = new URL(publicUrl(config))
   const names = [
     own.host,
     ...(own.port === '' ? [`${own.host}:${own.protocol === 'https:' ? 443 : 80}`] : []),
     ...['localhost', '127.0.0.1', '[::1]'].map((name) => `${name}:${raw.socket.localPort}`),
-    ...config.TENON_MCP_HOSTS.toLowerCase().split(','),
-  ]
+    ...config.TENON_MCP_HOSTS.split(','),
+  ].map(comparableHost)
   if (host === '' || !names.includes(host)) {
     throw new Problem('host_not_allowed', {
       detail: 'MCP servers do not answer under the host name of this request.',

@@ -1,9 +1,11 @@
 /** Sweeps every operation at the host name of a workspace: credentials of others are unknown there, and routes of operators do not exist. */
 
+import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PUBLIC_OBJECTS } from '../../src/api/public-objects.ts'
 import type { AnyOperation } from '../../src/core/operation.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
+import { sign as signDelivery } from '../../src/features/runs/triggers/standard-webhooks.ts'
 import { sendRaw } from '../support/clients/raw-http.ts'
 import { createStorageKey, type StorageKey } from '../support/clients/s3.ts'
 import { sign } from '../support/clients/s3-signer.ts'
@@ -146,4 +148,53 @@ test('storage key of another workspace: is answered as an unknown one', async ()
   expect(await at(own, key)).toEqual([200, undefined])
   for (const host of names)
     expect(await at(host, key)).toEqual(await at(host, { ...key, id: `${key.id.slice(0, -1)}x` }))
+})
+
+/** Publishes a flow that a signed delivery starts, and that answers a challenge. */
+async function createWebhook({ flows, operator: as }: TestWorkspace) {
+  const name = unique('hook')
+  const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }
+schedule: { webhook: { challenge: hub.challenge } }
+do: [{ a: { set: {} } }]`
+  await call('POST', `${flows}/definitions`, { as, body: { source } })
+  const { body } = await call('POST', `${flows}/definitions/${name}/versions`, { as, body: {} })
+  return { path: new URL(body.webhooks[0].url).pathname, secret: String(body.webhooks[0].secret) }
+}
+
+test('delivery, challenge and callback with the right secret: count at names of their own workspace alone', async () => {
+  const { workspace } = ours
+  const { path, secret } = await createWebhook(workspace)
+  const [id, token] = [randomUUID(), 'a token']
+  await asSuperuser(
+    `insert into tenon.callbacks (tenant_id, workspace_id, id, execution_id, workflow_id, step, token_sha256, expires_at, delivered)
+     values ($1, $2, $3, $4, 'none', 'a#0', sha256($5), now() + interval '1 day', true)`,
+    [workspace.tenantId, workspace.workspaceId, id, ours.executionId, token],
+  )
+  const callback = `/v1/flows/workspaces/${workspace.workspaceId}/callbacks/${id}?token=${encodeURIComponent(token)}`
+  const json = { 'content-type': 'application/json' }
+  const send = async (host: string, target: string, method: string, headers = {}, body?: string) => {
+    const reply = await sendRaw(`${node.at.url}${target}`, { host, ...headers }, method, body)
+    return [reply.status, reply.headers['x-problem-code']]
+  }
+  const deliver = (host: string) => {
+    const seconds = Math.floor(Date.now() / 1_000)
+    const message = unique('msg')
+    const signed = {
+      ...{ 'webhook-id': message, 'webhook-timestamp': String(seconds) },
+      'webhook-signature': signDelivery(secret, message, seconds, Buffer.from('{}')),
+    }
+    return send(host, path, 'POST', { ...json, ...signed }, '{}')
+  }
+  const challenge = (host: string) => send(host, `${path}?hub.challenge=yes`, 'GET')
+  const callBack = (host: string) => send(host, callback, 'POST', json, '{}')
+  const own = await give(workspace)
+  expect(await deliver(own)).toEqual([202, undefined])
+  expect(await challenge(own)).toEqual([200, undefined])
+  // It was used before.
+  expect(await callBack(own)).toEqual([409, 'state_conflict'])
+  for (const host of names) {
+    expect(await deliver(host)).toEqual([401, 'signature_invalid'])
+    expect(await challenge(host)).toEqual([405, 'method_not_allowed'])
+    expect(await callBack(host)).toEqual([404, 'not_found'])
+  }
 })

@@ -70,6 +70,13 @@ export class Limiter {
     return this.#charge([this.#rates.ofAnonymous(networkOf(address))])
   }
 
+  /** As {@link limitAnonymous}, and charges nothing: tells whether such a request would be refused now. */
+  async peekAnonymous(address: string): Promise<RateLimitDecision> {
+    const charges = [this.#rates.ofAnonymous(networkOf(address))]
+    const seen = await this.#shared.peek(charges)
+    return decide(charges, seen?.tatOffsetsUs ?? this.#local.peek(charges))
+  }
+
   /** Charges one request without a credential for what the tenant has opened to the public. */
   limitPublicRead(tenantId: TenantId, address: string): Promise<RateLimitDecision> {
     return this.#charge(this.#rates.ofPublicRead(tenantId, networkOf(address)))

@@ -70,6 +70,11 @@ export class ValkeyBuckets {
     })
   }
 
+  /** As MemoryBuckets.peek. Never rejects. @returns undefined if the server does not answer in time */
+  peek(charges: readonly BucketCharge[]): Promise<BucketOffsets | undefined> {
+    return this.#chargeAll(charges, 0, false)
+  }
+
   close(): void {
     this.#redis.disconnect()
   }

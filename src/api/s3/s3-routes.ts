@@ -5,6 +5,7 @@ import type { Authenticator } from '../../access/authentication/authenticator.ts
 import type { Platform } from '../../app/platform.ts'
 import { Problem } from '../../core/problem.ts'
 import { refuseUnknown } from '../../features/objects/s3-buckets.ts'
+import { isWithin, nameOfHost } from '../../infra/host-name.ts'
 import { acceptStreams } from '../body-streams.ts'
 import { createHandler, type Protocol } from '../request-pipeline.ts'
 import { ACTIONS, actionOf } from './actions.ts'
@@ -26,10 +27,11 @@ export const isS3 = (url: string): boolean =>
  */
 export function bucketHosts(suffix: string | undefined): ((request: RawTarget) => string) | undefined {
   if (suffix === undefined) return undefined
+  const parent = nameOfHost(suffix)
   return ({ url = '', headers: { host = '' } }) => {
-    const name = host.toLowerCase().replace(/:\d+$/, '')
-    if (name === suffix) return `${S3_PATH}${url}`
-    return name.endsWith(`.${suffix}`) ? `${S3_PATH}/${name.slice(0, -suffix.length - 1)}${url}` : url
+    const name = nameOfHost(host)
+    if (name === parent) return `${S3_PATH}${url}`
+    return isWithin(name, parent) ? `${S3_PATH}/${name.slice(0, -parent.length - 1)}${url}` : url
   }
 }
 

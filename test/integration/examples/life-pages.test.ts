@@ -1,4 +1,4 @@
-/** Runs the commands of the pages about tenants, roles, a person's data and the command line, as they stand there, one after the other. */
+/** Runs the commands of the pages about tenants, host names, roles, a person's data and the command line, as they stand there, one after the other. */
 
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,7 +12,15 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { addClient, Browser, type TestAccount, tokensOf } from '../../support/clients/browser.ts'
 import { operatorEnv } from '../../support/clients/cli.ts'
-import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { startDnsServer } from '../../support/servers/dns-server.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
 
 /** The command takes a second to start, and most calls print a token. Where a person signs in, `SIGN_IN` does it. */
@@ -124,4 +132,45 @@ test('page of roles: a developer deploys, sees no payload, is granted the right,
   expect(before).toEqual({ status: 'completed', output: null, payloads: 'hidden' })
   expect(after).toEqual({ status: 'completed', output: { text: 'Hello Ada' }, payloads: null })
   expect(look).toMatchObject({ operation: 'execution.get', actor: { role: 'developer' } })
+}, 240_000)
+
+/** Answers each request after `work`. */
+async function startHook(work: () => Promise<void>) {
+  const server = createServer((_request, response) => {
+    work().then(
+      () => response.end(),
+      (error: unknown) => response.writeHead(500).end(String(error)),
+    )
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close: () => server.close() }
+}
+
+test('page of host names: its commands claim and prove a name, and read under it', async () => {
+  const workspace = await createTestWorkspace()
+  const dns = await startDnsServer()
+  const node = await startInProcessNode({ TENON_DNS_SERVERS: dns.address })
+  const host = `${unique('api')}.shop.example`
+  const publishing = await startHook(async () => {
+    const [row] = await asSuperuser<{ proof: string }>('select proof from tenon.hosts where host = $1', [
+      host,
+    ])
+    dns.texts.set(`_tenon.${host}`, [row?.proof ?? ''])
+  })
+  const adapt = (page: string) =>
+    page
+      .replace(/^api .*\/verify/m, (line) => `curl -sf "$PUBLISH"\n${line}`)
+      .replace('https://api.shop.example/', `-H 'host: ${host}' $TENON_URL/`)
+      .replaceAll('api.shop.example', host)
+  const env = { WS: workspace.workspaceId, KEY: String(workspace.service['apikey']) }
+  const more = { ...env, TENON_URL: node.at.url, PUBLISH: publishing.url }
+  const stdout = await run('host-names', workspace, adapt, more).finally(async () => {
+    publishing.close()
+    await node.close()
+    await dns.close()
+  })
+  const [claimed, verified, documents] = stdout.split(/(?<=\})(?=\{)/).map((one) => JSON.parse(one))
+  expect([claimed.host, claimed.verified_at]).toEqual([host, null])
+  expect(verified).toEqual({ ...claimed, verified_at: expect.any(String) })
+  expect(documents.data).toEqual([])
 }, 240_000)

@@ -25,7 +25,12 @@ let other: TestWorkspace
 beforeAll(async () => {
   dns = await startDnsServer()
   ;[node, ours, other] = await Promise.all([
-    startInProcessNode({ TENON_DNS_SERVERS: dns.address, TENON_S3_HOST: 's3.tenon.example' }),
+    startInProcessNode({
+      ...{ TENON_DNS_SERVERS: dns.address, TENON_S3_HOST: 's3.tenon.example.' },
+      // Lookups are counted in a database of Valkey of their own.
+      ...{ REDIS_URL: `${inject('tenon').env['REDIS_URL']}/8`, TENON_RATE_PUBLIC: '1/min burst 3' },
+      TENON_TRUSTED_PROXIES: 'loopback',
+    }),
     createTestWorkspace(),
     createTestWorkspace(),
   ])
@@ -60,8 +65,12 @@ async function give(of: TestWorkspace, host = newName()): Promise<string> {
   return host
 }
 
-const under = (host: string, as: Caller, path = '/v1/me', at: Running = node.at) =>
-  sendRaw(`${at.url}${path}`, { host, ...as })
+/** As from an address of its own, whose limit of requests without a credential is not used up. */
+const newAddress = () =>
+  `2001:db8:${Math.floor(Math.random() * 65_536).toString(16)}:${Math.floor(Math.random() * 65_536).toString(16)}::1`
+
+const under = (host: string, as: Caller, path = '/v1/me', at: Running = node.at, address = newAddress()) =>
+  sendRaw(`${at.url}${path}`, { host, 'x-forwarded-for': address, ...as })
 
 test('claimed name: counts once DNS has its proof, and serves its workspace alone', async () => {
   const host = newName()
@@ -261,4 +270,71 @@ test('admin: cannot declare a name as proved in the database, nor see that of an
     "select has_column_privilege('tenon_admin', 'tenon.hosts', 'verified_at', 'insert, update') as may",
   )
   expect(rights?.may).toBe(false)
+})
+
+test.each([
+  ...['shop.example/a', 'a@shop.example', '%73hop.example', 'shop.example:99999', 'shop.example:https'],
+  ...['shop.example#', 'a b.example', '[::1', '[1.2.3]', '::1', '*.shop.example', 'shop.example?x'],
+])('Host %j: is refused with a problem', async (host) => {
+  const { status, headers, body } = await under(host, ours.service)
+  expect([status, String(headers['content-type']).split(';')[0], body.code]).toEqual([
+    ...[400, 'application/problem+json', 'header_invalid'],
+  ])
+  expect((await under(host, {}, '/healthz')).status).toBe(200)
+})
+
+test.each([
+  'api_1',
+  'tenon',
+  'localhost:8787',
+  '127.0.0.1',
+  '[::1]',
+  '[2001:db8::1]:8787',
+  'shop.example.:80',
+])('Host %j: serves everything', async (host) => {
+  expect((await under(host, ours.service)).status).toBe(200)
+})
+
+test('host of the S3 API: in any letter case, with a final dot and a port: the same', async () => {
+  const answer = async (host: string) => {
+    const { status, headers } = await under(host, {}, '/')
+    return [status, headers['content-type']]
+  }
+  const expected = await answer('bucket.s3.tenon.example')
+  expect(expected).not.toEqual(await answer('unknown.example'))
+  for (const host of ['bucket.S3.Tenon.example', 'bucket.s3.tenon.example.', 'bucket.s3.tenon.example.:8443'])
+    expect([host, await answer(host)]).toEqual([host, expected])
+})
+
+test('lookups: of names that a workspace has cost nothing, of others as much as requests without a credential', async () => {
+  const names = Array.from({ length: 6 }, newName)
+  await asSuperuser(
+    `insert into tenon.hosts (tenant_id, workspace_id, host, proof, verified_at)
+     select $1, $2, host, 'x', now() from unnest($3::text[]) host`,
+    [ours.tenantId, ours.workspaceId, names],
+  )
+  const address = newAddress()
+  const ask = async (host: string) => (await under(host, ours.service, '/v1/me', node.at, address)).status
+  for (const name of names) expect(await ask(name)).toBe(200)
+  const unknown = []
+  for (let n = 0; n < 4; n++) unknown.push(await ask(newName()))
+  expect(unknown).toEqual([200, 200, 200, 429])
+  // What is known already is not looked up.
+  expect(await ask(names[0] ?? '')).toBe(200)
+})
+
+test('workspace that loses a name: its audit log says so, and not who has it', async () => {
+  const host = await give(other)
+  publish(host, await claim(ours, host))
+  expect((await verify(ours, host)).status).toBe(200)
+  const { body } = await call('GET', '/v1/audit?operation=host.lose', {
+    as: await adminOf(other),
+    at: node.at,
+  })
+  const [entry] = body.data.filter(({ target }: { target: string }) => target.endsWith(host))
+  expect(entry).toMatchObject({
+    ...{ workspace_id: other.workspaceId, outcome: 'done', target: `${hostsOf(other)}/${host}` },
+    actor: { kind: 'platform', subject: null },
+  })
+  expect(JSON.stringify(body.data)).not.toContain(ours.tenantId)
 })

@@ -2,6 +2,8 @@
 
 import { randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
+import type { AuditEvent } from '../../../access/audit/entry.ts'
+import { platformEvent } from '../../../access/audit/throttle.ts'
 import { effectOnce } from '../../../access/effect-once.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
@@ -101,7 +103,7 @@ export const listHosts = adminOperation({
 export const verifyHost = adminOperation({
   name: 'host.verify',
   summary:
-    'Verify a host name by its proof in DNS; from then on, requests for the name are served for the workspace alone',
+    'Verify a host name by its proof in DNS; within 5 s, every process serves requests for the name for the workspace alone',
   roles: ADMINS,
   input: Input(ONE),
   output: Host,
@@ -116,7 +118,9 @@ export const verifyHost = adminOperation({
     )
     const ref: WorkspaceRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
     const records = await dnsOf(scope).texts(found.record.name)
-    await hostNamesOf(scope, ref).verify(ref, found.host, records)
+    const former = await hostNamesOf(scope, ref).verify(ref, found.host, records)
+    // Its admins learn that it has lost the name, and not to whom.
+    if (former !== undefined) await scope.audit.append(lossOf(former, found.host))
     await HOST_ROUTES.apply(scope, ref)
     return findRow<Host>(scope, 'host name', sql`select ${COLUMNS} from hosts where ${isHost(id, host)}`)
   },
@@ -139,6 +143,11 @@ export const deleteHost = adminOperation({
     await HOST_ROUTES.apply(scope, { tenantId, workspaceId })
     return { host, deleted: true as const }
   },
+})
+
+const lossOf = (owner: WorkspaceRef, host: string): AuditEvent => ({
+  ...platformEvent({ owner, operation: 'host.lose', outcome: 'done' }),
+  target: `/v1/workspaces/${owner.workspaceId}/hosts/${host}`,
 })
 
 /** 192 random bits, of this claim alone: who can read the records of another name learns nothing for this one. */
