@@ -205,11 +205,11 @@ export class Authenticator {
         k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
         k.secret, to_json(k.actions) as actions, to_json(k.prefixes) as prefixes,
         t.state as tenant_state, w.state as workspace_state,
-        ${ORIGINS_COLUMN}, w.bucket, case when k.rotated_from is not null then (
+        ${ORIGINS_COLUMN}, w.bucket, case when k.sees_earlier then (
           with recursive line as (
             select k.rotated_from as id
             union
-            select o.rotated_from from api_keys o join line on o.id = line.id where o.rotated_from is not null
+            select o.rotated_from from api_keys o join line on o.id = line.id where o.sees_earlier
           ) select json_agg(id) from line) end as replaces
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
         left join services s on s.tenant_id = k.tenant_id and s.workspace_id = k.workspace_id

@@ -58,7 +58,7 @@ export async function beginSession(
   person: Account,
   methods: readonly string[],
 ): Promise<string> {
-  issuer.audit.signedIn(requesterOf(request), person, path)
+  await issuer.signIn.recordSignIn(requesterOf(request), person, path)
   const device = { address: request.ip, agent: request.headers['user-agent'] }
   const sessionId = await issuer.sessions.open(person, device, { page: path, seconds: session.seconds })
   return session.issue({ ...person, sessionId, isMultiFactor: isMultiFactor(methods) })

@@ -5,6 +5,7 @@ import type { Account } from '../../../src/features/identity/accounts/accounts-s
 import { SecondFactors } from '../../../src/features/identity/factors/second-factors.ts'
 import { Secrets } from '../../../src/infra/crypto/secrets.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
+import { sql } from '../../../src/infra/postgres/sql.ts'
 import { type Entry, entriesOfWorkspace } from '../../support/clients/audit.ts'
 import {
   addAccount,
@@ -30,6 +31,7 @@ import {
   signInWithCode,
   ticketIn,
 } from '../../support/clients/second-factors.ts'
+import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import {
   asSuperuser,
   call,
@@ -133,6 +135,90 @@ test('guesses of codes of an account: refused after ten, also with the right one
     'person.sign_in',
     ({ code, detail }) => code === 'code_wrong' && detail?.['account_id'] === person.id,
   )
+  // Whoever guesses codes knows the password.
+  await mailTo(person.email, 'Somebody knows your password')
+})
+
+test('last sign-in of an account: is that with all factors, not the one that only the password has begun', async () => {
+  const person = await enrolAccount(await addPerson())
+  await asSuperuser('update tenon.accounts set last_login_at = null where id = $1', [person.id])
+  const lastSignIn = async () =>
+    (await call('GET', `/v1/accounts/${person.id}`, { as: workspace.operator })).body.last_login_at
+  const { id, tenant, email, password } = person
+  const login = { action: 'login', tenant, email, password }
+  const browser = new Browser(REDIRECT)
+  await browser.submit(await browser.open(authorization(clientId).url), login)
+  const { browser: visitor, page } = await enterAccountPage({ id, tenant, email, password })
+  expect(await lastSignIn()).toBeNull()
+  await forgetUsedCodes(person)
+  expect((await sendCode(visitor, page, person)).status).toBe(200)
+  expect(await lastSignIn()).toEqual(expect.any(String))
+  await asSuperuser('update tenon.accounts set last_login_at = null where id = $1', [person.id])
+  await forgetUsedCodes(person)
+  await signInWithCode(new Browser(REDIRECT), authorization(clientId), person)
+  expect(await lastSignIn()).toEqual(expect.any(String))
+})
+
+test('first passkey of an account: cut off before its recovery codes are stored: neither is', async () => {
+  const person = await addPerson()
+  const { env, masterKey } = inject('tenon')
+  const database = Database.open(env['DATABASE_APP_URL'] ?? '', () => {}, 2)
+  const locker = await connectSuperuser(inject('tenon'))
+  try {
+    const factors = new SecondFactors(database, new Secrets(masterKey), () => {})
+    const { tenantId, workspaceId } = workspace
+    const subject = { ...person, tenantId, workspaceId, role: 'workspace_admin', generation: 0 } as Account
+    const insert = sql`
+      insert into passkeys (id, account_id, tenant_id, workspace_id, public_key, counter, name)
+      values ('first-key', ${person.id}, ${tenantId}, ${workspaceId}, '\\x00', 0, 'Phone') returning id`
+    await locker.query('begin')
+    await locker.query(
+      `insert into tenon.second_factors (account_id, tenant_id, workspace_id, sealed, last_step, recovery)
+       values ($1, $2, $3, '\\x00', 0, '{}')`,
+      [person.id, tenantId, workspaceId],
+    )
+    const cutOff = expect(factors.addPasskey(subject, insert)).rejects.toThrow()
+    await eventually(async () => {
+      const [waiting] = await asSuperuser(
+        "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and query like '%first-key%'",
+      )
+      return waiting
+    })
+    await cutOff
+    await locker.query('rollback')
+    expect(await factors.read(subject)).toBeUndefined()
+    const added = await factors.addPasskey(subject, insert)
+    expect(added?.enrolment?.codes.length).toBe(10)
+    expect(await factors.read(subject)).toEqual({ hasTotp: false, codesLeft: 10 })
+  } finally {
+    await locker.end()
+    await database.close()
+  }
+})
+
+test('factors of an account: an admin whose role is not higher cannot delete them in the database either', async () => {
+  const [above, beside] = [
+    await enrolAccount(await addPerson('tenant_admin')),
+    await enrolAccount(await addPerson()),
+  ]
+  const { tenantId, workspaceId } = workspace
+  const remove = (ref: string[], { id }: { id: string }) =>
+    sqlAsRole(
+      'tenon_admin',
+      ref,
+      `delete from tenon.second_factors where account_id = '${id}' returning 1 as n`,
+    )
+  const refused = 'only a higher role may do this to the account'
+  await expect(remove([tenantId], above)).rejects.toThrow(refused)
+  await expect(remove([tenantId, workspaceId], beside)).rejects.toThrow(refused)
+  expect(await remove([tenantId], beside)).toEqual([{ n: 1 }])
+  // With their account they go.
+  const gone = await sqlAsRole(
+    'tenon_admin',
+    [tenantId],
+    `delete from tenon.accounts where id = '${above.id}' returning id`,
+  )
+  expect(gone).toEqual([{ id: above.id }])
 })
 
 test('app of an account: removed with password and code; then the password alone signs in', async () => {

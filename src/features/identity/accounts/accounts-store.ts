@@ -116,7 +116,6 @@ export class AccountsStore {
     const right = await verifyPassword(password, found?.password, { network, realm: tenantId ?? '' })
     if (found === undefined) return {}
     if (!right) return { accountId: found.id }
-    await this.recordSignIn(found)
     return { account: withoutPassword(found), accountId: found.id }
   }
 

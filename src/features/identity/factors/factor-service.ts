@@ -42,6 +42,8 @@ export class FactorService {
   readonly #services: Services
   readonly #audit: IssuerAudit
   readonly #throttle = new AttemptThrottle()
+  /** People who were told of guesses, once in the time of the limit. */
+  readonly #warned = new AttemptThrottle()
 
   constructor(services: Services, audit: IssuerAudit) {
     this.#services = services
@@ -128,9 +130,14 @@ export class FactorService {
     { name, credential }: { readonly name: string; readonly credential: string },
   ): Promise<{ readonly enrolment: Enrolment | undefined } | undefined> {
     const { passkeys, secondFactors } = this.#services
-    if (!(await passkeys.register(person, name, credential))) return undefined
+    const registration = await passkeys.registration(person, name, credential)
+    if (registration === undefined) return undefined
+    const added = isUser(person)
+      ? (await passkeys.add(registration)) && { enrolment: undefined }
+      : await secondFactors.addPasskey(person, registration)
+    if (!added) return undefined
     this.#changed(by, place, person, 'add_passkey', 'A passkey can now sign in to your account.')
-    return { enrolment: isUser(person) ? undefined : await secondFactors.addRecoveryCodes(person) }
+    return added
   }
 
   /** @returns false if the person has no such passkey */
@@ -147,7 +154,16 @@ export class FactorService {
     const { tenantId, workspaceId, id: accountId } = person
     const at = { tenantId: tenantId ?? undefined, workspaceId: workspaceId ?? undefined }
     this.#audit.signInRefused(by, { ...at, accountId, clientId }, refused)
+    if (refused === 'too_many' && this.#warned.admit(accountId, 1)) await this.#warn(person)
     return refused
+  }
+
+  /** Whoever guesses codes knows the password already. */
+  async #warn(person: Account): Promise<void> {
+    const { userMails, users } = this.#services
+    if (!isUser(person)) return userMails.codesGuessed(person.email)
+    const workspace = await users.workspace(person.workspaceId)
+    userMails.codesGuessed(person.email, workspace?.brand.name)
   }
 
   #changed(by: Requester, { brand }: SignInPlace, person: Account, verb: string, text: string): void {

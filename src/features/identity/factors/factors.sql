@@ -63,6 +63,24 @@ call tenon.allow('tenon_admin', 'tenon.passkeys', 'tenant');
 grant select (id, subject_id, user_id, account_id, tenant_id, workspace_id, created_at, last_used_at), delete
   on tenon.passkeys to tenon_admin, tenon_operator;
 
+-- Rejects the removal of factors of an account by roles that are not higher, as tenon.keep_account does for its password. The factors of
+-- an account that is deleted go with it, as the owner of these tables.
+create function tenon.keep_factor() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
+declare
+  rank constant integer := case when current_user = 'tenon_operator' then 4
+    when tenon.workspace() is null then 3 else 2 end;
+begin
+  if rank <= coalesce((select role_rank(a.role) from accounts a where a.id = old.account_id), 4) then
+    raise exception 'only a higher role may do this to the account' using errcode = 'insufficient_privilege';
+  end if;
+  return old;
+end $$;
+revoke execute on function tenon.keep_factor from public;
+create trigger factor_kept before delete on tenon.second_factors for each row
+  when (old.account_id is not null and current_user in ('tenon_admin', 'tenon_operator')) execute function tenon.keep_factor();
+create trigger factor_kept before delete on tenon.passkeys for each row
+  when (old.account_id is not null and current_user in ('tenon_admin', 'tenon_operator')) execute function tenon.keep_factor();
+
 -- Identities of users at identity providers of their workspace (OpenID Connect Core 1.0 §2: `iss` and `sub` identify a person).
 create table tenon.user_identities (
   tenant_id text not null,

@@ -108,19 +108,26 @@ export class Passkeys {
     return JSON.stringify({ challenge, rpId: this.#host, userVerification: 'required', timeout })
   }
 
-  /** Stores a passkey. @param text the credential as JSON @returns false if it is not valid, or there are too many */
-  async register(subject: Account, name: string, text: string): Promise<boolean> {
+  /**
+   * The statement that stores a new passkey, unless there are too many; it returns a row if it stores one.
+   * @param text the credential as JSON @returns undefined if that is not valid
+   */
+  async registration(subject: Account, name: string, text: string): Promise<Sql | undefined> {
     const credential = credentialIn(text)
     const challenge = credential && (await this.#useChallenge(credential, registrationOf(subject)))
     const key = challenge && (await this.#verifyNew(credential as Credential, challenge))
-    if (!key) return false
-    const row = await this.#system.row(sql`
+    if (!key) return undefined
+    return sql`
       insert into passkeys (id, user_id, account_id, tenant_id, workspace_id, public_key, counter, name)
       select ${key.id}, ${ownerIds(subject)}, ${Buffer.from(key.publicKey)}::bytea,
         ${key.counter}::bigint, ${name}
       where (select count(*) from passkeys where subject_id = ${subject.id}) < ${ISSUER_LIMITS.users.passkeysMax}
-      on conflict do nothing returning id`)
-    return row !== undefined
+      on conflict do nothing returning id`
+  }
+
+  /** Stores a passkey of a user. @returns false if there are too many */
+  async add(registration: Sql): Promise<boolean> {
+    return (await this.#system.row(registration)) !== undefined
   }
 
   /**

@@ -143,6 +143,29 @@ export class SecondFactors {
     )
   }
 
+  /**
+   * Stores a passkey of an account, with recovery codes if the person has none yet: both or neither.
+   * @param registration returns a row if it stores the passkey
+   * @returns undefined if it was not stored
+   */
+  async addPasskey(
+    person: Account,
+    registration: Sql,
+  ): Promise<{ readonly enrolment: Enrolment | undefined } | undefined> {
+    const { codes, sealed, digests } = this.#newCodes(person, '')
+    const row = await this.#system.row<{ is_first: boolean; generation: number | null }>(sql`
+      with added as (${registration}), stored as (
+        insert into second_factors (user_id, account_id, tenant_id, workspace_id, sealed, has_totp, last_step, recovery)
+        select ${ownerIds(person)}, ${sealed}::bytea, false, 0, ${digests} where exists (select from added)
+        on conflict (subject_id) do nothing returning subject_id
+      ), signed_out as (${signOutOwner(person, isFirstOf(person))})
+      select exists (select from stored) as is_first, (select generation from signed_out) as generation from added`)
+    if (row === undefined) return undefined
+    if (!row.is_first) return { enrolment: undefined }
+    this.#forget(person.id)
+    return { enrolment: { codes, person: { ...person, generation: row.generation ?? person.generation } } }
+  }
+
   /** Recovery codes for passkeys, if the person has none yet. @returns undefined if there are some */
   async addRecoveryCodes(subject: Account): Promise<Enrolment | undefined> {
     const { codes, sealed, digests } = this.#newCodes(subject, '')
@@ -184,11 +207,8 @@ export class SecondFactors {
 
   /** Stores a factor; the first one ends, at once, what was opened without it. @param insert returns a row if it stores one */
   async #enrol(person: Account, codes: readonly string[], insert: Sql): Promise<Enrolment | undefined> {
-    // Both parts see the factors as they were before.
-    const isFirst = sql`exists (select from stored)
-      and not exists (select from second_factors where subject_id = ${person.id})`
     const row = await this.#system.row<{ generation: number | null }>(sql`
-      with stored as (${insert}), signed_out as (${signOutOwner(person, isFirst)})
+      with stored as (${insert}), signed_out as (${signOutOwner(person, isFirstOf(person))})
       select (select generation from signed_out) as generation from stored`)
     if (row === undefined) return undefined
     this.#forget(person.id)
@@ -245,6 +265,10 @@ export class SecondFactors {
     return { secret, recoveryKey }
   }
 }
+
+/** Of a statement with a part `stored`, which sees the factors as they were before: it has stored the first one. */
+const isFirstOf = ({ id }: Account): Sql =>
+  sql`exists (select from stored) and not exists (select from second_factors where subject_id = ${id})`
 
 /** Each write seals anew, so that no other was made since one was read. */
 const isUnchanged = ({ id }: Account, { sealed }: { readonly sealed: Buffer }) =>

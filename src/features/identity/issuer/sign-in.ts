@@ -156,15 +156,20 @@ export class SignIn {
   ): Promise<string> {
     const { client } = await this.#details(interaction)
     if (!isClientFor(client, person)) throw new Problem('not_found')
-    const { accounts, users } = this.#services
-    await (isUser(person) ? users : accounts).recordSignIn(person)
     return this.#end(interaction, person, methods)
+  }
+
+  /** Records the end of a sign-in, with all factors that it has asked for. @param at the client or the page */
+  async recordSignIn(by: Requester, person: Account, at: string): Promise<void> {
+    const { accounts, users, issuerAudit } = this.#services
+    issuerAudit.signedIn(by, person, at)
+    await (isUser(person) ? users : accounts).recordSignIn(person)
   }
 
   /** Signs the account in at the client. @returns the URL to redirect to */
   async #end(interaction: InteractionRequest, account: Account, methods: readonly string[]): Promise<string> {
     const { details, client, provider } = await this.#details(interaction)
-    this.#services.issuerAudit.signedIn(interaction.by, account, client.id)
+    await this.recordSignIn(interaction.by, account, client.id)
     // The prompt `create` ends with the sign-in as well.
     const login = { accountId: account.id, amr: [...methods], acr: acrOf(methods) }
     const redirect = await finish(provider, interaction, { login, create: {} })

@@ -16,6 +16,8 @@ create table tenon.api_keys (
   scopes text[] not null default '{}',
   rate_limit integer check (rate_limit between 1 and 1000000),
   rotated_from text references tenon.api_keys (id),
+  -- It sees the payloads of what the keys before it have started: whoever was shown it may see those of all.
+  sees_earlier boolean not null default false,
   -- The key that replaces it. Set once, so that concurrent rotations cannot both succeed.
   replaced_by text,
   created_by text not null,

@@ -4,7 +4,7 @@ import Type, { type Static } from 'typebox'
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { keyHash, makeKey } from '../../../access/authentication/credentials.ts'
 import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
-import { PAYLOADS_SCOPE } from '../../../access/payload-access.ts'
+import { PAYLOADS_SCOPE, seesPayloads } from '../../../access/payload-access.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { isReadScope, STORAGE_ACTIONS, type StorageGrant } from '../../../core/policy.ts'
@@ -111,11 +111,11 @@ export function newKey(scope: AdminScope, of: NewKey, owner: Sql): { key: string
   const [actions, prefixes] = [grant?.actions, grant?.prefixes].map((list) => list && textArray(list))
   const insert = sql`
     insert into api_keys (id, tenant_id, workspace_id, kind, name, hash, secret, prefix, last4, scopes, actions,
-      prefixes, rate_limit, created_by, expires_at, rotated_from)
+      prefixes, rate_limit, created_by, expires_at, rotated_from, sees_earlier)
     select ${of.id}, tenant_id, workspace_id, ${of.kind}, ${of.name}, ${hash}::bytea, ${secret}::bytea, ${`svc_${of.kind}_`},
       ${key.slice(-4)}, ${textArray(of.scopes)}::text[], ${actions ?? null}::text[], ${prefixes ?? null}::text[],
       ${of.rateLimit}::integer, ${scope.actor.subject},
-      ${of.expiresAt}::timestamptz, ${of.rotatedFrom}
+      ${of.expiresAt}::timestamptz, ${of.rotatedFrom}, ${of.rotatedFrom !== null && seesPayloads(scope.actor)}
     from (${owner}) as owner
     returning ${COLUMNS}`
   return { key, insert }

@@ -201,6 +201,21 @@ If it was not you, change your password at ${this.#url}${ACCOUNT_PAGE} now, and 
     )
   }
 
+  /** To a person whose codes somebody guesses. @param brandName of the workspace; absent for an account of the platform */
+  codesGuessed(to: string, brandName?: string): void {
+    const { host } = new URL(this.#url)
+    const page = brandName === undefined ? `at ${this.#url}${ACCOUNT_PAGE}` : 'on the page of your account'
+    this.#send(
+      { to, brandName: brandName ?? host },
+      {
+        subject: `Somebody knows your password for ${brandName ?? host}`,
+        text: `Somebody has entered your password at ${brandName ?? host}, and then too many wrong codes. Nobody can sign in with a code for 15 minutes.
+
+If it was not you, change your password ${page}. The second factor has kept them out.`,
+      },
+    )
+  }
+
   #send({ to }: Recipient, { subject, text }: Text): void {
     const { hostname } = new URL(this.#url)
     const mail = { to, subject, text: `${text}\n`, messageId: `<${randomUUID()}@${hostname}>` }

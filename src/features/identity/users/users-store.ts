@@ -120,7 +120,6 @@ export class UsersStore {
     })
     if (found === undefined) return {}
     if (!right) return { accountId: found.id }
-    await this.recordSignIn(found)
     return { account: withoutPassword(found), accountId: found.id }
   }
 
