@@ -3,31 +3,29 @@
 import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import {
-  CompleteMultipartUploadCommand,
-  CreateMultipartUploadCommand,
   GetObjectCommand,
   NoSuchBucket,
   NoSuchKey,
-  PutObjectCommand,
   paginateListObjectsV2,
   type S3Client,
-  UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import type { Client } from 'pg'
 import { PAYLOAD_BUCKET } from '../core/object-key.ts'
+import { putStream } from '../infra/s3/put-stream.ts'
 import type { BlobRef } from './manifests.ts'
 import type { Repository } from './repository/repository.ts'
 import type { Chunks } from './repository/sealed-stream.ts'
+import { storeFault } from './store-fault.ts'
 
 export interface Blob extends BlobRef {
   /** In bytes; null if nothing says it. */
   readonly size: number | null
 }
 
+/** Begins sentences about it. */
+export const OBJECT_STORE = 'The object store of the installation'
 const FOLDER = 'objects'
 const AT_ONCE = 8
-/** Bytes of a part of a large object, which is in memory. */
-const PART_BYTES = 33_554_432
 
 export const blobName = (repository: Repository, { bucket, blob }: BlobRef): string =>
   repository.nameOf(FOLDER, `${bucket}/${blob}`)
@@ -64,7 +62,7 @@ export async function findPayloads(store: S3Client): Promise<Blob[]> {
         found.push({ bucket: PAYLOAD_BUCKET, blob, size })
   } catch (error) {
     // It is made when it is needed first.
-    if (!(error instanceof NoSuchBucket)) throw error
+    if (!(error instanceof NoSuchBucket)) throw storeFault(OBJECT_STORE, error)
   }
   return found
 }
@@ -108,49 +106,26 @@ async function copyOne(
       ;(Body as Readable).destroy()
       return false
     }
-    await repository.write(name, Body as Readable)
+    await repository.write(name, readBody(Body as Readable))
     return true
   } catch (error) {
     if (error instanceof NoSuchKey || error instanceof NoSuchBucket) return false
-    throw error
+    throw storeFault(OBJECT_STORE, error)
+  }
+}
+
+/** Names the object store in the faults of its connection, which the repository would be blamed for. */
+async function* readBody(body: Readable): Chunks {
+  try {
+    yield* body as AsyncIterable<Buffer>
+  } catch (error) {
+    throw storeFault(OBJECT_STORE, error)
   }
 }
 
 /** Writes a blob of the repository to the store. @throws FileMissing, SealBroken */
-export async function restoreBlob(repository: Repository, store: S3Client, blob: Blob): Promise<void> {
-  const to = { Bucket: blob.bucket, Key: blob.blob }
-  const parts = readParts(repository.read(blobName(repository, blob)))
-  const first = await parts.next()
-  const second = await parts.next()
-  if (second.done) {
-    await store.send(new PutObjectCommand({ ...to, Body: first.value ?? Buffer.alloc(0) }))
-    return
-  }
-  const { UploadId } = await store.send(new CreateMultipartUploadCommand(to))
-  const Parts: { PartNumber: number; ETag: string | undefined }[] = []
-  const send = async (Body: Buffer) => {
-    const PartNumber = Parts.length + 1
-    const { ETag } = await store.send(new UploadPartCommand({ ...to, UploadId, PartNumber, Body }))
-    Parts.push({ PartNumber, ETag })
-  }
-  await send(first.value ?? Buffer.alloc(0))
-  await send(second.value)
-  for (let next = await parts.next(); !next.done; next = await parts.next()) await send(next.value)
-  await store.send(new CompleteMultipartUploadCommand({ ...to, UploadId, MultipartUpload: { Parts } }))
-}
-
-async function* readParts(bytes: Chunks): AsyncGenerator<Buffer, undefined> {
-  let waiting: Buffer[] = []
-  let length = 0
-  for await (const chunk of bytes) {
-    waiting.push(chunk)
-    length += chunk.length
-    if (length < PART_BYTES) continue
-    yield Buffer.concat(waiting, length)
-    ;[waiting, length] = [[], 0]
-  }
-  if (length > 0) yield Buffer.concat(waiting, length)
-}
+export const restoreBlob = (repository: Repository, store: S3Client, blob: Blob): Promise<void> =>
+  putStream(store, { Bucket: blob.bucket, Key: blob.blob }, repository.read(blobName(repository, blob)))
 
 /** Size and MD5 of a blob of the repository. @throws FileMissing, SealBroken */
 export async function digestBlob(repository: Repository, blob: Blob): Promise<{ size: number; md5: string }> {

@@ -3,6 +3,7 @@
 import type { S3Client } from '@aws-sdk/client-s3'
 import { Client } from 'pg'
 import type { Programs } from './postgres/programs.ts'
+import { storeFault } from './store-fault.ts'
 
 export interface Installation {
   /** A superuser, or a role that may replicate and that row-level security does not bind. */
@@ -28,7 +29,9 @@ export async function withDatabase<T>(url: string, work: (database: Client) => P
   })
   // A lost connection fails the statement that needs it.
   database.on('error', () => {})
-  await database.connect()
+  await database.connect().catch((error: unknown) => {
+    throw storeFault(`PostgreSQL at ${database.host}:${database.port}`, error)
+  })
   try {
     await database.query('set search_path = tenon, pg_catalog')
     return await work(database)

@@ -8,6 +8,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { lockOwner, tryLock, withLock } from '../../../stack/lock.mjs'
+import { fullRepository, isFull, StoreFault } from '../store-fault.ts'
 import { FileMissing, type FileStore } from './file-store.ts'
 import type { Chunks } from './sealed-stream.ts'
 
@@ -27,7 +28,11 @@ export function openFolder(folder: string): FileStore {
     list: (prefix) => listFiles(folder, pathOf(prefix)),
     remove: (name) => rm(pathOf(name), { force: true }),
     sharing: (work) => share(join(folder, LOCKS), work),
-    exclusively: (work) => exclude(join(folder, LOCKS), work),
+    exclusively: (work) =>
+      exclude(join(folder, LOCKS), async () => {
+        await removeParts(folder)
+        return work()
+      }),
     close: () => {},
   }
 }
@@ -41,14 +46,26 @@ async function writeFile(folder: string, path: string, content: Chunks): Promise
     await flush(dirname(path))
   } catch (error) {
     await rm(part, { force: true })
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOSPC' || code === 'EDQUOT')
-      throw new Error(
-        `The disk of the repository ${folder} is full. Free space there, or remove old backups with \`tenon backup prune\`.`,
-        { cause: error },
-      )
-    throw error
+    throw asFault(folder, error)
   }
+}
+
+/** The error itself if it is that of the content that is written. */
+function asFault(folder: string, error: unknown): unknown {
+  if (isFull(error)) return fullRepository(folder, error)
+  const { path, message } = error as NodeJS.ErrnoException
+  return path?.startsWith(folder)
+    ? new StoreFault(
+        `The repository ${folder} cannot be used (${message}). Run the command again when it can.`,
+        error,
+      )
+    : error
+}
+
+/** Of processes that were killed: nobody adds meanwhile. */
+async function removeParts(folder: string): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true, recursive: true }))
+    if (entry.isFile() && entry.name.endsWith(PART)) await rm(join(entry.parentPath, entry.name))
 }
 
 /** A rename survives a crash of the machine only with its folder. */
@@ -65,7 +82,9 @@ async function* readFile(folder: string, name: string, path: string): Chunks {
   try {
     yield* createReadStream(path, { highWaterMark: 1_048_576 }) as AsyncIterable<Buffer>
   } catch (error) {
-    throw (error as NodeJS.ErrnoException).code === 'ENOENT' ? new FileMissing(folder, name) : error
+    throw (error as NodeJS.ErrnoException).code === 'ENOENT'
+      ? new FileMissing(folder, name)
+      : asFault(folder, error)
   }
 }
 
@@ -102,7 +121,7 @@ async function listFiles(folder: string, path: string) {
   const entries = await readdir(path, { withFileTypes: true, recursive: true }).catch(
     (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return []
-      throw error
+      throw asFault(folder, error)
     },
   )
   const paths = entries

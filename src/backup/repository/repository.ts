@@ -29,11 +29,14 @@ interface Head {
 export class Repository {
   readonly store: FileStore
   readonly installation: string
+  /** True if it was made just now. */
+  readonly isNew: boolean
   readonly #key: Buffer
 
-  private constructor(store: FileStore, installation: string, key: Buffer) {
+  private constructor(store: FileStore, installation: string, key: Buffer, isNew: boolean) {
     this.store = store
     this.installation = installation
+    this.isNew = isNew
     this.#key = key
   }
 
@@ -42,7 +45,7 @@ export class Repository {
     const head = await readHead(store)
     if (head === undefined)
       throw new Error(`There is no repository at ${store.address}. \`tenon backup create\` makes one.`)
-    return new Repository(store, head.installation, await unwrapRepositoryKey(passphrase, head.key))
+    return new Repository(store, head.installation, await unwrapRepositoryKey(passphrase, head.key), false)
   }
 
   /** Opens the repository of an installation, and makes it if there is none. @throws as {@link open}; Error if it is another installation's */
@@ -65,7 +68,7 @@ export class Repository {
     return store.exclusively(async () => {
       if ((await readHead(store)) !== undefined) return Repository.open(store, passphrase)
       await store.write(HEAD, oneChunk(`${JSON.stringify(head, null, 2)}\n`))
-      return new Repository(store, installation, key)
+      return new Repository(store, installation, key, true)
     })
   }
 
@@ -142,12 +145,25 @@ async function readHead(store: FileStore): Promise<Head | undefined> {
     if (error instanceof FileMissing) return undefined
     throw error
   }
-  const head = JSON.parse(Buffer.concat(chunks).toString('utf8')) as Head
+  const head = parseHead(Buffer.concat(chunks).toString('utf8'))
+  if (head === undefined)
+    throw new Error(`The file ${HEAD} of the repository ${store.address} is damaged. Put back a copy of it.`)
   if (head.format !== FORMAT)
     throw new Error(
       `The repository at ${store.address} has the format ${head.format}, and this version of Tenon reads ${FORMAT}.`,
     )
   return head
+}
+
+/** @returns undefined if it is none. Of another format, nothing but the number is known. */
+function parseHead(text: string): Head | undefined {
+  try {
+    const head = JSON.parse(text) as Head
+    const isWhole = head.format !== FORMAT || Object.values(head.key).every((value) => value)
+    return typeof head.format === 'number' && isWhole ? head : undefined
+  } catch {
+    return undefined
+  }
 }
 
 async function* oneChunk(text: string): Chunks {

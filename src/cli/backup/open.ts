@@ -6,6 +6,8 @@ import { S3Client } from '@aws-sdk/client-s3'
 import { findRunning } from '../../../stack/start.ts'
 import { type Installation, identify, withDatabase } from '../../backup/installation.ts'
 import { findPrograms } from '../../backup/postgres/programs.ts'
+import { isBucket, openBucket } from '../../backup/repository/bucket-store.ts'
+import type { FileStore } from '../../backup/repository/file-store.ts'
 import { openFolder } from '../../backup/repository/folder-store.ts'
 import { Repository } from '../../backup/repository/repository.ts'
 import { type Config, ConfigError } from '../../infra/config.ts'
@@ -27,10 +29,14 @@ async function readPassphrase(settings: Settings): Promise<string> {
   return need(settings, 'TENON_BACKUP_PASSPHRASE')
 }
 
-const storeAt = (address: string) => openFolder(callerPath(address))
+const storeAt = (address: string, settings: Settings): FileStore =>
+  isBucket(address) ? openBucket(address, settings) : openFolder(callerPath(address))
 
 const addressOf = ({ repository }: RepositoryOption, settings: Settings): string =>
   repository ?? need(settings, 'TENON_BACKUP_REPOSITORY')
+
+/** Tells what goes on, on stderr. */
+export const note = (text: string) => void process.stderr.write(`${text}\n`)
 
 /** Runs work with a repository that exists. */
 export async function withRepository<T>(
@@ -38,13 +44,17 @@ export async function withRepository<T>(
   work: (repository: Repository) => Promise<T>,
 ): Promise<T> {
   const settings = await ownerSettings()
-  const store = storeAt(addressOf(options, settings))
+  const store = storeAt(addressOf(options, settings), settings)
   try {
     return await work(await Repository.open(store, await readPassphrase(settings)))
   } finally {
     store.close()
   }
 }
+
+/** A document store has no moment that could be that of the others. */
+const WITHOUT_MONGO =
+  'MongoDB is not part of the backup: documents of collections in the document store are not in it. Back up MONGODB_URL with its own tools.'
 
 /** Runs work with the running installation and its repository, which is made if there is none. */
 export async function withInstallation<T>(
@@ -56,11 +66,17 @@ export async function withInstallation<T>(
   const passphrase = await readPassphrase(settings)
   const config = requireConfig(settings)
   const objects = new S3Client({ ...storeOf(config), credentials: rootOf(config) })
-  const store = storeAt(address)
+  const store = storeAt(address, settings)
   try {
     const installation = await describe(settings, config, objects)
     const id = await withDatabase(installation.databaseUrl, identify)
-    return await work({ installation, repository: await Repository.openOrMake(store, passphrase, id) })
+    const repository = await Repository.openOrMake(store, passphrase, id)
+    if (repository.isNew)
+      note(
+        `There was no repository at ${store.address}: it was made. Keep its passphrase where the installation is not.`,
+      )
+    if (config.MONGODB_URL) note(WITHOUT_MONGO)
+    return await work({ installation, repository })
   } finally {
     objects.destroy()
     store.close()

@@ -7,8 +7,8 @@ import type { RepositoryOption } from './open.ts'
 import type { RestoreOptions } from './restore.ts'
 
 const REPOSITORY: Flag = [
-  '--repository <folder>',
-  'Folder of the repository. Default: TENON_BACKUP_REPOSITORY.',
+  '--repository <address>',
+  'Folder of the repository, or s3://bucket/folder. Default: TENON_BACKUP_REPOSITORY.',
 ]
 const JSON_FLAG: Flag = ['--json', 'Print the result as JSON.']
 
