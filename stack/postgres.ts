@@ -207,11 +207,14 @@ async function initialise(home: PostgresHome, { secrets, signal }: StartContext)
   }
 }
 
-/** Removes what an interrupted start has left. */
-async function removeDrafts(data: string): Promise<void> {
+/** Removes what an interrupted start, or an interrupted restore, has left. */
+export async function removeDrafts(data: string): Promise<void> {
   const names = await readdir(dirname(data)).catch(() => [])
   const drafts = names.filter((name) => name.startsWith(`${basename(data)}.draft`))
-  await Promise.all(drafts.map((name) => rm(join(dirname(data), name), { recursive: true, force: true })))
+  // A server that is ending writes to its folder.
+  await Promise.all(
+    drafts.map((name) => rm(join(dirname(data), name), { recursive: true, force: true, maxRetries: 10 })),
+  )
 }
 
 /**

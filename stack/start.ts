@@ -230,7 +230,7 @@ function aborted(signal: AbortSignal): Promise<never> {
 }
 
 /** Waits until the reaper of a killed stack has ended the servers, which still use the data. */
-async function waitForReaper(before: StackState): Promise<void> {
+export async function waitForReaper(before: StackState): Promise<void> {
   const deadline = Date.now() + REAPER_MS
   while (isAlive(before.reaper) && Date.now() < deadline) await delay(50)
 }

@@ -1,6 +1,7 @@
 /** Makes a backup: bytes of objects, a copy of PostgreSQL, Temporal's file, and the log until a moment after all of them. */
 
 import { randomBytes } from 'node:crypto'
+import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Client } from 'pg'
 import { copyBlobs, findBlobs } from './blobs.ts'
@@ -28,26 +29,58 @@ export interface CreateOptions {
 export async function createBackup(options: CreateOptions): Promise<Backup> {
   const { installation, repository, onNotice, signal } = options
   const { programs, databaseUrl: url, folder } = installation
-  const slot = `tenon_create_${randomBytes(4).toString('hex')}`
+  const slot = `${SLOT}${randomBytes(4).toString('hex')}`
   const known = await findKnown(repository)
-  await withDatabase(url, dropLeftSlots)
+  await removeLeft(installation)
   // Before the copy begins: the copy is of no use without the log since then.
   const receiver = await WalReceiver.start({ programs, url, slot, folder: join(folder, slot), repository })
-  try {
-    return await repository.store.sharing(() =>
-      copyAll(options, { installation, repository, receiver, known, onNotice, ...(signal && { signal }) }),
+  // Until the manifest names it, nothing does.
+  const draft = `members/${randomBytes(8).toString('hex')}`
+  const backing = { installation, repository, receiver, known, onNotice, ...(signal && { signal }) }
+  const backup = await repository.store
+    .sharing(() => copyAll(options, backing, draft))
+    .catch(async (error: unknown) => {
+      // What has failed may be the server.
+      await receiver.stop(true).catch(() => {})
+      await removeDraft(repository, draft)
+      throw error
+    })
+  await receiver.stop(true)
+  return backup
+}
+
+/** Begins the name of the slot of each backup, which is also that of the folder of what it receives. */
+const SLOT = 'tenon_create_'
+/** Longer than a backup has a slot, or a folder, without using it. */
+const LEFT_MINUTES = 10
+
+/** What backups that were killed have left: the server would keep its log for their slots. */
+async function removeLeft({ databaseUrl, folder }: Installation): Promise<void> {
+  const used = await withDatabase(databaseUrl, async (database) => {
+    await database.query(
+      `select pg_drop_replication_slot(slot_name) from pg_replication_slots
+       where starts_with(slot_name, $1) and not active and inactive_since < now() - $2 * interval '1 minute'`,
+      [SLOT, LEFT_MINUTES],
     )
-  } finally {
-    await receiver.stop(true)
+    const { rows } = await database.query<{ slot_name: string }>('select slot_name from pg_replication_slots')
+    return rows.map(({ slot_name }) => slot_name)
+  })
+  const names = await readdir(folder).catch(() => [])
+  for (const name of names.filter((one) => one.startsWith(SLOT) && !used.includes(one))) {
+    const path = join(folder, name)
+    if (Date.now() - (await stat(path)).mtimeMs > LEFT_MINUTES * 60_000)
+      await rm(path, { recursive: true, force: true })
   }
 }
 
-/** Of backups that were killed: the server would keep its log for them. */
-const dropLeftSlots = (database: Client) =>
-  database.query(
-    `select pg_drop_replication_slot(slot_name) from pg_replication_slots
-     where slot_name like 'tenon\\_create\\_%' and not active and inactive_since < now() - interval '10 minutes'`,
-  )
+/** Removes what only a manifest would have named: one that failed for want of room must leave it. */
+async function removeDraft({ store }: Repository, draft: string): Promise<void> {
+  try {
+    for (const { name } of await store.list(`${draft}/`)) await store.remove(name)
+  } catch {
+    // The next prune finds it.
+  }
+}
 
 export const findKnown = async (repository: Repository): Promise<Set<string>> =>
   new Set((await repository.list('objects/')).map(({ name }) => name))
@@ -55,13 +88,10 @@ export const findKnown = async (repository: Repository): Promise<Set<string>> =>
 async function copyAll(
   { version, incremental, onProgress }: CreateOptions,
   backing: Backing,
+  draft: string,
 ): Promise<Backup> {
   const { installation, repository, known } = backing
   const { programs, databaseUrl: url, objects } = installation
-  // Until the manifest names it, nothing does.
-  const draft = `members/${randomBytes(8).toString('hex')}`
-  if (installation.mongoUrl)
-    backing.onNotice('MongoDB is not part of the backup: back up MONGODB_URL with its own tools.')
   onProgress('copying the bytes of objects')
   // The moment comes when few are left: what is deleted meanwhile stays in the store for an hour.
   const early = await withDatabase(url, (database) => findBlobs(database, null))

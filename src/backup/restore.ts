@@ -1,13 +1,14 @@
 /** Restores an installation of one machine, as `npm start` runs it, to a time: over all of its stores. */
 
-import { createWriteStream } from 'node:fs'
-import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { createWriteStream, existsSync } from 'node:fs'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { tryLock } from '../../stack/lock.mjs'
-import { type PostgresHome, postgresHome } from '../../stack/postgres.ts'
-import { loadSecrets, type Secrets } from '../../stack/server.ts'
+import { type PostgresHome, postgresHome, removeDrafts } from '../../stack/postgres.ts'
+import { loadSecrets, readState, type Secrets } from '../../stack/server.ts'
+import { waitForReaper } from '../../stack/start.ts'
 import { readTombstones } from './manifests.ts'
 import type { RestorePlan } from './plan.ts'
 import { recover } from './postgres/recover.ts'
@@ -37,7 +38,7 @@ const PARTS = [
   'master.made',
 ]
 /** Holds what was replaced, until `tenon restore finish`. */
-export const REPLACED = 'replaced'
+const REPLACED = 'replaced'
 /** What is made before anything is replaced. */
 const DRAFT = 'restore.draft'
 /** Until all stores are restored, this file keeps `npm start` from starting. */
@@ -49,7 +50,7 @@ export const UNFINISHED = 'restore.unfinished'
  * @throws Error if the platform runs, or the folder has data and `yes` does not name its installation
  */
 export async function restoreLocal(options: LocalRestore): Promise<number> {
-  const { dir } = options
+  const { dir, onProgress } = options
   await mkdir(dir, { recursive: true, mode: 0o711 })
   const lock = tryLock(join(dir, 'stack.lock'))
   if ('owner' in lock)
@@ -58,6 +59,8 @@ export async function restoreLocal(options: LocalRestore): Promise<number> {
     )
   try {
     await requireConsent(options)
+    // Servers of a process that was killed still use the data for a moment.
+    await waitForReaper(readState(dir))
     const secrets = await readSecrets(options)
     const draft = join(dir, DRAFT)
     await rm(draft, { recursive: true, force: true })
@@ -67,9 +70,9 @@ export async function restoreLocal(options: LocalRestore): Promise<number> {
     await restoreTemporal(options, join(draft, 'temporal'))
     // From here on the folder is not what it was, and not yet what it is to be.
     await writeFile(join(dir, UNFINISHED), `${options.plan.to}\n`)
-    await setAside(dir)
+    onProgress(`setting aside what is in ${dir}, and putting the restored data in its place`)
+    await setAside(dir, home)
     for (const part of await readdir(draft)) await rename(join(draft, part), join(dir, part))
-    await rm(home.data, { recursive: true, force: true })
     await rename(made, home.data)
     await rm(draft, { recursive: true })
     return purged
@@ -78,22 +81,55 @@ export async function restoreLocal(options: LocalRestore): Promise<number> {
   }
 }
 
-async function requireConsent({ dir, yes, repository: { installation } }: LocalRestore): Promise<void> {
+/** A restore that was interrupted had it: what it has left is of no use. */
+async function requireConsent(options: LocalRestore): Promise<void> {
+  const { dir, yes } = options
   const present = await readdir(dir)
-  if (!PARTS.some((part) => present.includes(part)) || yes === installation) return
+  if (!PARTS.some((part) => present.includes(part)) || present.includes(UNFINISHED)) return
+  const installation = await identifyData(options, present)
+  if (yes === installation) return
   throw new Error(
     yes === undefined
       ? `${dir} has data, which the restore replaces. To allow it, add --yes=${installation}, the id of the installation.`
-      : `--yes=${yes} is not the installation of the repository, which is ${installation}.`,
+      : `--yes=${yes} is not the installation in ${dir}, which is ${installation}.`,
   )
 }
 
-async function setAside(dir: string): Promise<void> {
-  const target = join(dir, REPLACED, new Date().toISOString().replaceAll(/[-:.]/g, ''))
+/** The id of the installation whose data is there, which may not be that of the repository. If there is none, that of the repository. */
+async function identifyData(
+  { dir, env, repository }: LocalRestore,
+  present: readonly string[],
+): Promise<string> {
+  if (!present.includes('secrets.json')) return repository.installation
+  const { data } = await findHome(dir, env, loadSecrets(dir))
+  const control = await readFile(join(data, 'global/pg_control')).catch(() => undefined)
+  // It begins with the system identifier.
+  return control?.readBigUInt64LE().toString() ?? repository.installation
+}
+
+const findHome = (dir: string, env: NodeJS.ProcessEnv, secrets: Secrets): Promise<PostgresHome> =>
+  postgresHome({ dir, env, secrets, signal: new AbortController().signal, progress: () => {} })
+
+/** As root, the data of PostgreSQL may be outside of the folder, and on another disk. */
+const outsideReplaced = ({ data }: PostgresHome): string => `${data}.replaced-`
+
+async function setAside(dir: string, home: PostgresHome): Promise<void> {
+  const stamp = new Date().toISOString().replaceAll(/[-:.]/g, '')
+  const target = join(dir, REPLACED, stamp)
   const present = await readdir(dir)
   await mkdir(target, { recursive: true, mode: 0o711 })
   for (const part of PARTS.filter((one) => present.includes(one)))
     await rename(join(dir, part), join(target, part))
+  if (existsSync(home.data)) await rename(home.data, `${outsideReplaced(home)}${stamp}`)
+}
+
+/** Removes what restores of a folder have replaced. */
+export async function removeReplaced(dir: string, env: NodeJS.ProcessEnv): Promise<void> {
+  await rm(join(dir, REPLACED), { recursive: true, force: true })
+  const home = await findHome(dir, env, loadSecrets(dir))
+  const [folder, prefix] = [dirname(home.data), basename(outsideReplaced(home))]
+  for (const name of await readdir(folder).catch(() => []))
+    if (name.startsWith(prefix)) await rm(join(folder, name), { recursive: true })
 }
 
 /** What the data folder has of them; others are settings. */
@@ -112,16 +148,10 @@ async function restorePostgres(
   secrets: Secrets,
 ): Promise<{ home: PostgresHome; made: string; purged: number }> {
   const { to, backups, lastWal } = plan
-  const home = await postgresHome({
-    dir,
-    env,
-    secrets,
-    signal: new AbortController().signal,
-    progress: () => {},
-  })
-  // A folder of this name is removed by a start, if this process ends before it is complete.
+  const home = await findHome(dir, env, secrets)
+  // What a restore has left that was killed. A start removes folders of such names, too.
+  await removeDrafts(home.data)
   const made = `${home.data}.draft-restored`
-  await rm(made, { recursive: true, force: true })
   const tombstones = await readTombstones(repository)
   onProgress(`restoring PostgreSQL to ${to}`)
   const purged = await recover({ repository, programs: home, backups, lastWal, to, data: made }, (database) =>

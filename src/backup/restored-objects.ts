@@ -4,10 +4,12 @@ import { NoSuchBucket, paginateListObjectsV2, type S3Client } from '@aws-sdk/cli
 import type { Client } from 'pg'
 import { PAYLOAD_BUCKET } from '../core/object-key.ts'
 import type { Buckets } from '../infra/s3/buckets.ts'
-import { type Blob, findBlobs, restoreBlob } from './blobs.ts'
+import { type Blob, findBlobs, OBJECT_STORE, restoreBlob } from './blobs.ts'
 import type { States } from './manifests.ts'
 import { FileMissing } from './repository/file-store.ts'
 import type { Repository } from './repository/repository.ts'
+import { SealBroken } from './repository/sealed-stream.ts'
+import { storeFault } from './store-fault.ts'
 
 export interface ObjectStore {
   readonly store: S3Client
@@ -16,8 +18,8 @@ export interface ObjectStore {
 
 export interface RestoredObjects {
   readonly written: number
-  /** Blobs of objects that are in neither: the store had none when they were backed up. */
-  readonly missing: readonly Blob[]
+  /** Sentences about blobs that the repository does not have, or has altered. */
+  readonly faults: readonly string[]
 }
 
 const AT_ONCE = 8
@@ -39,27 +41,31 @@ export async function restoreObjects(
     ...(payloads ?? []),
   ]
   let written = 0
-  const missing: Blob[] = []
+  const faults: string[] = []
   for (const [bucket, blobs] of Map.groupBy(wanted, (one) => one.bucket)) {
     const waiting = await withoutStored(store, bucket, blobs)
     const writeNext = async (): Promise<void> => {
       for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-        if (await isWritten(repository, store, next)) written += 1
-        else missing.push(next)
+        const fault = await findFault(repository, store, next)
+        if (fault === undefined) written += 1
+        else faults.push(fault)
       }
     }
     await Promise.all(Array.from({ length: AT_ONCE }, writeNext))
   }
-  return { written, missing }
+  return { written, faults }
 }
 
-async function isWritten(repository: Repository, store: S3Client, blob: Blob): Promise<boolean> {
+/** Writes a blob. One that is lost must not keep all others from being restored. */
+async function findFault(repository: Repository, store: S3Client, blob: Blob): Promise<string | undefined> {
   try {
     await restoreBlob(repository, store, blob)
-    return true
+    return undefined
   } catch (error) {
-    if (error instanceof FileMissing) return false
-    throw error
+    const subject = `The bytes ${blob.blob} of an object in the bucket ${blob.bucket}`
+    if (error instanceof FileMissing) return `${subject} are in no backup.`
+    if (error instanceof SealBroken) return `${subject} were altered in the repository: ${error.message}`
+    throw storeFault(OBJECT_STORE, error)
   }
 }
 

@@ -1,14 +1,13 @@
 /** Copies the stores that have no log of their own: the file of Temporal's development server, and MongoDB. */
 
 import { createReadStream } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { copyBlobs, findPayloads } from './blobs.ts'
 import type { Installation } from './installation.ts'
 import { momentId, type StateCopy, type States } from './manifests.ts'
 import type { Member, Repository } from './repository/repository.ts'
+import { withScratch } from './scratch.ts'
 
 const FOLDER = 'states'
 
@@ -37,9 +36,8 @@ export async function copyStates(
 const LOCKED_MS = 30_000
 
 /** A copy of one moment, while the server writes. */
-async function copySqlite(repository: Repository, file: string, name: string): Promise<Member> {
-  const scratch = await mkdtemp(join(tmpdir(), 'tenon-backup-'))
-  try {
+const copySqlite = (repository: Repository, file: string, name: string): Promise<Member> =>
+  withScratch(async (scratch) => {
     const copy = join(scratch, 'copy.db')
     // The schema of Temporal has texts in double quotes.
     const source = new DatabaseSync(file, {
@@ -51,8 +49,5 @@ async function copySqlite(repository: Repository, file: string, name: string): P
     } finally {
       source.close()
     }
-    return await repository.writeCompressed(name, createReadStream(copy))
-  } finally {
-    await rm(scratch, { recursive: true, force: true })
-  }
-}
+    return repository.writeCompressed(name, createReadStream(copy))
+  })

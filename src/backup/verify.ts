@@ -1,7 +1,5 @@
 /** Restores a backup into a scratch folder, and reads it back: a backup that nobody has restored is a hope. */
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Client } from 'pg'
 import { type Blob, blobName, digestBlob, findBlobs } from './blobs.ts'
@@ -11,6 +9,7 @@ import { openTo, type Programs } from './postgres/programs.ts'
 import { recover } from './postgres/recover.ts'
 import { walName } from './postgres/wal-receiver.ts'
 import type { Member, Repository } from './repository/repository.ts'
+import { withScratch } from './scratch.ts'
 
 export interface Verification {
   readonly to: string
@@ -39,18 +38,15 @@ export async function verifyBackup(
 ): Promise<Verification> {
   const members = [...backups.flatMap(membersOf), ...(states.temporal ? [states.temporal.member] : [])]
   for (const member of members) await repository.check(member)
-  const scratch = await mkdtemp(join(tmpdir(), 'tenon-verify-'))
-  try {
+  return withScratch(async (scratch) => {
     // The folder of the data may be entered by the account of PostgreSQL.
     const data = join(scratch, 'data')
     await openTo(programs, scratch)
-    return await recover({ repository, programs, backups, lastWal, to, data }, async (database) => ({
+    return recover({ repository, programs, backups, lastWal, to, data }, async (database) => ({
       ...{ to, files: members.length, rows: await countRows(database) },
       ...(await readBlobs(repository, database, sample)),
     }))
-  } finally {
-    await rm(scratch, { recursive: true, force: true })
-  }
+  })
 }
 
 /** Of the log, what the copy needs: it was received from a little earlier on, and a prune removes that. */

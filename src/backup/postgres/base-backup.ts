@@ -1,9 +1,9 @@
 /** Copies the whole of a running PostgreSQL with pg_basebackup, or what has changed since an earlier copy. */
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Member, Repository } from '../repository/repository.ts'
+import { withScratch } from '../scratch.ts'
 import { connectionOf, type Programs, readOutput } from './programs.ts'
 import { watchTar } from './tar-member.ts'
 import { segmentName, WAL_BYTES } from './wal-names.ts'
@@ -33,15 +33,14 @@ interface ServerManifest {
  * @param parent {@link MANIFEST} of the copy whose changes are wanted; undefined: all
  * @throws Error with the reason of pg_basebackup, such as that the server does not summarize its log (`summarize_wal`)
  */
-export async function copyBase(
+export function copyBase(
   { programs, url, repository }: { programs: Programs; url: string; repository: Repository },
   folder: string,
   parent?: string,
 ): Promise<BaseBackup> {
   const { args, env } = connectionOf(url)
-  const scratch = await mkdtemp(join(tmpdir(), 'tenon-backup-'))
   let text: Buffer | undefined
-  try {
+  return withScratch(async (scratch) => {
     const incremental =
       parent === undefined ? [] : [`--incremental=${await writeManifest(repository, parent, scratch)}`]
     const archive = readOutput(
@@ -66,9 +65,7 @@ export async function copyBase(
     if (text === undefined) throw new Error('pg_basebackup has written no manifest.')
     const manifest = await repository.writeCompressed(`${folder}/${MANIFEST}`, once(text))
     return { base, manifest, ...walOf(JSON.parse(text.toString('utf8')) as ServerManifest) }
-  } finally {
-    await rm(scratch, { recursive: true, force: true })
-  }
+  })
 }
 
 async function writeManifest(repository: Repository, name: string, scratch: string): Promise<string> {

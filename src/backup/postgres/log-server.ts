@@ -26,14 +26,14 @@ export interface LogOptions {
 }
 
 /**
- * A command for `restore_command`. It waits for a segment that is on its way; one that is not to come is told by another file. It never
- * waits for a history, since all of them are there from the start.
+ * A command for `restore_command`. It waits for a segment that is on its way; one that is not to come is told by another file, and none
+ * comes without the folder. It never waits for a history, since all of them are there from the start.
  */
 export const restoreCommand = (folder: string): string =>
   [
     `f="${folder}/%f"`,
     `echo %f > "${folder}/${ASKED}.new" && mv "${folder}/${ASKED}.new" "${folder}/${ASKED}"`,
-    `while [ ! -f "$f" ]; do case %f in *.history) exit 1;; esac; if [ -f "$f.absent" ] || [ -f "${folder}/end" ]; then exit 1; fi; sleep 0.05; done`,
+    `while [ ! -f "$f" ]; do case %f in *.history) exit 1;; esac; if [ -f "$f.absent" ] || [ -f "${folder}/end" ] || [ ! -d "${folder}" ]; then exit 1; fi; sleep 0.05; done`,
     `cp "$f" "%p"`,
   ].join('; ')
 

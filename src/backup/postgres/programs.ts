@@ -1,9 +1,10 @@
 /** Runs the programs of PostgreSQL that back up and restore. */
 
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chown } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Reaper } from '../../../stack/launch.ts'
 import { postgresPrograms } from '../../../stack/postgres.ts'
 import type { Chunks } from '../repository/sealed-stream.ts'
 
@@ -31,6 +32,31 @@ export function connectionOf(url: string): { readonly args: string[]; readonly e
   return { args: ['--dbname', parsed.href, '--no-password'], env: { ...process.env, PGPASSWORD: password } }
 }
 
+/** A program that ends with this process, also if that is killed: it would go on to use its folder, or its slot. */
+export class BoundProgram {
+  readonly child: ChildProcess
+  readonly #reaper = new Reaper()
+  readonly #exited: Promise<void>
+
+  constructor(command: string, args: readonly string[], options: SpawnOptions) {
+    // The reaper ends groups of processes.
+    this.child = spawn(command, args, { ...options, cwd: '/', detached: true })
+    this.#exited = new Promise((resolve) => {
+      this.child.once('error', () => resolve())
+      this.child.once('exit', () => resolve())
+    })
+    if (this.child.pid !== undefined) this.#reaper.add(this.child.pid, 'SIGINT')
+  }
+
+  /** Interrupts it, and waits for its end. */
+  async end(): Promise<void> {
+    this.child.kill('SIGINT')
+    await this.#exited
+    if (this.child.pid !== undefined) this.#reaper.remove(this.child.pid)
+    await this.#reaper.close()
+  }
+}
+
 /** Runs a program to its end. @throws Error with what it has written to stderr */
 export async function runProgram(
   { bin, account }: Programs,
@@ -38,11 +64,11 @@ export async function runProgram(
   args: readonly string[],
   { asServer = false, env = process.env }: { asServer?: boolean; env?: NodeJS.ProcessEnv } = {},
 ): Promise<void> {
-  const child = spawn(join(bin, name), args, {
-    ...{ stdio: ['ignore', 'ignore', 'pipe'], cwd: '/', env },
+  const program = new BoundProgram(join(bin, name), args, {
+    ...{ stdio: ['ignore', 'ignore', 'pipe'], env },
     ...(asServer && account),
   })
-  await ended(name, child)
+  await ended(name, program.child).finally(() => program.end())
 }
 
 /** What a program writes to stdout. @throws Error at its end, if it fails */

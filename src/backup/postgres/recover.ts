@@ -2,15 +2,15 @@
 
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
-import { chown, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chown, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
 import type { Backup } from '../manifests.ts'
 import type { Repository } from '../repository/repository.ts'
+import { withScratch } from '../scratch.ts'
 import { type LogOptions, prepareLog, restoreCommand, serveLog } from './log-server.ts'
-import { feed, type Programs, runProgram } from './programs.ts'
+import { BoundProgram, feed, openTo, type Programs, runProgram } from './programs.ts'
 import { parseSegment } from './wal-names.ts'
 
 export interface Recovery {
@@ -35,7 +35,6 @@ export async function recover<T>(recovery: Recovery, work: (database: Client) =>
   const last = backups.at(-1)
   if (last === undefined) throw new TypeError('there is no backup to restore')
   await makeFiles(recovery)
-  const scratch = await makeOwned(programs, await mkdtemp(join(tmpdir(), 'tenon-restore-')))
   const log: LogOptions = {
     ...{ repository, programs, folder: `${data}.log` },
     ...{ first: last.first_wal, copied: last.last_wal, last: lastWal },
@@ -45,10 +44,12 @@ export async function recover<T>(recovery: Recovery, work: (database: Client) =>
     await prepareLog(log)
     const serving = serveLog(log, ending.signal)
     serving.catch(() => {})
-    return await withServer(recovery, { scratch, log: log.folder, failure: serving }, last, work)
+    return await withScratch(async (scratch) => {
+      await openTo(programs, scratch)
+      return withServer(recovery, { scratch, log: log.folder, failure: serving }, last, work)
+    })
   } finally {
     ending.abort()
-    await rm(scratch, { recursive: true, force: true })
     await rm(log.folder, { recursive: true, force: true })
   }
 }
@@ -106,18 +107,17 @@ async function withServer<T>(
     '-c',
     `hba_file=${join(scratch, 'hba')}`,
   ]
-  const server = spawn(join(programs.bin, 'postgres'), args, {
-    ...{ stdio: ['ignore', output, output], cwd: '/', ...programs.account },
+  const server = new BoundProgram(join(programs.bin, 'postgres'), args, {
+    ...{ stdio: ['ignore', output, output], ...programs.account },
   })
   closeSync(output)
-  const exited = new Promise<void>((resolve) => server.once('exit', () => resolve()))
   const explain = async () => {
     const text = await readFile(join(scratch, 'output'), 'utf8').catch(() => '')
     return new Error(`PostgreSQL does not recover:\n${text.trimEnd().split('\n').slice(-15).join('\n')}`)
   }
   try {
     const connect = () =>
-      connectWhenReady({ host: scratch, user: role, database }, () => server.exitCode === null)
+      connectWhenReady({ host: scratch, user: role, database }, () => server.child.exitCode === null)
     const client = await Promise.race([connect(), failure.then(() => new Promise<never>(() => {}))])
     if (client === undefined) throw await explain()
     try {
@@ -126,8 +126,7 @@ async function withServer<T>(
       await client.end()
     }
   } finally {
-    server.kill('SIGINT')
-    await exited
+    await server.end()
   }
 }
 

@@ -1,13 +1,11 @@
 /** Receives PostgreSQL's write-ahead log as it is written, with pg_receivewal, and stores its segments in the repository. */
 
-import { type ChildProcess, spawn } from 'node:child_process'
 import { createReadStream } from 'node:fs'
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { Reaper } from '../../../stack/launch.ts'
 import type { Member, Repository } from '../repository/repository.ts'
-import { connectionOf, type Programs, runProgram } from './programs.ts'
+import { BoundProgram, connectionOf, type Programs, runProgram } from './programs.ts'
 import { isHistory, parseSegment } from './wal-names.ts'
 
 const FOLDER = 'wal'
@@ -17,15 +15,13 @@ export const walName = (segment: string): string => `${FOLDER}/${segment}`
 
 export class WalReceiver {
   readonly #options: ReceiverOptions
-  readonly #child: ChildProcess
-  /** Ends the program if this process is killed: it would keep the slot. */
-  readonly #reaper = new Reaper()
+  readonly #program: BoundProgram
   #failure: string | undefined
 
-  private constructor(options: ReceiverOptions, child: ChildProcess) {
+  private constructor(options: ReceiverOptions, program: BoundProgram) {
     this.#options = options
-    this.#child = child
-    if (child.pid !== undefined) this.#reaper.add(child.pid, 'SIGINT')
+    this.#program = program
+    const { child } = program
     let stderr = ''
     child.stderr?.on('data', (chunk: Buffer) => {
       stderr = `${stderr}${chunk}`.slice(-2_000)
@@ -50,14 +46,11 @@ export class WalReceiver {
     const common = [...args, `--slot=${slot}`]
     await runProgram(programs, 'pg_receivewal', [...common, '--create-slot', '--if-not-exists'], { env })
     // It connects again by itself after a restart of the server. What it confirms is on the disk.
-    const child = spawn(
-      join(programs.bin, 'pg_receivewal'),
-      [...common, '--directory', folder, '--synchronous'],
-      {
-        ...{ stdio: ['ignore', 'ignore', 'pipe'], cwd: '/', env },
-      },
-    )
-    return new WalReceiver(options, child)
+    const receive = [...common, '--directory', folder, '--synchronous']
+    const program = new BoundProgram(join(programs.bin, 'pg_receivewal'), receive, {
+      ...{ stdio: ['ignore', 'ignore', 'pipe'], env },
+    })
+    return new WalReceiver(options, program)
   }
 
   /** Waits until a segment is complete. @throws Error if pg_receivewal ends, or the signal aborts */
@@ -88,9 +81,7 @@ export class WalReceiver {
 
   /** @param forget removes the slot: the server keeps nothing more for it */
   async stop(forget: boolean): Promise<void> {
-    this.#child.kill('SIGINT')
-    while (this.#child.exitCode === null && this.#child.signalCode === null) await pause(LOOK_MS)
-    await this.#reaper.close()
+    await this.#program.end()
     if (!forget) return
     const { programs, url, slot, folder } = this.#options
     const { args, env } = connectionOf(url)

@@ -10,14 +10,12 @@ import { pruneBackups } from '../../backup/prune.ts'
 import { verifyBackup } from '../../backup/verify.ts'
 import { durationMs } from '../../core/units.ts'
 import { printJson, printLine, printTable } from '../verb.ts'
-import { type RepositoryOption, withInstallation, withRepository } from './open.ts'
+import { note, type RepositoryOption, withInstallation, withRepository } from './open.ts'
 
 export interface CreateOptions extends RepositoryOption {
   readonly incremental?: true
   readonly json?: true
 }
-
-const note = (text: string) => void process.stderr.write(`${text}\n`)
 
 export const create = ({ incremental, json, ...options }: CreateOptions): Promise<number> =>
   withInstallation(options, async (opened) => {
@@ -26,7 +24,9 @@ export const create = ({ incremental, json, ...options }: CreateOptions): Promis
       ...{ onNotice: note, onProgress: (text) => note(`${text} …`) },
     })
     const { id, kind, first_moment } = backup
-    if (json) return printJson({ id, kind, at: first_moment.at })
+    const isWithoutMongo = opened.installation.mongoUrl !== undefined
+    if (json)
+      return printJson({ id, kind, at: first_moment.at, not_included: isWithoutMongo ? ['mongodb'] : [] })
     printLine(`The backup ${id} is complete. It can be restored to ${first_moment.at}.`)
     return 0
   })

@@ -8,7 +8,7 @@ import { startStack } from '../../../stack/start.ts'
 import { withDatabase } from '../../backup/installation.ts'
 import { planRestore, type RestorePlan } from '../../backup/plan.ts'
 import type { Repository } from '../../backup/repository/repository.ts'
-import { REPLACED, restoreLocal, UNFINISHED } from '../../backup/restore.ts'
+import { removeReplaced, restoreLocal, UNFINISHED } from '../../backup/restore.ts'
 import { finishRestore } from '../../backup/restored-database.ts'
 import { restoreObjects } from '../../backup/restored-objects.ts'
 import { restartStreams } from '../../backup/restored-streams.ts'
@@ -18,15 +18,16 @@ import { rootOf, storeOf } from '../../infra/s3/options.ts'
 import { need, type Settings } from '../settings.ts'
 import { ownerSettings, withDerived } from '../stack/owner-settings.ts'
 import { printLine } from '../verb.ts'
-import { LOCAL, type RepositoryOption, requireConfig, withRepository } from './open.ts'
+import { LOCAL, note, type RepositoryOption, requireConfig, withRepository } from './open.ts'
 
 export interface RestoreOptions extends RepositoryOption {
   readonly to: string
   readonly yes?: string
 }
 
-const note = (text: string) => void process.stderr.write(`${text} …\n`)
+const noteStep = (text: string) => note(`${text} …`)
 
+/** @returns exit code 2 if bytes of objects are missing or wrong */
 export const restore = ({ to, yes, ...options }: RestoreOptions): Promise<number> =>
   withRepository(options, async (repository) => {
     const plan = await planRestore(repository, to)
@@ -36,23 +37,27 @@ export const restore = ({ to, yes, ...options }: RestoreOptions): Promise<number
       dir: LOCAL,
       env: process.env,
       yes,
-      onProgress: note,
+      onProgress: noteStep,
     })
-    await settleLocal(repository, plan)
+    const faults = await settleLocal(repository, plan).catch((error: Error) => {
+      throw new Error(`${error.message} The restore has not ended: \`npm start\` refuses until it has.`, {
+        cause: error,
+      })
+    })
     await rm(join(LOCAL, UNFINISHED))
     printLine(`The installation is as it was at ${plan.to}.`)
     if (purged > 0) printLine(`${purged} tenants and workspaces that were purged later will be purged again.`)
     printLine(
       'Start it with `npm start` and look at it. Its triggers are paused until `npx tenon restore finish`.',
     )
-    return 0
+    return faults.length === 0 ? 0 : 2
   })
 
 /** Also removes what the restore has replaced. */
 export async function finish(): Promise<number> {
   const settings = await ownerSettings()
   const finished = await withDatabase(need(settings, 'DATABASE_URL'), finishRestore)
-  await rm(join(LOCAL, REPLACED), { recursive: true, force: true })
+  await removeReplaced(LOCAL, process.env)
   if (finished === undefined) {
     printLine('There is no restore to finish.')
     return 0
@@ -62,35 +67,45 @@ export async function finish(): Promise<number> {
 }
 
 /** Objects and Temporal, with the servers of this folder, and without the platform. */
-async function settleLocal(repository: Repository, plan: RestorePlan): Promise<void> {
+async function settleLocal(repository: Repository, plan: RestorePlan): Promise<readonly string[]> {
+  noteStep('starting the servers')
   const stack = await startStack({ dir: LOCAL, ephemeral: false, env: process.env, onProgress: () => {} })
   try {
-    await settle(repository, plan, { ...(await ownerSettings()), ...stack.env })
+    return await settle(repository, plan, { ...(await ownerSettings()), ...stack.env })
   } finally {
     await stack.stop()
   }
 }
 
-async function settle(repository: Repository, plan: RestorePlan, settings: Settings): Promise<void> {
+async function settle(
+  repository: Repository,
+  plan: RestorePlan,
+  settings: Settings,
+): Promise<readonly string[]> {
   const config = requireConfig(withDerived(settings))
+  if (config.MONGODB_URL)
+    note(
+      'MongoDB was not part of the backup: its documents stay as they are. Restore MONGODB_URL with its own tools.',
+    )
   const store = new S3Client({ ...storeOf(config), credentials: rootOf(config) })
   // Nothing else makes buckets meanwhile.
   const buckets = new Buckets(config, (work) => work())
   const connection = await Connection.connect({ address: config.TEMPORAL_ADDRESS })
   const temporal = new TemporalClient({ connection, namespace: config.TEMPORAL_NAMESPACE })
   try {
-    await withDatabase(need(settings, 'DATABASE_URL'), async (database) => {
-      note('restoring the bytes of objects')
-      const { written, missing } = await restoreObjects(repository, { store, buckets }, database, plan.states)
+    return await withDatabase(need(settings, 'DATABASE_URL'), async (database) => {
+      noteStep('restoring the bytes of objects')
+      const { written, faults } = await restoreObjects(repository, { store, buckets }, database, plan.states)
       printLine(`${written} blobs of objects were written.`)
-      for (const { bucket, blob } of missing)
-        printLine(`The bytes ${blob} of an object in the bucket ${bucket} are in no backup.`)
+      for (const fault of faults) printLine(fault)
+      noteStep('beginning event streams anew')
       await restartStreams(database, config.REDIS_URL)
-      note('comparing Temporal with the database')
+      noteStep('comparing Temporal with the database')
       const { terminated, schedulesRemoved, jobsEnded } = await settleWorkflows(database, temporal)
       printLine(
         `${terminated} workflows and ${schedulesRemoved} schedules of Temporal were of later times, and ended; ${jobsEnded} jobs have lost their workflow.`,
       )
+      return faults
     })
   } finally {
     await connection.close()

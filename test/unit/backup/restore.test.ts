@@ -1,6 +1,6 @@
 /** Refusals of a restore, before it changes anything. */
 
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -10,6 +10,7 @@ import { openFolder } from '../../../src/backup/repository/folder-store.ts'
 import { Repository } from '../../../src/backup/repository/repository.ts'
 import { restoreLocal } from '../../../src/backup/restore.ts'
 import { tryLock } from '../../../stack/lock.mjs'
+import { loadSecrets } from '../../../stack/server.ts'
 
 let folder: string
 let repository: Repository
@@ -24,17 +25,28 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 const restore = (dir: string, yes?: string) =>
-  restoreLocal({ repository, plan: {} as RestorePlan, dir, env: {}, yes, onProgress: () => {} })
+  restoreLocal({ repository, plan: {} as RestorePlan, dir, env: process.env, yes, onProgress: () => {} })
 
 test('restore over data: not allowed, or allowed for another installation: refused with the id to name, and nothing is changed', async () => {
   const dir = join(folder, 'used')
   await mkdir(join(dir, 'postgres'), { recursive: true })
   await writeFile(join(dir, 'master.key'), 'key')
   await expect(restore(dir)).rejects.toThrow('add --yes=7512')
-  await expect(restore(dir, '7513')).rejects.toThrow(
-    'is not the installation of the repository, which is 7512',
-  )
+  await expect(restore(dir, '7513')).rejects.toThrow(`is not the installation in ${dir}, which is 7512`)
   expect((await readdir(dir)).sort()).toEqual(['master.key', 'postgres'])
+})
+
+test('restore over the data of another installation: the id to name is that of the data, and not that of the repository', async () => {
+  const dir = join(folder, 'other')
+  await mkdir(join(dir, 'postgres/global'), { recursive: true })
+  loadSecrets(dir)
+  const control = Buffer.alloc(8_192)
+  control.writeBigUInt64LE(9_001n)
+  await writeFile(join(dir, 'postgres/global/pg_control'), control)
+  await chmod(folder, 0o711)
+  await expect(restore(dir)).rejects.toThrow('add --yes=9001')
+  await expect(restore(dir, '7512')).rejects.toThrow(`is not the installation in ${dir}, which is 9001`)
+  expect((await readdir(dir)).sort()).toEqual(['postgres', 'secrets.json'])
 })
 
 test('restore while the platform runs: refused with its process, and nothing is changed', async () => {
