@@ -29,6 +29,8 @@ const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
     '--config',
     'vitest.soak.config.ts',
     'test/soak/restore',
+    // One measures times.
+    '--no-file-parallelism',
   ],
   'conformance:mcp': ['test/conformance/mcp/main.ts'],
   'test:fuzz': ['test/soak/fuzz/main.ts'],

@@ -7,10 +7,12 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseEnv, promisify } from 'node:util'
 import { readState } from '../../../stack/server.ts'
+import { startStack } from '../../../stack/start.ts'
 import { eventually } from '../../support/fixtures/tenants.ts'
 import type { Running } from '../../support/stack/start.ts'
 
 const MAIN = resolve('src/cli/main.ts')
+const DIE_AT = resolve('test/soak/restore/die-at.ts')
 const START_MS = 180_000
 
 /** A command without the values of its options: `backup prune --older-than`. */
@@ -20,6 +22,31 @@ export const outlineOf = (args: readonly string[]): string =>
     .map((word) => word.replace(/=.*/, ''))
     .join(' ')
 
+interface SpawnOptions {
+  readonly env?: NodeJS.ProcessEnv
+  /** Of Node. */
+  readonly flags?: readonly string[]
+}
+
+export interface Ended {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+async function endOf(child: ChildProcess): Promise<Ended> {
+  let [stdout, stderr] = ['', '']
+  child.stdout?.on('data', (chunk: Buffer) => {
+    stdout += chunk.toString()
+  })
+  child.stderr?.on('data', (chunk: Buffer) => {
+    stderr += chunk.toString()
+  })
+  const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null]
+  return { code, signal, stdout, stderr }
+}
+
 export class LocalInstallation {
   readonly dir: string
   /** Those that were run: {@link outlineOf} each. */
@@ -28,6 +55,8 @@ export class LocalInstallation {
   readonly #env: NodeJS.ProcessEnv
   #up: ChildProcess | undefined
   #follow: ChildProcess | undefined
+  /** What it has printed. */
+  #followed = ''
 
   private constructor(dir: string, port: number) {
     this.dir = dir
@@ -48,7 +77,7 @@ export class LocalInstallation {
   }
 
   async start(): Promise<Running> {
-    const up = this.#spawn('up', '--no-demo', '--port', String(this.#port))
+    const up = this.#spawn(['up', '--no-demo', '--port', String(this.#port)])
     this.#up = up
     let output = ''
     up.stdout?.on('data', (chunk) => {
@@ -77,16 +106,21 @@ export class LocalInstallation {
 
   /** Follows with a moment every second. */
   async follow(): Promise<void> {
-    const follow = this.#spawn('backup', 'follow', '--every', '1s')
+    const follow = this.#spawn(['backup', 'follow', '--every', '1s'])
     this.#follow = follow
-    let output = ''
     for (const stream of [follow.stdout, follow.stderr])
       stream?.on('data', (chunk) => {
-        output += chunk
+        this.#followed += chunk
       })
+    await this.followed(0)
+  }
+
+  /** Waits for a moment after a time. */
+  async followed(sinceMs: number): Promise<void> {
     await eventually(async () => {
-      if (follow.exitCode !== null) throw new Error(`it does not follow:\n${output}`)
-      return output.includes('can be restored') || undefined
+      if (this.#follow?.exitCode !== null) throw new Error(`it does not follow:\n${this.#followed}`)
+      const moments = this.#followed.matchAll(/^(\S+Z) can be restored/gm)
+      return [...moments].some(([, at = '']) => Date.parse(at) > sinceMs) || undefined
     }, START_MS)
   }
 
@@ -97,6 +131,31 @@ export class LocalInstallation {
       ...{ cwd: this.dir, env: this.#env, maxBuffer: 1 << 26 },
     })
     return stdout
+  }
+
+  /** Runs a command to its end, whatever that is. @param env settings of this command alone */
+  async attempt(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
+    this.commands.add(outlineOf(args))
+    return endOf(this.#spawn(args, { env }))
+  }
+
+  /** Runs a command that is killed at a point, as `die-at.ts` names them. @throws Error if it ends before */
+  async attemptUntil(point: string, args: readonly string[]): Promise<void> {
+    const ended = await endOf(
+      this.#spawn(args, { env: { TENON_DIE_AT: point }, flags: ['--import', DIE_AT] }),
+    )
+    if (ended.signal !== 'SIGKILL') throw new Error(`it does not come to ${point}:\n${ended.stderr}`)
+  }
+
+  /** Runs the servers alone, without the platform, as a restore does. */
+  async withServers<T>(work: (env: Readonly<Record<string, string>>) => Promise<T>): Promise<T> {
+    const dir = join(this.dir, '.tenon')
+    const stack = await startStack({ dir, ephemeral: false, env: process.env, onProgress: () => {} })
+    try {
+      return await work(stack.env)
+    } finally {
+      await stack.stop()
+    }
   }
 
   async stop(): Promise<void> {
@@ -143,11 +202,11 @@ export class LocalInstallation {
     )
   }
 
-  #spawn(...args: readonly string[]): ChildProcess {
+  #spawn(args: readonly string[], { env = {}, flags = [] }: SpawnOptions = {}): ChildProcess {
     this.commands.add(outlineOf(args))
-    return spawn(process.execPath, [MAIN, ...args], {
+    return spawn(process.execPath, [...flags, MAIN, ...args], {
       cwd: this.dir,
-      env: this.#env,
+      env: { ...this.#env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
   }
