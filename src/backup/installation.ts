@@ -2,6 +2,7 @@
 
 import type { S3Client } from '@aws-sdk/client-s3'
 import { Client } from 'pg'
+import { INFRA_LIMITS } from '../infra/limits.ts'
 import type { Programs } from './postgres/programs.ts'
 import { storeFault } from './store-fault.ts'
 
@@ -25,6 +26,8 @@ export async function withDatabase<T>(url: string, work: (database: Client) => P
   const database = new Client({
     connectionString: url,
     connectionTimeoutMillis: 5_000,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: INFRA_LIMITS.databaseKeepAliveMs,
     application_name: 'tenon-backup',
   })
   // A lost connection fails the statement that needs it.
@@ -33,7 +36,8 @@ export async function withDatabase<T>(url: string, work: (database: Client) => P
     throw storeFault(`PostgreSQL at ${database.host}:${database.port}`, error)
   })
   try {
-    await database.query('set search_path = tenon, pg_catalog')
+    // The connection waits while the bytes of objects are copied, which may take hours.
+    await database.query('set search_path = tenon, pg_catalog; set idle_session_timeout = 0')
     return await work(database)
   } finally {
     await database.end().catch(() => {})

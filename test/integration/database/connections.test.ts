@@ -1,8 +1,10 @@
 /** Connections to PostgreSQL: a server that falls silent, and sessions that hold locks. */
 
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { Database } from '../../../src/infra/postgres/database.ts'
+import { withDatabase } from '../../../src/backup/installation.ts'
+import { Database, type StatementExecutor } from '../../../src/infra/postgres/database.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import { asSuperuser, eventually } from '../../support/fixtures/tenants.ts'
 import { startStatementProxy } from '../../support/servers/statement-proxy.ts'
@@ -59,6 +61,41 @@ test('check of PostgreSQL: all connections of the pool are busy: asks on a conne
   await database.ping()
   release()
   await busy
+})
+
+/** With a setting of the server, as an operator may have made it for all connections. */
+function withSetting(url: string | undefined, setting: string): string {
+  const changed = new URL(url ?? '')
+  changed.searchParams.set('options', `-c ${setting}`)
+  return changed.href
+}
+
+/** Longer than the server allows with that setting. */
+const STANDING_MS = 600
+
+test('snapshot: the server ends transactions that stand still, sooner than a slow reader of an export goes on: the snapshot stays', async () => {
+  const url = withSetting(inject('tenon').env['DATABASE_APP_URL'], 'idle_in_transaction_session_timeout=150')
+  const pool = Database.open(url, () => {}, 1)
+  try {
+    const work = async (held: StatementExecutor) => {
+      await held.batch(CONTEXT, [sql`select 1`])
+      await pause(STANDING_MS)
+      return held.batch(CONTEXT, [sql`select 1`])
+    }
+    await expect(pool.transaction('', work, 'snapshot')).resolves.toHaveLength(1)
+  } finally {
+    await pool.close()
+  }
+})
+
+test('backup: the server ends idle connections, sooner than the bytes of objects are copied: the connection stays', async () => {
+  const url = withSetting(inject('tenon').databaseUrl, 'idle_session_timeout=150')
+  const rows = await withDatabase(url, async (held) => {
+    await held.query('select 1')
+    await pause(STANDING_MS)
+    return held.query('select 1')
+  })
+  expect(rows.rowCount).toBe(1)
 })
 
 /** Of the statements of a transaction: its begin, its work, its end. */
