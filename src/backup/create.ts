@@ -1,9 +1,10 @@
 /** Makes a backup: bytes of objects, a copy of PostgreSQL, Temporal's file, and the log until a moment after all of them. */
 
 import { randomBytes } from 'node:crypto'
-import { readdir, rm, stat } from 'node:fs/promises'
+import { readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Client } from 'pg'
+import { lockOwner, tryLock } from '../../stack/lock.mjs'
 import { copyBlobs, findBlobs } from './blobs.ts'
 import { type Installation, withDatabase } from './installation.ts'
 import { type Backup, listChains, momentId, readBackup, writeBackup } from './manifests.ts'
@@ -27,50 +28,72 @@ export interface CreateOptions {
 
 /** @returns the backup, which can be restored to its moment; `tenon backup follow` continues it */
 export async function createBackup(options: CreateOptions): Promise<Backup> {
-  const { installation, repository, onNotice, signal } = options
+  const { installation, repository } = options
   const { programs, databaseUrl: url, folder } = installation
   const slot = `${SLOT}${randomBytes(4).toString('hex')}`
-  const known = await findKnown(repository)
   await removeLeft(installation)
-  // Before the copy begins: the copy is of no use without the log since then.
-  const receiver = await WalReceiver.start({ programs, url, slot, folder: join(folder, slot), repository })
+  const lock = join(folder, `${slot}${LOCK}`)
+  tryLock(lock)
+  try {
+    // Before the copy begins: the copy is of no use without the log since then.
+    const receiver = await WalReceiver.start({ programs, url, slot, folder: join(folder, slot), repository })
+    const backup = await copyWith(receiver, options)
+    await receiver.stop(true)
+    await removeReceived(folder, slot)
+    return backup
+  } catch (error) {
+    // What has failed may be the server: the next backup removes what is left.
+    await writeFile(lock, '{}')
+    throw error
+  }
+}
+
+async function copyWith(receiver: WalReceiver, options: CreateOptions): Promise<Backup> {
+  const { installation, repository, onNotice, signal } = options
   // Until the manifest names it, nothing does.
   const draft = `members/${randomBytes(8).toString('hex')}`
-  const backing = { installation, repository, receiver, known, onNotice, ...(signal && { signal }) }
-  const backup = await repository.store
-    .sharing(() => copyAll(options, backing, draft))
-    .catch(async (error: unknown) => {
-      // What has failed may be the server.
-      await receiver.stop(true).catch(() => {})
-      await removeDraft(repository, draft)
-      throw error
-    })
-  await receiver.stop(true)
-  return backup
+  try {
+    const known = await findKnown(repository)
+    const backing = { installation, repository, receiver, known, onNotice, ...(signal && { signal }) }
+    return await repository.store.sharing(() => copyAll(options, backing, draft))
+  } catch (error) {
+    await receiver.stop(true).catch(() => {})
+    await removeDraft(repository, draft)
+    throw error
+  }
 }
 
 /** Begins the name of the slot of each backup, which is also that of the folder of what it receives. */
 const SLOT = 'tenon_create_'
-/** Longer than a backup has a slot, or a folder, without using it. */
-const LEFT_MINUTES = 10
+/** Ends the name of the file that tells whose folder it is. */
+const LOCK = '.lock'
 
-/** What backups that were killed have left: the server would keep its log for their slots. */
+/**
+ * Removes what backups that were killed have left: the server would keep its log for their slots, of which it has few. Slots of other
+ * machines go when nobody has used them for ten minutes.
+ */
 async function removeLeft({ databaseUrl, folder }: Installation): Promise<void> {
+  const names = await readdir(folder).catch(() => [])
+  const dead = names
+    .filter(
+      (name) => name.startsWith(SLOT) && name.endsWith(LOCK) && lockOwner(join(folder, name)) === undefined,
+    )
+    .map((name) => name.slice(0, -LOCK.length))
   const used = await withDatabase(databaseUrl, async (database) => {
     await database.query(
       `select pg_drop_replication_slot(slot_name) from pg_replication_slots
-       where starts_with(slot_name, $1) and not active and inactive_since < now() - $2 * interval '1 minute'`,
-      [SLOT, LEFT_MINUTES],
+       where starts_with(slot_name, $1) and not active and (slot_name = any ($2) or inactive_since < now() - interval '10 minutes')`,
+      [SLOT, dead],
     )
     const { rows } = await database.query<{ slot_name: string }>('select slot_name from pg_replication_slots')
     return rows.map(({ slot_name }) => slot_name)
   })
-  const names = await readdir(folder).catch(() => [])
-  for (const name of names.filter((one) => one.startsWith(SLOT) && !used.includes(one))) {
-    const path = join(folder, name)
-    if (Date.now() - (await stat(path)).mtimeMs > LEFT_MINUTES * 60_000)
-      await rm(path, { recursive: true, force: true })
-  }
+  for (const slot of dead.filter((one) => !used.includes(one))) await removeReceived(folder, slot)
+}
+
+async function removeReceived(folder: string, slot: string): Promise<void> {
+  await rm(join(folder, slot), { recursive: true, force: true })
+  await rm(join(folder, `${slot}${LOCK}`), { force: true })
 }
 
 /** Removes what only a manifest would have named: one that failed for want of room must leave it. */

@@ -40,16 +40,19 @@ export async function recover<T>(recovery: Recovery, work: (database: Client) =>
     ...{ first: last.first_wal, copied: last.last_wal, last: lastWal },
   }
   const ending = new AbortController()
+  let serving: Promise<void> | undefined
   try {
     await prepareLog(log)
-    const serving = serveLog(log, ending.signal)
-    serving.catch(() => {})
+    const failure = serveLog(log, ending.signal)
+    // It may still write a segment ahead of what was needed, when the folder is removed.
+    serving = failure.catch(() => {})
     return await withScratch(async (scratch) => {
       await openTo(programs, scratch)
-      return withServer(recovery, { scratch, log: log.folder, failure: serving }, last, work)
+      return withServer(recovery, { scratch, log: log.folder, failure }, last, work)
     })
   } finally {
     ending.abort()
+    await serving
     await rm(log.folder, { recursive: true, force: true })
   }
 }
@@ -74,7 +77,11 @@ async function makeFiles({ repository, programs, backups, data }: Recovery): Pro
     }
     const [only = '', ...others] = folders
     if (others.length === 0) await rename(only, data)
-    else await runProgram(programs, 'pg_combinebackup', ['--output', data, ...folders], { asServer: true })
+    else {
+      // The account of the server may make no folder there.
+      await makeOwned(programs, data)
+      await runProgram(programs, 'pg_combinebackup', ['--output', data, ...folders], { asServer: true })
+    }
   } finally {
     await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })))
   }

@@ -21,7 +21,7 @@ export interface Contents {
 }
 
 /** Columns with the time of the restore itself. */
-const VOLATILE = ['updated_at', 'due_at', 'expires_at', 'restored_at']
+const VOLATILE = ['updated_at', 'due_at', 'expires_at', 'restored_at', 'restored_to']
 
 export const readContents = (installation: LocalInstallation): Promise<Contents> =>
   installation.withServers(async (env) => ({
@@ -31,7 +31,7 @@ export const readContents = (installation: LocalInstallation): Promise<Contents>
     secrets: await readSecrets(join(installation.dir, '.tenon')),
   }))
 
-async function readRows(url: string): Promise<Record<string, string>> {
+export async function readRows(url: string): Promise<Record<string, string>> {
   const database = new Client({ connectionString: url })
   await database.connect()
   try {

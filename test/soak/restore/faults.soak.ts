@@ -141,9 +141,13 @@ describe.each(Object.keys(PLACES))('repository in a %s', (kind) => {
     ...more,
   })
   const run = (...args: string[]) => installation.attempt(args, env())
+  async function succeed(...args: string[]): Promise<Ended> {
+    const ended = await run(...args)
+    expect([args, ended.code], ended.stderr).toEqual([args, 0])
+    return ended
+  }
   const json = async (...args: string[]) => {
-    const { code, stdout, stderr } = await run(...args, '--json')
-    expect([args, code], stderr).toEqual([args, 0])
+    const { stdout } = await succeed(...args, '--json')
     return JSON.parse(stdout)
   }
   const listed = async (): Promise<string[]> =>
@@ -160,7 +164,7 @@ describe.each(Object.keys(PLACES))('repository in a %s', (kind) => {
     'all commands: each says the same as JSON, and a restore gives back what was there',
     async () => {
       await installation.withServers(async () => {
-        const { stderr } = await run('backup', 'create')
+        const { stderr } = await succeed('backup', 'create')
         expect(stderr).toMatch(/There was no repository at .*: it was made\. Keep its passphrase/)
         const second = await json('backup', 'create', '--incremental')
         expect(second).toEqual({
@@ -184,7 +188,7 @@ describe.each(Object.keys(PLACES))('repository in a %s', (kind) => {
       expect(await json(...age)).toMatchObject({ backups: [] })
       expect(await listed()).toHaveLength(2)
       await rm(join(installation.dir, '.tenon'), { recursive: true })
-      expect((await run('restore')).code).toBe(0)
+      await succeed('restore')
       expect(await readContents(installation)).toEqual(expected)
     },
     TIMEOUT_MS,
@@ -270,13 +274,13 @@ describe.each(Object.keys(PLACES))('repository in a %s', (kind) => {
         ],
       ] as const) {
         await (bytes === undefined ? place.remove(name) : place.write(name, bytes))
-        const { code, stdout } = await run('restore', `--yes=${id}`)
-        expect(code).toBe(2)
+        const { code, stdout, stderr } = await run('restore', `--yes=${id}`)
+        expect(code, stderr).toBe(2)
         expect(stdout).toMatch(text)
-        expect((await run('backup', 'verify')).code).toBe(bytes === undefined ? 2 : 2)
+        expect((await run('backup', 'verify')).code).toBe(2)
       }
       await place.write(name, right)
-      expect((await run('restore', `--yes=${id}`)).code).toBe(0)
+      await succeed('restore', `--yes=${id}`)
       expect(await readContents(installation)).toEqual(expected)
     },
     TIMEOUT_MS,
@@ -294,7 +298,7 @@ describe.each(Object.keys(PLACES))('repository in a %s', (kind) => {
       })
       expectRefused(await place.whileAway(() => run('restore', `--yes=${id}`)), place.saysAway)
       expect(data()).toBe(before)
-      expect((await run('restore', `--yes=${id}`)).code).toBe(0)
+      await succeed('restore', `--yes=${id}`)
       expect(await readContents(installation)).toEqual(expected)
     },
     TIMEOUT_MS,
@@ -315,13 +319,13 @@ describe.each(Object.keys(PLACES))('repository in a %s', (kind) => {
           await place.whileFull(async () => {
             await run('backup', 'create')
             expect(await listed()).toEqual([])
-            expect((await run('backup', 'prune')).code).toBe(0)
+            await succeed('backup', 'prune')
             expect((await place.names()).filter((name) => !name.startsWith('locks/'))).toEqual([
               'repository.json',
             ])
           })
         const before = await listed()
-        expect((await run('backup', 'create')).code).toBe(0)
+        await succeed('backup', 'create')
         expect(await listed()).toHaveLength(before.length + 1)
       })
     },
