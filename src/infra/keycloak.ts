@@ -42,9 +42,8 @@ export class Organizations {
   compare(tenant: TenantOrganization): Promise<OrganizationState> {
     return this.#run(async (client) => {
       const found = await find(client, tenant.tenantId)
-      if (found === undefined) return 'missing'
-      if (found === 'foreign') return 'foreign'
-      return isAsWanted(found, wantedOf(tenant)) ? 'own' : 'altered'
+      if (found !== undefined) return isAsWanted(found, wantedOf(tenant)) ? 'own' : 'altered'
+      return (await hasAlias(client, tenant.tenantId)) ? 'foreign' : 'missing'
     })
   }
 
@@ -56,15 +55,7 @@ export class Organizations {
     const wanted = wantedOf(tenant)
     return this.#run(async (client) => {
       const found = await find(client, tenant.tenantId)
-      if (found === 'foreign') throw taken(`the alias ${tenant.tenantId}`)
-      if (found === undefined) {
-        await client.organizations.create(wanted).catch(async (error: unknown) => {
-          // Another worker has made it meanwhile.
-          if (isConflict(error) && isOrganization(await find(client, tenant.tenantId))) return
-          throw isConflict(error) ? taken(`the name ${wanted.name}`) : error
-        })
-        return
-      }
+      if (found === undefined) return create(client, wanted)
       if (isAsWanted(found, wanted)) return
       await client.organizations
         .updateById({ id: found.id ?? '' }, { ...found, ...wanted })
@@ -78,7 +69,7 @@ export class Organizations {
   remove(tenantId: TenantId): Promise<void> {
     return this.#run(async (client) => {
       const found = await find(client, tenantId)
-      if (!isOrganization(found)) return
+      if (found === undefined) return
       await client.organizations.delById({ id: found.id ?? '' }).catch((error: unknown) => {
         if (statusOf(error) !== NOT_FOUND) throw error
       })
@@ -87,7 +78,7 @@ export class Organizations {
 
   /** 1 if the tenant has an organization, else 0. @throws Problem `dependency_unavailable` */
   count(tenantId: TenantId): Promise<number> {
-    return this.#run(async (client) => (isOrganization(await find(client, tenantId)) ? 1 : 0))
+    return this.#run(async (client) => ((await find(client, tenantId)) === undefined ? 0 : 1))
   }
 
   /** @throws Problem `dependency_unavailable` if Keycloak is away, or refuses */
@@ -140,28 +131,40 @@ const wantedOf = ({ tenantId, name, slug }: TenantOrganization) => ({
   attributes: { [ATTRIBUTE]: [tenantId] },
 })
 
-const isAsWanted = (found: Stored, wanted: ReturnType<typeof wantedOf>): boolean =>
+const isAsWanted = (found: Stored, wanted: Wanted): boolean =>
   found.name === wanted.name && found.description === wanted.description && found.enabled === true
 
-/** The organization of the tenant; `foreign` if one has its alias and not its attribute. */
-async function find(
-  client: KeycloakAdminClient,
-  tenantId: TenantId,
-): Promise<Stored | 'foreign' | undefined> {
-  const [own] = (await client.organizations.find({ q: `${ATTRIBUTE}:${tenantId}` })).filter(
-    ({ alias }) => alias === tenantId,
-  )
-  if (own?.id !== undefined) return client.organizations.findOne({ id: own.id })
-  // Keycloak does not search for aliases.
-  for (let first = 0; ; first += PAGE) {
-    const page = await client.organizations.find({ first, max: PAGE })
-    if (page.some(({ alias }) => alias === tenantId)) return 'foreign'
-    if (page.length < PAGE) return undefined
+type Wanted = ReturnType<typeof wantedOf>
+
+/** @throws Problem `conflict` if an organization that the platform did not make has the alias or the name */
+async function create(client: KeycloakAdminClient, wanted: Wanted): Promise<void> {
+  try {
+    await client.organizations.create(wanted)
+  } catch (error) {
+    if (!isConflict(error)) throw error
+    // Another worker has made it meanwhile.
+    if ((await find(client, wanted.alias)) !== undefined) return
+    const isAlias = await hasAlias(client, wanted.alias)
+    throw taken(isAlias ? `the alias ${wanted.alias}` : `the name ${wanted.name}`)
   }
 }
 
-const isOrganization = (found: Stored | 'foreign' | undefined): found is Stored =>
-  found !== undefined && found !== 'foreign'
+/** The organization that the platform has made for the tenant. */
+async function find(client: KeycloakAdminClient, tenantId: TenantId): Promise<Stored | undefined> {
+  const [own] = (await client.organizations.find({ q: `${ATTRIBUTE}:${tenantId}` })).filter(
+    ({ alias }) => alias === tenantId,
+  )
+  return own?.id === undefined ? undefined : client.organizations.findOne({ id: own.id })
+}
+
+/** True if any organization has the alias. Keycloak does not search for it: reads all organizations of the realm. */
+async function hasAlias(client: KeycloakAdminClient, wanted: TenantId): Promise<boolean> {
+  for (let first = 0; ; first += PAGE) {
+    const page = await client.organizations.find({ first, max: PAGE })
+    if (page.some(({ alias }) => alias === wanted)) return true
+    if (page.length < PAGE) return false
+  }
+}
 
 const statusOf = (error: unknown): number | undefined =>
   (error as { readonly response?: { readonly status?: number } }).response?.status

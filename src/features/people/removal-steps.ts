@@ -2,9 +2,11 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { AdminScope } from '../../access/scope.ts'
-import { notFound } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import type { TenantRef, WorkspaceRef } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { repeatFor } from '../../infra/retry.ts'
+import { findInactiveReason } from '../tenants/active.ts'
 import { TENANT_LIMITS } from '../tenants/limits.ts'
 import {
   type FormerUser,
@@ -65,7 +67,21 @@ const anonymizing =
     return renameSome({ ...person, email, pseudonym }, scope, operationId)
   }
 
-export const USER_REMOVAL_STEP: Readonly<Record<RemovalStepName, RemovalStep>> = {
+/** Repeats a step for some time, as long as the workspace is active: what is suspended is not changed. @throws Problem `dependency_unavailable`, so that the step waits */
+const whileActive =
+  (step: RemovalStep): RemovalStep =>
+  (scope, ref, job) =>
+    repeatFor(TENANT_LIMITS.purgeServedMs, async () => {
+      const inactive = await findInactiveReason(scope, ref.workspaceId)
+      if (inactive !== undefined)
+        throw new Problem('dependency_unavailable', {
+          detail: 'The workspace is not active. The step goes on when it is.',
+          cause: inactive,
+        })
+      return step(scope, ref, job)
+    })
+
+const STEPS: Readonly<Record<RemovalStepName, RemovalStep>> = {
   remove_documents_of_user: removing(deleteSomeDocuments),
   remove_objects_of_user: removing(deleteSomeObjects),
   /** The last one, so that a removal that was cut off is begun again by the same request. */
@@ -101,6 +117,10 @@ export const USER_REMOVAL_STEP: Readonly<Record<RemovalStepName, RemovalStep>> =
     return false
   },
 }
+
+export const USER_REMOVAL_STEP = Object.fromEntries(
+  Object.entries(STEPS).map(([name, step]) => [name, whileActive(step)]),
+) as typeof STEPS
 
 /** The target of an operation that has made its user anonymous. */
 const NOBODY = '-'

@@ -130,6 +130,12 @@ test('Caddy away: a name waits with 503, is repeated, and a creation waits until
   await eventually(async () => ((await job()).body.state === 'succeeded' ? true : undefined), 90_000)
   expect((await verify(ours, host)).status).toBe(200)
   expect(await ids()).toContain(idOf(ours, host))
+  await caddy.stop()
+  const remove = () => ask('DELETE', `${hostsOf(ours)}/${host}`)
+  expect((await remove()).status).toBe(503)
+  await caddy.start()
+  expect((await remove()).status).toBe(404)
+  expect(await ids()).not.toContain(idOf(ours, host))
 })
 
 describe('creation of a workspace, step host_routes', () => {

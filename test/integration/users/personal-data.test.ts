@@ -1,6 +1,12 @@
 /** Deletes users with everything that they have stored, and nothing of others. */
 
+import { v7 } from 'uuid'
 import { beforeAll, expect, test } from 'vitest'
+import { servicesOf } from '../../../src/access/internals.ts'
+import { AdminScope } from '../../../src/access/scope.ts'
+import { randomIds, typeId } from '../../../src/core/ids.ts'
+import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
+import { USER_REMOVAL_STEP } from '../../../src/features/people/removal-steps.ts'
 import { openAccount } from '../../support/clients/second-factors.ts'
 import {
   addUser,
@@ -18,6 +24,7 @@ import {
   eventually,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
+import { openInProcessPlatform } from '../../support/stack/in-process-platform.ts'
 import { bucketOf, configure } from '../../support/stack/workspace-settings.ts'
 
 const OPEN = { user: { read: { _owner: '$user.id' }, create: true, update: { _owner: '$user.id' } } }
@@ -182,5 +189,32 @@ test('page of the own account: exports all that the user has stored, with the pa
     const body = { filter: { _owner: person.id }, count: 'exact' }
     const left = await call('POST', `/v1/collections/${collection}/query`, { as: workspace.service, body })
     expect([collection, left.body.data]).toEqual([collection, []])
+  }
+})
+
+test('workspace that is suspended meanwhile: nothing more is deleted of the user until it is resumed', async () => {
+  const { tenantId, workspaceId, operator: as } = workspace
+  const person = await addPerson()
+  const operationId = typeId('op', v7())
+  await asSuperuser(
+    `insert into tenon.operations (id, tenant_id, type, target, workflow_id, state) values ($1, $2, 'user.delete', $3, 'none', 'running')`,
+    [operationId, tenantId, person.id],
+  )
+  const platform = openInProcessPlatform()
+  try {
+    const actor = { subject: 'test', role: 'operator' } as const
+    const scope = AdminScope.open(actor, {}, servicesOf(platform.access), randomIds)
+    const ref = { tenantId: tenantId as TenantId, workspaceId: workspaceId as WorkspaceId }
+    const removeDocuments = () => USER_REMOVAL_STEP.remove_documents_of_user(scope, ref, { operationId })
+    const documents = async () => (await remove(person.id, '?data=delete&dry_run=true')).body.documents
+    await call('POST', `/v1/workspaces/${workspaceId}/suspend`, { as, body: {} })
+    await expect(removeDocuments()).rejects.toMatchObject({ code: 'dependency_unavailable' })
+    await call('POST', `/v1/workspaces/${workspaceId}/resume`, { as })
+    expect(await documents()).toEqual({ notes: 250, orders: 250 })
+    // All of them, not a page at each attempt.
+    expect(await removeDocuments()).toBe(false)
+    expect(await documents()).toEqual({})
+  } finally {
+    await platform.close()
   }
 })

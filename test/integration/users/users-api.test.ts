@@ -1,6 +1,7 @@
 /** Users through the API: invitations, claims, lists, export, and what admins of other workspaces see. */
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { Client } from 'pg'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
 import {
   authorization,
   Browser,
@@ -28,6 +29,7 @@ import {
   type Caller,
   call,
   createTestWorkspace,
+  eventually,
   type Reply,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
@@ -53,6 +55,29 @@ async function accept(link: string, password: string): Promise<Seen> {
 }
 
 describe('invitation', () => {
+  test('renewed while the person accepts the earlier one: refused, since its link would be none', async () => {
+    const { body: user } = await create({ email: newUser().email })
+    const database = new Client({ connectionString: inject('tenon').databaseUrl })
+    await database.connect()
+    try {
+      await database.query('begin')
+      await database.query('select from tenon.user_links where user_id = $1 for update', [user.id])
+      const renewed = call('POST', `/v1/users/${user.id}/invite`, { as: admin, body: {} })
+      await eventually(async () => {
+        const { rows } = await database.query(
+          `select from pg_stat_activity where wait_event_type = 'Lock' and pg_backend_pid() = any(pg_blocking_pids(pid))`,
+        )
+        return rows.length > 0 || undefined
+      })
+      await database.query('update tenon.users set email_verified_at = now() where id = $1', [user.id])
+      await database.query('commit')
+      const { status, body } = await renewed
+      expect([status, body.code, body.invitation_url]).toEqual([409, 'state_conflict', undefined])
+    } finally {
+      await database.end()
+    }
+  })
+
   test('by an admin: mailed, in the answer once, accepted once; then the user signs in with the claims', async () => {
     const { email, password } = newUser()
     const claims = { plan: 'pro' }

@@ -107,7 +107,7 @@ const storeInvitation = (id: string, { digest, shownTo }: Invitation): readonly 
   sql`insert into user_links (digest, tenant_id, workspace_id, user_id, purpose, email, shown_to, expires_at)
     select ${digest}, tenant_id, workspace_id, id, 'invitation', email, ${shownTo},
       now() + make_interval(days => ${ISSUER_LIMITS.invitationDays})
-    from users where id = ${id} and email_verified_at is null and disabled_at is null`,
+    from users where id = ${id} and email_verified_at is null and disabled_at is null returning user_id`,
 ]
 
 /** @throws Problem `validation_failed` */
@@ -186,21 +186,24 @@ export const inviteUser = adminOperation({
   http: { method: 'POST', path: '/v1/users/{id}/invite', body: '*' },
   run: async (scope, { id, mail = false }) => {
     const user = await findUser(scope, id)
-    if (user.status !== 'invited')
-      throw new Problem('state_conflict', {
-        detail: `The user is ${user.status}. A lost password is reset by the user, on the sign-in page.`,
-        members: { state: user.status },
-      })
+    if (user.status !== 'invited') throw notInvited(user.status)
     const { brandName } = await requireInvitations(scope, user.workspace_id)
     const invitation = newInvitation(scope, mail)
     const output = await effectOnce(scope, async (inside) => {
-      await inside.batch(...storeInvitation(id, invitation))
+      const [, stored = []] = await inside.batch(...storeInvitation(id, invitation))
+      if (stored.length === 0) throw notInvited((await findUser(inside, id)).status)
       return { ...user, invitation_url: invitation.url }
     })
     invitation.send(user.email, brandName)
     return output
   },
 })
+
+const notInvited = (state: string) =>
+  new Problem('state_conflict', {
+    detail: `The user is ${state}. A lost password is reset by the user, on the sign-in page.`,
+    members: { state },
+  })
 
 /** @throws Problem `not_found` */
 const findUser = (scope: AdminScope, id: string) =>

@@ -137,7 +137,16 @@ export const deleteHost = adminOperation({
     const gone = await scope.row<Place & { host: string }>(
       sql`delete from hosts where ${isHost(id, text)} returning host, tenant_id, workspace_id`,
     )
-    if (gone === undefined) throw notFound('host name')
+    if (gone === undefined) {
+      // The route of a name that was deleted while the gateway was away goes with the repetition.
+      const place = await findRow<Place>(
+        scope,
+        'workspace',
+        sql`select tenant_id, id as workspace_id from workspaces where id = ${id} and state <> 'deleted'`,
+      )
+      await HOST_ROUTES.apply(scope, { tenantId: place.tenant_id, workspaceId: place.workspace_id })
+      throw notFound('host name')
+    }
     const { host, tenant_id: tenantId, workspace_id: workspaceId } = gone
     hostNamesOf(scope, { tenantId }).forget(host)
     await HOST_ROUTES.apply(scope, { tenantId, workspaceId })
