@@ -76,7 +76,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       const attempt = { ...call, signal: cancellationSignal() }
       return withHeartbeat(provisionStep(scopes.admin(call), input, step, attempt))
     },
-    provisionFailed: (call, input, failures) => failProvisioning(scopes.admin(call), input, failures),
+    provisionFailed: (call, input, failures) => failProvisioning(scopes.admin(call), call, input, failures),
     buildIndex: (call, input, name) => withHeartbeat(buildIndex(indexBuildContext(call), input, name)),
     indexFailed: (call, input, name, failure) => indexFailed(indexBuildContext(call), input, name, failure),
     callFunction: async (call, request) => {

@@ -394,6 +394,42 @@ test('object store hangs, worker is killed: a purge says why it waits, removes n
   expect([await rows(), (await removal()).result.after]).toEqual([0, {}])
 }, 240_000)
 
+test('object store hangs, a purge waits: another time is kept, and a restoration ends the operation', async () => {
+  const doomed = await Promise.all(
+    ['later', 'restored'].map(() => addTestWorkspaceWithStorage(workspace, started.running)),
+  )
+  const { operator: as } = workspace
+  const [later, restored] = doomed.map(({ workspaceId }) => `/v1/workspaces/${workspaceId}`)
+  const read = async (id: string) => (await call('GET', `/v1/operations/${id}`, { as })).body
+  const becomes = (id: string, state: string) =>
+    eventually(async () => ((await read(id)).state === state ? true : undefined), 120_000)
+  const remove = async (path = '', days = 0) =>
+    (await call('DELETE', `${path}?grace_days=${days}`, { as })).body.id as string
+  const jobs = await whileStopped(started, 'seaweedfs', async () => {
+    const begun = await Promise.all([remove(later), remove(restored)])
+    for (const id of begun)
+      await eventually(
+        async () => ((await read(id)).steps.at(-1)?.state === 'waiting' ? true : undefined),
+        60_000,
+      )
+    expect(await remove(later, 7)).toBe(begun[0])
+    expect((await call('POST', `${restored}/restore`, { as })).body.state).toBe('active')
+    expect((await read(begun[1] as string)).state).toBe('cancelled')
+    return begun
+  })
+  await becomes(jobs[0] as string, 'queued')
+  expect((await call('GET', later ?? '', { as })).body.state).toBe('deleting')
+  await asSuperuser(
+    'update tenon.workspaces set delete_after = now() where id = $1',
+    [doomed[0]?.workspaceId],
+    started.running,
+  )
+  await becomes(jobs[0] as string, 'succeeded')
+  expect((await call('GET', later ?? '', { as })).status).toBe(404)
+  const kept = await call('GET', restored ?? '', { as })
+  expect([kept.body.state, (await read(jobs[1] as string)).state]).toEqual(['active', 'cancelled'])
+}, 300_000)
+
 test('object store crashes: 503 meanwhile, the API keeps running, stored objects remain', async () => {
   const api = started.stack.supervisor.pid('api')
   const { body } = await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })

@@ -10,9 +10,8 @@ import { type TenantRef, targetOf } from '../../core/tenant.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import { discardImport } from './discarded-imports.ts'
-import { findJob, JOB_COLUMNS, Job } from './jobs.ts'
+import { findJob, JOB_COLUMNS, Job, jobWorkflowId } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
-import { jobWorkflowId } from './provisioning.ts'
 import {
   findTarget,
   type Noun,

@@ -6,7 +6,7 @@ import type { AdminScope } from '../../access/scope.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound } from '../../core/problem.ts'
-import { isTenantId, type TenantId } from '../../core/tenant.ts'
+import { isTenantId, type TenantId, type TenantRef, workflowId } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { bodyProblem, findRow, listPage } from '../operation-helpers.ts'
 
@@ -46,6 +46,13 @@ export type Job = Static<typeof Job>
 
 /** Of the table `operations`, as a {@link Job}. */
 export const JOB_COLUMNS = sql`id, tenant_id, type, target, state, steps, error, result, created_at, finished_at`
+
+export const kindOf = ({ workspaceId }: TenantRef): 'tenant' | 'workspace' =>
+  workspaceId === '-' ? 'tenant' : 'workspace'
+
+/** The workflow of a job, which belongs to the tenant as a whole. */
+export const jobWorkflowId = (ref: TenantRef, uuid: string): string =>
+  workflowId({ tenantId: ref.tenantId, workspaceId: '-' }, `${kindOf(ref)}-provision`, uuid)
 
 /** The record of a job; undefined if it has none. */
 export const findJob = (scope: AdminScope, id: string): Promise<Job | undefined> =>

@@ -3,14 +3,14 @@
 import type { AdminScope } from '../../access/scope.ts'
 import { tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { type TenantRef, targetOf, workflowId } from '../../core/tenant.ts'
+import { type TenantRef, targetOf } from '../../core/tenant.ts'
 import { isLongStep, type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { isUnavailable, retryTransient } from '../../infra/retry.ts'
 import { ARCHIVE_STEP, EXPORT, IMPORT, IMPORT_UNDO } from '../archives/steps.ts'
 import { findRow } from '../operation-helpers.ts'
 import { USER_ANONYMIZATION, USER_REMOVAL, USER_REMOVAL_STEP } from '../people/removal-steps.ts'
-import { JOB_COLUMNS, type Job, type OperationStep } from './jobs.ts'
+import { JOB_COLUMNS, type Job, jobWorkflowId, kindOf, type OperationStep } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { PURGE_STEP, PURGE_STEPS, type PurgeJob } from './purge/steps.ts'
 import { BUCKET } from './resources/bucket.ts'
@@ -141,13 +141,6 @@ export const NOT_STARTED = { code: 'dependency_unavailable', detail: 'Temporal d
 export const START_FAILED = sql`state = 'deleted'
   and exists (select from operations o where o.target = excluded.id and o.state = 'queued')`
 
-const kindOf = ({ workspaceId }: TenantRef): 'tenant' | 'workspace' =>
-  workspaceId === '-' ? 'tenant' : 'workspace'
-
-/** The workflow of a job, which belongs to the tenant as a whole. */
-export const jobWorkflowId = (ref: TenantRef, uuid: string): string =>
-  workflowId({ tenantId: ref.tenantId, workspaceId: '-' }, `${kindOf(ref)}-provision`, uuid)
-
 /** Starts the workflow of a job; once, however often it is called. */
 export async function startJobWorkflow(
   scope: AdminScope,
@@ -214,7 +207,8 @@ export async function provision(
     const shown = plan.subject?.isHidden === true ? targetOf(ref) : target
     await startJobWorkflow(scope, { operationId: operation_id, ref, plan: name, type, uuid, target: shown })
   } catch (error) {
-    const undo = () => scope.batch(plan.undo, endAsFailed(operation_id, NOT_STARTED))
+    const job = { id: operation_id, workflowId: workflow }
+    const undo = () => scope.batch(plan.undo, endAsFailed(job, NOT_STARTED))
     // The caller learns why the workflow was not started, also if this fails; then `POST …/retry` begins the job again.
     await retryTransient(TENANT_LIMITS.undoMs, undo).catch((cause: unknown) =>
       scope.logError(cause, 'change of a job that was not started is not undone'),
@@ -270,9 +264,11 @@ async function attemptStep(
   const { attempt: attempts } = attempt
   const step = Object.hasOwn(STEPS, name) ? STEPS[name as StepName] : undefined
   if (step === undefined) throw notFound('provisioning step')
-  if (!Object.values(input.undo ?? {}).includes(name)) await requireWanted(scope, input)
+  const job = { id: input.operation_id, workflowId: attempt.workflowId }
+  if (!Object.values(input.undo ?? {}).includes(name)) await requireWanted(scope, input, job)
   else if (await isInUse(scope, input.target)) return false
-  if (attempts === 1) await record(scope, input, { name, state: 'running' })
+  const record = (done: OperationStep) => recordProgress(scope, input, job, done)
+  if (attempts === 1) await record({ name, state: 'running' })
   try {
     const hasMore = await step(scope, input.target, { operationId: input.operation_id, ...attempt })
     if (hasMore === true) return true
@@ -281,10 +277,10 @@ async function attemptStep(
     const { code, message: detail } = problem
     const reason = { name, state: 'waiting' as const, code, detail, attempts }
     // Without the database the reason cannot be recorded; the step is tried again all the same.
-    if (!problem.isFinal) await record(scope, input, reason).catch(() => {})
+    if (!problem.isFinal) await record(reason).catch(() => {})
     throw error
   }
-  await record(scope, input, { name, state: 'succeeded' })
+  await record({ name, state: 'succeeded' })
   return false
 }
 
@@ -294,8 +290,13 @@ async function isInUse(scope: AdminScope, ref: TenantRef): Promise<boolean> {
   return hasBecomeActive(scope, ref)
 }
 
-/** @throws Problem `state_conflict`, which ends a creation whose record is being deleted */
-async function requireWanted(scope: AdminScope, { kind, target, steps }: ProvisionInput): Promise<void> {
+/** @throws Problem `state_conflict`, which ends a creation whose record is being deleted, and a purge that was undone or has another workflow */
+async function requireWanted(
+  scope: AdminScope,
+  { kind, target, steps }: ProvisionInput,
+  job: JobWorkflow,
+): Promise<void> {
+  if (steps.includes('begin_purge')) return requireUncancelled(scope, job)
   if (steps.includes('end_of_creation')) return
   const { states } = await findRow<{ states: readonly string[] }>(
     scope,
@@ -309,41 +310,65 @@ async function requireWanted(scope: AdminScope, { kind, target, steps }: Provisi
     throw new Problem('state_conflict', { detail: `The ${kind} was deleted meanwhile.` })
 }
 
+async function requireUncancelled(scope: AdminScope, { id, workflowId }: JobWorkflow): Promise<void> {
+  const row = await scope.row(sql`
+    select from operations where id = ${id} and workflow_id = ${workflowId} and state in ('queued', 'running', 'succeeded')`)
+  if (row === undefined)
+    throw new Problem('state_conflict', {
+      detail: 'The operation was ended, or goes on in another workflow.',
+    })
+}
+
 /**
  * Ends the job as failed, and its record, if it was being created.
  * @param failures of the step that failed, and of those that did not undo
  */
 export async function failProvisioning(
   scope: AdminScope,
+  { workflowId }: Pick<StepAttempt, 'workflowId'>,
   { operation_id, target }: ProvisionInput,
   failures: readonly StepFailure[],
 ): Promise<void> {
   const { code } = failures[0] ?? { code: 'internal' }
   const detail = failures.map(({ name, detail: why }) => `The step ${name} failed. ${why}`).join(' ')
   const error = { code, detail }
+  const job = { id: operation_id, workflowId }
   await changeCreation(scope, target, 'provisioning_failed')
   await scope.batch(
-    ...failures.map((failure) => recordStep(operation_id, { ...failure, state: 'failed' })),
-    endAsFailed(operation_id, error),
+    ...failures.map((failure) => recordStep(job, { ...failure, state: 'failed' })),
+    endAsFailed(job, error),
   )
 }
 
-const endAsFailed = (operationId: string, error: object): Sql => sql`
-  update operations set state = 'failed', error = ${JSON.stringify(error)}, finished_at = now()
-  where id = ${operationId} and state in ('queued', 'running')`
+/** A job, and the workflow that works for it: once the job has another one, nothing that this one tells is recorded. */
+interface JobWorkflow {
+  readonly id: string
+  readonly workflowId: string
+}
 
-async function record(scope: AdminScope, input: ProvisionInput, step: OperationStep): Promise<void> {
-  const isLast = step.state === 'succeeded' && step.name === input.steps.at(-1)
+const isOpen = ({ id, workflowId }: JobWorkflow): Sql =>
+  sql`id = ${id} and workflow_id = ${workflowId} and state in ('queued', 'running')`
+
+const endAsFailed = (job: JobWorkflow, error: object): Sql => sql`
+  update operations set state = 'failed', error = ${JSON.stringify(error)}, finished_at = now() where ${isOpen(job)}`
+
+async function recordProgress(
+  scope: AdminScope,
+  { steps }: ProvisionInput,
+  job: JobWorkflow,
+  step: OperationStep,
+): Promise<void> {
+  const isLast = step.state === 'succeeded' && step.name === steps.at(-1)
   await scope.batch(
-    recordStep(input.operation_id, step),
+    recordStep(job, step),
     sql`update operations set state = ${isLast ? 'succeeded' : 'running'},
         finished_at = case when ${isLast}::boolean then now() end
-      where id = ${input.operation_id} and state in ('queued', 'running')`,
+      where ${isOpen(job)}`,
   )
 }
 
-const recordStep = (operationId: string, step: OperationStep): Sql => sql`
+const recordStep = (job: JobWorkflow, step: OperationStep): Sql => sql`
   update operations set
     steps = coalesce((select jsonb_agg(s) from jsonb_array_elements(steps) s where s->>'name' <> ${step.name}), '[]')
       || ${JSON.stringify([step])}::jsonb
-  where id = ${operationId} and state in ('queued', 'running')`
+  where ${isOpen(job)}`

@@ -228,10 +228,10 @@ function changeOf({ to, by, reason }: SuspensionInput): Sql {
   return sql`state = 'suspended', suspended_at = now(), suspended_by = ${by}, suspended_reason = ${reason}, ${since}`
 }
 
-/** Ends the operation of a deletion whose purge has not begun. */
+/** Ends the operation of a deletion whose purge has not begun, also one that waits for the inventory. */
 const cancelDeletion = (ref: TenantRef): Sql => sql`
   update operations o set state = 'cancelled', finished_at = now()
-  where target = ${targetOf(ref)} and type like '%.delete' and state = 'queued'
+  where target = ${targetOf(ref)} and type like '%.delete' and finished_at is null
     and not exists (select from workspaces w where w.id = o.target and w.state = 'deleting')
     and not exists (select from tenants t where t.id = o.target and t.state = 'deleting')`
 

@@ -82,15 +82,15 @@ describe('provisioning that fails', () => {
   async function startFailingProvisioning() {
     const { temporal, close } = openTemporal()
     const [tenantId, operationId] = [typeId('ten', v7()), typeId('op', v7())]
-    const slug = unique('doomed')
+    const [slug, uuid] = [unique('doomed'), v7()]
     await asSuperuser(
       `insert into tenon.tenants (id, name, slug, state) values ($1, 'D', $2, 'provisioning')`,
       [tenantId, slug],
     )
     await asSuperuser(
       `insert into tenon.operations (id, tenant_id, type, target, workflow_id, state)
-       values ($1, $2, 'tenant.create', $2, 'x', 'queued')`,
-      [operationId, tenantId],
+       values ($1, $2, 'tenant.create', $2, $2 || ':-:tenant-provision:' || $3, 'queued')`,
+      [operationId, tenantId, uuid],
     )
     const input = {
       operation_id: operationId,
@@ -102,7 +102,7 @@ describe('provisioning that fails', () => {
       definition: 'provision',
       queue: QUEUES.provisioning,
       subject: 'tenant-provision',
-      uuid: v7(),
+      uuid,
     } as const
     await temporal.workflowsOf({ tenantId, workspaceId: '-' }).start({ ...start, input, summary: 'doomed' })
     await close()

@@ -7,6 +7,7 @@ import { Problem } from '../../../core/problem.ts'
 import { type TenantRef, targetOf } from '../../../core/tenant.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { repeatFor } from '../../../infra/retry.ts'
+import { jobWorkflowId } from '../jobs.ts'
 import { TENANT_LIMITS } from '../limits.ts'
 import { type Counts, OWNED, type Owner, type PartName, takeInventory } from './owned.ts'
 import { destroyKeys } from './owned-rows.ts'
@@ -30,7 +31,7 @@ export const PURGE_STEP: Readonly<Record<RemovalName | 'begin_purge' | 'finish_p
   /** From here on nothing is restored. */
   begin_purge: async (scope, ref, { operationId, workflowId }) => {
     const before = await takeInventory({ scope, ref, workflowId })
-    await claim(scope, ref)
+    await claim(scope, ref, { operationId, workflowId })
     await scope.batch(sql`
       update operations set result = ${JSON.stringify({ before })}::jsonb where id = ${operationId} and result is null`)
   },
@@ -50,19 +51,43 @@ export const PURGE_STEP: Readonly<Record<RemovalName | 'begin_purge' | 'finish_p
   },
 }
 
-/** @throws Problem `state_conflict` if it is not to be purged, or not now */
-async function claim(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<void> {
-  const due = sql`state = 'deleting' and delete_after <= now()`
+/**
+ * From then on, nothing is restored. If the time was changed since, or an operator has suspended the tenant, the operation is queued
+ * again, for another workflow: a deletion that was acknowledged ends as a purge or by a restoration.
+ * @throws Problem `state_conflict`, which ends this workflow, if the record is not to be purged now, or not for this operation
+ */
+async function claim(
+  scope: AdminScope,
+  ref: TenantRef,
+  { operationId, workflowId }: PurgeJob,
+): Promise<void> {
+  const { tenantId, workspaceId } = ref
+  const mine = sql`id = ${operationId} and workflow_id = ${workflowId} and finished_at is null`
+  const due = sql`state = 'deleting' and delete_after <= now() and exists (select from operations where ${mine})`
   const claimed = sql`set purged_from = coalesce(purged_from, now()), state_seq = state_seq + 1, updated_at = now()`
-  const row = await scope.row(
+  const [table, update] =
     workspaceId === '-'
-      ? sql`update tenants ${claimed} where id = ${tenantId} and ${due} returning id`
-      : sql`update workspaces ${claimed} where id = ${workspaceId} and ${due}
-          and not exists (select from tenants t where t.id = tenant_id and t.suspended_by = 'operator') returning id`,
+      ? [sql`tenants`, sql`update tenants ${claimed} where id = ${tenantId} and ${due} returning id`]
+      : [
+          sql`workspaces`,
+          sql`update workspaces ${claimed} where id = ${workspaceId} and ${due}
+            and not exists (select from tenants t where t.id = tenant_id and t.suspended_by = 'operator') returning id`,
+        ]
+  const another = jobWorkflowId(ref, scope.uuid())
+  const [, [row] = []] = await scope.batch(
+    // The next statement sees what a restoration and a deletion after it have written.
+    sql`select from ${table} where id = ${targetOf(ref)} for update`,
+    sql`with claimed as (${update}),
+      queued as (
+        update operations set state = 'queued', steps = '[]', workflow_id = ${another}
+        where ${mine} and not exists (select from claimed)
+          and exists (select from ${table} where id = ${targetOf(ref)} and state = 'deleting'))
+      select from claimed`,
   )
   if (row === undefined)
     throw new Problem('state_conflict', {
-      detail: 'Nothing is purged, because the deletion was undone, or an operator has suspended the tenant.',
+      detail:
+        'Nothing is purged now, because the deletion was undone, its time was changed, or an operator has suspended the tenant.',
     })
 }
 
