@@ -78,6 +78,8 @@ export interface ProvisionInput {
   readonly kind: 'tenant' | 'workspace'
   readonly target: TenantRef
   readonly steps: readonly string[]
+  /** The step that a workflow with a long history goes on with in a new one; absent for the first. */
+  readonly begin_at?: string
   /** If a step fails, it and those before it are undone in reverse: the undoing steps, by the steps that have one. */
   readonly undo?: Readonly<Record<string, string>>
   /** Milliseconds for which a step waits for a server that is away. Default: `TENANT_LIMITS.provisioningStepMs`. */

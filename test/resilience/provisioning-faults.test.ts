@@ -1,6 +1,7 @@
 /** Faults at every step of a creation: either the tenant or workspace has all that it needs, or nothing is left of it. */
 
 import { CreateBucketCommand, HeadBucketCommand, ListBucketsCommand } from '@aws-sdk/client-s3'
+import { activityInfo } from '@temporalio/activity'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { OPTIONAL, PLANS, UNDO } from '../../src/features/tenants/provisioning.ts'
 import { rootClient } from '../support/clients/object-store.ts'
@@ -104,6 +105,25 @@ test('step that fails and cannot be undone: the operation names both; deleted la
   expect((await ask('DELETE', `/v1/workspaces/${made.body.id}`)).body.state).toBe('succeeded')
   expect(await traces(slug)).toEqual({ buckets: [], rows: 0 })
 })
+
+test('step of a thousand attempts: goes on in a new workflow before its history is too long', async () => {
+  const slug = unique('saga')
+  const runs = new Set<string | undefined>()
+  let attempts = 0
+  node.wrap((run) => async (call_, input, step) => {
+    if (step !== 'activate_workspace') return run(call_, input, step)
+    runs.add(activityInfo().workflowExecution?.runId)
+    attempts += 1
+    return attempts < 1_000 || run(call_, input, step)
+  })
+  const { body } = await create('bare_workspace', slug)
+  const id = body.target ?? body.id
+  await eventually(
+    async () => ((await ask('GET', `/v1/workspaces/${id}`)).body.state === 'active' ? true : undefined),
+    120_000,
+  )
+  expect([attempts, runs.size]).toEqual([1_000, 2])
+}, 180_000)
 
 test('retry while the failed creation is being undone: 409, and succeeds afterwards', async () => {
   const slug = unique('saga')

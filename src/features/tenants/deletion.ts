@@ -12,6 +12,7 @@ import { findRow } from '../operation-helpers.ts'
 import { discardImport } from './discarded-imports.ts'
 import { findJob, JOB_COLUMNS, Job, jobWorkflowId } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
+import { endCutOffJobs } from './provisioning.ts'
 import {
   findTarget,
   type Noun,
@@ -76,10 +77,8 @@ interface Deletion {
  * Records the deletion in one transaction: from then on nothing runs, and a purge begins when its time has come (purge/due-purges.ts).
  * Repeated, it changes the time, if one is named.
  */
-async function deleteLater(
-  scope: AdminScope,
-  { noun, found, operationId, graceDays }: Deletion,
-): Promise<Job> {
+async function deleteLater(scope: AdminScope, deletion: Deletion): Promise<Job> {
+  const { noun, found, operationId, graceDays } = deletion
   requireNotHeldByOperator(scope, found, 'delete')
   if (found.deleted_by === 'operator') requireOperator(scope, 'change the deletion of', 'deleted')
   const ref: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
@@ -93,7 +92,13 @@ async function deleteLater(
       on conflict (id) do nothing`,
     sql`select ${JOB_COLUMNS} from operations o where ${isOpen(target)}`,
   )
-  if (changed === undefined || job === undefined) throw await findRefusal(scope, noun, target)
+  if (changed === undefined || job === undefined) {
+    const now = await findTarget(scope, noun, target)
+    // A purge that was cut off is begun again.
+    if (now.purged_from !== null && (await endCutOffJobs(scope, ref, `${noun}.delete`)))
+      return deleteLater(scope, { ...deletion, found: now })
+    throw refusal(noun, now)
+  }
   invalidateState(scope, ref.tenantId)
   const { role: by } = scope.actor
   // Every entry point reads the state, so nothing waits for this but what executions show.
@@ -104,8 +109,7 @@ async function deleteLater(
 }
 
 /** Of one whose purge has begun, or that another request has changed meanwhile. */
-async function findRefusal(scope: AdminScope, noun: Noun, id: string): Promise<Problem> {
-  const { state, purged_from } = await findTarget(scope, noun, id)
+function refusal(noun: Noun, { state, purged_from }: SuspensionTarget): Problem {
   const detail =
     purged_from === null
       ? `The ${noun} is ${state}. Send the request again.`

@@ -320,6 +320,28 @@ async function requireUncancelled(scope: AdminScope, { id, workflowId }: JobWork
 }
 
 /**
+ * Ends the jobs of a target whose workflow was ended in Temporal, where nobody could record it: they would stay open for ever.
+ * @param type of the operations @returns true if there were any
+ */
+export async function endCutOffJobs(scope: AdminScope, ref: TenantRef, type: string): Promise<boolean> {
+  const open = await scope.rows<{ id: string; workflow_id: string }>(sql`
+    select id, workflow_id from operations where target = ${targetOf(ref)} and type = ${type} and state = 'running'`)
+  const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
+  let hasEnded = false
+  for (const { id, workflow_id: workflowId } of open) {
+    if ((await work.status(workflowId)) === 'open') continue
+    await scope.batch(endAsFailed({ id, workflowId }, CUT_OFF))
+    hasEnded = true
+  }
+  return hasEnded
+}
+
+const CUT_OFF = {
+  code: 'state_conflict',
+  detail: 'The workflow of the operation was ended in Temporal before its last step.',
+}
+
+/**
  * Ends the job as failed, and its record, if it was being created.
  * @param failures of the step that failed, and of those that did not undo
  */

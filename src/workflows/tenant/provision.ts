@@ -1,6 +1,12 @@
 /** Creates or removes a tenant or workspace in named steps. */
 
-import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  continueAsNew,
+  proxyActivities,
+  workflowInfo,
+} from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
 import { isLongStep, type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
 import { ARCHIVE_LIMITS } from '../../features/archives/limits.ts'
@@ -36,7 +42,8 @@ const { provisionFailed } = proxyActivities<Activities>({
 
 /** @throws ApplicationFailure if a step failed, so that the Temporal UI shows the workflow as failed */
 export async function provision(input: ProvisionInput): Promise<void> {
-  for (const step of input.steps) {
+  const begin = input.begin_at === undefined ? 0 : input.steps.indexOf(input.begin_at)
+  for (const step of input.steps.slice(begin)) {
     const failure = await runStep(input, step)
     if (failure === undefined) continue
     await provisionFailed(input, [failure, ...(await undoUpTo(input, step))])
@@ -51,7 +58,10 @@ async function runStep(input: ProvisionInput, step: string): Promise<StepFailure
   const summary = `${step} of ${subject}`
   const run = isLongStep(step) ? archiveActivity(summary, waitMs) : stepActivity(summary, waitMs)
   try {
-    while (await run(input, step));
+    while (await run(input, step))
+      // Temporal ends a workflow whose history grows too long.
+      if (workflowInfo().continueAsNewSuggested)
+        await continueAsNew<typeof provision>({ ...input, begin_at: step })
     return undefined
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error

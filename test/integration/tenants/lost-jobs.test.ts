@@ -1,0 +1,108 @@
+/** Jobs of tenants and workspaces whose workflow was never started, is another one's, or was ended in Temporal. */
+
+import { v7 } from 'uuid'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { TenantRef } from '../../../src/core/tenant.ts'
+import { QUEUES } from '../../../src/core/work.ts'
+import { PLANS } from '../../../src/features/tenants/provisioning.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { openTemporal, withRawClient } from '../../support/stack/temporal.ts'
+
+let temporal: ReturnType<typeof openTemporal>
+beforeAll(() => {
+  temporal = openTemporal()
+})
+afterAll(() => temporal.close())
+
+const jobOf = async ({ operator: as }: TestWorkspace, id: string) =>
+  (await call('GET', `/v1/operations/${id}`, { as })).body
+
+const becomes = (workspace: TestWorkspace, id: string, state: string) =>
+  eventually(async () => ((await jobOf(workspace, id)).state === state ? true : undefined), 120_000)
+
+const workflowOf = async (id: string): Promise<string> => {
+  const [row] = await asSuperuser<{ workflow_id: string }>(
+    'select workflow_id from tenon.operations where id = $1',
+    [id],
+  )
+  return row?.workflow_id ?? ''
+}
+
+/** Starts the workflow of a job, as the platform does. @returns its id */
+const startPurge = (target: TenantRef, operationId: string, workflow: string) =>
+  temporal.temporal.workflowsOf({ tenantId: target.tenantId, workspaceId: '-' }).start({
+    ...{ definition: 'provision', queue: QUEUES.provisioning, subject: 'workspace-provision' },
+    uuid: workflow.split(':').at(-1) ?? '',
+    input: { operation_id: operationId, kind: 'workspace', target, steps: PLANS.purge },
+    summary: 'test',
+  })
+
+test('purge of a deletion that was undone: purges nothing of the deletion that followed', async () => {
+  const workspace = await createTestWorkspace()
+  const { operator: as, workspaceId, tenantId } = workspace
+  const path = `/v1/workspaces/${workspaceId}`
+  const undone = (await call('DELETE', path, { as })).body.id
+  expect((await call('POST', `${path}/restore`, { as })).body.state).toBe('active')
+  const { body: second } = await call('DELETE', path, { as })
+  // Due, and not started: the leader starts none whose tenant is purged itself.
+  await asSuperuser('update tenon.tenants set purged_from = now() where id = $1', [tenantId])
+  await asSuperuser('update tenon.workspaces set delete_after = now() where id = $1', [workspaceId])
+  const ref = { tenantId, workspaceId } as TenantRef
+  const workflow = await startPurge(ref, undone, await workflowOf(undone))
+  const work = temporal.temporal.workflowsOf({ tenantId: ref.tenantId, workspaceId: '-' })
+  expect(await work.ended(workflow, 60_000)).toBe(true)
+  const rows = await asSuperuser('select state, purged_from from tenon.workspaces where id = $1', [
+    workspaceId,
+  ])
+  expect(rows).toEqual([{ state: 'deleting', purged_from: null }])
+  expect((await jobOf(workspace, second.id)).state).toBe('queued')
+})
+
+test('purge that was ended in Temporal: the operation fails with the next request, which begins another one', async () => {
+  const workspace = await createTestWorkspace()
+  const { operator: as, workspaceId, tenantId } = workspace
+  const path = `/v1/workspaces/${workspaceId}?grace_days=0`
+  // Its purge waits for the end of this creation.
+  const creation = `${tenantId}:-:workspace-provision:${v7()}`
+  const [held] = await holdCreation(workspace, creation)
+  const { body: first } = await call('DELETE', path, { as })
+  await eventually(async () =>
+    (await jobOf(workspace, first.id)).steps.at(-1)?.name === 'end_of_creation' ? true : undefined,
+  )
+  const again = await call('DELETE', path, { as })
+  expect([again.status, again.body.detail]).toEqual([409, expect.stringContaining('under way')])
+  const purge = await workflowOf(first.id)
+  await withRawClient(async (client) => {
+    await client.workflow.getHandle(purge).terminate('test')
+    await client.workflow.getHandle(creation).terminate('test')
+  })
+  await asSuperuser(`update tenon.operations set state = 'failed', finished_at = now() where id = $1`, [held])
+  const second = await call('DELETE', path, { as })
+  expect([second.status, second.body.id === first.id]).toEqual([202, false])
+  expect((await jobOf(workspace, first.id)).state).toBe('failed')
+  await becomes(workspace, second.body.id, 'succeeded')
+}, 180_000)
+
+/** A creation of the workspace whose workflow does not end. @returns the id of its operation */
+async function holdCreation({ workspaceId, tenantId }: TestWorkspace, workflow: string): Promise<string[]> {
+  const id = workspaceId.replace('ws_', 'op_')
+  await asSuperuser(
+    `insert into tenon.operations (id, tenant_id, type, target, workflow_id, state)
+     values ($1, $2, 'workspace.create', $3, $4, 'running')`,
+    [id, tenantId, workspaceId, workflow],
+  )
+  await temporal.temporal.workflowsOf({ tenantId, workspaceId: '-' } as TenantRef).start({
+    ...{ definition: 'provision', queue: QUEUES.provisioning, subject: 'workspace-provision' },
+    uuid: workflow.split(':').at(-1) ?? '',
+    input: { operation_id: id, kind: 'workspace', target: { tenantId, workspaceId }, steps: [] },
+    summary: 'test',
+    delayMs: 600_000,
+  })
+  return [id]
+}
