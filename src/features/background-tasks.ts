@@ -15,7 +15,8 @@ import { RUN_KINDS } from './run-kinds.ts'
 import { openRuns } from './runs/open-runs.ts'
 import { slotQueues, unstartedSlots } from './runs/slot-tasks.ts'
 import { unregisteredSchedules } from './runs/triggers/unregistered-schedules.ts'
-import { duePurges, type PurgeServices } from './tenants/purge/due-purges.ts'
+import { dueJobs } from './tenants/due-jobs.ts'
+import { type PurgeServices, purgeLeftovers } from './tenants/purge/leftovers.ts'
 import { driftChecks } from './tenants/resources/drift-checks.ts'
 import { TRIGGER_TARGETS } from './trigger-targets.ts'
 
@@ -39,7 +40,8 @@ export const createBackgroundTasks = (
   backgroundTask(workspaceRetention(RUN_KINDS)),
   ...chainRetention(chainSigner, log).map(backgroundTask),
   backgroundTask(expiredResults()),
-  backgroundTask(duePurges({ openTenant, log })),
+  backgroundTask(dueJobs({ openTenant, log })),
+  backgroundTask(purgeLeftovers({ openTenant, log })),
   backgroundTask(expiredArchives({ openTenant, log })),
   backgroundTask(driftChecks({ openTenant, log })),
   backgroundTask(objectRemovals()),

@@ -74,7 +74,7 @@ interface Deletion {
 }
 
 /**
- * Records the deletion in one transaction: from then on nothing runs, and a purge begins when its time has come (purge/due-purges.ts).
+ * Records the deletion in one transaction: from then on nothing runs, and a purge begins when its time has come (due-jobs.ts).
  * Repeated, it changes the time, if one is named.
  */
 async function deleteLater(scope: AdminScope, deletion: Deletion): Promise<Job> {

@@ -13,7 +13,7 @@ export const isOfImport = async (scope: AdminScope, ref: TenantRef): Promise<boo
   (await scope.row(importOf(targetOf(ref)))) !== undefined
 
 /**
- * Deletes the workspace of an unfinished import: its purge begins at once (purge/due-purges.ts), and its slug is free. It was never
+ * Deletes the workspace of an unfinished import: its purge begins at once (due-jobs.ts), and its slug is free. It was never
  * in use, so it has no state to be restored to.
  * @param from the states that it may be in
  * @returns true if a purge follows, as the operation of that id

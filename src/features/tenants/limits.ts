@@ -19,8 +19,10 @@ export const TENANT_LIMITS = {
   purgedRowsMax: 5_000,
   /** Rows of a table, and keys of a bucket (a hundredth of it), up to which an inventory counts. A higher number is shown as this one. */
   countedRowsMax: 1_000_000,
-  /** Milliseconds between two looks for purges that are due. Then a purge begins. */
-  purgePollMs: 1_000,
+  /** Milliseconds between two looks for jobs that are to be started, such as purges that are due. Then they begin. */
+  jobPollMs: 1_000,
+  /** Milliseconds after which a queued job is one whose process died before it started the workflow. Then the workflow is started. */
+  jobStartMs: 30_000,
   /** Milliseconds between two looks for tenants and workspaces whose resources are to be compared. Then some are. */
   driftPollMs: 2_000,
   /** Milliseconds between two comparisons of the resources of a tenant or workspace. Then they are compared again. */

@@ -319,6 +319,15 @@ async function requireUncancelled(scope: AdminScope, { id, workflowId }: JobWork
     })
 }
 
+/** Ends a job that can never be started. */
+export async function endUnstartedJob(
+  scope: AdminScope,
+  { id, workflow_id: workflowId }: { readonly id: string; readonly workflow_id: string },
+  { code, message: detail }: Problem,
+): Promise<void> {
+  await scope.batch(endAsFailed({ id, workflowId }, { code, detail }))
+}
+
 /**
  * Ends the jobs of a target whose workflow was ended in Temporal, where nobody could record it: they would stay open for ever.
  * @param type of the operations @returns true if there were any

@@ -13,7 +13,7 @@ create table tenon.tenants (
   suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
   suspended_reason text,
   -- While it is being deleted: from when on the purge may begin, when it has begun, and the state before. Of one that is deleted:
-  -- when what is left of its workflows is removed (purge/due-purges.ts).
+  -- when what is left of its workflows is removed (purge/leftovers.ts).
   delete_after timestamptz(3),
   purged_from timestamptz(3),
   state_before text check (state_before in ('active', 'suspended')),
@@ -52,7 +52,7 @@ create table tenon.workspaces (
   suspended_by text check (suspended_by in ('operator', 'tenant_admin')),
   suspended_reason text,
   -- While it is being deleted: from when on the purge may begin, when it has begun, and the state before. Of one that is deleted:
-  -- when what is left of its workflows is removed (purge/due-purges.ts).
+  -- when what is left of its workflows is removed (purge/leftovers.ts).
   delete_after timestamptz(3),
   purged_from timestamptz(3),
   state_before text check (state_before in ('active', 'suspended')),

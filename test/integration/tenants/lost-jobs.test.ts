@@ -2,13 +2,16 @@
 
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { typeId } from '../../../src/core/ids.ts'
 import type { TenantRef } from '../../../src/core/tenant.ts'
 import { QUEUES } from '../../../src/core/work.ts'
 import { PLANS } from '../../../src/features/tenants/provisioning.ts'
+import { buildIndex } from '../../support/fixtures/schemas.ts'
 import {
   asSuperuser,
   call,
   createTestWorkspace,
+  createTestWorkspaceWithStorage,
   eventually,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
@@ -105,4 +108,70 @@ async function holdCreation({ workspaceId, tenantId }: TestWorkspace, workflow: 
     delayMs: 600_000,
   })
   return [id]
+}
+
+/** As a process leaves it that dies between the record of a creation and the start of its workflow. */
+async function recordUnstarted(
+  { workspaceId, tenantId }: TestWorkspace,
+  { type, target = workspaceId }: { readonly type: string; readonly target?: string },
+): Promise<string> {
+  const id = typeId('op', v7())
+  await asSuperuser(
+    `insert into tenon.operations (id, tenant_id, type, target, workflow_id, state, created_at)
+     values ($1, $2, $3, $4, $5, 'queued', now() - interval '1 hour')`,
+    [id, tenantId, type, target, `${tenantId}:-:${type.split('.')[0]}-provision:${v7()}`],
+  )
+  return id
+}
+
+test('creations whose process died before their workflow was started: completed', async () => {
+  const [ofWorkspace, ofTenant] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  await asSuperuser(`update tenon.workspaces set state = 'provisioning' where id = $1`, [
+    ofWorkspace.workspaceId,
+  ])
+  await asSuperuser(`update tenon.tenants set state = 'provisioning' where id = $1`, [ofTenant.tenantId])
+  const target = ofTenant.tenantId
+  const jobs = [
+    await recordUnstarted(ofWorkspace, { type: 'workspace.create' }),
+    await recordUnstarted(ofTenant, { type: 'tenant.create', target }),
+  ]
+  for (const [n, of] of [ofWorkspace, ofTenant].entries()) await becomes(of, jobs[n] as string, 'succeeded')
+  const { operator: as } = ofWorkspace
+  const records = [`/v1/workspaces/${ofWorkspace.workspaceId}`, `/v1/tenants/${target}`]
+  for (const path of records) expect((await call('GET', path, { as })).body.state).toBe('active')
+})
+
+test('removal of a user, export, and build of an index that were not started: done; of what is gone: ended', async () => {
+  const workspace = await createTestWorkspaceWithStorage()
+  const [user, schema] = [await insertUser(workspace), await declareUnbuilt(workspace)]
+  const jobs = [
+    await recordUnstarted(workspace, { type: 'user.delete', target: user }),
+    await recordUnstarted(workspace, { type: 'workspace.export' }),
+    await recordUnstarted(workspace, { type: 'index.build', target: schema }),
+  ]
+  for (const id of jobs) await becomes(workspace, id, 'succeeded')
+  expect(await asSuperuser('select 1 from tenon.users where id = $1', [user])).toEqual([])
+  const gone = await recordUnstarted(workspace, { type: 'user.delete', target: user })
+  await becomes(workspace, gone, 'failed')
+  expect((await jobOf(workspace, gone)).error.code).toBe('not_found')
+})
+
+async function insertUser({ tenantId, workspaceId }: TestWorkspace): Promise<string> {
+  const id = typeId('usr', v7())
+  await asSuperuser(
+    `insert into tenon.users (id, tenant_id, workspace_id, email, name, created_by) values ($1, $2, $3, $4, 'U', 'test')`,
+    [id, tenantId, workspaceId, `${id}@example.com`],
+  )
+  return id
+}
+
+/** A schema whose index is still to be built. */
+async function declareUnbuilt(workspace: TestWorkspace): Promise<string> {
+  await buildIndex(workspace)
+  const [row] = await asSuperuser<{ id: string }>(
+    `update tenon.schemas set indexes = replace(indexes::text, '"ready"', '"building"')::jsonb
+     where workspace_id = $1 returning id`,
+    [workspace.workspaceId],
+  )
+  return row?.id ?? ''
 }

@@ -68,6 +68,27 @@ export async function resumeBuilding(
   return row.id
 }
 
+/** Starts a recorded job whose process died before. @throws Problem `not_found` if nothing is to be built any more */
+export async function startRecordedBuilding(
+  scope: AdminScope,
+  {
+    operationId,
+    schemaId,
+    uuid,
+  }: { readonly operationId: string; readonly schemaId: string; readonly uuid: string },
+): Promise<void> {
+  const row = await scope.row<WorkspaceRef & Pick<Schema, 'indexes'>>(sql`
+    select tenant_id as "tenantId", workspace_id as "workspaceId", indexes from schemas where id = ${schemaId}`)
+  const indexes = row === undefined ? [] : buildingOf(row).map(({ name }) => name)
+  if (row === undefined || indexes.length === 0) throw notFound('index')
+  const target = { tenantId: row.tenantId, workspaceId: row.workspaceId }
+  await startBuilding(
+    scope,
+    { input: { operation_id: operationId, schema_id: schemaId, target, indexes }, uuid },
+    0,
+  )
+}
+
 /** The job until it has succeeded, then the declaration. */
 export async function readOutcome(scope: AdminScope, { input }: IndexBuild): Promise<Job | Schema> {
   const [[operation] = [], [schema] = []] = await scope.batch(

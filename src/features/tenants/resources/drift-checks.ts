@@ -5,7 +5,7 @@ import { type TenantId, type TenantRef, targetOf, type WorkspaceId } from '../..
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { BackgroundTask } from '../../background/background-task.ts'
 import { TENANT_LIMITS } from '../limits.ts'
-import type { PurgeServices } from '../purge/due-purges.ts'
+import type { PurgeServices } from '../purge/leftovers.ts'
 import { repairDrift } from './drift.ts'
 
 interface DueRow {

@@ -1,0 +1,114 @@
+/** Starts the jobs that no request starts: purges whose time has come, and jobs whose process died before their workflow was started. */
+
+import type { AdminScope } from '../../access/scope.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import type { SystemScope } from '../../infra/postgres/system-scope.ts'
+import type { BackgroundTask } from '../background/background-task.ts'
+import { startRecordedBuilding } from '../collections/schemas/index-build.ts'
+import { findRow } from '../operation-helpers.ts'
+import { TENANT_LIMITS } from './limits.ts'
+import { endUnstartedJob, type Plan, startJobWorkflow } from './provisioning.ts'
+import type { PurgeServices } from './purge/leftovers.ts'
+
+interface DueRow {
+  readonly id: string
+  readonly tenant_id: TenantId
+  readonly type: string
+  readonly target: string
+  readonly workflow_id: string
+}
+
+const AT_ONCE = 20
+
+/** It finds and starts by itself, since a tenant that is purged has no workspace in which an item could run. */
+export const dueJobs = ({ openTenant, log }: PurgeServices): BackgroundTask<never> => ({
+  name: 'jobs',
+  pollMs: TENANT_LIMITS.jobPollMs,
+  atOnce: 1,
+  find: async (system) => {
+    for (const row of await findDue(system)) {
+      const start = startOrEnd(openTenant(row.tenant_id), row)
+      await start.catch((err: unknown) => log.warn({ err, ...row }, 'job not started'))
+    }
+    return []
+  },
+  run: async () => {},
+})
+
+/** Processes use states, keys and subjects for a while after they have read them. */
+const KNOWN_BY_ALL = sql`now() - ${`${TENANT_LIMITS.knownByAllMs} milliseconds`}::interval`
+
+/**
+ * A job that has begun is not queued any more: Temporal resumes it. Until all processes know of a deletion, no purge begins; nor does
+ * one of a workspace whose tenant is purged itself, or held by an operator. The others are started by the request that records them.
+ */
+const findDue = (system: SystemScope): Promise<DueRow[]> =>
+  system.rows<DueRow>(sql`
+    with queued as (
+      select id, tenant_id, type, target, workflow_id, created_at,
+        type in ('tenant.delete', 'workspace.delete') as is_deletion
+      from operations where finished_at is null and state = 'queued'
+    ), due as (
+      select w.id from workspaces w join tenants t on t.id = w.tenant_id
+        where w.state = 'deleting' and w.delete_after <= now() and w.updated_at <= ${KNOWN_BY_ALL}
+          and t.suspended_by is distinct from 'operator' and t.purged_from is null
+      union all
+      select t.id from tenants t
+        where t.state = 'deleting' and t.delete_after <= now() and t.updated_at <= ${KNOWN_BY_ALL}
+    )
+    select id, tenant_id, type, target, workflow_id from queued
+    where case when is_deletion then target in (select id from due)
+      else created_at <= now() - ${`${TENANT_LIMITS.jobStartMs} milliseconds`}::interval end
+    limit ${AT_ONCE}`)
+
+/** What can never be started, such as the removal of a user whose workspace was purged, is ended. */
+async function startOrEnd(scope: AdminScope, row: DueRow): Promise<void> {
+  try {
+    await start(scope, row)
+  } catch (error) {
+    if (!(error instanceof Problem && error.isFinal)) throw error
+    await endUnstartedJob(scope, row, error)
+  }
+}
+
+async function start(scope: AdminScope, row: DueRow): Promise<void> {
+  const { id: operationId, type, target, workflow_id } = row
+  const uuid = workflow_id.split(':').at(-1) ?? ''
+  if (type === 'index.build') return startRecordedBuilding(scope, { operationId, schemaId: target, uuid })
+  const { plan, ref } = await readPlan(scope, row)
+  await startJobWorkflow(scope, { operationId, ref, plan, type, uuid, target })
+}
+
+/** @throws Problem `not_found` if what the job is about is gone */
+async function readPlan(
+  scope: AdminScope,
+  { type, target, tenant_id: tenantId }: DueRow,
+): Promise<{ plan: Plan; ref: TenantRef }> {
+  const ofTenant = { tenantId, workspaceId: '-' } as const
+  if (type === 'tenant.create') return { plan: 'tenant', ref: ofTenant }
+  if (type === 'tenant.delete') return { plan: 'purge', ref: ofTenant }
+  const { workspace_id: workspaceId, bucket } = await findRow<{
+    workspace_id: WorkspaceId
+    bucket: string | null
+  }>(
+    scope,
+    type === 'user.delete' ? 'user' : 'workspace',
+    type === 'user.delete'
+      ? sql`select workspace_id, null as bucket from users where id = ${target}`
+      : sql`select id as workspace_id, bucket from workspaces where id = ${target}`,
+  )
+  const plan = planOf(type, bucket !== null)
+  if (plan === undefined) throw notFound('plan')
+  return { plan, ref: { tenantId, workspaceId } }
+}
+
+function planOf(type: string, hasBucket: boolean): Plan | undefined {
+  if (type === 'workspace.create') return hasBucket ? 'workspace' : 'bare_workspace'
+  if (type === 'workspace.import') return hasBucket ? 'import' : 'import_bare'
+  if (type === 'workspace.export') return 'export'
+  if (type === 'workspace.delete') return 'purge'
+  if (type === 'user.delete') return 'user_removal'
+  return undefined
+}
