@@ -102,11 +102,11 @@ async function share<T>(locks: string, work: () => Promise<T>): Promise<T> {
 
 function exclude<T>(locks: string, work: () => Promise<T>): Promise<T> {
   return withLock(join(locks, PRUNE), async () => {
-    const isAdding = async () =>
-      (await readdir(locks)).some(
-        (name) => name.startsWith('add-') && lockOwner(join(locks, name)) !== undefined,
-      )
+    const adding = async () => (await readdir(locks)).filter((name) => name.startsWith('add-'))
+    const isAdding = async () => (await adding()).some((name) => lockOwner(join(locks, name)) !== undefined)
     while (await isAdding()) await pause(LOOK_MS)
+    // Those that are left are of processes that were killed, or take theirs back.
+    for (const name of await adding()) await rm(join(locks, name), { force: true })
     return work()
   })
 }

@@ -75,7 +75,7 @@ const PLACES: Readonly<Record<string, Place>> = {
       const entries = await readdir(inFolder(), { recursive: true, withFileTypes: true })
       return entries
         .filter((entry) => entry.isFile())
-        .map((entry) => join(entry.parentPath, entry.name).slice(inFolder().length))
+        .map((entry) => join(entry.parentPath, entry.name).slice(inFolder().length + 1))
     },
     read: (name) => readFile(inFolder(name)),
     write: (name, bytes) => writeFile(inFolder(name), bytes),
