@@ -6,17 +6,18 @@
 
 import Type, { type Static } from 'typebox'
 
-const AnnotationsSchema = Type.Object({
+/** All hints. */
+export const FullAnnotations = Type.Object({
   readOnlyHint: Type.Boolean(),
   destructiveHint: Type.Boolean(),
   idempotentHint: Type.Boolean(),
   openWorldHint: Type.Boolean(),
 })
-export type Annotations = Readonly<Static<typeof AnnotationsSchema>>
+export type Annotations = Readonly<Static<typeof FullAnnotations>>
 export type Hint = keyof Annotations
 
 /** The hints that an admin sets for a tool. */
-export const ChosenAnnotations = Type.Partial(AnnotationsSchema, {
+export const ChosenAnnotations = Type.Partial(FullAnnotations, {
   additionalProperties: false,
   description: 'Annotations of the tool, which may only be stricter than those of the source.',
 })

@@ -25,11 +25,19 @@ export const Weighted = Type.Object(
 )
 export type Weighted = Static<typeof Weighted>
 
+const WeightedVersions = Type.Array(Weighted, { minItems: 1, maxItems: SHARED_LIMITS.aliasVersionsMax })
+
 /** The input of an operation that sets an alias: either member. */
 export const AliasTarget = {
   version: Type.Optional(VersionNumber),
-  versions: Type.Optional(Type.Array(Weighted, { minItems: 1, maxItems: SHARED_LIMITS.aliasVersionsMax })),
+  versions: Type.Optional(WeightedVersions),
 }
+
+/** An alias in an archive. */
+export const AliasLine = Type.Object(
+  { name: AliasName, versions: WeightedVersions },
+  { additionalProperties: false },
+)
 
 /** @throws Problem `validation_failed` if both or neither are given, or a version is repeated */
 export function weightedOf(
@@ -43,6 +51,10 @@ export function weightedOf(
     throw new Problem('validation_failed', { detail: 'versions: each version may occur once.' })
   return weighted
 }
+
+/** All versions that aliases select. */
+export const versionsOf = (aliases: readonly Static<typeof AliasLine>[]): number[] =>
+  aliases.flatMap(({ versions }) => versions.map(({ version }) => version))
 
 /** The argument of `tenon.alias_version`: a hash of the id of a run, so that each attempt of a request selects the same version. */
 export const shareOf = (runId: string): number => createHash('sha256').update(runId).digest().readUIntBE(0, 6)

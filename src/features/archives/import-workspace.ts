@@ -5,10 +5,11 @@ import type { AdminScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { archiveFile } from './archive-files.ts'
+import { ArchiveChecks } from './checks.ts'
 import { type ArchiveCounts, type Head, invalid, MANIFEST } from './format/layout.ts'
 import { type Member, openArchive } from './format/reader.ts'
 import { unpacked } from './format/zstd.ts'
-import { gatherMissing, idsOfImport, type Target } from './part.ts'
+import { gatherMissing, idsOfImport, type MemberReader, type Part, type Target } from './part.ts'
 import { PARTS } from './parts/index.ts'
 
 const openDocuments = privilege('archives.documents')
@@ -37,17 +38,23 @@ export async function readHead(scope: AdminScope, ref: WorkspaceRef, sent: Sent)
 }
 
 /**
- * Reads all of an archive, and keeps nothing of it.
+ * Reads and checks all of an archive, and keeps nothing of it.
  * @throws Problem `archive_invalid` with the member that is wrong
  */
 export async function verifyArchive(scope: AdminScope, ref: WorkspaceRef, sent: Sent): Promise<void> {
-  const { members } = await open(scope, ref, sent)
+  const { members, announced } = await open(scope, ref, sent)
+  const checks = new ArchiveChecks()
   let last = 0
   for await (const member of members) {
-    const at = PARTS.indexOf(partOf(member))
+    const part = partOf(member)
+    const at = PARTS.indexOf(part)
     if (at < last) throw invalid('comes after members that it belongs before.', member.name)
     last = at
+    await readerOf(part, member).check(checks, member)
   }
+  for (const part of PARTS) part.end?.(checks)
+  checks.end()
+  requireEqual(announced(), checks.counts)
 }
 
 /**
@@ -73,7 +80,7 @@ export async function restoreArchive(
     missing: missing.tell,
   }
   for await (const member of members) {
-    await partOf(member)
+    await readerOf(partOf(member), member)
       .read(into, member)
       .catch((error: unknown) => {
         throw quotaAsFault(error, member)
@@ -105,10 +112,12 @@ function quotaAsFault(error: unknown, { name }: Member): unknown {
 }
 
 function partOf({ folder, name }: Member) {
-  const part = PARTS.find(({ folders }) => folders.includes(folder))
+  const part = PARTS.find(({ members }) => Object.hasOwn(members, folder))
   if (part === undefined) throw invalid('has a name that no member of an archive has.', name)
   return part
 }
+
+const readerOf = ({ members }: Part, { folder }: Member) => members[folder] as MemberReader
 
 const open = (scope: AdminScope, ref: WorkspaceRef, { operationId, bytes, signal }: Sent) =>
   openArchive(unpacked(until(signal, archiveFile(scope, ref, operationId).read(bytes))))

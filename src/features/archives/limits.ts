@@ -13,6 +13,10 @@ export const ARCHIVE_LIMITS = {
   partLinesMax: 100_000,
   /** Objects that one member of lines lists. The next member lists the next ones; a member with more is refused. */
   partObjectsMax: 1_000,
+  /** Functions of an archive; flows and MCP servers as many. One with more is refused, and an export with more fails. */
+  definitionsMax: 100_000,
+  /** Versions of all functions of an archive; of flows and of MCP servers as many. One with more is refused, and an export with more fails. */
+  versionsMax: 1_000_000,
   /** Things to set by hand that an operation lists. Further ones are counted. */
   missingMax: 1_000,
   /** Bytes of the member that describes the archive, and of the one with the settings. A larger one is refused. */

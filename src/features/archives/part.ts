@@ -7,8 +7,9 @@ import { type IdPrefix, seededIds, timeOf, typeId, uuidOf } from '../../core/ids
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { violated } from '../../infra/postgres/errors.ts'
+import type { ArchiveChecks } from './checks.ts'
 import { type ArchiveCounts, invalid } from './format/layout.ts'
-import type { Member } from './format/reader.ts'
+import { type Member, readLines } from './format/reader.ts'
 import type { ArchiveWriter } from './format/writer.ts'
 import { ARCHIVE_LIMITS } from './limits.ts'
 
@@ -39,13 +40,45 @@ export interface Target {
 
 /** In an archive, the members of a part come before those of the parts behind it in the list (parts/index.ts). */
 export interface Part {
-  /** The first steps of the names of its members. */
-  readonly folders: readonly string[]
+  /** How its members are read, by the first step of their names. */
+  readonly members: Readonly<Record<string, MemberReader>>
   write(writer: ArchiveWriter, from: Source): AsyncGenerator<Uint8Array>
+  /** Checks, behind the last member, that nothing is missing. @param reading what its members were read for @throws Problem `archive_invalid` */
+  end?(reading: ArchiveChecks | Target): void
+}
+
+export interface MemberReader {
+  /** Checks one member, and stores nothing. @throws Problem `archive_invalid` */
+  check(checks: ArchiveChecks, member: Member): Promise<void>
   /** Stores one member. It is repeated, with all members before it, if the worker dies. */
   read(into: Target, member: Member): Promise<void>
-  /** Checks, behind the last member, that nothing is missing. @throws Problem `archive_invalid` */
-  end?(into: Target): void
+}
+
+/** Reads members line by line. */
+export const linesOf = <L>(
+  parse: (line: Uint8Array, member: string) => L,
+  {
+    count,
+    check,
+    store,
+  }: {
+    /** The name of what is counted; nothing is, without it. */
+    readonly count?: string
+    readonly check?: (checks: ArchiveChecks, line: L, member: Member) => void
+    readonly store: (into: Target, line: L) => unknown
+  },
+): MemberReader => {
+  const each = async ({ counts }: ArchiveChecks | Target, member: Member, work: (line: L) => unknown) => {
+    for await (const bytes of readLines(member)) {
+      await work(parse(bytes, member.name))
+      if (count !== undefined) counted(counts, count)
+    }
+  }
+  return {
+    check: (checks, member) => each(checks, member, (line) => check?.(checks, line, member)),
+    read: (into, member) =>
+      each(into, member, (line) => inMember(into, member, async () => store(into, line))),
+  }
 }
 
 /** The ids that one import makes. @param importId of its operation */

@@ -8,7 +8,7 @@ import { allRows } from '../operation-helpers.ts'
 import type { DeclaredTrigger } from '../runs/triggers/trigger.ts'
 import { changeTriggers, declareTriggers, placeOf } from '../runs/triggers/trigger-store.ts'
 import { createSecrets } from '../runs/triggers/webhooks.ts'
-import { AliasName, VersionNumber, Weighted } from '../version-aliases.ts'
+import { AliasLine, VersionNumber } from '../version-aliases.ts'
 import { checkFlow, FlowName, flowInvalid, inFlowThread, Source } from './definitions.ts'
 import { setExpectedInterval } from './executions/expectations.ts'
 import { declarationOf, declaredTriggers, FLOW, webhookName } from './triggers/flow-triggers.ts'
@@ -25,12 +25,7 @@ export const FlowLine = Type.Object(
     source: Source,
     /** 0: it has no version. */
     latest_version: Type.Integer({ minimum: 0, maximum: 2_147_483_647 }),
-    aliases: Type.Array(
-      Type.Object(
-        { name: AliasName, versions: Type.Array(Weighted, { minItems: 1 }) },
-        { additionalProperties: false },
-      ),
-    ),
+    aliases: Type.Array(AliasLine),
   },
   { additionalProperties: false },
 )

@@ -7,10 +7,11 @@ import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { allRows, findRow } from '../operation-helpers.ts'
 import type { DeclaredTrigger } from '../runs/triggers/trigger.ts'
-import { AliasName, VersionNumber, Weighted } from '../version-aliases.ts'
+import { AliasLine, VersionNumber } from '../version-aliases.ts'
 import { checkConfig } from './check-config.ts'
 import { ConfigChange } from './config.ts'
 import { CODE_COLUMNS, checkSizes, codeValues, compile, FunctionName } from './deploy.ts'
+import { FUNCTION_LIMITS } from './limits.ts'
 import { writeTriggers } from './triggers/write-triggers.ts'
 
 const PAGE = 200
@@ -24,12 +25,7 @@ export const FunctionLine = Type.Object(
     active_version: VersionNumber,
     latest_version: VersionNumber,
     config: ConfigChange,
-    aliases: Type.Array(
-      Type.Object(
-        { name: AliasName, versions: Type.Array(Weighted, { minItems: 1 }) },
-        { additionalProperties: false },
-      ),
-    ),
+    aliases: Type.Array(AliasLine),
   },
   { additionalProperties: false },
 )
@@ -60,18 +56,29 @@ export const allFunctions = (structure: WorkspaceScope): AsyncGenerator<Function
     ({ id }) => id,
   )
 
-/** All versions of a function, oldest first; each is read by itself, since it may be large. */
+/**
+ * The versions of a function that are kept ({@link dropOldVersions}), oldest first, but not those that only a run keeps. Each is read
+ * by itself, since it may be large.
+ */
 export async function* allFunctionVersions(
   structure: WorkspaceScope,
   functionId: string,
 ): AsyncGenerator<FunctionVersionLine> {
-  for (let version = 0; ; ) {
+  const kept = await structure.rows<{ version: number }>(sql`
+    select v.version from function_versions v join functions f on f.tenant_id = v.tenant_id
+      and f.workspace_id = v.workspace_id and f.id = v.function_id
+    where f.id = ${functionId} and (v.version = f.active_version
+      or v.version in (select n.version from function_versions n where n.function_id = ${functionId}
+        order by n.version desc limit ${FUNCTION_LIMITS.versions.countMax})
+      or v.version = any(tenon.versions_in_tools(f.tenant_id, f.workspace_id, f.id))
+      or exists (select from function_aliases a where a.function_id = f.id
+        and a.versions @> jsonb_build_array(jsonb_build_object('version', v.version))))
+    order by v.version`)
+  for (const { version } of kept) {
     const found = await structure.row<FunctionVersionLine>(sql`
       select function_id, version, source, source_map from function_versions
-      where function_id = ${functionId} and version > ${version} order by version limit 1`)
-    if (found === undefined) return
-    yield found
-    version = found.version
+      where function_id = ${functionId} and version = ${version}`)
+    if (found !== undefined) yield found
   }
 }
 

@@ -24,7 +24,7 @@ import { TOOL_NAME_PATTERN } from './tool-name.ts'
 export const SERVERS = '/v1/mcp/workspaces/{ws}/servers'
 export const Ws = Ref('workspace')
 export const Server = Ref('MCP server, or its slug')
-const Description = Type.String({ maxLength: MCP_LIMITS.descriptionCharsMax })
+export const Description = Type.String({ maxLength: MCP_LIMITS.descriptionCharsMax })
 
 /** The curation of one candidate; by default, each property is that of the source. */
 export const Choice = Type.Object(
@@ -81,11 +81,11 @@ export const Tools = Type.Record(AnyName, Choice, { maxProperties: 1_000 })
 export type Choice = Static<typeof Choice>
 
 /** The draft of a server. */
-const Curation = Type.Object({ tools: Tools, groups: Groups, prompts: Prompts, resources: Resources })
+export const Curation = Type.Object({ tools: Tools, groups: Groups, prompts: Prompts, resources: Resources })
 export type Curation = Static<typeof Curation>
 
 /** Settings of the endpoint, which take effect at once. */
-const EndpointSettings = {
+export const EndpointSettings = {
   list: Type.Union(
     ['auto', 'granted', 'grantable'].map((mode) => Type.Literal(mode)),
     {
@@ -111,7 +111,7 @@ const EndpointSettings = {
       'Form in which MCP clients receive results of tools with an output schema: `structured` content, `text`, or `both`, since some hosts show their model only one of them. Default: `both`.',
   }),
 }
-const AuthorizationServer = Type.Union(
+export const AuthorizationServer = Type.Union(
   [Type.String({ minLength: 1, maxLength: CORE_LIMITS.nameCharsMax }), Type.Null()],
   {
     description:

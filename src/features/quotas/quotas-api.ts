@@ -377,3 +377,12 @@ const toRate = ({ limit, remaining }: BucketState) => ({
   window_seconds: seconds(limit.capacityUs),
   remaining,
 })
+
+/**
+ * The names of the quotas that somebody has set for a workspace, for archives: not those that each new one has (quotas.sql).
+ * @param structure scope with the rights of an admin
+ */
+export const quotaNames = (structure: WorkspaceScope): Promise<{ readonly name: string }[]> =>
+  structure.rows<{ name: string }>(sql`
+    select name from quotas
+    where workspace_id = ${structure.ref.workspaceId} and (name, max) not in (('mcp_servers', 1), ('users', 10000)) order by name`)

@@ -39,4 +39,6 @@ export const TENANT_LIMITS = {
   suspensionPageExecutions: 500,
   /** Signals that a suspension sends at a time. Further ones are sent next. */
   suspensionSignalsMax: 16,
+  /** Sets of settings that an import tries, if some are refused. After more, it is refused with `archive_invalid`. */
+  movedSettingsChecksMax: 300,
 } as const

@@ -278,38 +278,6 @@ export const getServices = adminOperation({
   run: async (scope, { workspace_id }) => show(scope, await readSettings(scope, workspace_id)),
 })
 
-/** Settings that move with a workspace, and what somebody has to set by hand where it is then. */
-export interface MovedSettings {
-  /** For `service.configure`, without `workspace_id`. */
-  readonly settings: Readonly<Record<string, unknown>>
-  readonly missing: readonly string[]
-}
-
-/**
- * The settings of a workspace without what cannot move: addresses that operators allow, identity providers, whose secrets stay
- * here and whose redirect URIs change, and the archive of executions, which names a bucket.
- */
-export async function settingsToMove(scope: WorkspaceScope): Promise<MovedSettings> {
-  const { stored } = await readSettings(scope, scope.ref.workspaceId)
-  const { providers = [], ...auth } = stored.auth
-  const { archive, ...retention } = stored.retention
-  const settings = {
-    experimental: stored.experimental,
-    anon: stored.anon,
-    cors: { origins: stored.cors_origins },
-    auth,
-    objects: { public_read: stored.public_read, user: stored.user_objects, images: stored.image_settings },
-    topics: { user: stored.user_topics },
-    retention,
-  }
-  const missing = [
-    ...providers.map(({ id }) => `identity provider ${id}: its client secret and its new redirect URI`),
-    ...stored.egress_allow.map((address) => `egress.allow ${address}: an operator sets it`),
-    ...(archive === undefined ? [] : ['retention.archive: the bucket for the archive of executions']),
-  ]
-  return { settings, missing }
-}
-
 function show(
   scope: AdminScope,
   { ref, stored, updated_at, retention_failure: failure }: Settings,

@@ -51,6 +51,7 @@ export async function openArchive(chunks: AsyncIterable<Uint8Array>): Promise<Op
   const { value: first } = await files.next()
   if (first?.name !== HEAD) throw invalid(`is missing: an archive begins with it.`, HEAD)
   const list = new MemberList()
+  list.begin(first.name)
   const bytes = await gather(first, headBytesMax)
   list.add(first.name, first.size, hash('sha256', bytes, 'buffer'))
   return { head: parseHead(bytes), members: readMembers(files, list), announced: () => list.announced }
@@ -69,6 +70,7 @@ async function* readMembers(files: AsyncGenerator<TarFile>, list: MemberList): A
     const form = FORMS.find((one) => one.form.test(name))
     if (form === undefined) throw invalid('has a name that no member of an archive has.', name)
     if (size > form.bytesMax) throw invalid(`has ${size} bytes; the maximum is ${form.bytesMax}.`, name)
+    list.begin(name)
     const digest = createHash('sha256')
     const isOfLines = name.endsWith('.ndjson')
     const content = hashed(isOfLines ? withFewLines(file) : file.content, digest)
@@ -148,10 +150,14 @@ class MemberList {
   announced: ArchiveCounts = {}
   readonly #order = new MemberOrder()
 
-  /** @throws Problem `archive_invalid` for a second member of a name, and for too many */
-  add(name: string, size: number, sha256: Buffer): void {
+  /** Before a member is read. @throws Problem `archive_invalid` for a second member of a name, and for too many */
+  begin(name: string): void {
     if (this.#count >= membersMax) throw invalid(`is one of more than ${membersMax}.`, name)
     this.#order.add(name)
+  }
+
+  /** After it was read. */
+  add(name: string, size: number, sha256: Buffer): void {
     if ((this.#count + 1) * DIGEST_BYTES > this.#digests.byteLength)
       this.#digests = Buffer.concat([this.#digests], this.#digests.byteLength * 2)
     digestOf(name, size, sha256.toString('hex')).copy(this.#digests, this.#count * DIGEST_BYTES)

@@ -47,8 +47,11 @@ export class ArchiveWriter {
     this.#list({ name, size, sha256: digest.digest('hex') })
   }
 
-  /** Members of lines, each of a bounded size. @param folder of the members; without any line there is none */
-  async *lines(folder: string, lines: AsyncIterable<object>): Bytes {
+  /**
+   * Members of lines, each of a bounded size.
+   * @param folder of the members; without any line there is none @param count to which each line is added
+   */
+  async *lines(folder: string, lines: AsyncIterable<object>, count?: string): Bytes {
     let [part, gathered, bytes] = [0, [] as string[], 0]
     const take = () => {
       const content = Buffer.from(gathered.join(''))
@@ -57,6 +60,7 @@ export class ArchiveWriter {
       return this.small(partName(folder, part), content)
     }
     for await (const line of lines) {
+      if (count !== undefined) this.count(count)
       const text = `${JSON.stringify(line)}\n`
       gathered.push(text)
       bytes += text.length
@@ -65,9 +69,13 @@ export class ArchiveWriter {
     if (gathered.length > 0) yield* take()
   }
 
-  /** Adds to a count of the manifest. */
+  /** Adds to a count of the manifest. @throws Problem `archive_invalid` for more than an import takes */
   count(name: string, by = 1): void {
-    this.counts[name] = (this.counts[name] ?? 0) + by
+    const counted = (this.counts[name] ?? 0) + by
+    const most = COUNTS_MAX[name]
+    if (most !== undefined && counted > most)
+      throw invalid(`The archive would have more than ${most} ${name}, which one has at most.`)
+    this.counts[name] = counted
   }
 
   /** The list of all members, and the end of the archive. */
@@ -95,3 +103,10 @@ export class ArchiveWriter {
 }
 
 const LINES_GATHERED = 1_000
+
+const { definitionsMax, versionsMax } = ARCHIVE_LIMITS
+/** What an import has in memory of each is bounded (checks.ts). */
+const COUNTS_MAX: Readonly<Record<string, number>> = {
+  ...{ functions: definitionsMax, flows: definitionsMax, mcp_servers: definitionsMax },
+  ...{ function_versions: versionsMax, flow_versions: versionsMax, mcp_server_versions: versionsMax },
+}

@@ -8,48 +8,38 @@ import {
   restoreFlow,
   restoreFlowVersion,
 } from '../../flows/flows-transfer.ts'
+import { versionsOf } from '../../version-aliases.ts'
 import { jsonOf } from '../format/layout.ts'
-import { readLines } from '../format/reader.ts'
-import { counted, inMember, type Part } from '../part.ts'
+import { linesOf, type Part } from '../part.ts'
 import { pausedTriggers } from '../paused-triggers.ts'
 
-const readFlow = jsonOf(FlowLine)
-const readVersion = jsonOf(FlowVersionLine)
-
 export const FLOWS: Part = {
-  folders: ['flows', 'flow-versions'],
-
-  async *write(writer, { structure }) {
-    yield* writer.lines('flows', allFlows(structure))
-    const versions = async function* () {
-      for await (const { id } of allFlows(structure)) {
-        writer.count('flows')
-        for await (const version of allFlowVersions(structure, id)) {
-          writer.count('flow_versions')
-          yield version
-        }
-      }
-    }
-    yield* writer.lines('flow-versions', versions())
+  members: {
+    flows: linesOf(jsonOf(FlowLine), {
+      count: 'flows',
+      check: (checks, { id, latest_version: latest, aliases }, member) => {
+        checks.next('flows', id, member)
+        const used = [...(latest === 0 ? [] : [latest]), ...versionsOf(aliases)]
+        checks.flows.declare(id, { latest, used }, member)
+      },
+      store: ({ structure }, flow) => restoreFlow(structure, flow),
+    }),
+    'flow-versions': linesOf(jsonOf(FlowVersionLine), {
+      count: 'flow_versions',
+      check: (checks, { flow_id, version }, member) => checks.flows.add(flow_id, version, member),
+      store: async (into, version) => {
+        const declaredAs = pausedTriggers(into, `the flow ${version.flow_id}`, version.flow_id)
+        for (const webhook of await restoreFlowVersion(into.structure, version, declaredAs))
+          into.missing(`${webhook}: rotate its secret, and give secret and URL to the sender`)
+      },
+    }),
   },
 
-  async read(into, member) {
-    const { structure, counts, missing } = into
-    for await (const line of readLines(member)) {
-      if (member.folder === 'flows') {
-        const flow = readFlow(line, member.name)
-        await inMember(into, member, () => restoreFlow(structure, flow))
-        counted(counts, 'flows')
-      } else {
-        const version = readVersion(line, member.name)
-        const declaredAs = pausedTriggers(into, `the flow ${version.flow_id}`, version.flow_id)
-        const webhooks = await inMember(into, member, () =>
-          restoreFlowVersion(structure, version, declaredAs),
-        )
-        for (const webhook of webhooks)
-          missing(`${webhook}: rotate its secret, and give secret and URL to the sender`)
-        counted(counts, 'flow_versions')
-      }
+  async *write(writer, { structure }) {
+    yield* writer.lines('flows', allFlows(structure), 'flows')
+    const versions = async function* () {
+      for await (const { id } of allFlows(structure)) yield* allFlowVersions(structure, id)
     }
+    yield* writer.lines('flow-versions', versions(), 'flow_versions')
   },
 }

@@ -8,44 +8,38 @@ import {
   restoreFunction,
   restoreFunctionVersion,
 } from '../../functions/functions-transfer.ts'
+import { versionsOf } from '../../version-aliases.ts'
 import { jsonOf } from '../format/layout.ts'
-import { readLines } from '../format/reader.ts'
-import { counted, inMember, type Part } from '../part.ts'
+import { linesOf, type Part } from '../part.ts'
 import { pausedTriggers } from '../paused-triggers.ts'
 
-const readFunction = jsonOf(FunctionLine)
-const readVersion = jsonOf(FunctionVersionLine)
-
 export const FUNCTIONS: Part = {
-  folders: ['functions', 'function-versions'],
-
-  async *write(writer, { structure }) {
-    yield* writer.lines('functions', allFunctions(structure))
-    const versions = async function* () {
-      for await (const { id } of allFunctions(structure)) {
-        writer.count('functions')
-        for await (const version of allFunctionVersions(structure, id)) {
-          writer.count('function_versions')
-          yield version
-        }
-      }
-    }
-    yield* writer.lines('function-versions', versions())
+  members: {
+    functions: linesOf(jsonOf(FunctionLine), {
+      count: 'functions',
+      check: (checks, { id, active_version, latest_version, aliases }, member) => {
+        checks.next('functions', id, member)
+        const used = [active_version, ...versionsOf(aliases)]
+        checks.functions.declare(id, { latest: latest_version, used }, member)
+      },
+      store: (into, one) => {
+        const { admin, ref, newIdOf } = into
+        const declaredAs = pausedTriggers(into, `the function ${one.name}`, one.id)
+        return restoreFunction(admin, one, { ref, newIdOf, declaredAs })
+      },
+    }),
+    'function-versions': linesOf(jsonOf(FunctionVersionLine), {
+      count: 'function_versions',
+      check: (checks, { function_id, version }, member) => checks.functions.add(function_id, version, member),
+      store: ({ admin, ref, newIdOf }, version) => restoreFunctionVersion(admin, version, { ref, newIdOf }),
+    }),
   },
 
-  async read(into, member) {
-    const { admin, ref, newIdOf, counts } = into
-    for await (const line of readLines(member)) {
-      if (member.folder === 'functions') {
-        const one = readFunction(line, member.name)
-        const declaredAs = pausedTriggers(into, `the function ${one.name}`, one.id)
-        await inMember(into, member, () => restoreFunction(admin, one, { ref, newIdOf, declaredAs }))
-        counted(counts, 'functions')
-      } else {
-        const version = readVersion(line, member.name)
-        await inMember(into, member, () => restoreFunctionVersion(admin, version, { ref, newIdOf }))
-        counted(counts, 'function_versions')
-      }
+  async *write(writer, { structure }) {
+    yield* writer.lines('functions', allFunctions(structure), 'functions')
+    const versions = async function* () {
+      for await (const { id } of allFunctions(structure)) yield* allFunctionVersions(structure, id)
     }
+    yield* writer.lines('function-versions', versions(), 'function_versions')
   },
 }

@@ -4,6 +4,7 @@ import type { Part } from '../part.ts'
 import { DOCUMENTS } from './documents.ts'
 import { FLOWS } from './flows.ts'
 import { FUNCTIONS } from './functions.ts'
+import { MCP_SERVERS } from './mcp-servers.ts'
 import { OBJECTS } from './objects.ts'
 import { SCHEMAS } from './schemas.ts'
 import { SECRETS } from './secrets.ts'
@@ -17,6 +18,7 @@ export const PARTS: readonly Part[] = [
   SCHEMAS,
   FUNCTIONS,
   FLOWS,
+  MCP_SERVERS,
   DOCUMENTS,
   OBJECTS,
 ]

@@ -5,6 +5,7 @@
 
 import { findRestoredUsers } from '../../identity/users/users-transfer.ts'
 import { allObjects, ObjectLine, readBytes, restoreObject } from '../../objects/objects-transfer.ts'
+import type { ArchiveChecks } from '../checks.ts'
 import { bytesName, invalid, jsonOf, partName } from '../format/layout.ts'
 import { type Member, readLines } from '../format/reader.ts'
 import type { ArchiveWriter } from '../format/writer.ts'
@@ -17,7 +18,22 @@ const readLine = jsonOf(ObjectLine)
 type Entry = ObjectLine & { readonly blob: string }
 
 export const OBJECTS: Part = {
-  folders: ['objects'],
+  members: {
+    objects: {
+      check: async (checks, member) => {
+        const line = await nextListed(checks, member, ({ key }) => checks.next('objects', key, member))
+        if (line === undefined) return
+        requireSize(line, member)
+        tally(checks, line)
+      },
+      read: async (into, member) => {
+        const line = await nextListed(into, member)
+        if (line === undefined) return
+        await inMember(into, member, () => restore(into, line, member))
+        tally(into, line)
+      },
+    },
+  },
 
   async *write(writer, source) {
     let [part, entries] = [0, [] as Entry[]]
@@ -31,34 +47,53 @@ export const OBJECTS: Part = {
     if (entries.length > 0) yield* writePart(writer, source, { part: part + 1, entries })
   },
 
-  async read(into, member) {
-    const listed = LISTED.get(into) ?? []
-    if (member.name.endsWith('.ndjson')) {
-      if (listed.length > 0)
-        throw invalid('comes before the bytes of all objects of the one before.', member.name)
-      for await (const line of readLines(member)) {
-        if (listed.length >= partObjectsMax)
-          throw invalid(`lists more than ${partObjectsMax} objects.`, member.name)
-        listed.push(readLine(line, member.name))
-      }
-      LISTED.set(into, listed)
-      return
-    }
-    const line = listed.shift()
-    if (line === undefined) throw invalid('is in no list of objects.', member.name)
-    await inMember(into, member, () => restore(into, line, member))
-    counted(into.counts, 'objects')
-    counted(into.counts, 'object_bytes', line.size)
-  },
-
-  end(into) {
-    const left = LISTED.get(into)?.length ?? 0
+  end(reading) {
+    const left = LISTED.get(reading)?.length ?? 0
     if (left > 0) throw invalid(`The bytes of ${left} objects are missing.`)
   },
 }
 
 /** The objects of the last member of lines whose bytes have not come yet. */
-const LISTED = new WeakMap<Target, ObjectLine[]>()
+const LISTED = new WeakMap<ArchiveChecks | Target, ObjectLine[]>()
+
+/**
+ * Reads a member of lines, or finds the line of a member of bytes.
+ * @returns undefined for a member of lines
+ */
+async function nextListed(
+  reading: ArchiveChecks | Target,
+  member: Member,
+  check: (line: ObjectLine) => void = () => {},
+): Promise<ObjectLine | undefined> {
+  const listed = LISTED.get(reading) ?? []
+  if (member.name.endsWith('.ndjson')) {
+    if (listed.length > 0)
+      throw invalid('comes before the bytes of all objects of the one before.', member.name)
+    for await (const bytes of readLines(member)) {
+      if (listed.length >= partObjectsMax)
+        throw invalid(`lists more than ${partObjectsMax} objects.`, member.name)
+      const line = readLine(bytes, member.name)
+      check(line)
+      listed.push(line)
+    }
+    LISTED.set(reading, listed)
+    return undefined
+  }
+  const line = listed.shift()
+  if (line === undefined) throw invalid('is in no list of objects.', member.name)
+  return line
+}
+
+function tally({ counts }: ArchiveChecks | Target, { size }: ObjectLine): void {
+  counted(counts, 'objects')
+  counted(counts, 'object_bytes', size)
+}
+
+/** @throws Problem `archive_invalid` if the bytes are not as many as the list says */
+function requireSize(line: ObjectLine, member: Member): void {
+  if (member.size !== line.size)
+    throw invalid(`has ${member.size} bytes, and its object ${line.size}.`, member.name)
+}
 
 async function* writePart(
   writer: ArchiveWriter,
@@ -79,8 +114,6 @@ async function restore(
   line: ObjectLine,
   member: Member,
 ): Promise<void> {
-  if (member.size !== line.size)
-    throw invalid(`has ${member.size} bytes, and its object ${line.size}.`, member.name)
   const { owner } = line
   const mapped = await findRestoredUsers(admin, ref, owner === null ? [] : [owner], newIdOf)
   const ownerHere = owner === null ? null : (mapped.get(owner) ?? owner)

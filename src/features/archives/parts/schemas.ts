@@ -6,35 +6,25 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { createSchema, declareCollection } from '../../collections/schemas/schemas-api.ts'
 import { allDeclarations, isDeclared } from '../../collections/schemas/schemas-transfer.ts'
 import { jsonOf } from '../format/layout.ts'
-import { readLines } from '../format/reader.ts'
-import { counted, inMember, type Part, type Target } from '../part.ts'
+import { linesOf, type Part, type Target } from '../part.ts'
 
 const { workspace_id: _, ...members } = createSchema.input.properties
 const SchemaLine = Type.Object(
   { id: Type.String({ pattern: '^sch_[0-9a-hjkmnp-tv-z]{26}$' }), ...members },
   { additionalProperties: false },
 )
-const readLine = jsonOf(SchemaLine)
 
 export const SCHEMAS: Part = {
-  folders: ['schemas'],
-
-  async *write(writer, { structure }) {
-    const declarations = async function* () {
-      for await (const declaration of allDeclarations(structure)) {
-        writer.count('schemas')
-        yield declaration
-      }
-    }
-    yield* writer.lines('schemas', declarations())
+  members: {
+    schemas: linesOf(jsonOf(SchemaLine), {
+      count: 'schemas',
+      check: (checks, { id }, member) => checks.next('schemas', id, member),
+      store: restore,
+    }),
   },
 
-  async read(into, member) {
-    for await (const line of readLines(member)) {
-      const declaration = readLine(line, member.name)
-      await inMember(into, member, () => restore(into, declaration))
-      counted(into.counts, 'schemas')
-    }
+  async *write(writer, { structure }) {
+    yield* writer.lines('schemas', allDeclarations(structure), 'schemas')
   },
 }
 

@@ -1,53 +1,44 @@
 /** The settings of a workspace in an archive. */
 
 import Type from 'typebox'
-import { configureServices, settingsToMove } from '../../tenants/workspace-settings.ts'
+import { restoreSettings, settingsToMove } from '../../tenants/settings-transfer.ts'
 import { jsonOf } from '../format/layout.ts'
-import { gather } from '../format/reader.ts'
+import { gather, type Member } from '../format/reader.ts'
 import { ARCHIVE_LIMITS } from '../limits.ts'
 import { inMember, type Part } from '../part.ts'
 
-const {
-  workspace_id: _workspace,
-  egress: _operators,
-  tenant: _tenant,
-  dry_run: _dryRun,
-  if_match: _ifMatch,
-  ...moving
-} = configureServices.input.properties
-const CLOSED = { additionalProperties: false }
-
-/** Only settings that move: an archive names no other workspace, no addresses that operators allow, and nothing of the tenant. */
-const readSettings = jsonOf(
+/** The settings themselves are checked when they are stored: an installation that does not know one goes on without it. */
+const readLine = jsonOf(
   Type.Object(
     {
-      settings: Type.Object(moving, CLOSED),
+      settings: Type.Record(Type.String({ pattern: '^' }), Type.Unknown()),
       missing: Type.Array(Type.String({ maxLength: 1_000 }), { maxItems: 1_000 }),
     },
-    CLOSED,
+    { additionalProperties: false },
   ),
 )
 
+const lineOf = async (member: Member) =>
+  readLine(await gather(member, ARCHIVE_LIMITS.headBytesMax), member.name)
+
 export const SETTINGS: Part = {
-  folders: ['settings.json'],
+  members: {
+    'settings.json': {
+      check: async (_, member) => {
+        await lineOf(member)
+      },
+      read: async (into, member) => {
+        const { admin, ref, missing } = into
+        const { settings, missing: byHand } = await lineOf(member)
+        const refused = await inMember(into, member, () => restoreSettings(admin, ref, settings))
+        for (const what of [...byHand, ...refused]) missing(what)
+      },
+    },
+  },
 
   async *write(writer, { structure, missing }) {
     const { settings, missing: byHand } = await settingsToMove(structure)
     for (const what of byHand) missing(what)
     yield* writer.small('settings.json', Buffer.from(JSON.stringify({ settings, missing: byHand })))
-  },
-
-  /** By the same operation as in requests, which checks all of it. */
-  async read(into, member) {
-    const { admin, ref, missing } = into
-    const bytes = await gather(member, ARCHIVE_LIMITS.headBytesMax)
-    const { settings, missing: byHand } = readSettings(bytes, member.name)
-    await inMember(into, member, async () => {
-      await configureServices.run(
-        admin,
-        configureServices.parse({ ...settings, workspace_id: ref.workspaceId }),
-      )
-      for (const what of byHand) missing(what)
-    })
   },
 }

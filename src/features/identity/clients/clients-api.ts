@@ -14,10 +14,11 @@ import {
   Ref,
   Time,
 } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, OPERATORS } from '../../../core/policy.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { creates, fieldProblem, findRow, listPage } from '../../operation-helpers.ts'
+import { allRows, creates, fieldProblem, findRow, listPage } from '../../operation-helpers.ts'
 import { resolveAssignment, resolveNamedAssignment } from '../assignment.ts'
 import { issuerAdminOf } from '../identity-services.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
@@ -229,3 +230,18 @@ export const rotateIssuerKeys = adminOperation({
     kid: await issuerAdminOf(scope).rotateKeys(scope.uuid(), revoke),
   }),
 })
+
+const PAGE = 200
+
+/** Kinds and names of the clients of a workspace, for archives. @param structure scope with the rights of an admin */
+export const oauthClientNames = (
+  structure: WorkspaceScope,
+): AsyncGenerator<{ readonly id: string; readonly kind: 'machine' | 'public'; readonly name: string }> =>
+  allRows(
+    PAGE,
+    (after) =>
+      structure.rows<{ id: string; kind: 'machine' | 'public'; name: string }>(sql`
+        select id, kind, name from oauth_clients
+        where workspace_id = ${structure.ref.workspaceId} and not registered and id > ${after} order by id limit ${PAGE}`),
+    ({ id }) => id,
+  )

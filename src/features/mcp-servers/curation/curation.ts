@@ -36,7 +36,7 @@ const NAME = new RegExp(TOOL_NAME_PATTERN)
 /** Names that look as if the tool were the platform's, and those of the tools that servers have besides. */
 const RESERVED = /^(mcp|tenon|rpc|system)([_.-].*)?$/i
 const RESERVED_NAMES = new Set([...EXECUTION_TOOL_NAMES, ...SEARCH_TOOL_NAMES])
-const isReserved = (name: string) => RESERVED.test(name) || RESERVED_NAMES.has(name.toLowerCase())
+export const isReserved = (name: string) => RESERVED.test(name) || RESERVED_NAMES.has(name.toLowerCase())
 
 const Schema = Type.Record(Type.String(), Type.Unknown(), {
   description: 'JSON Schema 2020-12 of the arguments or of the result.',

@@ -7,7 +7,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '../../operation-helpers.ts'
 import { requireFeature } from '../../tenants/workspace-settings.ts'
 import {
@@ -29,8 +29,12 @@ import { findSource, forgetSource, requireRoom, storeFailure, storeRead } from '
 
 const SOURCES = '/v1/mcp/workspaces/{ws}/sources'
 const Source = Ref('source of tools, or its name')
-const Kind = Type.Union([Type.Literal('openapi'), Type.Literal('mcp'), Type.Literal('image')])
-const Url = Type.String({ maxLength: 2_000, pattern: '^https?://', description: 'URL without credentials.' })
+export const SourceKind = Type.Union([Type.Literal('openapi'), Type.Literal('mcp'), Type.Literal('image')])
+export const SourceUrl = Type.String({
+  maxLength: 2_000,
+  pattern: '^https?://',
+  description: 'URL without credentials.',
+})
 const Document = Type.Union([Type.String(), Type.Record(Type.String(), Type.Unknown())], {
   description:
     'OpenAPI 3.0 or 3.1, as an object, or as text in JSON or YAML. Default: the document at `url`.',
@@ -39,7 +43,7 @@ const Document = Type.Union([Type.String(), Type.Record(Type.String(), Type.Unkn
 const McpSource = Type.Object({
   id: Id('src'),
   name: Type.String(),
-  kind: Kind,
+  kind: SourceKind,
   url: Type.String(),
   base_url: Type.Union([Type.String(), Type.Null()]),
   headers: HeaderChoices,
@@ -74,10 +78,10 @@ export const createSource = previewOperation({
   input: Input({
     ws: Ws,
     name: Slug,
-    kind: Kind,
-    url: Type.Optional(Url),
+    kind: SourceKind,
+    url: Type.Optional(SourceUrl),
     document: Type.Optional(Document),
-    base_url: Type.Optional(Url),
+    base_url: Type.Optional(SourceUrl),
     headers: Type.Optional(HeaderChoices),
     image: Type.Optional(ImageReference),
     command_args: Type.Optional(CommandArgs),
@@ -114,7 +118,7 @@ const KINDS_OF_FIELD: Readonly<Record<string, readonly string[]>> = {
 type Place = Pick<RemoteSource, 'url' | 'base_url' | 'headers' | 'image'>
 
 /** @throws Problem `validation_failed` */
-function serverPlace({
+export function serverPlace({
   url,
   base_url = null,
   headers = {},
@@ -127,7 +131,7 @@ function serverPlace({
 }
 
 /** @throws Problem `validation_failed` */
-function imagePlace(input: Parameters<typeof imageSettings>[0]): Place {
+export function imagePlace(input: Parameters<typeof imageSettings>[0]): Place {
   const image = imageSettings(input)
   return { url: imageUrl(image), base_url: null, headers: {}, image }
 }
@@ -143,22 +147,28 @@ function checkUrl(field: string, text: string): void {
 /** @throws Problem `conflict` if the name is taken; `state_conflict` if the workspace has no room for it */
 async function insert(
   scope: WorkspaceScope,
-  { id, name, kind, url, base_url, headers, image }: RemoteSource,
-  { json, hashes, hash, skipped }: PinnedDefinitions,
+  source: RemoteSource,
+  read: PinnedDefinitions,
 ): Promise<McpSource> {
-  const bytes = Buffer.byteLength(json)
-  await requireRoom(scope, id, bytes)
-  const statement = sql`insert into mcp_sources
-        (id, name, kind, url, base_url, headers, image, definitions, bytes, hashes, hash, skipped, created_by)
-      values (${id}, ${name}, ${kind}, ${url}, ${base_url}::text, ${JSON.stringify(headers)}::jsonb,
-        ${image === null ? null : JSON.stringify(image)}::jsonb, ${json}::jsonb, ${bytes}, ${JSON.stringify(hashes)}::jsonb, ${hash}, ${JSON.stringify(skipped)}::jsonb, ${scope.actor.subject})
-      returning ${COLUMNS}`
+  await requireRoom(scope, source.id, Buffer.byteLength(read.json))
+  const statement = sql`${insertSource(scope, source, read)} returning ${COLUMNS}`
   return effectOnce(scope, (inside) => findRow<McpSource>(inside, 'source', statement)).catch(
     conflictIf({
       mcp_sources_tenant_id_workspace_id_name_key: 'There is a source with this name already.',
     }),
   )
 }
+
+export const insertSource = (
+  scope: WorkspaceScope,
+  { id, name, kind, url, base_url, headers, image }: RemoteSource,
+  { json, hashes, hash, skipped }: PinnedDefinitions,
+): Sql => sql`
+  insert into mcp_sources
+    (id, name, kind, url, base_url, headers, image, definitions, bytes, hashes, hash, skipped, created_by)
+  values (${id}, ${name}, ${kind}, ${url}, ${base_url}::text, ${JSON.stringify(headers)}::jsonb,
+    ${image === null ? null : JSON.stringify(image)}::jsonb, ${json}::jsonb, ${Buffer.byteLength(json)},
+    ${JSON.stringify(hashes)}::jsonb, ${hash}, ${JSON.stringify(skipped)}::jsonb, ${scope.actor.subject})`
 
 export const listSources = previewOperation({
   name: 'mcp_source.list',

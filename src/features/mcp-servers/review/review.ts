@@ -105,6 +105,25 @@ const reviewedPart = ({ name, description, groups = [], tools }: Manifest) => ({
   tools,
 })
 
+/**
+ * The class of a version that was published elsewhere, as of a first one. What may not be published here at all makes it suspect.
+ * @throws Problem `validation_failed` if its texts and schemas take too long to check
+ */
+export async function classOf(
+  scope: WorkspaceScope,
+  slug: string,
+  manifest: Manifest,
+): Promise<Pick<Draft, 'class' | 'reasons'>> {
+  const [before, after] = [reviewedPart(EMPTY_MANIFEST), reviewedPart(manifest)]
+  const { findings, suspect } = await review(scope, { slug, before, after })
+  const errors = findings.filter(({ severity }) => severity === 'error')
+  const reasons = [
+    ...errors.map(({ tool, pointer, detail }) => ({ tool, detail: `${pointer.slice(1)} ${detail}` })),
+    ...suspect,
+  ]
+  return { class: reasons.length > 0 ? 'suspect' : 'safe', reasons }
+}
+
 const NOTHING_CHOSEN = new Problem('state_conflict', {
   detail: 'The draft has no enabled tools, so there is nothing to publish.',
   hint: 'Enable tools with PUT …/curation. GET …/candidates lists the candidates.',
