@@ -18,7 +18,7 @@ const INTERFACES = [
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|flows-transfer|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-constants|functions|functions-transfer|invoke|source-map)',
-  'identity/(identity-services|clients/clients-api|keys/key|users/(auth-settings|users-api|users-transfer|workspace-auth))',
+  'identity/(identity-services|sign-in-policy|accounts/accounts-api|clients/clients-api|keys/key|users/(auth-settings|users-api|users-transfer|workspace-auth))',
   'mcp-servers/(servers-transfer|remote/sources-transfer|remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(links|object-rules|objects|objects-transfer|sweep-blobs|workspace-objects)',
   'people/(delete-user|removal-steps)',
@@ -28,7 +28,7 @@ const INTERFACES = [
   'runs/(run-kind|slots|trace-ids|watcher)',
   // Flows and functions are targets of triggers.
   'runs/triggers/(events|limits|schedules|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
-  'tenants/(active|discarded-imports|image-settings|jobs|provisioning|public-access|settings-transfer|tenants|unfinished|workspace-settings)',
+  'tenants/(active|discarded-imports|image-settings|imported-workspaces|jobs|provisioning|public-access|settings-transfer|tenants|unfinished|workspace-settings)',
   'threads/run-in-thread',
 ]
 

@@ -3,7 +3,7 @@
 import { type IdSource, randomIds } from '../core/ids.ts'
 import type { Actor, Role } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
-import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
+import type { TenantId, TenantRef, WorkspaceId, WorkspaceRef } from '../core/tenant.ts'
 import type { StatementExecutor, Statements } from '../infra/postgres/database.ts'
 import { openCache } from '../infra/ttl-cache.ts'
 import type { Access } from './access.ts'
@@ -58,19 +58,25 @@ export function purge(scope: AdminScope, ref: TenantRef): Statements {
   return new RoleScope(internalsOf(scope).services, 'tenon_purger', ref)
 }
 
-/** The content of a workspace at one moment: what keys of the service see, and what its admins see. Nothing can be changed. */
+/** What a tenant has at one moment. Nothing can be changed. */
 export interface Snapshot {
+  readonly tenant: AdminScope
+  readonly open: (workspaceId: WorkspaceId) => WorkspaceSnapshot
+}
+
+/** The content of a workspace at one moment: what keys of the service see, and what its admins see. */
+export interface WorkspaceSnapshot {
   readonly documents: WorkspaceScope
   readonly structure: WorkspaceScope
 }
 
 /**
- * Reads a workspace that an admin reaches in one transaction, so that all statements see the same moment.
- * @throws Problem `not_found` for any other
+ * Reads a tenant, or one workspace, that an admin reaches in one transaction, so that all statements see the same moment.
+ * @throws Problem `not_found` for any other, also inside
  */
 export function snapshot<T>(
   scope: AdminScope,
-  ref: WorkspaceRef,
+  ref: TenantRef,
   work: (inside: Snapshot) => Promise<T>,
 ): Promise<T> {
   if (!scope.reaches(ref)) throw new Problem('not_found')
@@ -79,9 +85,17 @@ export function snapshot<T>(
   const read = (statements: StatementExecutor) => {
     // What was declared and set at that moment must not become what this process believes of the present.
     const inside = { ...services, statements, cache: openCache() }
+    const { tenantId } = ref
     return work({
-      documents: new WorkspaceScope({ subject, role: 'service' }, ref, inside, ids),
-      structure: new WorkspaceScope({ subject, role: 'workspace_admin' }, ref, inside, ids),
+      tenant: AdminScope.open({ subject, role: 'tenant_admin' }, { tenantId }, inside, ids),
+      open: (workspaceId) => {
+        if (ref.workspaceId !== '-' && ref.workspaceId !== workspaceId) throw new Problem('not_found')
+        const own = { tenantId, workspaceId }
+        return {
+          documents: new WorkspaceScope({ subject, role: 'service' }, own, inside, ids),
+          structure: new WorkspaceScope({ subject, role: 'workspace_admin' }, own, inside, ids),
+        }
+      },
     })
   }
   return services.database.transaction(ref.tenantId, read, 'snapshot')

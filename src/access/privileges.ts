@@ -37,7 +37,7 @@ const ADMIN = ['workspace_admin'] as const satisfies readonly Role[]
 const SERVICE = ['service'] as const satisfies readonly Role[]
 const WORK = ['service', 'workspace_admin'] as const satisfies readonly Role[]
 
-export type { Snapshot } from './openers.ts'
+export type { Snapshot, WorkspaceSnapshot } from './openers.ts'
 
 /** By consumer. A new row is a decision about isolation; what it may do is in its reason. */
 export const PRIVILEGES = {
@@ -268,14 +268,14 @@ export const PRIVILEGES = {
     reason: 'Counts and deletes all rows of a tenant or a workspace that is deleted; returns numbers only.',
   },
   'archives.snapshot': {
-    module: 'features/archives/export-workspace',
+    module: 'features/archives/export-archive',
     opener: 'snapshot',
     from: ['tenant_admin'],
     reason:
-      'Writes all that a workspace has, but its secrets, to an archive, which admins of the tenant may download.',
+      'Writes all that a workspace or a tenant has, but its secrets, to an archive, which admins of the tenant may download.',
   },
   'archives.documents': {
-    module: 'features/archives/import-workspace',
+    module: 'features/archives/import-archive',
     opener: 'inWorkspace',
     from: ['tenant_admin'],
     to: SERVICE,
@@ -283,7 +283,7 @@ export const PRIVILEGES = {
       'Stores documents and objects of an archive in the workspace that is made of it, which nobody uses yet.',
   },
   'archives.structure': {
-    module: 'features/archives/import-workspace',
+    module: 'features/archives/import-archive',
     opener: 'inWorkspace',
     from: ['tenant_admin'],
     to: ADMIN,
@@ -466,7 +466,7 @@ function grant(
     case 'purge':
       return (scope: AdminScope, ref: TenantRef) => purge(checkRole(consumer, row, scope), ref)
     case 'snapshot':
-      return <T>(scope: AdminScope, ref: WorkspaceRef, work: (inside: Snapshot) => Promise<T>) =>
+      return <T>(scope: AdminScope, ref: TenantRef, work: (inside: Snapshot) => Promise<T>) =>
         snapshot(checkRole(consumer, row, scope), ref, work)
     case 'inRole':
       return (scope: WorkspaceScope) => inRole(checkRole(consumer, row, scope), row.to[0])

@@ -1,4 +1,4 @@
-/** `tenon workspace export|import`: moves a workspace as an archive. */
+/** `tenon workspace|tenant export|import`: moves a workspace or a tenant as an archive. */
 
 import { openAsBlob } from 'node:fs'
 import type { Command } from 'commander'
@@ -19,21 +19,26 @@ interface Archive {
   readonly sha256: string
 }
 
-/** Watches the export, downloads the archive to a file, and prints what it has. */
-async function exportWorkspace(
-  id: string,
-  { out, ...options }: WatchOptions & { readonly out: string },
-): Promise<number> {
-  const client = await adminClient()
-  const begun = await client.call<Operation>('POST', `/v1/workspaces/${encodeURIComponent(id)}/exports`)
-  if (options.wait === false) return finishOperation(begun, options)
-  const ended = await watchOperation(begun.id)
-  if (ended.state !== 'succeeded') return finishOperation(ended, options)
-  const path = `/v1/tenants/${ended.tenant_id}/archives/${ended.id}`
-  await downloadTo(await adminClient(), { path, name: out }, callerPath(out))
-  const { archive, counts, missing } = ended.result as { archive: Archive; counts: object; missing: string[] }
-  return printRecord({ file: out, bytes: archive.bytes, sha256: archive.sha256, counts, missing }, options)
-}
+type Noun = 'workspace' | 'tenant'
+
+/** Watches an export, downloads the archive to a file, and prints what it has. */
+const exporting =
+  (noun: Noun) =>
+  async (id: string, { out, ...options }: WatchOptions & { readonly out: string }): Promise<number> => {
+    const client = await adminClient()
+    const begun = await client.call<Operation>('POST', `/v1/${noun}s/${encodeURIComponent(id)}/exports`)
+    if (options.wait === false) return finishOperation(begun, options)
+    const ended = await watchOperation(begun.id)
+    if (ended.state !== 'succeeded') return finishOperation(ended, options)
+    const path = `/v1/tenants/${ended.tenant_id}/archives/${ended.id}`
+    await downloadTo(await adminClient(), { path, name: out }, callerPath(out))
+    const { archive, counts, missing } = ended.result as {
+      archive: Archive
+      counts: object
+      missing: string[]
+    }
+    return printRecord({ file: out, bytes: archive.bytes, sha256: archive.sha256, counts, missing }, options)
+  }
 
 interface ImportOptions extends WatchOptions {
   readonly tenant?: string
@@ -42,50 +47,62 @@ interface ImportOptions extends WatchOptions {
   readonly bucket?: string
 }
 
-/** Sends an archive, watches the import, and prints the new workspace with what has to be set by hand. */
-async function importWorkspace(
-  file: string,
-  { tenant, name, slug, bucket, ...options }: ImportOptions,
-): Promise<number> {
-  const client = await adminClient()
-  const tenantId = tenant ?? need(await readSettings(), 'TENON_TENANT_ID')
-  const named = Object.entries({ name, slug, bucket }).filter(
-    (entry): entry is [string, string] => entry[1] !== undefined,
-  )
-  const response = await client.send(
-    'POST',
-    `/v1/tenants/${encodeURIComponent(tenantId)}/imports?${new URLSearchParams(named)}`,
-    { headers: { 'content-type': 'application/zstd' }, body: await openAsBlob(callerPath(file)) },
-  )
-  const begun = (await response.json()) as Operation
-  const result = async () => {
-    const ended = await (await adminClient()).get<Operation>(`/v1/operations/${begun.id}`)
-    return { workspace_id: ended.target, ...(ended.result as object) }
+/** Sends an archive, watches the import, and prints what it has made with what has to be set by hand. */
+const importing =
+  (noun: Noun) =>
+  async (file: string, { tenant, name, slug, bucket, ...options }: ImportOptions): Promise<number> => {
+    const client = await adminClient()
+    const within = async () =>
+      `/${encodeURIComponent(tenant ?? need(await readSettings(), 'TENON_TENANT_ID'))}`
+    const path = `/v1/tenants${noun === 'workspace' ? await within() : ''}/imports`
+    const named = Object.entries({ name, slug, bucket }).filter(
+      (entry): entry is [string, string] => entry[1] !== undefined,
+    )
+    const response = await client.send('POST', `${path}?${new URLSearchParams(named)}`, {
+      headers: { 'content-type': 'application/zstd' },
+      body: await openAsBlob(callerPath(file)),
+    })
+    const begun = (await response.json()) as Operation
+    const result = async () => {
+      const ended = await (await adminClient()).get<Operation>(`/v1/operations/${begun.id}`)
+      return { [`${noun}_id`]: ended.target, ...(ended.result as object) }
+    }
+    return finishOperation(begun, options, { result })
   }
-  return finishOperation(begun, options, { result })
-}
 
 export function archiveVerbs(program: Command): void {
-  const workspace =
-    program.commands.find((one) => one.name() === 'workspace') ??
-    program.command('workspace').description('Manage workspaces.')
+  addArchiveVerbs(program, 'workspace', 'Manage workspaces.', [
+    ['--tenant <id>', 'Tenant of the new workspace. Default: TENON_TENANT_ID.'],
+    ['--bucket <name>', 'Name of its bucket. Default: derived from the slug.'],
+  ])
+  addArchiveVerbs(program, 'tenant', 'Manage tenants.', [])
+}
+
+function addArchiveVerbs(
+  program: Command,
+  noun: Noun,
+  description: string,
+  flags: readonly (readonly [string, string])[],
+): void {
+  const group =
+    program.commands.find((one) => one.name() === noun) ?? program.command(noun).description(description)
+  const what = noun === 'tenant' ? 'a tenant and its workspaces have, but their' : 'a workspace has, but its'
   addVerb(
-    workspace,
+    group,
     'export <id>',
-    'Export all that a workspace has, but its secrets, to an archive (tar, zstd), and download it.',
-    exportWorkspace,
+    `Export all that ${what} secrets, to an archive (tar, zstd), and download it.`,
+    exporting(noun),
     [NO_WAIT_FLAG, JSON_FLAG],
   ).requiredOption('--out <file>', 'File for the archive.')
   addVerb(
-    workspace,
+    group,
     'import <file>',
-    'Make a new workspace of an archive. It can be used when all of it is there.',
-    importWorkspace,
+    `Make a new ${noun} of an archive. It can be used when all of it is there.`,
+    importing(noun),
     [
-      ['--tenant <id>', 'Tenant of the new workspace. Default: TENON_TENANT_ID.'],
-      ['--name <name>', 'Name of the new workspace. Default: that of the archive.'],
-      ['--slug <slug>', 'Slug of the new workspace. Default: that of the archive.'],
-      ['--bucket <name>', 'Name of its bucket. Default: derived from the slug.'],
+      ...flags,
+      ['--name <name>', `Name of the new ${noun}. Default: that of the archive.`],
+      ['--slug <slug>', `Slug of the new ${noun}. Default: that of the archive.`],
       NO_WAIT_FLAG,
       JSON_FLAG,
     ],

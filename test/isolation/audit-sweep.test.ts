@@ -100,6 +100,7 @@ test('every changing operation: one audit entry with its status', async () => {
     ['host.verify', 409],
     ['workspace.retry', 409],
     // The sweep sends JSON, which is no archive.
+    ['workspace.import', 422],
     ['tenant.import', 422],
     // An account that was never accepted, and an active version.
     ['account.reset', 409],

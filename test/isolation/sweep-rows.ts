@@ -149,11 +149,21 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ workspace, exportId }) => `/v1/tenants/${workspace.tenantId}/archives/${exportId}`,
     foreign: 'not_found',
   },
-  'tenant.import': {
+  'workspace.import': {
     path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/imports`,
     body: () => 'no archive',
     headers: () => ({ 'content-type': 'application/zstd' }),
     foreign: 'not_found',
+  },
+  'tenant.export': {
+    path: ({ workspace }) => `/v1/tenants/${workspace.tenantId}/exports`,
+    foreign: 'not_found',
+  },
+  'tenant.import': {
+    path: () => '/v1/tenants/imports',
+    body: () => 'no archive',
+    headers: () => ({ 'content-type': 'application/zstd' }),
+    foreign: 'refused',
   },
   'host.create': {
     path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/hosts`,

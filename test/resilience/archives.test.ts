@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { importInto, lines } from '../support/clients/ndjson.ts'
-import { endOf, exportArchive, sendArchive } from '../support/fixtures/archives.ts'
+import { endOf, exportArchive, sendArchive, sendTenantArchive } from '../support/fixtures/archives.ts'
 import {
   call,
   connectSuperuser,
@@ -137,4 +137,43 @@ test('workspace whose import is under way: deleted: nothing is left of it, and i
   }
   await expect.poll(left, { timeout: 120_000 }).toEqual({ state: 'deleted', users: 1, documents: 0 })
   await session.end()
+}, 240_000)
+
+test('worker killed while it exports a tenant, and while it imports it: another goes on, and every document is there once', async () => {
+  const { workspace, started } = own
+  const at = started.running
+  const { operator: as, service, tenantId } = workspace
+  await importInto('tenant-notes', lines({ n: 1 }, { n: 2 }), { as: service, at })
+  const { body: present } = await call('GET', `/v1/workspaces?tenant_id=${tenantId}`, { as, at })
+  await own.forgetCrashes()
+  const exported = await killWhile(
+    'lock table tenon.function_aliases in access exclusive mode',
+    async () => (await call('POST', `/v1/tenants/${tenantId}/exports`, { as, at })).body,
+    'write_archive',
+  )
+  expect([exported.state, exported.result.counts.workspaces]).toEqual(['succeeded', present.data.length])
+  const path = `/v1/tenants/${tenantId}/archives/${exported.id}`
+  const archive = Buffer.from(await (await fetch(`${at.url}${path}`, { headers: as })).arrayBuffer())
+  await own.forgetCrashes()
+  const imported = await killWhile(
+    'lock table tenon.documents in share row exclusive mode',
+    async () => {
+      const { body } = await sendTenantArchive(workspace, archive, { at })
+      // Until it is complete, nobody can use it.
+      expect((await call('POST', `/v1/tenants/${body.target}/exports`, { as, at })).status).toBe(409)
+      return body
+    },
+    'restore_archive',
+  )
+  expect([imported.state, imported.result.counts]).toEqual(['succeeded', exported.result.counts])
+  const made = await call('GET', `/v1/workspaces?tenant_id=${imported.target}`, { as, at })
+  expect(made.body.data.map(({ slug }: { slug: string }) => slug).sort()).toEqual(
+    present.data.map(({ slug }: { slug: string }) => slug).sort(),
+  )
+  const { slug } = (await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as, at })).body
+  const { id } = made.body.data.find((one: { slug: string }) => one.slug === slug)
+  const copy = await withKeys({ tenantId: imported.target, operator: as }, id, at)
+  const linesOf = async (caller: typeof service) =>
+    (await call('GET', '/v1/collections/tenant-notes/export', { as: caller, at })).body
+  expect(await linesOf(copy.service)).toBe(await linesOf(service))
 }, 240_000)

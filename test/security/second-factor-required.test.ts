@@ -154,6 +154,7 @@ describe('recent proof', () => {
           'tenant.restore',
           'workspace.restore',
         ],
+        ...['tenant.export', 'workspace.export'],
         ...['user.export', 'user.export_data', 'issuer.rotate_keys', 'sign_in_policy.set'],
         ...['account.reset_factors', 'user.reset_factors'],
       ]),

@@ -1,11 +1,11 @@
-/** The archives of a tenant in the platform's bucket, each below the workspace that it is of, or becomes. */
+/** The archives of a tenant in the platform's bucket, each below the workspace that it is of, or becomes; those of the tenant itself below `-`. */
 
 import { createHash } from 'node:crypto'
 import { privilege } from '../../access/privileges.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { tooLarge } from '../../core/bytes.ts'
 import { notFound } from '../../core/problem.ts'
-import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { TenantRef } from '../../core/tenant.ts'
 import { ARCHIVE_LIMITS } from './limits.ts'
 
 const storeOf = privilege('archives.store')
@@ -19,8 +19,8 @@ export interface StoredArchive {
   readonly sha256: string
 }
 
-/** Below it are the archives of a workspace. They go with it, and with its tenant. */
-export const archivesOf = ({ tenantId, workspaceId }: WorkspaceRef): string =>
+/** Below it are the archives of a workspace, or of the tenant itself. They go with it, and with the tenant. */
+export const archivesOf = ({ tenantId, workspaceId }: TenantRef): string =>
   `${tenantId}/archives/${workspaceId}/`
 
 /**
@@ -28,7 +28,7 @@ export const archivesOf = ({ tenantId, workspaceId }: WorkspaceRef): string =>
  * @param attempt of the export; 0: the file was sent, for an import
  * @throws Problem `not_found` for a workspace that the admin does not reach
  */
-export function archiveFile(scope: AdminScope, ref: WorkspaceRef, operationId: string, attempt = 0) {
+export function archiveFile(scope: AdminScope, ref: TenantRef, operationId: string, attempt = 0) {
   if (!scope.reaches(ref)) throw notFound('workspace')
   const store = storeOf(scope)
   const name = nameOf(ref, operationId, attempt)
@@ -53,15 +53,11 @@ export function archiveFile(scope: AdminScope, ref: WorkspaceRef, operationId: s
   }
 }
 
-const nameOf = (ref: WorkspaceRef, operationId: string, attempt: number): string =>
+const nameOf = (ref: TenantRef, operationId: string, attempt: number): string =>
   `${archivesOf(ref)}${operationId}${attempt === 0 ? '' : `/${attempt}`}`
 
 /** Removes all files of an operation: that which was sent, and those of all attempts. */
-export async function removeArchives(
-  scope: AdminScope,
-  ref: WorkspaceRef,
-  operationId: string,
-): Promise<void> {
+export async function removeArchives(scope: AdminScope, ref: TenantRef, operationId: string): Promise<void> {
   for (let attempt = 0; attempt <= ARCHIVE_LIMITS.attemptsMax; attempt += 1)
     await archiveFile(scope, ref, operationId, attempt).remove()
 }

@@ -9,13 +9,17 @@ import type { Member } from './format/reader.ts'
 import { ARCHIVE_LIMITS } from './limits.ts'
 
 export class ArchiveChecks {
-  /** What was read so far, by name. */
-  readonly counts: ArchiveCounts = {}
+  /** What was read so far of the archive, by name. */
+  readonly counts: ArchiveCounts
   readonly functions = new VersionChecks('function', FUNCTION_LIMITS.versions.countMax)
   readonly flows = new VersionChecks('flow')
   readonly servers = new VersionChecks('MCP server')
   /** The last id of each list. */
   readonly #last = new Map<string, string>()
+
+  constructor(counts: ArchiveCounts) {
+    this.counts = counts
+  }
 
   /**
    * Lists are sorted by their ids, as exports write them, so that of each the last id is enough.

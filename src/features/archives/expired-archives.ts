@@ -17,7 +17,7 @@ interface ArchiveServices {
 interface ExpiredRow {
   readonly id: string
   readonly tenant_id: TenantId
-  readonly workspace_id: WorkspaceId
+  readonly workspace_id: WorkspaceId | '-'
 }
 
 const AT_ONCE = 20
@@ -29,7 +29,8 @@ export const expiredArchives = ({ openTenant, log }: ArchiveServices): Backgroun
   atOnce: 1,
   find: async (system) => {
     const expired = await system.rows<ExpiredRow>(sql`
-      select id, tenant_id, target as workspace_id from operations where expires_at <= now() and finished_at is not null limit ${AT_ONCE}`)
+      select id, tenant_id, case when target = tenant_id then '-' else target end as workspace_id from operations
+      where expires_at <= now() and finished_at is not null limit ${AT_ONCE}`)
     for (const row of expired)
       await remove(openTenant(row.tenant_id), row).catch((err: unknown) =>
         log.warn({ err, ...row }, 'expired archive not removed'),

@@ -3,6 +3,8 @@
 export const ARCHIVE_LIMITS = {
   /** Bytes of an archive as it is stored and sent. A larger one is refused: leave old objects out, and move them by the S3 API. */
   archiveBytesMax: 137_438_953_472,
+  /** Workspaces in the archive of a tenant. One with more is refused; an export with more fails. */
+  workspacesMax: 10_000,
   /** Members of an archive. One with more is refused; an export with more fails. */
   membersMax: 1_000_000,
   /** Bytes of lines after which a member of lines ends. The next lines are in the next member. */

@@ -1,11 +1,11 @@
 /** Defines the parts of an archive. Each has one noun, such as users: it is written from a snapshot, and stored in a new workspace. */
 
 import { createHash } from 'node:crypto'
-import type { Snapshot } from '../../access/privileges.ts'
+import type { WorkspaceSnapshot } from '../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { type IdPrefix, seededIds, timeOf, typeId, uuidOf } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
-import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import type { ArchiveChecks } from './checks.ts'
 import { type ArchiveCounts, invalid } from './format/layout.ts'
@@ -13,15 +13,36 @@ import { type Member, readLines } from './format/reader.ts'
 import type { ArchiveWriter } from './format/writer.ts'
 import { ARCHIVE_LIMITS } from './limits.ts'
 
-export interface Source extends Snapshot {
+interface Telling {
   /** Tells what has to be set by hand where the archive is imported. */
   readonly missing: (what: string) => void
 }
 
-export interface Target {
-  readonly ref: WorkspaceRef
+export interface Source extends WorkspaceSnapshot, Telling {}
+
+/** The tenant itself, in the archive of one. */
+interface TenantSource extends Telling {
+  readonly tenant: AdminScope
+}
+
+/** What each part is stored in. */
+interface Storing extends Telling {
   /** The structure of the tenant. */
   readonly admin: AdminScope
+  /** Throws once it is not being made any more: an attempt that was given up stores nothing then. */
+  readonly requireBeingMade: () => Promise<void>
+  /** What was stored so far, by name. */
+  readonly counts: ArchiveCounts
+}
+
+/** A new tenant. */
+export interface TenantTarget extends Storing {
+  readonly tenantId: TenantId
+}
+
+/** A new workspace. */
+export interface Target extends Storing {
+  readonly ref: WorkspaceRef
   /** The new workspace, with the rights of a service key. */
   readonly service: WorkspaceScope
   /** The new workspace, with the rights of its admin. */
@@ -30,32 +51,28 @@ export interface Target {
   readonly newIdOf: (id: string) => string
   /** A new id by a text of the archive: the same at every attempt. */
   readonly idFor: <P extends IdPrefix>(prefix: P, text: string) => `${P}_${string}`
-  /** Throws once the workspace is not being made any more: an attempt that was given up stores nothing then. */
-  readonly requireBeingMade: () => Promise<void>
-  /** What was stored so far, by name. */
-  readonly counts: ArchiveCounts
-  /** Tells what has to be set by hand. */
-  readonly missing: (what: string) => void
 }
 
 /** In an archive, the members of a part come before those of the parts behind it in the list (parts/index.ts). */
-export interface Part {
+export interface Part<From = Source, Into extends Storing = Target> {
   /** How its members are read, by the first step of their names. */
-  readonly members: Readonly<Record<string, MemberReader>>
-  write(writer: ArchiveWriter, from: Source): AsyncGenerator<Uint8Array>
+  readonly members: Readonly<Record<string, MemberReader<Into>>>
+  write(writer: ArchiveWriter, from: From): AsyncGenerator<Uint8Array>
   /** Checks, behind the last member, that nothing is missing. @param reading what its members were read for @throws Problem `archive_invalid` */
-  end?(reading: ArchiveChecks | Target): void
+  end?(reading: ArchiveChecks | Into): void
 }
 
-export interface MemberReader {
+export type TenantPart = Part<TenantSource, TenantTarget>
+
+export interface MemberReader<Into extends Storing = Target> {
   /** Checks one member, and stores nothing. @throws Problem `archive_invalid` */
   check(checks: ArchiveChecks, member: Member): Promise<void>
   /** Stores one member. It is repeated, with all members before it, if the worker dies. */
-  read(into: Target, member: Member): Promise<void>
+  read(into: Into, member: Member): Promise<void>
 }
 
 /** Reads members line by line. */
-export const linesOf = <L>(
+export const linesOf = <L, Into extends Storing = Target>(
   parse: (line: Uint8Array, member: string) => L,
   {
     count,
@@ -65,10 +82,10 @@ export const linesOf = <L>(
     /** The name of what is counted; nothing is, without it. */
     readonly count?: string
     readonly check?: (checks: ArchiveChecks, line: L, member: Member) => void
-    readonly store: (into: Target, line: L) => unknown
+    readonly store: (into: Into, line: L) => unknown
   },
-): MemberReader => {
-  const each = async ({ counts }: ArchiveChecks | Target, member: Member, work: (line: L) => unknown) => {
+): MemberReader<Into> => {
+  const each = async ({ counts }: Pick<Storing, 'counts'>, member: Member, work: (line: L) => unknown) => {
     for await (const bytes of readLines(member)) {
       await work(parse(bytes, member.name))
       if (count !== undefined) counted(counts, count)
@@ -81,10 +98,10 @@ export const linesOf = <L>(
   }
 }
 
-/** The ids that one import makes. @param importId of its operation */
-export function idsOfImport(importId: string): Pick<Target, 'newIdOf' | 'idFor'> {
+/** The ids that one import makes. @param importId of its operation @param folder of the workspace, in the archive of a tenant */
+export function idsOfImport(importId: string, folder = ''): Pick<Target, 'newIdOf' | 'idFor'> {
   const make = (prefix: IdPrefix, text: string, atMs: number) => {
-    const random = () => createHash('sha256').update(`${importId}/${text}`).digest().subarray(0, 16)
+    const random = () => createHash('sha256').update(`${importId}${folder}/${text}`).digest().subarray(0, 16)
     return typeId(prefix, seededIds(atMs, random).uuid())
   }
   return {
@@ -99,7 +116,7 @@ export function idsOfImport(importId: string): Pick<Target, 'newIdOf' | 'idFor'>
  * @throws Problem `archive_invalid` for what is refused now and would be again; others as they are
  */
 export async function inMember<T>(
-  { requireBeingMade }: Pick<Target, 'requireBeingMade'>,
+  { requireBeingMade }: Pick<Storing, 'requireBeingMade'>,
   { name }: Member,
   work: () => Promise<T>,
 ): Promise<T> {

@@ -3,14 +3,14 @@
 import type { AdminScope } from '../../access/scope.ts'
 import { publicUrlOf } from '../../access/scope-services.ts'
 import { Problem } from '../../core/problem.ts'
-import type { TenantRef, WorkspaceRef } from '../../core/tenant.ts'
+import type { TenantRef } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import { discardImport } from '../tenants/discarded-imports.ts'
 import { archiveFile, type StoredArchive } from './archive-files.ts'
-import { exportWorkspace } from './export-workspace.ts'
+import { exportArchive } from './export-archive.ts'
 import type { ArchiveCounts } from './format/layout.ts'
-import { restoreArchive, verifyArchive } from './import-workspace.ts'
+import { restoreArchive, verifyArchive } from './import-archive.ts'
 import { ARCHIVE_LIMITS } from './limits.ts'
 
 /** Long steps run under the limits of archives (workflows/tenant/provision.ts). */
@@ -22,6 +22,15 @@ export const IMPORT = [
   'host_routes',
   'restore_archive',
   'activate_workspace',
+  'remove_sent_file',
+] as const
+
+/** The tenant is active with its activation, and all its workspaces with it. */
+export const TENANT_IMPORT = [
+  'verify_archive',
+  'realm',
+  'restore_archive',
+  'activate_import',
   'remove_sent_file',
 ] as const
 
@@ -46,9 +55,8 @@ interface StepJob {
 
 export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
   write_archive: async (scope, ref, { operationId, attempt, signal }) => {
-    const workspace = workspaceOf(ref)
     const tell = reporter(scope, operationId)
-    const { counts, missing, ...archive } = await exportWorkspace(scope, workspace, {
+    const { counts, missing, ...archive } = await exportArchive(scope, ref, {
       ...{ operationId, attempt, url: publicUrlOf(scope) },
       progress: (so_far) => {
         signal.throwIfAborted()
@@ -65,17 +73,16 @@ export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
 
   verify_archive: async (scope, ref, { operationId, signal }) => {
     const { bytes } = await readArchive(scope, operationId)
-    await verifyArchive(scope, workspaceOf(ref), { operationId, bytes, signal })
+    await verifyArchive(scope, ref, { operationId, bytes, signal })
   },
 
   restore_archive: async (scope, ref, { operationId, signal }) => {
-    const workspace = workspaceOf(ref)
     if (await isRestored(scope, operationId)) return
     const { bytes } = await readArchive(scope, operationId)
-    const restored = await restoreArchive(scope, workspace, {
+    const restored = await restoreArchive(scope, ref, {
       ...{ operationId, bytes, signal },
       progress: reporter(scope, operationId),
-      requireBeingMade: () => requireBeingMade(scope, workspace),
+      requireBeingMade: (made) => requireBeingMade(scope, made),
     })
     await scope.batch(
       sql`update operations set result = result || ${JSON.stringify(restored)}::jsonb where id = ${operationId}`,
@@ -83,7 +90,7 @@ export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
   },
 
   remove_sent_file: async (scope, ref, { operationId }) => {
-    await archiveFile(scope, workspaceOf(ref), operationId).remove()
+    await archiveFile(scope, ref, operationId).remove()
     await scope.batch(
       sql`update operations set expires_at = null, result = result - 'archive' where id = ${operationId}`,
     )
@@ -99,18 +106,13 @@ const isRestored = async (scope: AdminScope, operationId: string): Promise<boole
   (await scope.row(sql`select from operations where id = ${operationId} and result ? 'missing'`)) !==
   undefined
 
-function workspaceOf({ tenantId, workspaceId }: TenantRef): WorkspaceRef {
-  if (workspaceId === '-') throw new TypeError('an archive is of one workspace')
-  return { tenantId, workspaceId }
-}
-
 /** The archive of an operation. @throws Problem `not_found` */
 export async function readArchive(scope: AdminScope, operationId: string): Promise<StoredArchive> {
   const { archive } = await findRow<{ archive: StoredArchive }>(
     scope,
     'archive',
     sql`select result -> 'archive' as archive from operations
-      where id = ${operationId} and result ? 'archive' and type in ('workspace.export', 'workspace.import')`,
+      where id = ${operationId} and result ? 'archive' and type in ('workspace.export', 'workspace.import', 'tenant.export', 'tenant.import')`,
   )
   return archive
 }
@@ -130,13 +132,15 @@ function reporter(scope: AdminScope, operationId: string) {
   }
 }
 
-/** @throws Problem `state_conflict`, which ends an import whose workspace was deleted, or made active by another attempt */
-async function requireBeingMade(scope: AdminScope, { workspaceId }: WorkspaceRef): Promise<void> {
+/** @throws Problem `state_conflict`, which ends an import whose tenant or workspace was deleted, or made active by another attempt */
+async function requireBeingMade(scope: AdminScope, { tenantId, workspaceId }: TenantRef): Promise<void> {
   const row = await scope.row(
-    sql`select from workspaces where id = ${workspaceId} and state = 'provisioning'`,
+    workspaceId === '-'
+      ? sql`select from tenants where id = ${tenantId} and state = 'provisioning'`
+      : sql`select from workspaces where id = ${workspaceId} and state = 'provisioning'`,
   )
   if (row === undefined)
     throw new Problem('state_conflict', {
-      detail: 'The workspace was deleted, or completed by another attempt, during the import.',
+      detail: `The ${workspaceId === '-' ? 'tenant' : 'workspace'} was deleted, or completed by another attempt, during the import.`,
     })
 }

@@ -19,6 +19,7 @@ import { CORE_LIMITS } from '../../core/limits.ts'
 import { EVERYBODY, TENANT_ADMINS, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
+import type { Statements } from '../../infra/postgres/database.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { retryContended } from '../../infra/retry.ts'
@@ -379,10 +380,11 @@ const toRate = ({ limit, remaining }: BucketState) => ({
 })
 
 /**
- * The names of the quotas that somebody has set for a workspace, for archives: not those that each new one has (quotas.sql).
- * @param structure scope with the rights of an admin
+ * The names of the quotas that somebody has set for a workspace, or for its tenant, for archives: not those that each new workspace
+ * has (quotas.sql).
+ * @param scope with the rights of an admin @param workspaceId empty for the tenant
  */
-export const quotaNames = (structure: WorkspaceScope): Promise<{ readonly name: string }[]> =>
-  structure.rows<{ name: string }>(sql`
-    select name from quotas
-    where workspace_id = ${structure.ref.workspaceId} and (name, max) not in (('mcp_servers', 1), ('users', 10000)) order by name`)
+export const quotaNames = (scope: Statements, workspaceId: string): Promise<{ readonly name: string }[]> =>
+  scope.rows<{ name: string }>(sql`
+    select name from quotas where workspace_id = ${workspaceId}
+      and (workspace_id = '' or (name, max) not in (('mcp_servers', 1), ('users', 10000))) order by name`)

@@ -51,7 +51,7 @@ const deleting = (noun: Noun, roles: readonly Role[]) =>
       if (found.state === 'active' || found.state === 'suspended' || found.delete_after !== null)
         return deleteLater(scope, { noun, found, operationId, graceDays: grace_days })
       const ref: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
-      if (noun === 'workspace' && (await discardImport(scope, ref, { operationId, from: REMOVABLE }))) {
+      if (await discardImport(scope, ref, { operationId, from: REMOVABLE })) {
         invalidateState(scope, ref.tenantId)
         return findRow<Job>(
           scope,

@@ -4,16 +4,18 @@ import type { AdminScope } from '../../access/scope.ts'
 import { type TenantRef, targetOf, workflowId } from '../../core/tenant.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 
-/** The operation of an import that has made, or makes, the workspace `id`. */
-const importOf = (id: string) =>
-  sql`select from operations i where i.target = ${id} and i.type = 'workspace.import'`
+/** The operation of an import that has made, or makes, it; and, of a workspace, that of its tenant, unless it has succeeded. */
+const importOf = (ref: TenantRef) => sql`
+  select from operations i
+  where (i.target = ${targetOf(ref)} and i.type in ('workspace.import', 'tenant.import'))
+    or (i.target = ${ref.tenantId} and i.type = 'tenant.import' and i.state <> 'succeeded')`
 
-/** True if the workspace was made by an import, whether it has ended or not. */
+/** True if it was made by an import, whether that has ended or not. */
 export const isOfImport = async (scope: AdminScope, ref: TenantRef): Promise<boolean> =>
-  (await scope.row(importOf(targetOf(ref)))) !== undefined
+  (await scope.row(importOf(ref))) !== undefined
 
 /**
- * Deletes the workspace of an unfinished import: its purge begins at once (due-jobs.ts), and its slug is free. It was never
+ * Deletes the tenant or the workspace of an unfinished import: its purge begins at once (due-jobs.ts), and its slug is free. It was never
  * in use, so it has no state to be restored to.
  * @param from the states that it may be in
  * @returns true if a purge follows, as the operation of that id
@@ -23,17 +25,21 @@ export async function discardImport(
   ref: TenantRef,
   { operationId, from }: { readonly operationId: string; readonly from: readonly string[] },
 ): Promise<boolean> {
-  const id = targetOf(ref)
-  const purge = workflowId({ tenantId: ref.tenantId, workspaceId: '-' }, 'workspace-provision', scope.uuid())
+  const { tenantId, workspaceId } = ref
+  const noun = workspaceId === '-' ? 'tenant' : 'workspace'
+  const purge = workflowId({ tenantId, workspaceId: '-' }, `${noun}-provision`, scope.uuid())
+  const change = sql`state = 'deleting', state_before = null, delete_after = now(), slug = id, state_seq = state_seq + 1,
+    updated_at = now()`
+  const isUnfinished = sql`id = ${targetOf(ref)} and state = any(${textArray(from)}::text[]) and delete_after is null
+    and exists (${importOf(ref)})`
+  const discard =
+    workspaceId === '-'
+      ? sql`update tenants set ${change}, deleted_by = 'operator' where ${isUnfinished} returning id`
+      : sql`update workspaces set ${change}, deleted_by = 'tenant_admin' where ${isUnfinished} returning id`
   const begun = await scope.rows(sql`
-    with discarded as (
-      update workspaces set state = 'deleting', deleted_by = 'tenant_admin', state_before = null, delete_after = now(),
-        slug = id, state_seq = state_seq + 1, updated_at = now()
-      where id = ${id} and state = any(${textArray(from)}::text[]) and delete_after is null
-        and exists (${importOf(id)})
-      returning id, tenant_id)
+    with discarded as (${discard})
     insert into operations (id, tenant_id, type, target, workflow_id, state)
-    select ${operationId}, tenant_id, 'workspace.delete', id, ${purge}, 'queued' from discarded
+    select ${operationId}, ${tenantId}, ${`${noun}.delete`}, id, ${purge}, 'queued' from discarded
     returning id`)
   return begun.length > 0
 }

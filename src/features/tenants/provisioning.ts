@@ -7,9 +7,10 @@ import { type TenantRef, targetOf } from '../../core/tenant.ts'
 import { isLongStep, type ProvisionInput, QUEUES, type StepFailure } from '../../core/work.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { isUnavailable, retryTransient } from '../../infra/retry.ts'
-import { ARCHIVE_STEP, EXPORT, IMPORT, IMPORT_UNDO } from '../archives/steps.ts'
+import { ARCHIVE_STEP, EXPORT, IMPORT, IMPORT_UNDO, TENANT_IMPORT } from '../archives/steps.ts'
 import { findRow } from '../operation-helpers.ts'
 import { USER_ANONYMIZATION, USER_REMOVAL, USER_REMOVAL_STEP } from '../people/removal-steps.ts'
+import { activateImported } from './imported-workspaces.ts'
 import { JOB_COLUMNS, type Job, jobWorkflowId, kindOf, type OperationStep } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { PURGE_STEP, PURGE_STEPS, type PurgeJob } from './purge/steps.ts'
@@ -34,6 +35,7 @@ export const PLANS = {
   export: EXPORT,
   import: IMPORT,
   import_bare: IMPORT.filter((step) => step !== 'bucket'),
+  tenant_import: TENANT_IMPORT,
 } as const
 export type Plan = keyof typeof PLANS
 type StepName = (typeof PLANS)[Plan][number] | keyof typeof ARCHIVE_STEP
@@ -46,6 +48,10 @@ const STEPS: Readonly<Record<StepName, Step>> = {
   ...USER_REMOVAL_STEP,
   ...ARCHIVE_STEP,
   activate_tenant: activate,
+  activate_import: async (scope, ref) => {
+    await scope.batch(...activateImported(ref.tenantId))
+    await requireActive(scope, ref)
+  },
   bucket: BUCKET.apply,
   activate_workspace: activate,
   /** A creation that is under way notices at its next attempt that it is not wanted: {@link requireWanted}. */
@@ -53,7 +59,7 @@ const STEPS: Readonly<Record<StepName, Step>> = {
     const { tenantId } = ref
     const creations = await scope.rows<{ workflow_id: string }>(sql`
       select workflow_id from operations
-      where tenant_id = ${tenantId} and (type like '%.create' or type = 'workspace.import') and finished_at is null
+      where tenant_id = ${tenantId} and (type like '%.create' or type in ('workspace.import', 'tenant.import')) and finished_at is null
         and (${ref.workspaceId} = '-' or target = ${ref.workspaceId})`)
     const work = tenantWorkflowsOf(scope, { tenantId, workspaceId: '-' })
     for (const { workflow_id } of creations)
@@ -80,6 +86,10 @@ const STEPS: Readonly<Record<StepName, Step>> = {
 /** @throws Problem `state_conflict` if the creation has failed and is undone: another job wanted the same at the same time */
 async function activate(scope: AdminScope, ref: TenantRef): Promise<void> {
   await changeCreation(scope, ref, 'active')
+  await requireActive(scope, ref)
+}
+
+async function requireActive(scope: AdminScope, ref: TenantRef): Promise<void> {
   if (!(await hasBecomeActive(scope, ref)))
     throw new Problem('state_conflict', {
       detail: `Another creation of this ${kindOf(ref)} has failed, and is undone.`,

@@ -1,11 +1,15 @@
 /** Reads and stores the settings of a workspace for archives. What the installation does not take is left out, and told. Reads its host names. */
 
+import Type, { type Static } from 'typebox'
+import { Compile } from 'typebox/compile'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { isObject } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
-import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { allRows } from '../operation-helpers.ts'
+import { setSignInPolicy } from '../identity/sign-in-policy.ts'
+import { allRows, findRow } from '../operation-helpers.ts'
+import { checkPeriods, TenantRetention } from '../retention/retention-settings.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { readSettings } from './settings-store.ts'
 import { configureServices } from './workspace-settings.ts'
@@ -67,6 +71,41 @@ export async function restoreSettings(
   const chooser = new SettingsChooser((tree) => configure(tree, true))
   const taken = (await chooser.choose({}, [], settings)) as Tree
   if (Object.keys(taken).length > 0) await configure(taken, false)
+  return chooser.refused
+}
+
+const TenantSettings = Type.Object(
+  { retention: TenantRetention, require_mfa: Type.Boolean() },
+  { additionalProperties: false },
+)
+const isTenantSettings = Compile(Type.Partial(TenantSettings))
+
+/** The settings of a tenant for all of its workspaces. @param tenant scope with the rights of its admin */
+export const tenantSettingsToMove = (tenant: AdminScope) =>
+  findRow<Static<typeof TenantSettings>>(
+    tenant,
+    'tenant',
+    sql`select t.retention, coalesce(p.require_mfa, false) as require_mfa
+      from tenants t left join sign_in_policies p on p.tenant_id = t.id`,
+  )
+
+/** As {@link restoreSettings}, for those of a tenant. */
+export async function restoreTenantSettings(
+  admin: AdminScope,
+  tenantId: TenantId,
+  settings: Tree,
+): Promise<string[]> {
+  const chooser = new SettingsChooser(async (tree) => {
+    const [fault] = isTenantSettings.Errors(tree)
+    if (fault !== undefined)
+      throw new Problem('validation_failed', { detail: `${fault.instancePath} ${fault.message}` })
+    checkPeriods('retention', (tree as Partial<Static<typeof TenantSettings>>).retention ?? {})
+  })
+  const taken = (await chooser.choose({}, [], settings)) as Partial<Static<typeof TenantSettings>>
+  if (taken.retention !== undefined)
+    await admin.batch(sql`update tenants set retention = ${taken.retention}::jsonb where id = ${tenantId}`)
+  if (taken.require_mfa === true)
+    await setSignInPolicy.run(admin, setSignInPolicy.parse({ tenant_id: tenantId, require_mfa: true }))
   return chooser.refused
 }
 

@@ -162,7 +162,7 @@ create index on tenon.operations (tenant_id, created_at);
 create index on tenon.operations (expires_at) where expires_at is not null;
 create index on tenon.operations (tenant_id, finished_at) where finished_at is not null;
 create unique index operations_open_export on tenon.operations (target)
-  where type = 'workspace.export' and finished_at is null;
+  where type in ('workspace.export', 'tenant.export') and finished_at is null;
 create index operations_open on tenon.operations (type, created_at) where finished_at is null;
 
 call tenon.allow('tenon_operator', 'tenon.operations', 'all', 'select, insert, update');

@@ -152,14 +152,13 @@ export const isEnded = (job: Job): boolean =>
 export const isNotStarted = ({ error }: Job): boolean => isDeepStrictEqual(error, NOT_STARTED)
 
 /**
- * @throws Problem `state_conflict` while an earlier creation, which has failed, is being undone: it would undo the new one; and for the
- *   workspace of an import, which the steps of a creation would make active although half of it is missing
+ * @throws Problem `state_conflict` while an earlier creation, which has failed, is being undone: it would undo the new one; and for
+ *   what an import makes, which the steps of a creation would make active although half of it is missing
  */
 async function requireUndone(scope: AdminScope, { kind, ref, state }: Unfinished): Promise<void> {
-  if (kind === 'workspace' && UNFINISHED.includes(state) && (await isOfImport(scope, ref)))
+  if (UNFINISHED.includes(state) && (await isOfImport(scope, ref)))
     throw new Problem('state_conflict', {
-      detail:
-        'The workspace is made by an import, which cannot be retried. Delete it, and import the archive again.',
+      detail: `The ${kind} is made by an import, which cannot be retried. Delete it, and import the archive again.`,
     })
   if (state !== 'provisioning_failed') return
   const open = await scope.row(sql`

@@ -210,7 +210,10 @@ const ROWS: readonly (readonly [name: string, row: Row])[] = Object.entries({
 /** Lists of the whole installation, in which other tests have theirs. */
 const SHARED = ['tenant list', 'operation list']
 /** The first is as another command of the table; the second finds no record in the DNS of the tests, see below. */
-const NOT_RUN = ['workspace restore', 'workspace host verify', 'workspace export', 'workspace import']
+const NOT_RUN = [
+  ...['workspace restore', 'workspace host verify'],
+  ...['workspace export', 'workspace import', 'tenant export', 'tenant import'],
+]
 /** Besides these, commands that print a time of their own. */
 const untimed = (value: Json): Json =>
   JSON.parse(JSON.stringify(value, (key, member) => (key === 'checked_at' ? undefined : member)))

@@ -57,20 +57,25 @@ test('page of tenants: its commands create, use, suspend, restore and purge a wo
   expect(stdout).toContain('"after": {}')
 }, 240_000)
 
-test('page of moving: its commands export a workspace and import the archive beside it', async () => {
+test('page of moving: its commands export a tenant and a workspace, and import the archives beside them', async () => {
   const workspace = await createTestWorkspace()
   const { operator: as, service, tenantId } = workspace
   await call('POST', '/v1/collections/notes/documents', { as: service, body: { n: 1 } })
-  const file = join(await mkdtemp(join(tmpdir(), 'tenon-page-')), 'shop.tar.zst')
+  const folder = await mkdtemp(join(tmpdir(), 'tenon-page-'))
+  const slug = unique('acme')
   const stdout = await run('moving-workspaces', workspace, (text) =>
-    text.replaceAll('shop.tar.zst', file).replace('$TENANT', tenantId),
+    text
+      .replaceAll(/(shop|acme)(\.tar\.zst|\.json)/g, (name) => join(folder, name))
+      .replace('acme-copy', slug)
+      .replace('--tenant $TENANT ', `--tenant ${tenantId} `),
   )
-  await rm(dirname(file), { recursive: true })
+  await rm(folder, { recursive: true })
+  expect(stdout).toMatch(new RegExp(`^slug +${slug}$`, 'm'))
   const [, id] = /^workspace_id +(ws_\S+)$/m.exec(stdout) ?? []
   const { body: copy } = await call('GET', `/v1/workspaces/${id}`, { as })
   expect([copy.slug, copy.state]).toEqual(['shop-copy', 'active'])
   expect(stdout).toMatch(/^counts\.documents +1$/m)
-}, 120_000)
+}, 240_000)
 
 test('page of a person: its commands export a user, count and delete what the user has, and make another anonymous', async () => {
   const workspace = await createTestWorkspace()

@@ -302,7 +302,10 @@ test('refusal whose reason is looked up after the effect was not made: with a ke
 })
 
 /** Their bodies are streams, or tus has an answer of its own: the offset. */
-const WITHOUT_KEY = ['tenant.import', 'object.upload_form', 'upload.create', 'upload.append']
+const WITHOUT_KEY = [
+  ...['workspace.import', 'tenant.import'],
+  ...['object.upload_form', 'upload.create', 'upload.append'],
+]
 
 test('Idempotency-Key: every POST and PATCH with an effect: takes it, as OpenAPI says; function.fetch passes it on', async () => {
   const { body } = await call('GET', '/openapi.json')

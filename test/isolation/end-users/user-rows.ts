@@ -8,7 +8,7 @@ const CLOSED_TO_USERS = {
   privilege_domain_mismatch: words(`
     tenant.create tenant.get tenant.drift tenant.list tenant.suspend tenant.resume tenant.retry tenant.delete tenant.restore tenant.update
     workspace.create workspace.get workspace.list workspace.suspend workspace.resume workspace.retry workspace.delete workspace.restore workspace.update
-    workspace.export tenant.import operation.get_archive
+    workspace.export workspace.import tenant.export tenant.import operation.get_archive
     host.create host.list host.verify host.delete
     api_key.create api_key.get api_key.list api_key.update api_key.rotate api_key.revoke
     account.create account.get account.list account.update account.invite account.reset account.confirm account.delete

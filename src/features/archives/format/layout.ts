@@ -10,6 +10,10 @@ import { decodeUtf8 } from '../../../core/text/utf8.ts'
 export const FORMAT = 'tenon-archive'
 export const FORMAT_VERSION = 1
 
+/** The archive of a tenant has the members of each workspace below a folder of its slug, and this one before them. */
+export const WORKSPACES = 'workspaces'
+export const WORKSPACE_HEAD = 'workspace.json'
+
 /** The first member: what the archive is, for a reader that has to decide whether it can read the rest. */
 export const HEAD = 'tenon.json'
 /** The last member: every other one with its size and its digest, which are known when it has been written. */
@@ -18,27 +22,32 @@ export const MANIFEST = 'manifest.ndjson'
 const Text = Type.String({ minLength: 1, maxLength: 200 })
 const Time = Type.String({ format: 'date-time' })
 
-export const Head = Type.Object(
-  {
-    format: Type.Literal(FORMAT),
-    version: Type.Integer({ minimum: 1 }),
-    kind: Type.Literal('workspace'),
-    exported_at: Time,
-    origin: Type.Object(
-      {
-        url: Type.String({ maxLength: 2_000 }),
-        tenant_id: Text,
-        workspace_id: Text,
-        name: Name,
-        slug: Slug,
-        bucket: Type.Union([Text, Type.Null()]),
-      },
-      { additionalProperties: false },
-    ),
-  },
-  { additionalProperties: false },
-)
-export type Head = Static<typeof Head>
+const CLOSED = { additionalProperties: false }
+const Url = Type.String({ maxLength: 2_000 })
+const Workspace = { workspace_id: Text, name: Name, slug: Slug, bucket: Type.Union([Text, Type.Null()]) }
+
+const headOf = <K extends string, O extends Type.TProperties>(kind: K, origin: O) =>
+  Type.Object(
+    {
+      format: Type.Literal(FORMAT),
+      version: Type.Integer({ minimum: 1 }),
+      kind: Type.Literal(kind),
+      exported_at: Time,
+      origin: Type.Object(origin, CLOSED),
+    },
+    CLOSED,
+  )
+const HEADS = {
+  workspace: headOf('workspace', { url: Url, tenant_id: Text, ...Workspace }),
+  tenant: headOf('tenant', { url: Url, tenant_id: Text, name: Name, slug: Slug }),
+}
+export type ArchiveKind = keyof typeof HEADS
+/** @typeParam K what the archive is of */
+export type Head<K extends ArchiveKind = ArchiveKind> = Static<(typeof HEADS)[K]>
+
+/** The first member of a workspace in the archive of a tenant. */
+export const WorkspaceHead = Type.Object(Workspace, CLOSED)
+export type WorkspaceHead = Static<typeof WorkspaceHead>
 
 /** A line of the manifest about a member. */
 export const MemberLine = Type.Object(
@@ -47,7 +56,7 @@ export const MemberLine = Type.Object(
     size: Type.Integer({ minimum: 0 }),
     sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
   },
-  { additionalProperties: false },
+  CLOSED,
 )
 export type MemberLine = Static<typeof MemberLine>
 
@@ -61,7 +70,7 @@ export const EndLine = Type.Object(
     members: Type.Integer({ minimum: 0 }),
     counts: Type.Record(Type.String({ pattern: '^' }), Type.Integer({ minimum: 0 })),
   },
-  { additionalProperties: false },
+  CLOSED,
 )
 export type EndLine = Static<typeof EndLine>
 
@@ -97,21 +106,21 @@ export function jsonOf<S extends Type.TSchema>(schema: S): (bytes: Uint8Array, m
   }
 }
 
-const readHead = jsonOf(Head)
+const readHead = { workspace: jsonOf(HEADS.workspace), tenant: jsonOf(HEADS.tenant) }
+const readKind = jsonOf(
+  Type.Object({ format: Type.Unknown(), version: Type.Unknown(), kind: Type.Optional(Type.Unknown()) }),
+)
 
 /** @throws Problem `archive_invalid`, also for an archive of another version */
 export function parseHead(bytes: Uint8Array): Head {
-  const { format, version } = jsonOf(Type.Object({ format: Type.Unknown(), version: Type.Unknown() }))(
-    bytes,
-    HEAD,
-  ) as { format: unknown; version: unknown }
+  const { format, version, kind } = readKind(bytes, HEAD)
   if (format !== FORMAT) throw invalid('is not the beginning of an archive of Tenon.', HEAD)
   if (version !== FORMAT_VERSION)
     throw invalid(
       `has the format version ${JSON.stringify(version).slice(0, 20)}; this installation reads version ${FORMAT_VERSION}.`,
       HEAD,
     )
-  return readHead(bytes, HEAD)
+  return kind === 'tenant' ? readHead.tenant(bytes, HEAD) : readHead.workspace(bytes, HEAD)
 }
 
 /** `users/000001.ndjson` */

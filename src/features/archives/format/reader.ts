@@ -18,19 +18,31 @@ import {
 } from './layout.ts'
 import { readTar, type TarFile } from './tar.ts'
 
-const { headBytesMax, partBytesMax, partLinesMax, manifestBytesMax, membersMax } = ARCHIVE_LIMITS
+const { headBytesMax, partBytesMax, partLinesMax, manifestBytesMax, membersMax, workspacesMax } =
+  ARCHIVE_LIMITS
 
 /** What a member has, by the form of its name. */
 const FORMS = [
-  { form: /^settings\.json$/, bytesMax: headBytesMax },
+  { form: /^(?:settings|workspace)\.json$/, bytesMax: headBytesMax },
   { form: /^documents\/[A-Za-z_][A-Za-z0-9_-]{0,62}\/[0-9]{6}\.ndjson$/, bytesMax: partBytesMax },
   { form: /^[a-z][a-z-]{1,30}\/[0-9]{6}\.ndjson$/, bytesMax: partBytesMax },
   { form: /^objects\/[0-9]{6}\/[0-9]{6}$/, bytesMax: Number.MAX_SAFE_INTEGER },
 ] as const
 
 export interface Member extends TarFile {
-  /** The first step of its name. */
+  /** The slug of its workspace, in the archive of a tenant; undefined for members of the tenant, and in the archive of a workspace. */
+  readonly workspace: string | undefined
+  /** Its name without the folder of its workspace. */
+  readonly path: string
+  /** The first step of the path. */
   readonly folder: string
+}
+
+/** @param name of a member */
+function placeOf(name: string): Pick<Member, 'workspace' | 'path' | 'folder'> {
+  const [, workspace, below] = /^workspaces\/([a-z0-9-]{1,40})\/(.*)$/.exec(name) ?? []
+  const path = below ?? name
+  return { workspace, path, folder: path.split('/')[0] ?? path }
 }
 
 /** An archive that is open at its second member. */
@@ -67,14 +79,15 @@ async function* readMembers(files: AsyncGenerator<TarFile>, list: MemberList): A
       isComplete = true
       continue
     }
-    const form = FORMS.find((one) => one.form.test(name))
+    const place = placeOf(name)
+    const form = FORMS.find((one) => one.form.test(place.path))
     if (form === undefined) throw invalid('has a name that no member of an archive has.', name)
     if (size > form.bytesMax) throw invalid(`has ${size} bytes; the maximum is ${form.bytesMax}.`, name)
     list.begin(name)
     const digest = createHash('sha256')
     const isOfLines = name.endsWith('.ndjson')
     const content = hashed(isOfLines ? withFewLines(file) : file.content, digest)
-    yield { name, size, content, folder: name.split('/')[0] ?? name }
+    yield { name, size, content, ...place }
     for await (const _ of content);
     list.add(name, size, digest.digest())
   }
@@ -193,26 +206,43 @@ class MemberList {
   }
 }
 
-/** The numbers of the members of each series: they count up, so that none comes twice and none is left out. */
+/**
+ * The numbers of the members of each series: they count up, so that none comes twice and none is left out. The members of a workspace
+ * follow each other.
+ */
 class MemberOrder {
-  /** The last number of each series; as many as there are folders and collections. */
+  #workspace: string | undefined
+  readonly #workspaces = new Set<string | undefined>()
+  /** The last number of each series of the workspace; as many as there are folders and collections. */
   readonly #last = new Map<string, number>()
   /** That of the bytes of the present part of objects. */
   #ofObjects = 0
 
   /** @throws Problem `archive_invalid` for a member that comes again, or out of order */
   add(name: string): void {
-    const [, part, number] = /^objects\/([0-9]{6})\/([0-9]{6})$/.exec(name) ?? []
+    const { workspace, path } = placeOf(name)
+    if (workspace !== this.#workspace) this.#enter(name, workspace)
+    const [, part, number] = /^objects\/([0-9]{6})\/([0-9]{6})$/.exec(path) ?? []
     if (part !== undefined && number !== undefined) {
       this.#ofObjects += 1
       this.#require(name, Number(part) === this.#last.get('objects/') && Number(number) === this.#ofObjects)
       return
     }
-    const [, series = name, text = '1'] = /^(.*\/)([0-9]{6})\.ndjson$/.exec(name) ?? []
+    const [, series = path, text = '1'] = /^(.*\/)([0-9]{6})\.ndjson$/.exec(path) ?? []
     const next = (this.#last.get(series) ?? 0) + 1
     this.#require(name, Number(text) === next)
     this.#last.set(series, next)
     if (series === 'objects/') this.#ofObjects = 0
+  }
+
+  #enter(name: string, workspace: string | undefined): void {
+    this.#workspaces.add(this.#workspace)
+    this.#require(name, !this.#workspaces.has(workspace))
+    if (this.#workspaces.size > workspacesMax)
+      throw invalid(`is of one of more than ${workspacesMax} workspaces.`, name)
+    this.#workspace = workspace
+    this.#last.clear()
+    this.#ofObjects = 0
   }
 
   #require(name: string, isNext: boolean): void {

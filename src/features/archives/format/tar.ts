@@ -1,12 +1,13 @@
 /**
- * The tar format of archives: plain files with short names, as ustar (POSIX.1-1988) has them; sizes above 8 GiB as GNU tar writes
- * them. Everything else that tar can express, such as links, long names and devices, is refused, since no archive needs it.
+ * The tar format of archives: plain files with names that a header has room for, as ustar (POSIX.1-1988) has them; sizes above 8 GiB as
+ * GNU tar writes them. Everything else that tar can express, such as links, long names and devices, is refused, since no archive needs it.
  */
 
 import { Problem } from '../../../core/problem.ts'
 
 const BLOCK = 512
 const NAME_BYTES_MAX = 100
+const PREFIX_BYTES_MAX = 155
 /** The largest size that eleven octal digits express. */
 const OCTAL_MAX = 0o77777777777
 
@@ -29,13 +30,13 @@ const MAGIC = 'ustar\u000000'
 const PLAIN_FILE = '0'
 const SPACE = 0x20
 
-/** The header of a plain file. @param name at most 100 ASCII characters @param size in bytes */
-export function tarHeader(name: string, size: number): Buffer {
-  if (name.length > NAME_BYTES_MAX || !/^[\x21-\x7e]+$/.test(name))
-    throw new TypeError('the name has no place in the header of tar')
+/** The header of a plain file. @param path ASCII; what is longer than 100 characters has a part of its folders in the prefix @param size in bytes */
+export function tarHeader(path: string, size: number): Buffer {
+  const { prefix, name } = splitPath(path)
   const block = Buffer.alloc(BLOCK)
   const write = (field: keyof typeof FIELD, text: string) => block.write(text, FIELD[field][0], 'latin1')
   write('name', name)
+  write('prefix', prefix)
   write('mode', '0000644')
   write('uid', '0000000')
   write('gid', '0000000')
@@ -62,6 +63,16 @@ function writeSize(block: Buffer, size: number): void {
   }
   block[at] = 0x80
   block.writeBigUInt64BE(BigInt(size), at + length - 8)
+}
+
+function splitPath(path: string): { readonly prefix: string; readonly name: string } {
+  const at = path.length > NAME_BYTES_MAX ? path.indexOf('/', path.length - NAME_BYTES_MAX - 1) : 0
+  const prefix = path.slice(0, Math.max(at, 0))
+  const name = at > 0 ? path.slice(at + 1) : path
+  const hasRoom = name.length <= NAME_BYTES_MAX && prefix.length <= PREFIX_BYTES_MAX
+  if (!hasRoom || !/^[\x21-\x7e]+$/.test(path))
+    throw new TypeError('the name has no place in the header of tar')
+  return { prefix, name }
 }
 
 /** The sum of the bytes of a header, its own field taken as spaces. */
@@ -107,7 +118,7 @@ function parseHeader(block: Buffer): { name: string; size: number } {
     const [at, length] = FIELD[field]
     return block.toString('latin1', at, at + length).split('\0', 1)[0] ?? ''
   }
-  const name = text('name')
+  const name = text('prefix') === '' ? text('name') : `${text('prefix')}/${text('name')}`
   if (Number.parseInt(text('checksum'), 8) !== checksumOf(block))
     throw broken('The header of a member is damaged.')
   const shown = JSON.stringify(name)
@@ -116,7 +127,7 @@ function parseHeader(block: Buffer): { name: string; size: number } {
     throw broken(`The member ${shown} is not a plain file.`)
   const [magicAt, magicLength] = FIELD.magic
   const isUstar = block.toString('latin1', magicAt, magicAt + magicLength) === MAGIC
-  if (!isUstar || text('prefix') !== '') throw broken(`The member ${shown} has a header of another form.`)
+  if (!isUstar) throw broken(`The member ${shown} has a header of another form.`)
   return { name, size: parseSize(block, shown) }
 }
 

@@ -13,6 +13,13 @@ export class ArchiveWriter {
   readonly #manifest: Buffer[] = []
   #lines: string[] = []
   #members = 0
+  /** In front of the names of members. */
+  #folder = ''
+
+  /** The next members are below a folder. @param folder empty, or ends with a slash */
+  enter(folder: string): void {
+    this.#folder = folder
+  }
 
   /** A member whose content is in memory. */
   async *small(name: string, content: Buffer): Bytes {
@@ -20,14 +27,15 @@ export class ArchiveWriter {
   }
 
   /**
-   * @param size in bytes; the content has exactly so many
+   * @param path its name in the folder that was entered @param size in bytes; the content has exactly so many
    * @throws Error if it has not
    */
   async *member(
-    name: string,
+    path: string,
     size: number,
     content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   ): Bytes {
+    const name = `${this.#folder}${path}`
     if (this.#members >= ARCHIVE_LIMITS.membersMax)
       throw invalid(
         `would be one of more than ${ARCHIVE_LIMITS.membersMax}, which an archive has at most.`,

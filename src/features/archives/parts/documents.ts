@@ -38,7 +38,7 @@ async function check(checks: ArchiveChecks, member: Member): Promise<void> {
   }
 }
 
-const collectionOf = ({ name }: Member): string => name.split('/')[1] ?? ''
+const collectionOf = ({ path }: Member): string => path.split('/')[1] ?? ''
 
 async function read(into: Target, member: Member): Promise<void> {
   const collection = collectionOf(member)

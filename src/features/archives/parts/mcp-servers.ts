@@ -36,7 +36,7 @@ export const MCP_SERVERS: Part = {
         checks.servers.add(server_id, version, member)
         for (const { id, version: called } of functionsIn(manifest)) checks.functions.use(id, called)
       },
-      store: restoreServerVersion,
+      store: (into, version) => restoreServerVersion(into, version),
     }),
   },
 

@@ -1,14 +1,28 @@
-/** The settings of a workspace in an archive. */
+/** The settings of a workspace, and of a tenant, in an archive. */
 
 import Type from 'typebox'
-import { restoreSettings, settingsToMove } from '../../tenants/settings-transfer.ts'
+import {
+  restoreSettings,
+  restoreTenantSettings,
+  settingsToMove,
+  tenantSettingsToMove,
+} from '../../tenants/settings-transfer.ts'
 import { jsonOf } from '../format/layout.ts'
 import { gather, type Member } from '../format/reader.ts'
 import { ARCHIVE_LIMITS } from '../limits.ts'
-import { inMember, type Part } from '../part.ts'
+import {
+  inMember,
+  type MemberReader,
+  type Part,
+  type Target,
+  type TenantPart,
+  type TenantTarget,
+} from '../part.ts'
+
+type Settings = Readonly<Record<string, unknown>>
 
 /** The settings themselves are checked when they are stored: an installation that does not know one goes on without it. */
-const readLine = jsonOf(
+const readSettings = jsonOf(
   Type.Object(
     {
       settings: Type.Record(Type.String({ pattern: '^' }), Type.Unknown()),
@@ -17,28 +31,46 @@ const readLine = jsonOf(
     { additionalProperties: false },
   ),
 )
+const NAME = 'settings.json'
 
-const lineOf = async (member: Member) =>
-  readLine(await gather(member, ARCHIVE_LIMITS.headBytesMax), member.name)
+const settingsIn = async (member: Member) =>
+  readSettings(await gather(member, ARCHIVE_LIMITS.headBytesMax), member.name)
+
+/** @param restore stores them @returns what was left out */
+const readerOf = <Into extends Target | TenantTarget>(
+  restore: (into: Into, settings: Settings) => Promise<string[]>,
+): MemberReader<Into> => ({
+  check: async (_, member) => {
+    await settingsIn(member)
+  },
+  read: async (into, member) => {
+    const { settings, missing } = await settingsIn(member)
+    const refused = await inMember(into, member, () => restore(into, settings))
+    for (const what of [...missing, ...refused]) into.missing(what)
+  },
+})
+
+const contentOf = (moved: { readonly settings: Settings; readonly missing: readonly string[] }) =>
+  Buffer.from(JSON.stringify(moved))
 
 export const SETTINGS: Part = {
-  members: {
-    'settings.json': {
-      check: async (_, member) => {
-        await lineOf(member)
-      },
-      read: async (into, member) => {
-        const { admin, ref, missing } = into
-        const { settings, missing: byHand } = await lineOf(member)
-        const refused = await inMember(into, member, () => restoreSettings(admin, ref, settings))
-        for (const what of [...byHand, ...refused]) missing(what)
-      },
-    },
-  },
+  members: { [NAME]: readerOf<Target>(({ admin, ref }, settings) => restoreSettings(admin, ref, settings)) },
 
   async *write(writer, { structure, missing }) {
-    const { settings, missing: byHand } = await settingsToMove(structure)
-    for (const what of byHand) missing(what)
-    yield* writer.small('settings.json', Buffer.from(JSON.stringify({ settings, missing: byHand })))
+    const moved = await settingsToMove(structure)
+    for (const what of moved.missing) missing(what)
+    yield* writer.small(NAME, contentOf(moved))
+  },
+}
+
+export const TENANT_SETTINGS: TenantPart = {
+  members: {
+    [NAME]: readerOf<TenantTarget>(({ admin, tenantId }, settings) =>
+      restoreTenantSettings(admin, tenantId, settings),
+    ),
+  },
+
+  async *write(writer, { tenant }) {
+    yield* writer.small(NAME, contentOf({ settings: await tenantSettingsToMove(tenant), missing: [] }))
   },
 }

@@ -18,8 +18,9 @@ import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, GROUP_PATTERN, outranks, type Role } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { HIDDEN } from '../../../core/text/visible-text.ts'
+import type { Statements } from '../../../infra/postgres/database.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
-import { conflictIf, creates, findRow, listPage } from '../../operation-helpers.ts'
+import { allRows, conflictIf, creates, findRow, listPage } from '../../operation-helpers.ts'
 import { resolveAssignment } from '../assignment.ts'
 import { issuerAdminOf, requireMail } from '../identity-services.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
@@ -370,3 +371,17 @@ export const deleteAccount = adminOperation({
     return { id, deleted: true as const }
   },
 })
+
+const PAGE = 200
+
+/** Addresses and roles of all accounts of a tenant, for archives. @param tenant scope with the rights of its admin */
+export const accountNames = (
+  tenant: Statements,
+): AsyncGenerator<{ readonly id: string; readonly email: string; readonly role: string }> =>
+  allRows(
+    PAGE,
+    (after) =>
+      tenant.rows<{ id: string; email: string; role: string }>(sql`
+        select id, email, role from accounts where id > ${after} order by id limit ${PAGE}`),
+    ({ id }) => id,
+  )

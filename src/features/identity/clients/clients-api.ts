@@ -14,9 +14,9 @@ import {
   Ref,
   Time,
 } from '../../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../../access/scope.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, OPERATORS } from '../../../core/policy.ts'
+import type { Statements } from '../../../infra/postgres/database.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { allRows, creates, fieldProblem, findRow, listPage } from '../../operation-helpers.ts'
 import { resolveAssignment, resolveNamedAssignment } from '../assignment.ts'
@@ -233,15 +233,16 @@ export const rotateIssuerKeys = adminOperation({
 
 const PAGE = 200
 
-/** Kinds and names of the clients of a workspace, for archives. @param structure scope with the rights of an admin */
+/** Kinds and names of the clients of a workspace, or of its tenant, for archives. @param scope with the rights of an admin */
 export const oauthClientNames = (
-  structure: WorkspaceScope,
+  scope: Statements,
+  workspaceId: string | null,
 ): AsyncGenerator<{ readonly id: string; readonly kind: 'machine' | 'public'; readonly name: string }> =>
   allRows(
     PAGE,
     (after) =>
-      structure.rows<{ id: string; kind: 'machine' | 'public'; name: string }>(sql`
+      scope.rows<{ id: string; kind: 'machine' | 'public'; name: string }>(sql`
         select id, kind, name from oauth_clients
-        where workspace_id = ${structure.ref.workspaceId} and not registered and id > ${after} order by id limit ${PAGE}`),
+        where tenant_id is not null and workspace_id is not distinct from ${workspaceId}::text and not registered and id > ${after} order by id limit ${PAGE}`),
     ({ id }) => id,
   )

@@ -104,6 +104,25 @@ describe('archive', () => {
     ])
   })
 
+  test('member with a name of more than 100 characters: read as it was written, by tar, too', async () => {
+    const folder = `workspaces/${'s'.repeat(40)}/`
+    const name = `${folder}documents/${'c'.repeat(63)}/000001.ndjson`
+    const archive = async function* () {
+      const writer = new ArchiveWriter()
+      yield* writer.small(HEAD, HEAD_OF_ALL)
+      writer.enter(folder)
+      yield* writer.small(name.slice(folder.length), Buffer.from('{}\n'))
+      writer.enter('')
+      yield* writer.end()
+    }
+    const { members } = await openArchive(archive())
+    const found = []
+    for await (const member of members) found.push([member.name, member.workspace, member.folder])
+    expect(found).toEqual([[name, 's'.repeat(40), 'documents']])
+    const { stdout } = spawnSync('tar', ['-tf', '-'], { input: await gather(archive()) })
+    expect(stdout.toString().trim().split('\n')).toEqual([HEAD, name, 'manifest.ndjson'])
+  })
+
   test.each([0, 1, 511, 512, 8_589_934_591, 8_589_934_592, 2 ** 50])(
     'member of %i bytes: its header: read as it was written',
     async (size) => {
