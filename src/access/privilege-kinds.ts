@@ -52,7 +52,7 @@ interface Entry extends Row {
 
 /**
  * Acts as a role that no credential has: the owner of the tables of collections (`tenon_tables`), which sees none of their rows, or
- * the role that counts and deletes all rows (`tenon_purger`); or reads a workspace at one moment, as a key of the service and as an admin.
+ * the role that counts and deletes all rows (`tenon_purger`); or reads a workspace or a tenant at one moment, as a key of the service and as an admin.
  */
 export interface RoleAccess extends Row {
   readonly opener: 'tables' | 'purge' | 'snapshot'

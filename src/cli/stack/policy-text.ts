@@ -57,7 +57,7 @@ const scopesOf = ({ requiredScope = '-', conditionalScopes = [] }: AnyOperation)
 const ROLE_OF = {
   tables: 'tenon_tables',
   purge: 'tenon_purger',
-  snapshot: 'service,workspace_admin',
+  snapshot: 'service,workspace_admin,tenant_admin',
 } as const
 
 function privilegeTable(): string {

@@ -1,6 +1,7 @@
 /** Exports a workspace, or a tenant with its workspaces: writes all that it has at one moment to an archive. */
 
-import { privilege, type Snapshot } from '../../access/privileges.ts'
+import type { Snapshot } from '../../access/privileges.ts'
+import { privilege } from '../../access/privileges.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantRef, WorkspaceId } from '../../core/tenant.ts'
