@@ -4,7 +4,7 @@ import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
-import { TENANT_ADMINS } from '../../core/policy.ts'
+import { ADMINS, TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound } from '../../core/problem.ts'
 import { isTenantId, type TenantId, type TenantRef, workflowId } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -60,8 +60,9 @@ export const findJob = (scope: AdminScope, id: string): Promise<Job | undefined>
 
 export const getOperation = adminOperation({
   name: 'operation.get',
-  summary: 'Read an operation and its steps',
-  roles: TENANT_ADMINS,
+  summary:
+    'Read an operation and its steps; admins of a workspace read those about what is inside it, such as users and indexes',
+  roles: ADMINS,
   input: Input({ id: Ref('operation') }),
   output: Job,
   http: { method: 'GET', path: '/v1/operations/{id}' },

@@ -205,8 +205,8 @@ export async function provision(
     sql`update operations set state = 'queued', error = null, finished_at = null
       where id = ${operation_id} and error = ${NOT_STARTED}::jsonb`,
     plan.change,
-    sql`insert into operations (id, tenant_id, type, target, workflow_id, state, result, expires_at)
-      values (${operation_id}, ${ref.tenantId}, ${type}, ${target}, ${workflow}, 'queued', ${plan.result ?? null}::jsonb,
+    sql`insert into operations (id, tenant_id, workspace_id, type, target, workflow_id, state, result, expires_at)
+      values (${operation_id}, ${ref.tenantId}, ${target === targetOf(ref) ? null : ref.workspaceId}, ${type}, ${target}, ${workflow}, 'queued', ${plan.result ?? null}::jsonb,
         now() + ${plan.expiresMs ?? null}::float8 * interval '1 millisecond')
       on conflict (id) do update set workflow_id = excluded.workflow_id,
         result = coalesce(excluded.result, operations.result)

@@ -17,12 +17,15 @@ import {
 } from '../../support/clients/users.ts'
 import { publish, start } from '../../support/fixtures/suspension.ts'
 import {
+  addTestWorkspace,
   asSuperuser,
   type Caller,
   call,
+  createTestWorkspace,
   createTestWorkspaceWithStorage,
   eventually,
   type TestWorkspace,
+  tokenOf,
 } from '../../support/fixtures/tenants.ts'
 import { openInProcessPlatform } from '../../support/stack/in-process-platform.ts'
 import { bucketOf, configure } from '../../support/stack/workspace-settings.ts'
@@ -150,6 +153,18 @@ test('user: deleted without a word about data, or with an unknown one: data is k
   const { body } = await call('POST', '/v1/collections/orders/query', { as: workspace.service, body: query })
   expect(body.page.total).toBe(250)
 })
+
+test('admin of a workspace: deletes a user with all data, and reads the operation to its end; nobody of another workspace does', async () => {
+  const person = await addPerson()
+  const admin = ({ tenantId: tenant_id, workspaceId: workspace_id }: TestWorkspace) =>
+    tokenOf({ roles: ['workspace_admin'], tenant_id, workspace_id })
+  const as = await admin(workspace)
+  const { body } = await call('DELETE', `/v1/users/${person.id}?data=delete`, { as })
+  const read = (caller: Caller) => call('GET', `/v1/operations/${body.id}`, { as: caller })
+  await eventually(async () => ((await read(as)).body.state === 'succeeded' ? true : undefined))
+  expect((await read(await admin(await addTestWorkspace(workspace)))).status).toBe(404)
+  expect((await read(await admin(await createTestWorkspace()))).status).toBe(404)
+}, 60_000)
 
 test('user who is being deleted: signed out at once', async () => {
   const person = await addPerson()

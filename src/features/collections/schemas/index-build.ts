@@ -31,8 +31,8 @@ export async function recordBuilding(
   const indexes = buildingOf(schema).map(({ name }) => name)
   const input = { operation_id: scope.newId('op'), schema_id: schema.id, target: ref, indexes }
   await scope.batch(sql`
-    insert into operations (id, tenant_id, type, target, workflow_id, state)
-    values (${input.operation_id}, ${tenantId}, 'index.build', ${schema.id},
+    insert into operations (id, tenant_id, workspace_id, type, target, workflow_id, state)
+    values (${input.operation_id}, ${tenantId}, ${workspaceId}, 'index.build', ${schema.id},
       ${`${tenantId}:${workspaceId}:${schema.id}:${uuid}`}, 'queued')`)
   return { input, uuid }
 }

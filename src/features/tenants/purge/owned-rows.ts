@@ -28,6 +28,8 @@ export async function countOwnedRows(scope: AdminScope, ref: TenantRef): Promise
 /** Deletes some rows of each table. @returns true if there may be more */
 export async function deleteOwnedRows(scope: AdminScope, ref: TenantRef): Promise<boolean> {
   const rows = openRows(scope, ref)
+  // Operations of a workspace itself stay, as those of its tenant.
+  if (ref.workspaceId !== '-') await rows.batch(sql`delete from operations where ${isOf(ref)}`)
   let hasMore = false
   for (const table of await ownedTables(rows, ref)) {
     // With their tables: dropDeclaredTables.

@@ -43,7 +43,7 @@ call tenon.allow_purge();
 
 -- The keys that Temporal's payloads of the tenant are encrypted with: without them nobody reads what is left of its workflows.
 call tenon.allow('tenon_purger', 'tenon.payload_keys', 'whole tenant', 'select (tenant_id, number, destroyed_at), update (sealed, destroyed_at)');
--- Every operation of a tenant but the one that reports its deletion.
-call tenon.allow('tenon_purger', 'tenon.operations', 'whole tenant', 'select (id, tenant_id, type, target), delete');
+-- Every operation of a tenant but the one that reports its deletion; of a workspace, those of what is inside it.
+call tenon.allow('tenon_purger', 'tenon.operations', 'whole tenant', 'select (id, tenant_id, workspace_id, type, target), delete');
 revoke execute on function tenon.is_tombstone, tenon.outlives_workspace, tenon.owned_tables from public;
 grant execute on function tenon.is_tombstone, tenon.outlives_workspace, tenon.owned_tables to tenon_purger;
