@@ -13,6 +13,7 @@ import { finishRestore } from '../../backup/restored-database.ts'
 import { restoreObjects } from '../../backup/restored-objects.ts'
 import { restartStreams } from '../../backup/restored-streams.ts'
 import { settleWorkflows } from '../../backup/restored-workflows.ts'
+import { sentences } from '../../core/text/sentences.ts'
 import { Buckets } from '../../infra/s3/buckets.ts'
 import { rootOf, storeOf } from '../../infra/s3/options.ts'
 import { need, type Settings } from '../settings.ts'
@@ -40,9 +41,8 @@ export const restore = ({ to, yes, ...options }: RestoreOptions): Promise<number
       onProgress: noteStep,
     })
     const faults = await settleLocal(repository, plan).catch((error: Error) => {
-      throw new Error(`${error.message} The restore has not ended: \`npm start\` refuses until it has.`, {
-        cause: error,
-      })
+      const left = 'The restore has not ended: `npm start` refuses until it has.'
+      throw new Error(sentences(error.message, left), { cause: error })
     })
     await rm(join(LOCAL, UNFINISHED))
     printLine(`The installation is as it was at ${plan.to}.`)

@@ -22,7 +22,7 @@ import { NOT_STARTED, provision } from '../tenants/provisioning.ts'
 import { Bucket, bucketTaken } from '../tenants/tenants.ts'
 import { asJob, isEnded, isNotStarted } from '../tenants/unfinished.ts'
 import { archiveFile } from './archive-files.ts'
-import { workspacesOf } from './export-archive.ts'
+import { requireWorkspaces } from './export-archive.ts'
 import type { ArchiveKind, Head } from './format/layout.ts'
 import { readHead } from './import-archive.ts'
 import { ARCHIVE_LIMITS } from './limits.ts'
@@ -83,7 +83,7 @@ export const exportTenant = adminOperation({
     if (earlier !== undefined && isEnded(earlier)) return earlier
     const tenantId = resolveTenant(scope, id)
     await requireActiveTenant(scope, tenantId)
-    await workspacesOf(scope, tenantId)
+    await requireWorkspaces(scope, tenantId)
     return startExport(scope, { ref: { tenantId, workspaceId: '-' }, operationId, waitS })
   },
 })

@@ -94,7 +94,7 @@ async function* membersOfTenant({ writer, snapshot, url, missing }: Writing): As
     slug: string
     exported_at: string
   }>(tenant, 'tenant', sql`select id as tenant_id, name, slug, now() as exported_at from tenants`)
-  const workspaces = await workspacesOf(tenant)
+  const workspaces = await requireWorkspaces(tenant)
   yield* headOf(writer, { kind: 'tenant', exported_at, origin: { url, ...origin } })
   for (const part of TENANT_PARTS) yield* part.write(writer, { tenant, missing })
   for (const workspace of workspaces) {
@@ -111,7 +111,10 @@ async function* membersOfTenant({ writer, snapshot, url, missing }: Writing): As
 }
 
 /** Of those that are being deleted, or were never completed, nothing is written. @throws Problem `state_conflict` */
-export async function workspacesOf(tenant: AdminScope, tenantId = tenant.tenantId): Promise<WorkspaceHead[]> {
+export async function requireWorkspaces(
+  tenant: AdminScope,
+  tenantId = tenant.tenantId,
+): Promise<WorkspaceHead[]> {
   const rows = await tenant.rows<WorkspaceHead & { state: string }>(sql`
     select id as workspace_id, name, slug, bucket, state from workspaces
     where tenant_id = ${tenantId} and state in ('active', 'suspended', 'provisioning') order by slug`)

@@ -12,7 +12,7 @@ import { VersionNumber } from '../version-aliases.ts'
 import { hashOf, scopesOf } from './manifest.ts'
 import { ManifestLine, manifestHere, type PlaceOfTools } from './manifest-transfer.ts'
 import { promptFaults } from './prompts.ts'
-import { classOf } from './review/review.ts'
+import { classify } from './review/review.ts'
 import { AuthorizationServer, Curation, Description, EndpointSettings } from './servers.ts'
 import { findHidden, rejectErrors } from './tool.ts'
 
@@ -107,7 +107,7 @@ export async function restoreServer(here: ServersHere, line: ServerLine): Promis
   const { structure } = here
   const { id, slug, name, description, authorization_server: issuer, active_version: active } = line
   rejectErrors([findHidden(name, '/name'), findHidden(description, '/description'), ...faultsOf(line)])
-  const { bucket } = await placeOf(here, [])
+  const { bucket } = await readPlace(here, [])
   const curation = curationHere(line.curation, bucket)
   const isTrusted = issuer === null || trustedIssuersOf(structure).includes(issuer)
   const isEmpty = Object.keys(curation.tools).length === 0
@@ -172,12 +172,12 @@ export async function restoreServerVersion(here: ServersHere, line: ServerVersio
   const { slug } = found
   const manifest = manifestHere(
     line.manifest,
-    await placeOf(
+    await readPlace(
       here,
       functionsIn(line.manifest).map(({ id }) => id),
     ),
   )
-  const { class: kind, reasons } = await classOf(structure, slug, manifest)
+  const { class: kind, reasons } = await classify(structure, slug, manifest)
   const hash = hashOf(manifest)
   const { scopes, baseline } = scopesOf(slug, manifest)
   const published_at = new Date().toISOString()
@@ -196,7 +196,7 @@ export const functionsIn = ({ tools }: ManifestLine): { readonly id: string; rea
   tools.flatMap(({ binding }) => (binding.source === 'functions' ? [binding.fixed] : []))
 
 /** @param functions ids in the archive */
-async function placeOf(
+async function readPlace(
   { admin, structure, newIdOf }: ServersHere,
   functions: readonly string[],
 ): Promise<PlaceOfTools> {

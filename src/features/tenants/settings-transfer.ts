@@ -122,7 +122,7 @@ class SettingsChooser {
   /** @returns the tree with as much of the value at the path as is taken */
   async choose(tree: unknown, path: Path, value: unknown): Promise<unknown> {
     const whole = withValue(tree, path, value)
-    const reason = await this.#refusalOf(whole as Tree)
+    const reason = await this.#findRefusal(whole as Tree)
     if (reason === undefined) return whole
     const members = isObject(value) ? Object.entries(value) : []
     if (members.length > 0) {
@@ -139,7 +139,7 @@ class SettingsChooser {
     let [chosen, taken] = [tree, [] as unknown[]]
     for (const item of items) {
       const more = withValue(tree, path, [...taken, item])
-      const reason = await this.#refusalOf(more as Tree)
+      const reason = await this.#findRefusal(more as Tree)
       if (reason === undefined) [chosen, taken] = [more, [...taken, item]]
       else this.#refuse(`${path.join('.')} ${JSON.stringify(item).slice(0, 200)}`, reason)
     }
@@ -153,7 +153,7 @@ class SettingsChooser {
   }
 
   /** @throws what is no refusal; Problem `validation_failed` after too many */
-  async #refusalOf(tree: Tree): Promise<string | undefined> {
+  async #findRefusal(tree: Tree): Promise<string | undefined> {
     this.#checks += 1
     if (this.#checks > TENANT_LIMITS.movedSettingsChecksMax)
       throw new Problem('validation_failed', { detail: 'Too many of the settings are refused here.' })

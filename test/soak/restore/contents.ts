@@ -1,4 +1,4 @@
-/** What an installation has in all of its stores, so that two restores can be compared. */
+/** Reads all that an installation has in its stores, so that two restores can be compared. */
 
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'

@@ -1,4 +1,4 @@
-/** What an archive only names: secrets, credentials and what the installation grants. It is set, or made, anew by hand. */
+/** Names secrets, credentials and grants of the installation in an archive, without their values: they are set anew by hand. */
 
 import Type, { type Static } from 'typebox'
 import { secretNames } from '../../flows/flows-transfer.ts'

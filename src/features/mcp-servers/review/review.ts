@@ -109,7 +109,7 @@ const reviewedPart = ({ name, description, groups = [], tools }: Manifest) => ({
  * The class of a version that was published elsewhere, as of a first one. What may not be published here at all makes it suspect.
  * @throws Problem `validation_failed` if its texts and schemas take too long to check
  */
-export async function classOf(
+export async function classify(
   scope: WorkspaceScope,
   slug: string,
   manifest: Manifest,
