@@ -28,7 +28,7 @@ const INTERFACES = [
   'runs/(run-kind|slots|trace-ids|watcher)',
   // Flows and functions are targets of triggers.
   'runs/triggers/(events|limits|schedules|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
-  'tenants/(active|discarded-imports|image-settings|imported-workspaces|jobs|provisioning|public-access|settings-transfer|tenants|unfinished|workspace-settings)',
+  'tenants/(active|image-settings|imported-workspaces|jobs|provisioning|public-access|record-deletion|settings-transfer|tenants|unfinished|workspace-settings)',
   'threads/run-in-thread',
 ]
 

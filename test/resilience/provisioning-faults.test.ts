@@ -102,7 +102,12 @@ test('step that fails and cannot be undone: the operation names both; deleted la
   ])
   expect((await traces(slug)).buckets).toHaveLength(1)
   node.wrap((run) => run)
-  expect((await ask('DELETE', `/v1/workspaces/${made.body.id}`)).body.state).toBe('succeeded')
+  const removal = await ask('DELETE', `/v1/workspaces/${made.body.id}`)
+  await eventually(
+    async () =>
+      (await ask('GET', `/v1/operations/${removal.body.id}`)).body.state === 'succeeded' ? true : undefined,
+    60_000,
+  )
   expect(await traces(slug)).toEqual({ buckets: [], rows: 0 })
 })
 

@@ -6,7 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import type { TenantRef } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
-import { discardImport } from '../tenants/discarded-imports.ts'
+import { recordDeletion } from '../tenants/record-deletion.ts'
 import { archiveFile, type StoredArchive } from './archive-files.ts'
 import { exportArchive } from './export-archive.ts'
 import type { ArchiveCounts } from './format/layout.ts'
@@ -97,7 +97,9 @@ export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
   },
 
   discard_import: async (scope, ref) => {
-    await discardImport(scope, ref, { operationId: scope.newId('op'), from: ['provisioning_failed'] })
+    const from = ['provisioning_failed']
+    const by = ref.workspaceId === '-' ? 'operator' : 'tenant_admin'
+    await recordDeletion(scope, { ref, operationId: scope.newId('op'), by, from })
   },
 }
 

@@ -78,6 +78,8 @@ interface ExpiringRows {
   readonly table: Sql
   /** The column of the time from which on a row is kept; null: the row does not expire yet. */
   readonly since: Sql
+  /** A condition on rows that do not expire yet, however old they are. */
+  readonly isKept?: Sql
 }
 
 /** Row-level security shows an admin of the workspace its rows; of operations, those of its tenant. */
@@ -85,7 +87,15 @@ const TABLES: readonly ExpiringRows[] = [
   { period: 'meters', table: sql`meters`, since: sql`at` },
   { period: 'usage', table: sql`usage_records`, since: sql`hour` },
   { period: 'webhook_deliveries', table: sql`webhook_deliveries`, since: sql`received_at` },
-  { period: 'operations', table: sql`operations`, since: sql`finished_at` },
+  // Those of a tenant or workspace that is unfinished or being deleted say how it was made, and what its purge has found.
+  {
+    period: 'operations',
+    table: sql`operations`,
+    since: sql`finished_at`,
+    isKept: sql`operations.target in (
+      select id from workspaces where state in ('provisioning', 'provisioning_failed', 'deleting')
+      union all select id from tenants where state in ('provisioning', 'provisioning_failed', 'deleting'))`,
+  },
 ]
 
 /**
@@ -104,12 +114,12 @@ async function removeExpiredRows(
   return counts.some(([row]) => row?.['removed'] === RETENTION_LIMITS.rowsMax)
 }
 
-function deletion({ table, since }: ExpiringRows, period: string): Sql {
+function deletion({ table, since, isKept = sql`false` }: ExpiringRows, period: string): Sql {
   const before = new Date(Date.now() - durationMs(period))
   return sql`
     with removed as (
       delete from ${table} where ctid = any(array(
-        select ctid from ${table} where ${since} < ${before} limit ${RETENTION_LIMITS.rowsMax})) returning 1)
+        select ctid from ${table} where ${since} < ${before} and not ${isKept} limit ${RETENTION_LIMITS.rowsMax})) returning 1)
     select count(*)::integer as removed from removed`
 }
 

@@ -1,18 +1,16 @@
 /** Deletes tenants and workspaces: at once what was never in use, everything else after a time in which it can be restored. */
 
 import Type from 'typebox'
-import { adminOperation, Input, Ref, Wait } from '../../access/operation-builders.ts'
+import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { invalidateState } from '../../access/scope-cache.ts'
 import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { type TenantRef, targetOf } from '../../core/tenant.ts'
-import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { findRow } from '../operation-helpers.ts'
-import { discardImport } from './discarded-imports.ts'
-import { findJob, JOB_COLUMNS, Job, jobWorkflowId } from './jobs.ts'
+import { Job } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { endCutOffJobs } from './provisioning.ts'
+import { recordDeletion } from './record-deletion.ts'
 import {
   findTarget,
   type Noun,
@@ -21,7 +19,6 @@ import {
   requireOperator,
   type SuspensionTarget,
 } from './suspension.ts'
-import { asJob, isEnded, REMOVABLE, removeUnfinished } from './unfinished.ts'
 
 const { graceDaysDefault, graceDaysMax } = TENANT_LIMITS
 
@@ -29,7 +26,7 @@ const GraceDays = Type.Optional(
   Type.Integer({
     minimum: 0,
     maximum: graceDaysMax,
-    description: `Days until the purge, in which the deletion can be undone. 0: the purge begins at once and cannot be undone. Default: ${graceDaysDefault}.`,
+    description: `Days until the purge, in which the deletion can be undone. 0: the purge begins at once and cannot be undone. Default: ${graceDaysDefault}. What was never in use is purged at once.`,
   }),
 )
 
@@ -39,28 +36,16 @@ const deleting = (noun: Noun, roles: readonly Role[]) =>
     summary: `Delete a ${noun}: suspend it at once, and purge it with all that it has after some days`,
     roles,
     recentProof: true,
-    input: Input({ id: Ref(noun), grace_days: GraceDays, wait: Wait }),
+    input: Input({ id: Ref(noun), grace_days: GraceDays }),
     output: Job,
-    http: asJob('DELETE', `/v1/${noun}s/{id}`),
-    run: async (scope, { id, grace_days, wait }) => {
-      const operationId = scope.newId('op')
-      // Repeated after its end: the record is gone.
-      const earlier = await findJob(scope, operationId)
-      if (earlier !== undefined && isEnded(earlier)) return earlier
-      const found = await findTarget(scope, noun, id)
-      if (found.state === 'active' || found.state === 'suspended' || found.delete_after !== null)
-        return deleteLater(scope, { noun, found, operationId, graceDays: grace_days })
-      const ref: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
-      if (await discardImport(scope, ref, { operationId, from: REMOVABLE })) {
-        invalidateState(scope, ref.tenantId)
-        return findRow<Job>(
-          scope,
-          'operation',
-          sql`select ${JOB_COLUMNS} from operations where id = ${operationId}`,
-        )
-      }
-      return removeUnfinished(scope, noun, { id, operationId, ...(wait !== undefined && { waitS: wait }) })
+    http: {
+      method: 'DELETE',
+      path: `/v1/${noun}s/{id}`,
+      status: () => 202,
+      location: ({ id }) => `/v1/operations/${id}`,
     },
+    run: async (scope, { id, grace_days }) =>
+      deleteFound(scope, { noun, found: await findTarget(scope, noun, id), graceDays: grace_days }),
   })
 
 export const deleteTenant = deleting('tenant', OPERATORS)
@@ -69,43 +54,35 @@ export const deleteWorkspace = deleting('workspace', TENANT_ADMINS)
 interface Deletion {
   readonly noun: Noun
   readonly found: SuspensionTarget
-  readonly operationId: string
   readonly graceDays: number | undefined
 }
 
-/**
- * Records the deletion in one transaction: from then on nothing runs, and a purge begins when its time has come (due-jobs.ts).
- * Repeated, it changes the time, if one is named.
- */
-async function deleteLater(scope: AdminScope, deletion: Deletion): Promise<Job> {
-  const { noun, found, operationId, graceDays } = deletion
+const BEFORE = ['provisioning', 'provisioning_failed', 'active', 'suspended', 'deleting']
+
+/** @throws Problem `state_conflict` while its purge is under way */
+async function deleteFound(scope: AdminScope, { noun, found, graceDays }: Deletion): Promise<Job> {
   requireNotHeldByOperator(scope, found, 'delete')
   if (found.deleted_by === 'operator') requireOperator(scope, 'change the deletion of', 'deleted')
   const ref: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
-  const target = targetOf(ref)
-  const workflow = jobWorkflowId(ref, scope.uuid())
-  const [[changed] = [], , [job] = []] = await scope.batch(
-    beginning(found, graceDays, scope.actor.role),
-    sql`insert into operations (id, tenant_id, type, target, workflow_id, state)
-      select ${operationId}, ${ref.tenantId}, ${`${noun}.delete`}, ${target}, ${workflow}, 'queued'
-      where ${isDeleting(ref)} and not exists (select from operations o where ${isOpen(target)})
-      on conflict (id) do nothing`,
-    sql`select ${JOB_COLUMNS} from operations o where ${isOpen(target)}`,
-  )
-  if (changed === undefined || job === undefined) {
-    const now = await findTarget(scope, noun, target)
+  const { role: by } = scope.actor
+  const job = await recordDeletion(scope, {
+    ...{ ref, operationId: scope.newId('op'), by, from: BEFORE, after: found.state_seq },
+    ...(graceDays !== undefined && { graceDays }),
+  })
+  if (job === undefined) {
+    const now = await findTarget(scope, noun, targetOf(ref))
     // A purge that was cut off is begun again.
     if (now.purged_from !== null && (await endCutOffJobs(scope, ref, `${noun}.delete`)))
-      return deleteLater(scope, { ...deletion, found: now })
+      return deleteFound(scope, { noun, found: now, graceDays })
     throw refusal(noun, now)
   }
   invalidateState(scope, ref.tenantId)
-  const { role: by } = scope.actor
   // Every entry point reads the state, so nothing waits for this but what executions show.
-  await notifyExecutions(scope, { target: ref, to: 'suspended', after: null, by, reason: null }).catch(
-    (error: unknown) => scope.logError(error, 'executions are not told that they are being deleted'),
-  )
-  return job as Job
+  if (found.state === 'active' || found.state === 'suspended')
+    await notifyExecutions(scope, { target: ref, to: 'suspended', after: null, by, reason: null }).catch(
+      (error: unknown) => scope.logError(error, 'executions are not told that they are being deleted'),
+    )
+  return job
 }
 
 /** Of one whose purge has begun, or that another request has changed meanwhile. */
@@ -116,33 +93,3 @@ function refusal(noun: Noun, { state, purged_from }: SuspensionTarget): Problem 
       : `The purge of the ${noun} is under way.`
   return new Problem('state_conflict', { detail })
 }
-
-/** Changes the record. It returns no row if the record is not in one of these states any more. */
-function beginning(
-  { workspace_id, tenant_id, state_seq }: SuspensionTarget,
-  graceDays: number | undefined,
-  by: string,
-): Sql {
-  const target = targetOf({ tenantId: tenant_id, workspaceId: workspace_id })
-  const until = sql`now() + make_interval(days => ${graceDays ?? graceDaysDefault}::integer)`
-  const change = sql`
-    state = 'deleting', deleted_by = ${by}, state_before = case when state = 'deleting' then state_before else state end,
-    delete_after = ${graceDays === undefined ? sql`coalesce(delete_after, ${until})` : until},
-    state_seq = state_seq + 1, updated_at = now()`
-  // As it was read: meanwhile, an operator may have suspended it. A purge that has failed is begun again.
-  const can = sql`state_seq = ${state_seq} and (state in ('active', 'suspended') or (state = 'deleting' and delete_after is not null))
-    and (purged_from is null or not exists (select from operations o where ${isOpen(target)}))`
-  return workspace_id === '-'
-    ? sql`update tenants set ${change}, suspension_seq = suspension_seq + 1 where id = ${target} and ${can} returning id`
-    : sql`with changed as (update workspaces set ${change} where id = ${target} and ${can} returning tenant_id)
-        update tenants set suspension_seq = suspension_seq + 1 from changed where id = changed.tenant_id returning id`
-}
-
-const isDeleting = ({ tenantId, workspaceId }: TenantRef): Sql =>
-  workspaceId === '-'
-    ? sql`exists (select from tenants where id = ${tenantId} and state = 'deleting')`
-    : sql`exists (select from workspaces where id = ${workspaceId} and state = 'deleting')`
-
-/** The operation `o` of the deletion that is under way. */
-const isOpen = (target: string): Sql =>
-  sql`o.target = ${target} and o.type like '%.delete' and o.finished_at is null`

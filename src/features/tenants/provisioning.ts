@@ -1,4 +1,4 @@
-/** Creates and removes tenants and workspaces in named steps, which wait while a server is away. */
+/** Creates and purges tenants and workspaces in named steps, which wait while a server is away. */
 
 import type { AdminScope } from '../../access/scope.ts'
 import { tenantWorkflowsOf } from '../../access/scope-services.ts'
@@ -26,9 +26,7 @@ export const PLANS = {
   tenant: ['realm', 'activate_tenant'],
   workspace: ['bucket', 'host_routes', 'activate_workspace'],
   bare_workspace: ['host_routes', 'activate_workspace'],
-  tenant_removal: ['end_of_creation', 'remove_realm', 'remove_tenant'],
-  workspace_removal: ['end_of_creation', 'remove_bucket', 'remove_host_routes', 'remove_workspace'],
-  /** Of a tenant or a workspace that was in use. */
+  /** Of a tenant or a workspace, whether it was ever in use or not. */
   purge: PURGE,
   user_removal: USER_REMOVAL,
   user_anonymization: USER_ANONYMIZATION,
@@ -38,7 +36,8 @@ export const PLANS = {
   tenant_import: TENANT_IMPORT,
 } as const
 export type Plan = keyof typeof PLANS
-type StepName = (typeof PLANS)[Plan][number] | keyof typeof ARCHIVE_STEP
+type UndoName = 'remove_bucket' | 'remove_realm' | 'remove_host_routes'
+type StepName = (typeof PLANS)[Plan][number] | UndoName | keyof typeof ARCHIVE_STEP
 
 /** Throws a problem that is not final to be tried again later. True if it has more to do. */
 type Step = (scope: AdminScope, ref: TenantRef, job: PurgeJob & StepAttempt) => Promise<unknown>
@@ -71,16 +70,6 @@ const STEPS: Readonly<Record<StepName, Step>> = {
   remove_realm: REALM.remove,
   host_routes: HOST_ROUTES.apply,
   remove_host_routes: HOST_ROUTES.remove,
-  remove_workspace: async (scope, { workspaceId }) => {
-    await scope.batch(
-      sql`update workspaces set state = 'deleted', updated_at = now() where id = ${workspaceId} and state = 'deleting'`,
-    )
-  },
-  remove_tenant: async (scope, { tenantId }) => {
-    await scope.batch(
-      sql`update tenants set state = 'deleted', updated_at = now() where id = ${tenantId} and state = 'deleting'`,
-    )
-  },
 }
 
 /** @throws Problem `state_conflict` if the creation has failed and is undone: another job wanted the same at the same time */
@@ -120,7 +109,7 @@ async function hasBecomeActive(scope: AdminScope, ref: TenantRef): Promise<boole
 }
 
 /** What undoes a step of a creation that fails, in reverse. The others have no effect that outlives the failure. */
-export const UNDO: Readonly<Partial<Record<StepName, StepName>>> = {
+export const UNDO: Readonly<Partial<Record<StepName, UndoName>>> = {
   bucket: 'remove_bucket',
   host_routes: 'remove_host_routes',
   realm: 'remove_realm',
@@ -129,9 +118,7 @@ export const UNDO: Readonly<Partial<Record<StepName, StepName>>> = {
 /** The steps of systems that an installation may not have: then its plans have none of them. */
 export const OPTIONAL: Readonly<Partial<Record<StepName, CountedResource>>> = {
   host_routes: HOST_ROUTES,
-  remove_host_routes: HOST_ROUTES,
   realm: REALM,
-  remove_realm: REALM,
 }
 
 /** The steps of a plan in this installation. */
@@ -196,7 +183,7 @@ export async function provision(
 ): Promise<{ operation: Job; ended: boolean }> {
   const { name, ref, operationId: operation_id = scope.newId('op') } = plan
   const { type, target } = plan.subject ?? {
-    type: `${kindOf(ref)}.${name.endsWith('_removal') ? 'delete' : 'create'}`,
+    type: `${kindOf(ref)}.create`,
     target: targetOf(ref),
   }
   const uuid = scope.uuid()
@@ -307,7 +294,6 @@ async function requireWanted(
   job: JobWorkflow,
 ): Promise<void> {
   if (steps.includes('begin_purge')) return requireUncancelled(scope, job)
-  if (steps.includes('end_of_creation')) return
   const { states } = await findRow<{ states: readonly string[] }>(
     scope,
     kind,

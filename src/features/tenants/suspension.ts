@@ -169,7 +169,7 @@ function requireAllowed(scope: AdminScope, found: SuspensionTarget, to: Suspensi
     if (found.purged_from !== null) throw purging(what)
     if (found.state_before === null)
       throw new Problem('state_conflict', {
-        detail: `The ${what} cannot be restored, because its import was never completed. Import the archive again.`,
+        detail: `The ${what} cannot be restored, because it was never completed. Create it, or import its archive, again.`,
       })
     return
   }

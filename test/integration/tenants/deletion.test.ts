@@ -148,6 +148,31 @@ test('restoration: by an admin of the tenant of what an operator has deleted, or
   expect((await call('GET', path, { as })).body.state).toBe('deleting')
 })
 
+test('workspace and tenant whose creation has failed, configured meanwhile: deleted at once, nothing is left', async () => {
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const { workspaceId, operator: as } = workspace
+  await asSuperuser(`update tenon.workspaces set state = 'provisioning_failed' where id = $1`, [workspaceId])
+  const settings = { workspace_id: workspaceId, anon: { collections: 'read' } }
+  expect((await call('POST', '/v1/services/configure', { as, body: settings })).status).toBe(200)
+  const ofWorkspace = (await remove('workspaces', workspaceId, workspace, '?grace_days=30')).body
+  await purged(workspace, ofWorkspace.id)
+  expect(
+    Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name)),
+  ).toEqual([])
+  expect((await call('GET', `/v1/workspaces/${workspaceId}`, { as })).status).toBe(404)
+
+  await asSuperuser(`update tenon.tenants set state = 'provisioning_failed' where id = $1`, [other.tenantId])
+  const { body: ofTenant } = await remove('tenants', other.tenantId, other)
+  expect((await purged(other, ofTenant.id)).result.after).toEqual({})
+  const restored = await call('POST', `/v1/tenants/${other.tenantId}/restore`, { as })
+  expect(restored.status).toBe(404)
+  expect(Object.keys(await rowsOf('tenant_id', other.tenantId)).sort()).toEqual(
+    expect.not.arrayContaining(['tenon.audit', 'tenon.quotas', 'tenon.services']),
+  )
+  const sealed = 'select 1 from tenon.payload_keys where tenant_id = $1 and sealed is not null'
+  expect(await asSuperuser(sealed, [other.tenantId])).toEqual([])
+}, 180_000)
+
 test('workspace with everything: purged: nothing is left, its neighbour is as it was, and the report says so', async () => {
   const workspace = await createTestWorkspaceWithStorage()
   const neighbour = await addTestWorkspaceWithStorage(workspace)

@@ -27,7 +27,9 @@ const jobOf = async ({ operator: as }: TestWorkspace, id: string) =>
   (await call('GET', `/v1/operations/${id}`, { as })).body
 
 const becomes = (workspace: TestWorkspace, id: string, state: string) =>
-  eventually(async () => ((await jobOf(workspace, id)).state === state ? true : undefined), 120_000)
+  eventually(async () => ((await jobOf(workspace, id)).state === state ? true : undefined), 60_000).catch(
+    async () => expect(await jobOf(workspace, id)).toMatchObject({ state }),
+  )
 
 const workflowOf = async (id: string): Promise<string> => {
   const [row] = await asSuperuser<{ workflow_id: string }>(
@@ -71,6 +73,7 @@ test('purge that was ended in Temporal: the operation fails with the next reques
   const workspace = await createTestWorkspace()
   const { operator: as, workspaceId, tenantId } = workspace
   const path = `/v1/workspaces/${workspaceId}?grace_days=0`
+  await call('POST', '/v1/collections/notes/documents', { as: workspace.service, body: { n: 1 } })
   // Its purge waits for the end of this creation.
   const creation = `${tenantId}:-:workspace-provision:${v7()}`
   const [held] = await holdCreation(workspace, creation)
@@ -86,11 +89,27 @@ test('purge that was ended in Temporal: the operation fails with the next reques
     await client.workflow.getHandle(creation).terminate('test')
   })
   await asSuperuser(`update tenon.operations set state = 'failed', finished_at = now() where id = $1`, [held])
+  // As the steps have done before the purge was cut off.
+  await asSuperuser('delete from tenon.documents where workspace_id = $1', [workspaceId])
   const second = await call('DELETE', path, { as })
   expect([second.status, second.body.id === first.id]).toEqual([202, false])
   expect((await jobOf(workspace, first.id)).state).toBe('failed')
   await becomes(workspace, second.body.id, 'succeeded')
+  expect((await jobOf(workspace, second.body.id)).result.before.documents).toBe(1)
 }, 180_000)
+
+test('creation that was ended in Temporal while it was undone: retried', async () => {
+  const workspace = await createTestWorkspace()
+  const { workspaceId, tenantId, operator: as } = workspace
+  await asSuperuser(`update tenon.workspaces set state = 'provisioning_failed' where id = $1`, [workspaceId])
+  const ended = await recordUnstarted(workspace, { type: 'workspace.create', state: 'running' })
+  const retried = await call('POST', `/v1/workspaces/${workspaceId}/retry`, {
+    as,
+    headers: { prefer: 'wait=30' },
+  })
+  expect([retried.status, retried.body.state, retried.body.tenant_id]).toEqual([202, 'succeeded', tenantId])
+  expect((await jobOf(workspace, ended)).state).toBe('failed')
+})
 
 /** A creation of the workspace whose workflow does not end. @returns the id of its operation */
 async function holdCreation({ workspaceId, tenantId }: TestWorkspace, workflow: string): Promise<string[]> {
@@ -113,13 +132,17 @@ async function holdCreation({ workspaceId, tenantId }: TestWorkspace, workflow: 
 /** As a process leaves it that dies between the record of a creation and the start of its workflow. */
 async function recordUnstarted(
   { workspaceId, tenantId }: TestWorkspace,
-  { type, target = workspaceId }: { readonly type: string; readonly target?: string },
+  {
+    type,
+    target = workspaceId,
+    state = 'queued',
+  }: { readonly type: string; readonly target?: string; readonly state?: string },
 ): Promise<string> {
   const id = typeId('op', v7())
   await asSuperuser(
     `insert into tenon.operations (id, tenant_id, type, target, workflow_id, state, created_at)
-     values ($1, $2, $3, $4, $5, 'queued', now() - interval '1 hour')`,
-    [id, tenantId, type, target, `${tenantId}:-:${type.split('.')[0]}-provision:${v7()}`],
+     values ($1, $2, $3, $4, $5, $6, now() - interval '1 hour')`,
+    [id, tenantId, type, target, `${tenantId}:-:${target === tenantId ? 'tenant' : 'workspace'}-provision:${v7()}`, state],
   )
   return id
 }
@@ -139,7 +162,7 @@ test('creations whose process died before their workflow was started: completed'
   const { operator: as } = ofWorkspace
   const records = [`/v1/workspaces/${ofWorkspace.workspaceId}`, `/v1/tenants/${target}`]
   for (const path of records) expect((await call('GET', path, { as })).body.state).toBe('active')
-})
+}, 120_000)
 
 test('removal of a user, export, and build of an index that were not started: done; of what is gone: ended', async () => {
   const workspace = await createTestWorkspaceWithStorage()
@@ -154,7 +177,7 @@ test('removal of a user, export, and build of an index that were not started: do
   const gone = await recordUnstarted(workspace, { type: 'user.delete', target: user })
   await becomes(workspace, gone, 'failed')
   expect((await jobOf(workspace, gone)).error.code).toBe('not_found')
-})
+}, 180_000)
 
 async function insertUser({ tenantId, workspaceId }: TestWorkspace): Promise<string> {
   const id = typeId('usr', v7())

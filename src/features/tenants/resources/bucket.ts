@@ -35,10 +35,7 @@ export const BUCKET: Resource = {
     if (row === undefined) return
     if (row.bucket !== null && (await hasBucket(scope, workspaceId)))
       await bucketsOf(scope).remove(row.bucket, workspaceId)
-    await scope.batch(
-      sql`delete from buckets where workspace_id = (select id from workspaces where ${gone})`,
-      sql`update workspaces set bucket = null where id = ${workspaceId} and state = 'deleting'`,
-    )
+    await scope.batch(sql`delete from buckets where workspace_id = (select id from workspaces where ${gone})`)
   },
 }
 
