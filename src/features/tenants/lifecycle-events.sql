@@ -50,9 +50,10 @@ begin
   return null;
 end $$;
 create trigger emit_drift_event after update of drift on tenon.workspaces for each row
-  when (new.drift::text <> old.drift::text) execute function tenon.emit_drift_event();
+  -- A tombstone keeps no names.
+  when (new.drift::text <> old.drift::text and new.state <> 'deleted') execute function tenon.emit_drift_event();
 create trigger emit_drift_event after update of drift on tenon.tenants for each row
-  when (new.drift::text <> old.drift::text) execute function tenon.emit_drift_event();
+  when (new.drift::text <> old.drift::text and new.state <> 'deleted') execute function tenon.emit_drift_event();
 
 create trigger emit_event after update of state on tenon.workspaces for each row
   when (tenon.transition(old.state, new.state, new.delete_after) is not null)

@@ -148,6 +148,20 @@ test('restoration: by an admin of the tenant of what an operator has deleted, or
   expect((await call('GET', path, { as })).body.state).toBe('deleting')
 })
 
+test('workspace whose resources differ: purged: its tombstone names none of them, and no event follows', async () => {
+  const workspace = await createTestWorkspace()
+  const { workspaceId, operator: as } = workspace
+  const differences = JSON.stringify([{ resource: 'host_proof', name: 'shop.example' }])
+  await asSuperuser('update tenon.workspaces set drift = $2 where id = $1', [workspaceId, differences])
+  const { body: job } = await call('DELETE', `/v1/workspaces/${workspaceId}?grace_days=0`, { as })
+  await purged(workspace, job.id)
+  const rows = await asSuperuser('select state, drift from tenon.workspaces where id = $1', [workspaceId])
+  expect(rows).toEqual([{ state: 'deleted', drift: [] }])
+  expect(
+    Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name)),
+  ).toEqual([])
+}, 120_000)
+
 test('workspace and tenant whose creation has failed, configured meanwhile: deleted at once, nothing is left', async () => {
   const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const { workspaceId, operator: as } = workspace

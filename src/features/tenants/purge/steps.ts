@@ -128,7 +128,7 @@ async function writeReport({ scope, ref }: Owner, { operationId }: PurgeJob): Pr
 /** What is left of the records: their ids and times. */
 function tombstones({ tenantId, workspaceId }: TenantRef): Sql[] {
   const leftovers = sql`delete_after = now() + make_interval(secs => ${TENANT_LIMITS.leftoverSeconds}::integer)`
-  const deleted = sql`state = 'deleted', slug = id, name = id, updated_at = now(), suspended_reason = null`
+  const deleted = sql`state = 'deleted', slug = id, name = id, updated_at = now(), suspended_reason = null, drift = '[]'`
   if (workspaceId !== '-')
     return [sql`update workspaces set ${deleted}, bucket = null, ${leftovers} where id = ${workspaceId}`]
   return [

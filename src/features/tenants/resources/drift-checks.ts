@@ -52,7 +52,7 @@ async function checkDrift(scope: AdminScope, ref: TenantRef): Promise<void> {
   if (unread.length > 0) return
   const found = JSON.stringify(differences)
   await scope.batch(
-    sql`update tenants set drift = ${found}::json where id = ${id} and drift::text <> ${found}`,
-    sql`update workspaces set drift = ${found}::json where id = ${id} and drift::text <> ${found}`,
+    sql`update tenants set drift = ${found}::json where id = ${id} and state <> 'deleted' and drift::text <> ${found}`,
+    sql`update workspaces set drift = ${found}::json where id = ${id} and state <> 'deleted' and drift::text <> ${found}`,
   )
 }
