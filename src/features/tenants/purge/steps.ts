@@ -32,8 +32,13 @@ export const PURGE_STEP: Readonly<Record<RemovalName | 'begin_purge' | 'finish_p
   begin_purge: async (scope, ref, { operationId, workflowId }) => {
     const before = await takeInventory({ scope, ref, workflowId })
     await claim(scope, ref, { operationId, workflowId })
+    // An earlier purge, which was cut off, may have removed some of what there was before it.
     await scope.batch(sql`
-      update operations set result = ${JSON.stringify({ before })}::jsonb where id = ${operationId} and result is null`)
+      update operations o set result = jsonb_build_object('before', coalesce(
+        (select p.result -> 'before' from operations p
+          where p.target = o.target and p.type = o.type and p.id <> o.id and p.result ? 'before' order by p.created_at limit 1),
+        ${JSON.stringify(before)}::jsonb))
+      where id = ${operationId} and result is null`)
   },
   ...(Object.fromEntries(
     OWNED.map(({ name, remove }) => [
