@@ -204,11 +204,16 @@ export async function changeState(scope: AdminScope, input: SuspensionInput): Pr
     target.workspaceId === '-'
       ? sql`update tenants set ${change}, suspension_seq = suspension_seq + 1 where id = ${target.tenantId} and ${still}`
       : sql`with changed as (
-            update workspaces set ${change} where id = ${target.workspaceId} and ${still} returning tenant_id)
+            update workspaces set ${change} where id = ${target.workspaceId} and ${still}
+              ${to === 'restored' ? WHILE_TENANT_STAYS : sql``} returning tenant_id)
           update tenants set suspension_seq = suspension_seq + 1 from changed where id = changed.tenant_id`,
     ...(to === 'restored' ? [cancelDeletion(target)] : []),
   )
 }
+
+/** A purge of the tenant removes what is restored in it. */
+const WHILE_TENANT_STAYS = sql`
+  and not exists (select from tenants t where t.id = tenant_id and t.purged_from is not null)`
 
 /** The states that a change is made in. An operator takes over the suspension of an admin, who may then no longer end it. */
 function statesBefore({ to, by }: SuspensionInput): Sql {

@@ -148,6 +148,17 @@ test('restoration: by an admin of the tenant of what an operator has deleted, or
   expect((await call('GET', path, { as })).body.state).toBe('deleting')
 })
 
+test('workspace that was deleted before its tenant: not restored once the purge of the tenant has begun', async () => {
+  const workspace = await createTestWorkspace()
+  const { workspaceId, tenantId, operator: as } = workspace
+  const path = `/v1/workspaces/${workspaceId}`
+  await call('DELETE', path, { as })
+  await asSuperuser('update tenon.tenants set purged_from = now() where id = $1', [tenantId])
+  const refused = await call('POST', `${path}/restore`, { as })
+  expect([refused.status, refused.body.code]).toEqual([409, 'state_conflict'])
+  expect((await call('GET', path, { as })).body.state).toBe('deleting')
+})
+
 test('workspace whose resources differ: purged: its tombstone names none of them, and no event follows', async () => {
   const workspace = await createTestWorkspace()
   const { workspaceId, operator: as } = workspace
