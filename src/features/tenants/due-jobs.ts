@@ -2,7 +2,7 @@
 
 import type { AdminScope } from '../../access/scope.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import type { TenantId, TenantRef, WorkspaceId } from '../../core/tenant.ts'
+import { type TenantId, type TenantRef, targetOf, type WorkspaceId } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import type { BackgroundTask } from '../background/background-task.ts'
@@ -78,7 +78,9 @@ async function start(scope: AdminScope, row: DueRow): Promise<void> {
   const uuid = workflow_id.split(':').at(-1) ?? ''
   if (type === 'index.build') return startRecordedBuilding(scope, { operationId, schemaId: target, uuid })
   const { plan, ref } = await readPlan(scope, row)
-  await startJobWorkflow(scope, { operationId, ref, plan, type, uuid, target })
+  // Temporal does not keep who was made anonymous.
+  const shown = type === 'user.anonymize' ? targetOf(ref) : target
+  await startJobWorkflow(scope, { operationId, ref, plan, type, uuid, target: shown })
 }
 
 /** @throws Problem `not_found` if what the job is about is gone */
@@ -86,16 +88,15 @@ async function readPlan(
   scope: AdminScope,
   { type, target, tenant_id: tenantId }: DueRow,
 ): Promise<{ plan: Plan; ref: TenantRef }> {
-  const ofTenant = { tenantId, workspaceId: '-' } as const
-  if (type === 'tenant.create') return { plan: 'tenant', ref: ofTenant }
-  if (type === 'tenant.delete') return { plan: 'purge', ref: ofTenant }
+  const ofTenant = OF_TENANT[type]
+  if (ofTenant !== undefined) return { plan: ofTenant, ref: { tenantId, workspaceId: '-' } }
   const { workspace_id: workspaceId, bucket } = await findRow<{
     workspace_id: WorkspaceId
     bucket: string | null
   }>(
     scope,
-    type === 'user.delete' ? 'user' : 'workspace',
-    type === 'user.delete'
+    type.startsWith('user.') ? 'user' : 'workspace',
+    type.startsWith('user.')
       ? sql`select workspace_id, null as bucket from users where id = ${target}`
       : sql`select id as workspace_id, bucket from workspaces where id = ${target}`,
   )
@@ -104,11 +105,19 @@ async function readPlan(
   return { plan, ref: { tenantId, workspaceId } }
 }
 
+const OF_TENANT: Readonly<Record<string, Plan>> = {
+  'tenant.create': 'tenant',
+  'tenant.delete': 'purge',
+  'tenant.export': 'export',
+  'tenant.import': 'tenant_import',
+}
+
 function planOf(type: string, hasBucket: boolean): Plan | undefined {
   if (type === 'workspace.create') return hasBucket ? 'workspace' : 'bare_workspace'
   if (type === 'workspace.import') return hasBucket ? 'import' : 'import_bare'
   if (type === 'workspace.export') return 'export'
   if (type === 'workspace.delete') return 'purge'
   if (type === 'user.delete') return 'user_removal'
+  if (type === 'user.anonymize') return 'user_anonymization'
   return undefined
 }

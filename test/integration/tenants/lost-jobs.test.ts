@@ -142,7 +142,14 @@ async function recordUnstarted(
   await asSuperuser(
     `insert into tenon.operations (id, tenant_id, type, target, workflow_id, state, created_at)
      values ($1, $2, $3, $4, $5, $6, now() - interval '1 hour')`,
-    [id, tenantId, type, target, `${tenantId}:-:${target === tenantId ? 'tenant' : 'workspace'}-provision:${v7()}`, state],
+    [
+      id,
+      tenantId,
+      type,
+      target,
+      `${tenantId}:-:${target === tenantId ? 'tenant' : 'workspace'}-provision:${v7()}`,
+      state,
+    ],
   )
   return id
 }
