@@ -68,7 +68,11 @@ export async function runProgram(
     ...{ stdio: ['ignore', 'ignore', 'pipe'], env },
     ...(asServer && account),
   })
-  await ended(name, program.child).finally(() => program.end())
+  try {
+    await ended(name, program.child)
+  } finally {
+    await program.end()
+  }
 }
 
 /** What a program writes to stdout. @throws Error at its end, if it fails */
