@@ -43,7 +43,7 @@ export async function createBackup(options: CreateOptions): Promise<Backup> {
     return backup
   } catch (error) {
     // What has failed may be the server: the next backup removes what is left.
-    await writeFile(lock, '{}')
+    await writeFile(lock, '')
     throw error
   }
 }

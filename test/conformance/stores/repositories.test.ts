@@ -69,7 +69,7 @@ const PLACES: Readonly<Record<string, Place>> = {
     },
     leavePart: async (repository) => {
       await writeFile(inFolder(repository, 'members/base.tar.77.part'), 'half')
-      await writeFile(inFolder(repository, 'locks/add-dead'), '{}')
+      await writeFile(inFolder(repository, 'locks/add-dead'), '')
     },
   },
   bucket: {
