@@ -42,7 +42,7 @@ export function openBucket(address: string, settings: Settings, staleMs = STALE_
   const endpoint = settings['AWS_ENDPOINT_URL_S3'] ?? settings['AWS_ENDPOINT_URL']
   const region = settings['AWS_REGION'] ?? (endpoint === undefined ? undefined : 'us-east-1')
   const s3 = new S3Client({
-    // Credentials come from where the SDK looks for them: variables, profiles, the machine.
+    ...credentialsOf(settings),
     ...(endpoint !== undefined && { endpoint, forcePathStyle: true }),
     ...(region !== undefined && { region }),
     requestChecksumCalculation: 'WHEN_REQUIRED',
@@ -50,6 +50,14 @@ export function openBucket(address: string, settings: Settings, staleMs = STALE_
     requestHandler: timeoutsOf(ANSWER_MS),
   })
   return new BucketStore(s3, bucket, folder === '' || folder.endsWith('/') ? folder : `${folder}/`, staleMs)
+}
+
+/** Others come from where the SDK looks for them: profiles, the machine. */
+function credentialsOf(settings: Settings) {
+  const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey } = settings
+  const { AWS_SESSION_TOKEN: sessionToken } = settings
+  if (!accessKeyId || !secretAccessKey) return {}
+  return { credentials: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) } }
 }
 
 class BucketStore implements FileStore {

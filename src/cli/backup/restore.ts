@@ -41,8 +41,8 @@ export const restore = ({ to, yes, ...options }: RestoreOptions): Promise<number
       onProgress: noteStep,
     })
     const faults = await settleLocal(repository, plan).catch((error: Error) => {
-      const left = 'The restore has not ended: `npm start` refuses until it has.'
-      throw new Error(sentences(error.message, left), { cause: error })
+      const advice = 'The restore has not ended: `npm start` refuses until it has.'
+      throw new Error(sentences(error.message, advice), { cause: error })
     })
     await rm(join(LOCAL, UNFINISHED))
     printLine(`The installation is as it was at ${plan.to}.`)

@@ -14,7 +14,7 @@ import {
   ListObjectsV2Command,
   PutObjectCommand,
 } from '@aws-sdk/client-s3'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { openBucket } from '../../../src/backup/repository/bucket-store.ts'
 import type { FileStore } from '../../../src/backup/repository/file-store.ts'
 import { openFolder } from '../../../src/backup/repository/folder-store.ts'
@@ -46,16 +46,21 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-repository-'))
   const { env } = inject('tenon')
   proxy = await startRefusingStore(new URL(env['S3_ENDPOINT'] ?? ''))
-  vi.stubEnv('AWS_ACCESS_KEY_ID', env['S3_ACCESS_KEY_ID'])
-  vi.stubEnv('AWS_SECRET_ACCESS_KEY', env['S3_SECRET_ACCESS_KEY'])
   await s3().send(new CreateBucketCommand({ Bucket: bucket }))
 })
 afterAll(async () => {
-  vi.unstubAllEnvs()
   proxy?.close()
   await rm(folder, { recursive: true, force: true })
 })
 
+const settingsOf = () => {
+  const { S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY } = inject('tenon').env
+  return {
+    AWS_ENDPOINT_URL_S3: proxy.url,
+    AWS_ACCESS_KEY_ID: S3_ACCESS_KEY_ID,
+    AWS_SECRET_ACCESS_KEY: S3_SECRET_ACCESS_KEY,
+  }
+}
 const inFolder = (repository: string, name = '') => join(folder, repository, name)
 const inBucket = (repository: string, name = '') => ({ Bucket: bucket, Key: `all/${repository}/${name}` })
 const PLACES: Readonly<Record<string, Place>> = {
@@ -73,7 +78,7 @@ const PLACES: Readonly<Record<string, Place>> = {
     },
   },
   bucket: {
-    open: (name) => openBucket(`s3://${bucket}/all/${name}`, { AWS_ENDPOINT_URL_S3: proxy.url }),
+    open: (name) => openBucket(`s3://${bucket}/all/${name}`, settingsOf()),
     read: async (repository, name) => {
       const { Body } = await s3().send(new GetObjectCommand(inBucket(repository, name)))
       return Buffer.from((await Body?.transformToByteArray()) ?? [])
@@ -232,7 +237,7 @@ describe.each(Object.keys(PLACES))('in a %s', (kind) => {
 
 test('repository in a bucket: the store is away, full, refuses, or has no such bucket: one sentence that names the repository', async () => {
   const address = `s3://${bucket}/faults`
-  const settings = { AWS_ENDPOINT_URL_S3: proxy.url }
+  const settings = settingsOf()
   const store = openBucket(address, settings)
   const faults = {
     away: `The repository ${address} does not answer (`,
@@ -249,13 +254,12 @@ test('repository in a bucket: the store is away, full, refuses, or has no such b
     await expect(openBucket('s3://no-such-bucket-at-all', settings).list('')).rejects.toThrow(
       'The repository s3://no-such-bucket-at-all has no such bucket. Create it',
     )
-    vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'wrong')
-    await expect(openBucket(address, settings).write('a', once('a'))).rejects.toThrow(
+    const wrong = { ...settings, AWS_SECRET_ACCESS_KEY: 'wrong' }
+    await expect(openBucket(address, wrong).write('a', once('a'))).rejects.toThrow(
       /refuses the credentials \(SignatureDoesNotMatch\)/,
     )
   } finally {
     proxy.fault = undefined
-    vi.stubEnv('AWS_SECRET_ACCESS_KEY', inject('tenon').env['S3_SECRET_ACCESS_KEY'])
     store.close()
   }
   expect(() => openBucket('s3:bucket', settings)).toThrow(
@@ -265,7 +269,7 @@ test('repository in a bucket: the store is away, full, refuses, or has no such b
 
 test('lock in a bucket: of a process that was killed: excludes until it is old, and the next prune removes it', async () => {
   const address = `s3://${bucket}/locks-of-the-dead`
-  const store = openBucket(address, { AWS_ENDPOINT_URL_S3: proxy.url }, 3_000)
+  const store = openBucket(address, settingsOf(), 3_000)
   await store.write('locks/prune-dead', once('lock'))
   await store.sharing(async () => {
     const { Contents = [] } = await s3().send(
@@ -280,7 +284,7 @@ test('lock in a bucket: of a process that was killed: excludes until it is old, 
 })
 
 test('lock in a bucket: cannot be renewed: the process writes nothing any more, since another one may prune', async () => {
-  const store = openBucket(`s3://${bucket}/locks-lost`, { AWS_ENDPOINT_URL_S3: proxy.url }, 3_000)
+  const store = openBucket(`s3://${bucket}/locks-lost`, settingsOf(), 3_000)
   const writeOne = () =>
     store.write('members/1/a', once('a')).then(
       () => 'written',

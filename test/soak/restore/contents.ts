@@ -1,4 +1,4 @@
-/** Reads all that an installation has in its stores, so that two restores can be compared. */
+/** Reads the contents of all stores of an installation, so that two restores can be compared. */
 
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
