@@ -22,6 +22,7 @@ import type { Statements } from '../../../infra/postgres/database.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { allRows, conflictIf, creates, findRow, listPage } from '../../operation-helpers.ts'
 import { resolveAssignment } from '../assignment.ts'
+import { resetFactors } from '../factors/reset-factors.ts'
 import { issuerAdminOf, requireMail } from '../identity-services.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
 import { requireGrantOfPayloads, requireGrantToOther } from '../payload-grants.ts'
@@ -344,17 +345,7 @@ export const resetAccountFactors = adminOperation({
   http: { method: 'POST', path: '/v1/accounts/{id}/reset-factors', body: '*' },
   run: async (scope, { id }) => {
     requireHigherRole(scope, await findAccount(scope, id))
-    // Once: a repetition must not remove what the person has set up since.
-    const account = await effectOnce(scope, async (inside) => {
-      await inside.batch(
-        sql`delete from second_factors where account_id = ${id}`,
-        sql`delete from passkeys where account_id = ${id}`,
-        sql`update accounts set signed_out_at = clock_timestamp() where id = ${id}`,
-      )
-      return findAccount(inside, id)
-    })
-    issuerAdminOf(scope).forgetSubject(id)
-    return account
+    return resetFactors(scope, { kind: 'account', id }, (inside) => findAccount(inside, id))
   },
 })
 

@@ -29,6 +29,7 @@ import {
   ndjsonDownload,
 } from '../../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../../tenants/active.ts'
+import { resetFactors } from '../factors/reset-factors.ts'
 import { issuerAdminOf, requireMail, userInvitationOf } from '../identity-services.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
 import { AUTH_DEFAULTS, type StoredAuth, USER_EMAIL_PATTERN } from './auth-settings.ts'
@@ -290,19 +291,7 @@ export const resetUserFactors = adminOperation({
   input: Input({ id: Ref('user') }),
   output: User,
   http: { method: 'POST', path: '/v1/users/{id}/reset-factors', body: '*' },
-  run: async (scope, { id }) => {
-    // Once: a repetition must not remove what the user has set up since.
-    const user = await effectOnce(scope, async (inside) => {
-      await inside.batch(
-        sql`delete from second_factors where user_id = ${id}`,
-        sql`delete from passkeys where user_id = ${id}`,
-        sql`update users set signed_out_at = clock_timestamp() where id = ${id}`,
-      )
-      return findUser(inside, id)
-    })
-    issuerAdminOf(scope).forgetSubject(id)
-    return user
-  },
+  run: (scope, { id }) => resetFactors(scope, { kind: 'user', id }, (inside) => findUser(inside, id)),
 })
 
 /** A user as GET returns it, in the workspace of the scope. @param admin scope of a workspace admin */
