@@ -171,6 +171,12 @@ const TRIALS: Readonly<Record<string, readonly Trial[]>> = {
     setDeleted(workspace, `/v1/workspaces/${workspace.workspaceId}`),
   ),
   'workspace.export': prepared(exportsEnded),
+  // A workspace has a limited number of host names.
+  'host.create': prepared(async ({ workspace, host }) => {
+    const own = [workspace.workspaceId, host]
+    await asSuperuser('delete from tenon.hosts where workspace_id = $1 and host <> $2', own)
+    return {}
+  }),
   'object.copy': prepared(objects(['secrets/plan'], ['secrets/copy'])),
   'object.move': prepared(objects(['secrets/copy'], ['secrets/moved'])),
   'object.remove_all': prepared(objects(['secrets/moved'])),
