@@ -172,7 +172,9 @@ function toolHere(tool: ToolLine, { workspaceId, bucket, functionIdOf }: PlaceOf
         ...bound({ bucket }),
         candidate: candidate.replace(/^buckets:[^:]+:/, `buckets:${bucket}:`),
       }
-    default:
+    case 'collections':
+    case 'events':
+    case 'results':
       return tool as Tool
   }
 }

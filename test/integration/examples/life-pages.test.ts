@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { addClient, Browser, type TestAccount, tokensOf } from '../../support/clients/browser.ts'
 import { operatorEnv } from '../../support/clients/cli.ts'
 import {
@@ -169,11 +169,12 @@ test('page of host names: its commands claim and prove a name, and read under it
       .replaceAll('api.shop.example', host)
   const env = { WS: workspace.workspaceId, KEY: String(workspace.service['apikey']) }
   const more = { ...env, TENON_URL: node.at.url, PUBLISH: publishing.url }
-  const stdout = await run('host-names', workspace, adapt, more).finally(async () => {
+  onTestFinished(async () => {
     publishing.close()
     await node.close()
     await dns.close()
   })
+  const stdout = await run('host-names', workspace, adapt, more)
   const [claimed, verified, documents] = stdout.split(/(?<=\})(?=\{)/).map((one) => JSON.parse(one))
   expect([claimed.host, claimed.verified_at]).toEqual([host, null])
   expect(verified).toEqual({ ...claimed, verified_at: expect.any(String) })
