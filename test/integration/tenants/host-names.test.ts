@@ -249,6 +249,20 @@ test('DNS that does not answer: 503, and the claim stays as it is', async () => 
   expect((await verify(ours, host)).status).toBe(200)
 })
 
+test('DNS that is slow: all proofs of a workspace are looked up at once', async () => {
+  const fresh = await createTestWorkspace()
+  for (const host of [newName(), newName(), newName()]) {
+    publish(host, await claim(fresh, host))
+    expect((await verify(fresh, host)).status).toBe(200)
+  }
+  dns.answersAfter = 3
+  const path = `/v1/tenants/${fresh.tenantId}/drift?page[size]=200`
+  const { body } = await call('GET', path, { as: fresh.operator, at: node.at })
+  dns.answersAfter = 1
+  const of = body.data.find(({ target }: { target: string }) => target === fresh.workspaceId)
+  expect([of.differences, of.unread]).toEqual([[], []])
+})
+
 test('more names than a workspace may claim: 409 with their number', async () => {
   const fresh = await addTestWorkspace(other)
   await asSuperuser(

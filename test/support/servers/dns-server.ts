@@ -9,6 +9,8 @@ export interface DnsServer {
   readonly texts: Map<string, readonly string[]>
   /** While true, queries get no reply. */
   isSilent: boolean
+  /** Queries wait until there are so many of them. 1: each is answered at once. */
+  answersAfter: number
   close(): Promise<void>
 }
 
@@ -24,10 +26,16 @@ export async function startDnsServer(): Promise<DnsServer> {
     address: `127.0.0.1:${socket.address().port}`,
     texts: new Map(),
     isSilent: false,
+    answersAfter: 1,
     close: () => new Promise((done) => socket.close(done)),
   }
+  let waiting: (() => void)[] = []
   socket.on('message', (query, { port }) => {
-    if (!server.isSilent) socket.send(answerTo(query, server.texts), port)
+    if (server.isSilent) return
+    waiting.push(() => socket.send(answerTo(query, server.texts), port))
+    if (waiting.length < server.answersAfter) return
+    for (const answer of waiting) answer()
+    waiting = []
   })
   return server
 }

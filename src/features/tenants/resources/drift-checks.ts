@@ -21,11 +21,17 @@ export const driftChecks = ({ openTenant, log }: PurgeServices): BackgroundTask<
   pollMs: driftPollMs,
   atOnce: 1,
   find: async (system) => {
-    for (const { tenant_id: tenantId, workspace_id: workspaceId } of await system.rows<DueRow>(DUE)) {
-      const ref: TenantRef = { tenantId, workspaceId }
-      const check = checkDrift(openTenant(tenantId), ref)
-      await check.catch((err: unknown) => log.warn({ err, ref }, 'resources of other systems not compared'))
-    }
+    const due = await system.rows<DueRow>(DUE)
+    // Beside each other, so that one whose servers are slow does not keep others from their look.
+    await Promise.all(
+      due.map(({ tenant_id: tenantId, workspace_id: workspaceId }) => {
+        const ref: TenantRef = { tenantId, workspaceId }
+        const check = checkDrift(openTenant(tenantId), ref)
+        return check.catch((err: unknown) =>
+          log.warn({ err, ref }, 'resources of other systems not compared'),
+        )
+      }),
+    )
     return []
   },
   run: async () => {},

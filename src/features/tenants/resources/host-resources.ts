@@ -14,12 +14,14 @@ export const HOST_PROOFS: Comparable = {
   plan: async (scope, { workspaceId }) => {
     const hosts = await scope.rows<{ host: string; proof: string }>(sql`
       select host, proof from hosts where workspace_id = ${workspaceId} and verified_at is not null order by host`)
-    const found: Difference[] = []
-    for (const { host, proof } of hosts) {
-      const records = await dnsOf(scope).texts(`${PROOF_LABEL}.${host}`)
-      if (!records.includes(proof)) found.push(missing(host))
-    }
-    return found
+    // All at once: the servers of a tenant's domains may be slow, and others wait for their own look.
+    const found = await Promise.all(
+      hosts.map(async ({ host, proof }) => {
+        const records = await dnsOf(scope).texts(`${PROOF_LABEL}.${host}`)
+        return records.includes(proof) ? [] : [missing(host)]
+      }),
+    )
+    return found.flat()
   },
   /** Only the owner of the domain can publish a proof. */
   apply: async () => {},
