@@ -360,7 +360,7 @@ async function occurrences(pattern: RegExp): Promise<string[]> {
   return found.flat().sort()
 }
 
-test('statements of the product – that write – name the owner of a document in imports by service keys alone', async () => {
+test('statements of the product – that write – name the owner of a document in imports and for users who are made anonymous, by service keys alone', async () => {
   expect((await occurrences(/insert into/g)).length).toBeGreaterThan(30)
   // The event of a change has the owner of its document or object.
   expect(await occurrences(/insert into[^(`]*\([^`]*?\bowner\b/g)).toEqual([
@@ -373,7 +373,14 @@ test('statements of the product – that write – name the owner of a document 
     'features/objects/catalogue.ts: insert into objects (key, version, blob, size, etag, headers, metadata, tags) values (${key}, ${version}, ${blob}, ${size}, ${etag}, ${headers}, ${metadata}, ${tags}) on conflict do nothing returning null::uuid as replaced, key, size, etag, headers, owner',
     'features/objects/objects-transfer.ts: insert into objects (key, version, blob, size, etag, headers, metadata, tags, owner',
   ])
-  expect(await occurrences(/\bset\s[^`;]*\bowner"?\s*=|`\s*"?owner"?\s*=|\bowner"?\s*=\s*\$\{/g)).toEqual([])
+  // The documents and objects of a user who is made anonymous, with the rights of a service key.
+  expect(await occurrences(/\bset\s[^`;]*\bowner"?\s*=|`\s*"?owner"?\s*=|\bowner"?\s*=\s*\$\{/g)).toEqual([
+    'features/collections/postgres/store.ts: set owner = ${to} where ${own} and id in ( select id from ${name} where ${own} and owner =',
+    'features/people/anonymous-data.ts: owner = ${',
+    'features/people/anonymous-data.ts: owner = ${',
+    'features/people/anonymous-data.ts: set owner =',
+    'features/people/anonymous-data.ts: set owner = ${pseudonym} where owner =',
+  ])
 })
 
 test('the owner – named by a user in any way to write – is refused, or a property like any other', async () => {
