@@ -7,6 +7,7 @@ import {
   type Caller,
   call,
   createTestWorkspace,
+  eventually,
   type TestWorkspace,
   tokenOf,
   unique,
@@ -110,7 +111,10 @@ test('workspace that could not be made, and was deleted: its share is free again
   const failed = await make(unique('w'))
   expect(await flowsOf(failed)).toBe(10)
   await asSuperuser(`update tenon.workspaces set state = 'provisioning_failed' where id = $1`, [failed])
-  const removed = await call('DELETE', `/v1/workspaces/${failed}`, { as, headers: { prefer: 'wait=30' } })
-  expect(removed.body.state).toBe('succeeded')
+  const { body: removal } = await call('DELETE', `/v1/workspaces/${failed}`, { as })
+  await eventually(async () => {
+    const { state } = (await call('GET', `/v1/operations/${removal.id}`, { as })).body
+    return state === 'succeeded' || undefined
+  }, 60_000)
   expect(await flowsOf(await make(unique('w')))).toBe(10)
 })
