@@ -49,7 +49,7 @@ export function serveHosts(app: FastifyInstance, { hostNames, limiter }: Platfor
 const invalidHost = (): Problem =>
   new Problem('header_invalid', {
     detail:
-      'The header `Host`, or `X-Forwarded-Host` of a trusted proxy, is no name or address with or without a port.',
+      'The header `Host`, or `X-Forwarded-Host` of a trusted proxy, must be a name or an address, with or without a port.',
   })
 
 /** @returns why the request is refused, if it is */

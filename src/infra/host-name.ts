@@ -26,7 +26,8 @@ export function canonicalHost(text: string): string | undefined {
 }
 
 /** A `Host` as hosts are compared: in lower case and without a final dot; with its port, if it has one. */
-export const comparableHost = (host: string): string => host.toLowerCase().replace(/\.(?=$|:\d*$)/, '')
+export const comparableHost = (host: string): string =>
+  host.toLowerCase().replace(/^([^:]*)\.(?=$|:\d*$)/, '$1')
 
 /** The name or address in a `Host`, as they are compared. */
 export const nameOfHost = (host: string): string => comparableHost(host).replace(/:\d*$/, '')

@@ -52,7 +52,7 @@ test('MCP endpoint under its public or a loopback name with its port: answers', 
   }
 })
 
-test('MCP endpoint under any other Host: 403, with and without a token (T1)', async () => {
+test('MCP endpoint under any other Host: 403, or 400 for what is none, with and without a token (T1)', async () => {
   const { port } = new URL(inject('tenon').url)
   const names = [
     'evil.example',
@@ -60,11 +60,13 @@ test('MCP endpoint under any other Host: 403, with and without a token (T1)', as
     'localhost:1',
     'localhost',
     `localhost.evil.example:${port}`,
+    '',
+  ]
+  const malformed = [
     `evil@localhost:${port}`,
     `localhost:${port}/`,
     `localhost:${port}#`,
     `localhost:${port}.`,
-    '',
   ]
   for (const [what, path, as] of endpoints) {
     for (const name of names) {
@@ -72,6 +74,10 @@ test('MCP endpoint under any other Host: 403, with and without a token (T1)', as
         const { status, code } = await listUnderHost(path, caller, name)
         expect([what, name, status, code]).toEqual([what, name, 403, 'host_not_allowed'])
       }
+    }
+    for (const name of malformed) {
+      const { status, code } = await listUnderHost(path, as, name)
+      expect([what, name, status, code]).toEqual([what, name, 400, 'header_invalid'])
     }
   }
 })

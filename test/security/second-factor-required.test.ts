@@ -134,10 +134,9 @@ const signedInBefore = (seconds: number, more: object = {}): Promise<Caller> =>
 const pathOf = (template: string) => template.replaceAll(/\{\w+\}/g, 'usr_01h00000000000000000000000')
 
 const reject = async (as: Caller, path: string, method: string) => {
-  const { status, body, headers } = await call(method, path, {
-    as,
-    ...(method !== 'GET' && method !== 'DELETE' && { body: {} }),
-  })
+  // An export takes no body.
+  const hasBody = method !== 'GET' && method !== 'DELETE' && !path.endsWith('/exports')
+  const { status, body, headers } = await call(method, path, { as, ...(hasBody && { body: {} }) })
   return { status, code: body.code, challenge: headers.get('www-authenticate') ?? '' }
 }
 

@@ -63,7 +63,7 @@ export async function requireEndedWork(scope: AdminScope, person: Person): Promi
   const { executions = 0, runs = 0 } = row ?? {}
   if (executions + runs === 0) return
   throw new Problem('dependency_unavailable', {
-    detail: `Of what the user has started or caused, ${executions} executions and ${runs} runs of functions have not ended. Cancel them, or wait for their end.`,
+    detail: `${executions} executions and ${runs} runs of functions that the user has started or caused have not ended. Cancel them, or wait for their end.`,
   })
 }
 

@@ -48,7 +48,7 @@ type Fate = 'keep' | 'delete' | 'anonymize'
 export const deleteUser = adminOperation({
   name: 'user.delete',
   summary:
-    'Delete a user; with `data=delete` also the documents and objects of the user, with `data=anonymize` what leads from them to the user. Tokens become invalid within 5 s',
+    'Delete a user, with `data=delete` also the documents and objects of the user, with `data=anonymize` what leads from them to the user; tokens become invalid within 5 s',
   roles: ADMINS,
   recentProof: ({ data = 'keep', dry_run = false }) => data !== 'keep' && !dry_run,
   input: Input({
@@ -107,7 +107,7 @@ async function refuseOtherFate(scope: AdminScope, id: string, data: Fate): Promi
     from users u where id = ${id}`)
   if (row?.is_anonymous && data !== 'anonymize')
     throw new Problem('state_conflict', {
-      detail: 'The user is being made anonymous. Send `data=anonymize` to go on with it.',
+      detail: 'The user is being made anonymous. Send `data=anonymize` to continue.',
     })
   if (row?.is_deleted && data !== 'delete')
     throw new Problem('state_conflict', { detail: 'The user is being deleted with all data.' })

@@ -75,7 +75,7 @@ const whileActive =
       const inactive = await findInactiveReason(scope, ref.workspaceId)
       if (inactive !== undefined)
         throw new Problem('dependency_unavailable', {
-          detail: 'The workspace is not active. The step goes on when it is.',
+          detail: 'The workspace is not active. The step continues when it is.',
           cause: inactive,
         })
       return step(scope, ref, job)

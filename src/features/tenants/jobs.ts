@@ -66,8 +66,15 @@ export const getOperation = adminOperation({
   input: Input({ id: Ref('operation') }),
   output: Job,
   http: { method: 'GET', path: '/v1/operations/{id}' },
-  run: (scope, { id }) =>
-    findRow<Job>(scope, 'operation', sql`select ${JOB_COLUMNS} from operations where id = ${id}`),
+  // The rows of the tenant are one list for the role of the database, since the retention of any workspace removes old ones.
+  run: (scope, { id }) => {
+    const isOwn = scope.workspaceId === undefined ? sql`true` : sql`workspace_id = ${scope.workspaceId}`
+    return findRow<Job>(
+      scope,
+      'operation',
+      sql`select ${JOB_COLUMNS} from operations where id = ${id} and ${isOwn}`,
+    )
+  },
 })
 
 export const listOperations = adminOperation({

@@ -311,7 +311,7 @@ async function requireUncancelled(scope: AdminScope, { id, workflowId }: JobWork
     select from operations where id = ${id} and workflow_id = ${workflowId} and state in ('queued', 'running', 'succeeded')`)
   if (row === undefined)
     throw new Problem('state_conflict', {
-      detail: 'The operation was ended, or goes on in another workflow.',
+      detail: 'The operation was ended, or continues in another workflow.',
     })
 }
 

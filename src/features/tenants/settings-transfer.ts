@@ -65,7 +65,7 @@ export async function restoreSettings(
 ): Promise<string[]> {
   const wrong = NOT_MOVING.find((name) => Object.hasOwn(settings, name))
   if (wrong !== undefined)
-    throw new Problem('validation_failed', { detail: `${wrong} is no setting that moves with a workspace.` })
+    throw new Problem('validation_failed', { detail: `${wrong} does not move with a workspace.` })
   const configure = (tree: Tree, dry_run: boolean) =>
     configureServices.run(admin, configureServices.parse({ ...tree, workspace_id: workspaceId, dry_run }))
   const chooser = new SettingsChooser((tree) => configure(tree, true))

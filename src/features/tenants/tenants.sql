@@ -171,7 +171,7 @@ call tenon.allow('tenon_operator', 'tenon.operations', 'all', 'select, insert, u
 -- For metrics, which count creations that are late, and for the start of purges.
 call tenon.allow('tenon_reconciler', 'tenon.operations', 'all',
   'select (id, tenant_id, type, target, workflow_id, state, created_at, finished_at, expires_at)');
-call tenon.allow('tenon_admin', 'tenon.operations', 'tenant', 'select, insert, update, delete');
+call tenon.allow('tenon_admin', 'tenon.operations', 'whole tenant', 'select, insert, update, delete');
 
 -- Keys that encrypt a tenant's payloads in Temporal, themselves encrypted by the platform. Only tenon_payload_keys reads
 -- them, those of one tenant at a time. The row of a destroyed key stays, so that its number is not reused.

@@ -136,7 +136,7 @@ test('guesses of codes of an account: refused after ten, also with the right one
     ({ code, detail }) => code === 'code_wrong' && detail?.['account_id'] === person.id,
   )
   // Whoever guesses codes knows the password.
-  await mailTo(person.email, 'Somebody knows your password')
+  await mailTo(person.email, 'Wrong codes for your account')
 })
 
 test('last sign-in of an account: is that with all factors, not the one that only the password has begun', async () => {

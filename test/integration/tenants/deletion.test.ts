@@ -44,8 +44,16 @@ async function purged({ operator: as }: TestWorkspace, operationId: string) {
   return operation
 }
 
-/** Rows that name a workspace or a tenant, by table: of all tables that the database has, whoever made them. */
-async function rowsOf(column: 'workspace_id' | 'tenant_id', id: string): Promise<Record<string, number>> {
+/** Rows that name a workspace or a tenant, by table: of all tables that the database has, whoever made them. Other tests may drop theirs meanwhile. */
+const rowsOf = (column: 'workspace_id' | 'tenant_id', id: string): Promise<Record<string, number>> =>
+  eventually(() =>
+    countRows(column, id).catch((error: { code?: string }) => {
+      if (error.code !== '42P01') throw error
+      return undefined
+    }),
+  )
+
+async function countRows(column: 'workspace_id' | 'tenant_id', id: string): Promise<Record<string, number>> {
   const tables = await asSuperuser<{ name: string }>(
     `select format('%I.%I', table_schema, table_name) as name from information_schema.columns
      where table_schema in ('tenon', 'tenon_data') and column_name = $1 order by 1`,

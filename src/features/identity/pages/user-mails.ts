@@ -208,10 +208,10 @@ If it was not you, change your password at ${this.#url}${ACCOUNT_PAGE} now, and 
     this.#send(
       { to, brandName: brandName ?? host },
       {
-        subject: `Somebody knows your password for ${brandName ?? host}`,
-        text: `Somebody has entered your password at ${brandName ?? host}, and then too many wrong codes. Nobody can sign in with a code for 15 minutes.
+        subject: `Wrong codes for your account at ${brandName ?? host}`,
+        text: `Your password was entered at ${brandName ?? host}, and then too many wrong codes. Codes are refused for 15 minutes.
 
-If it was not you, change your password ${page}. The second factor has kept them out.`,
+If it was not you, change your password ${page}: another person knows it. Your account was not opened.`,
       },
     )
   }

@@ -228,7 +228,7 @@ export const exportSection = section(
 
 const DATA_CHOICE = `<fieldset><legend>Your data in this application</legend>
 <label><input type="radio" name="data" value="keep" checked> Keep it: only your account is deleted</label>
-<label><input type="radio" name="data" value="anonymize"> Keep it without your name: documents and files belong to nobody then</label>
+<label><input type="radio" name="data" value="anonymize"> Keep it without your name: your name is removed from documents and files</label>
 <label><input type="radio" name="data" value="delete"> Delete it as well: documents and files</label></fieldset>`
 
 export const deletionSection = section(
