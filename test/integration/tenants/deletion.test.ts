@@ -273,7 +273,9 @@ test('tenant with everything: purged: only tombstones are left, and nobody can r
   expect(keys).toEqual({ sealed: null })
   expect(await contentOf(other.workspaceId)).toEqual(content)
   expect((await call('GET', `/v1/tenants/${tenantId}`, { as })).status).toBe(404)
-  // What the purge itself has left goes, too.
+  // What the purge itself has left goes, too. A minute after its end, Temporal shows that it has ended.
+  const running = `TenantId = '${tenantId}' AND ExecutionStatus = 'Running'`
+  await eventually(async () => ((await workflowsOf(running)).length === 0 ? true : undefined))
   await asSuperuser('update tenon.tenants set delete_after = now() where id = $1', [tenantId])
   await eventually(async () =>
     (await workflowsOf(`TenantId = '${tenantId}'`)).length === 0 ? true : undefined,
