@@ -260,7 +260,9 @@ test('work of the user: not ended: waited for by name, and no other fate of the 
     const { body: job } = await call('GET', `/v1/operations/${body.id}`, { as: workspace.operator })
     return job.steps.find(({ state }: { state: string }) => state === 'waiting')
   }, 30_000)
-  expect(waiting.detail).toContain('1 executions and 0 runs of functions have not ended')
+  expect(waiting.detail).toContain(
+    '1 executions and 0 runs of functions that the user has started or caused have not ended',
+  )
   for (const data of ['keep', 'delete']) {
     const refused = await call('DELETE', `/v1/users/${person.id}?data=${data}`, { as: workspace.operator })
     expect([refused.status, refused.body.code]).toEqual([409, 'state_conflict'])
