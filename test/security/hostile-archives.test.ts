@@ -184,7 +184,7 @@ const CASES: Readonly<Record<string, readonly [make: () => Buffer, detail: RegEx
   ],
   'with an argument among the settings': [
     () => sealed(changed(SETTINGS, (text) => text.replace('"settings":{', '"settings":{"dry_run":true,'))),
-    /settings\.json.*dry_run is no setting/,
+    /settings\.json.*dry_run does not move with a workspace/,
   ],
   'with addresses that operators allow': [
     () =>
@@ -193,7 +193,7 @@ const CASES: Readonly<Record<string, readonly [make: () => Buffer, detail: RegEx
           text.replace('"settings":{', '"settings":{"egress":{"allow":["localhost:1"]},'),
         ),
       ),
-    /settings\.json.*egress is no setting/,
+    /settings\.json.*egress does not move with a workspace/,
   ],
   'with two users of one address': [
     () =>

@@ -10,7 +10,7 @@ import { expect, test } from 'vitest'
 /** Titles of tests by number, or how they begin. */
 const TESTS: Readonly<Record<string, readonly string[]>> = {
   T1: [
-    'MCP endpoint under any other Host: 403, with and without a token (T1)',
+    'MCP endpoint under any other Host: 403, or 400 for what is none, with and without a token (T1)',
     'page of an allowed origin: preflight answered, replies readable; of another one: neither (T1)',
   ],
   T2: ['two hundred concurrent calls of two tenants with the same ids: responses never mix (T2)'],
