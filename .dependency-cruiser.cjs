@@ -12,7 +12,7 @@ const INTERFACES = [
   '[^/]+/limits',
   'analytics/(meters|time-series|usage)',
   // Features own their background tasks.
-  'background/background-task',
+  'background/(background-task|tenant-task)',
   'archives/(archive-files|steps)',
   'collections/(batch|document|documents-api|scans|transfer|mongo/documents|rules/(change-events|text-rules)|schemas/(declared-tables|evaluate-schema|index-build|is-compatible|schema-language|schemas-api|schemas-transfer))',
   'events/(events|events-api|read-events)',

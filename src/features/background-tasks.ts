@@ -5,6 +5,7 @@ import type { Log } from '../infra/log.ts'
 import type { Mailer } from '../infra/mail/mail.ts'
 import { expiredArchives } from './archives/expired-archives.ts'
 import { type BackgroundTask, backgroundTask } from './background/background-task.ts'
+import type { TenantServices } from './background/tenant-task.ts'
 import { approvalMails } from './flows/approvals/approval-mailer.ts'
 import { unmetExpectations } from './flows/executions/expectations.ts'
 import { expiredResults } from './mcp-servers/calls/kept-results.ts'
@@ -16,7 +17,7 @@ import { openRuns } from './runs/open-runs.ts'
 import { slotQueues, unstartedSlots } from './runs/slot-tasks.ts'
 import { unregisteredSchedules } from './runs/triggers/unregistered-schedules.ts'
 import { dueJobs } from './tenants/due-jobs.ts'
-import { type PurgeServices, purgeLeftovers } from './tenants/purge/leftovers.ts'
+import { purgeLeftovers } from './tenants/purge/leftovers.ts'
 import { driftChecks } from './tenants/resources/drift-checks.ts'
 import { TRIGGER_TARGETS } from './trigger-targets.ts'
 
@@ -29,7 +30,7 @@ interface TaskServices {
 
 export const createBackgroundTasks = (
   { mailer, chainSigner, log }: TaskServices,
-  openTenant: PurgeServices['openTenant'],
+  openTenant: TenantServices['openTenant'],
 ): readonly BackgroundTask[] => [
   ...RUN_KINDS.flatMap((kind) => [
     backgroundTask(openRuns(kind)),

@@ -4,13 +4,12 @@ import type { AdminScope } from '../../access/scope.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type TenantId, type TenantRef, targetOf, type WorkspaceId } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import type { BackgroundTask } from '../background/background-task.ts'
+import { type TenantServices, tenantTask } from '../background/tenant-task.ts'
 import { startRecordedBuilding } from '../collections/schemas/index-build.ts'
 import { findRow } from '../operation-helpers.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { endUnstartedJob, type Plan, startJobWorkflow } from './provisioning.ts'
-import type { PurgeServices } from './purge/leftovers.ts'
 
 interface DueRow {
   readonly id: string
@@ -20,23 +19,6 @@ interface DueRow {
   readonly workflow_id: string
 }
 
-const AT_ONCE = 20
-
-/** It finds and starts by itself, since a tenant that is purged has no workspace in which an item could run. */
-export const dueJobs = ({ openTenant, log }: PurgeServices): BackgroundTask<never> => ({
-  name: 'jobs',
-  pollMs: TENANT_LIMITS.jobPollMs,
-  atOnce: 1,
-  find: async (system) => {
-    for (const row of await findDue(system)) {
-      const start = startOrEnd(openTenant(row.tenant_id), row)
-      await start.catch((err: unknown) => log.warn({ err, ...row }, 'job not started'))
-    }
-    return []
-  },
-  run: async () => {},
-})
-
 /** Processes use states, keys and subjects for a while after they have read them. */
 const KNOWN_BY_ALL = sql`now() - ${`${TENANT_LIMITS.knownByAllMs} milliseconds`}::interval`
 
@@ -44,24 +26,32 @@ const KNOWN_BY_ALL = sql`now() - ${`${TENANT_LIMITS.knownByAllMs} milliseconds`}
  * A job that has begun is not queued any more: Temporal resumes it. Until all processes know of a deletion, no purge begins; nor does
  * one of a workspace whose tenant is purged itself, or held by an operator. The others are started by the request that records them.
  */
-const findDue = (system: SystemScope): Promise<DueRow[]> =>
-  system.rows<DueRow>(sql`
-    with queued as (
-      select id, tenant_id, type, target, workflow_id, created_at,
-        type in ('tenant.delete', 'workspace.delete') as is_deletion
-      from operations where finished_at is null and state = 'queued'
-    ), due as (
-      select w.id from workspaces w join tenants t on t.id = w.tenant_id
-        where w.state = 'deleting' and w.delete_after <= now() and w.updated_at <= ${KNOWN_BY_ALL}
-          and t.suspended_by is distinct from 'operator' and t.purged_from is null
-      union all
-      select t.id from tenants t
-        where t.state = 'deleting' and t.delete_after <= now() and t.updated_at <= ${KNOWN_BY_ALL}
-    )
-    select id, tenant_id, type, target, workflow_id from queued
-    where case when is_deletion then target in (select id from due)
-      else created_at <= now() - ${`${TENANT_LIMITS.jobStartMs} milliseconds`}::interval end
-    limit ${AT_ONCE}`)
+const DUE = sql`
+  with queued as (
+    select id, tenant_id, type, target, workflow_id, created_at,
+      type in ('tenant.delete', 'workspace.delete') as is_deletion
+    from operations where finished_at is null and state = 'queued'
+  ), due as (
+    select w.id from workspaces w join tenants t on t.id = w.tenant_id
+      where w.state = 'deleting' and w.delete_after <= now() and w.updated_at <= ${KNOWN_BY_ALL}
+        and t.suspended_by is distinct from 'operator' and t.purged_from is null
+    union all
+    select t.id from tenants t
+      where t.state = 'deleting' and t.delete_after <= now() and t.updated_at <= ${KNOWN_BY_ALL}
+  )
+  select id, tenant_id, type, target, workflow_id from queued
+  where case when is_deletion then target in (select id from due)
+    else created_at <= now() - ${`${TENANT_LIMITS.jobStartMs} milliseconds`}::interval end`
+
+export const dueJobs = (services: TenantServices): BackgroundTask<never> =>
+  tenantTask<DueRow>(services, {
+    name: 'jobs',
+    pollMs: TENANT_LIMITS.jobPollMs,
+    atOnce: 20,
+    due: DUE,
+    serve: startOrEnd,
+    failure: 'job not started',
+  })
 
 /** What can never be started, such as the removal of a user whose workspace was purged, is ended. */
 async function startOrEnd(scope: AdminScope, row: DueRow): Promise<void> {

@@ -4,8 +4,8 @@ import type { AdminScope } from '../../../access/scope.ts'
 import { type TenantId, type TenantRef, targetOf, type WorkspaceId } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { BackgroundTask } from '../../background/background-task.ts'
+import { type TenantServices, tenantTask } from '../../background/tenant-task.ts'
 import { TENANT_LIMITS } from '../limits.ts'
-import type { PurgeServices } from '../purge/leftovers.ts'
 import { repairDrift } from './drift.ts'
 
 interface DueRow {
@@ -15,38 +15,28 @@ interface DueRow {
 
 const { driftPollMs, driftCheckMs, driftChecksAtOnce } = TENANT_LIMITS
 
-/** It finds and serves by itself, since a tenant's own resources belong to no workspace in which an item could run. */
-export const driftChecks = ({ openTenant, log }: PurgeServices): BackgroundTask<never> => ({
-  name: 'drift',
-  pollMs: driftPollMs,
-  atOnce: 1,
-  find: async (system) => {
-    const due = await system.rows<DueRow>(DUE)
-    // Beside each other, so that one whose servers are slow does not keep others from their look.
-    await Promise.all(
-      due.map(({ tenant_id: tenantId, workspace_id: workspaceId }) => {
-        const ref: TenantRef = { tenantId, workspaceId }
-        const check = checkDrift(openTenant(tenantId), ref)
-        return check.catch((err: unknown) =>
-          log.warn({ err, ref }, 'resources of other systems not compared'),
-        )
-      }),
-    )
-    return []
-  },
-  run: async () => {},
-})
-
-const DUE = sql`
-  (select id as tenant_id, '-' as workspace_id, drift_due_at from tenants
-    where drift_due_at <= now() and state in ('active', 'suspended') order by drift_due_at limit ${driftChecksAtOnce})
-  union all
-  (select tenant_id, id, drift_due_at from workspaces
-    where drift_due_at <= now() and state in ('active', 'suspended') order by drift_due_at limit ${driftChecksAtOnce})
-  order by drift_due_at limit ${driftChecksAtOnce}`
+export const driftChecks = (services: TenantServices): BackgroundTask<never> =>
+  tenantTask<DueRow>(services, {
+    name: 'drift',
+    pollMs: driftPollMs,
+    atOnce: driftChecksAtOnce,
+    due: sql`
+      (select id as tenant_id, '-' as workspace_id, drift_due_at from tenants
+        where drift_due_at <= now() and state in ('active', 'suspended') order by drift_due_at limit ${driftChecksAtOnce})
+      union all
+      (select tenant_id, id, drift_due_at from workspaces
+        where drift_due_at <= now() and state in ('active', 'suspended') order by drift_due_at limit ${driftChecksAtOnce})
+      order by drift_due_at limit ${driftChecksAtOnce}`,
+    serve: checkDrift,
+    failure: 'resources of other systems not compared',
+  })
 
 /** The next look is due before this one begins, so that one that fails does not keep others from theirs. */
-async function checkDrift(scope: AdminScope, ref: TenantRef): Promise<void> {
+async function checkDrift(
+  scope: AdminScope,
+  { tenant_id: tenantId, workspace_id: workspaceId }: DueRow,
+): Promise<void> {
+  const ref: TenantRef = { tenantId, workspaceId }
   const id = targetOf(ref)
   const next = sql`drift_due_at = now() + make_interval(secs => ${driftCheckMs / 1_000}::double precision)`
   await scope.batch(
