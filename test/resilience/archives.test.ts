@@ -10,7 +10,7 @@ import {
   eventually,
   withKeys,
 } from '../support/fixtures/tenants.ts'
-import { type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { killServer, type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
 let own: SharedPlatform
 beforeAll(async () => {
@@ -54,11 +54,7 @@ async function meanwhile<T extends { id: string }>(
 
 async function killWhile(lock: string, begin: () => Promise<{ id: string }>, step: string) {
   const { workspace, started } = own
-  const id = await meanwhile(lock, begin, step, () => {
-    const pid = started.stack.supervisor.pid('worker')
-    if (pid === undefined) throw new Error('the worker does not run')
-    process.kill(pid, 'SIGKILL')
-  })
+  const id = await meanwhile(lock, begin, step, () => killServer(started, 'worker'))
   return endOf(workspace, id, started.running)
 }
 

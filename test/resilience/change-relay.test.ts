@@ -14,7 +14,7 @@ import {
 } from '../support/clients/sse.ts'
 import { change } from '../support/fixtures/outbox.ts'
 import { eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { killServer, type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
@@ -50,12 +50,6 @@ const receiveAll = (frames: readonly ReceivedEvent[], count: number) =>
     60_000,
   )
 
-function pidOf(name: string): number {
-  const pid = started.stack.supervisor.pid(name)
-  if (pid === undefined) throw new Error(`${name} does not run`)
-  return pid
-}
-
 const subscribe = (collection: string) =>
   subscribeToEvents(workspace.service, `topic=collections.${collection}.*`, {}, started.running)
 
@@ -69,14 +63,10 @@ test('Valkey hangs during writes: all changes are delivered in order afterwards'
   await writeChanges('frozen', numbers(10))
   await receiveAll(frames, 10)
   const before = await failures()
-  const pid = pidOf('valkey')
-  process.kill(pid, 'SIGSTOP')
-  try {
+  await whileStopped(started, 'valkey', async () => {
     for (const part of numbers(30)) await writeChanges('frozen', numbers(20, 10 + part * 20))
     await eventually(async () => ((await failures()) > before + 1 ? true : undefined), 40_000)
-  } finally {
-    process.kill(pid, 'SIGCONT')
-  }
+  })
   expect(await receiveAll(frames, 610)).toEqual(numbers(610))
   // A hanging Valkey does not receive the same batch again at every attempt.
   expect(messages(frames).length).toBeLessThanOrEqual(610 + 500)
@@ -86,7 +76,7 @@ test('Valkey crashes during writes: no change is lost', async () => {
   const frames = await subscribe('killed')
   await writeChanges('killed', numbers(100))
   await receiveAll(frames, 100)
-  process.kill(pidOf('valkey'), 'SIGKILL')
+  killServer(started, 'valkey')
   for (const part of numbers(10)) await writeChanges('killed', numbers(20, 100 + part * 20))
   expect(await receiveAll(frames, 300)).toEqual(numbers(300))
 }, 120_000)
@@ -99,8 +89,7 @@ test('worker crashes repeatedly during writes: no change is lost', async () => {
       await writeChanges('worker', numbers(20, written))
       written += 20
     }
-    const killed = pidOf('worker')
-    process.kill(killed, 'SIGKILL')
+    const killed = killServer(started, 'worker')
     await writeChanges('worker', numbers(20, written))
     written += 20
     expect(written).toBe((strike + 1) * 220)
@@ -119,15 +108,11 @@ test('worker with the leader lease hangs: another one takes over', async () => {
   const { DATABASE_APP_URL = '', REDIS_URL = '' } = started.running.env
   const database = Database.open(DATABASE_APP_URL, () => {}, 2)
   const relay = new Relay(database, REDIS_URL, pino({ level: 'silent' }))
-  const pid = pidOf('worker')
-  process.kill(pid, 'SIGSTOP')
-  try {
+  await whileStopped(started, 'worker', async () => {
     relay.start()
     await writeChanges('hung', numbers(10, 10))
     expect(await receiveAll(frames, 20)).toEqual(numbers(20))
-  } finally {
-    process.kill(pid, 'SIGCONT')
-  }
+  })
   await relay.close()
   await database.close()
   await writeChanges('hung', numbers(10, 20))
@@ -137,7 +122,7 @@ test('worker with the leader lease hangs: another one takes over', async () => {
 test('PostgreSQL crashes: committed and later changes are delivered', async () => {
   const frames = await subscribe('postgres')
   await writeChanges('postgres', numbers(200))
-  process.kill(pidOf('postgres'), 'SIGKILL')
+  killServer(started, 'postgres')
   await eventually(
     () =>
       writeChanges('postgres', numbers(200, 200))

@@ -1,14 +1,8 @@
 /** Worker crashes while executions hand on slots: the limit holds, every execution runs. */
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import {
-  asSuperuser,
-  call as callAt,
-  eventually,
-  type Reply,
-  type TestWorkspace,
-} from '../support/fixtures/tenants.ts'
-import { type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { asSuperuser, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import { killServer, type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
@@ -20,16 +14,13 @@ const LIMIT = 3
 let own: SharedPlatform
 let started: Started
 let workspace: TestWorkspace
+let call: SharedPlatform['call']
 beforeAll(async () => {
   own = await sharedPlatform()
-  started = own.started
-  workspace = own.workspace
+  ;({ started, workspace, call } = own)
 }, 120_000)
 afterAll(() => own?.end())
 beforeEach(() => own.forgetCrashes())
-
-const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
-  callAt(method, path, { ...options, at: started.running })
 
 const createTask = (task: string, name: string) =>
   `  - ${task}: { call: collection.create, with: { name: ${name}, document: { n: '\${ .n }', what: ${task} } } }\n`
@@ -59,12 +50,6 @@ async function readCounts(flow: string): Promise<Counts> {
   return row ?? { ended: 0, admitted: 0 }
 }
 
-/** Kills by the pid that the supervisor reports: only what this test started. */
-function killWorker(): void {
-  const pid = started.stack.supervisor.pid('worker')
-  if (pid !== undefined) process.kill(pid, 'SIGKILL')
-}
-
 test.each([
   ['few', true],
   ['fewer', false],
@@ -88,7 +73,9 @@ test.each([
         maxAdmitted = Math.max(maxAdmitted, admitted)
         return ended >= strike ? true : undefined
       }, 120_000)
-      if (strike < RUNS) killWorker()
+      if (strike === RUNS) break
+      await eventually(async () => started.stack.supervisor.pid('worker'))
+      killServer(started, 'worker')
     }
     expect(maxAdmitted).toBeLessThanOrEqual(LIMIT)
     const listed = `${workspace.flows}/executions?flow=${name}&status=completed&page[size]=200`

@@ -6,7 +6,7 @@ import { closeSubscriptions, messages, subscribeToStream } from '../support/clie
 import { createEntry, Executions } from '../support/fixtures/executions.ts'
 import { eventually } from '../support/fixtures/tenants.ts'
 import { TableBarrier } from '../support/servers/table-barrier.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { killServer, type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
 /** Longer than a workflow task timeout, ten seconds. */
 const LONG_MS = 12_000
@@ -73,7 +73,7 @@ test('worker killed while writes are blocked: the record is complete', async () 
       const pids = await gate.waiting()
       return pids.length > 0 ? pids : undefined
     })
-    process.kill(own.started.stack.supervisor.pid('worker') ?? 0, 'SIGKILL')
+    killServer(own.started, 'worker')
     await eventually(async () => (await gate.waiting()).find((pid) => !before.includes(pid)), 60_000)
   } finally {
     await gate.open()

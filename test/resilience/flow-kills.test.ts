@@ -2,14 +2,8 @@
 
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  asSuperuser,
-  call as callAt,
-  eventually,
-  type Reply,
-  type TestWorkspace,
-} from '../support/fixtures/tenants.ts'
-import { type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { asSuperuser, eventually, type Reply, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import { killServer, type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
@@ -46,7 +40,7 @@ afterAll(async () => {
 })
 
 const call = (method: string, path: string, body?: object): Promise<Reply> =>
-  callAt(method, path, { at: started.running, as: workspace.operator, ...(body && { body }) })
+  own.call(method, path, { as: workspace.operator, ...(body && { body }) })
 
 /**
  * Local calls, an activity call, a request that is never repeated (docs/decisions/0004), a timer, and compensation in
@@ -80,12 +74,6 @@ do:
       raise: { error: { type: 'https://example.com/no', status: 409, title: No } }
 `
 
-/** Kills by the pid that the supervisor reports: only what this test started. */
-function kill(name: 'worker' | 'temporal'): void {
-  const pid = started.stack.supervisor.pid(name)
-  if (pid !== undefined) process.kill(pid, 'SIGKILL')
-}
-
 /** Cuts all connections to the database. @returns how many */
 async function cutConnections(): Promise<number> {
   const text = "select pg_terminate_backend(pid) as is_cut from pg_stat_activity where usename = 'tenon_app'"
@@ -118,12 +106,13 @@ async function start(n: number): Promise<void> {
   let last: unknown
   await eventually(async () => {
     const path = `${workspace.flows}/definitions/ledger/executions`
-    const reply = await callAt('POST', path, {
-      at: started.running,
-      as: workspace.operator,
-      body: { input: { n }, correlation_key: `run ${n}` },
-      headers: { 'idempotency-key': `ledger-${n}` },
-    }).catch((error: unknown) => ({ status: 0, body: String(error) }))
+    const reply = await own
+      .call('POST', path, {
+        as: workspace.operator,
+        body: { input: { n }, correlation_key: `run ${n}` },
+        headers: { 'idempotency-key': `ledger-${n}` },
+      })
+      .catch((error: unknown) => ({ status: 0, body: String(error) }))
     last = reply.body
     return reply.status === 201 ? true : undefined
   }, 120_000).catch((error) => {
@@ -143,7 +132,7 @@ async function ledger(): Promise<Map<number, Entry[]>> {
   for (let after = ''; ; ) {
     const query = after === '' ? '' : `&page[after]=${encodeURIComponent(after)}`
     const path = `/v1/collections/ledger/documents?page[size]=200${query}`
-    const { body } = await callAt('GET', path, { at: started.running, as: workspace.service })
+    const { body } = await own.call('GET', path, { as: workspace.service })
     for (const entry of body.data) entries.set(entry.of, [...(entries.get(entry.of) ?? []), entry])
     if (body.page.next === null) return entries
     after = body.page.next
@@ -203,7 +192,7 @@ test('Temporal killed during executions and starts: none is lost, each effect ha
     // Running executions continue; starts during the outage are refused and repeated.
     await eventually(async () => ((await ledger()).size >= 8 ? true : undefined), 60_000)
     expect((await progress()).open).toBeGreaterThan(0)
-    kill('temporal')
+    killServer(started, 'temporal')
   })
   expect(started.stack.supervisor.pid('temporal')).not.toBe(before)
   await expectOnce(inputs)
@@ -218,7 +207,7 @@ test('workers killed and connections cut: every execution ends, each effect happ
     for (const [index, ended] of STRIKES.entries()) {
       expect(await openAfter(before + ended), `after ${ended}`).toBeGreaterThan(0)
       if (index === STRIKES.length >> 1) expect(await cutConnections()).toBeGreaterThan(0)
-      else kill('worker')
+      else killServer(started, 'worker')
     }
   })
   await expectOnce(inputs)

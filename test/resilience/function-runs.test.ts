@@ -6,7 +6,12 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { uuidOf } from '../../src/core/ids.ts'
 import { FunctionRuns } from '../support/fixtures/function-runs.ts'
 import { connectSuperuser, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
-import { type SharedPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
+import {
+  killServer,
+  type SharedPlatform,
+  sharedPlatform,
+  whileStopped,
+} from '../support/stack/own-platform.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 
 let own: SharedPlatform
@@ -17,12 +22,6 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => own?.end())
 
-function killWorker(): void {
-  const pid = own.started.stack.supervisor.pid('worker')
-  if (pid === undefined) throw new Error('the worker does not run')
-  process.kill(pid, 'SIGKILL')
-}
-
 test('worker killed while a run holds the only slot: the run is a dead letter, and the queue goes on', async () => {
   const source =
     'export default ({ ms = 0 }) => { console.log("began"); return new Promise((d) => setTimeout(d, ms, "done")) }'
@@ -31,7 +30,7 @@ test('worker killed while a run holds the only slot: the run is a dead letter, a
   await runs.until(id, held, ({ status }) => status === 'running')
   const queued = await runs.start(id)
   expect(await runs.read(id, queued)).toMatchObject({ status: 'queued', attempts: 0 })
-  killWorker()
+  killServer(own.started, 'worker')
   const lost = await runs.ended(id, held, 60_000)
   expect(lost).toMatchObject({ status: 'failed', attempts: 1, dead_letter: true })
   expect(lost.error.code).toBe('run_cut_off')
@@ -112,7 +111,7 @@ test('worker killed before the code, in it, in a response, at the end of runs, a
     heldAtItsEnd(endsAsync),
     startedAndPaused(repeats),
   ])
-  killWorker()
+  killServer(own.started, 'worker')
   // The database ends both statements, whose worker is gone.
   await Promise.all([waited.lock.end(), queued.lock.end()])
   await expect(reader?.read()).rejects.toThrow()
@@ -175,7 +174,7 @@ test.each(['killed', 'stopped'] as const)(
     await own.forgetCrashes()
     const { id, run, lock, calling } = await calledAndHeldBeforeItsCode(`unbegun-${how}`)
     if (how === 'killed') {
-      killWorker()
+      killServer(own.started, 'worker')
       await lock.query('rollback')
     } else
       await whileStopped(own.started, 'worker', async () => {

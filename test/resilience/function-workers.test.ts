@@ -4,23 +4,20 @@ import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { call as callAt, eventually, type Reply, type TestWorkspace } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import { killServer, type OwnPlatform, pidOf, sharedPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 let own: OwnPlatform
 let started: Started
 let workspace: TestWorkspace
+let call: OwnPlatform['call']
 beforeAll(async () => {
   own = await sharedPlatform()
-  started = own.started
-  workspace = own.workspace
+  ;({ started, workspace, call } = own)
 }, 120_000)
 afterAll(() => own?.end())
-
-const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
-  callAt(method, path, { ...options, at: started.running })
 
 /** Function processes whose parent is the worker. */
 async function functionProcessesOf(worker: number): Promise<string[]> {
@@ -50,12 +47,10 @@ test('worker killed during a function: 502 run_cut_off, its processes end, later
   await deploy('one', 'export default () => 1')
   const running = call('POST', '/v1/functions/waits/invoke', { as: workspace.service, body: {} })
   await new Promise((done) => setTimeout(done, 1_500))
-  const pid = started.stack.supervisor.pid('worker')
-  if (pid === undefined) throw new Error('the worker does not run')
-  const before = await functionProcessesOf(pid)
+  const before = await functionProcessesOf(pidOf(started, 'worker'))
   expect(before.length).toBeGreaterThan(0)
   const elapsedMs = stopwatch()
-  process.kill(pid, 'SIGKILL')
+  killServer(started, 'worker')
   const reply = await running
   expect([reply.status, reply.body.code]).toEqual([502, 'run_cut_off'])
   expect(reply.body.detail).toMatch(/worker .* was lost/)

@@ -10,7 +10,7 @@ import { scrape, sumOf } from '../support/clients/metrics.ts'
 import { readStatus } from '../support/clients/status.ts'
 import { Executions } from '../support/fixtures/executions.ts'
 import { call, eventually } from '../support/fixtures/tenants.ts'
-import { type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { killServer, type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
 let own: SharedPlatform
 
@@ -32,7 +32,8 @@ const doctor = () =>
 async function crash(): Promise<void> {
   const exits = () => own.workerEvents.filter((type) => type === 'exited').length
   const before = exits()
-  process.kill(await eventually(async () => own.started.stack.supervisor.pid('worker')), 'SIGKILL')
+  await eventually(async () => own.started.stack.supervisor.pid('worker'))
+  killServer(own.started, 'worker')
   await eventually(async () => (exits() > before ? true : undefined))
 }
 
@@ -71,9 +72,8 @@ test('worker crashes: while it restarts, readiness passes; once it is gone, each
 }, 240_000)
 
 test('Temporal remembers no worker: readiness warns, status and doctor name each queue, and documents are served on', async () => {
-  const { supervisor } = own.started.stack
   // Polls are in its memory alone.
-  process.kill(await eventually(async () => supervisor.pid('temporal')), 'SIGKILL')
+  killServer(own.started, 'temporal')
   const queues: readonly IdleQueue[] = await eventually(async () => {
     const { idle_queues: idle } = await readStatus(own.started.running)
     return idle?.length === Object.keys(QUEUES).length ? idle : undefined

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ok } from '../support/clients/mcp.ts'
 import { Executions } from '../support/fixtures/executions.ts'
 import { call, eventually } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { killServer, type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -81,16 +81,12 @@ test('worker that stalls for longer than a lost one is noticed: the answer to a 
     async () => (keys.has('/stalled-post') && keys.has('/stalled-repeated') ? true : undefined),
     30_000,
   )
-  const pid = own.started.stack.supervisor.pid('worker') ?? 0
   const { workflow_id } = await executions.read(got)
-  process.kill(pid, 'SIGSTOP')
-  try {
+  await whileStopped(own.started, 'worker', async () => {
     // The other request is repeated: its worker counts as lost.
     await eventually(async () => ((await attemptsOf(workflow_id)) > 1 ? true : undefined), 60_000)
     unanswered.get('/stalled-post')?.end('done')
-  } finally {
-    process.kill(pid, 'SIGCONT')
-  }
+  })
   const [first, second] = await Promise.all([posted, got].map(endOf))
   expect([first.status, first.error, second.status]).toEqual(['completed', null, 'completed'])
   expect([keys.get('/stalled-post')?.length, keys.get('/stalled-repeated')?.length]).toEqual([1, 2])
@@ -103,8 +99,7 @@ test('worker killed during requests: POST is reported as unknown, GET and at_lea
   const got = await start('/get', 'get', ', headers: { x: y }')
   const once = await start('/once', 'get', ', delivery: at_most_once')
   await eventually(async () => (PATHS.every((path) => keys.has(path)) ? true : undefined), 30_000)
-  const pid = own.started.stack.supervisor.pid('worker')
-  if (pid !== undefined) process.kill(pid, 'SIGKILL')
+  killServer(own.started, 'worker')
   const elapsedMs = stopwatch()
   const ended = await Promise.all([posted, repeated, got, once].map(endOf))
   expect(elapsedMs()).toBeLessThan(60_000)

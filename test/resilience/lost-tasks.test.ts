@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Executions } from '../support/fixtures/executions.ts'
 import { call, createTestWorkspace, eventually } from '../support/fixtures/tenants.ts'
 import { TableBarrier } from '../support/servers/table-barrier.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { killServer, type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
 /** Longer than a workflow task, which ends and is followed by another while local calls run. */
 const LONG_MS = 11_000
@@ -68,7 +68,7 @@ test('lost workflow task repeated with calls ending in another order: each docum
     const pids = await hold.waiting()
     return pids.length > 0 ? pids : undefined
   }, 60_000)
-  process.kill(started.stack.supervisor.pid('worker') ?? 0, 'SIGKILL')
+  killServer(started, 'worker')
   await eventually(async () => (await hold.waiting()).find((pid) => !before.includes(pid)), 60_000)
   await hold.open()
   const run = await eventually(async () => {
@@ -102,7 +102,7 @@ test('lost workflow task of an execution that yields its slot: each document is 
     const pids = await late.waiting()
     return pids.length > 0 ? pids : undefined
   })
-  process.kill(started.stack.supervisor.pid('worker') ?? 0, 'SIGKILL')
+  killServer(started, 'worker')
   await eventually(async () => (await late.waiting()).find((pid) => !before.includes(pid)), 60_000)
   await late.open()
   await eventually(

@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ok } from '../support/clients/mcp.ts'
 import { type Message, modernRpc, sendModern, TASKS } from '../support/clients/mcp-modern.ts'
-import { type Caller, call as callAt, eventually, type Reply } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { type Caller, eventually, type Reply } from '../support/fixtures/tenants.ts'
+import { killServer, type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
 const FLOW = `document: { dsl: '1.0.3', namespace: n, name: nap, version: '1.0.0' }
 input:
@@ -24,7 +24,7 @@ let path: string
 let agent: Caller
 
 const call = (method: string, to: string, body?: object): Promise<Reply['body']> =>
-  ok(callAt(method, to, { as: own.workspace.operator, at: own.started.running, ...(body && { body }) }))
+  ok(own.call(method, to, { as: own.workspace.operator, ...(body && { body }) }))
 
 async function publishServer(): Promise<void> {
   const { flows, workspaceId } = own.workspace
@@ -71,12 +71,6 @@ const read = async (tool: string, execution: string) =>
 const executions = async () =>
   (await call('GET', `${own.workspace.flows}/executions?flow=nap`)).data as { id: string }[]
 
-function kill(name: string): void {
-  const pid = own.started.stack.supervisor.pid(name)
-  if (pid === undefined) throw new Error(`${name} does not run`)
-  process.kill(pid, 'SIGKILL')
-}
-
 test('worker and API killed during calls of flows: each call is one execution, which the same token follows to its result (T37)', async () => {
   const start = (who: string) => ({ name: 'run_nap', arguments: { who } })
   const { taskId } = (await ask('tools/call', start('task'), AS_TASKS))['result']
@@ -86,7 +80,7 @@ test('worker and API killed during calls of flows: each call is one execution, w
   const cut = sendModern(path, agent, 'tools/call', start('cut'), { at: own.started.running })
   const broken = expect(cut).rejects.toThrow()
   const second = await eventually(async () => (await executions()).find(({ id }) => id !== taskId))
-  for (const name of ['worker', 'api']) kill(name)
+  for (const name of ['worker', 'api']) killServer(own.started, name)
   await broken
 
   const known = await eventually(() => read('execution_status', taskId).catch(() => undefined), 60_000)

@@ -10,7 +10,7 @@ import {
   createTestWorkspaceWithStorage,
   eventually,
 } from '../support/fixtures/tenants.ts'
-import { type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { killServer, type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
 let own: SharedPlatform
 beforeAll(async () => {
@@ -44,9 +44,7 @@ test('worker killed while it deletes a folder: another goes on, and all objects 
   const read = async () =>
     (await call('GET', `/v1/operations/${begun.body.id}`, { as: workspace.service, at })).body
   await eventually(async () => ((await read()).removed === 2_000 ? true : undefined))
-  const pid = started.stack.supervisor.pid('worker')
-  if (pid === undefined) throw new Error('the worker does not run')
-  process.kill(pid, 'SIGKILL')
+  killServer(started, 'worker')
   await session.query('rollback')
   await session.end()
   const ended = await eventually(async () => {

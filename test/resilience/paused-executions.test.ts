@@ -10,13 +10,18 @@ import { createEntry, Executions } from '../support/fixtures/executions.ts'
 import {
   asSuperuser,
   type Caller,
-  call as callAt,
   eventually,
   type TestWorkspace,
   tokenOf,
   unique,
 } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, SIGNALS_MAX, sharedPlatform, UPDATES_MAX } from '../support/stack/own-platform.ts'
+import {
+  killServer,
+  type OwnPlatform,
+  SIGNALS_MAX,
+  sharedPlatform,
+  UPDATES_MAX,
+} from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 
@@ -49,23 +54,15 @@ afterAll(async () => {
 })
 
 const call = (method: string, path: string, body?: object, as: Caller = workspace.operator) =>
-  callAt(method, path, { as, at: started.running, ...(body !== undefined && { body }) })
+  own.call(method, path, { as, ...(body !== undefined && { body }) })
 const goSignal = { event: { type: 'go', data: 1 } }
 const running = (flow: string) =>
   `  - go: { run: { workflow: { namespace: n, name: ${flow}, version: latest } } }`
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
 
-/** Kills by the pid that the supervisor reports: only what this test started. */
-function killWorker(): number {
-  const pid = started.stack.supervisor.pid('worker')
-  if (pid === undefined) throw new Error('the worker does not run')
-  process.kill(pid, 'SIGKILL')
-  return pid
-}
-
 /** Kills the worker and waits for another one, whose cache is empty. */
 async function replaceWorker(): Promise<void> {
-  const pid = killWorker()
+  const pid = killServer(started, 'worker')
   await eventually(async () => {
     const now = started.stack.supervisor.pid('worker')
     return now !== undefined && now !== pid ? true : undefined
@@ -80,7 +77,7 @@ test('paused execution whose worker is killed: stays paused, continues with all 
   await executions.shown(id, 'waiting')
   expect((await executions.send(id, 'pause', { reason: 'Wait.' })).status).toBe(200)
   await executions.send(id, 'signal', goSignal)
-  killWorker()
+  killServer(started, 'worker')
   // Only the new worker can accept the patch; it has replayed the whole history by then.
   const patched = await executions.until(id, () => started.stack.supervisor.pid('worker') !== undefined)
   expect(patched).toMatchObject({ status: 'suspended', suspended_because: 'paused', pause_reason: 'Wait.' })

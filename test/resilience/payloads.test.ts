@@ -5,8 +5,8 @@ import { randomBytes } from 'node:crypto'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { call as callAt, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import { killServer, type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
 let own: OwnPlatform
@@ -36,7 +36,7 @@ afterAll(async () => {
 })
 
 const call = (method: string, path: string, body?: unknown) =>
-  callAt(method, path, { as: workspace.operator, at: started.running, ...(body !== undefined && { body }) })
+  own.call(method, path, { as: workspace.operator, ...(body !== undefined && { body }) })
 const textOf = (bytes: number) => randomBytes(bytes).toString('base64').slice(0, bytes)
 const start = (x: string) => call('POST', `${workspace.flows}/definitions/large/executions`, { input: { x } })
 const until = (id: string, statuses: readonly string[]) =>
@@ -45,13 +45,7 @@ const until = (id: string, statuses: readonly string[]) =>
     return statuses.includes(body.status) ? body : undefined
   }, 90_000)
 
-/** Sends a signal by the pid that the supervisor reports: only to what this test started. */
-function signalStore(signal: NodeJS.Signals): void {
-  const pid = started.stack.supervisor.pid('seaweedfs')
-  if (pid === undefined) throw new Error('the store does not run')
-  process.kill(pid, signal)
-}
-const killStore = () => signalStore('SIGKILL')
+const killStore = () => killServer(started, 'seaweedfs')
 
 test('object store down when a call returns a large result: the execution continues afterwards, the call is made once', async () => {
   const x = textOf(300_000)
@@ -100,15 +94,12 @@ test('object store hangs: a start is answered in time, a call with a large resul
   const x = textOf(300_000)
   const { body: run } = await start(x)
   await eventually(async () => (pendingResponses.length > 0 ? true : undefined), 60_000)
-  signalStore('SIGSTOP')
-  try {
+  await whileStopped(started, 'seaweedfs', async () => {
     pendingResponses[0]?.setHeader('content-type', 'application/json').end(JSON.stringify(textOf(300_000)))
     const late = await Promise.race([start(textOf(300_000)), pause(WAIT_MS, undefined, { ref: false })])
     expect([late?.status, late?.body.status]).toEqual([201, 'pending'])
     expect((await call('POST', `${workspace.flows}/executions/${late?.body.id}/cancel`, {})).status).toBe(202)
-  } finally {
-    signalStore('SIGCONT')
-  }
+  })
   const waiting = await until(run.id, ['waiting', 'faulted'])
   expect([waiting.status, waiting.error, pendingResponses.length]).toEqual(['waiting', null, 1])
 }, 120_000)

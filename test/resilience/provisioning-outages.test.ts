@@ -4,39 +4,27 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   addTestWorkspaceWithStorage,
   asSuperuser,
-  call as callAt,
   createTestWorkspaceWithStorage,
   eventually,
-  type Reply,
   type TestWorkspace,
   unique,
 } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
+import { killServer, type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
 let own: OwnPlatform
 let started: Started
 let workspace: TestWorkspace
+let call: OwnPlatform['call']
 
 beforeAll(async () => {
   own = await sharedPlatform(createTestWorkspaceWithStorage)
-  started = own.started
-  workspace = own.workspace
+  ;({ started, workspace, call } = own)
 }, 120_000)
 afterAll(() => own?.end())
 
-const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
-  callAt(method, path, { ...options, at: started.running })
-
-/** Kills by the pid that the supervisor reports: only what this test started. */
-function kill9(name: string): void {
-  const pid = started.stack.supervisor.pid(name)
-  if (pid === undefined) throw new Error(`${name} does not run`)
-  process.kill(pid, 'SIGKILL')
-}
-
 test('object store crashes while a workspace is created: created once it is back', async () => {
-  kill9('seaweedfs')
+  killServer(started, 'seaweedfs')
   const { tenantId: tenant_id } = workspace
   const body = { tenant_id, name: 'Late', slug: unique('late') }
   const made = await call('POST', '/v1/workspaces', {
@@ -113,7 +101,7 @@ test('object store hangs, worker is killed: a purge says why it waits, removes n
         detail: expect.stringContaining('object store'),
       },
     ])
-    kill9('worker')
+    killServer(started, 'worker')
     await waiting()
     expect(await rows()).toBe(1)
     return read

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Executions } from '../support/fixtures/executions.ts'
 import { type Caller, call, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type Node, startInProcessNode } from '../support/stack/in-process-node.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { killServer, type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 import { configure } from '../support/stack/workspace-settings.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -29,12 +29,6 @@ afterAll(async () => {
 const DOCUMENTS = '/v1/collections/notes/documents'
 const read = (as: Caller = workspace.service, at = started.running) => call('GET', DOCUMENTS, { as, at })
 const administer = () => call('GET', '/v1/tenants', { as: workspace.operator, at: started.running })
-
-function pidOf(name: string): number {
-  const pid = started.stack.supervisor.pid(name)
-  if (pid === undefined) throw new Error(`${name} does not run`)
-  return pid
-}
 
 const LANES = 8
 /** No request waits for Valkey longer than this, even on a slow machine. */
@@ -88,11 +82,9 @@ const untilRecovered = () =>
 
 test('Valkey hangs under load: reads succeed, administration gets 503, both recover', async () => {
   await untilRecovered()
-  const pid = pidOf('valkey')
   const answers = await underLoad(async (answers) => {
-    process.kill(pid, 'SIGSTOP')
-    const sinceMs = performance.now()
-    try {
+    await whileStopped(started, 'valkey', async () => {
+      const sinceMs = performance.now()
       await expectAdministrationRefused()
       await expectAdministrationRefused()
       // Every lane is answered meanwhile; none waits for Valkey.
@@ -100,9 +92,7 @@ test('Valkey hangs under load: reads succeed, administration gets 503, both reco
         const lanes = new Set(answers.filter(({ askedMs }) => askedMs > sinceMs).map(({ lane }) => lane))
         return lanes.size === LANES ? true : undefined
       })
-    } finally {
-      process.kill(pid, 'SIGCONT')
-    }
+    })
     await untilRecovered()
   })
   expectReadsSucceeded(answers)
@@ -110,9 +100,7 @@ test('Valkey hangs under load: reads succeed, administration gets 503, both reco
 
 test('Valkey hangs: each process applies limits of its own', async () => {
   await configure(workspace, { anon: { collections: 'read' } }, started.running)
-  const pid = pidOf('valkey')
-  process.kill(pid, 'SIGSTOP')
-  try {
+  await whileStopped(started, 'valkey', async () => {
     const replies = await Promise.all(Array.from({ length: 60 }, () => read(workspace.anon, node.at)))
     const passed = replies.filter(({ status }) => status === 200).length
     expect(passed).toBeGreaterThanOrEqual(20)
@@ -120,9 +108,7 @@ test('Valkey hangs: each process applies limits of its own', async () => {
     const refused = replies.find(({ status }) => status === 429)
     expect(refused?.body['violated-policies']).toEqual(['address'])
     expect(refused?.headers.get('ratelimit')).toBe('"address";r=0;t=1')
-  } finally {
-    process.kill(pid, 'SIGCONT')
-  }
+  })
   await untilRecovered()
 }, 60_000)
 
@@ -140,21 +126,17 @@ test('Prefer: wait while Valkey hangs: answered when the execution ends', async 
     })
     return body.data[0]?.status === 'waiting' ? true : undefined
   })
-  const pid = pidOf('valkey')
-  process.kill(pid, 'SIGSTOP')
-  try {
+  await whileStopped(started, 'valkey', async () => {
     const { status, body } = await waiting
     expect([status, body.status]).toEqual([201, 'completed'])
     expect(elapsedMs()).toBeLessThan(15_000)
-  } finally {
-    process.kill(pid, 'SIGCONT')
-  }
+  })
   await untilRecovered()
 }, 60_000)
 
 test('Valkey crashes under load: reads succeed, administration recovers, limits apply again', async () => {
   const answers = await underLoad(async () => {
-    process.kill(pidOf('valkey'), 'SIGKILL')
+    killServer(started, 'valkey')
     const failed = await eventually(async () => {
       const { status } = await administer()
       expect([200, 503]).toContain(status)

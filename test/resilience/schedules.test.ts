@@ -2,13 +2,8 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { executionsOf, publishScheduled } from '../support/fixtures/schedules.ts'
-import {
-  call as callAt,
-  createTestWorkspace,
-  eventually,
-  type TestWorkspace,
-} from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { createTestWorkspace, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import { killServer, type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
 /** Longer than the shortest `catchUp`. */
@@ -32,23 +27,15 @@ afterAll(async () => {
 })
 
 const call = (method: string, path: string, body?: object) =>
-  callAt(method, path, { as: workspace.operator, at: started.running, ...(body !== undefined && { body }) })
+  own.call(method, path, { as: workspace.operator, ...(body !== undefined && { body }) })
 const publish = (name: string, schedule: string) =>
   publishScheduled(workspace, name, schedule, undefined, started.running)
-
-function pidOfTemporal(): number {
-  const pid = started.stack.supervisor.pid('temporal')
-  if (pid === undefined) throw new Error('temporal does not run')
-  return pid
-}
 
 test('Temporal hangs: schedule changes get 503 and change nothing, lists do not tell the next times, flows without a schedule are published, foreign ids get 404', async () => {
   expect((await publish('rare', '{ cron: 0 0 1 1 * }')).status).toBe(201)
   const [rare] = (await call('GET', `${workspace.flows}/schedules`)).body.data
   const other = await createTestWorkspace(started.running)
-  const pid = pidOfTemporal()
-  process.kill(pid, 'SIGSTOP')
-  try {
+  await whileStopped(started, 'temporal', async () => {
     const [changed, made, plain, paused, foreign] = await Promise.all([
       publish('rare', '{ cron: 0 0 2 1 * }'),
       publish('often', '{ every: PT1S }'),
@@ -61,9 +48,7 @@ test('Temporal hangs: schedule changes get 503 and change nothing, lists do not 
     const listed = await call('GET', `${workspace.flows}/schedules`)
     expect(listed).toMatchObject({ status: 200, body: { data: [{ ...rare, next: null }] } })
     expect((await call('GET', `${workspace.flows}/definitions/often`)).body.latest_version).toBe(0)
-  } finally {
-    process.kill(pid, 'SIGCONT')
-  }
+  })
   await eventually(async () => {
     const { status } = await publish('rare', '{ cron: 0 0 2 1 * }')
     return status === 201 ? true : undefined
@@ -90,14 +75,10 @@ test('Temporal stalls: missed starts are made up for as far back as `catchUp` al
     const now = await scheduleCounters('near')
     return now !== undefined && now.taken > 0 ? now : undefined
   })
-  const pid = pidOfTemporal()
   const stoppedMs = Date.now()
-  process.kill(pid, 'SIGSTOP')
-  try {
-    await eventually(async () => (Date.now() - stoppedMs > STANDSTILL_MS ? true : undefined))
-  } finally {
-    process.kill(pid, 'SIGCONT')
-  }
+  await whileStopped(started, 'temporal', () =>
+    eventually(async () => (Date.now() - stoppedMs > STANDSTILL_MS ? true : undefined)),
+  )
   // Temporal may need time to recover.
   const near = await eventually(async () => {
     const now = await scheduleCounters('near')
@@ -129,7 +110,7 @@ test('Temporal crashes and restarts: schedules continue by themselves', async ()
       ({ status }: { status: string }) => status === 'completed',
     ).length
   await eventually(async () => ((await ran()) > 1 ? true : undefined))
-  process.kill(pidOfTemporal(), 'SIGKILL')
+  killServer(started, 'temporal')
   const before = await ran()
   await eventually(async () => ((await ran()) > before + 2 ? true : undefined), 60_000)
   const [tick] = (await call('GET', `${workspace.flows}/schedules?flow=tick`)).body.data

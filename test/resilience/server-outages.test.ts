@@ -22,7 +22,7 @@ import {
   unique,
 } from '../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../support/stack/in-process-node.ts'
-import { type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
+import { killServer, type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 import type { Running, Started } from '../support/stack/start.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -30,30 +30,19 @@ import { stopwatch } from '../support/stopwatch.ts'
 let own: OwnPlatform
 let started: Started
 let workspace: TestWorkspace
+let call: OwnPlatform['call']
 
 beforeAll(async () => {
   own = await sharedPlatform(createTestWorkspaceWithStorage)
-  started = own.started
-  workspace = own.workspace
+  ;({ started, workspace, call } = own)
 }, 120_000)
 afterAll(() => own?.end())
-
-const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
-  callAt(method, path, { ...options, at: started.running })
 
 async function publishHello(): Promise<void> {
   const body = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
   const headers = { 'content-type': 'application/yaml' }
   await call('POST', `${workspace.flows}/definitions`, { as: workspace.operator, body, headers })
   await call('POST', `${workspace.flows}/definitions/hello/versions`, { as: workspace.operator, body: {} })
-}
-
-/** Kills by the pid that the supervisor reports: only what this test started. */
-function kill9(name: string): number {
-  const pid = started.stack.supervisor.pid(name)
-  if (pid === undefined) throw new Error(`${name} does not run`)
-  process.kill(pid, 'SIGKILL')
-  return pid
 }
 
 test('worker killed during a wait of hello.yaml: the execution completes, each effect happens once', async () => {
@@ -66,7 +55,7 @@ test('worker killed during a wait of hello.yaml: the execution completes, each e
     })
     return body.status === 'waiting' ? true : undefined
   })
-  kill9('worker')
+  killServer(started, 'worker')
   const done = await eventually(async () => {
     const { body } = await call('GET', `${workspace.flows}/executions/${run.body.id}`, {
       as: workspace.operator,
@@ -87,7 +76,7 @@ test('worker killed repeatedly during twenty executions: twenty documents, no mo
   )
   for (let strike = 0; strike < 2; strike++) {
     await new Promise((done) => setTimeout(done, 900))
-    if (started.stack.supervisor.pid('worker') !== undefined) kill9('worker')
+    if (started.stack.supervisor.pid('worker') !== undefined) killServer(started, 'worker')
   }
   for (const { body } of replies) {
     const ended = await eventually(async () => {
@@ -296,7 +285,7 @@ test('Temporal hangs, commands to executions of other workspaces: 404 without as
 }, 90_000)
 
 test('Temporal crashes and restarts: provisioning and flows work again', async () => {
-  kill9('temporal')
+  killServer(started, 'temporal')
   const back = await eventually(async () => {
     const tried = await makeTenant({ prefer: 'wait=20' })
     expect([201, 202, 503]).toContain(tried.status)
@@ -310,7 +299,7 @@ test('object store crashes: 503 meanwhile, the API keeps running, stored objects
   const { body } = await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })
   const path = `/v1/objects/${body.bucket}/kept`
   await call('PUT', path, { as: workspace.service, body: { kept: true } })
-  kill9('seaweedfs')
+  killServer(started, 'seaweedfs')
   const statuses = new Set<number>()
   await eventually(async () => {
     const { status } = await call('PUT', `${path}/too`, { as: workspace.service, body: {} })
@@ -343,7 +332,7 @@ test('PostgreSQL crashes under load: 503 and never 500, the API keeps running, a
   }
   const lanes = Promise.all(Array.from({ length: 30 }, lane))
   await eventually(async () => (acknowledged.length > 100 ? true : undefined))
-  kill9('postgres')
+  killServer(started, 'postgres')
   await lanes
   await eventually(async () => {
     await write()
@@ -375,7 +364,7 @@ test('PostgreSQL crashes during import and export: neither reports an incomplete
   sent.write(rows.slice(0, 1_000).join(''))
   await eventually(async () => ((await exported(name, options)).length > 400 ? true : undefined))
   const leaving = await fetch(`${at.url}/v1/collections/first/export`, { headers: workspace.service })
-  kill9('postgres')
+  killServer(started, 'postgres')
   for (const row of rows.slice(1_000)) sent.write(row)
   sent.end()
   const ended = await reply

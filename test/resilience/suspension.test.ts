@@ -1,22 +1,19 @@
 /** Worker crashes while a tenant is suspended and resumed: executions stop, and later continue once. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { call as callAt, eventually, type Reply, type TestWorkspace } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import { killServer, type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
 let own: OwnPlatform
 let started: Started
 let workspace: TestWorkspace
+let call: OwnPlatform['call']
 beforeAll(async () => {
   own = await sharedPlatform()
-  started = own.started
-  workspace = own.workspace
+  ;({ started, workspace, call } = own)
 }, 120_000)
 afterAll(() => own?.end())
-
-const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
-  callAt(method, path, { ...options, at: started.running })
 
 const SOURCE = `document: { dsl: '1.0.3', namespace: test, name: busy, version: '1.0.0' }
 do:
@@ -26,12 +23,6 @@ do:
         - put: { call: collection.create, with: { name: '\${ "kept-" + $workflow.input.name }', document: { n: '\${ $n }' } } }
         - rest: { wait: { milliseconds: 200 } }
 `
-
-/** Kills by the pid that the supervisor reports: only what this test started. */
-function killWorker(): void {
-  const pid = started.stack.supervisor.pid('worker')
-  if (pid !== undefined) process.kill(pid, 'SIGKILL')
-}
 
 const sendTenantCommand = (verb: 'suspend' | 'resume') =>
   call('POST', `/v1/tenants/${workspace.tenantId}/${verb}`, { as: workspace.operator })
@@ -58,11 +49,11 @@ test('worker killed during suspend and during resume: each of ten executions has
     eventually(async () => ((await statuses()).every((each) => each === status) ? true : undefined), ms)
   await untilAllAre('waiting', 30_000)
   const suspending = sendTenantCommand('suspend')
-  killWorker()
+  killServer(started, 'worker')
   expect((await suspending).status).toBe(200)
   await untilAllAre('suspended', 60_000)
   const resuming = sendTenantCommand('resume')
-  killWorker()
+  killServer(started, 'worker')
   expect((await resuming).status).toBe(200)
   await untilAllAre('completed', 120_000)
   for (const n of all.slice(0, 10)) {

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { change } from '../support/fixtures/outbox.ts'
-import { asSuperuser, call as callAt, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { asSuperuser, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import { killServer, type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
@@ -14,15 +14,12 @@ const EVENTS = repeated(12, 25)
 let own: OwnPlatform
 let started: Started
 let workspace: TestWorkspace
+let call: OwnPlatform['call']
 beforeAll(async () => {
   own = await sharedPlatform()
-  started = own.started
-  workspace = own.workspace
+  ;({ started, workspace, call } = own)
 }, 120_000)
 afterAll(() => own?.end())
-
-const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}) =>
-  callAt(method, path, { ...options, at: started.running })
 
 async function publish(name: string, type: string): Promise<void> {
   const source = `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: { on: { one: { with: { type: ${type} } } } }\ndo: [{ a: { set: { done: true } } }]`
@@ -41,13 +38,6 @@ const emit = async (topic: string, n: number) => {
     body: { topic, data: { n } },
   })
   expect(status).toBe(202)
-}
-
-/** Kills by the pid that the supervisor reports: only what this test started. */
-function kill9(name: string): void {
-  const pid = started.stack.supervisor.pid(name)
-  if (pid === undefined) throw new Error(`${name} does not run`)
-  process.kill(pid, 'SIGKILL')
 }
 
 /** The numbers of the events passed to executions, once `count` of them have completed. */
@@ -71,7 +61,7 @@ test('worker killed repeatedly while events arrive: one execution per event', as
     for (const n of upTo(EVENTS)) await emit('orders', strike * EVENTS + n)
     // Some executions have started by then, others have not.
     await numbers('killed', strike * EVENTS + 1)
-    kill9('worker')
+    killServer(started, 'worker')
   }
   expect(await numbers('killed', STRIKES * EVENTS)).toEqual(upTo(STRIKES * EVENTS))
 }, 180_000)
@@ -80,7 +70,7 @@ test('Temporal killed while documents change: one execution per change once it i
   await publish('changed', 'collections.things.created')
   const write = (n: number) => change(workspace, [{ collection: 'things', document: { n } }], started.running)
   for (const n of upTo(10)) await write(n)
-  kill9('temporal')
+  killServer(started, 'temporal')
   for (const n of upTo(10)) await write(10 + n)
   expect(await numbers('changed', 20)).toEqual(upTo(20))
 }, 180_000)

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { inject } from 'vitest'
 import type { SupervisorEvent } from '../../../stack/supervise.ts'
-import { createTestWorkspace, type TestWorkspace } from '../fixtures/tenants.ts'
+import { call, createTestWorkspace, type Reply, type TestWorkspace } from '../fixtures/tenants.ts'
 import { expectInvariants } from './invariants.ts'
 import { type Running, type Started, startPlatform } from './start.ts'
 
@@ -17,6 +17,8 @@ export interface OwnPlatform {
   readonly dir: string
   readonly started: Started
   readonly workspace: TestWorkspace
+  /** One HTTP call of its API. */
+  readonly call: BoundCall
   /**
    * Checks the invariants of everything that ran, ends its processes and removes its files; those of a {@link sharedPlatform} stay
    * for the next file.
@@ -32,6 +34,17 @@ export interface SharedPlatform extends OwnPlatform {
 }
 
 type Make = (at: Running) => Promise<TestWorkspace>
+
+type BoundCall = (
+  method: string,
+  path: string,
+  options?: Omit<NonNullable<Parameters<typeof call>[2]>, 'at'>,
+) => Promise<Reply>
+
+const callAt =
+  (at: Running): BoundCall =>
+  (method, path, options) =>
+    call(method, path, { ...options, at })
 
 /**
  * Starts a platform for one test file. @param options as of {@link startPlatform} @param make creates its
@@ -57,7 +70,7 @@ export async function ownPlatform(
       await end()
       throw error
     })
-    return { dir, started, workspace, end }
+    return { dir, started, workspace, call: callAt(started.running), end }
   } catch (error) {
     await leave()
     throw error
@@ -95,6 +108,7 @@ export async function sharedPlatform(make: Make = createTestWorkspace): Promise<
   return {
     ...current,
     workspace,
+    call: callAt(current.started.running),
     workerEvents,
     forgetCrashes: () => forgetCrashes(current.started),
     end: async () => {
@@ -137,10 +151,26 @@ function endWhenIdle(): void {
   }, IDLE_MS).unref()
 }
 
-/** Stops a server without closing its port, which is harder to detect than a crash. @param name as the supervisor has it */
-export async function whileStopped<T>({ stack }: Started, name: string, work: () => Promise<T>): Promise<T> {
+/**
+ * The pid that the supervisor reports, so that only what this platform started gets a signal. @param name as the supervisor has it
+ * @throws Error while it does not run
+ */
+export function pidOf({ stack }: Started, name: string): number {
   const pid = stack.supervisor.pid(name)
   if (pid === undefined) throw new Error(`${name} does not run`)
+  return pid
+}
+
+/** Crashes a server or a process; the supervisor starts another one. @returns the pid of the one that was killed */
+export function killServer(started: Started, name: string): number {
+  const pid = pidOf(started, name)
+  process.kill(pid, 'SIGKILL')
+  return pid
+}
+
+/** Stops a server without closing its port, which is harder to detect than a crash. @param name as the supervisor has it */
+export async function whileStopped<T>(started: Started, name: string, work: () => Promise<T>): Promise<T> {
+  const pid = pidOf(started, name)
   process.kill(pid, 'SIGSTOP')
   try {
     return await work()
