@@ -140,6 +140,15 @@ test('tests: none bounds the time of the clock, which grows with the load of the
   expect(those.map(({ name }) => name).toSorted()).toEqual(CALENDAR)
 })
 
+test('tests: none has a limit of its own: those of vitest.config.ts end what hangs', () => {
+  const limited =
+    /^\}, [\d_]{4,}\)$|\b(test|it|describe)(\.\w+)?\([^\n]*\btimeout: [\d_]+|\.poll\([^\n]*\btimeout: [\d_]+/m
+  const those = all.filter(
+    ({ name, text }) => /^test\/.*\.test\.ts$/.test(name) && limited.test(code(text)) && name !== TIDY,
+  )
+  expect(those.map(({ name }) => name)).toEqual([])
+})
+
 test('tests: a title begins with its subject; a number of the MCP checklist stands at its end', () => {
   const coded = /['"`]T\d+(, T\d+)*: /
   const those = all.filter(({ name, text }) => name.startsWith('test/') && name !== TIDY && coded.test(text))

@@ -157,7 +157,6 @@ test.each(GRANTS.map((rights) => [rights.join(', ') || 'none', rights] as const)
       expect(await all(target)).toEqual(before)
     }
   },
-  60_000,
 )
 
 describe('anon key with create but not read', () => {

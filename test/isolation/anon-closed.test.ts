@@ -92,7 +92,6 @@ describe.each([
       const names = listed.body.data.map((one: { name: string }) => one.name)
       expect(names).toEqual(collections === 'read' ? ['loose', 'silent'] : [])
     },
-    60_000,
   )
 })
 

@@ -43,7 +43,7 @@ beforeAll(async () => {
   const { data } = (await call('GET', `/v1/workspaces/${workspaceId}/hosts`, { as })).body
   for (const { record } of data) dns.texts.set(record.name, [record.value])
   countRows = await rowCounter(world.workspace.tenantId)
-}, 120_000)
+})
 afterAll(async () => {
   proxy?.script()
   await node?.close()
@@ -225,7 +225,7 @@ describe.each(RUNS)('$name as $role, $title', ({ name, role, operation: { http }
       if (first.status < 300) expect([told, known(name, last)]).toEqual([told, known(name, first)])
       expect([told, known(name, repeat)]).toEqual([told, known(name, last)])
     }
-  }, 600_000)
+  })
 })
 
 test('account.create with mail: an error at each message, then repeated with the key: one mail, since one link was stored', async () => {

@@ -289,7 +289,7 @@ test('every read, sent by caller after caller through a shared cache: answered a
   } finally {
     cache.close()
   }
-}, 60_000)
+})
 
 test.each(['tenant_admin', 'workspace_admin', 'developer', 'viewer'])(
   'every read by a %s who has started nothing, and may not see payloads: shows none',

@@ -15,7 +15,7 @@ beforeAll(async () => {
   const code = await buildBundle()
   const all = [...code.matchAll(/^\/\*{3}\/ "\.\/([^"]+)"/gm)].map(([, name]) => name ?? '')
   modules = all.filter((name) => /^(src|flows-dsl)\//.test(name)).sort()
-}, 60_000)
+})
 
 /** Top-level lines that can be rebound or grow. */
 const VARIABLE = /^(export )?(let|var) (\w+)/

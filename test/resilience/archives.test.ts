@@ -15,7 +15,7 @@ import { killServer, type SharedPlatform, sharedPlatform } from '../support/stac
 let own: SharedPlatform
 beforeAll(async () => {
   own = await sharedPlatform(createTestWorkspaceWithStorage)
-}, 120_000)
+})
 afterAll(() => own?.end())
 
 const COUNT = 2_000
@@ -89,7 +89,7 @@ test('worker killed while it exports, and while it imports: another goes on, and
   const linesOf = async (caller: typeof service) =>
     (await call('GET', '/v1/collections/notes/export', { as: caller, at })).body
   expect(await linesOf(copy.service)).toBe(await linesOf(service))
-}, 180_000)
+})
 
 test('workspace whose import is under way: deleted: nothing is left of it, and it is neither retried nor restored', async () => {
   const { workspace, started } = own
@@ -131,9 +131,9 @@ test('workspace whose import is under way: deleted: nothing is left of it, and i
     )
     return rows[0]
   }
-  await expect.poll(left, { timeout: 120_000 }).toEqual({ state: 'deleted', users: 1, documents: 0 })
+  await expect.poll(left).toEqual({ state: 'deleted', users: 1, documents: 0 })
   await session.end()
-}, 240_000)
+})
 
 test('worker killed while it exports a tenant, and while it imports it: another goes on, and every document is there once', async () => {
   const { workspace, started } = own
@@ -172,4 +172,4 @@ test('worker killed while it exports a tenant, and while it imports it: another 
   const linesOf = async (caller: typeof service) =>
     (await call('GET', '/v1/collections/tenant-notes/export', { as: caller, at })).body
   expect(await linesOf(copy.service)).toBe(await linesOf(service))
-}, 240_000)
+})

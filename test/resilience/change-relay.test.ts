@@ -25,7 +25,7 @@ beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
   workspace = own.workspace
-}, 120_000)
+})
 afterEach(closeSubscriptions)
 afterAll(() => own?.end())
 
@@ -70,7 +70,7 @@ test('Valkey hangs during writes: all changes are delivered in order afterwards'
   expect(await receiveAll(frames, 610)).toEqual(numbers(610))
   // A hanging Valkey does not receive the same batch again at every attempt.
   expect(messages(frames).length).toBeLessThanOrEqual(610 + 500)
-}, 120_000)
+})
 
 test('Valkey crashes during writes: no change is lost', async () => {
   const frames = await subscribe('killed')
@@ -79,7 +79,7 @@ test('Valkey crashes during writes: no change is lost', async () => {
   killServer(started, 'valkey')
   for (const part of numbers(10)) await writeChanges('killed', numbers(20, 100 + part * 20))
   expect(await receiveAll(frames, 300)).toEqual(numbers(300))
-}, 120_000)
+})
 
 test('worker crashes repeatedly during writes: no change is lost', async () => {
   const frames = await subscribe('worker')
@@ -99,7 +99,7 @@ test('worker crashes repeatedly during writes: no change is lost', async () => {
     })
   }
   expect(await receiveAll(frames, written)).toEqual(numbers(written))
-}, 120_000)
+})
 
 test('worker with the leader lease hangs: another one takes over', async () => {
   const frames = await subscribe('hung')
@@ -117,7 +117,7 @@ test('worker with the leader lease hangs: another one takes over', async () => {
   await database.close()
   await writeChanges('hung', numbers(10, 20))
   expect(await receiveAll(frames, 30)).toEqual(numbers(30))
-}, 120_000)
+})
 
 test('PostgreSQL crashes: committed and later changes are delivered', async () => {
   const frames = await subscribe('postgres')
@@ -131,4 +131,4 @@ test('PostgreSQL crashes: committed and later changes are delivered', async () =
     60_000,
   )
   expect(await receiveAll(frames, 400)).toEqual(numbers(400))
-}, 120_000)
+})

@@ -18,7 +18,7 @@ let call: SharedPlatform['call']
 beforeAll(async () => {
   own = await sharedPlatform()
   ;({ started, workspace, call } = own)
-}, 120_000)
+})
 afterAll(() => own?.end())
 beforeEach(() => own.forgetCrashes())
 
@@ -87,5 +87,4 @@ test.each([
     const all = Array.from({ length: RUNS }, (_, n) => [`begun ${n}`, `rested ${n}`])
     expect(done.toSorted()).toEqual(all.flat().toSorted())
   },
-  300_000,
 )

@@ -25,7 +25,7 @@ beforeAll(async () => {
   - second: { set: { n: 2 } }
 `,
   )
-}, 120_000)
+})
 afterEach(closeSubscriptions)
 afterAll(() => own?.end())
 
@@ -62,7 +62,7 @@ test('writes blocked for longer than a workflow task, many executions: all end w
   }
   for (const id of ids) await expectComplete(id)
   expect(await executions.ledger('ledger')).toEqual(Array.from({ length: RUNS }, () => 'one'))
-}, 180_000)
+})
 
 test('worker killed while writes are blocked: the record is complete', async () => {
   const id = await executions.start(flow)
@@ -79,4 +79,4 @@ test('worker killed while writes are blocked: the record is complete', async () 
     await gate.open()
   }
   await expectComplete(id)
-}, 120_000)
+})

@@ -49,7 +49,7 @@ describe.each(CASES)('fairness set to $fairness', ({ fairness, calls: queued, se
     loud = own.workspace
     quiet = await createTestWorkspace(running)
     await Promise.all([publish(loud), publish(quiet)])
-  }, 120_000)
+  })
   afterAll(async () => {
     await temporal?.connection.close()
     await own?.end()
@@ -142,5 +142,5 @@ describe.each(CASES)('fairness set to $fairness', ({ fairness, calls: queued, se
     await eventually(async () => ((await waiting()) > queued / 2 ? true : undefined))
     if (fairness) expect(behind).toBeLessThan(FACTOR * alone)
     else expect(behind).toBeGreaterThan(FACTOR * alone)
-  }, 180_000)
+  })
 })

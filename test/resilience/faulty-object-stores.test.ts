@@ -51,7 +51,7 @@ beforeAll(async () => {
   workspace = await createTestWorkspaceWithStorage()
   bucket = await bucketOf(workspace)
   ;({ s3 } = await openBucket(workspace, node.at.url))
-}, 60_000)
+})
 afterAll(async () => {
   s3?.destroy()
   await node?.close()
@@ -331,7 +331,6 @@ test.each(METHODS.map((method) => [method.name, method] as const))(
       for (const n of repeated(0, 1) === 0 ? some : all) await trial(method, fault, n)
     }
   },
-  300_000,
 )
 
 test('object store that has failed: has the blobs of all objects, and after the sweep nothing else', async () => {
@@ -387,4 +386,4 @@ test('connections that break off again and again after a few bytes: HEAD says at
     offset = now
   }
   expect(store.received - before).toBeLessThanOrEqual(tails + offset + 12 * (MIB + 100_000))
-}, 60_000)
+})

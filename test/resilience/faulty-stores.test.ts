@@ -26,7 +26,7 @@ let bucket: string
 beforeAll(async () => {
   workspace = await createTestWorkspaceWithStorage()
   bucket = await bucketOf(workspace)
-}, 60_000)
+})
 
 /** What clients know of a store that fails. */
 class Ledger {
@@ -142,7 +142,7 @@ test('object store that answers 500, without or with the work done: 503 with its
     await node.close()
     store.close()
   }
-}, 120_000)
+})
 
 /** PostgreSQL fails with a code, drops connections before or after a statement, or takes none: at every third message, so that some pass. */
 const DATABASE_FAULTS: readonly Fault[] = [
@@ -178,7 +178,7 @@ test('PostgreSQL that is full, has no connection left, restarts or is gone in th
     await node.close()
     proxy.close()
   }
-}, 120_000)
+})
 
 async function storedNumbers(path: string, at: Running): Promise<number[]> {
   const found: number[] = []

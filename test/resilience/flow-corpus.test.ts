@@ -52,7 +52,7 @@ describe.each([
       fakeServers: await FakeServers.open(),
     }
     await prepare(kinds)
-  }, 120_000)
+  })
   afterAll(async () => {
     await own?.end()
     await kinds?.fakeServers.close()
@@ -118,7 +118,7 @@ describe.each([
       }
     }
     await Promise.all(Array.from({ length: atOnce }, lane))
-  }, 120_000)
+  })
 
   test('all these executions: sticky tasks only if the worker has a cache', async () => {
     const stickyUse = await withRawClient(async ({ workflow }) => {

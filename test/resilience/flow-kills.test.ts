@@ -33,7 +33,7 @@ beforeAll(async () => {
   }).listen(port, '127.0.0.1')
   await call('POST', `${workspace.flows}/definitions`, { source: sourceAt(port) })
   expect((await call('POST', `${workspace.flows}/definitions/ledger/versions`, {})).status).toBe(201)
-}, 120_000)
+})
 afterAll(async () => {
   await own?.end()
   fakeServer?.close()
@@ -196,7 +196,7 @@ test('Temporal killed during executions and starts: none is lost, each effect ha
   })
   expect(started.stack.supervisor.pid('temporal')).not.toBe(before)
   await expectOnce(inputs)
-}, 300_000)
+})
 
 test('workers killed and connections cut: every execution ends, each effect happens once', async () => {
   await own.forgetCrashes()
@@ -212,4 +212,4 @@ test('workers killed and connections cut: every execution ends, each effect happ
   })
   await expectOnce(inputs)
   expect((await ledger()).size).toBe(RUNS + before)
-}, 480_000)
+})

@@ -19,7 +19,7 @@ let runs: FunctionRuns
 beforeAll(async () => {
   own = await sharedPlatform()
   runs = new FunctionRuns(own.workspace, own.started.running)
-}, 120_000)
+})
 afterAll(() => own?.end())
 
 test('worker killed while a run holds the only slot: the run is a dead letter, and the queue goes on', async () => {
@@ -35,7 +35,7 @@ test('worker killed while a run holds the only slot: the run is a dead letter, a
   expect(lost).toMatchObject({ status: 'failed', attempts: 1, dead_letter: true })
   expect(lost.error.code).toBe('run_cut_off')
   expect(await runs.ended(id, queued, 60_000)).toMatchObject({ status: 'completed', result: 'done' })
-}, 150_000)
+})
 
 /** Locks the record of a run. @returns the session, which holds the lock until it ends */
 async function lockRecord(run: string): Promise<Client> {
@@ -133,7 +133,7 @@ test('worker killed before the code, in it, in a response, at the end of runs, a
     ['completed', 2, 7],
   ])
   expect(reply.body).toMatchObject({ code: 'run_cut_off', detail: expect.stringMatching(/has completed/) })
-}, 150_000)
+})
 
 /**
  * Calls a function, and lets its worker wait for the code, which it reads before it begins: the table is locked while Temporal, stopped
@@ -185,7 +185,6 @@ test.each(['killed', 'stopped'] as const)(
     expect([status, body]).toEqual([200, `unbegun-${how}`])
     expect(await runs.ended(id, run)).toMatchObject({ status: 'completed', attempts: 1 })
   },
-  120_000,
 )
 
 /** Starts a call of a function that takes a second, and stops a server while its code runs. @returns the response, and the run */
@@ -215,9 +214,9 @@ test('Temporal hangs while the code runs: the caller has the result when its rec
   const { workflow } = new TemporalClient({ connection })
   const query = `FlowId = '${id}' and ExecutionStatus = 'Completed'`
   await eventually(async () => (await workflow.count(query)).count === 2 || undefined)
-}, 60_000)
+})
 
 test('Valkey hangs while the code runs: the result comes through Temporal', async () => {
   const { id, run } = await calledWhileStopped('through-temporal', 'valkey')
   expect(await runs.read(id, run)).toMatchObject({ status: 'completed' })
-}, 60_000)
+})

@@ -16,7 +16,7 @@ let call: OwnPlatform['call']
 beforeAll(async () => {
   own = await sharedPlatform()
   ;({ started, workspace, call } = own)
-}, 120_000)
+})
 afterAll(() => own?.end())
 
 /** Function processes whose parent is the worker. */
@@ -61,4 +61,4 @@ test('worker killed during a function: 502 run_cut_off, its processes end, later
     return answer.status === 200 ? answer.body : undefined
   }, 30_000)
   expect(one).toBe(1)
-}, 90_000)
+})

@@ -16,7 +16,7 @@ let own: SharedPlatform
 
 beforeAll(async () => {
   own = await sharedPlatform()
-}, 120_000)
+})
 afterAll(async () => {
   await own?.started.stack.supervisor.restart('worker')
   await own?.end()
@@ -69,7 +69,7 @@ test('worker crashes: while it restarts, readiness passes; once it is gone, each
     expect(Date.parse(since ?? '')).toBeLessThan(Date.now())
     expect(detail).toContain(`No worker has polled the task queue ${queue} since ${since}`)
   }
-}, 240_000)
+})
 
 test('Temporal remembers no worker: readiness warns, status and doctor name each queue, and documents are served on', async () => {
   // Polls are in its memory alone.
@@ -103,4 +103,4 @@ test('Temporal remembers no worker: readiness warns, status and doctor name each
   })
   const document = { as: own.workspace.service, at: own.started.running, body: { n: 1 } }
   expect((await call('POST', '/v1/collections/notes/documents', document)).status).toBe(201)
-}, 120_000)
+})

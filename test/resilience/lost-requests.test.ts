@@ -30,7 +30,7 @@ beforeAll(async () => {
     if (received.length > 0) response.end('done')
     else unanswered.set(url, response)
   }).listen(port, '127.0.0.1')
-}, 120_000)
+})
 afterAll(async () => {
   fakeServer?.closeAllConnections()
   fakeServer?.close()
@@ -90,7 +90,7 @@ test('worker that stalls for longer than a lost one is noticed: the answer to a 
   const [first, second] = await Promise.all([posted, got].map(endOf))
   expect([first.status, first.error, second.status]).toEqual(['completed', null, 'completed'])
   expect([keys.get('/stalled-post')?.length, keys.get('/stalled-repeated')?.length]).toEqual([1, 2])
-}, 180_000)
+})
 
 test('worker killed during requests: POST is reported as unknown, GET and at_least_once are sent again', async () => {
   const [gotByTool = '', postedByTool = ''] = await startTools()
@@ -118,7 +118,7 @@ test('worker killed during requests: POST is reported as unknown, GET and at_lea
   const [first, second] = keys.get('/repeated') ?? []
   expect(first).toMatch(/^[0-9a-f-]{36}$/)
   expect(second).toBe(first)
-}, 180_000)
+})
 
 /** The execution after its end; the platform may be slow while a worker starts. */
 const endOf = (id: string) =>

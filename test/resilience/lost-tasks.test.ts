@@ -27,7 +27,7 @@ beforeAll(async () => {
   const port = own.started.running.echoPorts[0] ?? 0
   await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
   gates = await Promise.all(['long', 'hold', 'late'].map((name) => TableBarrier.ofCollection(own, name)))
-}, 120_000)
+})
 afterAll(async () => {
   server?.close()
   await Promise.all(gates.map((gate) => gate.open()))
@@ -83,7 +83,7 @@ test('lost workflow task repeated with calls ending in another order: each docum
   const made = body.data.map((document: { at: string }) => document.at).sort()
   const each = (of: string, count: number) => Array.from({ length: count }, (_, n) => `${of} ${n}`)
   expect(made).toEqual([...each('first', 3), ...each('second', 8), ...each('third', 8)].sort())
-}, 180_000)
+})
 
 test('lost workflow task of an execution that yields its slot: each document is created once', async () => {
   const { started, workspace } = own
@@ -112,7 +112,7 @@ test('lost workflow task of an execution that yields its slot: each document is 
   const path = '/v1/collections/once/documents?page[size]=50'
   const { body } = await call('GET', path, { as: workspace.service, at: started.running })
   expect(body.data.map(({ at }: { at: string }) => at).toSorted()).toEqual(['a', 'b', 'c', 'd'])
-}, 120_000)
+})
 
 test("inline request that hangs on the platform's side: repeated as an activity, the execution completes", async () => {
   const { started } = own
@@ -131,4 +131,4 @@ test("inline request that hangs on the platform's side: repeated as an activity,
     await gate.open()
   }
   expect(await executions.ended(id)).toMatchObject({ status: 'completed', output: { ok: true } })
-}, 60_000)
+})

@@ -40,7 +40,7 @@ beforeAll(async () => {
   const shown = { as: workspace.operator }
   const path = `/v1/workspaces/${workspace.workspaceId}`
   bucket = (await done('GET', path, own.started.running, shown)).body.bucket
-}, 120_000)
+})
 afterAll(async () => {
   for (const node of nodes) await node.close()
   await fakeServer?.close()
@@ -208,4 +208,4 @@ test('master key replaced in a rolling restart: what was made under either key i
   } finally {
     lastWorker.kill('SIGKILL')
   }
-}, 300_000)
+})

@@ -58,7 +58,7 @@ beforeAll(async () => {
   own = await sharedPlatform()
   await publishServer()
   agent = await signIn()
-}, 120_000)
+})
 afterAll(() => own?.end())
 
 const ask = async (method: string, params: Record<string, unknown>, sending: object = {}): Promise<Message> =>
@@ -101,4 +101,4 @@ test('worker and API killed during calls of flows: each call is one execution, w
     result: { structuredContent: { execution: second.id } },
   })
   expect((await executions()).map(({ id }) => id).sort()).toEqual([taskId, second.id].sort())
-}, 120_000)
+})

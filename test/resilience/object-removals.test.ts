@@ -15,7 +15,7 @@ import { killServer, type SharedPlatform, sharedPlatform } from '../support/stac
 let own: SharedPlatform
 beforeAll(async () => {
   own = await sharedPlatform(createTestWorkspaceWithStorage)
-}, 120_000)
+})
 afterEach(closeSubscriptions)
 afterAll(() => own?.end())
 
@@ -65,4 +65,4 @@ test('worker killed while it deletes a folder: another goes on, and all objects 
     return new Set(told.map(({ data }) => data.data.key)).size === COUNT ? told : undefined
   })
   expect(new Set(events.map(({ data }) => data.id)).size).toBe(COUNT)
-}, 300_000)
+})

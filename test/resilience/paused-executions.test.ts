@@ -47,7 +47,7 @@ beforeAll(async () => {
   const port = started.running.echoPorts[0] ?? 0
   await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
   echo = `http://127.0.0.1:${port}/`
-}, 180_000)
+})
 afterAll(async () => {
   server?.close()
   await own?.end()
@@ -89,7 +89,7 @@ test('paused execution whose worker is killed: stays paused, continues with all 
   await executions.send(id, 'resume')
   expect(await executions.ended(id)).toMatchObject({ status: 'completed' })
   expect(await executions.ledger(ledger)).toEqual(['a'])
-}, 120_000)
+})
 
 test('execution that received the maximum number of signals: further ones get 409, other commands still work', async () => {
   const id = await executions.start(await executions.publish(LISTEN))
@@ -106,7 +106,7 @@ test('execution that received the maximum number of signals: further ones get 40
   await executions.send(id, 'resume')
   await executions.send(id, 'cancel')
   expect(await executions.ended(id)).toMatchObject({ status: 'cancelled' })
-}, 120_000)
+})
 
 test('execution that received the maximum number of commands: further ones get 409, it can be cancelled', async () => {
   const id = await executions.start(await executions.publish(LISTEN))
@@ -119,7 +119,7 @@ test('execution that received the maximum number of commands: further ones get 4
   })
   await executions.send(id, 'cancel')
   expect(await executions.ended(id)).toMatchObject({ status: 'cancelled' })
-}, 120_000)
+})
 
 test('new version published: running and queued executions keep theirs, new ones use the new version', async () => {
   const more = 'concurrency: { limit: 1 }\n'
@@ -141,7 +141,7 @@ test('new version published: running and queued executions keep theirs, new ones
   const second = ['completed', 2, { said: 'late' }, ['early', 'heard', 'said', 'late']]
   const names = ({ steps }: { steps: { name: string }[] }) => steps.map((step) => step.name)
   expect(ends.map((run) => [run.status, run.version, run.output, names(run)])).toEqual([first, first, second])
-}, 90_000)
+})
 
 test('approval link of a sub-flow of a sub-flow, after a new version and a restart of API and worker: the execution goes on in its version, takes one decision and repeats no step', async () => {
   const [title, ledger, email] = [unique('Pay'), unique('c'), `${unique('ext')}@example.test`]
@@ -170,7 +170,7 @@ test('approval link of a sub-flow of a sub-flow, after a new version and a resta
   }
   expect(await executions.ledger(ledger)).toEqual(['a', 'b'])
   expect((await browser.open(link)).html).toContain('Approved by')
-}, 90_000)
+})
 
 /** Ids of the keys that encrypt payloads in an execution's history. */
 const keysOf = (workflowId: string) =>
@@ -252,4 +252,4 @@ test('starting credential deleted and payload key rotated: waiting executions he
   expect(kept?.n).toBe(3)
   for (const { workflow_id } of done)
     expect(await keysOf(workflow_id)).toEqual([`${workspace.tenantId}.1`, `${workspace.tenantId}.2`])
-}, 150_000)
+})

@@ -24,7 +24,7 @@ let as: Caller
 beforeAll(async () => {
   ;[node, workspace] = await Promise.all([startProvisioningNode(), createTestWorkspace()])
   as = workspace.operator
-}, 120_000)
+})
 afterAll(() => node?.close())
 
 const WAIT = { prefer: 'wait=30' }
@@ -129,7 +129,7 @@ test('step of a thousand attempts: goes on in a new workflow before its history 
     120_000,
   )
   expect([attempts, runs.size]).toEqual([1_000, 2])
-}, 180_000)
+})
 
 test('retry while the failed creation is being undone: 409, and succeeds afterwards', async () => {
   const slug = unique('saga')

@@ -100,4 +100,4 @@ test('API killed in the midst of an upload: no acknowledged byte is lost, the ob
     old,
   )
   expect([Uploads, Contents.map(({ Key }) => Key)]).toEqual([[], objects.map(({ blob }) => blob)])
-}, 180_000)
+})

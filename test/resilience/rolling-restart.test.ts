@@ -26,7 +26,7 @@ beforeAll(async () => {
   balancer = await startBalancer(processes.map(({ at: { url } }) => url))
   at = { ...(processes[0] as ApiProcess).at, url: balancer.url }
   await eventually(async () => (balancer.ready().length === 2 ? true : undefined))
-}, 120_000)
+})
 afterAll(async () => {
   await balancer?.close()
   await Promise.all(processes.map(({ stop }) => stop()))
@@ -140,7 +140,7 @@ test('rolling restart under load: each acknowledged document is stored once, eac
     slow: await Promise.all(slow.map(async ({ reply }) => (await reply).status)),
   }).toEqual({ errors: [], lost: [], doubled: 0, lostEvents: [], doubledEvents: 0, slow: [200, 200] })
   expect([ledger.acknowledged.size > 100, ledger.reconnections > 0]).toEqual([true, true])
-}, 180_000)
+})
 
 async function storedNumbers(): Promise<number[]> {
   const found: number[] = []

@@ -17,7 +17,7 @@ beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
   workspace = own.workspace
-}, 120_000)
+})
 afterAll(async () => {
   // Those of a test that failed would go on in the platform that the next file shares.
   const { data = [] } =
@@ -55,7 +55,7 @@ test('Temporal hangs: schedule changes get 503 and change nothing, lists do not 
   }, 60_000)
   const { body } = await call('GET', `${workspace.flows}/schedules`)
   expect(body.data).toMatchObject([{ key: 'cron:0 0 2 1 *', flow_name: 'rare' }])
-}, 120_000)
+})
 
 /** The counters of the only schedule of a flow. */
 async function scheduleCounters(flow: string) {
@@ -101,7 +101,7 @@ test('Temporal stalls: missed starts are made up for as far back as `catchUp` al
   // Paused only now, as pausing drops starts that are about to begin.
   for (const { id } of [near, far])
     expect((await call('POST', `${workspace.flows}/schedules/${id}/pause`, {})).status).toBe(200)
-}, 240_000)
+})
 
 test('Temporal crashes and restarts: schedules continue by themselves', async () => {
   await eventually(async () => ((await publish('tick', '{ every: PT1S }')).status === 201 ? true : undefined))
@@ -125,4 +125,4 @@ test('Temporal crashes and restarts: schedules continue by themselves', async ()
         : undefined,
     30_000,
   )
-}, 180_000)
+})

@@ -12,7 +12,7 @@ let call: OwnPlatform['call']
 beforeAll(async () => {
   own = await sharedPlatform()
   ;({ started, workspace, call } = own)
-}, 120_000)
+})
 afterAll(() => own?.end())
 
 const SOURCE = `document: { dsl: '1.0.3', namespace: test, name: busy, version: '1.0.0' }
@@ -61,4 +61,4 @@ test('worker killed during suspend and during resume: each of ten executions has
     const { body } = await call('GET', path, { as: workspace.service })
     expect(body.data.map((each: { n: number }) => each.n)).toEqual(all)
   }
-}, 240_000)
+})

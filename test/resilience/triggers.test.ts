@@ -18,7 +18,7 @@ let call: OwnPlatform['call']
 beforeAll(async () => {
   own = await sharedPlatform()
   ;({ started, workspace, call } = own)
-}, 120_000)
+})
 afterAll(() => own?.end())
 
 async function publish(name: string, type: string): Promise<void> {
@@ -64,7 +64,7 @@ test('worker killed repeatedly while events arrive: one execution per event', as
     killServer(started, 'worker')
   }
   expect(await numbers('killed', STRIKES * EVENTS)).toEqual(upTo(STRIKES * EVENTS))
-}, 180_000)
+})
 
 test('Temporal killed while documents change: one execution per change once it is back', async () => {
   await publish('changed', 'collections.things.created')
@@ -73,4 +73,4 @@ test('Temporal killed while documents change: one execution per change once it i
   killServer(started, 'temporal')
   for (const n of upTo(10)) await write(10 + n)
   expect(await numbers('changed', 20)).toEqual(upTo(20))
-}, 180_000)
+})

@@ -23,7 +23,7 @@ let executions: Executions
 beforeAll(async () => {
   own = await sharedPlatform()
   executions = new Executions(own.workspace, own.started.running)
-}, 120_000)
+})
 afterAll(() => own?.end())
 
 const call = (path: string, body: object = {}) =>
@@ -76,7 +76,7 @@ test('Temporal hangs: a start is pending and runs once afterwards, with its slot
   for (const run of [first, second]) expect(run).toMatchObject({ status: 'completed', error: null })
   expect(rerun.ended_at).not.toBeNull()
   expect((await executions.ledger('unconfirmed')).toSorted()).toEqual(['free', 'limited'])
-}, 120_000)
+})
 
 test('Temporal hangs at a start with cancel_running: it is queued, and follows the running one afterwards', async () => {
   const flow = await executions.publish('  - rest: { listen: { to: { one: { with: { type: go } } } } }', {
@@ -96,7 +96,7 @@ test('Temporal hangs at a start with cancel_running: it is queued, and follows t
   expect(await ended(running)).toMatchObject({ status: 'cancelled' })
   await executions.shown(next, 'waiting')
   await executions.send(next, 'cancel')
-}, 120_000)
+})
 
 test('Temporal hangs at a call of a function tool: the error says that the function may run, and names the run', async () => {
   const { operator: as, workspaceId } = own.workspace
@@ -123,7 +123,7 @@ test('Temporal hangs at a call of a function tool: the error says that the funct
   const [run] = /run_\w+/.exec(text) ?? []
   const { data } = (await callAt('GET', `/v1/functions/${id}/runs`, { as, at })).body
   expect(data.map((one: { id: string }) => one.id)).toEqual([run])
-}, 120_000)
+})
 
 /** A flow that starts a function and another flow, and writes the number of its input. @returns its name */
 async function publishEffects(collection: string): Promise<string> {
@@ -170,7 +170,7 @@ test('Temporal is stopped while executions start functions and subflows: all ack
   expect((await executions.ledger('outage')).map(String).sort()).toEqual(
     writtenTwice([...acknowledged.keys()]),
   )
-}, 200_000)
+})
 
 /** A tenant may have this many starts under way when two requests in a row have had no answer in time. */
 const { atOnce, callMs, tenantShare, startsPerRequest } = INFRA_LIMITS.temporalCalls
@@ -214,4 +214,4 @@ test('Temporal answers too late: a tenant with many starts gets 429 for some, an
     await node.close()
     proxy.close()
   }
-}, 240_000)
+})

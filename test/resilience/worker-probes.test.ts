@@ -24,7 +24,7 @@ const proxies: TcpProxy[] = []
 
 beforeAll(async () => {
   own = await sharedPlatform()
-}, 120_000)
+})
 afterAll(async () => {
   for (const { pid, exitCode, signalCode } of workers)
     if (pid !== undefined && exitCode === null && signalCode === null) process.kill(pid, 'SIGKILL')
@@ -99,4 +99,4 @@ test('worker: Temporal is away at its start: waits, alive and not ready, says wh
   await eventually(async () => ((await probe('/readyz'))?.status === 200 ? true : undefined))
   child.kill('SIGTERM')
   expect(await exited).toEqual([0, null])
-}, 120_000)
+})

@@ -47,7 +47,7 @@ beforeAll(async () => {
   mcpServer = await publishMcpServer(workspace, 'recorded')
   person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
   clientId = await addClient(workspace.operator)
-}, 60_000)
+})
 
 /** Entries of one operation, newest first, once there are `least`. */
 const recorded = (operation: string, least = 1, of = workspace) =>
@@ -155,7 +155,7 @@ describe('sign-in', () => {
     expect(JSON.stringify(all)).not.toMatch(
       new RegExp(`${wrongCredentials.email}|${wrongCredentials.password}`),
     )
-  }, 60_000)
+  })
 
   test('fails for an unknown tenant: logged for the platform', async () => {
     const browser = new Browser(REDIRECT)

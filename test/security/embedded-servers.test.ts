@@ -48,7 +48,7 @@ afterAll(async () => {
   await site?.close()
 })
 
-describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
+describe.runIf(canFindListeners)('SeaweedFS', () => {
   const ports = portsOf(listenerOf(S3_PORT))
   const inner = ports.filter((port) => port !== S3_PORT)
   let workspace: TestWorkspace
@@ -152,7 +152,7 @@ describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
   })
 })
 
-describe.runIf(canFindListeners)('Temporal', { timeout: 120_000 }, () => {
+describe.runIf(canFindListeners)('Temporal', () => {
   const ports = portsOf(listenerOf(GRPC_PORT))
 
   test('HTTP on every port: only UI, metrics and the closed API respond', async () => {

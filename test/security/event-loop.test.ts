@@ -121,7 +121,7 @@ test('25 hostile documents and 4 simulations at once: event loop and other tenan
   // Other programs delay the loop too, but not in every round; before the fix the attack did, by seconds.
   expect(best(attacked, 'delayMs')).toBeLessThan(Math.max(200, 5 * best(idle, 'delayMs')))
   expect(best(attacked, 'p99Ms')).toBeLessThan(Math.max(150, 5 * best(idle, 'p99Ms')))
-}, 300_000)
+})
 
 const items = (count: number, one: unknown) => Array.from({ length: count }, () => one)
 const names = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, n]))
@@ -168,28 +168,21 @@ describe('hostile schema or document', () => {
       { s: names(900) },
       'schema_violation',
     ],
-  ])(
-    '%s: expected outcome, event loop stays responsive',
-    async (_what, properties, fields, outcome) => {
-      const made = await declare({ properties })
-      if (outcome === 'schema_invalid') {
-        expect([made.status, made.body.code]).toEqual([422, outcome])
-        return
-      }
-      expect(made.status).toBe(201)
-      const replies: Reply[] = []
-      const attack = async () => {
-        replies.push(await create(made.body.collection, fields))
-      }
-      const rounds: number[] = []
-      for (let round = 0; round < 3; round++) rounds.push((await measure(attack)).busyMs)
-      const [reply] = replies
-      expect([reply?.status, reply?.body.code ?? reply?.status]).toEqual([
-        outcome === 201 ? 201 : 422,
-        outcome,
-      ])
-      expect(median(rounds)).toBeLessThan(50)
-    },
-    120_000,
-  )
+  ])('%s: expected outcome, event loop stays responsive', async (_what, properties, fields, outcome) => {
+    const made = await declare({ properties })
+    if (outcome === 'schema_invalid') {
+      expect([made.status, made.body.code]).toEqual([422, outcome])
+      return
+    }
+    expect(made.status).toBe(201)
+    const replies: Reply[] = []
+    const attack = async () => {
+      replies.push(await create(made.body.collection, fields))
+    }
+    const rounds: number[] = []
+    for (let round = 0; round < 3; round++) rounds.push((await measure(attack)).busyMs)
+    const [reply] = replies
+    expect([reply?.status, reply?.body.code ?? reply?.status]).toEqual([outcome === 201 ? 201 : 422, outcome])
+    expect(median(rounds)).toBeLessThan(50)
+  })
 })

@@ -28,7 +28,7 @@ test('function that publishes its own trigger event: ends at the limit, and show
   const runs = await completed(fn, MAX)
   expect(await handled(fn, MAX + 1)).toMatchObject({ started: MAX, dropped: 1 })
   expect(await runsOf(fn)).toHaveLength(runs.length)
-}, 30_000)
+})
 
 test('function that changes the documents that start it: ends at the limit', async () => {
   const collection = unique('loop').replace('-', '_')
@@ -38,7 +38,7 @@ test('function that changes the documents that start it: ends at the limit', asy
   await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: {} })
   await completed(fn, MAX)
   expect(await handled(fn, MAX + 1)).toMatchObject({ started: MAX, dropped: 1 })
-}, 30_000)
+})
 
 test('two functions that start each other by two topics: end at the limit', async () => {
   const [ping, pong] = [unique('ping'), unique('pong')]
@@ -61,4 +61,4 @@ test('two functions that start each other by two topics: end at the limit', asyn
     [MAX - 3, MAX - 1],
     [MAX - 2, MAX],
   ])
-}, 30_000)
+})

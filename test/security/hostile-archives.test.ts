@@ -259,4 +259,4 @@ test('archives that were refused: some time later: nothing is left of them but t
     [tenantId],
   )
   expect(counts).toEqual([{ documents: 1, users: 0, objects: 1, buckets: 1 }])
-}, 180_000)
+})

@@ -76,7 +76,7 @@ beforeAll(async () => {
   const names = ['codes_create', 'codes_query', 'notes_get', 'notes_create', 'files_get']
   agent = await tokenFor(server, scopesOf(server, ...names))
   api = await started
-}, 60_000)
+})
 afterAll(() => api?.stop())
 
 type Params = Readonly<Record<string, unknown>>

@@ -35,14 +35,14 @@ beforeAll(async () => {
   own = await sharedPlatform()
   loud = own.workspace
   quiet = await createTestWorkspace(own.started.running)
-}, 120_000)
+})
 afterAll(async () => {
   // The next test file would share the worker with them.
   const executions = new Executions(loud, own.started.running)
   for (const id of loops) await executions.send(id, 'cancel')
   for (const id of loops) await executions.ended(id)
   await own?.end()
-}, 60_000)
+})
 
 const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
 
@@ -76,4 +76,4 @@ test("six loops of costly expressions: another tenant's execution takes less tha
   // They are slower than alone, but not stopped.
   for (const id of loops) await executions.until(id, ({ steps }) => steps.length > STEPS_MIN)
   expect(loaded, `alone: ${idle} ms`).toBeLessThan(Math.max(TIMES_MAX * idle, FLOOR_MS))
-}, 180_000)
+})

@@ -23,7 +23,7 @@ import { type Node, startInProcessNode } from '../support/stack/in-process-node.
 let node: Node
 beforeAll(async () => {
   node = await startInProcessNode()
-}, 60_000)
+})
 afterAll(() => node?.close())
 
 interface Machine {
@@ -61,7 +61,7 @@ describe('token of a suspended tenant', () => {
     }
     expect((await resume(workspace)).status).toBe(200)
     await eventually(async () => ((await requestToken(machine)).status === 200 ? true : undefined), 5_000)
-  }, 20_000)
+  })
 
   test('machine client of a suspended workspace: refused', async () => {
     const workspace = await createTestWorkspace()

@@ -16,7 +16,6 @@ import { flowTexts } from './generated-flows.ts'
 import { trace } from './scenario.ts'
 
 /** The machine may be busy. */
-const PATIENCE_MS = 120_000
 const RUNS = { numRuns: repeated(30, 100) }
 
 function graphFrom(source: string): Graph {
@@ -155,31 +154,23 @@ function tasksIn(list: readonly Named[], pointer: string): [pointer: string, nam
   })
 }
 
-test(
-  'every task: is one node at its location, and edges join nodes',
-  () => {
-    fc.assert(
-      fc.property(flowTexts(true), (source) => {
-        const { nodes, edges } = graphFrom(source)
-        const tasks = tasksIn(JSON.parse(source).do, '/do')
-        expect(nodes.map(({ id, name }) => [id, name])).toEqual([
-          ['start', 'start'],
-          ...tasks,
-          ['end', 'end'],
-        ])
-        const lines = source.split('\n')
-        for (const { line = 1, column = 1, name, pointer } of nodes)
-          if (pointer) expect(lines[line - 1]?.slice(column - 1)).toContain(JSON.stringify(name))
-        const ids = new Set(nodes.map(({ id }) => id))
-        for (const { from, to } of edges) expect([ids.has(from), ids.has(to)]).toEqual([true, true])
-        for (const { parent } of nodes) expect(parent === undefined || ids.has(parent)).toBe(true)
-        expect(new Set(edges.map((edge) => JSON.stringify(edge))).size).toBe(edges.length)
-      }),
-      RUNS,
-    )
-  },
-  PATIENCE_MS,
-)
+test('every task: is one node at its location, and edges join nodes', () => {
+  fc.assert(
+    fc.property(flowTexts(true), (source) => {
+      const { nodes, edges } = graphFrom(source)
+      const tasks = tasksIn(JSON.parse(source).do, '/do')
+      expect(nodes.map(({ id, name }) => [id, name])).toEqual([['start', 'start'], ...tasks, ['end', 'end']])
+      const lines = source.split('\n')
+      for (const { line = 1, column = 1, name, pointer } of nodes)
+        if (pointer) expect(lines[line - 1]?.slice(column - 1)).toContain(JSON.stringify(name))
+      const ids = new Set(nodes.map(({ id }) => id))
+      for (const { from, to } of edges) expect([ids.has(from), ids.has(to)]).toEqual([true, true])
+      for (const { parent } of nodes) expect(parent === undefined || ids.has(parent)).toBe(true)
+      expect(new Set(edges.map((edge) => JSON.stringify(edge))).size).toBe(edges.length)
+    }),
+    RUNS,
+  )
+})
 
 /**
  * Possible next tasks of an execution: a loop is entered once and left from its head, which is not entered
@@ -203,31 +194,27 @@ function nextOf(graph: Graph, from: string, isFaulted: boolean): Set<string> {
   return next
 }
 
-test(
-  'every step of an execution: is an edge',
-  async () => {
-    const takenEdges = new Set<string>()
-    await fc.assert(
-      fc.asyncProperty(flowTexts(false), async (source) => {
-        const graph = graphFrom(source)
-        const { result, events } = await trace(source, { input: {}, stepsMax: 60 })
-        let at = 'start'
-        let isFaulted = false
-        for (const { phase, step } of events) {
-          if (phase === 'faulted') isFaulted = true
-          if (phase !== 'started' && phase !== 'skipped') continue
-          expect([...nextOf(graph, at, isFaulted)], `${at} → ${step.pointer}`).toContain(step.pointer)
-          ;[at, isFaulted] = [step.pointer, false]
-        }
-        if (result.status === 'completed') expect([...nextOf(graph, at, isFaulted)]).toContain('end')
-        takenEdges.add(result.status)
-      }),
-      RUNS,
-    )
-    expect([...takenEdges].sort()).toEqual(['completed', 'faulted'])
-  },
-  PATIENCE_MS,
-)
+test('every step of an execution: is an edge', async () => {
+  const takenEdges = new Set<string>()
+  await fc.assert(
+    fc.asyncProperty(flowTexts(false), async (source) => {
+      const graph = graphFrom(source)
+      const { result, events } = await trace(source, { input: {}, stepsMax: 60 })
+      let at = 'start'
+      let isFaulted = false
+      for (const { phase, step } of events) {
+        if (phase === 'faulted') isFaulted = true
+        if (phase !== 'started' && phase !== 'skipped') continue
+        expect([...nextOf(graph, at, isFaulted)], `${at} → ${step.pointer}`).toContain(step.pointer)
+        ;[at, isFaulted] = [step.pointer, false]
+      }
+      if (result.status === 'completed') expect([...nextOf(graph, at, isFaulted)]).toContain('end')
+      takenEdges.add(result.status)
+    }),
+    RUNS,
+  )
+  expect([...takenEdges].sort()).toEqual(['completed', 'faulted'])
+})
 
 const LABEL = '(?:[\\p{L}\\p{N} ,]|<br/>|#\\d+;)+'
 const NODE = new RegExp(
@@ -258,28 +245,22 @@ function parse(text: string): { nodes: Map<string, string | undefined>; edges: s
   return { nodes, edges }
 }
 
-test(
-  'Mermaid: any names: has the same nodes, groups and edges',
-  () => {
-    fc.assert(
-      fc.property(flowTexts(true), (source) => {
-        const graph = graphFrom(source)
-        const text = mermaidOf(graph)
-        expect(mermaidOf(graphFrom(source))).toBe(text)
-        const { nodes, edges } = parse(text)
-        const idOf = new Map(graph.nodes.map(({ id }, index) => [id, `n${index}`]))
-        const groups = new Set(graph.nodes.map(({ parent }) => parent))
-        const groupOf = ({ id, parent }: GraphNode) => idOf.get(groups.has(id) ? id : (parent ?? ''))
-        expect([...nodes].sort()).toEqual(
-          graph.nodes.map((node) => [idOf.get(node.id), groupOf(node)]).sort(),
-        )
-        expect(edges).toEqual(graph.edges.map(({ from, to }) => [idOf.get(from), idOf.get(to)]))
-      }),
-      RUNS,
-    )
-  },
-  PATIENCE_MS,
-)
+test('Mermaid: any names: has the same nodes, groups and edges', () => {
+  fc.assert(
+    fc.property(flowTexts(true), (source) => {
+      const graph = graphFrom(source)
+      const text = mermaidOf(graph)
+      expect(mermaidOf(graphFrom(source))).toBe(text)
+      const { nodes, edges } = parse(text)
+      const idOf = new Map(graph.nodes.map(({ id }, index) => [id, `n${index}`]))
+      const groups = new Set(graph.nodes.map(({ parent }) => parent))
+      const groupOf = ({ id, parent }: GraphNode) => idOf.get(groups.has(id) ? id : (parent ?? ''))
+      expect([...nodes].sort()).toEqual(graph.nodes.map((node) => [idOf.get(node.id), groupOf(node)]).sort())
+      expect(edges).toEqual(graph.edges.map(({ from, to }) => [idOf.get(from), idOf.get(to)]))
+    }),
+    RUNS,
+  )
+})
 
 test('Mermaid label: shows its text, and nothing in it is markup', () => {
   const text = mermaidOf(graphFrom(`${HEAD}do: [{ '<b>"x" $$y$$ %%{': { set: { n: 1 } } }]`))

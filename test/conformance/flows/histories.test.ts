@@ -224,46 +224,42 @@ test('scheduled starts: replay', async () => {
   )
   await publishScheduled(workspace, 'tick', '')
   await replayEnded(workspace, { 'tick (schedule)': 'scheduled-flow', registration: 'registration' })
-}, 60_000)
+})
 
 test('scheduled start of a function: replays', async () => {
   const workspace = await createTestWorkspace()
   const fn = await deployTriggered(workspace, { schedule: { cron: '0 0 1 1 *' } })
   await temporal.schedule.getHandle(await functionScheduleId(fn)).trigger()
   await replayEnded(workspace, { [`${fn.name} (schedule)`]: 'scheduled-function' })
-}, 60_000)
+})
 
 test('index builds and a suspension: replay', async () => {
   const workspace = await createTestWorkspace()
   await buildIndex(workspace)
   expect((await suspendWorkspace(workspace, workspace.operator)).status).toBe(200)
   await replayEnded(workspace, { indexBuild: 'index-build', suspension: 'suspension' })
-}, 60_000)
+})
 
 /** In the suite, the worker without a cache of test/resilience/flow-corpus.test.ts replays each of them before each step. */
 const replaysKinds = process.env['TENON_RECORD'] !== undefined || repeated(0, 1) > 0
 
-test.runIf(replaysKinds)(
-  'executions of each kind of task: replay',
-  async () => {
-    const kinds = {
-      runner: new FlowRunner(await createTestWorkspace(), inject('tenon')),
-      fakeServers: await FakeServers.open(),
+test.runIf(replaysKinds)('executions of each kind of task: replay', async () => {
+  const kinds = {
+    runner: new FlowRunner(await createTestWorkspace(), inject('tenon')),
+    fakeServers: await FakeServers.open(),
+  }
+  try {
+    await prepare(kinds)
+    for (const kind of KINDS) {
+      const { workflow_id } = await runKind(kind, kinds)
+      const history = await download(workflow_id)
+      await replay(history, workflow_id)
+      if (process.env['TENON_RECORD']) await keep(workflow_id, history, `task-${kind.name}`)
     }
-    try {
-      await prepare(kinds)
-      for (const kind of KINDS) {
-        const { workflow_id } = await runKind(kind, kinds)
-        const history = await download(workflow_id)
-        await replay(history, workflow_id)
-        if (process.env['TENON_RECORD']) await keep(workflow_id, history, `task-${kind.name}`)
-      }
-    } finally {
-      await kinds.fakeServers.close()
-    }
-  },
-  180_000,
-)
+  } finally {
+    await kinds.fakeServers.close()
+  }
+})
 
 test('executions in which much ends at the same time in different ways: replay', async () => {
   const workspace = await createTestWorkspace()
@@ -290,7 +286,7 @@ test('executions in which much ends at the same time in different ways: replay',
   } finally {
     await fakeServers.close()
   }
-}, 60_000)
+})
 
 test('executions that yield to others between timers and calls: replay', async () => {
   const executions = new Executions(await createTestWorkspace())
@@ -310,7 +306,7 @@ test('executions that yield to others between timers and calls: replay', async (
     expect(timers?.length).toBeGreaterThan(items)
     await replay(history, run.workflow_id)
   }
-}, 60_000)
+})
 
 /** Replays one workflow of the workspace of each of these types, after it has completed. */
 async function replayEnded(workspace: TestWorkspace, kinds: Readonly<Record<string, string>>): Promise<void> {

@@ -46,7 +46,7 @@ let mongo: Awaited<ReturnType<typeof startMongoApi>> | undefined
 beforeAll(async () => {
   workspace = await createTestWorkspace()
   if (missing === undefined) mongo = await startMongoApi()
-}, 120_000)
+})
 afterAll(() => mongo?.stop())
 
 /** Each process of the API is an issuer by its own address; the keys are shared. */

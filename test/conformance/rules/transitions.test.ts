@@ -32,7 +32,7 @@ beforeAll(async () => {
   const body = { workspace_id: workspace.workspaceId, name: 'updating', source: UPDATING, config }
   expect((await call('POST', '/v1/functions', { as: workspace.operator, body })).status).toBe(201)
   if (missing === undefined) mongo = await startMongoApi()
-}, 120_000)
+})
 afterAll(() => mongo?.stop())
 
 const SCHEMA = {
@@ -345,7 +345,7 @@ async function asRole(role: string, text: string, values: unknown[]) {
 
 test('update rules with $old: each route, operation, role and read rule of PostgreSQL: only admitted changes are made', async () => {
   await expectTransitions('relational', inject('tenon'), CASES)
-}, 120_000)
+})
 
 test('update rules with $old: tasks of flows and tools of MCP servers act as services: no rule binds them', async () => {
   const at = inject('tenon')
@@ -393,5 +393,5 @@ describe.skipIf(missing !== undefined)('over MongoDB', () => {
   test('update rules with $old: each route, operation, role and read rule: only admitted changes are made', async () => {
     const cases = [...CASES.slice(0, 2), ...CASES.slice(-1)]
     await expectTransitions('document', mongo?.running ?? inject('tenon'), cases)
-  }, 120_000)
+  })
 })

@@ -51,7 +51,7 @@ beforeAll(async () => {
   second = spawn(process.execPath, [(await currentBuild()).api], { env, stdio: 'ignore' })
   platforms.MongoDB = { ...first, url: `http://127.0.0.1:${port}` }
   await eventually(async () => ((await ready()) === 200 ? true : undefined))
-}, 600_000)
+})
 
 afterAll(async () => {
   second?.kill('SIGTERM')
@@ -204,7 +204,6 @@ describe.each(STORES)('%s', (store) => {
       }
       await fc.assert(fc.asyncProperty(queries, run), runs(store, 250))
     },
-    240_000,
   )
 
   test.each(['', '.desc'])(
@@ -312,7 +311,7 @@ describe.each([
       expect(await allOf(call, collection, text), decodeURIComponent(text)).toEqual(found(documents))
     }
     await fc.assert(fc.asyncProperty(queriesOfFormats, run), runs(store, 100))
-  }, 240_000)
+  })
 })
 
 describe.each(STORES)('collections in %s', (store) => {

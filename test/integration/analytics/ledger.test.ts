@@ -34,7 +34,7 @@ beforeAll(async () => {
   foreign = await createTestWorkspace()
   const [ofTraffic, ofWork] = await Promise.all([send(traffic), doWork(work), publishEvents(foreign, 7)])
   ledgers = { traffic: ofTraffic, work: ofWork }
-}, 120_000)
+})
 
 async function publishEvents({ service: as }: TestWorkspace, count: number): Promise<void> {
   for (let n = 0; n < count; n += 1)

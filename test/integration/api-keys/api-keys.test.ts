@@ -113,7 +113,7 @@ describe('lifecycle', () => {
     expect(get(made, 'expires_at')).toBe(end)
     expectStatus(await use(str(made, 'key')), 200)
     const code = async () => get(await use(str(made, 'key')), 'code')
-    await expect.poll(code, { timeout: 10_000 }).toBe('api_key_expired')
+    await expect.poll(code).toBe('api_key_expired')
     expect(get(await world.a.admin.get(`${KEYS}/${str(made, 'id')}`), 'status')).toBe('expired')
     expectProblem(await change(str(made, 'id'), { status: 'active' }), 409, 'state_conflict')
   })

@@ -36,7 +36,7 @@ beforeAll(async () => {
   const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   mia = await addAccount(workspace.operator, { role: 'service', ...place })
   leo = await addAccount(workspace.operator, { role: 'service', ...place })
-}, 60_000)
+})
 
 beforeEach(async () => {
   smtp = await SmtpServer.open()

@@ -19,7 +19,7 @@ const FORM = `form:
           required: [reason, account]`
 
 // A browser on a busy machine is slow.
-describe.runIf(hasChromium)('page of an approval', { timeout: 120_000 }, () => {
+describe.runIf(hasChromium)('page of an approval', () => {
   let browser: Browser
   let workspace: TestWorkspace
   let people: TestAccount[]

@@ -39,7 +39,7 @@ beforeAll(async () => {
     },
     { ...common, issuer: plain.issuer },
   ])
-}, 60_000)
+})
 afterAll(() => Promise.all([node.close(), peer.close()]))
 
 const person = (

@@ -205,4 +205,4 @@ test('workspace with users, objects, functions, flows and settings: copied, purg
       (await ok(call('GET', `${again.flows}/executions`, { as: again.operator }))).data.length > 0 ||
       undefined,
   )
-}, 180_000)
+})

@@ -110,7 +110,7 @@ test('tenant with two workspaces: exported, purged and imported: documents, obje
       'workspace shop: API key test (service): make a new one',
     ]),
   )
-}, 240_000)
+})
 
 test('archive of a tenant: asked for by an admin of another tenant: neither exported nor downloaded nor imported; an admin of the tenant gets it', async () => {
   const owner = await createTestWorkspaceWithStorage()
@@ -230,4 +230,4 @@ test('archives of a tenant that are wrong: imported: refused with the reason, an
     )
   await eventually(async () => ((await left()).length === 0 ? true : undefined), 150_000)
   expect((await contentOf(lab)).users).toHaveLength(1)
-}, 300_000)
+})

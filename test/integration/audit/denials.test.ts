@@ -39,7 +39,7 @@ async function entriesOf(reply: Reply, party = world.a): Promise<Entry[]> {
     expectStatus(listed, 200)
     return (list(listed) as Entry[]).filter((entry) => entry['request_id'] === id)
   }
-  await expect.poll(async () => (await found()).length, { timeout: 5000 }).toBeGreaterThan(0)
+  await expect.poll(async () => (await found()).length).toBeGreaterThan(0)
   return found()
 }
 

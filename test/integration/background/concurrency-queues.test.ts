@@ -29,7 +29,7 @@ beforeAll(async () => {
   const holder = await executions.start(flow, { input: { k: 'long' } })
   await executions.shown(holder, 'waiting')
   await fill(holder, queuedExecutionsMax)
-}, 60_000)
+})
 
 /** Queues executions behind the one that holds the slot. */
 async function fill(holder: string, count: number): Promise<void> {
@@ -126,7 +126,7 @@ test('queue that lost its slot, behind more queues than one look takes: goes on'
     queued,
   ])
   expect(rows).toHaveLength(keys.length - 1)
-}, 60_000)
+})
 
 test('thousands of executions of one workspace are due for a check: one of another is checked as soon', async () => {
   const other = await createTestWorkspace()

@@ -259,7 +259,7 @@ test('commands of administration: with --json: what the API returns, one value o
     else expect(printed, name).toMatchObject(expected)
     await after?.(printed)
   }
-}, 240_000)
+})
 
 test('commands without --yes: say what they would remove, and remove nothing', async () => {
   const { operator: as, workspaceId: workspace_id, tenantId: tenant_id } = workspace
@@ -286,7 +286,7 @@ test('commands without --yes: say what they would remove, and remove nothing', a
   }
   const confirmed = leaves(createProgram()).filter(([, command]) => has(command, '--yes'))
   expect(Object.keys(removals).toSorted()).toEqual(confirmed.map(([name]) => name).toSorted())
-}, 60_000)
+})
 
 test('creation that fails: exit code 1 with reason and next step; retried once the cause is gone', async () => {
   const Bucket = unique('foreign')
@@ -305,7 +305,7 @@ test('creation that fails: exit code 1 with reason and next step; retried once t
     0,
     expect.stringMatching(/To watch it: tenon operation watch op_/),
   ])
-}, 120_000)
+})
 
 test('drift: a bucket that is gone: a line with the difference and exit code 1', async () => {
   const storing = await addTestWorkspaceWithStorage(workspace)
@@ -322,7 +322,7 @@ test('drift: a bucket that is gone: a line with the difference and exit code 1',
       ),
     ),
   ])
-}, 60_000)
+})
 
 test('output for people: records as lines, lists as tables, and no control characters of a tenant', async () => {
   const { workspaceId, tenantId } = await createTestWorkspace()

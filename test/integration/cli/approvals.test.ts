@@ -28,7 +28,7 @@ beforeAll(async () => {
   operator = operatorEnv(workspace)
   const token = authorization.replace('Bearer ', '')
   approver = { ...operator, TENON_TOKEN: token, TENON_CLIENT_ID: '', TENON_CLIENT_SECRET: '' }
-}, 60_000)
+})
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 /** Runs a command in this environment, with this standard input. */
@@ -81,7 +81,7 @@ test('approver without an admin role: lists, shows and approves with form and co
   expect(again).toMatchObject({ code: 1, stderr: `${run} waits for no approval.\n` })
   const late = await tenon(approver, ['reject', id])
   expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining('The approval is approved.') })
-}, 180_000)
+})
 
 test('admin: rejects with a form from stdin; several open approvals: has to name one', async () => {
   const { clientId } = inject('tenon')
@@ -113,11 +113,11 @@ test('admin: rejects with a form from stdin; several open approvals: has to name
   expect(JSON.parse(listed.stdout)).toMatchObject([
     { id, decisions: [{ approved: false, comment: 'no', form: { a: 1 } }] },
   ])
-}, 180_000)
+})
 
 test('unknown execution, approval of another workspace: one line, exit code 1', async () => {
   for (const id of ['run_nothing', 'apr_nothing']) {
     const { code, stdout, stderr } = await tenon(operator, ['show', id])
     expect([code, stdout, stderr]).toEqual([1, '', expect.stringContaining('not_found')])
   }
-}, 60_000)
+})

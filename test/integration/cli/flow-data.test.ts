@@ -21,7 +21,7 @@ beforeAll(async () => {
   workspace = await createTestWorkspace()
   executions = new Executions(workspace)
   env = operatorEnv(workspace)
-}, 60_000)
+})
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 /** Runs a command with this standard input. */
@@ -48,7 +48,7 @@ test('publish: document in flow style, twice: unchanged source gets no new versi
   expect((await tenon('flow', 'definitions')).stdout).toMatch(/^twice +v3 +published /m)
   expect((await tenon('flow', 'delete', 'twice')).stdout).toMatch(/^flow_\S+ deleted\n$/)
   expect((await tenon('flow', 'definitions')).stdout).not.toContain('twice')
-}, 180_000)
+})
 
 test('publish: folder with a webhook: every flow, with the address and the secret once', async () => {
   await mkdir(join(folder, 'all/below'), { recursive: true })
@@ -73,7 +73,7 @@ test('publish: folder with a webhook: every flow, with the address and the secre
     stderr: expect.stringContaining('no such event trigger'),
   })
   expect((await tenon('flow', 'publish')).stderr).toContain('Name a file')
-}, 180_000)
+})
 
 test('secrets and schedules: set from stdin, listed without values; paused with a note', async () => {
   expect((await tenonWith('a-long-secret\n', 'secret', 'set', 'key')).code).toBe(0)
@@ -98,7 +98,7 @@ test('secrets and schedules: set from stdin, listed without values; paused with 
   expect(JSON.parse((await tenon('schedule', 'resume', id)).stdout)).toMatchObject({ paused: false })
   const started = JSON.parse((await tenon('schedule', 'trigger', id)).stdout)
   expect(started).toMatchObject({ flow_name: 'cron', trigger: { kind: 'schedule', id } })
-}, 180_000)
+})
 
 test('JSON arguments: text, @file and stdin: the same input; a bad one: one line', async () => {
   const flow = await executions.publish('  - a: { set: { n: "${ .n }" } }')
@@ -114,7 +114,7 @@ test('JSON arguments: text, @file and stdin: the same input; a bad one: one line
   const named = await tenon('flow', 'run', flow, '--input', 'input.yaml')
   const text = 'The input is the text input.yaml. Write @input.yaml to read the file.\n'
   expect([named.code, named.stderr]).toEqual([1, text])
-}, 180_000)
+})
 
 test('signal, skip and patch: an execution that listens and one that is held: go on', async () => {
   const listens = await executions.start(
@@ -131,7 +131,7 @@ test('signal, skip and patch: an execution that listens and one that is held: go
   expect((await tenon('flow', 'patch', held, '--input', '{n: 2}')).code).toBe(0)
   expect((await tenon('flow', 'skip', held, '--step', 'bad', '--output', '{y: 2}')).code).toBe(0)
   expect(await executions.ended(held)).toMatchObject({ status: 'completed', output: { y: 2 } })
-}, 180_000)
+})
 
 test('show --data, steps, simulate --from-run: values of the execution, its own id and time', async () => {
   const flow = await executions.publish(
@@ -149,7 +149,7 @@ test('show --data, steps, simulate --from-run: values of the execution, its own 
   expect((await tenon('flow', 'show', id, '--step', 'nothing')).stderr).toContain('no step nothing')
   const simulated = await tenon('flow', 'simulate', '--from-run', id)
   expect([simulated.code, JSON.parse(simulated.stdout)]).toEqual([0, output])
-}, 180_000)
+})
 
 test('show: more than 1,000 steps: agrees with watch; a reader that stops early: no stack trace', async () => {
   const flow = await executions.publish(`  - each:
@@ -178,7 +178,7 @@ test('show: more than 1,000 steps: agrees with watch; a reader that stops early:
   })
   await new Promise((done) => piped.once('close', done))
   expect(stderr).toBe('')
-}, 180_000)
+})
 
 test('test --junit: passed and failed cases: an XML file', async () => {
   await writeFile(join(folder, 'case.yaml'), SOURCE('case'))
@@ -199,4 +199,4 @@ test('test --junit: passed and failed cases: an XML file', async () => {
   expect(xml).toContain('name="case 4"><failure message="/nam">/nam: The key `nam` is not known.')
   expect(xml).toContain('name="case 5"><failure message="It must be a mapping.">It must be a mapping.<')
   expect(xml).toMatch(/name="wrong"><failure message="[^"]*">[^<]*&lt;2&gt;[^<]*<\/failure>/)
-}, 60_000)
+})

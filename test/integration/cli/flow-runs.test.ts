@@ -36,7 +36,7 @@ beforeAll(async () => {
     const path = `${workspace.flows}/definitions/${name}/versions`
     expect((await call('POST', path, { as: workspace.operator, body: {} })).status).toBe(201)
   }
-}, 60_000)
+})
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 interface Step {
@@ -83,13 +83,13 @@ completed
   const waited = await tenon('flow', 'run', 'greet', '--wait', '--key', 'order-7')
   expect([waited.code, JSON.parse(waited.stdout)]).toEqual([0, { message: 'Hello' }])
   expect(waited.stderr).not.toContain('hello')
-}, 180_000)
+})
 
 test('watch: the workspace is printed once, though it takes a client for each connection', async () => {
   const { TENON_QUIET: _, ...loud } = env
   const { stderr } = await runCommand(['flow', 'run', 'greet'], { env: loud })
   expect(stderr.match(/^tenon: workspace /gm)).toHaveLength(1)
-}, 60_000)
+})
 
 test('list: with filters: matching executions; show: draws the tree', async () => {
   const id = await startDetached('greet', '--key', 'order-8')
@@ -103,7 +103,7 @@ test('list: with filters: matching executions; show: draws the tree', async () =
 └─ ✓ rest  wait 100 milliseconds  T
 `)
   expect((await tenon('flow', 'versions', 'greet')).stdout).toMatch(/^v1 +[0-9a-f]{12} /m)
-}, 180_000)
+})
 
 test('run: execution faults: exit code 1 and the location in the source; show: the same', async () => {
   const { code, stdout, stderr } = await tenon('flow', 'run', 'bad')
@@ -117,7 +117,7 @@ test('run: execution faults: exit code 1 and the location in the source; show: t
   const output = await tenon('flow', 'show', id)
   expect(output.stdout).toContain(why)
   expect(plain(output.stdout)).toMatch(/^├─ ✓ first .*\n└─ ✗ find .*\n {5}.*Not found/m)
-}, 180_000)
+})
 
 test('approve and cancel: waiting execution: continues or ends; watch: ends with the execution', async () => {
   const [yes, no] = [await startDetached('ask'), await startDetached('ask')]
@@ -140,7 +140,7 @@ test('approve and cancel: waiting execution: continues or ends; watch: ends with
   })
   const late = await tenon('approval', 'approve', yes)
   expect([late.code, late.stderr]).toEqual([1, expect.stringContaining('waits for no approval')])
-}, 180_000)
+})
 
 test('run: execution queued for a slot: reports it, continues once it has one', async () => {
   const [first, second, third] = [
@@ -167,7 +167,7 @@ test('run: execution queued for a slot: reports it, continues once it has one', 
   await tenon('approval', 'approve', third)
   expect(await closed).toBe(0)
   expect(seen.match(/in the queue/g)).toHaveLength(2)
-}, 180_000)
+})
 
 test('run: interrupted: reports that the execution continues', async () => {
   const id = await startDetached('ask')
@@ -182,7 +182,7 @@ test('run: interrupted: reports that the execution continues', async () => {
   expect(await closed).toBe(130)
   expect(seen).toContain(`${id} is still running. To end it: \`tenon flow cancel ${id}\`.`)
   expect(await waitForStatus(id, 'waiting')).toMatchObject({ id })
-}, 180_000)
+})
 
 test('alias: set, listed, run, removed: effective', async () => {
   const set = await tenon('flow', 'alias', 'set', 'greet', 'production', '1')
@@ -195,7 +195,7 @@ test('alias: set, listed, run, removed: effective', async () => {
   expect((await tenon('flow', 'alias', 'remove', 'greet', 'production')).code).toBe(0)
   const removed = await tenon('flow', 'run', 'greet', '--alias', 'production')
   expect([removed.code, removed.stderr]).toEqual([1, expect.stringContaining('not_found')])
-}, 180_000)
+})
 
 test('retry: suspended step: continues in the same execution', async () => {
   const id = await startDetached('held')
@@ -207,7 +207,7 @@ test('retry: suspended step: continues in the same execution', async () => {
   expect(await tenon('flow', 'retry', id, '--detach')).toMatchObject({ code: 0 })
   expect(await waitForStatus(id, 'suspended')).toMatchObject({ id })
   expect((await tenon('flow', 'cancel', id)).code).toBe(0)
-}, 180_000)
+})
 
 test('retry: faulted execution: new execution from the failed step', async () => {
   const id = await startDetached('halfway')
@@ -225,14 +225,14 @@ test('retry: faulted execution: new execution from the failed step', async () =>
   expect(watched.stderr).toContain('at /do/1/find')
   const notes = await call('GET', '/v1/collections/notes/documents', { as: workspace.service })
   expect(notes.body.data).toHaveLength(1)
-}, 180_000)
+})
 
 test('any command: unknown id: one line', async () => {
   for (const verb of ['watch', 'show', 'cancel', 'retry']) {
     const { code, stdout, stderr } = await tenon('flow', verb, 'run_nothing')
     expect([verb, code, stdout, stderr]).toEqual([verb, 1, '', expect.stringContaining('not_found')])
   }
-}, 180_000)
+})
 
 test('pause and resume: running execution: effective; rerun: shows the results it would reuse', async () => {
   const id = await startDetached('ask')
@@ -246,7 +246,7 @@ test('pause and resume: running execution: effective; rerun: shows the results i
   const again = await tenon('flow', 'rerun', id, '--detach')
   expect([again.code, again.stdout]).toEqual([0, expect.stringMatching(/^run_\w+\n$/)])
   expect(await waitForStatus(again.stdout.trim(), 'waiting')).toMatchObject({ rerun_of: id })
-}, 180_000)
+})
 
 test('show: an execution that lasts longer than `expect.duration` is overdue', async () => {
   const id = await startDetached('slow')

@@ -65,14 +65,14 @@ test('validate: valid but suspicious flow: warnings, with and without a server',
     0,
     [{ file: 'warned.yaml', valid: true, diagnostics: [], warnings }],
   ])
-}, 60_000)
+})
 
 test('publish: flow with warnings: published with warnings; invalid flow: diagnostics, no version', async () => {
   const [warned, bad] = await Promise.all([tenon('flow publish warned.yaml'), tenon('flow publish bad.yaml')])
   expect(warned).toMatchObject({ code: 0, stderr: WARNING })
   expect(warned.stdout).toMatch(/^warned v1 /)
   expect(bad).toMatchObject({ code: 1, stdout: '', stderr: DIAGNOSTICS })
-}, 60_000)
+})
 
 test('validate: several files: all diagnostics of all files, with and without a server', async () => {
   const [online, offline] = await Promise.all([
@@ -98,7 +98,7 @@ test('validate: several files: all diagnostics of all files, with and without a 
     ],
   ])
   expect(await tenon('flow validate --offline none.yaml', withoutServer())).toMatchObject({ code: 1 })
-}, 60_000)
+})
 
 test('colours: terminal: coloured; otherwise: plain', () => {
   const fault = {
@@ -135,7 +135,7 @@ test('graph: with and without a server: same Mermaid or JSON', async () => {
   const refused = await tenon('flow graph bad.yaml')
   expect([refused.code, refused.stdout, refused.stderr]).toEqual([1, '', DIAGNOSTICS])
   expect(await tenon('flow graph good.yaml --format png')).toMatchObject({ code: 1, stdout: '' })
-}, 60_000)
+})
 
 test('init: new name: a valid flow; existing file: never overwritten', async () => {
   expect((await tenon('flow init new')).stdout).toBe('new/greet.yaml\nnew/greet.cases.yaml\n')
@@ -145,7 +145,7 @@ test('init: new name: a valid flow; existing file: never overwritten', async () 
   const again = await tenon('flow init new')
   expect([again.code, again.stderr]).toEqual([1, 'The file new/greet.yaml already exists.\n'])
   expect(await readFile(join(folder, 'new/greet.yaml'), 'utf8')).toBe(written)
-}, 60_000)
+})
 
 test('test: flow made by init: runs its cases, reports what is not covered', async () => {
   await tenon('flow init tested')
@@ -198,7 +198,7 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
   const broken = await tenon('flow test tested/greet.yaml', withoutServer())
   expect([broken.code, broken.stderr]).toEqual([1, expect.stringMatching(/^tested\/greet\.cases\.yaml: /)])
   expect(await tenon('flow test bad.yaml', withoutServer())).toMatchObject({ code: 1, stderr: DIAGNOSTICS })
-}, 90_000)
+})
 
 test('simulate: flow: events on stderr, the output alone on stdout', async () => {
   await writeFile(join(folder, 'ask.yaml'), ASK)
@@ -217,7 +217,7 @@ test('simulate: flow: events on stderr, the output alone on stdout', async () =>
   await writeFile(join(folder, 'mocks.yaml'), 'ask: 1\n')
   const odd = await tenon('flow simulate ask.yaml --mocks @mocks.yaml', withoutServer())
   expect([odd.code, odd.stderr]).toEqual([1, '/mocks/ask: An answer is {output} or {error}.\n'])
-}, 60_000)
+})
 
 const ASK = `document: { dsl: '1.0.3', namespace: test, name: ask, version: '1.0.0' }
 do:

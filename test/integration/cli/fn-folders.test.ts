@@ -203,7 +203,7 @@ test('redrive: one dead letter, then all others, with the version that is active
   ).toEqual(ids.slice(1).toSorted())
   await eventually(async () => count(await list(), / completed .* redrive /) === 3 || undefined, 20_000)
   expect((await tenon('redrive', 'letters')).stderr).toBe('letters has no dead letters.\n')
-}, 60_000)
+})
 
 test('versions: listed, activated, rolled back; a deleted function is gone', async () => {
   expect((await tenon('versions', 'greet')).stdout).toMatch(/v2 +yes[\s\S]*v1 +20/)
@@ -238,7 +238,7 @@ test('dev and logs --follow: a change is deployed, and what it prints is shown',
   } finally {
     await started.stop()
   }
-}, 90_000)
+})
 
 test('init: writes a function that deploys and answers, and the types of the examples', async () => {
   const made = await tenon('init', 'fresh')

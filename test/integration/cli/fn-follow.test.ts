@@ -57,4 +57,4 @@ test('burst of runs between two looks, of which some are still running and one c
   } finally {
     await followed.stop()
   }
-}, 60_000)
+})

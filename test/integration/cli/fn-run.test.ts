@@ -62,15 +62,11 @@ test.each([
      }`,
     /^function_error at \S*it\.ts:3:\d+: egress_refused, quota_exceeded\n$/,
   ],
-])(
-  'limit of %s: as on the platform',
-  async (_of, source, failed) => {
-    expect(await run(source)).toEqual({
-      failed: typeof failed === 'string' ? failed : expect.stringMatching(failed),
-    })
-  },
-  30_000,
-)
+])('limit of %s: as on the platform', async (_of, source, failed) => {
+  expect(await run(source)).toEqual({
+    failed: typeof failed === 'string' ? failed : expect.stringMatching(failed),
+  })
+})
 
 const FETCHES = `export default ({ urls }) => Promise.all(
   urls.map((url) => fetch(url).then(({ status }) => status, ({ code }) => code)))`

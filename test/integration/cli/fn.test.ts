@@ -51,7 +51,7 @@ test('fn: deploy, invoke, compile error, failure: result, file:line:column, log'
   } finally {
     await rm(dir, { recursive: true, force: true })
   }
-}, 60_000)
+})
 
 test('fn invoke: service key of another workspace than that of the option or TENON_WORKSPACE_ID: refused', async () => {
   const own = await createTestWorkspace()
@@ -65,4 +65,4 @@ test('fn invoke: service key of another workspace than that of the option or TEN
   const other = { env: { ...env, TENON_WORKSPACE_ID: 'ws_x' } }
   expect(await runCommand(['fn', 'invoke', 'greet'], other)).toMatchObject(refused)
   expect(await runCommand(['event', 'publish', 'a.b', '1'], other)).toMatchObject(refused)
-}, 60_000)
+})

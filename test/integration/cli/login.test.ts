@@ -45,4 +45,4 @@ test('login: user signs in: token alone on stdout; user denies: no token', async
   const denied = await login(clientId, person, 'deny')
   expect([denied.code, denied.out]).toEqual([1, ''])
   expect(denied.err).toContain('Sign-in failed: access was denied')
-}, 120_000)
+})

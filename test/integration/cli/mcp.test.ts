@@ -60,7 +60,7 @@ test('mcp publish: collection: server with instructions for clients; its token a
   })
   expect(JSON.parse((await tenon('clients', 'notes')).stdout).data).toEqual([])
   expect(await tenon('call', 'notes', 'notes_get', '--arguments', '{"id":"x"}')).toMatchObject({ code: 1 })
-}, 60_000)
+})
 
 test('mcp inspect: each step of a client, and the tools with their tokens; a step that fails: exit code 1', async () => {
   const { url } = inject('tenon')
@@ -96,7 +96,7 @@ test('mcp inspect: each step of a client, and the tools with their tokens; a ste
     code: 1,
     stdout: expect.stringContaining('FAIL  request without a token: HTTP 404'),
   })
-}, 60_000)
+})
 
 test.each([
   ['claude-code', (url: string) => ({ mcpServers: { tenon: { type: 'http', url } } })],
@@ -145,7 +145,7 @@ test('mcp publish: a version that waits for approval: exit code 2, the command t
   )
   expect((await tenon('publish', 'second')).stderr).toContain('`npx tenon quota set <name> <limit>`')
   await rm(folder, { recursive: true })
-}, 60_000)
+})
 
 test('mcp config: TOML for codex, the address for claude-desktop; another client: which there are', async () => {
   const { url } = inject('tenon')
@@ -236,4 +236,4 @@ test('mcp curate, publish, approve, clients: a draft from a file waits for appro
   const reads = JSON.parse((await tenon('publish', 'desk', '--reads', '--accept-breaking')).stdout)
   expect(reads.diff).toMatchObject({ removed: ['notes_create'] })
   await rm(folder, { recursive: true })
-}, 60_000)
+})

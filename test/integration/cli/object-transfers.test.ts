@@ -80,7 +80,7 @@ test('large file: cut off in both directions and sent again: each command goes o
   } finally {
     await cutting.close()
   }
-}, 120_000)
+})
 
 test('`sync` up and down: equal sides, odd names, `--dry-run`, `--delete`, and a second run that does nothing', async () => {
   const files = { 'a.txt': 'a', 'ü b/c?#%.json': '{}', empty: '', 'deep/er/x': 'x' }

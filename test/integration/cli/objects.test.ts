@@ -41,4 +41,4 @@ test('command line: `tenon object put`, `get` and `presign`: a file round trip, 
   } finally {
     await rm(dir, { recursive: true })
   }
-}, 60_000)
+})

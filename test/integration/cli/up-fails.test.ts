@@ -55,7 +55,7 @@ test('another process takes the port of the API while the servers start: the API
   } finally {
     other?.close()
   }
-}, 180_000)
+})
 
 test('another process takes the port of the API while the API starts: both processes start again with another one', async () => {
   const { databaseUrl, masterKey, env: settings } = inject('tenon')
@@ -77,7 +77,7 @@ test('another process takes the port of the API while the API starts: both proce
     await supervisor.stop()
     other.close()
   }
-}, 180_000)
+})
 
 test('a server does not start while a download hangs: ends with the error, and does not wait for the download', async () => {
   const weed = join(folder, 'weed')
@@ -107,4 +107,4 @@ test('a server does not start while a download hangs: ends with the error, and d
   } finally {
     registry.close()
   }
-}, 180_000)
+})

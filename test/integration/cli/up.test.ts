@@ -42,13 +42,10 @@ function expectTable(stdout: string): void {
   expect(stdout).toMatch(/Ready in [\d.]+ s/)
 }
 
-test.runIf(repeated(0, 1))(
-  'up --once: new folder: prints the results, ends',
-  async () =>
-    expectTable(
-      (await run(process.execPath, [...UP, '--once'], { timeout: 110_000, killSignal: 'SIGINT' })).stdout,
-    ),
-  120_000,
+test.runIf(repeated(0, 1))('up --once: new folder: prints the results, ends', async () =>
+  expectTable(
+    (await run(process.execPath, [...UP, '--once'], { timeout: 110_000, killSignal: 'SIGINT' })).stdout,
+  ),
 )
 
 /** A folder for temporary files, to find the processes and the data of a start by. */
@@ -132,7 +129,7 @@ test('up --allow-loopback: new folder: uses each service, calls this machine, ma
   expect([await first.stop(), await processesOf(TMPDIR)]).toEqual([0, []])
   await expectRestart(TMPDIR, env)
   await rm(TMPDIR, { recursive: true, force: true })
-}, 180_000)
+})
 
 type Serving = Awaited<ReturnType<typeof serve>>
 
@@ -184,7 +181,7 @@ test('up: Ctrl-C during the start: ends and leaves nothing running', async () =>
   expect(await processesOf(TMPDIR)).toEqual([])
   expect((await readdir(TMPDIR)).filter((name) => name.startsWith('tenon-'))).toEqual([])
   await rm(TMPDIR, { recursive: true, force: true })
-}, 120_000)
+})
 
 test('token: prints the token alone; flow validate: prints file:line:column', async () => {
   const env = operatorEnv(await createTestWorkspace())
@@ -223,4 +220,4 @@ test('token: prints the token alone; flow validate: prints file:line:column', as
     code: 3,
     stderr: expect.stringContaining('No server answers at http://127.0.0.1:1'),
   })
-}, 120_000)
+})

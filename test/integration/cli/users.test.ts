@@ -17,7 +17,7 @@ beforeAll(async () => {
   const { workspace } = await createUserApp(await createTestWorkspace(), 'invite')
   const settings = { TENON_WORKSPACE_ID: workspace.workspaceId, TENON_URL: url, TENON_QUIET: '1' }
   env = { ...process.env, ...settings, TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
-}, 60_000)
+})
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 /** Runs a command. @returns its exit code and output */

@@ -35,7 +35,7 @@ test('collection add and list: new collection: listed', async () => {
     code: 1,
     stderr: expect.stringMatching(/^The document: Flow sequence .* at line 1, column 10:/),
   })
-}, 60_000)
+})
 
 test('collection import and export: file: documents stored and exported', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-cli-'))
@@ -56,11 +56,11 @@ test('collection import and export: file: documents stored and exported', async 
   } finally {
     await rm(dir, { recursive: true, force: true })
   }
-}, 90_000)
+})
 
 test('metrics: workspace: values read back', async () => {
   expect(await json('metrics', 'errors', '--window', '10m')).toMatchObject({ metric: 'errors', step: '1m' })
-}, 60_000)
+})
 
 test('event subscribe: event published: printed', async () => {
   const listener = spawn(process.execPath, ['stack/bootstrap.mjs', 'event', 'subscribe', 'orders.*'], { env })
@@ -75,7 +75,7 @@ test('event subscribe: event published: printed', async () => {
   } finally {
     listener.kill()
   }
-}, 60_000)
+})
 
 test('demo: a step that fails: a warning with its name and the reason, exit code 1', async () => {
   const wrong = { env: { ...env, TENON_CLIENT_SECRET: 'wrong' } }
@@ -84,7 +84,7 @@ test('demo: a step that fails: a warning with its name and the reason, exit code
   const reason = `${step}: The token request failed: client authentication failed`
   expect([code, stderr]).toEqual([1, `${step}\nwarning: ${reason}\n`])
   expect(JSON.parse(stdout)).toMatchObject({ failed: [reason], serviceKey: env['TENON_SERVICE_KEY'] })
-}, 60_000)
+})
 
 test('workspace egress: addresses allowed, listed and removed; malformed: refused', async () => {
   const egress = (...args: string[]) => tenon('workspace', 'egress', ...args)
@@ -93,4 +93,4 @@ test('workspace egress: addresses allowed, listed and removed; malformed: refuse
   expect(await egress('allow', '127.0.0.1:9911')).toBe('127.0.0.1:9911\nlocalhost:80\n')
   expect(await egress('remove', '127.0.0.1:9911')).toBe('localhost:80\n')
   expect(await run('workspace', 'egress', 'allow', 'http://x/')).toMatchObject({ code: 1 })
-}, 60_000)
+})

@@ -18,7 +18,7 @@ let workspace: TestWorkspace
 let neighbour: TestWorkspace
 beforeAll(async () => {
   ;[workspace, neighbour] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
-}, 60_000)
+})
 
 async function declare(more: object = {}): Promise<{ id: string; at: string }> {
   const collection = unique('c')
@@ -51,7 +51,7 @@ async function expectServedDuring(status: number, work: () => Promise<Reply>): P
 }
 
 /** One success is enough: on a busy machine other processes delay the neighbour too. */
-const RETRIED = { retry: 3, timeout: 60_000 }
+const RETRIED = { retry: 3 }
 
 const body = () => ({ ops: Array.from({ length: MANY }, () => ({ op: 'create', data: { a: costly } })) })
 const LINES = { 'content-type': 'application/x-ndjson' }

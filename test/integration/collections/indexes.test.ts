@@ -190,7 +190,7 @@ test('index builds: many at once: few connections, workspaces can still be creat
   }
   for (const { body } of response)
     expect(await waitForOperation(`/v1/operations/${body.id}`)).toMatchObject({ state: 'succeeded' })
-}, 60_000)
+})
 
 test('pages: typed fields with ties and missing values: the whole list in every order', async () => {
   const types = { a: 'integer', b: 'string', c: 'number', d: 'boolean' }

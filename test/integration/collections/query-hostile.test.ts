@@ -57,7 +57,7 @@ test('query: more shapes than a connection caches statements for: every result i
     const { status, body } = await call('GET', `${at('shapes')}?${shape(n)}`, { as: workspace.service })
     expect([status, body.data?.map(({ a }: { a: number }) => a)]).toEqual([200, [9]])
   }
-}, 60_000)
+})
 
 test('query: scan exceeds the time limit: 503 that names the fields to index to those who may declare it', async () => {
   const own = await createTestWorkspace()
@@ -74,7 +74,7 @@ test('query: scan exceeds the time limit: 503 that names the fields to index to 
     [503, 'query_timeout', `Restrict the query. ${index}`],
   ])
   expect((await call('GET', `${at('long')}?page[size]=1&select=id`, { as: own.anon })).status).toBe(200)
-}, 60_000)
+})
 
 test('query from a flow: filters and pages: same results as over REST', async () => {
   for (const n of [1, 2, 3])

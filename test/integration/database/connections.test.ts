@@ -47,7 +47,7 @@ test('PostgreSQL does not answer on an open connection: the statement fails in t
   await expect(database.ping()).rejects.toMatchObject({ code: 'dependency_unavailable' })
   isSilent = false
   await ask()
-}, 20_000)
+})
 
 test('check of PostgreSQL: all connections of the pool are busy: asks on a connection of its own', async () => {
   const { promise: free, resolve: release } = Promise.withResolvers<void>()

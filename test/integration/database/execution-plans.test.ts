@@ -36,7 +36,7 @@ beforeAll(async () => {
   parts = opened.parts
   workspaces = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   for (const workspace of workspaces) await fill(workspace)
-}, 60_000)
+})
 // Other test files fill the table meanwhile.
 beforeEach(() => asSuperuser('analyze tenon.executions, tenon.approvals'))
 afterAll(() => platform.close())

@@ -42,7 +42,7 @@ beforeAll(async () => {
   workspaces = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   for (const workspace of workspaces) await fill(workspace)
   await Promise.all(workspaces.map(openCollectionsToAnon))
-}, 60_000)
+})
 afterAll(() => platform.close())
 
 async function fill({ operator, workspaceId, tenantId }: TestWorkspace): Promise<void> {

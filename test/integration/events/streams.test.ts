@@ -118,4 +118,4 @@ test('published events that take more memory than a stream may: the newest are k
     await redis.del(key)
     redis.disconnect()
   }
-}, 60_000)
+})

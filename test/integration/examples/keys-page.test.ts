@@ -48,4 +48,4 @@ test('example of a rotation on the page: runs, prints what the page shows, and l
     expect(shown.filter((line) => !printed.includes(line))).toEqual([])
     expect(shown).toHaveLength(5)
   })
-}, 120_000)
+})

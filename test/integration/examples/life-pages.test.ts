@@ -55,7 +55,7 @@ test('page of tenants: its commands create, use, suspend, restore and purge a wo
   )
   expect(stdout).toMatch(/^state +suspended$/m)
   expect(stdout).toContain('"after": {}')
-}, 240_000)
+})
 
 test('page of moving: its commands export a tenant and a workspace, and import the archives beside them', async () => {
   const workspace = await createTestWorkspace()
@@ -75,7 +75,7 @@ test('page of moving: its commands export a tenant and a workspace, and import t
   const { body: copy } = await call('GET', `/v1/workspaces/${id}`, { as })
   expect([copy.slug, copy.state]).toEqual(['shop-copy', 'active'])
   expect(stdout).toMatch(/^counts\.documents +1$/m)
-}, 240_000)
+})
 
 test('page of a person: its commands export a user, count and delete what the user has, and make another anonymous', async () => {
   const workspace = await createTestWorkspace()
@@ -93,7 +93,7 @@ test('page of a person: its commands export a user, count and delete what the us
   ])
   const left = await call('GET', `/v1/users?workspace_id=${workspace_id}`, { as })
   expect(left.body.data).toEqual([])
-}, 240_000)
+})
 
 test('page of the command line: its example creates a tenant, and watches its purge', async () => {
   const slug = unique('acme')
@@ -102,7 +102,7 @@ test('page of the command line: its example creates a tenant, and watches its pu
   )
   expect(stdout).toMatch(/^type +tenant\.delete$/m)
   expect(stdout).toMatch(/^steps\.finish_purge +succeeded$/m)
-}, 240_000)
+})
 
 /** Sets the password at the link that is posted first, and answers with an access token of the person. */
 async function startSignIn(workspace: TestWorkspace, email: string) {
@@ -137,7 +137,7 @@ test('page of roles: a developer deploys, sees no payload, is granted the right,
   expect(before).toEqual({ status: 'completed', output: null, payloads: 'hidden' })
   expect(after).toEqual({ status: 'completed', output: { text: 'Hello Ada' }, payloads: null })
   expect(look).toMatchObject({ operation: 'execution.get', actor: { role: 'developer' } })
-}, 240_000)
+})
 
 /** Answers each request after `work`. */
 async function startHook(work: () => Promise<void>) {
@@ -179,4 +179,4 @@ test('page of host names: its commands claim and prove a name, and read under it
   expect([claimed.host, claimed.verified_at]).toEqual([host, null])
   expect(verified).toEqual({ ...claimed, verified_at: expect.any(String) })
   expect(documents.data).toEqual([])
-}, 240_000)
+})

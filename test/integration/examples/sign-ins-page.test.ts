@@ -45,4 +45,4 @@ test('page of sign-ins: its commands require a second factor and take it back, l
   expect(stdout).toContain('"client_name": "App"')
   const left = await call('GET', `/v1/accounts/${account.id}/sessions`, { as: operator })
   expect(left.body.data).toHaveLength(1)
-}, 120_000)
+})

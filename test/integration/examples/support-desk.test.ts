@@ -31,7 +31,7 @@ interface Person extends TestUser {
 }
 
 // A browser on a busy machine is slow.
-describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
+describe.runIf(hasChromium)('support-desk', () => {
   let workspace: TestWorkspace
   let app: ExampleApp
   let approver: TestAccount
@@ -47,7 +47,7 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
     mia = await signUp()
     ben = await signUp()
     agent = await signUp({ role: 'agent', files: 'tickets' })
-  }, 180_000)
+  })
   afterAll(() => {
     closeSubscriptions()
     return app?.close()

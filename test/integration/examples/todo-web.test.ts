@@ -10,7 +10,7 @@ import { call, createTestWorkspace, type TestWorkspace } from '../../support/fix
 noticeWithoutChromium('examples/todo-web')
 
 // A browser on a busy machine is slow.
-describe.runIf(hasChromium)('todo-web', { timeout: 120_000 }, () => {
+describe.runIf(hasChromium)('todo-web', () => {
   let workspace: TestWorkspace
   let app: ExampleApp
   beforeAll(async () => {

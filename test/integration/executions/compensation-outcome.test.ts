@@ -38,4 +38,4 @@ test('compensation that fails, that succeeds, and none: shown in the execution, 
   }
   expect(await found('failed')).toEqual([first])
   expect(await found('completed')).toEqual([second])
-}, 60_000)
+})

@@ -118,4 +118,4 @@ test('flow that starts itself by its end, also through a subflow: the chain ends
   expect(depths).toBeDefined()
   const count = (await executionsOf(workspace, loop)).length
   expect(count).toBe(SHARED_LIMITS.chainDepthMax)
-}, 60_000)
+})

@@ -53,7 +53,7 @@ test('rerun of contact-import from each step: same output', async () => {
   const contacts = [{ email: 'ada@example.com' }, { email: 'nobody' }, { email: 'bob@example.com' }]
   const id = await executions.start(await publishExample('contact-import'), { input: { contacts } })
   expect(await fromEachStep(id)).toBeGreaterThanOrEqual(7)
-}, 60_000)
+})
 
 test('rerun of sensor-batch from each step: same output', async () => {
   const feed = async (id: string) => {
@@ -66,7 +66,7 @@ test('rerun of sensor-batch from each step: same output', async () => {
   const id = await executions.start(await publishExample('sensor-batch'), { input: { sensor: '/oven' } })
   await feed(id)
   expect(await fromEachStep(id, feed)).toBe(3)
-}, 60_000)
+})
 
 test('rerun of onboarding from each step: same output', async () => {
   const flow = (name: string, version: string, task: string) =>
@@ -76,4 +76,4 @@ test('rerun of onboarding from each step: same output', async () => {
   const input = { email: 'ada@example.com', plan: 'team' }
   const id = await executions.start(await publishExample('onboarding'), { input })
   expect(await fromEachStep(id)).toBe(5)
-}, 60_000)
+})

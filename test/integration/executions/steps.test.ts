@@ -47,7 +47,7 @@ describe('pages of steps', () => {
   - last: { set: { done: true } }`)
     id = await executions.start(flow)
     execution = await executions.shown(id, 'completed')
-  }, 60_000)
+  })
 
   test('more than 1,000 steps: the execution says how many and where, the pages have all of them once', async () => {
     const total = execution.steps_omitted.total

@@ -16,10 +16,10 @@ const SCREENSHOTS = process.env['SCREENSHOTS']
 const REMOTE_IMAGE = '![a](http://lure.test/a)'
 const CANARY = unique('canary')
 /** Each reading lays out the whole page. */
-const POLLING = { timeout: 40_000, interval: 250 }
+const POLLING = { interval: 250 }
 
 // A browser on a busy machine is slow.
-describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
+describe.runIf(hasChromium)('the Temporal UI', () => {
   const ui = `${inject('tenon').env['TEMPORAL_UI_URL']}/namespaces/${inject('tenon').env['TEMPORAL_NAMESPACE'] ?? 'default'}/workflows`
   const closedPort = inject('tenon').echoPorts[6]
   let browser: Browser
@@ -57,7 +57,7 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
     fails = await executions.ended(await start('fetch', `  - rates: { ${get} }`))
     browser = await launchChromium()
     page = await browser.newPage({ viewport: { width: 1_600, height: 1_100 }, reducedMotion: 'reduce' })
-  }, 120_000)
+  })
   afterAll(async () => {
     await browser?.close()
   })

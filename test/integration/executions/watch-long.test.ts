@@ -43,7 +43,7 @@ beforeAll(async () => {
   long = await executions.start(flow, { input: { n: MANY } })
   const waits = async () => ((await executions.read(long)).status === 'waiting' ? true : undefined)
   await Promise.all([executions.shown(short, 'waiting'), eventually(waits, 150_000)])
-}, 180_000)
+})
 afterEach(closeSubscriptions)
 afterAll(async () => {
   await node?.close()

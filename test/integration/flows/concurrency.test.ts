@@ -160,7 +160,7 @@ describe('concurrency limit', () => {
     expect(row?.completed).toBe(STARTS)
     expect(row?.most).toBeLessThanOrEqual(5)
     expect(row?.most).toBeGreaterThan(1)
-  }, 120_000)
+  })
 
   test('starts with Prefer: wait: queued executions are awaited to their end', async () => {
     const flow = await publishFlow('{ limit: 1 }', '  - rest: { wait: PT1S }')
@@ -280,7 +280,7 @@ describe('queued execution', () => {
     expect(row).toEqual({ state: 'queued' })
     await resumeWorkspace(own, own.operator)
     await waitForStatus(own, b, 'completed', 30_000)
-  }, 90_000)
+  })
 })
 
 describe('reconciler', () => {
@@ -296,7 +296,7 @@ describe('reconciler', () => {
       error: { detail: expect.stringContaining('terminated in Temporal') },
     })
     expect(ended.steps.map(({ status }: { status: string }) => status)).toEqual(['cancelled'])
-  }, 60_000)
+  })
 
   test('workflow timed out: execution shown as faulted, with whose time limit it was', async () => {
     const flow = await publishFlow('{ limit: 1 }')
@@ -310,7 +310,7 @@ describe('reconciler', () => {
     await waitForStatus(workspace, b, 'faulted', 30_000)
     const { error } = await readExecution(workspace, b)
     expect(error.detail).toMatch(/time limit of the Temporal server/)
-  }, 60_000)
+  })
 
   test('crash before the next execution is promoted or started: both queued executions start', async () => {
     const flow = await publishFlow('{ limit: 2 }')
@@ -326,7 +326,7 @@ describe('reconciler', () => {
       [d],
     )
     await waitForStatus(workspace, d, 'waiting', 30_000)
-  }, 90_000)
+  })
 
   /** Inserts the row of an execution that was recorded but never started, modelled on another one. */
   async function insertUnstarted(
@@ -358,7 +358,7 @@ describe('reconciler', () => {
       'The execution that runs this flow ended before it was started.',
     )
     expect((await readExecution(workspace, unstarted)).status).toBe('pending')
-  }, 90_000)
+  })
 
   test('execution row without a workflow, cancelled: ends without one; that of a schedule with one, which is cancelled', async () => {
     const { body } = await start(await publishFlow(''))
@@ -379,7 +379,7 @@ describe('reconciler', () => {
     await expect(temporal.workflow.getHandle(manual.workflow_id).describe()).rejects.toThrow()
     const { status } = await temporal.workflow.getHandle(scheduled.workflow_id).describe()
     expect(status.name).toBe('CANCELLED')
-  }, 60_000)
+  })
 
   test('running execution that is due for a check: left unchanged', async () => {
     const [id = ''] = await startInOrder(await publishFlow(''), 1)

@@ -173,7 +173,6 @@ describe('flow definition', () => {
         async () =>
           (await call('GET', `${workspace.flows}/executions/${started.body.id}`, { as: operator() })).body
             .status,
-        { timeout: 10_000 },
       )
       .toBe('completed')
     expect((await call('DELETE', `${workspace.flows}/definitions/${id}`, { as: operator() })).status).toBe(

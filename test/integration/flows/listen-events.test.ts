@@ -233,7 +233,7 @@ test('event during a suspension of the workspace: is kept, and taken when it is 
   streams.close()
   expect((await resumeWorkspace(at, at.operator)).status).toBe(200)
   expect((await place.ended(id)).output).toMatchObject({ n: 1 })
-}, 60_000)
+})
 
 test('OWS use case "Managing GitHub Issues": starts by an event, and completes by events', async () => {
   const at = await createTestWorkspace()

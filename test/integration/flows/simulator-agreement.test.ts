@@ -32,7 +32,7 @@ test('generated flows: Temporal and the simulator agree on end and steps', async
     ends.push(await agrees(runner, `made-${n}`, source))
   // They do not all end alike.
   expect(new Set(ends).size).toBeGreaterThan(1)
-}, 180_000)
+})
 
 /** Requests for these items are answered only once twenty are waiting, which proves that twenty run at once. */
 const isHeld = (n: number) => n >= 400 && n < 500
@@ -90,7 +90,7 @@ test('loop over many items, twenty at a time, one in a hundred fails: all items 
     as: workspace.service,
   })
   expect(body.page.total).toBe(ITEMS * 0.99)
-}, 180_000)
+})
 
 test('loop with onError set to fail: the execution faults, running items are cancelled, no other starts', async () => {
   const ledger = unique('c')

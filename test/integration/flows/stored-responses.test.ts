@@ -67,25 +67,21 @@ test('response with a success: is the object, and its name is the output; no byt
   expect(Buffer.from(await stored.arrayBuffer()).equals(FILE)).toBe(true)
   const { events } = await withRawClient((client) => client.workflow.getHandle(workflow_id).fetchHistory())
   expect(JSON.stringify(events).length).toBeLessThan(MIB)
-}, 60_000)
+})
 
 test.each([
   ['/none', { status: 404 }],
   ['/cut', { code: 'upstream_unavailable' }],
-])(
-  'response %s that fails: the call fails, and nothing is stored',
-  async (path, error) => {
-    const ended = await run(storing(path, 'failed'))
-    expect(ended).toMatchObject({ status: 'faulted', error })
-    expect((await read('failed')).status).toBe(404)
-  },
-  60_000,
-)
+])('response %s that fails: the call fails, and nothing is stored', async (path, error) => {
+  const ended = await run(storing(path, 'failed'))
+  expect(ended).toMatchObject({ status: 'faulted', error })
+  expect((await read('failed')).status).toBe(404)
+})
 
 test('a bucket of another workspace: is refused', async () => {
   const task = storing('/file', 'x').replace(bucket, `not-${bucket}`.slice(0, 60))
   expect(await run(task)).toMatchObject({ status: 'faulted', error: { code: 'AccessDenied' } })
-}, 60_000)
+})
 
 test('an output that an expression has made: is refused, since the call might be made twice', async () => {
   const output = `'\${ { object: { bucket: "${bucket}", key: "made" } } }'`
@@ -95,4 +91,4 @@ test('an output that an expression has made: is refused, since the call might be
     error: { type: expect.stringMatching(/validation$/) },
   })
   expect((await read('made')).status).toBe(404)
-}, 60_000)
+})

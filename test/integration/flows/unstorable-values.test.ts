@@ -175,7 +175,7 @@ test('value that cannot be stored, of each kind, from each place: the task that 
   }
   await Promise.all(Array.from({ length: 6 }, worker))
   expect(cases).toHaveLength(26)
-}, 180_000)
+})
 
 test('answer of which the output keeps only what can be stored: the task completes', async () => {
   const keeps = `  - a: { ${post('200/half a surrogate pair')}, output: { as: '\${ keys }' } }`

@@ -278,4 +278,4 @@ test('15 executions with a limit of 3 that wait repeatedly: never more than 3 ca
   expect(new Set(ended)).toEqual(new Set(['completed']))
   expect(maxInProgress).toBeGreaterThan(1)
   expect(maxInProgress).toBeLessThanOrEqual(3)
-}, 100_000)
+})

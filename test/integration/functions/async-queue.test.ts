@@ -24,4 +24,4 @@ test("more runs of a tenant than slots: all complete at their first attempt, and
   expect(open.length).toBeGreaterThan(0)
   const ended = await Promise.all(started.map((run) => busy.ended(id, run, 30_000)))
   expect(ended.map(({ status, attempts }) => [status, attempts])).toEqual(Array(RUNS).fill(['completed', 1]))
-}, 60_000)
+})

@@ -30,4 +30,4 @@ test('flow that an event starts, calls a function and publishes the event again:
     (run: { trigger: { chain_depth: number } }) => run.trigger.chain_depth,
   )
   expect(Math.max(...depths)).toBe(SHARED_LIMITS.chainDepthMax)
-}, 90_000)
+})

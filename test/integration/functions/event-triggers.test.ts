@@ -149,7 +149,7 @@ test('backlog: a function of one run at a time never has more than two in flight
   )
   expect(Math.max(...inFlight)).toBeLessThanOrEqual(FUNCTION_LIMITS.triggers.inFlightFactor)
   expect(await handled(fn, 6)).toMatchObject({ seen: 6, started: 6, dropped: 0 })
-}, 30_000)
+})
 
 const refOf = ({ tenantId, workspaceId }: TestWorkspace) => ({
   tenantId: tenantId as TenantId,

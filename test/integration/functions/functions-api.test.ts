@@ -355,7 +355,7 @@ test('invocations: twenty at once while others crash: each gets its own result',
   ])
   expect(numbers.map(({ body }) => body)).toEqual(Array.from({ length: 20 }, (_, n) => n * 10))
   expect(bombs.map(({ body }) => body.code)).toEqual(['function_out_of_memory', 'function_out_of_memory'])
-}, 60_000)
+})
 
 test('OpenAPI: invoke route: describes input and output', async () => {
   const { body } = await call('GET', '/openapi.json')

@@ -32,7 +32,7 @@ beforeAll(async () => {
   const fail = (error: unknown) => expect.unreachable(String(error))
   atClient = new Channels(`redis://127.0.0.1:${first}`, fail)
   atCode = new Channels(`redis://127.0.0.1:${second}`, fail)
-}, 30_000)
+})
 afterAll(async () => {
   atClient.close()
   atCode.close()

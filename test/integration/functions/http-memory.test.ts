@@ -32,7 +32,7 @@ beforeAll(async () => {
   workspace = await createTestWorkspace()
   await deploy('echo', 'export const fetch = (request) => new Response(request.body)')
   await deploy('endless', 'export const fetch = () => new Response(new ReadableStream({}))')
-}, 90_000)
+})
 afterAll(() => api.stop())
 
 async function deploy(name: string, source: string): Promise<void> {
@@ -67,7 +67,7 @@ test(`memory: ${BODY_MB} MB there and back: all of it arrives, and neither API n
   expect(await echo(BODY_MB)).toBe(BODY_MB * MIB)
   expect((await peakMb(pids.valkey)) - before.valkey).toBeLessThan(GROWTH_MAX_MB.valkey)
   expect((await peakMb(pids.api)) - before.api).toBeLessThan(GROWTH_MAX_MB.api)
-}, 60_000)
+})
 
 test('API process that dies: the code does not run on', async () => {
   const response = await fetch(`${api.at.url}/v1/functions/endless/http/`, {
@@ -84,7 +84,7 @@ test('API process that dies: the code does not run on', async () => {
     return row
   }, 20_000)
   expect(run.error).toMatchObject({ code: 'run_cut_off', detail: 'The connection of the client was lost.' })
-}, 30_000)
+})
 
 /** The server that listens on the port of REDIS_URL, by the files of proc(5). */
 async function valkeyPid(): Promise<number> {

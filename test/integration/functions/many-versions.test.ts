@@ -55,7 +55,7 @@ test(`${DEPLOYMENTS} deployments, ${CALLED} of them called: the newest ${countMa
   expect(dropped.status).toBe(404)
   expect(await processesOf(worker)).toBeLessThanOrEqual(PROCESSES_MAX)
   expect((await residentMb(worker)) - beforeMb).toBeLessThan(GROWTH_MAX_MB)
-}, 600_000)
+})
 
 test(`versions of more than ${bytesMax / 1_048_576} MiB together: the oldest are dropped, except a named one`, async () => {
   const id = await deploy('large', 1)

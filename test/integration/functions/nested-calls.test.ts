@@ -33,7 +33,7 @@ test('twenty callers at once, two levels deep: each gets its result', async () =
     numbers.map(() => [200, undefined]),
   )
   expect(replies.map(({ body }) => body)).toEqual(numbers)
-}, 60_000)
+})
 
 test('caller whose time ends first: fails by its own limit; what it called goes on to its own end, with its result and its caller', async () => {
   const workspace = await createTestWorkspace()
@@ -52,7 +52,7 @@ test('caller whose time ends first: fails by its own limit; what it called goes 
   expect(Date.parse(ended.ended_at)).toBeGreaterThan(Date.parse(own.ended_at))
   // Nothing of the two is left over: the next call of both has its result.
   expect((await runs.invoke(parent, { ms: 10 })).body).toBe('done')
-}, 60_000)
+})
 
 test('twenty callers that send requests to the platform itself: each gets its result', async () => {
   const { host, origin } = new URL(inject('tenon').url)
@@ -75,4 +75,4 @@ test('twenty callers that send requests to the platform itself: each gets its re
   const headers = workspace.service
   const replies = await Promise.all(numbers.map((n) => invoke(headers, caller, { n, headers })))
   expect(replies.map(({ body }) => body)).toEqual(numbers)
-}, 60_000)
+})

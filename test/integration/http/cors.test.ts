@@ -204,7 +204,7 @@ describe('setting cors.origins', () => {
 })
 
 // A browser on a busy machine is slow.
-describe.runIf(hasChromium)('in Chromium', { timeout: 120_000 }, () => {
+describe.runIf(hasChromium)('in Chromium', () => {
   test('page of another origin: reads, writes, hears events; /docs works under any host name', async () => {
     const own = await createTestWorkspace()
     const { url } = inject('tenon')

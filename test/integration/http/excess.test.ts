@@ -103,7 +103,7 @@ test('call: payload too large, alone or in twelve branches: the execution faults
   const fork = `- all: {fork: {branches: [${Array.from({ length: 12 }, (_, n) => branch(n)).join(', ')}]}}\n`
   const many = await runToEnd(workspace, grown + fork, { s: 'x'.repeat(150_000) })
   expect(many.body.status).toBe('faulted')
-}, 60_000)
+})
 
 /** Bytes of the rows of a tenant in all tables of the platform. */
 async function storedBytesOf({ tenantId }: TestWorkspace): Promise<number> {
@@ -142,7 +142,7 @@ test('executions whose calls give 5 MB each: fault, and the database grows like 
   expect(ofSmall).toBeGreaterThan(1_000)
   // Errors name sizes and limits, which takes some more bytes.
   expect(ofLarge).toBeLessThan(ofSmall * 3)
-}, 60_000)
+})
 
 test('execution: more data than a Temporal history may hold: completes, large payloads stay outside', async () => {
   const workspace = await createTestWorkspaceWithStorage()
@@ -162,7 +162,7 @@ test('execution: more data than a Temporal history may hold: completes, large pa
     client.workflow.getHandle(body.workflow_id).describe(),
   )
   expect(historySize).toBeLessThan(1_000_000)
-}, 60_000)
+})
 
 test('raised error: detail of 900 kB: shortened to 4 KiB', async () => {
   const workspace = await createTestWorkspace()

@@ -46,7 +46,7 @@ beforeAll(async () => {
   ]
   nodes = [faulty, other]
   place = { faulty: faulty.at, proxy: claims, other: other.at }
-}, 600_000)
+})
 afterAll(async () => {
   claims?.script()
   documents?.script()

@@ -40,7 +40,7 @@ beforeAll(async () => {
   mcpServer = await publishMcpServer(workspace, 'reviewed')
   const body = { redirect_uris: [REDIRECT], client_name: 'Helpful agent' }
   registered = (await ok(call('POST', '/auth/register', { body }))).client_id
-}, 60_000)
+})
 afterAll(() => node?.close())
 
 const addPerson = () => addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
@@ -220,7 +220,7 @@ describe('agents page: removal', () => {
       workspace_id: workspace.workspaceId,
       detail: { client_id: registered, resource: mcpServer.url },
     })
-  }, 20_000)
+  })
 
   test('while the browser is still signed in: the client needs consent again', async () => {
     const person = await addPerson()

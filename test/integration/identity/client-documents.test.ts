@@ -54,7 +54,7 @@ beforeAll(async () => {
   workspace = await createTestWorkspace()
   mcpServer = await publishMcpServer(workspace, 'documents')
   person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
-}, 60_000)
+})
 afterAll(async () => {
   setDefaultCACertificates(systemAuthorities)
   await Promise.all([node?.close(), host?.close(), unlisted?.close()])
@@ -390,6 +390,6 @@ test('document that changed: its user is asked again, though the session has a c
     [id],
   )
   await expect
-    .poll(async () => (await browser.open(begin(id, { redirect_uri: WEB }).url)).html, { timeout: 6_000 })
+    .poll(async () => (await browser.open(begin(id, { redirect_uri: WEB }).url)).html)
     .toContain('Allow access?')
 })

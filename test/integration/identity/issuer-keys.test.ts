@@ -34,7 +34,7 @@ beforeAll(async () => {
   workspace = await createTestWorkspace()
   person = await addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
   clientId = await addClient(workspace.operator)
-}, 90_000)
+})
 afterAll(() => second?.close())
 
 const kidOf = (token = '') =>
@@ -86,7 +86,7 @@ test('refresh token: its process has ended: accepted by a process that starts la
   await third.close()
   expect(renewed.status).toBe(200)
   expect((await refresh(clientId, renewed.body['refresh_token'], second.at)).status).toBe(200)
-}, 90_000)
+})
 
 test('behind https: cookies and addresses: host-only cookies, no header changes an address', async () => {
   const secure = await startInProcessNode({ TENON_PUBLIC_URL: 'https://tenon.test' })
@@ -120,7 +120,7 @@ test('behind https: cookies and addresses: host-only cookies, no header changes 
   expect(cookies.length).toBeGreaterThanOrEqual(4)
   expect([seen.status, foreign.status, own.status]).toEqual([200, 403, 303])
   expect(own.headers.get('location')).toMatch(/^https:\/\/tenon\.test\/auth\/authorize\//)
-}, 90_000)
+})
 
 test('issuer tables: tokens, codes and sessions: stored only in unusable form', async () => {
   const browser = new Browser(REDIRECT)
@@ -183,7 +183,7 @@ test('signing keys: rotated during requests: none fails, both processes follow w
   const as = bearer(before.body['access_token'])
   expect((await call('GET', '/v1/workspaces', { as })).status).toBe(200)
   expect((await refresh(clientId, before.body['refresh_token'])).status).toBe(200)
-}, 60_000)
+})
 
 test('tokens with unknown key ids: many: keys are not read each time', async () => {
   const as = { authorization: `Bearer ${forgedToken()}` }

@@ -60,7 +60,7 @@ beforeAll(async () => {
       },
     },
   ])
-}, 90_000)
+})
 afterAll(async () => {
   await node?.close()
   await peer?.close()

@@ -45,7 +45,7 @@ beforeAll(async () => {
   expect((await node.ask(workspace.operator, '/v1/me')).status).toBe(200)
   expect((await node.ask(await realm.token(claims()))).status).toBe(200)
   expect((await node.ask(await classic.token(claims(), { head: { typ: 'JWT' } }))).status).toBe(200)
-}, 90_000)
+})
 afterAll(async () => {
   // No token made the API contact the attacker or read known keys again.
   expect(attacker.requests).toEqual([])

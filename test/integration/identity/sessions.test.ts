@@ -24,7 +24,7 @@ beforeAll(async () => {
   ;[workspace, node] = await Promise.all([createTestWorkspace(), startInProcessNode()])
   app = await createUserApp(workspace)
   clientId = await addClient(workspace.operator)
-}, 60_000)
+})
 afterAll(() => node?.close())
 
 type Tokens = Readonly<Record<string, string>>

@@ -34,7 +34,7 @@ beforeAll(async () => {
     const ready = await fetch(`${at.url}/readyz`).catch(() => undefined)
     return ready?.status === 200 ? true : undefined
   }, 60_000)
-}, 90_000)
+})
 
 afterAll(async () => {
   api.kill('SIGTERM')
@@ -80,7 +80,7 @@ test('memory: import of 60,000 lines and hundreds of MB: bounded', async () => {
     expect(await exported(name, { as, at })).toHaveLength(80_000)
   })
   expect(exporting).toBeLessThan(GROWTH_MAX_MB)
-}, 180_000)
+})
 
 test('memory: export of hundreds of MB to a fast and a slow reader: bounded', async () => {
   const name = unique('large')
@@ -113,4 +113,4 @@ test('memory: export of hundreds of MB to a fast and a slow reader: bounded', as
     response.destroy()
   })
   expect(slow).toBeLessThan(GROWTH_MAX_MB)
-}, 180_000)
+})

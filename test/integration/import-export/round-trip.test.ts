@@ -127,7 +127,7 @@ test('export: documents of the maximum size after small ones: complete, with sma
   const rows = many.map(({ n }) => (n < 110 ? { n } : { n, ...large }))
   expect((await importInto(name, lines(...rows), { as })).body.created).toBe(rows.length)
   expect(numbers(await exported(name, { as }))).toEqual(numbers(rows))
-}, 60_000)
+})
 
 test('import: byte order mark, CRLF and blank lines: accepted', async () => {
   const as = workspace.service
@@ -256,7 +256,7 @@ test('import: quota reached: used up to the last document, the reply reports the
   expect(refused.body.imported).toMatchObject({ lines: 778, created: 777, existing: 0, failed: 0 })
   expect(numbers(await exported(name, { as: limitedWorkspace.service }))).toEqual(numbers(count(777)))
   expect(await exported(name, { as })).toEqual([])
-}, 30_000)
+})
 
 describe('Idempotency-Key', () => {
   test('import: same key and file: same documents; another key: other documents', async () => {
@@ -312,7 +312,7 @@ describe('Idempotency-Key', () => {
     const sum = (member: string) => both.reduce((all, { body }) => all + body[member], 0)
     expect([sum('created'), sum('existing'), sum('failed')]).toEqual([3_000, 6_000, 0])
     expect(numbers(await exported(name, { as }))).toEqual(numbers(count(3_000)))
-  }, 30_000)
+  })
 })
 
 describe('anon keys', () => {

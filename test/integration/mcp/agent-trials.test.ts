@@ -116,7 +116,7 @@ beforeAll(async () => {
   ]
   for (const body of orders)
     await ok(call('POST', '/v1/collections/orders/documents', { as: workspace.service, body }))
-}, 60_000)
+})
 
 type Facts = Readonly<Record<string, unknown>>
 

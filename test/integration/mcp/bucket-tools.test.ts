@@ -65,7 +65,7 @@ beforeAll(async () => {
   ;[bucket, foreignBucket] = await Promise.all([bucketOf(workspace), bucketOf(foreign)])
   server = await publishMcpServer(workspace, 'files', toolsOf(bucket))
   as = await tokenFor(server, scopesOf(server, ...VERBS.map((verb) => `files_${verb}`)))
-}, 60_000)
+})
 
 test('candidates: four of the own bucket, none of another one; hints are honest', async () => {
   const { data } = await ok(call('GET', `${server.base}/candidates`, { as: workspace.operator }))

@@ -25,7 +25,7 @@ let node: Node
 beforeAll(async () => {
   workspace = await createMcpWorkspace()
   node = await startInProcessNode()
-}, 90_000)
+})
 afterAll(() => node?.close())
 
 const curate = (server: PublishedMcpServer, body: object) =>

@@ -144,7 +144,7 @@ test('long flow: a handle, which another client cannot use; cancelled by its sta
     return data.status === 'cancelled' ? data : undefined
   })
   expect(ended.execution).toBe(execution)
-}, 60_000)
+})
 
 test('client that disconnects: the execution goes on (T37)', async () => {
   const disconnect = new AbortController()
@@ -173,7 +173,7 @@ test('client that disconnects: the execution goes on (T37)', async () => {
     step: 'nap',
   })
   await use('execution_cancel', { execution: id })
-}, 60_000)
+})
 
 test('approval that names the client: decided by it; one that names others: refused', async () => {
   const approval = (
@@ -215,7 +215,7 @@ do:
   )
   const { data } = await use('execution_result', { execution: mine?.data.execution }, as)
   expect(data).toMatchObject({ status: 'completed', output: { paid: true } })
-}, 90_000)
+})
 
 test('approval that names the user of the client by e-mail: a link by which the user alone decides, signed in', async () => {
   const { operator } = workspace

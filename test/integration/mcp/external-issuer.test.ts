@@ -39,7 +39,7 @@ beforeAll(async () => {
   ])
   server = await publishWith(a, 'ext', shared)
   ofB = await publishWith(b, 'ext', shared)
-}, 60_000)
+})
 afterAll(async () => {
   await node?.close()
   await peer?.close()

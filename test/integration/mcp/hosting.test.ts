@@ -118,7 +118,7 @@ test('slow flow: reported as waiting; failing flow: a tool error; neither shows 
   expect(execution.started_by).toBe('tenon-operator')
   expect(bad.body.result).toMatchObject({ isError: true, structuredContent: { status: 'faulted' } })
   expect(JSON.stringify([slow.body, bad.body])).not.toContain(workspace.tenantId)
-}, 60_000)
+})
 
 describe('curation', () => {
   let mcpServer: PublishedMcpServer

@@ -43,7 +43,8 @@ const engineCalls = (): EngineCall[] =>
     .split('\n')
     .map((line) => JSON.parse(line))
 /** The engine removes a container after the call has been answered. */
-const UNTIL_REMOVED = { timeout: 30_000 }
+/** `vi.waitFor` has a short limit of its own. */
+const UNTIL_REMOVED = { timeout: 120_000 }
 const runs = (image: string) => engineCalls().filter(({ args }) => args[0] === 'run' && args.includes(image))
 
 const sources = ({ workspaceId }: TestWorkspace) => `/v1/mcp/workspaces/${workspaceId}/sources`

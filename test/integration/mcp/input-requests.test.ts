@@ -21,7 +21,7 @@ let at: AskingServer
 
 beforeAll(async () => {
   at = await createAskingServer()
-}, 60_000)
+})
 
 describe('functions that ask', () => {
   test('two rounds; each answer is checked against the form before the function runs', async () => {

@@ -105,7 +105,7 @@ beforeAll(async () => {
   workspace = await createMcpWorkspace()
   await deploy(workspace)
   ;({ published: server, as } = await publishLarge('large', workspace))
-}, 60_000)
+})
 
 describe.each([
   ['legacy', withLegacyClient],
@@ -175,7 +175,7 @@ do:
   expect(text).not.toContain('result_read')
   const [page] = (await read(`tenon-result://${handle}`, own, flows)).body.result.contents
   expect(page.text).toContain('"rows":[0,1,2,3,')
-}, 60_000)
+})
 
 test('kept result: pages have all of it and end between characters; secrets are masked', async () => {
   const secret = `svc_service_${'k'.repeat(20)}`
@@ -269,8 +269,8 @@ test('handle of another principal, server or tenant, expired or without the scop
   expect((await byUri(as, server, handle)).code).toBe(-32_002)
   expect(await byTool(as, server, handle)).toMatch(/^not_found/)
   const left = () => asSuperuser('select id from tenon.mcp_results where id = $1', [handle])
-  await expect.poll(left, { timeout: 20_000, interval: 200 }).toEqual([])
-}, 60_000)
+  await expect.poll(left, { interval: 200 }).toEqual([])
+})
 
 test('results of a principal: the oldest one makes room; of a workspace: no more are kept', async () => {
   const small = await publishMcpServer(workspace, 'small', {
@@ -305,7 +305,7 @@ test('results of a principal: the oldest one makes room; of a workspace: no more
   // The results of a server end with it.
   await ok(call('DELETE', small.base, { as: workspace.operator }))
   expect(await asSuperuser('select id from tenon.mcp_results where server_id = $1', [small.id])).toEqual([])
-}, 60_000)
+})
 
 test('REST: the same content; one entry in the log for each call and each page', async () => {
   const as = workspace.operator

@@ -36,7 +36,7 @@ beforeAll(async () => {
     [LIST]: { enabled: true },
     [GET]: { enabled: true },
   })
-}, 90_000)
+})
 afterEach(() => vi.restoreAllMocks())
 afterAll(() => node?.close())
 

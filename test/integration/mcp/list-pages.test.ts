@@ -43,7 +43,7 @@ beforeAll(async () => {
   server = await publishMcpServer(await createTestWorkspace(), 'pages', TOOLS)
   await publishWith({ prompts: PROMPTS, resources: RESOURCES })
   as = await tokenFor(server, scopesOf(server, 'notes_get'))
-}, 60_000)
+})
 
 type Answer = { result?: Record<string, never>; error?: { code: number; message: string } }
 

@@ -124,7 +124,7 @@ beforeAll(async () => {
   await publish(server, Object.fromEntries(tools))
   const names = data.map(({ name }: { name: string }) => name)
   as = await tokenFor(server, scopesOf(server, ...names))
-}, 60_000)
+})
 afterAll(() => upstream.close())
 
 describe('tools/list', () => {

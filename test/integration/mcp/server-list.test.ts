@@ -41,7 +41,7 @@ beforeAll(async () => {
   ours = await publishMcpServer(one, 'busy', { ...NOTES, 'functions:reach:invoke': { enabled: true } })
   await publishMcpServer(two, 'quiet', { 'collections:notes:get': { enabled: true } })
   await ok(call('POST', serversOf(three), { as: three.operator, body: { name: 'Draft', slug: 'draft' } }))
-}, 60_000)
+})
 
 const listed = async (as: Caller, workspaceId: string) =>
   call('GET', `/v1/mcp/workspaces/${workspaceId}/servers`, { as })

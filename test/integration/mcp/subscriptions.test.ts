@@ -93,7 +93,7 @@ beforeAll(async () => {
     call('POST', `${server.base}/clients`, { as: workspace.operator, body: { name: 'a' } }),
   )
   client = { id: made.client_id, secret: made.client_secret }
-}, 60_000)
+})
 
 test('documents that a client may read: each change is told, and no change of others', async () => {
   const [watched, other] = [await createNote('one'), await createNote('two')]
@@ -162,7 +162,7 @@ test('another version is told to those who asked; the stream of a deleted client
   client = { id: made.client_id, secret: made.client_secret }
   await ok(call('DELETE', `${server.base}/clients/${id}`, { as: workspace.operator }))
   await Promise.all([tools.ended, resources.ended])
-}, 30_000)
+})
 
 test('prompts of another version: told to both generations of clients, which then list them', async () => {
   const prompts = (...names: string[]) =>
@@ -191,7 +191,7 @@ test('prompts of another version: told to both generations of clients, which the
   })
   expect(stream.messages.slice(1).map(({ method }) => method)).toEqual(['notifications/prompts/list_changed'])
   stream.close()
-}, 30_000)
+})
 
 test('version that does not offer the documents any more: their changes are not told from then on', async () => {
   const [left, kept] = [await createNote('left'), await createNote('kept')]
@@ -212,7 +212,7 @@ test('version that does not offer the documents any more: their changes are not 
   })
   expect(updates()).not.toContain(`tenon://notes/${left}`)
   stream.close()
-}, 30_000)
+})
 
 describe('sessions of versions up to 2025-11-25', () => {
   const get = (as: Caller, headers: Record<string, string>, signal?: AbortSignal) =>
@@ -246,7 +246,7 @@ describe('sessions of versions up to 2025-11-25', () => {
       await publish(server, NOTES)
       await eventually(async () => (lists > 0 ? true : undefined))
     })
-  }, 30_000)
+  })
 
   test('GET: 405 without a session, 404 with one of another client; what is missed is told again, and is not stored (T8)', async () => {
     const as = await signIn('notes_get')

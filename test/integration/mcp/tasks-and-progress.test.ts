@@ -20,7 +20,7 @@ let at: AskingServer
 
 beforeAll(async () => {
   at = await createAskingServer()
-}, 60_000)
+})
 
 test('progress: one notification for each step that begins; log messages at the level of the request; else none', async () => {
   const [{ notifications, message }, logged, silent] = await Promise.all([

@@ -54,7 +54,7 @@ beforeAll(async () => {
     )
   server = await publishMcpServer(workspace, 'many', TOOLS)
   as = await tokenFor(server, scopesOf(server, 'refunds_list', 'refunds_create', 'orders_list'))
-}, 60_000)
+})
 
 const change = (body: object) => ok(call('PATCH', server.base, { as: workspace.operator, body }))
 const listed = async (of = server, by = as) =>

@@ -87,7 +87,6 @@ test.each(READ_FROM)(
       await platform.close()
     }
   },
-  90_000,
 )
 
 test('metrics: no address for operators: nothing is kept', async () => {

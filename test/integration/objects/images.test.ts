@@ -254,7 +254,7 @@ describe('rights', () => {
     expect(await shapeOf(response)).toEqual(['webp', 64, 128])
     expect((await fetch(`${link.url}&width=65`)).status).toBe(400)
     expect((await call('DELETE', `/v1/api-keys/${id}`, { as: workspace.operator })).status).toBe(200)
-    await expect.poll(async () => (await read()).status, { timeout: 10_000 }).toBe(403)
+    await expect.poll(async () => (await read()).status).toBe(403)
   })
 
   test('closed or removed after the image was kept: it is not served', async () => {
@@ -262,9 +262,9 @@ describe('rights', () => {
     const open = async () => (await fetch(urlOf(`/public/${bucket}/${key}?width=64`))).status
     expect(await open()).toBe(200)
     await configure(workspace, { objects: { public_read: ['other/'] } })
-    await expect.poll(open, { timeout: 10_000 }).toBe(404)
+    await expect.poll(open).toBe(404)
     await configure(workspace, { objects: { public_read: ['site/'] } })
-    await expect.poll(open, { timeout: 10_000 }).toBe(200)
+    await expect.poll(open).toBe(200)
     await call('DELETE', `/v1/objects/${bucket}/${key}`, { as: workspace.service })
     expect([await open(), (await get(key, 'width=64')).status]).toEqual([404, 404])
   })

@@ -13,7 +13,6 @@ beforeAll(async () => {
 })
 
 /** Longer than settings are cached. */
-const POLL = { timeout: 10_000 }
 
 const get = (path: string, init: RequestInit = {}) => fetch(`${inject('tenon').url}/public/${path}`, init)
 
@@ -135,10 +134,10 @@ test('closed again, and suspended: nothing is read after a few seconds', async (
   const status = async () => (await get(path)).status
   expect(await status()).toBe(200)
   await configure(own, { objects: { public_read: [] } })
-  await expect.poll(status, POLL).toBe(404)
+  await expect.poll(status).toBe(404)
   await openToAnon(own, 'site/')
-  await expect.poll(status, POLL).toBe(200)
+  await expect.poll(status).toBe(200)
   const suspend = `${inject('tenon').url}/v1/tenants/${own.tenantId}/suspend`
   expect((await fetch(suspend, { method: 'POST', headers: own.operator })).ok).toBe(true)
-  await expect.poll(status, POLL).toBe(404)
+  await expect.poll(status).toBe(404)
 })

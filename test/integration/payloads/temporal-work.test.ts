@@ -50,7 +50,7 @@ beforeAll(async () => {
   workflows = await startedWorkflows()
   const { events } = await withRawClient((client) => client.workflow.getHandle(id).fetchHistory())
   calls = events ?? []
-}, 120_000)
+})
 
 /** Runs a flow with a call of each kind. @returns the id of its workflow */
 async function runEveryCall(): Promise<string> {

@@ -159,7 +159,7 @@ describe('bytes of documents', () => {
       await limit(workspace, { document_bytes: 4_000 })
       expect((await quota(workspace, 'document_bytes')).used).toBe(await documentBytesOf(workspace))
     }
-  }, 60_000)
+  })
 })
 
 describe('bytes of objects', () => {
@@ -196,7 +196,7 @@ describe('bytes of objects', () => {
     expect((await limit(workspace, { object_bytes: 6_000 })).body.quotas.object_bytes.used).toBe(
       await storedBytes(workspace, bucket),
     )
-  }, 120_000)
+  })
 
   test('byte quota: upload of unknown length: aborted at the limit; interrupted upload: frees its reservation', async () => {
     const workspace = await createTestWorkspaceWithStorage()
@@ -219,7 +219,7 @@ describe('bytes of objects', () => {
     const foreign = await put(workspace, `/v1/objects/${bucket}x/key`, 10)
     expect(foreign.status).toBeGreaterThanOrEqual(403)
     expect((await quota(workspace, 'object_bytes')).used).toBe(50_000)
-  }, 60_000)
+  })
 
   test('uploads and downloads whose client goes away: nothing is stored, and neither a metric nor the log has an error', async () => {
     const workspace = await createTestWorkspaceWithStorage()
@@ -263,7 +263,7 @@ describe('bytes of objects', () => {
     await eventually(async () =>
       (await quota(workspace, 'object_bytes')).used === 8_000_000 ? true : undefined,
     )
-  }, 60_000)
+  })
 
   test('byte quota: reservation of a dead process: free once the bytes are needed', async () => {
     const workspace = await createTestWorkspaceWithStorage()
@@ -283,5 +283,5 @@ describe('bytes of objects', () => {
     expect((await quota(workspace, 'object_bytes')).used).toBe(1_000)
     expect((await put(workspace, `/v1/objects/${bucket}/none`, 1)).status).toBe(429)
     expect(await storedBytes(workspace, bucket)).toBe(1_000)
-  }, 60_000)
+  })
 })

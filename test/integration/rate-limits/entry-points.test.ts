@@ -25,7 +25,7 @@ beforeAll(async () => {
     TENON_RATE_AUTH_FAILURES: '6/min burst 10',
     TENON_TRUSTED_PROXIES: 'loopback',
   })
-}, 90_000)
+})
 afterEach(closeSubscriptions)
 afterAll(() => node?.close())
 

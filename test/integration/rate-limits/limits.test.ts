@@ -30,7 +30,7 @@ beforeAll(async () => {
     TENON_TRUSTED_PROXIES: 'loopback',
   }
   nodes = await Promise.all([startInProcessNode(settings), startInProcessNode(settings)])
-}, 90_000)
+})
 afterAll(() => Promise.all((nodes ?? []).map((node) => node.close())))
 
 const LIST = '/v1/collections'

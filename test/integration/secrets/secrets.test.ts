@@ -261,5 +261,5 @@ describe('execution with secrets', () => {
     const tables = await tablesContaining([...spellings, basic])
     expect(tables.filter((name) => name !== 'outbox')).toEqual(['documents'])
     // Searches every table and every log file of all tests.
-  }, 120_000)
+  })
 })

@@ -153,7 +153,7 @@ describe('lock', () => {
 })
 
 describe('programs', () => {
-  it('program: not available: one line with the three ways out', { timeout: 20_000 }, async () => {
+  it('program: not available: one line with the three ways out', async () => {
     const error: unknown = await binary('temporal', { env: offline }).catch((reason: unknown) => reason)
     expect(error).toBeInstanceOf(BinaryUnavailable)
     const { message } = error as Error
@@ -178,7 +178,7 @@ describe('programs', () => {
 })
 
 describe('failing start', () => {
-  it('start: several servers fail: one line each, nothing is left running', { timeout: 30_000 }, async () => {
+  it('start: several servers fail: one line each, nothing is left running', async () => {
     const dir = folder('offline')
     const pids: number[] = []
     const start = startStack({
@@ -204,7 +204,7 @@ describe('failing start', () => {
     expect(findRunning(dir)).toBeUndefined()
   })
 
-  it('start: aborted: ends', { timeout: 20_000 }, async () => {
+  it('start: aborted: ends', async () => {
     const abort = new AbortController()
     const dir = folder('given-up')
     const pids: number[] = []
@@ -228,9 +228,7 @@ describe('failing start', () => {
 })
 
 describe('PostgreSQL data folder', () => {
-  it('data folder: half initialised, or pid of the last run reused: repaired', {
-    timeout: 30_000,
-  }, async () => {
+  it('data folder: half initialised, or pid of the last run reused: repaired', async () => {
     const dir = folder('pg')
     mkdirSync(join(dir, 'postgres/base'), { recursive: true })
     mkdirSync(join(dir, 'postgres.draft'))

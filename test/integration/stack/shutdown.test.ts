@@ -77,7 +77,7 @@ test('drain: SIGTERM: not ready at once, each answer ends its connection, and se
   expect([status, headers.get('connection')]).toEqual([200, 'close'])
   expect(body).toMatchObject({ created: 2, failed: 0 })
   expect(await exited).toEqual([0, null])
-}, 90_000)
+})
 
 test('drain: a request that takes longer than the limit: cut off, and the process ends', async () => {
   const { node, workspace, exited } = await endApi({ TENON_DRAIN_DELAY: '0', TENON_DRAIN_LIMIT: '1' })
@@ -85,7 +85,7 @@ test('drain: a request that takes longer than the limit: cut off, and the proces
   node.process.kill('SIGTERM')
   await expect(reply).rejects.toThrow(/hang up|ECONNRESET/)
   expect(await exited).toEqual([0, null])
-}, 90_000)
+})
 
 test('drain: TENON_HOST is localhost: requests of both loopback addresses end', async () => {
   const { node, workspace, exited } = await endApi({
@@ -107,7 +107,7 @@ test('drain: TENON_HOST is localhost: requests of both loopback addresses end', 
     expect([status, headers.get('connection'), body.created]).toEqual([200, 'close', 2])
   }
   expect(await exited).toEqual([0, null])
-}, 90_000)
+})
 
 test('shutdown: closing the connections fails: exit code 1, and one line that says why', async () => {
   const broken = `import { Server } from 'node:http'
@@ -126,7 +126,7 @@ test('shutdown: closing the connections fails: exit code 1, and one line that sa
     ...{ level: 60, process: 'api', msg: 'shutdown failed' },
     err: { message: 'the connections stay open' },
   })
-}, 90_000)
+})
 
 test('shutdown: idle connections and open streams: ends in time', async () => {
   const node = await startApi({})
@@ -141,4 +141,4 @@ test('shutdown: idle connections and open streams: ends in time', async () => {
   expect(code).toBe(0)
   expect(elapsedMs()).toBeLessThan(15_000)
   idle.destroy()
-}, 90_000)
+})

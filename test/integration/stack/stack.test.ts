@@ -46,7 +46,7 @@ afterAll(async () => {
   owner?.kill('SIGKILL')
   await stack?.stop()
   rmSync(dir, { recursive: true, force: true })
-}, 20_000)
+})
 
 describe('running stack', () => {
   it('state: running: one row per server, secrets readable by the owner only', () => {
@@ -110,7 +110,7 @@ describe('killed server', () => {
     ['temporal', () => ping(stack.env['TEMPORAL_ADDRESS'] ?? '')],
     ['valkey', () => pong(stack.env['REDIS_URL'] ?? '')],
     ['seaweedfs', () => putObject('after-kill')],
-  ])('%s: killed: restarts and replies', { timeout: 30_000 }, async (name, ask) => {
+  ])('%s: killed: restarts and replies', async (name, ask) => {
     const before = stack.supervisor.pid(name) ?? 0
     process.kill(before, 'SIGKILL')
     await eventually(() => isDead(before))
@@ -121,9 +121,7 @@ describe('killed server', () => {
     expect(stack.supervisor.pid(name)).not.toBe(before)
   })
 
-  it('temporal: killed, and another process takes the ports of its UI and metrics: restarts on others', {
-    timeout: 60_000,
-  }, async () => {
+  it('temporal: killed, and another process takes the ports of its UI and metrics: restarts on others', async () => {
     const { ports } = JSON.parse(readFileSync(join(dir, 'stack.json'), 'utf8'))
     const before = stack.supervisor.pid('temporal') ?? 0
     process.kill(before, 'SIGKILL')
@@ -143,7 +141,7 @@ describe('killed server', () => {
 })
 
 describe('killed owner', () => {
-  it('owner: killed: its servers end within 5 s', { timeout: 30_000 }, async () => {
+  it('owner: killed: its servers end within 5 s', async () => {
     expect(owned).toHaveLength(4)
     expect(owned.filter(isDead)).toEqual([])
     const elapsedMs = stopwatch()
@@ -154,7 +152,7 @@ describe('killed owner', () => {
 })
 
 describe('stop', () => {
-  it('stop: running stack: every server ends within 5 s, ports are kept', { timeout: 20_000 }, async () => {
+  it('stop: running stack: every server ends within 5 s, ports are kept', async () => {
     const pids = stack.servers.map(({ name }) => stack.supervisor.pid(name) ?? 0)
     const port = Number(new URL(stack.env['DATABASE_URL'] ?? '').port)
     const elapsedMs = stopwatch()

@@ -56,5 +56,4 @@ test.each(['api', 'worker'] as const)(
       expect(stderr).not.toContain(WRONG)
     }
   },
-  120_000,
 )

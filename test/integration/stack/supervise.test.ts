@@ -87,7 +87,7 @@ describe('crash', () => {
     await eventually(() => isDead(grandchild))
   })
 
-  it('crash: five within a minute: given up with one clear line', { timeout: 15_000 }, async () => {
+  it('crash: five within a minute: given up with one clear line', async () => {
     await supervisor.run(sh('hopeless', 'exit 1'))
     await eventually(() => types().includes('gave_up'), 12_000)
     expect(events.at(-1)?.detail).toMatch(/^hopeless crashed 5 times in 60 s; its log is .*hopeless\.log$/)
@@ -120,7 +120,7 @@ describe('restart', () => {
 })
 
 describe('stop', () => {
-  it('stop: TERM ignored, with grandchildren: killed within 5 s', { timeout: 10_000 }, async () => {
+  it('stop: TERM ignored, with grandchildren: killed within 5 s', async () => {
     await supervisor.run(sh('deaf', 'trap "" TERM; sleep 60 & echo $!; while :; do sleep 1; done'))
     await eventually(() => written('deaf') !== '')
     const pids = [supervisor.pid('deaf') ?? 0, Number(written('deaf'))]

@@ -70,4 +70,4 @@ test('namespace without search attributes, and none: no 400 for callers, worker 
       await node.close()
     }
   }
-}, 120_000)
+})

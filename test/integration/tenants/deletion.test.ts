@@ -179,7 +179,7 @@ test('workspace whose resources differ: purged: its tombstone names none of them
   expect(
     Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name)),
   ).toEqual([])
-}, 120_000)
+})
 
 test('workspace and tenant whose creation has failed, configured meanwhile: deleted at once, nothing is left', async () => {
   const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
@@ -204,7 +204,7 @@ test('workspace and tenant whose creation has failed, configured meanwhile: dele
   )
   const sealed = 'select 1 from tenon.payload_keys where tenant_id = $1 and sealed is not null'
   expect(await asSuperuser(sealed, [other.tenantId])).toEqual([])
-}, 180_000)
+})
 
 test('workspace with everything: purged: nothing is left, its neighbour is as it was, and the report says so', async () => {
   const workspace = await createTestWorkspaceWithStorage()
@@ -252,7 +252,7 @@ test('workspace with everything: purged: nothing is left, its neighbour is as it
   const body = { tenant_id: tenantId, name: 'Again', slug, bucket }
   const made = await call('POST', '/v1/workspaces', { as, body, headers: { prefer: 'wait=30' } })
   expect([made.status, made.body.state]).toEqual([201, 'active'])
-}, 300_000)
+})
 
 test('tenant with everything: purged: only tombstones are left, and nobody can read what Temporal had', async () => {
   const workspace = await provisionTestWorkspace()
@@ -280,7 +280,7 @@ test('tenant with everything: purged: only tombstones are left, and nobody can r
   await eventually(async () =>
     (await workflowsOf(`TenantId = '${tenantId}'`)).length === 0 ? true : undefined,
   )
-}, 300_000)
+})
 
 test('tenant: restored, its workspace stays deleted; both purged at the same moment: only tombstones are left', async () => {
   const workspace = await createTestWorkspace()
@@ -298,7 +298,7 @@ test('tenant: restored, its workspace stays deleted; both purged at the same mom
   await eventually(async () =>
     JSON.stringify(await rowsOf('tenant_id', tenantId)) === JSON.stringify(left) ? true : undefined,
   ).catch(async () => expect(await rowsOf('tenant_id', tenantId)).toEqual(left))
-}, 300_000)
+})
 
 test('workspace that is written to from all sides while it is purged: no request fails for another reason, and nothing is left', async () => {
   const workspace = await createTestWorkspaceWithStorage()
@@ -347,7 +347,7 @@ test('workspace that is written to from all sides while it is purged: no request
     const left = Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name))
     return left.length + (await workflowsOf(`WorkspaceId = '${workspaceId}'`)).length === 0 ? true : undefined
   })
-}, 300_000)
+})
 
 test('execution that runs while its workspace is purged: ends, and leaves nothing', async () => {
   const workspace = await createTestWorkspace()
@@ -357,7 +357,7 @@ test('execution that runs while its workspace is purged: ends, and leaves nothin
   const { body: job } = await remove('workspaces', workspace.workspaceId, workspace, '?grace_days=0')
   await purged(workspace, job.id)
   expect(await workflowsOf(`WorkspaceId = '${workspace.workspaceId}'`)).toEqual([])
-}, 300_000)
+})
 
 test('bucket whose tag was changed or removed by hand: the purge waits and says why, removes no object, and ends with the tag', async () => {
   const workspace = await createTestWorkspaceWithStorage()
@@ -383,4 +383,4 @@ test('bucket whose tag was changed or removed by hand: the purge waits and says 
   await s3.send(new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet } }))
   const { result } = await purged(workspace, job.id)
   expect([result.before.stored_objects, result.after]).toEqual([1, {}])
-}, 300_000)
+})

@@ -96,7 +96,7 @@ test('purge that was ended in Temporal: the operation fails with the next reques
   expect((await jobOf(workspace, first.id)).state).toBe('failed')
   await becomes(workspace, second.body.id, 'succeeded')
   expect((await jobOf(workspace, second.body.id)).result.before.documents).toBe(1)
-}, 180_000)
+})
 
 test('creation that was ended in Temporal while it was undone: retried', async () => {
   const workspace = await createTestWorkspace()
@@ -169,7 +169,7 @@ test('creations whose process died before their workflow was started: completed'
   const { operator: as } = ofWorkspace
   const records = [`/v1/workspaces/${ofWorkspace.workspaceId}`, `/v1/tenants/${target}`]
   for (const path of records) expect((await call('GET', path, { as })).body.state).toBe('active')
-}, 120_000)
+})
 
 test('removal of a user, export, and build of an index that were not started: done; of what is gone: ended', async () => {
   const workspace = await createTestWorkspaceWithStorage()
@@ -184,7 +184,7 @@ test('removal of a user, export, and build of an index that were not started: do
   const gone = await recordUnstarted(workspace, { type: 'user.delete', target: user })
   await becomes(workspace, gone, 'failed')
   expect((await jobOf(workspace, gone)).error.code).toBe('not_found')
-}, 180_000)
+})
 
 async function insertUser({ tenantId, workspaceId }: TestWorkspace): Promise<string> {
   const id = typeId('usr', v7())

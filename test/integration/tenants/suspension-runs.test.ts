@@ -135,7 +135,7 @@ describe('suspended execution', () => {
     await resume(workspace)
     await waitForStatus(workspace, id, 'completed', 40_000)
     expect((await documents(workspace, 'kept')).map(({ n }: { n: number }) => n)).toEqual(all)
-  }, 60_000)
+  })
 
   test('parallel branches: none continues while suspended, all continue after resume', async () => {
     const workspace = await createWorkspaceWith('forked')
@@ -260,5 +260,5 @@ describe('function of a suspended tenant', () => {
     await resume(workspace)
     await waitForStatus(workspace, id, 'completed', 30_000)
     expect(await documents(workspace, 'computed')).toMatchObject([{ v: 7 }])
-  }, 60_000)
+  })
 })

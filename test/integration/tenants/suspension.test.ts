@@ -33,7 +33,7 @@ import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts
 let other: Node
 beforeAll(async () => {
   other = await startInProcessNode()
-}, 60_000)
+})
 afterAll(() => other?.close())
 afterEach(closeSubscriptions)
 
@@ -148,7 +148,7 @@ describe('suspend and resume', () => {
     expect(statusAndCode(await call('GET', '/v1/collections', { as: sibling.service }))).toBe(
       '403 workspace_suspended',
     )
-  }, 90_000)
+  })
 })
 
 /** Credentials of a tenant, each with routes of every class that it may use. */
@@ -247,7 +247,7 @@ describe('suspended tenant', () => {
       )
       return replies.some((reply) => reply?.body.code === 'tenant_suspended') ? undefined : true
     }, 5_000)
-  }, 60_000)
+  })
 
   test('operator: may read, may change nothing inside', async () => {
     const workspace = await createTestWorkspace()

@@ -28,7 +28,7 @@ let own: OwnPlatform
 beforeAll(async () => {
   collector = await FakeServers.open({ '/v1/traces': () => ({ json: {} }), '/seen': () => ({ json: {} }) })
   own = await ownPlatform({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.origin } })
-}, 120_000)
+})
 afterAll(async () => {
   await own?.end()
   await collector?.close()

@@ -263,7 +263,7 @@ test('flow that publishes its own trigger event: chain stops at the limit', asyn
   const runs = await ended(flow, SHARED_LIMITS.chainDepthMax)
   expect(runs).toHaveLength(SHARED_LIMITS.chainDepthMax)
   expect(await executionsAfterDelivery(flow)).toHaveLength(SHARED_LIMITS.chainDepthMax)
-}, 60_000)
+})
 
 test('flow that changes documents which start it, also through a subflow: chain stops at the limit', async () => {
   const collection = unique('loop').replace('-', '_')
@@ -286,7 +286,7 @@ test('flow that changes documents which start it, also through a subflow: chain 
   })
   expect(events).toHaveLength(SHARED_LIMITS.chainDepthMax + 1)
   expect(await runsOf(flow)).toHaveLength(SHARED_LIMITS.chainDepthMax)
-}, 60_000)
+})
 
 test('chain whose last start was lost in a crash: reconciled, and the chain stops at the limit', async () => {
   const topic = unique('lost')
@@ -306,7 +306,7 @@ test('chain whose last start was lost in a crash: reconciled, and the chain stop
   await platform.close()
   await ended(flow, 1)
   expect((await executionsAfterDelivery(flow)).map((run) => run.id)).toEqual([id])
-}, 60_000)
+})
 
 test('suspended workspace: events start nothing, also not after resume', async () => {
   const [sibling, topic] = [await addTestWorkspace(workspace), unique('held')]
@@ -333,7 +333,7 @@ test('suspended workspace: events start nothing, also not after resume', async (
   })
   const early = (await runsOf(flow)).filter(({ input }) => JSON.stringify(input) === '[{"early":true}]')
   expect(early).toHaveLength(before)
-}, 60_000)
+})
 
 test('filter that never matches: its trigger counts what it saw, and a test event shows why', async () => {
   const topic = unique('code')

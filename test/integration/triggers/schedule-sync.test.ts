@@ -65,7 +65,7 @@ test('crash after the transaction: removed schedules are deleted, new ones creat
       (await isScheduled(workspace, made)) && !(await isScheduled(workspace, old)) ? true : undefined,
     40_000,
   )
-}, 60_000)
+})
 
 test('concurrent synchronisations: Temporal ends as the rows say', async () => {
   const name = unique('race')

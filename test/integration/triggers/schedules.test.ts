@@ -307,7 +307,7 @@ test('schedule missing in Temporal: recreated by the reconciler', async () => {
   const schedule = await onlyScheduleOf(workspace, name)
   await withTemporal((client) => client.schedule.getHandle(scheduleId(workspace, schedule)).delete())
   await eventually(async () => ((await isScheduled(workspace, schedule)) ? true : undefined), 30_000)
-}, 40_000)
+})
 
 test('quota of schedules: refuses versions that exceed it, counts removals', async () => {
   const mine = await createTestWorkspace()
@@ -365,7 +365,7 @@ test('suspended workspace: starts nothing, and nothing is made up for after resu
     expect(began).toBeLessThanOrEqual((await actions()) - from + 1)
   })
   await publishScheduled(mine, name, '')
-}, 60_000)
+})
 
 test('other workspace: 404', async () => {
   const name = unique('theirs')

@@ -103,7 +103,7 @@ test('identity of another user: is not shown, and cannot be disconnected', async
 })
 
 // A browser on a busy machine is slow.
-describe.runIf(hasChromium)('in Chromium', { timeout: 120_000 }, () => {
+describe.runIf(hasChromium)('in Chromium', () => {
   test('identity: disconnected and connected again under a policy without scripts; no finding of axe', async () => {
     const user = await connectedUser()
     const browser = await launchChromium()

@@ -54,7 +54,7 @@ beforeAll(async () => {
   await configure(workspace, { objects: { user: { read: own, write: own } } })
   flow = await publishOn(workspace, '{ one: { with: { type: collections.orders.created } } }')
   fn = await deployed(workspace, "export default () => { throw new Error('no') }", { user: true })
-}, 120_000)
+})
 afterAll(async () => {
   redis?.disconnect()
   await node?.close()
@@ -225,7 +225,7 @@ test('user: made anonymous: nothing in any store leads to the user, and all else
   expect(JSON.stringify(after.executions).replaceAll(pseudonym ?? '', person.id)).toBe(named)
   expect((await documentsOf('orders', other.id)).length).toBe(COUNT)
   expect((await call('GET', '/v1/me', { as: other.as })).status).toBe(200)
-}, 120_000)
+})
 
 test('each step: done twice, and cut off after its effect: the same end', async () => {
   const person = await addPerson()
@@ -241,7 +241,7 @@ test('each step: done twice, and cut off after its effect: the same end', async 
   node.wrap((run) => run)
   expect(seen.size).toBe(6)
   expect((await findTraces(person)).filter((place) => !CHAINS.includes(place))).toEqual([])
-}, 120_000)
+})
 
 test('work of the user: not ended: waited for by name, and no other fate of the data is taken meanwhile', async () => {
   const person = await addPerson()
@@ -274,7 +274,7 @@ test('work of the user: not ended: waited for by name, and no other fate of the 
       "'",
   )
   expect((await endOf(body.id)).state).toBe('succeeded')
-}, 120_000)
+})
 
 test('events: a subscriber who was away: gets each at its position, without the user', async () => {
   const person = await addPerson()
@@ -290,7 +290,7 @@ test('events: a subscriber who was away: gets each at its position, without the 
   expect(JSON.stringify(after)).not.toContain(person.id)
   await emitAt(workspace, 'chat.said', { next: true })
   expect(JSON.stringify(await entries())).toContain('\\"next\\":true')
-}, 120_000)
+})
 
 const entries = async () => {
   const of = `tenon:{${workspace.tenantId}}`
@@ -311,4 +311,4 @@ test('page of the own account: makes the data anonymous, with the password', asy
   }, 60_000)
   // This page is of the common platform, which has no MongoDB.
   expect(await documentsOf('orders', person.id)).toEqual([])
-}, 120_000)
+})

@@ -89,7 +89,7 @@ describe('auth.branding', () => {
 })
 
 // A browser on a busy machine is slow.
-describe.runIf(hasChromium)('pages in Chromium', { timeout: 120_000 }, () => {
+describe.runIf(hasChromium)('pages in Chromium', () => {
   let browser: Chromium
   beforeAll(async () => {
     browser = await launchChromium()

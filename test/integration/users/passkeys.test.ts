@@ -349,7 +349,7 @@ test('database roles: public keys are for the issuer; rows of other workspaces a
 })
 
 // A browser on a busy machine is slow.
-describe.runIf(hasChromium)('passkeys in Chromium', { timeout: 120_000 }, () => {
+describe.runIf(hasChromium)('passkeys in Chromium', () => {
   let browser: Chromium
   beforeAll(async () => {
     browser = await launchChromium()

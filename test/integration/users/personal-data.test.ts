@@ -109,7 +109,7 @@ test('user: deleted with its data: documents in both stores and objects are gone
   )
   expect(keys.filter((key: string) => key.includes(person.id))).toEqual([`team/red/${person.id}`])
   expect((await remove(other.id, '?dry_run=true')).body).toEqual({ id: other.id, ...expected })
-}, 60_000)
+})
 
 const read = async (id: string, as: Caller) => {
   const { status, body } = await call('GET', `/v1/users/${id}/export`, { as })
@@ -143,7 +143,7 @@ test('export: the user and a service key read profile, documents, objects and ex
   ]
   expect(refused.map(({ status }) => status)).toEqual([403, 404, 403])
   expect((await read(person.id, admin)).code).toBe('privilege_domain_mismatch')
-}, 60_000)
+})
 
 test('user: deleted without a word about data, or with an unknown one: data is kept', async () => {
   const person = await addPerson()
@@ -164,7 +164,7 @@ test('admin of a workspace: deletes a user with all data, and reads the operatio
   await eventually(async () => ((await read(as)).body.state === 'succeeded' ? true : undefined))
   expect((await read(await admin(await addTestWorkspace(workspace)))).status).toBe(404)
   expect((await read(await admin(await createTestWorkspace()))).status).toBe(404)
-}, 60_000)
+})
 
 test('user who is being deleted: signed out at once', async () => {
   const person = await addPerson()

@@ -16,7 +16,7 @@ import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 noticeWithoutChromium('the second factor in a browser')
 
 // A browser on a busy machine is slow.
-describe.runIf(hasChromium)('second factor in Chromium', { timeout: 120_000 }, () => {
+describe.runIf(hasChromium)('second factor in Chromium', () => {
   let browser: Browser
   beforeAll(async () => {
     browser = await launchChromium()

@@ -12,7 +12,7 @@ import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 noticeWithoutChromium('signing in from a page')
 
 // A browser on a busy machine is slow.
-describe.runIf(hasChromium)('page of the documentation', { timeout: 120_000 }, () => {
+describe.runIf(hasChromium)('page of the documentation', () => {
   let browser: Browser
   let server: Server
   let html = ''

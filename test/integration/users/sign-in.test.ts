@@ -52,14 +52,14 @@ beforeAll(async () => {
   user = await addUser(app)
   admin = await addAccount(workspace.operator, { role: 'workspace_admin', ...inWorkspace(workspace) })
   adminClient = await addClient(workspace.operator, inWorkspace(workspace))
-}, 60_000)
+})
 
 /** A node with a throttle of its own: many tests sign in from this address. */
 let node: Node
 beforeAll(async () => {
   // Without a folder for mails.
   node = await startInProcessNode({ TENON_MAIL_DIR: '' })
-}, 60_000)
+})
 afterAll(() => node?.close())
 
 /** An attempt at that node, which is refused. */

@@ -250,7 +250,7 @@ describe('floods', () => {
       TENON_USER_MAILS_PER_ADDRESS: '3',
       TENON_USER_MAILS_PER_WORKSPACE: '100000',
     })
-  }, 60_000)
+  })
   afterAll(() => node?.close())
 
   /** Signs up at the second node, whose links lead to the first. */

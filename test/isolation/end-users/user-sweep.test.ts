@@ -115,7 +115,7 @@ if (missing !== undefined) console.warn(`Users over MongoDB are not tested: ${mi
 const STORES = ['relational', ...(missing === undefined ? ['document'] : [])]
 
 describe.each(STORES)('documents in the store %s', (store) => {
-  beforeAll(() => open(store), 120_000)
+  beforeAll(() => open(store))
   afterAll(() => mongo?.stop())
   afterEach(closeSubscriptions)
 

@@ -13,7 +13,8 @@ import { withRawClient } from '../stack/temporal.ts'
 
 const { CommandType } = proto.temporal.api.enums.v1
 const NAMESPACE = 'default'
-const PATIENCE_MS = 40_000
+/** For all queues of a worker that is busy with other work. */
+const PATIENCE_MS = 120_000
 
 type Event = temporal.api.history.v1.IHistoryEvent
 

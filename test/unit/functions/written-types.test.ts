@@ -58,7 +58,7 @@ test('examples of the page: whole modules, and correct by the types', async () =
   for (const block of blocks) expect(block).toMatch(/^export (default|const fetch) /m)
   const named = blocks.map((block, at) => [`example-${at}.ts`, typed(block)] as const)
   expect(await errorsOf(Object.fromEntries(named))).toEqual([])
-}, 30_000)
+})
 
 /** Arguments whose schemas have several forms. */
 const SAMPLES: Readonly<Record<string, string>> = {
@@ -98,7 +98,7 @@ test('methods: admitted with every option of their operations, and no other', as
   expect(await errorsOf({ 'calls.ts': source })).toEqual([])
   const wrong = `import { tenon } from 'tenon'\nawait tenon.collections.get('a', 'b', { selct: 'c' })\n`
   expect(await errorsOf({ 'wrong.ts': wrong })).toEqual([expect.stringContaining("'selct' does not exist")])
-}, 30_000)
+})
 
 function messageOf(work: () => unknown): string {
   try {

@@ -119,7 +119,7 @@ describe('function runtime: with Deno', () => {
     stop.abort()
     await Promise.allSettled([...loud, quiet])
     await functions.close()
-  }, 90_000)
+  })
 })
 
 /** The niceness of a process, and of its session where the kernel groups processes by session. */

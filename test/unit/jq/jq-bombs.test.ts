@@ -156,4 +156,4 @@ test("recursion of every kind: ends before the stack overflows, with two thirds 
   const file = fileURLToPath(new URL('jq-recursion.ts', import.meta.url))
   const { stdout, stderr } = spawnSync(process.execPath, ['--stack-size=650', file])
   expect(`${stdout}${stderr}`).toBe('[]')
-}, 60_000)
+})

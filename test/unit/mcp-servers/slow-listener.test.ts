@@ -53,7 +53,7 @@ test('changes are held back, each once, until the client reads; the last ones ar
     text += chunk
   })
   client.resume()
-  await expect.poll(() => text, { timeout: 5_000 }).toContain(uri(1))
+  await expect.poll(() => text).toContain(uri(1))
   expect(text.split(uri(0)).length).toBeLessThan(CHANGES / 2)
   client.destroy()
   server.close()
