@@ -5,6 +5,7 @@ import { privilege } from '../../access/privileges.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantRef, WorkspaceId } from '../../core/tenant.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import { archiveFile, type StoredArchive } from './archive-files.ts'
@@ -57,7 +58,9 @@ export async function exportArchive(
     const members =
       ref.workspaceId === '-' ? membersOfTenant(writing) : membersOfWorkspace(writing, ref.workspaceId)
     const chunks = reported(members, () => progress(writer.counts))
-    const stored = await archiveFile(scope, ref, operationId, attempt).write(packed(chunks))
+    // While the bytes of objects are read, no part asks the snapshot anything.
+    const awake = keptAwake(chunks, () => snapshot.tenant.row(sql`select`))
+    const stored = await archiveFile(scope, ref, operationId, attempt).write(packed(awake))
     return { ...stored, attempt, counts: writer.counts, missing: missing.list() }
   })
 }
@@ -135,5 +138,23 @@ async function* reported(chunks: AsyncIterable<Uint8Array>, report: () => void):
   for await (const chunk of chunks) {
     yield chunk
     report()
+  }
+}
+
+/** PostgreSQL ends a snapshot that stands still for ten times as long. */
+const AWAKE_MS = INFRA_LIMITS.snapshotIdleMs / 10
+
+/** Asks something between two chunks, if the last question was so long ago. */
+export async function* keptAwake(
+  chunks: AsyncIterable<Uint8Array>,
+  ask: () => Promise<unknown>,
+  everyMs = AWAKE_MS,
+): AsyncGenerator<Uint8Array> {
+  let askedMs = performance.now()
+  for await (const chunk of chunks) {
+    yield chunk
+    if (performance.now() < askedMs + everyMs) continue
+    await ask()
+    askedMs = performance.now()
   }
 }

@@ -3,6 +3,7 @@
 import { spawnSync } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
+import { keptAwake } from '../../../../src/features/archives/export-archive.ts'
 import { HEAD } from '../../../../src/features/archives/format/layout.ts'
 import { openArchive, readLines } from '../../../../src/features/archives/format/reader.ts'
 import { readTar, tarHeader } from '../../../../src/features/archives/format/tar.ts'
@@ -122,6 +123,31 @@ describe('archive', () => {
     const { stdout } = spawnSync('tar', ['-tf', '-'], { input: await gather(archive()) })
     expect(stdout.toString().trim().split('\n')).toEqual([HEAD, name, 'manifest.ndjson'])
   })
+
+  test('snapshot of an export: asked between chunks, and no more often than it has to be', async () => {
+    const chunks = async function* () {
+      for (const text of ['a', 'b', 'c']) yield Buffer.from(text)
+    }
+    const asked = async (everyMs?: number) => {
+      const order: string[] = []
+      const ask = async () => order.push('asked')
+      for await (const chunk of keptAwake(chunks(), ask, everyMs)) order.push(Buffer.from(chunk).toString())
+      return order
+    }
+    expect(await asked(0)).toEqual(['a', 'asked', 'b', 'asked', 'c', 'asked'])
+    expect(await asked()).toEqual(['a', 'b', 'c'])
+  })
+
+  test.each([8_589_934_591, 8_589_934_592, 109_951_162_777_600])(
+    'member of %i bytes: its header: read by tar as it was written',
+    (size) => {
+      // Without the content tar prints the member, and then says that the archive is cut off.
+      const { stdout } = spawnSync('tar', ['-tvf', '-'], { input: tarHeader('objects/000001/000001', size) })
+      expect(stdout.toString().split(/\s+/)).toEqual(
+        expect.arrayContaining([String(size), 'objects/000001/000001']),
+      )
+    },
+  )
 
   test.each([0, 1, 511, 512, 8_589_934_591, 8_589_934_592, 2 ** 50])(
     'member of %i bytes: its header: read as it was written',
