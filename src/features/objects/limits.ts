@@ -9,6 +9,8 @@ export const OBJECT_LIMITS = {
   partsMax: 10_000,
   /** Bytes of a part, but for the last one. An upload with a smaller one is refused with `EntityTooSmall` at its end. */
   partBytesMin: 5_242_880,
+  /** Bytes up to which an import stores an object of an archive at once. A larger one is stored in parts of this size, or of more bytes if it would have more than `partsMax`. */
+  restoredPartBytes: 16_777_216,
   /** Milliseconds without a new part for which an upload in parts is kept. Then it is `NoSuchUpload`. */
   multipartLeaseMs: 604_800_000,
   /** Open uploads of a workspace, in parts and resumable ones. Another one is refused with `too_many_uploads` (429) until one of them is complete, deleted or expired. */

@@ -54,7 +54,7 @@ export class MultipartUploads {
 
   /**
    * @param objects of the same scope
-   * @param isInternal true for those that belong to uploads that resume, which no client of S3 may end or change
+   * @param isInternal true for those of uploads that resume, and of imports, which no client of S3 may end or change
    */
   constructor(scope: WorkspaceScope, objects: WorkspaceObjects, isInternal = false) {
     this.#isInternal = isInternal
@@ -77,6 +77,16 @@ export class MultipartUploads {
     const store = await this.#blobs.beginParts(id)
     await this.#scope.batch(sql`update object_uploads set store_id = ${store} where id = ${id}`)
     return id
+  }
+
+  /** Finds an upload of a key that another attempt has begun, and frees what that one had on its way. @returns its id */
+  async resume(key: string): Promise<string | undefined> {
+    const row = await this.#scope.row<{ id: string }>(sql`
+      update object_uploads set bytes = 0 where id = (
+        select id from object_uploads
+        where key = ${key} and is_internal = ${this.#isInternal} and store_id is not null and expires_at > now() order by id limit 1)
+      returning id`)
+    return row?.id
   }
 
   /**
@@ -165,16 +175,28 @@ export class MultipartUploads {
     const made = await this.#findCompleted(name)
     if (made !== undefined) return made
     const { store_id, headers, metadata, tags } = await this.#row(name)
-    const stored = await this.#partsOf(name)
-    const parts = chosenOf(stored, wanted === 'all' ? stored : wanted)
-    const size = parts.reduce((sum, part) => sum + part.size, 0)
-    if (size > this.#blobs.objectBytesMax) throw tooLarge(this.#blobs.objectBytesMax)
+    const { parts, size } = await this.#choose(name, wanted)
     const known = await this.#objects.requireChangeable(name, conditions)
     const etag = await this.#blobs.endParts(name.upload, store_id, parts, size)
     const content = { blob: name.upload, size, etag, headers, metadata, tags }
     return this.#objects.replace(name, content, { conditions, read: known, also }).catch((error: unknown) => {
       throw readObjectChange(error) === 'upload' ? new Problem('NoSuchUpload') : error
     })
+  }
+
+  /** Makes the blob of all parts, which no object has yet; once, however often it is called. @throws Problem `NoSuchUpload`, `InvalidPart`, `EntityTooSmall`, `EntityTooLarge` */
+  async assemble(name: UploadName): Promise<void> {
+    const { store_id } = await this.#row(name)
+    const { parts, size } = await this.#choose(name, 'all')
+    await this.#blobs.endParts(name.upload, store_id, parts, size)
+  }
+
+  async #choose(name: UploadName, wanted: readonly BlobPart[] | 'all') {
+    const stored = await this.#partsOf(name)
+    const parts = chosenOf(stored, wanted === 'all' ? stored : wanted)
+    const size = parts.reduce((sum, part) => sum + part.size, 0)
+    if (size > this.#blobs.objectBytesMax) throw tooLarge(this.#blobs.objectBytesMax)
+    return { parts, size }
   }
 
   /** The object of an upload that an earlier attempt has completed. */

@@ -1,20 +1,25 @@
 /** Reads and stores all objects of a workspace for archives: entries of the catalogue and their bytes. Nobody is told. */
 
+import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import type { ByteSource } from '../../core/bytes.ts'
+import { type ByteSource, tooLarge } from '../../core/bytes.ts'
 import { randomIds } from '../../core/ids.ts'
 import { checkKey } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import { readObjectChange } from '../../infra/postgres/errors.ts'
-import { sql } from '../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { allRows } from '../operation-helpers.ts'
 import { Blobs } from './blobs.ts'
+import { BodyPieces } from './body-pieces.ts'
 import { endOfUpload } from './catalogue.ts'
 import { OBJECT_LIMITS } from './limits.ts'
+import { MultipartUploads } from './multipart-uploads.ts'
 import { KeptByHeader, Metadata, Tags } from './object-fields.ts'
 import { Upload } from './uploads.ts'
+import { objectsOf } from './workspace-objects.ts'
 
+const { restoredPartBytes, partsMax } = OBJECT_LIMITS
 const PAGE = 500
 
 /** An object in an archive; its bytes are a member of their own. */
@@ -53,45 +58,114 @@ export async function* readBytes(
   if (size > 0) yield* new Blobs(service).readExactly(blob, size)
 }
 
+/** An object of an archive, as it is stored here. */
+interface Restored {
+  readonly line: ObjectLine
+  /** The user here who has created it. */
+  readonly owner: string | null
+  readonly source: ByteSource
+}
+
 /**
- * Stores an object as an archive has it. One of the same key stays as it is, so that it may be repeated.
- * @param owner the user here who has created it
+ * Stores an object as an archive has it. One of the same key stays as it is, so that it may be repeated; of a large one, an attempt goes on
+ * with the parts that are there.
  * @throws Problem `InvalidKey`, `EntityTooLarge`, `digest_mismatch`, `quota_exceeded`, `dependency_unavailable`
  */
-export async function restoreObject(
-  service: WorkspaceScope,
-  line: ObjectLine,
-  owner: string | null,
-  source: ByteSource,
-): Promise<void> {
-  const { key, size, headers, metadata, tags, created_at, modified_at } = line
+export async function restoreObject(service: WorkspaceScope, object: Restored): Promise<void> {
+  const { key, size } = object.line
   checkKey(key)
-  if (size > OBJECT_LIMITS.requestBytesMax)
-    throw new Problem('EntityTooLarge', {
-      detail: `An object of an archive has at most ${OBJECT_LIMITS.requestBytesMax} bytes.`,
-    })
-  if ((await service.row(sql`select from objects where key = ${key}`)) !== undefined) return
+  const { objectBytesMax } = new Blobs(service)
+  if (size > objectBytesMax) throw tooLarge(objectBytesMax)
+  if (await isThere(service, key)) return
+  try {
+    await (size > restoredPartBytes ? restoreInParts(service, object) : restoreAtOnce(service, object))
+  } catch (error) {
+    if (!isOver(error) && !(await isThere(service, key))) throw error
+    // An attempt that was given up has gone on. What is repeated goes on with the parts that it finds, or finds the object.
+    const detail = 'Another attempt of the import stores the object as well.'
+    throw new Problem('overloaded', { detail, cause: error })
+  }
+}
+
+/** True if the upload was ended meanwhile, which is no fault of the archive. */
+const isOver = (error: unknown): boolean =>
+  readObjectChange(error) === 'upload' ||
+  (error instanceof Problem && ['NoSuchUpload', 'upload_expired'].includes(error.code))
+
+const isThere = async (service: WorkspaceScope, key: string): Promise<boolean> =>
+  (await service.row(sql`select from objects where key = ${key}`)) !== undefined
+
+async function restoreAtOnce(service: WorkspaceScope, object: Restored): Promise<void> {
+  const { line, source } = object
   const upload = new Upload(service, source)
   await upload.begin()
   try {
     const blobs = new Blobs(service)
-    const stored = await upload.send((body, signal) => blobs.write(upload.id, { body, length: size, signal }))
-    const etag = etagOf(line, stored)
-    await service.batch(
-      endOfUpload(upload.id),
-      sql`insert into objects (key, version, blob, size, etag, headers, metadata, tags, owner, created_at, modified_at)
-        values (${key}, ${randomIds.uuid()}, ${upload.id}, ${size}, ${etag}, ${headers}, ${metadata}, ${tags},
-          ${owner}, ${created_at}, ${modified_at})`,
+    const stored = await upload.send((body, signal) =>
+      blobs.write(upload.id, { body, length: line.size, signal }),
     )
+    requireTag(line, stored)
+    await service.batch(...insertionOf(upload.id, object))
   } catch (error) {
     await upload.abandon().catch(() => {})
-    throw readObjectChange(error) === undefined ? error : new Problem('upload_expired', { cause: error })
+    throw error
   }
 }
 
-/** An object that was sent in parts keeps its tag, which no other way of sending gives; the others have their MD5. */
-function etagOf({ etag, key }: ObjectLine, stored: string): string {
-  if (etag.includes('-') || etag === stored) return etag
+/** The object is described when it is there. */
+const NOT_DESCRIBED = { headers: {}, metadata: {}, tags: {} }
+
+/** Whoever repeats it sends the same bytes in the same parts. If it is not repeated, the purge of what was imported removes the parts. */
+async function restoreInParts(service: WorkspaceScope, object: Restored): Promise<void> {
+  const { line, source } = object
+  const uploads = new MultipartUploads(service, objectsOf(service), true)
+  const name = { bucket: await new Blobs(service).bucket(), key: line.key }
+  const upload = (await uploads.resume(line.key)) ?? (await uploads.begin(name, NOT_DESCRIBED))
+  const parts = await uploads.parts({ ...name, upload })
+  const stored = new Set(parts.map(({ number }) => number))
+  const md5 = createHash('md5')
+  const pieces = new BodyPieces({ ...source, chunks: digested(source.chunks, md5) })
+  const partBytes = Math.max(restoredPartBytes, Math.ceil(line.size / partsMax))
+  for (let number = 1, left = line.size; left > 0; number += 1, left -= partBytes) {
+    const length = Math.min(partBytes, left)
+    const chunks = pieces.take(length)
+    if (!stored.has(number)) await uploads.putPart({ ...name, upload }, number, { chunks, length })
+    else for await (const _ of chunks);
+  }
+  requireTag(line, md5.digest('hex'))
+  await uploads.assemble({ ...name, upload })
+  // What other attempts have begun is over, and the sweeper removes it.
+  const others = sql`update object_uploads set expires_at = now() where key = ${line.key} and is_internal`
+  await service.batch(...insertionOf(upload, object), others)
+}
+
+async function* digested(
+  chunks: AsyncIterable<Uint8Array>,
+  digest: ReturnType<typeof createHash>,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    digest.update(chunk)
+    yield chunk
+  }
+}
+
+/** The statements that make a blob an object, and end its upload. They belong into one batch. */
+function insertionOf(blob: string, { line, owner }: Restored): readonly Sql[] {
+  const { key, size, etag, headers, metadata, tags, created_at, modified_at } = line
+  return [
+    endOfUpload(blob),
+    sql`insert into objects (key, version, blob, size, etag, headers, metadata, tags, owner, created_at, modified_at)
+      values (${key}, ${randomIds.uuid()}, ${blob}, ${size}, ${etag}, ${headers}, ${metadata}, ${tags},
+        ${owner}, ${created_at}, ${modified_at})`,
+  ]
+}
+
+/**
+ * An object that was sent in parts keeps its tag, which no other way of sending gives; that of the others is their MD5.
+ * @throws Problem `digest_mismatch`
+ */
+function requireTag({ etag, key }: ObjectLine, md5: string): void {
+  if (etag.includes('-') || etag === md5) return
   throw new Problem('digest_mismatch', {
     detail: `The bytes of ${key.slice(0, 200)} do not have its entity tag.`,
   })

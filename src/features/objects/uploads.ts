@@ -140,8 +140,9 @@ export class PartUpload extends ReservedUpload {
     this.reserved = bytes
   }
 
+  /** Never below 0: an attempt that goes on with the upload has freed what this one had on its way, which may go on as well. */
   #add(bytes: number): Sql {
-    return sql`update object_uploads set bytes = bytes + ${bytes} where id = ${this.#upload}`
+    return sql`update object_uploads set bytes = greatest(bytes + ${bytes}::bigint, 0) where id = ${this.#upload}`
   }
 }
 

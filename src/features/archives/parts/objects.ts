@@ -117,5 +117,6 @@ async function restore(
   const { owner } = line
   const mapped = await findRestoredUsers(admin, ref, owner === null ? [] : [owner], newIdOf)
   const ownerHere = owner === null ? null : (mapped.get(owner) ?? owner)
-  await restoreObject(service, line, ownerHere, { chunks: member.content, length: member.size })
+  const source = { chunks: member.content, length: member.size }
+  await restoreObject(service, { line, owner: ownerHere, source })
 }

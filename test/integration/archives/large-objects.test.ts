@@ -1,0 +1,159 @@
+/** Objects of an archive that are stored in parts: in flat memory, once, and from where an attempt was cut off. */
+
+import { createHash, randomBytes } from 'node:crypto'
+import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import type { Platform } from '../../../src/app/platform.ts'
+import { OBJECT_LIMITS } from '../../../src/features/objects/limits.ts'
+import { restoreObject } from '../../../src/features/objects/objects-transfer.ts'
+import { sweepBlobs } from '../../../src/features/objects/sweep-blobs.ts'
+import { rootClient } from '../../support/clients/object-store.ts'
+import { quota } from '../../support/fixtures/quotas.ts'
+import {
+  asSuperuser,
+  createTestWorkspaceWithStorage,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
+
+const PART = OBJECT_LIMITS.restoredPartBytes
+const CHUNK = 1_048_576
+let platform: Platform
+let workspace: TestWorkspace
+beforeAll(async () => {
+  platform = openInProcessPlatform()
+  workspace = await createTestWorkspaceWithStorage()
+})
+afterAll(() => platform.close())
+
+const md5Of = (bytes: Uint8Array) => createHash('md5').update(bytes).digest('hex')
+
+/** The bytes in chunks. @param until where they break off */
+async function* chunksOf(bytes: Buffer, until = bytes.byteLength) {
+  for (let at = 0; at < until; at += CHUNK) yield bytes.subarray(at, at + CHUNK)
+  if (until < bytes.byteLength) throw new Error('broken off')
+}
+
+interface Sent {
+  readonly size: number
+  readonly etag: string
+  readonly chunks: AsyncIterable<Uint8Array>
+}
+
+function restore(key: string, { size, etag, chunks }: Sent): Promise<void> {
+  const time = '2026-01-02T03:04:05.678Z'
+  const described = { headers: { 'content-type': 'video/mp4' }, metadata: { by: 'mia' }, tags: {} }
+  const line = { key, size, etag, ...described, owner: null, created_at: time, modified_at: time }
+  const object = { line, owner: null, source: { chunks, length: size } }
+  return restoreObject(scopeOf(platform, workspace, 'service'), object)
+}
+
+/** Restores an object of which the first bytes come. */
+const restoreBytes = (key: string, bytes: Buffer, until?: number) =>
+  restore(key, { size: bytes.byteLength, etag: md5Of(bytes), chunks: chunksOf(bytes, until) })
+
+async function read(key: string): Promise<{ md5: string; headers: Headers }> {
+  const path = `/v1/objects/${await bucketOf(workspace)}/${key}`
+  const response = await fetch(`${inject('tenon').url}${path}`, { headers: workspace.service })
+  return { md5: md5Of(Buffer.from(await response.arrayBuffer())), headers: response.headers }
+}
+
+/** What the store has: uploads that are open, and blobs. */
+async function inStore() {
+  const Bucket = await bucketOf(workspace)
+  const s3 = rootClient()
+  const { Uploads = [] } = await s3.send(new ListMultipartUploadsCommand({ Bucket }))
+  const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket }))
+  s3.destroy()
+  return { uploads: Uploads.length, blobs: Contents.map(({ Key }) => Key).sort() }
+}
+
+/** Removes what is over. @returns the blobs that objects have */
+async function sweep(): Promise<string[]> {
+  const of = [workspace.workspaceId]
+  const scope = scopeOf(platform, workspace, 'service')
+  while (await sweepBlobs(scope));
+  const past = `set unused_at = now() - interval '2 hours'`
+  await asSuperuser(`update tenon.unused_blobs ${past} where workspace_id = $1`, of)
+  while (await sweepBlobs(scope));
+  const rows = await asSuperuser<{ blob: string }>(
+    'select blob from tenon.objects where workspace_id = $1',
+    of,
+  )
+  return rows.map(({ blob }) => blob).sort()
+}
+
+/** Uploads of the workspace, and the numbers of their parts. */
+const openParts = () =>
+  asSuperuser<{ bytes: number; parts: number[] }>(
+    `select u.bytes::integer, array(select number from tenon.object_upload_parts p where p.upload = u.id order by number) as parts
+      from tenon.object_uploads u where u.workspace_id = $1 and u.expires_at > now()`,
+    [workspace.workspaceId],
+  )
+
+test('object of more than one part: cut off in the second part, and sent again: it goes on behind the first one, and nothing else is left', async () => {
+  const bytes = randomBytes(2 * PART + 1)
+  await expect(restoreBytes('movie', bytes, PART + 4 * CHUNK)).rejects.toThrow('broken off')
+  expect(await openParts()).toEqual([{ bytes: 0, parts: [1] }])
+  // A process that died has not freed what was on its way.
+  await asSuperuser('update tenon.object_uploads set bytes = $2 where workspace_id = $1', [
+    workspace.workspaceId,
+    PART,
+  ])
+  // Whoever repeats it sends the same bytes; others show here which of them are sent.
+  const again = Buffer.concat([randomBytes(PART), bytes.subarray(PART)])
+  await restoreBytes('movie', again)
+  const { md5, headers } = await read('movie')
+  expect(md5).toBe(md5Of(bytes))
+  expect([headers.get('etag'), headers.get('content-type'), headers.get('x-meta-by')]).toEqual([
+    `"${md5Of(again)}"`,
+    'video/mp4',
+    'mia',
+  ])
+  expect(headers.get('last-modified')).toBe('Fri, 02 Jan 2026 03:04:05 GMT')
+  expect(await openParts()).toEqual([])
+  expect((await quota(workspace, 'object_bytes')).used).toBe(bytes.byteLength)
+  expect(await inStore()).toEqual({ uploads: 0, blobs: await sweep() })
+})
+
+test('object of more than one part: two attempts at once: one object, and nothing else is left', async () => {
+  const bytes = randomBytes(PART + 1)
+  const attempts = await Promise.allSettled([restoreBytes('twice', bytes), restoreBytes('twice', bytes)])
+  const codes = attempts.map((one) => (one.status === 'fulfilled' ? 'stored' : one.reason.code))
+  // The one that comes later is repeated, and finds the object.
+  expect([
+    ['stored', 'overloaded'],
+    ['overloaded', 'stored'],
+    ['stored', 'stored'],
+  ]).toContainEqual(codes)
+  await restoreBytes('twice', bytes)
+  expect((await read('twice')).md5).toBe(md5Of(bytes))
+  const blobs = await sweep()
+  expect(await inStore()).toEqual({ uploads: 0, blobs })
+})
+
+test('object of more than one part whose bytes do not have its entity tag: refused, and there is no object', async () => {
+  const bytes = randomBytes(PART + 1)
+  const sent = { size: bytes.byteLength, etag: md5Of(randomBytes(9)), chunks: chunksOf(bytes) }
+  await expect(restore('altered', sent)).rejects.toMatchObject({ code: 'digest_mismatch' })
+  expect((await read('altered')).headers.get('content-type')).toMatch(/problem/)
+})
+
+test('object of eight parts, sent in parts before: stored with its tag, in the memory of less than two', async () => {
+  const chunk = randomBytes(CHUNK)
+  const size = 8 * PART
+  const memory: number[] = []
+  const chunks = (async function* () {
+    for (let at = 0; at < size; at += CHUNK) {
+      memory.push(process.memoryUsage().arrayBuffers)
+      yield chunk
+    }
+  })()
+  const etag = `${'0'.repeat(32)}-512`
+  await restore('film', { size, etag, chunks })
+  const [first = 0] = memory
+  expect(Math.max(...memory) - first).toBeLessThan(2 * PART)
+  const { headers } = await read('film')
+  expect([headers.get('etag'), headers.get('content-length')]).toEqual([`"${etag}"`, String(size)])
+})
