@@ -1,16 +1,29 @@
 /** Exports and imports whose worker is killed: another one begins the attempt anew, and nothing is missing or there twice. */
 
+import { createHash, randomBytes } from 'node:crypto'
+import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { OBJECT_LIMITS } from '../../src/features/objects/limits.ts'
 import { importInto, lines } from '../support/clients/ndjson.ts'
-import { endOf, exportArchive, sendArchive, sendTenantArchive } from '../support/fixtures/archives.ts'
+import { rootClient } from '../support/clients/object-store.ts'
 import {
+  endOf,
+  exportArchive,
+  membersOf,
+  sendArchive,
+  sendTenantArchive,
+} from '../support/fixtures/archives.ts'
+import {
+  asSuperuser,
   call,
   connectSuperuser,
   createTestWorkspaceWithStorage,
   eventually,
+  type TestWorkspace,
   withKeys,
 } from '../support/fixtures/tenants.ts'
 import { killServer, type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { bucketOf } from '../support/stack/workspace-settings.ts'
 
 let own: SharedPlatform
 beforeAll(async () => {
@@ -172,4 +185,106 @@ test('worker killed while it exports a tenant, and while it imports it: another 
   const linesOf = async (caller: typeof service) =>
     (await call('GET', '/v1/collections/tenant-notes/export', { as: caller, at })).body
   expect(await linesOf(copy.service)).toBe(await linesOf(service))
-})
+}, 240_000)
+
+const sha256Of = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
+
+/** Requests for the objects of a workspace, by key. */
+async function objectsOf(workspace: TestWorkspace) {
+  const at = own.started.running
+  const { service: as } = workspace
+  const path = `/v1/objects/${await bucketOf(workspace, at)}`
+  return {
+    put: (key: string, body: Uint8Array<ArrayBuffer>) =>
+      fetch(`${at.url}${path}/${key}`, { method: 'PUT', headers: as, body }),
+    remove: (key: string) => call('DELETE', `${path}/${key}`, { as, at }),
+    read: async (key: string) => {
+      const response = await fetch(`${at.url}${path}/${key}`, { headers: as })
+      return [response.headers.get('etag'), sha256Of(new Uint8Array(await response.arrayBuffer()))]
+    },
+  }
+}
+
+test('worker killed while it imports an object in parts, after the first one and before the object: another goes on, and no upload is left open', async () => {
+  const { started } = own
+  const at = started.running
+  const workspace = await createTestWorkspaceWithStorage(at)
+  const objects = await objectsOf(workspace)
+  const bytes = randomBytes(OBJECT_LIMITS.restoredPartBytes + 1)
+  expect((await objects.put('movie', bytes)).status).toBe(201)
+  const archive = await exportArchive(workspace, at)
+  const s3 = rootClient(at)
+  for (const table of ['object_upload_parts', 'objects']) {
+    await own.forgetCrashes()
+    const imported = await killWhile(
+      `lock table tenon.${table} in share row exclusive mode`,
+      async () => (await sendArchive(workspace, archive, { at })).body,
+      'restore_archive',
+    )
+    expect([imported.state, imported.result.counts.objects]).toEqual(['succeeded', 1])
+    const copy = await withKeys(workspace, imported.target, at)
+    expect(await (await objectsOf(copy)).read('movie')).toEqual(await objects.read('movie'))
+    const Bucket = await bucketOf(copy, at)
+    const { Uploads = [] } = await s3.send(new ListMultipartUploadsCommand({ Bucket }))
+    const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket }))
+    const [rows] = await asSuperuser<{ uploads: number }>(
+      'select count(*)::integer as uploads from tenon.object_uploads where workspace_id = $1',
+      [imported.target],
+      at,
+    )
+    expect([Uploads.length, Contents.length, rows?.uploads]).toEqual([0, 1, 0])
+  }
+  s3.destroy()
+}, 240_000)
+
+test('objects deleted while an export runs: it takes longer than their bytes usually stay: the archive has them, and then they are removed', async () => {
+  const { started } = own
+  const at = started.running
+  const workspace = await createTestWorkspaceWithStorage(at)
+  const { workspaceId } = workspace
+  const objects = await objectsOf(workspace)
+  const age = (hours: number) =>
+    asSuperuser(
+      `update tenon.unused_blobs set unused_at = now() - make_interval(hours => $2) where workspace_id = $1`,
+      [workspaceId, hours],
+      at,
+    )
+  /** Lets the sweeper look at the workspace. @returns once so many blobs are left that no object has */
+  const sweptUntil = async (left: number) => {
+    const due = `update tenon.workspaces set retention_due_at = now() - interval '1 s' where id = $1`
+    await asSuperuser(due, [workspaceId], at)
+    await eventually(async () => {
+      const rows = await asSuperuser(
+        'select from tenon.unused_blobs where workspace_id = $1',
+        [workspaceId],
+        at,
+      )
+      return rows.length === left || undefined
+    })
+  }
+  for (const key of ['before', 'meanwhile']) await objects.put(key, new TextEncoder().encode(key))
+  await objects.remove('before')
+  await age(4)
+  const id = await meanwhile(
+    'lock table tenon.function_aliases in access exclusive mode',
+    async () =>
+      (await call('POST', `/v1/workspaces/${workspaceId}/exports`, { as: workspace.operator, at })).body,
+    'write_archive',
+    async (begun: { id: string }) => {
+      const earlier = `update tenon.operations set created_at = now() - interval '3 hours' where id = $1`
+      await asSuperuser(earlier, [begun.id], at)
+      await objects.remove('meanwhile')
+      const young = `update tenon.unused_blobs set unused_at = now() - interval '2 hours'
+        where workspace_id = $1 and unused_at > now() - interval '1 hour'`
+      await asSuperuser(young, [workspaceId], at)
+      await sweptUntil(1)
+    },
+  )
+  const exported = await endOf(workspace, id, at)
+  expect([exported.state, exported.result.counts]).toMatchObject(['succeeded', { objects: 1 }])
+  const path = `/v1/tenants/${workspace.tenantId}/archives/${id}`
+  const archive = await (await fetch(`${at.url}${path}`, { headers: workspace.operator })).arrayBuffer()
+  const [bytes] = membersOf(Buffer.from(archive)).filter(({ name }) => name === 'objects/000001/000001')
+  expect(bytes?.content.toString()).toBe('meanwhile')
+  await sweptUntil(0)
+}, 180_000)

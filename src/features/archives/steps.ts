@@ -4,8 +4,9 @@ import type { AdminScope } from '../../access/scope.ts'
 import { publicUrlOf } from '../../access/scope-services.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantRef } from '../../core/tenant.ts'
-import { sql } from '../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
+import { TENANT_LIMITS } from '../tenants/limits.ts'
 import { recordDeletion } from '../tenants/record-deletion.ts'
 import { archiveFile, type StoredArchive } from './archive-files.ts'
 import { exportArchive } from './export-archive.ts'
@@ -118,6 +119,18 @@ export async function readArchive(scope: AdminScope, operationId: string): Promi
   )
   return archive
 }
+
+/** Milliseconds of one attempt, with those in which it waits for a server (workflows/tenant/provision.ts). */
+const HELD_MS = ARCHIVE_LIMITS.attemptMs + TENANT_LIMITS.provisioningStepMs
+
+/**
+ * When the oldest open export of a workspace, or of its tenant, began, for a query of other tables: the bytes of objects that were deleted
+ * since stay for it. Null if there is none, but one that takes longer than an attempt may.
+ */
+export const exportBegin = (tenantId: Sql, workspaceId: Sql): Sql => sql`(
+  select min(created_at) from operations
+  where type in ('workspace.export', 'tenant.export') and finished_at is null and target in (${workspaceId}, ${tenantId})
+    and created_at > now() - ${`${HELD_MS} milliseconds`}::interval)`
 
 /** Milliseconds between two records of what was done so far. */
 const REPORT_MS = 1_000

@@ -22,9 +22,13 @@ interface Unused {
   readonly is_upload: boolean
 }
 
-/** @param scope with the rights of a service key @returns true if there may be more */
-export async function sweepBlobs(scope: WorkspaceScope): Promise<boolean> {
-  const rows = await scope.rows<Unused>(UNUSED)
+/**
+ * @param scope with the rights of a service key
+ * @param heldFrom blobs that have lost their object since then stay: somebody reads what was there at that moment
+ * @returns true if there may be more
+ */
+export async function sweepBlobs(scope: WorkspaceScope, heldFrom: Date | null = null): Promise<boolean> {
+  const rows = await scope.rows<Unused>(unusedBefore(heldFrom))
   const [uploads, blobs] = [rows.filter((row) => row.is_upload), rows.filter((row) => !row.is_upload)]
   const store = new Blobs(scope)
   // First the bytes: those whose removal fails are found again, and do not keep the others.
@@ -45,7 +49,7 @@ export async function sweepBlobs(scope: WorkspaceScope): Promise<boolean> {
   return uploads.length === uploadsSweptMax || blobs.length === blobsSweptMax
 }
 
-const UNUSED = sql`
+const unusedBefore = (heldFrom: Date | null) => sql`
   with ended as (delete from object_uploads where key is null and expires_at <= now() returning id),
     -- Of a source that no object has any more, and those that nobody reads.
     images as (
@@ -61,4 +65,5 @@ const UNUSED = sql`
     where key is not null and expires_at <= now() limit ${uploadsSweptMax})
   union all
   (select blob, null, false from unused_blobs
-    where unused_at <= now() - ${`${unusedBlobKeptMs} milliseconds`}::interval order by unused_at limit ${blobsSweptMax})`
+    where unused_at <= now() - ${`${unusedBlobKeptMs} milliseconds`}::interval
+      and unused_at < coalesce(${heldFrom}::timestamptz, 'infinity') order by unused_at limit ${blobsSweptMax})`

@@ -7,6 +7,7 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { repeatFor } from '../../infra/retry.ts'
 import { ANALYTICS_LIMITS } from '../analytics/limits.ts'
 import { recordUsage } from '../analytics/usage.ts'
+import { exportBegin } from '../archives/steps.ts'
 import { type BackgroundTask, refOf, type TaskContext, type TurnRow } from '../background/background-task.ts'
 import { BACKGROUND_LIMITS } from '../background/limits.ts'
 import { sweepBlobs } from '../objects/sweep-blobs.ts'
@@ -16,24 +17,29 @@ import { pauseSecondsOf, periodsOf, type Retention } from './retention-settings.
 
 const { workspacesMax, pauseSeconds, servedMs, usageSpreadSeconds } = RETENTION_LIMITS
 
-interface DueRow extends TurnRow {
+interface DueWorkspace {
   readonly retention: Retention
+  /** Bytes of objects that were deleted since then stay; null: none. */
+  readonly held_from: Date | null
 }
 
 /** Removes some of what has expired. @returns true if there may be more */
 type Removal = () => Promise<boolean>
 
-/** The items are the settings of workspaces. A workspace that has more to remove waits for the others alone. */
-export function workspaceRetention(kinds: readonly RunKind[]): BackgroundTask<Retention> {
+/** A workspace that has more to remove waits for the others alone. */
+export function workspaceRetention(kinds: readonly RunKind[]): BackgroundTask<DueWorkspace> {
   return {
     name: 'retention of workspaces',
     pollMs: BACKGROUND_LIMITS.pollMs,
     atOnce: workspacesMax,
     find: async (system, limit) => {
-      const rows = await system.rows<DueRow>(dueWorkspaces(limit))
-      return rows.map((row) => ({ ref: refOf(row), item: row.retention }))
+      const rows = await system.rows<TurnRow & DueWorkspace>(dueWorkspaces(limit))
+      return rows.map((row) => {
+        const { retention, held_from } = row
+        return { ref: refOf(row), item: { retention, held_from } }
+      })
     },
-    run: (context, retention) => removeExpired(kinds, context, retention),
+    run: (context, due) => removeExpired(kinds, context, due),
   }
 }
 
@@ -41,7 +47,7 @@ export function workspaceRetention(kinds: readonly RunKind[]): BackgroundTask<Re
 async function removeExpired(
   kinds: readonly RunKind[],
   context: TaskContext,
-  retention: Retention,
+  { retention, held_from }: DueWorkspace,
 ): Promise<void> {
   const periods = periodsOf(retention)
   // It counts what is removed afterwards, so nothing is removed without it.
@@ -54,7 +60,7 @@ async function removeExpired(
   const removals: Removal[] = [
     ...kinds.map((kind) => () => kind.removeExpired(context, retention.workspace)),
     () => removeExpiredRows(context.scope, periods),
-    () => sweepBlobs(context.service),
+    () => sweepBlobs(context.service, held_from),
   ]
   let hasMore = false
   let failure: unknown
@@ -133,7 +139,8 @@ const dueWorkspaces = (limit: number) => sql`
     from due where w.id = due.id
     returning w.tenant_id, w.id as workspace_id
   )
-  select w.tenant_id, w.workspace_id, json_build_object('workspace', coalesce(s.retention, '{}'), 'tenant', t.retention) as retention
+  select w.tenant_id, w.workspace_id, json_build_object('workspace', coalesce(s.retention, '{}'), 'tenant', t.retention) as retention,
+    ${exportBegin(sql`w.tenant_id`, sql`w.workspace_id`)} as held_from
   from served w join tenants t on t.id = w.tenant_id
     left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.workspace_id`
 

@@ -220,6 +220,9 @@ test('retention: the kind removes what has expired', async () => {
   await end(scope, id, 'done')
   await scope.rows(sql`update deliveries set ended_at = now() - interval '2 hours' where id = ${id}`)
   const context = { scope, service, isActive: true }
-  await workspaceRetention([deliveries]).run(context, { workspace: {}, tenant: {} })
+  await workspaceRetention([deliveries]).run(context, {
+    retention: { workspace: {}, tenant: {} },
+    held_from: null,
+  })
   expect(await statusOf(id)).toEqual([undefined])
 })

@@ -137,7 +137,10 @@ async function countStatements({ tenantId, workspaceId }: TestWorkspace): Promis
   ) as [WorkspaceScope, WorkspaceScope]
   const batches = vi.spyOn(opened.parts.database, 'batch')
   const context = { scope, service, isActive: true }
-  await workspaceRetention(RUN_KINDS).run(context, { workspace: {}, tenant: {} })
+  await workspaceRetention(RUN_KINDS).run(context, {
+    retention: { workspace: {}, tenant: {} },
+    held_from: null,
+  })
   const count = batches.mock.calls.length
   batches.mockRestore()
   return count
