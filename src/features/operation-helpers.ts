@@ -105,6 +105,26 @@ export async function* allRows<T>(
   }
 }
 
+interface FoundPage<T> {
+  readonly data: readonly T[]
+  readonly page: { readonly next?: string | null }
+}
+
+/**
+ * All items of the pages of an operation, which are read one after the other.
+ * @param read gets the cursor of the page before, at first none
+ */
+export async function* allPages<T>(
+  read: (from: { readonly after?: string }) => Promise<FoundPage<T>>,
+): AsyncGenerator<T> {
+  let after: string | undefined
+  do {
+    const { data, page } = await read(after === undefined ? {} : { after })
+    yield* data
+    after = page.next ?? undefined
+  } while (after !== undefined)
+}
+
 /**
  * For `catch`: turns the violation of a constraint into `conflict` with its detail, and rethrows all other errors.
  * @param details by the name of the constraint

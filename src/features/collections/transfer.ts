@@ -7,6 +7,7 @@ import { CORE_LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { hiddenIn } from '../../core/text/visible-text.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
+import { allPages } from '../operation-helpers.ts'
 import { checkRestored } from './check-changes.ts'
 import { type Document, type Fields, toDocument } from './document.ts'
 import { listCollections } from './documents-api.ts'
@@ -17,13 +18,12 @@ import { type Collection, problemOf, type Restored, type Stored } from './store.
 
 /** The names of all collections, in their order. @param service scope with the rights of a service key */
 export async function* collectionNames(service: WorkspaceScope): AsyncGenerator<string> {
-  let after: string | undefined
-  do {
-    const input = listCollections.parse(after === undefined ? {} : { page_after: after })
-    const { data, page } = await listCollections.run(service, input)
-    for (const { name } of data) yield name
-    after = page.next ?? undefined
-  } while (after !== undefined)
+  const read = ({ after }: { readonly after?: string }) =>
+    listCollections.run(
+      service,
+      listCollections.parse({ page_size: CORE_LIMITS.pageItemsMax, ...(after && { page_after: after }) }),
+    )
+  for await (const { name } of allPages(read)) yield name
 }
 
 /**

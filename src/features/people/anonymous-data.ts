@@ -8,9 +8,10 @@ import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { changeOwner } from '../collections/batch.ts'
+import { collectionNames } from '../collections/transfer.ts'
 import { renameInEvents } from '../events/events.ts'
 import { TENANT_LIMITS } from '../tenants/limits.ts'
-import { deleteUploads, isOwn, type Person, readCollections } from './personal-data.ts'
+import { deleteUploads, isOwn, type Person } from './personal-data.ts'
 
 const openRecords = privilege('people.traces')
 const openChanges = privilege('people.changes')
@@ -69,7 +70,7 @@ export async function requireEndedWork(scope: AdminScope, person: Person): Promi
 
 /** @returns true if there may be more */
 export async function renameSomeOwners({ userId, pseudonym, service }: FormerUser): Promise<boolean> {
-  for await (const name of readCollections({ service })) {
+  for await (const name of collectionNames(service)) {
     const change = { from: userId, to: pseudonym, limit: PAGE }
     if ((await changeOwner(service, name, change)) > 0) return true
   }

@@ -11,11 +11,12 @@ import { WRITERS_AND_USERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { queryDocuments } from '../collections/documents-api.ts'
+import { collectionNames } from '../collections/transfer.ts'
 import { Approval } from '../flows/approvals/approval-shape.ts'
 import { readProfile } from '../identity/users/users-api.ts'
 import { presignObject } from '../objects/links.ts'
-import { allRows, NDJSON, ndjsonDownload } from '../operation-helpers.ts'
-import { findPersonIn, isOwn, ownedBy, type Person, readCollections } from './personal-data.ts'
+import { allPages, allRows, NDJSON, ndjsonDownload } from '../operation-helpers.ts'
+import { findPersonIn, isOwn, ownedBy, type Person } from './personal-data.ts'
 
 const asService = privilege('people.own')
 const asAdmin = privilege('people.records')
@@ -87,16 +88,10 @@ async function* records({ caller, admin, person, profile }: Export): AsyncGenera
 }
 
 async function* documents(person: Person): AsyncGenerator<ExportRecord> {
-  for await (const collection of readCollections(person)) {
-    let after: string | undefined
-    do {
-      const { data, page } = await queryDocuments.run(person.service, {
-        ...ownedBy(person, collection),
-        ...{ limit: PAGE, ...(after !== undefined && { after }) },
-      })
-      for (const document of data) yield { type: 'document', collection, data: document }
-      after = page.next ?? undefined
-    } while (after !== undefined)
+  for await (const collection of collectionNames(person.service)) {
+    const read = (from: { readonly after?: string }) =>
+      queryDocuments.run(person.service, { ...ownedBy(person, collection), limit: PAGE, ...from })
+    for await (const data of allPages(read)) yield { type: 'document', collection, data }
   }
 }
 

@@ -6,7 +6,8 @@ import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { batchDocuments } from '../collections/batch.ts'
-import { listCollections, queryDocuments } from '../collections/documents-api.ts'
+import { queryDocuments } from '../collections/documents-api.ts'
+import { collectionNames } from '../collections/transfer.ts'
 import { objectsOf } from '../objects/workspace-objects.ts'
 
 const openData = privilege('people.data')
@@ -48,7 +49,7 @@ function ownPrefixes(rules: readonly string[], userId: string): string[] {
 
 export async function countPersonalData(person: Person): Promise<PersonalCounts> {
   const documents: Record<string, number> = {}
-  for await (const name of readCollections(person)) {
+  for await (const name of collectionNames(person.service)) {
     const { page } = await queryDocuments.run(person.service, {
       ...ownedBy(person, name),
       select: ['id'],
@@ -66,7 +67,7 @@ export async function countPersonalData(person: Person): Promise<PersonalCounts>
 
 /** Deletes some documents of the user, as a service key would: subscribers hear of each. @returns true if there may be more */
 export async function deleteSomeDocuments(person: Person): Promise<boolean> {
-  for await (const name of readCollections(person)) {
+  for await (const name of collectionNames(person.service)) {
     const { data } = await queryDocuments.run(person.service, {
       ...ownedBy(person, name),
       select: ['id'],
@@ -104,15 +105,3 @@ export const ownedBy = ({ userId }: Person, name: string) => ({ name, filter: { 
 /** The condition on rows of `objects`. */
 export const isOwn = ({ userId, prefixes }: Person): Sql =>
   sql`(${userId} = owner or exists (select from unnest(${textArray(prefixes)}::text[]) prefix where starts_with(key, prefix)))`
-
-export async function* readCollections({ service }: Pick<Person, 'service'>): AsyncGenerator<string> {
-  let after: string | undefined
-  do {
-    const { data, page } = await listCollections.run(service, {
-      page_size: PAGE,
-      ...(after !== undefined && { page_after: after }),
-    })
-    for (const { name } of data) yield name
-    after = page.next ?? undefined
-  } while (after !== undefined)
-}
