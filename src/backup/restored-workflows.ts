@@ -1,7 +1,8 @@
-/** Compares Temporal with a restored database, which is right: ends workflows that it does not know, and jobs whose workflow is lost. */
+/** Compares Temporal with a restored database, which is right: ends workflows that it does not know, and begins jobs again whose workflow is lost. */
 
 import { type Client as Temporal, WorkflowNotFoundError } from '@temporalio/client'
 import type { Client } from 'pg'
+import { v7 as uuid } from 'uuid'
 import { typeId } from '../core/ids.ts'
 import { withoutScheduledTime } from '../core/tenant.ts'
 
@@ -9,22 +10,18 @@ export interface SettledWorkflows {
   /** Workflows that were open in Temporal, and not in the database. */
   readonly terminated: number
   readonly schedulesRemoved: number
-  /** Jobs that were open in the database, and not in Temporal. */
-  readonly jobsEnded: number
+  /** Jobs that are open in the database, and whose workflow is not. */
+  readonly jobsBegun: number
 }
 
 const REASON = 'The installation was restored to a time at which this work did not exist, or had ended.'
-const LOST = {
-  code: 'lost_in_restore',
-  detail: 'The installation was restored, and the workflow of the job is not in the restored Temporal.',
-}
 
 /** Before any worker runs, so that nothing moves meanwhile. */
 export async function settleWorkflows(database: Client, temporal: Temporal): Promise<SettledWorkflows> {
   return {
     terminated: await terminateUnknown(database, temporal),
     schedulesRemoved: await removeUnknownSchedules(database, temporal),
-    jobsEnded: await endLostJobs(database, temporal),
+    jobsBegun: await beginLostJobs(database, temporal),
   }
 }
 
@@ -75,31 +72,25 @@ async function removeUnknownSchedules(database: Client, temporal: Temporal): Pro
   return removed
 }
 
-/** A deletion begins again by itself; what was being created can be retried; an index is built with the next change of its schema. */
-async function endLostJobs(database: Client, temporal: Temporal): Promise<number> {
-  const { rows } = await database.query<{ id: string; type: string; target: string; workflow_id: string }>(
-    `select id, type, target, workflow_id from operations where state = 'running'
-       or (state = 'queued' and type not in ('tenant.delete', 'workspace.delete'))`,
+/**
+ * Queues jobs again whose workflow is lost, for a workflow of another id, since Temporal may know that it has ended. A background task starts
+ * all that is queued (features/tenants/due-jobs.ts). Steps are idempotent, and find what cannot go on: an import whose archive is gone
+ * fails, and is undone.
+ */
+async function beginLostJobs(database: Client, temporal: Temporal): Promise<number> {
+  const { rows } = await database.query<{ id: string; workflow_id: string }>(
+    `select id, workflow_id from operations where state = 'running'`,
   )
-  let ended = 0
-  for (const { id, type, target, workflow_id } of rows) {
+  let begun = 0
+  for (const { id, workflow_id } of rows) {
     if (await isOpen(temporal, workflow_id)) continue
-    ended += 1
-    if (type === 'tenant.delete' || type === 'workspace.delete') {
-      await database.query(`update operations set state = 'queued', steps = '[]' where id = $1`, [id])
-      continue
-    }
+    begun += 1
     await database.query(
-      `update operations set state = 'failed', error = $2, finished_at = now() where id = $1`,
-      [id, LOST],
+      `update operations set state = 'queued', steps = '[]', workflow_id = regexp_replace(workflow_id, '[^:]+$', $2) where id = $1`,
+      [id, uuid()],
     )
-    for (const table of ['tenants', 'workspaces'])
-      await database.query(
-        `update ${table} set state = 'provisioning_failed', updated_at = now() where id = $1 and state = 'provisioning'`,
-        [target],
-      )
   }
-  return ended
+  return begun
 }
 
 async function isOpen(temporal: Temporal, workflowId: string): Promise<boolean> {

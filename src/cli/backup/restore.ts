@@ -101,9 +101,9 @@ async function settle(
       noteStep('beginning event streams anew')
       await restartStreams(database, config.REDIS_URL)
       noteStep('comparing Temporal with the database')
-      const { terminated, schedulesRemoved, jobsEnded } = await settleWorkflows(database, temporal)
+      const { terminated, schedulesRemoved, jobsBegun } = await settleWorkflows(database, temporal)
       printLine(
-        `${terminated} workflows and ${schedulesRemoved} schedules of Temporal were of later times, and ended; ${jobsEnded} jobs have lost their workflow.`,
+        `${terminated} workflows and ${schedulesRemoved} schedules of Temporal were of later times, and ended; ${jobsBegun} jobs have lost their workflow, and begin again.`,
       )
       return faults
     })

@@ -37,7 +37,9 @@ const PAGES = [
   ...['deploying', 'operating', 'scaling'].map((name) => `docs/${name}.md`),
   ...readdirSync(RUNBOOKS).map((name) => `${RUNBOOKS}/${name}`),
 ]
-const TEXT = PAGES.map((page) => readFileSync(page, 'utf8')).join('\n')
+/** The other commands of that page are those of the restore drill (test/soak/restore). */
+const [, UPGRADE = ''] = readFileSync('docs/backup.md', 'utf8').split('\n## Upgrade\n')
+const TEXT = [...PAGES.map((page) => readFileSync(page, 'utf8')), UPGRADE].join('\n')
 
 /** The blocks of a language, without repetitions. */
 const blocks = (...languages: string[]): string[] => [
@@ -241,6 +243,16 @@ async function isServing(printed: string): Promise<boolean> {
   const store = { S3_ENDPOINT: `http://127.0.0.1:${s3}`, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY }
   return (await runCheckNamed('storage', store))?.is === 'good'
 }
+
+test('page of upgrades: its commands: are those that run here, and the migration has nothing to do a second time', async () => {
+  const lines = [...UPGRADE.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block = '']) => commandsOf(block))
+  const texts = lines.map(({ text }) => text)
+  expect(texts).toEqual(['npx tenon migrate', 'curl -fsS "$TENON_URL/readyz"', 'npx tenon doctor'])
+  expect(runnable.map(({ text }) => text)).toEqual(expect.arrayContaining(texts))
+  const [, says = ''] = /a second run says `([^`]+)`/.exec(UPGRADE) ?? []
+  const again = await execute('sh', ['-c', 'npx tenon migrate'], { cwd: folder, env: installation })
+  expect(again.stdout).toBe(`${says}\n`)
+})
 
 test.each(blocks('sql'))('statement of a page for operators: %s: runs', async (statement) => {
   expect(await asSuperuser(statement)).toBeInstanceOf(Array)
