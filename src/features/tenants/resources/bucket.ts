@@ -28,7 +28,10 @@ export const BUCKET: Resource = {
     const state = await bucketsOf(scope).readState(bucket, workspaceId)
     return state === 'own' ? [] : [differenceOf(bucket, state)]
   },
-  /** Only of a workspace that is not in use: an attempt that hangs may go on after another one has completed the creation. */
+  /**
+   * Only of a workspace that is not in use, and only without objects, which a purge removes before (purge/owned.ts): an attempt that hangs
+   * may go on after another one has completed the creation.
+   */
   remove: async (scope, { workspaceId }) => {
     const gone = sql`id = ${workspaceId} and state in ('provisioning_failed', 'deleting')`
     const row = await scope.row<{ bucket: string | null }>(sql`select bucket from workspaces where ${gone}`)
