@@ -185,7 +185,7 @@ test('worker killed while it exports a tenant, and while it imports it: another 
   const linesOf = async (caller: typeof service) =>
     (await call('GET', '/v1/collections/tenant-notes/export', { as: caller, at })).body
   expect(await linesOf(copy.service)).toBe(await linesOf(service))
-}, 240_000)
+})
 
 const sha256Of = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
 
@@ -235,7 +235,7 @@ test('worker killed while it imports an object in parts, after the first one and
     expect([Uploads.length, Contents.length, rows?.uploads]).toEqual([0, 1, 0])
   }
   s3.destroy()
-}, 240_000)
+})
 
 test('objects deleted while an export runs: it takes longer than their bytes usually stay: the archive has them, and then they are removed', async () => {
   const { started } = own
@@ -287,4 +287,4 @@ test('objects deleted while an export runs: it takes longer than their bytes usu
   const [bytes] = membersOf(Buffer.from(archive)).filter(({ name }) => name === 'objects/000001/000001')
   expect(bytes?.content.toString()).toBe('meanwhile')
   await sweptUntil(0)
-}, 180_000)
+})

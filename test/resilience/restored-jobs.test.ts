@@ -19,7 +19,7 @@ import { withRawClient } from '../support/stack/temporal.ts'
 let own: SharedPlatform
 beforeAll(async () => {
   own = await sharedPlatform(createTestWorkspaceWithStorage)
-}, 120_000)
+})
 afterAll(() => own?.end())
 
 /** Makes jobs those of a restored installation: they have begun, and Temporal has ended their workflows. */
@@ -89,4 +89,4 @@ test('jobs that have lost their workflow in a restore: exports and deletions end
     const { status } = await call('GET', `/v1/workspaces/${made.target}`, { as, at })
     return status === 404 || undefined
   }, 60_000)
-}, 240_000)
+})
