@@ -1,13 +1,15 @@
 /** Deletes tenants and workspaces: at once what was never in use, everything else after a time in which it can be restored. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import Type from 'typebox'
-import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
+import { adminOperation, Input, Ref, Wait } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { invalidateState } from '../../access/scope-cache.ts'
 import { OPERATORS, type Role, TENANT_ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { type TenantRef, targetOf } from '../../core/tenant.ts'
-import { Job } from './jobs.ts'
+import { startIfDue } from './due-jobs.ts'
+import { findJob, Job } from './jobs.ts'
 import { TENANT_LIMITS } from './limits.ts'
 import { endCutOffJobs } from './provisioning.ts'
 import { recordDeletion } from './record-deletion.ts'
@@ -19,6 +21,7 @@ import {
   requireOperator,
   type SuspensionTarget,
 } from './suspension.ts'
+import { asJob } from './unfinished.ts'
 
 const { graceDaysDefault, graceDaysMax } = TENANT_LIMITS
 
@@ -36,16 +39,16 @@ const deleting = (noun: Noun, roles: readonly Role[]) =>
     summary: `Delete a ${noun}: suspend it at once, and purge it with all that it has after some days`,
     roles,
     recentProof: true,
-    input: Input({ id: Ref(noun), grace_days: GraceDays }),
+    input: Input({ id: Ref(noun), grace_days: GraceDays, wait: Wait }),
     output: Job,
-    http: {
-      method: 'DELETE',
-      path: `/v1/${noun}s/{id}`,
-      status: () => 202,
-      location: ({ id }) => `/v1/operations/${id}`,
-    },
-    run: async (scope, { id, grace_days }) =>
-      deleteFound(scope, { noun, found: await findTarget(scope, noun, id), graceDays: grace_days }),
+    http: asJob('DELETE', `/v1/${noun}s/{id}`),
+    run: async (scope, { id, grace_days, wait = 0 }) =>
+      deleteFound(scope, {
+        noun,
+        found: await findTarget(scope, noun, id),
+        graceDays: grace_days,
+        waitS: wait,
+      }),
   })
 
 export const deleteTenant = deleting('tenant', OPERATORS)
@@ -55,25 +58,27 @@ interface Deletion {
   readonly noun: Noun
   readonly found: SuspensionTarget
   readonly graceDays: number | undefined
+  readonly waitS: number
 }
 
 const BEFORE = ['provisioning', 'provisioning_failed', 'active', 'suspended', 'deleting']
 
 /** @throws Problem `state_conflict` while its purge is under way */
-async function deleteFound(scope: AdminScope, { noun, found, graceDays }: Deletion): Promise<Job> {
+async function deleteFound(scope: AdminScope, deletion: Deletion): Promise<Job> {
+  const { noun, found, graceDays, waitS } = deletion
   requireNotHeldByOperator(scope, found, 'delete')
   if (found.deleted_by === 'operator') requireOperator(scope, 'change the deletion of', 'deleted')
   const ref: TenantRef = { tenantId: found.tenant_id, workspaceId: found.workspace_id }
   const { role: by } = scope.actor
-  const job = await recordDeletion(scope, {
+  const recorded = await recordDeletion(scope, {
     ...{ ref, operationId: scope.newId('op'), by, from: BEFORE, after: found.state_seq },
     ...(graceDays !== undefined && { graceDays }),
   })
-  if (job === undefined) {
+  if (recorded === undefined) {
     const now = await findTarget(scope, noun, targetOf(ref))
     // A purge that was cut off is begun again.
     if (now.purged_from !== null && (await endCutOffJobs(scope, ref, `${noun}.delete`)))
-      return deleteFound(scope, { noun, found: now, graceDays })
+      return deleteFound(scope, { ...deletion, found: now })
     throw refusal(noun, now)
   }
   invalidateState(scope, ref.tenantId)
@@ -82,7 +87,27 @@ async function deleteFound(scope: AdminScope, { noun, found, graceDays }: Deleti
     await notifyExecutions(scope, { target: ref, to: 'suspended', after: null, by, reason: null }).catch(
       (error: unknown) => scope.logError(error, 'executions are not told that they are being deleted'),
     )
-  return job
+  return recorded.isAtOnce ? purge(scope, recorded.job, waitS) : recorded.job
+}
+
+/** Between two looks whether a purge has ended, in milliseconds. */
+const LOOK_MS = 200
+
+/**
+ * Begins a purge, unless processes have to learn of the deletion first: then due-jobs.ts begins it, as it does if Temporal is away.
+ * @returns the operation, which has ended by then if it does so within `waitS` seconds
+ */
+async function purge(scope: AdminScope, job: Job, waitS: number): Promise<Job> {
+  await startIfDue(scope, job.id).catch((error: unknown) =>
+    scope.logError(error, 'the purge of a deletion is begun later'),
+  )
+  const until = performance.now() + waitS * 1_000
+  let now = job
+  while (now.finished_at === null && performance.now() < until) {
+    await pause(LOOK_MS)
+    now = (await findJob(scope, job.id)) ?? now
+  }
+  return now
 }
 
 /** Of one whose purge has begun, or that another request has changed meanwhile. */

@@ -1,9 +1,9 @@
-/** Starts the jobs that no request starts: purges whose time has come, and jobs whose process died before their workflow was started. */
+/** Starts the jobs that no request has started: purges whose time has come, and jobs whose process died before their workflow was started. */
 
 import type { AdminScope } from '../../access/scope.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type TenantId, type TenantRef, targetOf, type WorkspaceId } from '../../core/tenant.ts'
-import { sql } from '../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { BackgroundTask } from '../background/background-task.ts'
 import { type TenantServices, tenantTask } from '../background/tenant-task.ts'
 import { startRecordedBuilding } from '../collections/schemas/index-build.ts'
@@ -22,6 +22,9 @@ interface DueRow {
 /** Processes use states, keys and subjects for a while after they have read them. */
 const KNOWN_BY_ALL = sql`now() - ${`${TENANT_LIMITS.knownByAllMs} milliseconds`}::interval`
 
+/** What was never in use has no state to be restored to. No process has ever let anybody use it, so none has to learn of the deletion. */
+const neverInUse = (row: Sql): Sql => sql`${row}.state_before is null`
+
 /**
  * A job that has begun is not queued any more: Temporal resumes it. Until all processes know of a deletion, no purge begins; nor does
  * one of a workspace whose tenant is purged itself, or held by an operator. The others are started by the request that records them.
@@ -33,11 +36,11 @@ const DUE = sql`
     from operations where finished_at is null and state = 'queued'
   ), due as (
     select w.id from workspaces w join tenants t on t.id = w.tenant_id
-      where w.state = 'deleting' and w.delete_after <= now() and w.updated_at <= ${KNOWN_BY_ALL}
+      where w.state = 'deleting' and w.delete_after <= now() and (${neverInUse(sql`w`)} or w.updated_at <= ${KNOWN_BY_ALL})
         and t.suspended_by is distinct from 'operator' and t.purged_from is null
     union all
     select t.id from tenants t
-      where t.state = 'deleting' and t.delete_after <= now() and t.updated_at <= ${KNOWN_BY_ALL}
+      where t.state = 'deleting' and t.delete_after <= now() and (${neverInUse(sql`t`)} or t.updated_at <= ${KNOWN_BY_ALL})
   )
   select id, tenant_id, type, target, workflow_id from queued
   where case when is_deletion then target in (select id from due)
@@ -52,6 +55,12 @@ export const dueJobs = (services: TenantServices): BackgroundTask<never> =>
     serve: startOrEnd,
     failure: 'job not started',
   })
+
+/** Starts a job now, if it is due. */
+export async function startIfDue(scope: AdminScope, operationId: string): Promise<void> {
+  const row = await scope.row<DueRow>(sql`select * from (${DUE}) due where id = ${operationId}`)
+  if (row !== undefined) await startOrEnd(scope, row)
+}
 
 /** What can never be started, such as the removal of a user whose workspace was purged, is ended. */
 async function startOrEnd(scope: AdminScope, row: DueRow): Promise<void> {

@@ -11,7 +11,7 @@ export const TENANT_LIMITS = {
   graceDaysDefault: 7,
   /** Days that a request may name at most. A higher number is refused. */
   graceDaysMax: 90,
-  /** Milliseconds after which every process knows of a deletion. Then nothing is written any more, and a purge may begin. */
+  /** Milliseconds after which every process knows of a deletion. Then nothing is written any more, and a purge may begin; that of what was never in use begins at once. */
   knownByAllMs: 5_000,
   /** Milliseconds for which one attempt of a purge removes things. Then the next one goes on. */
   purgeServedMs: 10_000,

@@ -33,7 +33,7 @@ create policy admin on tenon.tenants to tenon_admin
   using (id = tenon.tenant()) with check (id = tenon.tenant());
 grant select, update on tenon.tenants to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.tenants', 'all', 'select');
-call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state, retention, delete_after, purged_from, suspended_by, drift_due_at, updated_at),
+call tenon.allow('tenon_reconciler', 'tenon.tenants', 'all', 'select (id, state, state_before, retention, delete_after, purged_from, suspended_by, drift_due_at, updated_at),
   update (delete_after)');
 create index on tenon.tenants (delete_after) where delete_after is not null;
 create index on tenon.tenants (drift_due_at) where state in ('active', 'suspended');
@@ -77,7 +77,7 @@ create policy admin on tenon.workspaces to tenon_admin
 grant select, insert, update on tenon.workspaces to tenon_admin;
 call tenon.allow('tenon_issuer', 'tenon.workspaces', 'all', 'select');
 call tenon.allow('tenon_reconciler', 'tenon.workspaces', 'all',
-  'select (id, tenant_id, state, retention_due_at, delete_after, purged_from, drift_due_at, updated_at), update (retention_due_at, delete_after)');
+  'select (id, tenant_id, state, state_before, retention_due_at, delete_after, purged_from, drift_due_at, updated_at), update (retention_due_at, delete_after)');
 create index on tenon.workspaces (delete_after) where delete_after is not null;
 create index on tenon.workspaces (drift_due_at) where state in ('active', 'suspended');
 create index workspaces_retention on tenon.workspaces (retention_due_at);

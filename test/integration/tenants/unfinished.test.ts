@@ -14,6 +14,7 @@ import {
   tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { withRawClient } from '../../support/stack/temporal.ts'
 
 const WAIT = { prefer: 'wait=30' }
 
@@ -89,6 +90,33 @@ test('creation that has failed, deleted: slug and bucket name are free, the buck
   await rootClient().send(new DeleteBucketCommand({ Bucket }))
   const second = await call('POST', '/v1/workspaces', { as, headers: WAIT, body })
   expect([second.status, second.body.state]).toEqual([201, 'active'])
+})
+
+test('creation that has failed, deleted: the purge has begun with the answer, or has ended with Prefer: wait', async () => {
+  const { operator: as, tenantId } = workspace
+  const [first, second] = [await failedWorkspace(), await failedWorkspace()]
+  const { body: job } = await call('DELETE', first.path, { as })
+  const [row] = await asSuperuser<{ workflow_id: string }>(
+    'select workflow_id from tenon.operations where id = $1',
+    [job.id],
+  )
+  await withRawClient((client) => client.workflow.getHandle(row?.workflow_id ?? '').describe())
+  const ended = await call('DELETE', second.path, { as, headers: WAIT })
+  expect([ended.status, ended.body.state, ended.body.result.after]).toEqual([202, 'succeeded', {}])
+  expect(ended.headers.get('location')).toBe(`/v1/operations/${ended.body.id}`)
+  expect((await call('GET', second.path, { as })).status).toBe(404)
+  expect(ended.body.tenant_id).toBe(tenantId)
+})
+
+test('workspace in use, deleted at once: Prefer: wait waits for its purge; with days to come, it does not', async () => {
+  const { operator: as, workspaceId } = await createTestWorkspace()
+  const path = `/v1/workspaces/${workspaceId}`
+  const later = await call('DELETE', path, { as, headers: WAIT })
+  expect([later.status, later.body.state]).toEqual([202, 'queued'])
+  const now = await call('DELETE', `${path}?grace_days=0`, { as, headers: WAIT })
+  expect([now.status, now.body.id]).toEqual([202, later.body.id])
+  // On a slow machine, it goes on.
+  expect(['running', 'succeeded']).toContain(now.body.state)
 })
 
 test('creation that ended between bucket and record, deleted: its own empty bucket is removed', async () => {
