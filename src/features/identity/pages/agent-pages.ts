@@ -3,19 +3,22 @@
 import type { GivenAccess, GivenAccessList } from '../issuer/grants.ts'
 import {
   accessList,
+  button,
   clientWarning,
+  dangerButton,
   errorText,
   escapeHtml,
   form,
   type Page,
   page,
   passwordField,
+  plainButton,
   renderPage,
   type SignInWays,
   tenantField,
   usernameField,
 } from './pages.ts'
-import { button, type Message, paragraph, plainButton, type Refusal, section } from './user-pages.ts'
+import { type Message, paragraph, type Refusal, section } from './user-pages.ts'
 
 const TITLE = 'Your agents'
 
@@ -48,7 +51,7 @@ export function agentsPage(
   const more = hasMore
     ? paragraph(`Only the newest ${grants.length} are shown. “Remove all” removes the others as well.`)
     : ''
-  const all = grants.length === 0 ? '' : form(button('remove_all', 'Remove all'))
+  const all = grants.length === 0 ? '' : form(dangerButton('remove_all', 'Remove all'))
   const leave = form(plainButton('leave', 'Sign out of this page'))
   const body = `${errorText(refused?.text ?? '')}${status}${text}${more}${grants.map(grantSection).join('')}${all}${leave}`
   return page(TITLE, body, refused?.status ?? 200)
@@ -68,7 +71,7 @@ function grantSection(grant: GivenAccess): string {
   const text = `${clientWarning(grant)}<dl>${list.join('')}</dl><p>It may:</p>${accessList(access)}`
   const fields = [
     `<input type="hidden" name="grant" value="${escapeHtml(id)}">`,
-    button('remove', 'Remove access'),
+    dangerButton('remove', 'Remove access'),
   ]
   return section(escapeHtml(clientName), fields, text)
 }

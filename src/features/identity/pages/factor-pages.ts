@@ -3,8 +3,19 @@
 import { ACCOUNT_PAGE } from '../../../access/authentication/holder-session.ts'
 import type { SignInPlace } from '../factors/factor-owner.ts'
 import type { SecondFactor, TotpSetup } from '../factors/second-factors.ts'
-import { errorText, escapeHtml, field, form, type Page, renderPage, type SignInWays } from './pages.ts'
-import { button, CONFIRM_PASSWORD, paragraph, plainButton, type Refusal, section } from './user-pages.ts'
+import {
+  button,
+  dangerButton,
+  errorText,
+  escapeHtml,
+  field,
+  form,
+  type Page,
+  plainButton,
+  renderPage,
+  type SignInWays,
+} from './pages.ts'
+import { CONFIRM_PASSWORD, paragraph, type Refusal, section } from './user-pages.ts'
 
 /** Why a code was not accepted. */
 export const CODE_ERRORS = {
@@ -111,6 +122,8 @@ const enableSection = (state: string) =>
 
 const DISABLE = section(
   'Second factor',
-  [CONFIRM_PASSWORD, ANY_CODE_FIELD, button('totp_off', 'Turn off')],
-  paragraph('The second factor is on.'),
+  [CONFIRM_PASSWORD, ANY_CODE_FIELD, dangerButton('totp_off', 'Turn off')],
+  paragraph(
+    'The second factor is on. To turn it off, enter a code of your app, or one of your recovery codes.',
+  ),
 )

@@ -4,8 +4,8 @@ import type { KnownIdentity } from '../users/identities-store.ts'
 import type { StoredProvider } from '../users/identity-provider-settings.ts'
 import type { UserWorkspace } from '../users/users-store.ts'
 import { hidden } from './factor-pages.ts'
-import { errorText, escapeHtml, type Page, renderPage } from './pages.ts'
-import { button, CONFIRM_PASSWORD, CURRENT_PASSWORD, paragraph, type Refusal, section } from './user-pages.ts'
+import { button, dangerButton, errorText, escapeHtml, type Page, renderPage } from './pages.ts'
+import { CONFIRM_PASSWORD, CURRENT_PASSWORD, paragraph, type Refusal, section } from './user-pages.ts'
 
 /** The name of the provider; the host of its issuer if the workspace does not offer it any more. */
 export const providerName = (
@@ -29,7 +29,7 @@ export function identitySections(
   const connected = choices('Connected', true).map((list) =>
     section(
       'Sign-in with other providers',
-      [list, CONFIRM_PASSWORD, button('identity_disconnect', 'Disconnect')],
+      [list, CONFIRM_PASSWORD, dangerButton('identity_disconnect', 'Disconnect')],
       paragraph('A sign-in at one of these providers signs you in here. Your password stays valid.'),
     ),
   )

@@ -20,10 +20,16 @@ export interface Page {
   readonly headers: Readonly<Record<string, string>>
 }
 
-const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:min(12vh,5rem) auto 2rem;padding:0 1rem;color:#1a1a1a}
+/** Of buttons and links, if a workspace has set none. */
+const COLOR = '#1f4e8c'
+
+const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:min(12vh,5rem) auto 2rem;padding:0 1rem;color:#1a1a1a;overflow-wrap:anywhere}
 h1{font-size:1.3rem}label{display:block;margin:.8rem 0}input{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}
-textarea,select{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}input[type=checkbox],input[type=radio]{display:inline;width:auto;margin-right:.5rem}fieldset{border:0;padding:0;margin:0}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;font:inherit}dt{font-weight:600;margin-top:.5rem}dd{margin:0;overflow-wrap:anywhere}button{font:inherit;padding:.5rem 1.2rem;margin:.8rem .6rem 0 0}section{border-top:1px solid #ccc;margin-top:1.5rem}h2{font-size:1.1rem;overflow-wrap:anywhere}.fault{color:#a40000}code{word-break:break-all}
+textarea,select{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}input[type=checkbox],input[type=radio]{display:inline;width:1rem;margin:0 .22rem 0 0}label:has(>[type=checkbox],>[type=radio]){padding-left:1.5rem;text-indent:-1.5rem}label>small{text-indent:0}fieldset{border:0;padding:0;margin:0}legend{padding:0}time{white-space:nowrap}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;font:inherit}dt{font-weight:600;margin-top:.5rem}dd{margin:0;overflow-wrap:anywhere}section{border-top:1px solid #ccc;margin-top:1.5rem}
+button{font:inherit;padding:.5rem 1.2rem;margin:.8rem .6rem 0 0;background:${COLOR};color:#fff;border:1px solid ${COLOR};border-radius:.3rem;cursor:pointer}
+button.plain{background:#fff;color:#1a1a1a;border-color:#767676}button.reject{background:#fff;color:#a40000;border-color:#a40000}
+h2{font-size:1.1rem;overflow-wrap:anywhere}.fault{color:#a40000}code{word-break:break-all}
 .access{padding:0;list-style:none}.access li{margin:0 0 .8rem;padding:.6rem .8rem;border:1px solid #ccc;border-radius:.4rem}.access p{margin:0 0 .4rem}.does,small{display:block;color:#555}`
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -83,10 +89,9 @@ const titleOf = (title: string, brand: Brand | undefined) =>
   brand === undefined ? title : `${title} – ${brand.name}`
 
 /** The colour was checked when it was set (users/auth-settings.ts). */
-const brandStyle = ({ color = '#1f4e8c' }: Brand) => `
-main{overflow-wrap:anywhere}.brand{font-weight:600;margin:0 0 1.5rem}.brand img{display:block;max-width:12rem;max-height:4rem;margin-bottom:.5rem}
-main button{background:${color};color:#fff;border:1px solid ${color};border-radius:.3rem;cursor:pointer}
-main button.plain{background:#fff;color:#1a1a1a;border-color:#767676}main button.reject{background:#fff;color:#a40000;border-color:#a40000}main a{color:${color}}
+const brandStyle = ({ color = COLOR }: Brand) => `
+.brand{font-weight:600;margin:0 0 1.5rem}.brand img{display:block;max-width:12rem;max-height:4rem;margin-bottom:.5rem}
+main button:not([class]){background:${color};border-color:${color}}main a{color:${color}}
 main a.provider{display:block;margin:.5rem 0;padding:.5rem;text-align:center;text-decoration:none;background:#fff;color:#1a1a1a;border:1px solid #767676;border-radius:.3rem}`
 
 /** Allows the logo and no other image. */
@@ -103,8 +108,14 @@ function brandHeader(brand: Brand | undefined): string {
 
 export const form = (fields: string) => `<form method="post" autocomplete="on">${fields}</form>`
 export const field = (label: string, attributes: string) => `<label>${label} <input ${attributes}></label>`
-const button = (action: string, label: string) =>
-  `<button name="action" value="${action}" formnovalidate>${label}</button>`
+export const button = (action: string, label: string) =>
+  `<button name="action" value="${action}">${label}</button>`
+/** A way out, for which no field has to be filled in. */
+export const plainButton = (action: string, label: string) =>
+  `<button class="plain" name="action" value="${action}" formnovalidate>${label}</button>`
+/** Takes something away for good. */
+export const dangerButton = (action: string, label: string) =>
+  `<button class="reject" name="action" value="${action}">${label}</button>`
 export const errorText = (text: string) =>
   text === '' ? '' : `<p class="fault" role="alert">${escapeHtml(text)}</p>`
 
@@ -161,8 +172,8 @@ export function loginPage(
     prompt.asksTenant ? tenantField(refused?.tenant) : '',
     usernameField(refused?.email),
     passwordField('Password', 'password', 'autocomplete="current-password"'),
-    '<button name="action" value="login">Sign in</button>',
-    button('deny', 'Cancel'),
+    button('login', 'Sign in'),
+    plainButton('deny', 'Cancel'),
   ]
   const text = `<p><b>${escapeHtml(prompt.clientName)}</b> asks you to sign in.</p>`
   const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}${html}`
@@ -172,7 +183,7 @@ export function loginPage(
 
 export function consentPage(prompt: Prompt): Page {
   const { clientName, email, isAllowed, access, resource, serverName } = prompt
-  const others = `${button('deny', 'Deny')}${button('leave', 'Sign in with another account')}`
+  const others = `${plainButton('deny', 'Deny')}${plainButton('leave', 'Sign in with another account')}`
   if (!isAllowed) {
     const text = `<p>${escapeHtml(email)} may not use <b>${escapeHtml(clientName)}</b> for this.</p>`
     return page('Not for this account', `${text}${form(others)}`, 403, formTargetOf(prompt))
@@ -285,12 +296,16 @@ const EFFECT_HEADINGS: Readonly<Record<Effect, string>> = {
   changes: 'Tools that change or delete',
 }
 
-export const NEW_PASSWORD = Object.entries({
-  password: `Password, at least ${ISSUER_LIMITS.passwordCharsMin} characters`,
-  again: 'Repeat the password',
-}).map(([name, label]) =>
-  passwordField(label, name, `autocomplete="new-password" minlength="${ISSUER_LIMITS.passwordCharsMin}"`),
-)
+const NEW = `autocomplete="new-password" minlength="${ISSUER_LIMITS.passwordCharsMin}"`
+const passwordTwice = (label: string) => [
+  passwordField(`${label}, at least ${ISSUER_LIMITS.passwordCharsMin} characters`, 'password', NEW),
+  passwordField('Repeat the password', 'again', NEW),
+]
+
+/** The first password of an account, or one in place of a lost one. */
+export const NEW_PASSWORD = passwordTwice('Password')
+/** Beside the field of the current one. */
+export const OTHER_PASSWORD = passwordTwice('New password')
 
 /** The page where account holders change their password. @param refused why the last attempt failed */
 export function passwordPage(
@@ -301,7 +316,7 @@ export function passwordPage(
     tenantField(entered.tenant),
     usernameField(entered.email),
     passwordField('Current password', 'current', 'autocomplete="current-password"'),
-    ...NEW_PASSWORD,
+    ...OTHER_PASSWORD,
     '<button>Change the password</button>',
   ]
   const text =

@@ -3,8 +3,18 @@
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import type { SignInPlace } from '../factors/factor-owner.ts'
 import type { Passkey } from '../factors/passkeys.ts'
-import { escapeHtml, field, form, type Page, renderPage, type SignInWays } from './pages.ts'
-import { button, CONFIRM_PASSWORD, paragraph, plainButton, section } from './user-pages.ts'
+import {
+  button,
+  dangerButton,
+  escapeHtml,
+  field,
+  form,
+  type Page,
+  plainButton,
+  renderPage,
+  type SignInWays,
+} from './pages.ts'
+import { CONFIRM_PASSWORD, paragraph, section } from './user-pages.ts'
 
 /** Asks the browser for a credential when the form is sent, and sends it with the form. */
 const PASSKEY_SCRIPT = `{
@@ -91,5 +101,12 @@ export function passkeySections(passkeys: readonly Passkey[]): string[] {
       `<label><input type="radio" name="passkey" value="${id}" required> ${escapeHtml(name)}<small>added ${dateOf(createdAt)}, last used ${dateOf(lastUsedAt)}</small></label>`,
   )
   const list = `<fieldset><legend>Your passkeys</legend>${choices.join('')}</fieldset>`
-  return [add, section('Delete a passkey', [list, CONFIRM_PASSWORD, button('passkey_delete', 'Delete')])]
+  return [
+    add,
+    section('Delete a passkey', [
+      list,
+      CONFIRM_PASSWORD,
+      dangerButton('passkey_delete', 'Delete the passkey'),
+    ]),
+  ]
 }

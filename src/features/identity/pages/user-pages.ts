@@ -6,14 +6,18 @@ import type { Prompt } from '../issuer/sign-in.ts'
 import type { UserLink } from '../users/user-links.ts'
 import type { UserWorkspace } from '../users/users-store.ts'
 import {
+  button,
+  dangerButton,
   errorText,
   escapeHtml,
   field,
   form,
   formTargetOf,
   NEW_PASSWORD,
+  OTHER_PASSWORD,
   type Page,
   passwordField,
+  plainButton,
   renderPage,
   type SignInWays,
   tenantField,
@@ -38,10 +42,6 @@ export type UserPrompt = Prompt & { readonly workspace: UserWorkspace }
 
 export const paragraph = (text: string) => `<p>${text}</p>`
 const link = (href: string, label: string) => `<a href="${escapeHtml(href)}">${label}</a>`
-export const button = (action: string, label: string) =>
-  `<button name="action" value="${action}">${label}</button>`
-export const plainButton = (action: string, label: string) =>
-  `<button class="plain" name="action" value="${action}" formnovalidate>${label}</button>`
 export const CURRENT_PASSWORD = passwordField('Password', 'password', 'autocomplete="current-password"')
 /** Of an action on the account page. */
 const confirmationField = (label: string) =>
@@ -210,7 +210,7 @@ export interface Message {
 
 export const passwordSection = section('Change your password', [
   confirmationField('Current password'),
-  ...NEW_PASSWORD,
+  ...OTHER_PASSWORD,
   button('password', 'Change the password'),
 ])
 
@@ -236,7 +236,7 @@ export const deletionSection = section(
   [
     DATA_CHOICE,
     confirmationField('Your password to confirm the deletion'),
-    button('delete', 'Delete my account'),
+    dangerButton('delete', 'Delete my account'),
   ],
   paragraph('A deleted account cannot be restored.'),
 )
@@ -247,7 +247,7 @@ const CLOSING = [
     [button('sign_out', 'Sign out everywhere')],
     paragraph('This signs you out on all devices and in all browsers, this one included.'),
   ),
-  section('Leave this page', [plainButton('leave', 'Close')]),
+  section('Leave this page', [plainButton('leave', 'Sign out of this page')]),
 ]
 
 /** The page of the own account. @param sections what the person may see and change, before those to sign out */
