@@ -72,14 +72,31 @@ export function withQuery(path: string, values: Readonly<Record<string, string |
   return query.size === 0 ? path : `${path}?${query}`
 }
 
+/** The headers that prove who calls: `{ authorization }` or `{ apikey }`. */
+export type Credential = Readonly<Record<string, string>>
+
+interface Sent {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string | Blob | ReadableStream
+}
+
 export class ApiClient {
   readonly url: string
-  readonly #headers: Readonly<Record<string, string>>
+  #credential: Credential
+  readonly #renew: (refused: ApiError) => Promise<Credential | undefined>
 
-  /** @param credential headers: `{ authorization }` or `{ apikey }` */
-  constructor(url: string, credential: Readonly<Record<string, string>>) {
+  /**
+   * @param renew gets another credential if one is refused because it is too old: then the request is repeated once. Undefined: the
+   *   request stays refused
+   */
+  constructor(
+    url: string,
+    credential: Credential,
+    renew: (refused: ApiError) => Promise<Credential | undefined> = async () => undefined,
+  ) {
     this.url = url
-    this.#headers = credential
+    this.#credential = credential
+    this.#renew = renew
   }
 
   /**
@@ -93,6 +110,16 @@ export class ApiClient {
     body?: unknown,
     headers: Record<string, string> = {},
   ): Promise<T> {
+    return (await this.callTagged<T>(method, path, body, headers)).answer
+  }
+
+  /** As `call`; also returns the `ETag` of the response, if it has one. */
+  async callTagged<T>(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<{ readonly answer: T; readonly tag: string | undefined }> {
     const text = typeof body === 'string'
     const type = text ? 'application/yaml' : 'application/json'
     const response = await this.send(method, path, {
@@ -104,44 +131,46 @@ export class ApiClient {
     })
     const answer = received === '' ? {} : parseJson(received, this.url)
     if (method !== 'GET') printWarnings(answer)
-    return answer as T
+    return { answer: answer as T, tag: response.headers.get('etag') ?? undefined }
   }
 
   /**
    * Sends any body, and returns the response before its body is read.
    * @throws as `call`
    */
-  async send(
-    method: string,
-    path: string,
-    { headers, body }: { headers?: Record<string, string>; body?: string | Blob | ReadableStream } = {},
-  ): Promise<Response> {
+  async send(method: string, path: string, sent: Sent = {}): Promise<Response> {
+    const response = await this.#attempt(method, path, sent)
+    if (response.ok) return response
+    const refused = await readError(response)
+    // Safe to repeat: a request whose credential is refused has no effects.
+    const credential = isRepeatable(sent) ? await this.#renew(refused) : undefined
+    if (credential === undefined) throw refused
+    this.#credential = credential
+    const repeated = await this.#attempt(method, path, sent)
+    if (repeated.ok) return repeated
+    throw await readError(repeated)
+  }
+
+  /** Sends the request, and once more if the rate limit has rejected it. */
+  async #attempt(method: string, path: string, sent: Sent): Promise<Response> {
     // Redirects are not followed: the credential is for this server.
     const request = {
       method,
-      headers: { ...this.#headers, ...headers },
+      headers: { ...this.#credential, ...sent.headers },
       redirect: 'manual',
-      ...(body !== undefined && { body, duplex: 'half' as const }),
+      ...(sent.body !== undefined && { body: sent.body, duplex: 'half' as const }),
     } as const
     const attempt = () =>
       fetch(`${this.url}${path}`, request).catch((cause: unknown) => {
         throw new UnreachableError(this.url, cause)
       })
-    let response = await attempt()
+    const response = await attempt()
     const waitS = Number(response.headers.get('retry-after'))
-    // Safe to retry: the rate limit rejects a request before it has effects.
-    const isRepeatable = !(body instanceof ReadableStream)
-    if (
-      isRepeatable &&
-      response.headers.get('x-problem-code') === 'rate_limited' &&
-      waitS <= RETRY_AFTER_MAX_S
-    ) {
-      await new Promise((done) => setTimeout(done, waitS * 1_000))
-      response = await attempt()
-    }
-    if (response.ok) return response
-    const problem = (await response.json().catch(() => ({}))) as Record<string, unknown>
-    throw new ApiError(response.status, problem)
+    const isLimited = response.headers.get('x-problem-code') === 'rate_limited'
+    // Safe to repeat: the rate limit rejects a request before it has effects.
+    if (!isLimited || !isRepeatable(sent) || waitS > RETRY_AFTER_MAX_S) return response
+    await new Promise((done) => setTimeout(done, waitS * 1_000))
+    return attempt()
   }
 
   get<T>(path: string): Promise<T> {
@@ -169,6 +198,14 @@ export class ApiClient {
   post<T>(path: string, body: unknown, waitS?: number): Promise<T> {
     return this.call<T>('POST', path, body, waitS === undefined ? {} : { prefer: `wait=${waitS}` })
   }
+}
+
+/** A stream can be read only once. */
+const isRepeatable = ({ body }: Sent): boolean => !(body instanceof ReadableStream)
+
+async function readError(response: Response): Promise<ApiError> {
+  const problem = (await response.json().catch(() => ({}))) as Record<string, unknown>
+  return new ApiError(response.status, problem)
 }
 
 /** The configuration of a client of the embedded issuer. */

@@ -5,6 +5,8 @@ import project from '../../package.json' with { type: 'json' }
 import { accountVerbs } from './accounts/account.ts'
 import { loginVerbs } from './accounts/login.ts'
 import { oauthClientVerbs } from './accounts/oauth-client.ts'
+import { sessionVerbs } from './accounts/session.ts'
+import { signInPolicyVerbs } from './accounts/sign-in-policy.ts'
 import { userVerbs } from './accounts/user.ts'
 import { approvalVerbs } from './approvals.ts'
 import { archiveVerbs } from './archives.ts'
@@ -18,7 +20,7 @@ import { mcpVerbs } from './mcp.ts'
 import { objectVerbs } from './objects/object.ts'
 import { operationVerbs } from './operations/operation.ts'
 import { schemaVerbs } from './schema.ts'
-import { forgetAnnounced } from './settings.ts'
+import { forgetCommand } from './settings.ts'
 import type { MasterKeyOptions } from './stack/master-key.ts'
 import type { UpOptions } from './stack/up.ts'
 import { quotaVerbs } from './tenants/quota.ts'
@@ -34,6 +36,8 @@ const VERBS = [
   workspaceVerbs,
   operationVerbs,
   accountVerbs,
+  signInPolicyVerbs,
+  sessionVerbs,
   oauthClientVerbs,
   keyVerbs,
   userVerbs,
@@ -63,7 +67,7 @@ export function createProgram(): Command {
     .configureHelp({ optionDescription })
     .showHelpAfterError()
     .hook('preAction', (command) => {
-      forgetAnnounced()
+      forgetCommand()
       if (command.opts<{ quiet?: boolean }>().quiet) process.env['TENON_QUIET'] = '1'
     })
 

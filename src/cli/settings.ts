@@ -6,7 +6,8 @@
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
-import { ApiClient, fetchToken } from './client.ts'
+import { currentToken, forgetSignIn, renewToken } from './accounts/sign-in.ts'
+import { ApiClient, type ApiError, fetchToken } from './client.ts'
 
 /** The settings of the file; see {@link readSettings}. */
 const OF_FILE = Symbol('of .env.local')
@@ -83,9 +84,9 @@ function withheldMessage(settings: Settings, name: string): string {
     : `${name} of ${FILE} is sent only to ${ofFile}, and TENON_URL is ${url}. Set ${name} in the environment as well, or unset TENON_URL.`
 }
 
-/** Returns TENON_TOKEN, or fetches an access token with the client of the operator. */
+/** Returns TENON_TOKEN or what has replaced it, or fetches an access token with the client of the operator. */
 async function operatorToken(settings: Settings): Promise<string> {
-  if (settings['TENON_TOKEN']) return settings['TENON_TOKEN']
+  if (settings['TENON_TOKEN']) return currentToken(settings['TENON_TOKEN'])
   // Without another client, the error names the withheld token.
   if (settings[OF_FILE]?.withheld['TENON_TOKEN'] && !settings['TENON_CLIENT_ID'])
     need(settings, 'TENON_TOKEN')
@@ -109,8 +110,16 @@ export async function operatorAccess(
   settings: Settings,
   workspace?: string,
 ): Promise<{ client: ApiClient; token: string }> {
-  const token = await operatorToken(settings)
-  const client = new ApiClient(need(settings, 'TENON_URL'), { authorization: `Bearer ${token}` })
+  let token = await operatorToken(settings)
+  const place = { url: need(settings, 'TENON_URL'), loginClient: settings['TENON_LOGIN_CLIENT_ID'] }
+  const credential = () => ({ authorization: `Bearer ${token}` })
+  const renew = async (refused: ApiError) => {
+    const renewed = await renewToken(place, token, refused)
+    if (renewed === undefined) return undefined
+    token = renewed
+    return credential()
+  }
+  const client = new ApiClient(place.url, credential(), renew)
   const names = settings['TENON_TOKEN'] ? ['TENON_TOKEN'] : ['TENON_CLIENT_ID', 'TENON_CLIENT_SECRET']
   if (!settings['TENON_QUIET']) announce(client, settings, names, await readMe(client), workspace)
   return { client, token }
@@ -154,7 +163,10 @@ function requireWorkspace(me: Me | undefined, wanted: string): void {
 const announced = new Set<string>()
 
 /** For the next command of this process. */
-export const forgetAnnounced = (): void => announced.clear()
+export function forgetCommand(): void {
+  announced.clear()
+  forgetSignIn()
+}
 
 interface Me {
   readonly roles: readonly string[]

@@ -24,12 +24,12 @@ interface Account {
   readonly last_login_at: string | null
 }
 
-const pathOf = (id: string) => `/v1/accounts/${encodeURIComponent(id)}`
+export const accountPath = (id: string): string => `/v1/accounts/${encodeURIComponent(id)}`
 
 /** Finds an account by id or by e-mail address. @throws Error if no account has the address, or several tenants have one */
-async function find(account: string) {
+export async function findAccount(account: string) {
   const client = await adminClient()
-  if (!account.includes('@')) return { client, account: await client.get<Account>(pathOf(account)) }
+  if (!account.includes('@')) return { client, account: await client.get<Account>(accountPath(account)) }
   const all = await client.list<Account>('/v1/accounts')
   const [found, ...more] = all.filter(({ email }) => email === account.toLowerCase())
   if (found === undefined) throw new Error(`There is no account of ${account}.`)
@@ -59,7 +59,7 @@ async function list({ tenant, json }: ListOptions): Promise<number> {
 }
 
 const show = async (account: string, options: JsonOption): Promise<number> =>
-  printRecord((await find(account)).account, options)
+  printRecord((await findAccount(account)).account, options)
 
 interface InviteOptions extends JsonOption {
   readonly role: string
@@ -100,22 +100,22 @@ interface LinkOptions extends JsonOption {
 }
 
 async function renew(name: string, { mail, json }: LinkOptions): Promise<number> {
-  const { client, account } = await find(name)
-  const path = `${pathOf(account.id)}/invite`
+  const { client, account } = await findAccount(name)
+  const path = `${accountPath(account.id)}/invite`
   const made = await client.post<Account & { invitation_url: string | null }>(path, { mail })
   return printLink(made, made.invitation_url, { json })
 }
 
 async function reset(name: string, { mail, json }: LinkOptions): Promise<number> {
-  const { client, account } = await find(name)
-  const path = `${pathOf(account.id)}/reset`
+  const { client, account } = await findAccount(name)
+  const path = `${accountPath(account.id)}/reset`
   const made = await client.post<Account & { reset_url: string | null }>(path, { mail })
   return printLink(made, made.reset_url, { json })
 }
 
 async function confirm(name: string, options: JsonOption): Promise<number> {
-  const { client, account } = await find(name)
-  return printRecord(await client.post<Account>(`${pathOf(account.id)}/confirm`, {}), options)
+  const { client, account } = await findAccount(name)
+  return printRecord(await client.post<Account>(`${accountPath(account.id)}/confirm`, {}), options)
 }
 
 interface Changes extends JsonOption {
@@ -129,20 +129,20 @@ async function update(name: string, { json, payloads, ...named }: Changes): Prom
   const changes = { ...named, ...(payloads !== undefined && { sees_payloads: payloads }) }
   if (Object.keys(changes).length === 0)
     throw new Error('Nothing is to be changed. Add --name, --groups, --payloads or --no-payloads.')
-  const { client, account } = await find(name)
-  return printRecord(await client.call<Account>('PATCH', pathOf(account.id), changes), { json })
+  const { client, account } = await findAccount(name)
+  return printRecord(await client.call<Account>('PATCH', accountPath(account.id), changes), { json })
 }
 
 const setDisabled = (disabled: boolean) => async (name: string, options: JsonOption) => {
-  const { client, account } = await find(name)
-  return printRecord(await client.call<Account>('PATCH', pathOf(account.id), { disabled }), options)
+  const { client, account } = await findAccount(name)
+  return printRecord(await client.call<Account>('PATCH', accountPath(account.id), { disabled }), options)
 }
 
 async function remove(name: string, { yes, json }: JsonOption & YesOption): Promise<number> {
-  const { client, account } = await find(name)
+  const { client, account } = await findAccount(name)
   const { id, email, role } = account
   if (!yes) return refuseWithoutYes('This deletes for ever:', [`account ${id}, ${email}, ${role}`])
-  return printRecord(await client.call<object>('DELETE', pathOf(id)), { json })
+  return printRecord(await client.call<object>('DELETE', accountPath(id)), { json })
 }
 
 const MAIL_FLAG: Flag = ['--mail', 'Mail the link to the person, and do not print it.']

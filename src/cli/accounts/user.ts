@@ -29,12 +29,12 @@ interface User {
 
 interface UserOptions extends WorkspaceOption, JsonOption {}
 
-const pathOf = (id: string) => `/v1/users/${encodeURIComponent(id)}`
+export const userPath = (id: string): string => `/v1/users/${encodeURIComponent(id)}`
 
 /** Finds a user by id or by e-mail address. @throws Error if the workspace has none with this address */
-async function find(user: string, { workspace }: WorkspaceOption) {
+export async function findUser(user: string, { workspace }: WorkspaceOption) {
   const { client, workspace_id } = await workspaceClient(workspace)
-  if (!user.includes('@')) return { client, user: await client.get<User>(pathOf(user)) }
+  if (!user.includes('@')) return { client, user: await client.get<User>(userPath(user)) }
   const query = new URLSearchParams({ workspace_id, email: user })
   const [found] = await client.list<User>(`/v1/users?${query}`)
   if (found === undefined) throw new Error(`The workspace ${workspace_id} has no user ${user}.`)
@@ -57,7 +57,7 @@ async function list({ workspace, json }: UserOptions): Promise<number> {
 }
 
 const show = async (emailOrId: string, options: UserOptions) =>
-  printRecord((await find(emailOrId, options)).user, options)
+  printRecord((await findUser(emailOrId, options)).user, options)
 
 interface InviteOptions extends UserOptions {
   readonly name?: string
@@ -80,25 +80,25 @@ async function invite(
 }
 
 async function renew(emailOrId: string, { mail, ...options }: InviteOptions): Promise<number> {
-  const { client, user } = await find(emailOrId, options)
-  return printRecord(await client.post<User>(`${pathOf(user.id)}/invite`, { mail }), options)
+  const { client, user } = await findUser(emailOrId, options)
+  return printRecord(await client.post<User>(`${userPath(user.id)}/invite`, { mail }), options)
 }
 
 const setDisabled = (disabled: boolean) => async (emailOrId: string, options: UserOptions) => {
-  const { client, user } = await find(emailOrId, options)
-  return printRecord(await client.call<User>('PATCH', pathOf(user.id), { disabled }), options)
+  const { client, user } = await findUser(emailOrId, options)
+  return printRecord(await client.call<User>('PATCH', userPath(user.id), { disabled }), options)
 }
 
 async function setClaims(emailOrId: string, claims: string, options: UserOptions): Promise<number> {
   const value = await jsonArgument(claims, 'The claims')
-  const { client, user } = await find(emailOrId, options)
-  return printRecord(await client.call<User>('PATCH', pathOf(user.id), { claims: value }), options)
+  const { client, user } = await findUser(emailOrId, options)
+  return printRecord(await client.call<User>('PATCH', userPath(user.id), { claims: value }), options)
 }
 
 /** A verb that posts to a path of the user, and prints the answer. */
 const post = (path: string) => async (emailOrId: string, options: UserOptions) => {
-  const { client, user } = await find(emailOrId, options)
-  return printRecord(await client.post<object>(`${pathOf(user.id)}/${path}`, {}), options)
+  const { client, user } = await findUser(emailOrId, options)
+  return printRecord(await client.post<object>(`${userPath(user.id)}/${path}`, {}), options)
 }
 
 interface DeleteOptions extends WorkspaceOption, WatchOptions, YesOption {
@@ -116,9 +116,9 @@ interface Preview {
 }
 
 async function remove(emailOrId: string, options: DeleteOptions): Promise<number> {
-  const { client, user } = await find(emailOrId, options)
+  const { client, user } = await findUser(emailOrId, options)
   const { data = 'keep', dryRun, yes } = options
-  const request = <T>(query: string) => client.call<T>('DELETE', `${pathOf(user.id)}?${query}`)
+  const request = <T>(query: string) => client.call<T>('DELETE', `${userPath(user.id)}?${query}`)
   const preview = () => request<Preview>(new URLSearchParams({ data, dry_run: 'true' }).toString())
   if (dryRun) return printRecord(await preview(), options)
   if (!yes) return refuse(user, data, data === 'keep' ? undefined : await preview())
@@ -159,9 +159,9 @@ async function exportData(emailOrId: string | undefined, options: ExportOptions)
     return saveResponse(await client.send('GET', `/v1/users/export?${query}`), options.out)
   }
   // Administrators read no documents, so the export takes the service key.
-  const id = emailOrId.includes('@') ? (await find(emailOrId, options)).user.id : emailOrId
+  const id = emailOrId.includes('@') ? (await findUser(emailOrId, options)).user.id : emailOrId
   const client = await serviceClient(options.workspace)
-  return saveResponse(await client.send('GET', `${pathOf(id)}/export`), options.out, isComplete)
+  return saveResponse(await client.send('GET', `${userPath(id)}/export`), options.out, isComplete)
 }
 
 /** True for the last line of an export that has reached its end. */

@@ -65,6 +65,7 @@ const userNow = () => get(`/v1/users/${ids.user}`)
 const accountNow = () => get(`/v1/accounts/${ids.account}`)
 const clientNow = () => get(`/v1/oauth-clients/${ids.client}`)
 const servicesNow = () => get(`/v1/services?workspace_id=${ids.workspace}`)
+const policyNow = () => get(`/v1/sign-in-policy?tenant_id=${ids.tenant}`)
 const quotasNow = () => get(`/v1/quotas?workspace_id=${ids.workspace}`)
 const operationNow = ({ id }: Json) => get(`/v1/operations/${id}`)
 
@@ -142,6 +143,8 @@ const ROWS: readonly (readonly [name: string, row: Row])[] = Object.entries({
   'account disable': { args: () => [email], api: accountNow },
   'account enable': { args: () => [email], api: accountNow },
   'account delete': { args: () => [email, '--yes'], api: async () => ({ id: ids.account, deleted: true }) },
+  'sign-in-policy set': { args: () => ['--tenant', ids.tenant, '--require-mfa'], api: policyNow },
+  'sign-in-policy show': { args: () => ['--tenant', ids.tenant], api: policyNow },
   'oauth-client create': {
     args: () => inWorkspace('--kind', 'machine', '--name', 'ci', '--role', 'workspace_admin'),
     ...{ creates: 'client', api: clientNow },
@@ -209,9 +212,13 @@ const ROWS: readonly (readonly [name: string, row: Row])[] = Object.entries({
 
 /** Lists of the whole installation, in which other tests have theirs. */
 const SHARED = ['tenant list', 'operation list']
-/** The first is as another command of the table; the second finds no record in the DNS of the tests, see below. */
+/**
+ * The first is as another command of the table; the second finds no record in the DNS of the tests, see below. Sessions and consents
+ * need a person who has signed in (sessions.test.ts).
+ */
 const NOT_RUN = [
   ...['workspace restore', 'workspace host verify'],
+  ...['session list', 'session end', 'consent list', 'consent end'],
   ...['workspace export', 'workspace import', 'tenant export', 'tenant import'],
 ]
 /** Besides these, commands that print a time of their own. */
@@ -225,7 +232,8 @@ const leaves = (command: Command, path = ''): [name: string, command: Command][]
   })
 const has = (command: Command, flag: string) => command.options.some(({ long }) => long === flag)
 
-const NOUNS = /^(tenant|workspace|operation|account|oauth-client|key|user|quota|service|audit) /
+const NOUNS =
+  /^(tenant|workspace|operation|account|session|consent|sign-in-policy|oauth-client|key|user|quota|service|audit) /
 const WITHOUT_JSON = [
   'workspace egress list',
   'workspace egress allow',
@@ -359,6 +367,7 @@ test('id of the other noun, nothing to change, a setting without a value, a host
     [['workspace', 'delete', tenantId], 'is a tenant. Use the command of the same name below `tenon tenant`'],
     [['workspace', 'update', workspaceId], 'Add --name or --slug'],
     [['service', 'set', 'experimental'], 'Write NAME=JSON'],
+    [['sign-in-policy', 'set'], 'Add --require-mfa or --no-require-mfa'],
     [['workspace', 'host', 'verify', 'shop.example'], 'DNS has no proof for shop.example'],
   ] as const
   for (const [args, said] of wrong)
