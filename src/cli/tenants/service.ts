@@ -1,11 +1,11 @@
 /** `tenon service` and `tenon workspace egress`: the settings of a workspace, and the non-public addresses that its flows may call. */
 
 import type { Command } from 'commander'
-import { withQuery } from '../client.ts'
+import { type ApiClient, ApiError, withQuery } from '../client.ts'
 import { JSON_NOTATION, jsonArgument, textArgument, yamlIn } from '../json-argument.ts'
 import { JSON_FLAG, type JsonOption, printPages } from '../output.ts'
 import { workspaceClient } from '../settings.ts'
-import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { addVerb, printJson, printLine, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 
 interface ServiceOptions extends WorkspaceOption, JsonOption {}
 
@@ -24,11 +24,30 @@ interface Change {
 /** `anon.collections` for the pointer `/anon/collections`. */
 const nameOf = ({ pointer }: { readonly pointer: string }): string => pointer.slice(1).replaceAll('/', '.')
 
+/** The settings of a workspace as they are now, and their revision. */
+async function readSettings<T>(client: ApiClient, workspace_id: string) {
+  const path = withQuery('/v1/services', { workspace_id })
+  const { answer, tag } = await client.callTagged<T>('GET', path)
+  return { found: answer, revision: revisionOf(tag) }
+}
+
+/** Changes settings, if they still have the revision. @throws ApiError `precondition_failed` */
+async function configure<T>(client: ApiClient, body: object, revision?: string) {
+  const headers = revision === undefined ? {} : { 'if-match': `"${revision}"` }
+  const { answer, tag } = await client.callTagged<T>('POST', '/v1/services/configure', body, headers)
+  return { found: answer, revision: revisionOf(tag) }
+}
+
+/** The ETag without its quotes, which a shell would take away. */
+const revisionOf = (tag = ''): string => tag.replaceAll('"', '')
+
+const isOvertaken = (error: unknown): boolean =>
+  error instanceof ApiError && error.problem['code'] === 'precondition_failed'
+
 async function show({ workspace, json }: ServiceOptions): Promise<number> {
   const { client, workspace_id } = await workspaceClient(workspace)
-  const found = await client.get<{ effective: readonly Setting[] }>(
-    withQuery('/v1/services', { workspace_id }),
-  )
+  const { found, revision } = await readSettings<{ effective: readonly Setting[] }>(client, workspace_id)
+  process.stderr.write(`Revision ${revision}\n`)
   if (json) return printJson(found)
   return printPages([found.effective], {
     SETTING: nameOf,
@@ -39,28 +58,49 @@ async function show({ workspace, json }: ServiceOptions): Promise<number> {
 
 interface SetOptions extends ServiceOptions {
   readonly dryRun?: boolean
+  readonly ifMatch?: string
 }
 
-/** Prints what has changed, or would change. */
-async function set(settings: readonly string[], { workspace, json, dryRun }: SetOptions): Promise<number> {
+/** Prints what has changed, or would change, and of which revision. */
+async function set(settings: readonly string[], options: SetOptions): Promise<number> {
+  const { workspace, json, dryRun = false, ifMatch } = options
   const values = await Promise.all(settings.map(readSetting))
   const { client, workspace_id } = await workspaceClient(workspace)
   const body = { ...values.reduce<JsonObject>(merge, {}), workspace_id, dry_run: dryRun }
-  const found = await client.post<{ changes: readonly Change[] }>('/v1/services/configure', body)
+  const now = async () => (await readSettings(client, workspace_id)).revision
+  // What would change is shown with the revision that it was compared with.
+  const expected = ifMatch === undefined && dryRun ? await now() : ifMatch && revisionOf(ifMatch)
+  const made = configure<{ changes: readonly Change[] }>(client, body, expected)
+  const { found, revision } = await made.catch(async (error: unknown) => {
+    throw isOvertaken(error) ? overtaken(workspace_id, expected, await now()) : error
+  })
+  const { changes } = found
+  process.stderr.write(dryRun ? triedText(changes.length, expected) : changedText(changes.length, revision))
   if (json) return printJson(found)
-  process.stderr.write(changedText(found.changes.length, dryRun))
-  if (found.changes.length === 0) return 0
-  return printPages([found.changes], {
+  if (changes.length === 0) return 0
+  return printPages([changes], {
     SETTING: nameOf,
     BEFORE: ({ before }) => JSON.stringify(before),
     AFTER: ({ after }) => JSON.stringify(after),
   })
 }
 
-function changedText(count: number, isTried = false): string {
-  if (count === 0) return 'The settings have these values already.\n'
-  return isTried ? 'Nothing was changed. Without --dry-run, these settings change:\n' : ''
+function overtaken(workspaceId: string, expected: string | undefined, revision: string): Error {
+  return new Error(
+    `Nothing was changed: the settings of ${workspaceId} are no longer those of revision ${expected}, but those of ${revision}.
+Look at them with \`tenon service show --workspace ${workspaceId}\`. Then repeat the command with --if-match ${revision}.`,
+  )
 }
+
+const SAME = 'The settings have these values already.\n'
+
+const changedText = (count: number, revision: string): string =>
+  `${count === 0 ? SAME : ''}Revision ${revision}\n`
+
+const triedText = (count: number, revision: string | undefined): string =>
+  count === 0
+    ? SAME
+    : `Nothing was changed. With --if-match ${revision} in place of --dry-run, these settings change, unless others change any before:\n`
 
 type JsonObject = Readonly<Record<string, unknown>>
 
@@ -104,7 +144,15 @@ export function serviceVerbs(program: Command): void {
     'set <settings...>',
     `Set the named settings, and print those that have changed. A setting is NAME=JSON such as anon.collections=read, or an object: ${JSON_NOTATION}.`,
     set,
-    [['--dry-run', 'Print what would change, and change nothing.'], WORKSPACE, JSON_FLAG],
+    [
+      ['--dry-run', 'Print what would change, and change nothing.'],
+      [
+        '--if-match <revision>',
+        'Change nothing if the settings have another revision than this one, which `show` and --dry-run print.',
+      ],
+      WORKSPACE,
+      JSON_FLAG,
+    ],
   )
 }
 
@@ -112,33 +160,42 @@ interface Services {
   readonly egress: { readonly allow: readonly string[] }
 }
 
-/** Changes the list by `change`, and prints it, one address a line. */
+/** Prints the list, one address a line. */
+function printEgress({ egress }: Services): number {
+  for (const address of egress.allow) printLine(address)
+  return 0
+}
+
+async function listEgress({ workspace }: WorkspaceOption): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  return printEgress((await readSettings<Services>(client, workspace_id)).found)
+}
+
+/** How often a change that others have overtaken is made again, to the addresses that they left. */
+const ATTEMPTS_MAX = 10
+
+/** Changes the list by `change`, and prints it. */
 async function updateEgress(
   { workspace }: WorkspaceOption,
-  change?: (allowed: readonly string[]) => Iterable<string>,
+  change: (allowed: readonly string[]) => Iterable<string>,
 ): Promise<number> {
   const { client, workspace_id } = await workspaceClient(workspace)
-  const path = `/v1/services?workspace_id=${encodeURIComponent(workspace_id)}`
-  let { egress } = await client.get<Services>(path)
-  if (change !== undefined) {
-    const body = { workspace_id, egress: { allow: [...change(egress.allow)] } }
-    egress = (await client.post<Services>('/v1/services/configure', body)).egress
+  for (let attempt = 1; ; attempt += 1) {
+    const { found, revision } = await readSettings<Services>(client, workspace_id)
+    const body = { workspace_id, egress: { allow: [...change(found.egress.allow)] } }
+    try {
+      return printEgress((await configure<Services>(client, body, revision)).found)
+    } catch (error) {
+      if (!isOvertaken(error) || attempt === ATTEMPTS_MAX) throw error
+    }
   }
-  for (const address of egress.allow) process.stdout.write(`${address}\n`)
-  return 0
 }
 
 export function egressVerbs(workspace: Command): void {
   const egress = workspace
     .command('egress')
     .description('Manage the non-public addresses that flows may call.')
-  addVerb(
-    egress,
-    'list',
-    'Print the allowed addresses.',
-    (options: WorkspaceOption) => updateEgress(options),
-    [WORKSPACE],
-  )
+  addVerb(egress, 'list', 'Print the allowed addresses.', listEgress, [WORKSPACE])
   addVerb(
     egress,
     'allow <addresses...>',
