@@ -259,6 +259,6 @@ async function begin(
   { identity, approvalSession }: AuthServices,
 ): Promise<Page> {
   const session = { issuer: await identity(), request, session: approvalSession, path: APPROVAL_PAGE }
-  reply.header('set-cookie', await beginSession(session, account, methods))
+  reply.header('set-cookie', (await beginSession(session, account, methods)).cookie)
   return pageOf({ ...visit, viewer: account })
 }

@@ -22,13 +22,15 @@ export interface Visit {
   readonly path: string
   readonly request: FastifyRequest
   readonly session: HolderSession
+  /** The id of the session that the request has begun. */
+  readonly begun?: string
 }
 
 type SessionVisit = Pick<Visit, 'issuer' | 'request' | 'session' | 'path'>
 
-/** The id of the session that a cookie is for; undefined without one. */
-export const sessionIdIn = ({ request, session }: Pick<Visit, 'request' | 'session'>): string | undefined =>
-  session.read(request.headers.cookie)?.sessionId
+/** The id of the session that the request has begun, or that its cookie is for; undefined without one. */
+export const sessionIdIn = ({ request, session, begun }: Visit): string | undefined =>
+  begun ?? session.read(request.headers.cookie)?.sessionId
 
 /** True if the sign-in of the session had several factors. */
 export const hadSeveralFactors = ({ request, session }: Pick<Visit, 'request' | 'session'>): boolean =>
@@ -52,16 +54,17 @@ export async function signedIn(visit: Visit): Promise<Account | undefined> {
   return person !== undefined && isAt(person, visit.place) ? person : undefined
 }
 
-/** Begins a session. @param methods of the sign-in (RFC 8176) @returns the value of a Set-Cookie header */
+/** Begins a session. @param methods of the sign-in (RFC 8176) @returns its id, and the value of a Set-Cookie header */
 export async function beginSession(
   { issuer, request, session, path }: SessionVisit,
   person: Account,
   methods: readonly string[],
-): Promise<string> {
+): Promise<{ readonly sessionId: string; readonly cookie: string }> {
   await issuer.signIn.recordSignIn(requesterOf(request), person, path)
   const device = { address: request.ip, agent: request.headers['user-agent'] }
   const sessionId = await issuer.sessions.open(person, device, { page: path, seconds: session.seconds })
-  return session.issue({ ...person, sessionId, isMultiFactor: isMultiFactor(methods) })
+  const cookie = session.issue({ ...person, sessionId, isMultiFactor: isMultiFactor(methods) })
+  return { sessionId, cookie }
 }
 
 /** Ends the session of a cookie. @returns the value of a Set-Cookie header */

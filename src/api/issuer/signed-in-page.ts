@@ -99,7 +99,7 @@ async function submit(
   const acted = await page.act(visit, person, form)
   if ('file' in acted) return acted
   const { page: next, ended, again } = acted
-  if (again) reply.header('set-cookie', await beginSession(visit, again.person, again.methods))
+  if (again) reply.header('set-cookie', (await beginSession(visit, again.person, again.methods)).cookie)
   if (ended) reply.header('set-cookie', await endSession(visit))
   return next
 }
@@ -143,6 +143,7 @@ async function begin(
   methods: readonly string[],
   reply: FastifyReply,
 ): Promise<Page> {
-  reply.header('set-cookie', await beginSession(visit, person, methods))
-  return page.show(visit, person)
+  const { sessionId: begun, cookie } = await beginSession(visit, person, methods)
+  reply.header('set-cookie', cookie)
+  return page.show({ ...visit, begun }, person)
 }

@@ -155,6 +155,8 @@ test('page of the account: shows sessions and consents, and ends them; the cooki
   const person = await addAccount(workspace.operator, { role: 'workspace_admin', ...inWorkspace(workspace) })
   const { refresh_token } = (await tokensOf(clientId, person)).body
   const [mine, other] = [await enterAccountPage(person), await enterAccountPage(person)]
+  // Which one it is, is said from the first page on.
+  expect(mine.page.html).toMatch(/, this page</)
   const page = await mine.browser.open(accountPageUrl())
   const ids = [...page.html.matchAll(/name="session" value="([^"]+)"/g)].map(([, id]) => id)
   expect(ids).toHaveLength(3)

@@ -70,7 +70,7 @@ export function consentSection({ grants, hasMore }: GivenAccessList): string[] {
   if (grants.length === 0) return []
   const choices = grants.map(({ id, clientName, registered, resource, resourceName, givenAt, renewedAt }) => {
     const used = renewedAt === null ? '' : `, last used ${timeText(renewedAt)}`
-    const facts = `${registered ? 'its name is not verified<br>' : ''}for ${escapeHtml(resourceName || resource)}<br>since ${timeText(givenAt)}${used}`
+    const facts = `${registered ? 'its name is not verified<br>' : ''}${escapeHtml(resourceName || resource)}<br>since ${timeText(givenAt)}${used}`
     return `<label><input type="radio" name="grant" value="${escapeHtml(id)}" required> ${escapeHtml(clientName)}<small>${facts}</small></label>`
   })
   const more = hasMore ? paragraph(`Only the newest ${grants.length} are shown.`) : ''
