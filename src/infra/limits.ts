@@ -215,6 +215,10 @@ export const INFRA_LIMITS = {
   /** Milliseconds for which a process uses the name of a workspace's bucket. Then it reads it again. */
   storageBucketCacheMs: 60_000,
 
+  // Log
+  /** Bytes of log lines that wait while the output takes none, such as a file on a full disk. Further lines are lost, and counted. */
+  logBufferBytesMax: 1_048_576,
+
   // Outgoing requests
   /** Milliseconds of an HTTP call of a flow whose task has no `timeout`. Then it fails with `upstream_timeout`. */
   httpCallTimeoutMs: 30_000,

@@ -1,6 +1,9 @@
 /** Buffered log output: lines are written in batches, and none is lost however the process ends. */
 
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { makeKey } from '../../../src/access/authentication/credentials.ts'
 import { openLog, plainLines } from '../../../src/infra/log.ts'
@@ -31,6 +34,24 @@ test.each([
 
 test('log: the process continues: the line is written shortly after', async () => {
   expect(await written('setInterval(() => {}, 1_000)')).toContain('the last line')
+})
+
+test('log: its disk is full, more lines than wait for room: the process goes on', async () => {
+  const code = `
+    const { openLog } = await import('./src/infra/log.ts')
+    const log = openLog('info', 'test')
+    for (let n = 0; n < 20; n++) {
+      for (let line = 0; line < 1_000; line++) log.info({ filling: 'x'.repeat(100) }, 'a line')
+      await new Promise((done) => setTimeout(done, 20))
+    }
+    process.stderr.write('served on')
+    process.kill(process.pid, 'SIGKILL')`
+  const full = openSync('/dev/full', 'w')
+  const child = spawn(process.execPath, ['--input-type=module', '-e', code], {
+    stdio: ['ignore', full, 'pipe'],
+  })
+  closeSync(full)
+  expect(await text(child.stderr as Readable)).toBe('served on')
 })
 
 test('log line: names its process and contains nothing that looks like a secret', () => {
