@@ -83,7 +83,7 @@ interface Sent {
 export class ApiClient {
   readonly url: string
   #credential: Credential
-  readonly #renew: (refused: ApiError) => Promise<Credential | undefined>
+  readonly #renew: (refused: ApiError, used: Credential) => Promise<Credential | undefined>
 
   /**
    * @param renew gets another credential if one is refused because it is too old: then the request is repeated once. Undefined: the
@@ -92,7 +92,7 @@ export class ApiClient {
   constructor(
     url: string,
     credential: Credential,
-    renew: (refused: ApiError) => Promise<Credential | undefined> = async () => undefined,
+    renew: (refused: ApiError, used: Credential) => Promise<Credential | undefined> = async () => undefined,
   ) {
     this.url = url
     this.#credential = credential
@@ -139,11 +139,12 @@ export class ApiClient {
    * @throws as `call`
    */
   async send(method: string, path: string, sent: Sent = {}): Promise<Response> {
+    const used = this.#credential
     const response = await this.#attempt(method, path, sent)
     if (response.ok) return response
     const refused = await readError(response)
-    // Safe to repeat: a request whose credential is refused has no effects.
-    const credential = isRepeatable(sent) ? await this.#renew(refused) : undefined
+    // Safe to repeat: the platform looks at the credential, and at how recent it is, before it reads the body.
+    const credential = isRepeatable(sent) ? await this.#renew(refused, used) : undefined
     if (credential === undefined) throw refused
     this.#credential = credential
     const repeated = await this.#attempt(method, path, sent)

@@ -7,7 +7,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { currentToken, forgetSignIn, renewToken } from './accounts/sign-in.ts'
-import { ApiClient, type ApiError, fetchToken } from './client.ts'
+import { ApiClient, type ApiError, type Credential, fetchToken } from './client.ts'
 
 /** The settings of the file; see {@link readSettings}. */
 const OF_FILE = Symbol('of .env.local')
@@ -105,21 +105,21 @@ export async function operatorClient(settings: Settings, workspace?: string): Pr
 /** The client of a verb of administration that is about no workspace. */
 export const adminClient = async (): Promise<ApiClient> => operatorClient(await readSettings())
 
+const bearer = (token: string): Credential => ({ authorization: `Bearer ${token}` })
+const tokenIn = ({ authorization = '' }: Credential): string => authorization.slice('Bearer '.length)
+
 /** Like {@link operatorClient}; also returns the access token. */
 export async function operatorAccess(
   settings: Settings,
   workspace?: string,
 ): Promise<{ client: ApiClient; token: string }> {
-  let token = await operatorToken(settings)
+  const token = await operatorToken(settings)
   const place = { url: need(settings, 'TENON_URL'), loginClient: settings['TENON_LOGIN_CLIENT_ID'] }
-  const credential = () => ({ authorization: `Bearer ${token}` })
-  const renew = async (refused: ApiError) => {
-    const renewed = await renewToken(place, token, refused)
-    if (renewed === undefined) return undefined
-    token = renewed
-    return credential()
+  const renew = async (refused: ApiError, used: Credential) => {
+    const renewed = await renewToken(place, tokenIn(used), refused)
+    return renewed === undefined ? undefined : bearer(renewed)
   }
-  const client = new ApiClient(place.url, credential(), renew)
+  const client = new ApiClient(place.url, bearer(token), renew)
   const names = settings['TENON_TOKEN'] ? ['TENON_TOKEN'] : ['TENON_CLIENT_ID', 'TENON_CLIENT_SECRET']
   if (!settings['TENON_QUIET']) announce(client, settings, names, await readMe(client), workspace)
   return { client, token }

@@ -1,6 +1,8 @@
-/** Creations and purges while the object store is away: each waits and says why, can be ended meanwhile, and leaves nothing half. */
+/** Creations and purges while the object store or Temporal is away: each waits and says why, can be ended meanwhile, and leaves nothing half. */
 
+import { CreateBucketCommand } from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { rootClient } from '../support/clients/object-store.ts'
 import {
   addTestWorkspaceWithStorage,
   asSuperuser,
@@ -144,4 +146,24 @@ test('object store hangs, a purge waits: another time is kept, and a restoration
   expect((await call('GET', later ?? '', { as })).status).toBe(404)
   const kept = await call('GET', restored ?? '', { as })
   expect([kept.body.state, (await read(jobs[1] as string)).state]).toEqual(['active', 'cancelled'])
+})
+
+test('Temporal hangs: the deletion of what was never in use is kept, and purged once Temporal answers', async () => {
+  const { operator: as, tenantId: tenant_id } = workspace
+  const [bucket, slug] = [unique('foreign'), unique('w')]
+  await rootClient(started.running).send(new CreateBucketCommand({ Bucket: bucket }))
+  const failed = await call('POST', '/v1/workspaces', {
+    ...{ as, headers: { prefer: 'wait=30' } },
+    body: { tenant_id, name: 'W', slug, bucket },
+  })
+  expect(failed.body.state).toBe('provisioning_failed')
+  const deleted = await whileStopped(started, 'temporal', () =>
+    call('DELETE', `/v1/workspaces/${failed.body.id}`, { as, headers: { prefer: 'wait=1' } }),
+  )
+  expect([deleted.status, deleted.body.state]).toEqual([202, 'queued'])
+  await eventually(async () => {
+    const { state } = (await call('GET', `/v1/operations/${deleted.body.id}`, { as })).body
+    return state === 'succeeded' || undefined
+  }, 120_000)
+  expect((await call('GET', `/v1/workspaces/${failed.body.id}`, { as })).status).toBe(404)
 })

@@ -43,7 +43,7 @@ export const OBJECT_LIMITS = {
   uploadLeaseMs: 600_000,
   /** Bytes that an upload of unknown length reserves ahead of what has come. Near the limit of the quota it reserves only what has come. */
   reservedAheadBytes: 1_048_576,
-  /** Milliseconds for which a blob stays after its object was replaced or deleted. A slower reader of the old object is cut off. */
+  /** Milliseconds for which a blob stays after its object was replaced or deleted. A slower reader of the old object is cut off; an export keeps what it reads for longer. */
   unusedBlobKeptMs: 3_600_000,
   /** Objects and common prefixes of a list of the S3 API. Further ones are on the next page. */
   keysListedMax: 1_000,

@@ -80,7 +80,7 @@ create table tenon.object_uploads (
   -- Of an upload in parts: the object that it will be, and the name that the store has for it; null until the store knows it.
   key text collate "C" check (octet_length(key) between 1 and 1024),
   store_id text,
-  -- True for the parts of an upload that resumes.
+  -- True for the parts of an upload that resumes, and of an object that an import restores.
   is_internal boolean not null default false,
   headers jsonb not null default '{}',
   metadata jsonb not null default '{}',

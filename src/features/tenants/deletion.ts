@@ -29,7 +29,7 @@ const GraceDays = Type.Optional(
   Type.Integer({
     minimum: 0,
     maximum: graceDaysMax,
-    description: `Days until the purge, in which the deletion can be undone. 0: the purge begins at once and cannot be undone. Default: ${graceDaysDefault}. What was never in use is purged at once.`,
+    description: `Days until the purge, in which the deletion can be undone. 0: the purge begins after ${TENANT_LIMITS.knownByAllMs / 1_000} s, when every process knows of the deletion, and cannot be undone. Default: ${graceDaysDefault}. What was never in use is purged at once.`,
   }),
 )
 
@@ -95,6 +95,7 @@ const LOOK_MS = 200
 
 /**
  * Begins a purge, unless processes have to learn of the deletion first: then due-jobs.ts begins it, as it does if Temporal is away.
+ * The deletion is recorded, so nothing that fails from here on is an error of the request.
  * @returns the operation, which has ended by then if it does so within `waitS` seconds
  */
 async function purge(scope: AdminScope, job: Job, waitS: number): Promise<Job> {
@@ -105,7 +106,7 @@ async function purge(scope: AdminScope, job: Job, waitS: number): Promise<Job> {
   let now = job
   while (now.finished_at === null && performance.now() < until) {
     await pause(LOOK_MS)
-    now = (await findJob(scope, job.id)) ?? now
+    now = (await findJob(scope, job.id).catch(() => undefined)) ?? now
   }
   return now
 }

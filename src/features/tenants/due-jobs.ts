@@ -26,8 +26,9 @@ const KNOWN_BY_ALL = sql`now() - ${`${TENANT_LIMITS.knownByAllMs} milliseconds`}
 const neverInUse = (row: Sql): Sql => sql`${row}.state_before is null`
 
 /**
- * A job that has begun is not queued any more: Temporal resumes it. Until all processes know of a deletion, no purge begins; nor does
- * one of a workspace whose tenant is purged itself, or held by an operator. The others are started by the request that records them.
+ * A job that has begun is not queued any more: Temporal resumes it. Until all processes know of a deletion, no purge of
+ * what was in use begins; nor does one of a workspace whose tenant is purged itself, or held by an operator. Other jobs are started by
+ * the request that records them.
  */
 const DUE = sql`
   with queued as (

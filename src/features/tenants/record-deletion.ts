@@ -20,7 +20,7 @@ interface Deletion {
 
 interface RecordedDeletion {
   readonly job: Job
-  /** True if the purge begins as soon as every process knows of the deletion. */
+  /** True if its time has come: the purge begins when every process knows of the deletion, or now if it was never in use. */
   readonly isAtOnce: boolean
 }
 
