@@ -69,9 +69,16 @@ async function startOrEnd(scope: AdminScope, row: DueRow): Promise<void> {
     await start(scope, row)
   } catch (error) {
     if (!(error instanceof Problem && error.isFinal)) throw error
+    if (row.type.startsWith('user.')) await scope.batch(endWithoutUser(row))
     await endUnstartedJob(scope, row, error)
   }
 }
+
+/** The last step deletes the user. A database that was restored to the moment before that was recorded has nothing left to do. */
+const endWithoutUser = ({ id, workflow_id }: DueRow): Sql => sql`
+  update operations set state = 'succeeded', finished_at = now()
+  where id = ${id} and workflow_id = ${workflow_id} and state = 'queued'
+    and not exists (select from users where users.id = operations.target)`
 
 async function start(scope: AdminScope, row: DueRow): Promise<void> {
   const { id: operationId, type, target, workflow_id } = row

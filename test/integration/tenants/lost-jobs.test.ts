@@ -181,9 +181,22 @@ test('removal of a user, export, and build of an index that were not started: do
   ]
   for (const id of jobs) await becomes(workspace, id, 'succeeded')
   expect(await asSuperuser('select 1 from tenon.users where id = $1', [user])).toEqual([])
-  const gone = await recordUnstarted(workspace, { type: 'user.delete', target: user })
+  const gone = await recordUnstarted(workspace, { type: 'workspace.export', target: typeId('ws', v7()) })
   await becomes(workspace, gone, 'failed')
   expect((await jobOf(workspace, gone)).error.code).toBe('not_found')
+})
+
+test('removals whose user is gone, since their last step was done and not recorded: succeeded', async () => {
+  const workspace = await createTestWorkspace()
+  const jobs = [
+    await recordUnstarted(workspace, { type: 'user.delete', target: typeId('usr', v7()) }),
+    // The last step takes the user out of the operation, too.
+    await recordUnstarted(workspace, { type: 'user.anonymize', target: '-' }),
+  ]
+  for (const id of jobs) {
+    await becomes(workspace, id, 'succeeded')
+    expect(await jobOf(workspace, id)).toMatchObject({ error: null, finished_at: expect.any(String) })
+  }
 })
 
 async function insertUser({ tenantId, workspaceId }: TestWorkspace): Promise<string> {
