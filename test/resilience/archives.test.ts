@@ -271,7 +271,9 @@ test('objects deleted while an export runs: it takes longer than their bytes usu
       (await call('POST', `/v1/workspaces/${workspaceId}/exports`, { as: workspace.operator, at })).body,
     'write_archive',
     async (begun: { id: string }) => {
-      const earlier = `update tenon.operations set created_at = now() - interval '3 hours' where id = $1`
+      // The export was asked for long ago, and waited, or has had other attempts.
+      const earlier = `update tenon.operations set created_at = now() - interval '3 days',
+        result = jsonb_set(result, '{begun_at}', to_jsonb(now() - interval '3 hours')) where id = $1`
       await asSuperuser(earlier, [begun.id], at)
       await objects.remove('meanwhile')
       const young = `update tenon.unused_blobs set unused_at = now() - interval '2 hours'

@@ -1,10 +1,11 @@
 /** The steps of exports and imports, and what is known of them in the record of their operation. */
 
-import type { AdminScope } from '../../access/scope.ts'
+import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { publicUrlOf } from '../../access/scope-services.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantRef } from '../../core/tenant.ts'
-import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
+import { sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import { TENANT_LIMITS } from '../tenants/limits.ts'
 import { recordDeletion } from '../tenants/record-deletion.ts'
@@ -56,6 +57,9 @@ interface StepJob {
 
 export const ARCHIVE_STEP: Readonly<Record<ArchiveStepName, ArchiveStep>> = {
   write_archive: async (scope, ref, { operationId, attempt, signal }) => {
+    await scope.batch(sql`
+      update operations set result = coalesce(result, '{}') || jsonb_build_object('begun_at', now())
+      where id = ${operationId} and finished_at is null`)
     const tell = reporter(scope, operationId)
     const { counts, missing, ...archive } = await exportArchive(scope, ref, {
       ...{ operationId, attempt, url: publicUrlOf(scope) },
@@ -123,14 +127,22 @@ export async function readArchive(scope: AdminScope, operationId: string): Promi
 /** Milliseconds of one attempt, with those in which it waits for a server (workflows/tenant/provision.ts). */
 const HELD_MS = ARCHIVE_LIMITS.attemptMs + TENANT_LIMITS.provisioningStepMs
 
+/** Milliseconds by which a deletion may have begun before an export that still sees its object: its time is that of its beginning. */
+const DELETION_MS = INFRA_LIMITS.lockWaitMs + INFRA_LIMITS.statementTimeoutMs.service
+
 /**
- * When the oldest open export of a workspace, or of its tenant, began, for a query of other tables: the bytes of objects that were deleted
- * since stay for it. Null if there is none, but one that takes longer than an attempt may.
+ * The bytes of objects that were deleted since then stay for the exports that are under way, of the workspace or of its tenant.
+ * @param scope an admin's of the workspace @returns null if there is none, but one that takes longer than an attempt may
  */
-export const exportBegin = (tenantId: Sql, workspaceId: Sql): Sql => sql`(
-  select min(created_at) from operations
-  where type in ('workspace.export', 'tenant.export') and finished_at is null and target in (${workspaceId}, ${tenantId})
-    and created_at > now() - ${`${HELD_MS} milliseconds`}::interval)`
+export async function findExportBegin(scope: WorkspaceScope): Promise<Date | null> {
+  const row = await scope.row<{ held_from: Date | null }>(sql`
+    select min(begun_at) - ${`${DELETION_MS} milliseconds`}::interval as held_from from (
+      select (result ->> 'begun_at')::timestamptz as begun_at from operations
+      where type in ('workspace.export', 'tenant.export') and finished_at is null
+        and target in (tenon.workspace(), tenon.tenant())) attempts
+    where begun_at > now() - ${`${HELD_MS} milliseconds`}::interval`)
+  return row?.held_from ?? null
+}
 
 /** Milliseconds between two records of what was done so far. */
 const REPORT_MS = 1_000

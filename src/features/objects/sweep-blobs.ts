@@ -20,16 +20,24 @@ interface Unused {
   /** Of an upload in parts: the name that the store has for it, if it is known. The store keeps its parts apart from its blobs. */
   readonly store_id: string | null
   readonly is_upload: boolean
+  /** Of a blob: when it has lost its object. */
+  readonly unused_at: Date | null
 }
 
 /**
  * @param scope with the rights of a service key
- * @param heldFrom blobs that have lost their object since then stay: somebody reads what was there at that moment
+ * @param findHold blobs that have lost their object since then stay: somebody reads what was there at that moment. It is asked at each
+ *   removal, since it may begin at any time
  * @returns true if there may be more
  */
-export async function sweepBlobs(scope: WorkspaceScope, heldFrom: Date | null = null): Promise<boolean> {
-  const rows = await scope.rows<Unused>(unusedBefore(heldFrom))
-  const [uploads, blobs] = [rows.filter((row) => row.is_upload), rows.filter((row) => !row.is_upload)]
+export async function sweepBlobs(
+  scope: WorkspaceScope,
+  findHold: () => Promise<Date | null> = async () => null,
+): Promise<boolean> {
+  const rows = await scope.rows<Unused>(UNUSED)
+  const [uploads, unused] = [rows.filter((row) => row.is_upload), rows.filter((row) => !row.is_upload)]
+  const heldFrom = unused.length > 0 ? await findHold() : null
+  const blobs = unused.filter(({ unused_at }) => heldFrom === null || (unused_at ?? 0) < heldFrom)
   const store = new Blobs(scope)
   // First the bytes: those whose removal fails are found again, and do not keep the others.
   let failure: unknown
@@ -49,7 +57,7 @@ export async function sweepBlobs(scope: WorkspaceScope, heldFrom: Date | null = 
   return uploads.length === uploadsSweptMax || blobs.length === blobsSweptMax
 }
 
-const unusedBefore = (heldFrom: Date | null) => sql`
+const UNUSED = sql`
   with ended as (delete from object_uploads where key is null and expires_at <= now() returning id),
     -- Of a source that no object has any more, and those that nobody reads.
     images as (
@@ -61,9 +69,8 @@ const unusedBefore = (heldFrom: Date | null) => sql`
     -- Their parts and tails are uploads with leases of their own.
     forgotten as (delete from resumable_uploads where expires_at <= now() - ${`${expiredUploadKeptMs} milliseconds`}::interval),
     reported as (delete from object_removals where finished_at <= now() - ${`${removalKeptMs} milliseconds`}::interval)
-  (select id, store_id, true as is_upload from object_uploads
+  (select id, store_id, true as is_upload, null::timestamptz as unused_at from object_uploads
     where key is not null and expires_at <= now() limit ${uploadsSweptMax})
   union all
-  (select blob, null, false from unused_blobs
-    where unused_at <= now() - ${`${unusedBlobKeptMs} milliseconds`}::interval
-      and unused_at < coalesce(${heldFrom}::timestamptz, 'infinity') order by unused_at limit ${blobsSweptMax})`
+  (select blob, null, false, unused_at from unused_blobs
+    where unused_at <= now() - ${`${unusedBlobKeptMs} milliseconds`}::interval order by unused_at limit ${blobsSweptMax})`

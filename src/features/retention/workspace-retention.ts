@@ -7,7 +7,7 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { repeatFor } from '../../infra/retry.ts'
 import { ANALYTICS_LIMITS } from '../analytics/limits.ts'
 import { recordUsage } from '../analytics/usage.ts'
-import { exportBegin } from '../archives/steps.ts'
+import { findExportBegin } from '../archives/steps.ts'
 import { type BackgroundTask, refOf, type TaskContext, type TurnRow } from '../background/background-task.ts'
 import { BACKGROUND_LIMITS } from '../background/limits.ts'
 import { sweepBlobs } from '../objects/sweep-blobs.ts'
@@ -19,8 +19,6 @@ const { workspacesMax, pauseSeconds, servedMs, usageSpreadSeconds } = RETENTION_
 
 interface DueWorkspace {
   readonly retention: Retention
-  /** Bytes of objects that were deleted since then stay; null: none. */
-  readonly held_from: Date | null
 }
 
 /** Removes some of what has expired. @returns true if there may be more */
@@ -34,10 +32,7 @@ export function workspaceRetention(kinds: readonly RunKind[]): BackgroundTask<Du
     atOnce: workspacesMax,
     find: async (system, limit) => {
       const rows = await system.rows<TurnRow & DueWorkspace>(dueWorkspaces(limit))
-      return rows.map((row) => {
-        const { retention, held_from } = row
-        return { ref: refOf(row), item: { retention, held_from } }
-      })
+      return rows.map((row) => ({ ref: refOf(row), item: { retention: row.retention } }))
     },
     run: (context, due) => removeExpired(kinds, context, due),
   }
@@ -47,7 +42,7 @@ export function workspaceRetention(kinds: readonly RunKind[]): BackgroundTask<Du
 async function removeExpired(
   kinds: readonly RunKind[],
   context: TaskContext,
-  { retention, held_from }: DueWorkspace,
+  { retention }: DueWorkspace,
 ): Promise<void> {
   const periods = periodsOf(retention)
   // It counts what is removed afterwards, so nothing is removed without it.
@@ -60,7 +55,7 @@ async function removeExpired(
   const removals: Removal[] = [
     ...kinds.map((kind) => () => kind.removeExpired(context, retention.workspace)),
     () => removeExpiredRows(context.scope, periods),
-    () => sweepBlobs(context.service, held_from),
+    () => sweepBlobs(context.service, () => findExportBegin(context.scope)),
   ]
   let hasMore = false
   let failure: unknown
@@ -139,8 +134,7 @@ const dueWorkspaces = (limit: number) => sql`
     from due where w.id = due.id
     returning w.tenant_id, w.id as workspace_id
   )
-  select w.tenant_id, w.workspace_id, json_build_object('workspace', coalesce(s.retention, '{}'), 'tenant', t.retention) as retention,
-    ${exportBegin(sql`w.tenant_id`, sql`w.workspace_id`)} as held_from
+  select w.tenant_id, w.workspace_id, json_build_object('workspace', coalesce(s.retention, '{}'), 'tenant', t.retention) as retention
   from served w join tenants t on t.id = w.tenant_id
     left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.workspace_id`
 

@@ -222,7 +222,6 @@ test('retention: the kind removes what has expired', async () => {
   const context = { scope, service, isActive: true }
   await workspaceRetention([deliveries]).run(context, {
     retention: { workspace: {}, tenant: {} },
-    held_from: null,
   })
   expect(await statusOf(id)).toEqual([undefined])
 })

@@ -139,7 +139,6 @@ async function countStatements({ tenantId, workspaceId }: TestWorkspace): Promis
   const context = { scope, service, isActive: true }
   await workspaceRetention(RUN_KINDS).run(context, {
     retention: { workspace: {}, tenant: {} },
-    held_from: null,
   })
   const count = batches.mock.calls.length
   batches.mockRestore()
