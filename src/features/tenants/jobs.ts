@@ -37,7 +37,7 @@ export const Job = Type.Object({
   error: Type.Unknown(),
   result: Type.Unknown({
     description:
-      'Report of a deletion: `before` and `after`, counts of what the tenant or workspace had, and `signature`, a JWS of the report. Report of an export or import: `counts` of what was written or stored so far; at the end `missing`, what has to be set by hand after an import; and of an export `archive` with its `bytes`, its `sha256` and `expires_at`. Null for other operations.',
+      'Report of a deletion: `before` and `after`, counts of what the tenant or workspace had, and `signature`, a JWS of the report. Report of an export or import: `counts` of what was written or stored so far; at the end `missing`, what has to be set by hand after an import; and of an export `archive` with its `bytes`, its `sha256` and `expires_at`, and until then `begun_at`, when its last attempt began. Null for other operations.',
   }),
   created_at: Time,
   finished_at: OptionalTime,
