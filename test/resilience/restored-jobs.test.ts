@@ -7,11 +7,13 @@ import { PAYLOAD_BUCKET } from '../../src/core/object-key.ts'
 import { rootClient } from '../support/clients/object-store.ts'
 import { endOf, exportArchive, sendArchive } from '../support/fixtures/archives.ts'
 import {
+  addTestWorkspace,
   asSuperuser,
   call,
   connectSuperuser,
   createTestWorkspaceWithStorage,
   eventually,
+  unique,
 } from '../support/fixtures/tenants.ts'
 import { type SharedPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
@@ -89,4 +91,61 @@ test('jobs that have lost their workflow in a restore: exports and deletions end
     const { status } = await call('GET', `/v1/workspaces/${made.target}`, { as, at })
     return status === 404 || undefined
   }, 60_000)
+})
+
+test('further jobs that have lost their workflow in a restore: each begins again, and ends as it should have', async () => {
+  const { started } = own
+  const at = started.running
+  const workspace = await createTestWorkspaceWithStorage(at)
+  const { operator: as, service, tenantId, workspaceId } = workspace
+  const purged = await addTestWorkspace(workspace, at)
+  const ok = async (method: string, path: string, body?: object, by = as) => {
+    const reply = await call(method, path, { as: by, at, ...(body && { body }) })
+    expect(reply.status, JSON.stringify(reply.body)).toBeLessThan(300)
+    return reply.body
+  }
+  await ok('POST', '/v1/services/configure', { workspace_id: workspaceId, auth: { sign_up: 'invite' } })
+  const person = { workspace_id: workspaceId, email: 'ida@example.com', name: 'Ida' }
+  const user = await ok('POST', '/v1/users', person)
+  const properties = { n: { type: 'integer' } }
+  const declared = {
+    workspace_id: workspaceId,
+    collection: 'notes',
+    store: 'relational',
+    schema: { properties },
+  }
+  const schema = await ok('POST', '/v1/schemas', declared)
+  await ok('POST', '/v1/collections/notes/documents', { n: 1 }, service)
+  const archive = await exportArchive(workspace, at)
+  const jobs = await whileStopped(started, 'worker', async () => {
+    const creation = await ok('POST', '/v1/workspaces', { tenant_id: tenantId, name: 'W', slug: unique('w') })
+    const anonymization = await ok('DELETE', `/v1/users/${user.id}?data=anonymize`)
+    await ok('PUT', `/v1/schemas/${schema.id}`, { indexes: [{ fields: ['n'] }] })
+    const [building] = await asSuperuser<{ id: string }>(
+      `select id from tenon.operations where target = $1 and type = 'index.build'`,
+      [schema.id],
+      at,
+    )
+    const { body: imported } = await sendArchive(workspace, archive, { at })
+    const ids = [creation.id, anonymization.id, building?.id ?? '', imported.id] as string[]
+    await lose(ids)
+    // A purge that had begun, of which no worker that runs has heard.
+    const purge = await ok('DELETE', `/v1/workspaces/${purged.workspaceId}?grace_days=0`)
+    await asSuperuser(
+      `update tenon.workspaces set purged_from = now(), updated_at = now() - interval '1 hour' where id = $1`,
+      [purged.workspaceId],
+      at,
+    )
+    await asSuperuser(`update tenon.operations set state = 'running' where id = $1`, [purge.id], at)
+    expect((await settle()).jobsBegun).toBe(ids.length + 1)
+    return [...ids, purge.id as string]
+  })
+  for (const id of jobs) {
+    const { type, state, error } = await endOf(workspace, id, at)
+    expect([type, state, error]).toEqual([type, 'succeeded', null])
+  }
+  const states = `select indexes -> 0 ->> 'state' as state from tenon.schemas where id = $1`
+  expect(await asSuperuser(states, [schema.id], at)).toEqual([{ state: 'ready' }])
+  expect((await call('GET', `/v1/users/${user.id}`, { as, at })).status).toBe(404)
+  expect((await call('GET', `/v1/workspaces/${purged.workspaceId}`, { as, at })).status).toBe(404)
 })
