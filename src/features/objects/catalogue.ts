@@ -38,6 +38,10 @@ const COLUMNS = sql`key, version, blob, size, etag, headers, metadata, tags, own
 export const refusedUnless = (isDone: Sql, what: 'object' | 'upload') =>
   sql`case when not ${isDone} then tenon.refuse_object_change(${what}) end`
 
+/** A change of an upload that must hit its row, or the transaction fails. */
+export const requireChange = (update: Sql): Sql => sql`
+  with changed as (${update} returning 1) select ${refusedUnless(sql`exists (select from changed)`, 'upload')}`
+
 /** @returns undefined if there is no such object */
 export function findEntry(scope: WorkspaceScope, key: string): Promise<CatalogueEntry | undefined> {
   return scope.row<CatalogueEntry>(entryOf(key))

@@ -7,7 +7,7 @@ import { Problem } from '../../core/problem.ts'
 import { isRefusedBy, readObjectChange } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { type BlobPart, type BlobRange, Blobs } from './blobs.ts'
-import { below, findEntry } from './catalogue.ts'
+import { below, findEntry, requireChange } from './catalogue.ts'
 import { type Conditions, tagOf } from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { OBJECT_LIMITS } from './limits.ts'
@@ -113,7 +113,7 @@ export class MultipartUploads {
       return tagOf({ etag })
     } catch (error) {
       await this.#scope.batch(part.release()).catch(() => {})
-      throw error
+      throw goneIfOver(error)
     }
   }
 
@@ -140,11 +140,12 @@ export class MultipartUploads {
       return tagOf({ etag })
     } catch (error) {
       await this.#scope.batch(part.release()).catch(() => {})
-      throw error
+      // The statements of the caller may have found that their upload has changed, which the caller tells.
+      throw isCounted ? error : goneIfOver(error)
     }
   }
 
-  /** Records a part that the store has, which renews the lease of the upload. */
+  /** Records a part that the store has, which renews the lease of the upload; not of one that was ended meanwhile, whose parts would count on. */
   async #keep(
     { upload }: UploadName,
     { number, etag, size }: BlobPart & { readonly size: number },
@@ -153,7 +154,9 @@ export class MultipartUploads {
     const keep = sql`insert into object_upload_parts as p (upload, number, size, etag)
       values (${upload}, ${number}, ${size}, ${etag})
       on conflict (tenant_id, workspace_id, upload, number) do update set size = excluded.size, etag = excluded.etag, stored_at = now()`
-    const renew = sql`update object_uploads set expires_at = now() + ${MULTIPART_LEASE}::interval where id = ${upload}`
+    // By the clock: whoever has ended it may have begun behind this transaction, and been done before it.
+    const renew = requireChange(sql`update object_uploads set expires_at = now() + ${MULTIPART_LEASE}::interval
+      where id = ${upload} and expires_at > clock_timestamp()`)
     await this.#scope.batch(...before, keep, renew).catch((error: unknown) => {
       const isGone = isRefusedBy(error, 'object_upload_parts_tenant_id_workspace_id_upload_fkey')
       throw isGone ? new Problem('NoSuchUpload') : error
@@ -180,7 +183,7 @@ export class MultipartUploads {
     const etag = await this.#blobs.endParts(name.upload, store_id, parts, size)
     const content = { blob: name.upload, size, etag, headers, metadata, tags }
     return this.#objects.replace(name, content, { conditions, read: known, also }).catch((error: unknown) => {
-      throw readObjectChange(error) === 'upload' ? new Problem('NoSuchUpload') : error
+      throw goneIfOver(error)
     })
   }
 
@@ -254,6 +257,10 @@ export class MultipartUploads {
     return row
   }
 }
+
+/** The problem of an upload that another request has ended. */
+const goneIfOver = (error: unknown): unknown =>
+  readObjectChange(error) === 'upload' ? new Problem('NoSuchUpload') : error
 
 /** The parts that a client names, if the store has them as it says. */
 function chosenOf(stored: readonly StoredPart[], wanted: readonly BlobPart[]): readonly StoredPart[] {

@@ -76,11 +76,11 @@ export async function restoreObject(service: WorkspaceScope, object: Restored): 
   checkKey(key)
   const { objectBytesMax } = new Blobs(service)
   if (size > objectBytesMax) throw tooLarge(objectBytesMax)
-  if (await isThere(service, key)) return
+  if (await isStored(service, key)) return
   try {
     await (size > restoredPartBytes ? restoreInParts(service, object) : restoreAtOnce(service, object))
   } catch (error) {
-    if (!isOver(error) && !(await isThere(service, key))) throw error
+    if (!(await isStored(service, key)) && !isOver(error)) throw error
     // An attempt that was given up has gone on. What is repeated goes on with the parts that it finds, or finds the object.
     const detail = 'Another attempt of the import stores the object as well.'
     throw new Problem('overloaded', { detail, cause: error })
@@ -92,8 +92,17 @@ const isOver = (error: unknown): boolean =>
   readObjectChange(error) === 'upload' ||
   (error instanceof Problem && ['NoSuchUpload', 'upload_expired'].includes(error.code))
 
-const isThere = async (service: WorkspaceScope, key: string): Promise<boolean> =>
-  (await service.row(sql`select from objects where key = ${key}`)) !== undefined
+/** True if the object is there. Then attempts that went on beside the one that has stored it have no use for what they began. */
+async function isStored(service: WorkspaceScope, key: string): Promise<boolean> {
+  const stored = sql`select from objects where key = ${key}`
+  const [rows = []] = await service.batch(stored, endOfOthers(key, sql`exists (${stored})`))
+  return rows.length > 0
+}
+
+/** What attempts of imports have begun for an object is over, and the sweeper removes it; not what users resume, once they may. */
+const endOfOthers = (key: string, isStored = sql`true`): Sql => sql`
+  update object_uploads u set expires_at = now() where key = ${key} and is_internal and expires_at > now() and ${isStored}
+    and not exists (select from resumable_uploads r where r.parts_upload = u.id)`
 
 async function restoreAtOnce(service: WorkspaceScope, object: Restored): Promise<void> {
   const { line, source } = object
@@ -134,9 +143,7 @@ async function restoreInParts(service: WorkspaceScope, object: Restored): Promis
   }
   requireTag(line, md5.digest('hex'))
   await uploads.assemble({ ...name, upload })
-  // What other attempts have begun is over, and the sweeper removes it.
-  const others = sql`update object_uploads set expires_at = now() where key = ${line.key} and is_internal`
-  await service.batch(...insertionOf(upload, object), others)
+  await service.batch(...insertionOf(upload, object), endOfOthers(line.key))
 }
 
 async function* digested(

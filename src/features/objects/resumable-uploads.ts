@@ -17,7 +17,7 @@ import { readObjectChange } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { Blobs } from './blobs.ts'
 import { BodyPieces, emptyBody } from './body-pieces.ts'
-import { refusedUnless } from './catalogue.ts'
+import { requireChange } from './catalogue.ts'
 import type { Conditions } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 import { MULTIPART_LEASE, MultipartUploads } from './multipart-uploads.ts'
@@ -391,10 +391,6 @@ const roomFor = (id: string, bytes: number): readonly Sql[] => [
   sql`insert into object_uploads (id, bytes, expires_at) values (${id}, ${bytes}, now())`,
   sql`delete from object_uploads where id = ${id}`,
 ]
-
-/** A change that must hit its row, or the transaction fails. */
-const requireChange = (update: Sql): Sql => sql`
-  with changed as (${update} returning 1) select ${refusedUnless(sql`exists (select from changed)`, 'upload')}`
 
 const endOf = (id: string): Sql =>
   requireChange(sql`

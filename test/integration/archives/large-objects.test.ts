@@ -5,8 +5,10 @@ import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/clie
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
 import { OBJECT_LIMITS } from '../../../src/features/objects/limits.ts'
+import { MultipartUploads } from '../../../src/features/objects/multipart-uploads.ts'
 import { restoreObject } from '../../../src/features/objects/objects-transfer.ts'
 import { sweepBlobs } from '../../../src/features/objects/sweep-blobs.ts'
+import { objectsOf } from '../../../src/features/objects/workspace-objects.ts'
 import { rootClient } from '../../support/clients/object-store.ts'
 import { quota } from '../../support/fixtures/quotas.ts'
 import {
@@ -129,6 +131,62 @@ test('object of more than one part: two attempts at once: one object, and nothin
   ]).toContainEqual(codes)
   await restoreBytes('twice', bytes)
   expect((await read('twice')).md5).toBe(md5Of(bytes))
+  const blobs = await sweep()
+  expect(await inStore()).toEqual({ uploads: 0, blobs })
+})
+
+/** The chunks, and something done by another attempt before that of a number. */
+async function* withOther(bytes: Buffer, at: number, act: () => Promise<unknown>) {
+  let index = 0
+  for await (const chunk of chunksOf(bytes)) {
+    if (index++ === at) await act()
+    yield chunk
+  }
+}
+
+test('object of more than one part: another attempt stores it during the second part: the upload is over, and stays so', async () => {
+  const bytes = randomBytes(2 * PART)
+  const entry = { size: bytes.byteLength, etag: md5Of(bytes) }
+  const other = async () => {
+    // It has begun an upload of its own, and knows nothing of this one.
+    const hide = 'update tenon.object_uploads set is_internal = not is_internal where workspace_id = $1'
+    await asSuperuser(hide, [workspace.workspaceId])
+    await restoreBytes('beside', bytes)
+    await asSuperuser(hide, [workspace.workspaceId])
+    const end = 'update tenon.object_uploads set expires_at = now() where workspace_id = $1'
+    await asSuperuser(end, [workspace.workspaceId])
+  }
+  const chunks = withOther(bytes, PART / CHUNK + 2, other)
+  await expect(restore('beside', { ...entry, chunks })).rejects.toMatchObject({ code: 'overloaded' })
+  expect(await openParts()).toEqual([])
+  expect(await inStore()).toEqual({ uploads: 1, blobs: expect.anything() })
+  const blobs = await sweep()
+  expect(await inStore()).toEqual({ uploads: 0, blobs })
+})
+
+test('object of more than one part that is there: an upload that another attempt has begun since then: ended by the repetition, but not that of a user', async () => {
+  const bytes = randomBytes(PART + 1)
+  await restoreBytes('since', bytes)
+  const scope = scopeOf(platform, workspace, 'service')
+  const uploads = new MultipartUploads(scope, objectsOf(scope), true)
+  const name = { bucket: await bucketOf(workspace), key: 'since' }
+  const nothing = { headers: {}, metadata: {}, tags: {} }
+  const [late, resumed] = [await uploads.begin(name, nothing), await uploads.begin(name, nothing)]
+  const { workspaceId } = workspace
+  const [row] = await asSuperuser<{ tenant_id: string }>(
+    'select tenant_id from tenon.workspaces where id = $1',
+    [workspaceId],
+  )
+  await asSuperuser(
+    `insert into tenon.resumable_uploads (tenant_id, workspace_id, id, key, parts_upload, expires_at)
+      values ($1, $2, gen_random_uuid(), 'since', $3, now() + interval '1 day')`,
+    [row?.tenant_id, workspaceId, resumed],
+  )
+  await restoreBytes('since', bytes)
+  const at = { ...name, upload: late }
+  await expect(uploads.parts(at)).rejects.toMatchObject({ code: 'NoSuchUpload' })
+  expect(await uploads.parts({ ...at, upload: resumed })).toEqual([])
+  await uploads.abort({ ...at, upload: resumed })
   const blobs = await sweep()
   expect(await inStore()).toEqual({ uploads: 0, blobs })
 })
