@@ -187,10 +187,16 @@ export class MultipartUploads {
     })
   }
 
-  /** Makes the blob of all parts, which no object has yet; once, however often it is called. @throws Problem `NoSuchUpload`, `InvalidPart`, `EntityTooSmall`, `EntityTooLarge` */
-  async assemble(name: UploadName): Promise<void> {
+  /**
+   * Makes the blob of all parts, which no object has yet; once, however often it is called.
+   * @param bytes of the blob
+   * @throws Problem `NoSuchUpload`, `InvalidPart`, `EntityTooSmall`, `EntityTooLarge`
+   */
+  async assemble(name: UploadName, bytes: number): Promise<void> {
     const { store_id } = await this.#row(name)
     const { parts, size } = await this.#choose(name, 'all')
+    if (size !== bytes)
+      throw new Problem('InvalidPart', { detail: `The parts have ${size} bytes, and the object ${bytes}.` })
     await this.#blobs.endParts(name.upload, store_id, parts, size)
   }
 
@@ -214,6 +220,15 @@ export class MultipartUploads {
     const { store_id } = await this.#find(name)
     await this.#blobs.abandonParts(name.upload, store_id)
     await this.#scope.batch(abandoned(sql`id = ${name.upload}`))
+  }
+
+  /** How many bytes a part has that is stored. @throws Problem `NoSuchUpload` */
+  async sizeOfPart(name: UploadName, number: number): Promise<number | undefined> {
+    await this.#find(name)
+    const row = await this.#scope.row<{ size: number }>(
+      sql`select size from object_upload_parts where upload = ${name.upload} and number = ${number}`,
+    )
+    return row?.size
   }
 
   /** All parts by their numbers. @throws Problem `NoSuchUpload` */

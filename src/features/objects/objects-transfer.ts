@@ -130,19 +130,19 @@ async function restoreInParts(service: WorkspaceScope, object: Restored): Promis
   const uploads = new MultipartUploads(service, objectsOf(service), true)
   const name = { bucket: await new Blobs(service).bucket(), key: line.key }
   const upload = (await uploads.resume(line.key)) ?? (await uploads.begin(name, NOT_DESCRIBED))
-  const parts = await uploads.parts({ ...name, upload })
-  const stored = new Set(parts.map(({ number }) => number))
   const md5 = createHash('md5')
   const pieces = new BodyPieces({ ...source, chunks: digested(source.chunks, md5) })
   const partBytes = Math.max(restoredPartBytes, Math.ceil(line.size / partsMax))
   for (let number = 1, left = line.size; left > 0; number += 1, left -= partBytes) {
     const length = Math.min(partBytes, left)
     const chunks = pieces.take(length)
-    if (!stored.has(number)) await uploads.putPart({ ...name, upload }, number, { chunks, length })
+    // Asked before each one, since an attempt that was given up may go on with the same upload.
+    const stored = await uploads.sizeOfPart({ ...name, upload }, number)
+    if (stored !== length) await uploads.putPart({ ...name, upload }, number, { chunks, length })
     else for await (const _ of chunks);
   }
   requireTag(line, md5.digest('hex'))
-  await uploads.assemble({ ...name, upload })
+  await uploads.assemble({ ...name, upload }, line.size)
   await service.batch(...insertionOf(upload, object), endOfOthers(line.key))
 }
 

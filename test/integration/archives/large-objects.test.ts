@@ -135,6 +135,14 @@ test('object of more than one part: two attempts at once: one object, and nothin
   expect(await inStore()).toEqual({ uploads: 0, blobs })
 })
 
+/** The upload in parts that an attempt has left of an object. */
+async function openUpload(key: string) {
+  const scope = scopeOf(platform, workspace, 'service')
+  const uploads = new MultipartUploads(scope, objectsOf(scope), true)
+  const upload = (await uploads.resume(key)) ?? ''
+  return { uploads, at: { bucket: await bucketOf(workspace), key, upload } }
+}
+
 /** The chunks, and something done by another attempt before that of a number. */
 async function* withOther(bytes: Buffer, at: number, act: () => Promise<unknown>) {
   let index = 0
@@ -189,6 +197,16 @@ test('object of more than one part that is there: an upload that another attempt
   await uploads.abort({ ...at, upload: resumed })
   const blobs = await sweep()
   expect(await inStore()).toEqual({ uploads: 0, blobs })
+})
+
+test('object of more than one part: an earlier attempt has stored a part of another size: it is stored anew', async () => {
+  const bytes = randomBytes(2 * PART + 1)
+  await expect(restoreBytes('resized', bytes, PART + 4 * CHUNK)).rejects.toThrow('broken off')
+  const { uploads, at } = await openUpload('resized')
+  const other = randomBytes(PART - CHUNK)
+  await uploads.putPart(at, 1, { chunks: chunksOf(other), length: other.byteLength })
+  await restoreBytes('resized', bytes)
+  expect((await read('resized')).md5).toBe(md5Of(bytes))
 })
 
 test('object of more than one part whose bytes do not have its entity tag: refused, and there is no object', async () => {
