@@ -155,7 +155,8 @@ export class MultipartUploads {
       values (${upload}, ${number}, ${size}, ${etag})
       on conflict (tenant_id, workspace_id, upload, number) do update set size = excluded.size, etag = excluded.etag, stored_at = now()`
     // By the clock: whoever has ended it may have begun behind this transaction, and been done before it.
-    const renew = requireChange(sql`update object_uploads set expires_at = now() + ${MULTIPART_LEASE}::interval
+    const renew =
+      requireChange(sql`update object_uploads set expires_at = now() + ${MULTIPART_LEASE}::interval
       where id = ${upload} and expires_at > clock_timestamp()`)
     await this.#scope.batch(...before, keep, renew).catch((error: unknown) => {
       const isGone = isRefusedBy(error, 'object_upload_parts_tenant_id_workspace_id_upload_fkey')

@@ -14,7 +14,7 @@ import { Blobs } from './blobs.ts'
 import { BodyPieces } from './body-pieces.ts'
 import { endOfUpload } from './catalogue.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { MultipartUploads } from './multipart-uploads.ts'
+import { MultipartUploads, type UploadName } from './multipart-uploads.ts'
 import { KeptByHeader, Metadata, Tags } from './object-fields.ts'
 import { Upload } from './uploads.ts'
 import { objectsOf } from './workspace-objects.ts'
@@ -82,7 +82,8 @@ export async function restoreObject(service: WorkspaceScope, object: Restored): 
   } catch (error) {
     if (!(await isStored(service, key)) && !isOver(error)) throw error
     // An attempt that was given up has gone on. What is repeated goes on with the parts that it finds, or finds the object.
-    const detail = 'Another attempt of the import stores the object as well.'
+    const detail =
+      'The upload of the object was ended, by another attempt of the import or by the object store. It is tried again.'
     throw new Problem('overloaded', { detail, cause: error })
   }
 }
@@ -126,10 +127,28 @@ const NOT_DESCRIBED = { headers: {}, metadata: {}, tags: {} }
 
 /** Whoever repeats it sends the same bytes in the same parts. If it is not repeated, the purge of what was imported removes the parts. */
 async function restoreInParts(service: WorkspaceScope, object: Restored): Promise<void> {
-  const { line, source } = object
+  const { line } = object
   const uploads = new MultipartUploads(service, objectsOf(service), true)
-  const name = { bucket: await new Blobs(service).bucket(), key: line.key }
+  const bucket = await new Blobs(service).bucket()
+  const name = { bucket, key: line.key }
   const upload = (await uploads.resume(line.key)) ?? (await uploads.begin(name, NOT_DESCRIBED))
+  try {
+    await sendParts(uploads, { ...name, upload }, object)
+  } catch (error) {
+    if (!isLost(error)) throw error
+    if (!(await isAssembled(uploads, { ...name, upload }, line.size)))
+      await service.batch(sql`update object_uploads set expires_at = now() where id = ${upload}`)
+    throw new Problem('NoSuchUpload', { cause: error })
+  }
+  await service.batch(...insertionOf(upload, object), endOfOthers(line.key))
+}
+
+/** Makes the blob of the parts that are there, and of those that are missing. */
+async function sendParts(
+  uploads: MultipartUploads,
+  name: UploadName,
+  { line, source }: Restored,
+): Promise<void> {
   const md5 = createHash('md5')
   const pieces = new BodyPieces({ ...source, chunks: digested(source.chunks, md5) })
   const partBytes = Math.max(restoredPartBytes, Math.ceil(line.size / partsMax))
@@ -137,14 +156,31 @@ async function restoreInParts(service: WorkspaceScope, object: Restored): Promis
     const length = Math.min(partBytes, left)
     const chunks = pieces.take(length)
     // Asked before each one, since an attempt that was given up may go on with the same upload.
-    const stored = await uploads.sizeOfPart({ ...name, upload }, number)
-    if (stored !== length) await uploads.putPart({ ...name, upload }, number, { chunks, length })
+    const stored = await uploads.sizeOfPart(name, number)
+    if (stored !== length) await uploads.putPart(name, number, { chunks, length })
     else for await (const _ of chunks);
   }
   requireTag(line, md5.digest('hex'))
-  await uploads.assemble({ ...name, upload }, line.size)
-  await service.batch(...insertionOf(upload, object), endOfOthers(line.key))
+  await uploads.assemble(name, line.size)
 }
+
+/**
+ * True if the store refuses the upload, or its parts make no such object. Another attempt may have made the blob of it, whose object is not
+ * there yet; or the store has dropped what was sent, as it does with incomplete uploads after some time if it is told so.
+ */
+const isLost = (error: unknown): boolean =>
+  error instanceof Problem &&
+  ['NoSuchKey', 'InvalidRequest', 'InvalidPart', 'EntityTooSmall'].includes(error.code)
+
+/** True if the blob of an upload is there. Then its parts are all known, and the next attempt goes on behind them. */
+const isAssembled = (uploads: MultipartUploads, name: UploadName, bytes: number): Promise<boolean> =>
+  uploads.assemble(name, bytes).then(
+    () => true,
+    (error: unknown) => {
+      if (isLost(error) || isOver(error)) return false
+      throw error
+    },
+  )
 
 async function* digested(
   chunks: AsyncIterable<Uint8Array>,

@@ -1,9 +1,14 @@
 /** Objects of an archive that are stored in parts: in flat memory, once, and from where an attempt was cut off. */
 
 import { createHash, randomBytes } from 'node:crypto'
-import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
+import {
+  AbortMultipartUploadCommand,
+  ListMultipartUploadsCommand,
+  ListObjectsV2Command,
+} from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
+import { Problem } from '../../../src/core/problem.ts'
 import { OBJECT_LIMITS } from '../../../src/features/objects/limits.ts'
 import { MultipartUploads } from '../../../src/features/objects/multipart-uploads.ts'
 import { restoreObject } from '../../../src/features/objects/objects-transfer.ts'
@@ -207,6 +212,51 @@ test('object of more than one part: an earlier attempt has stored a part of anot
   await uploads.putPart(at, 1, { chunks: chunksOf(other), length: other.byteLength })
   await restoreBytes('resized', bytes)
   expect((await read('resized')).md5).toBe(md5Of(bytes))
+})
+
+test('object of more than one part: the store has dropped the upload, or has more parts than the object: sent anew by the next attempt, and nothing else is left', async () => {
+  const bytes = randomBytes(PART + CHUNK + 1)
+  const longer = Buffer.concat([bytes, randomBytes(3 * PART)])
+  const Bucket = await bucketOf(workspace)
+  const s3 = rootClient()
+  await expect(restoreBytes('dropped', bytes, PART + CHUNK)).rejects.toThrow('broken off')
+  const { Uploads = [] } = await s3.send(new ListMultipartUploadsCommand({ Bucket }))
+  for (const { Key, UploadId } of Uploads)
+    await s3.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }))
+  s3.destroy()
+  await expect(restoreBytes('shorter', longer, 3 * PART + CHUNK)).rejects.toThrow('broken off')
+  for (const key of ['dropped', 'shorter']) {
+    await expect(restoreBytes(key, bytes)).rejects.toMatchObject({ code: 'overloaded' })
+    await restoreBytes(key, bytes)
+    expect((await read(key)).md5).toBe(md5Of(bytes))
+  }
+  const blobs = await sweep()
+  expect(await inStore()).toEqual({ uploads: 0, blobs })
+})
+
+test('object of more than one part: another attempt has made its blob, and no object yet: the same blob becomes the object', async () => {
+  const bytes = randomBytes(2 * PART)
+  const key = 'made'
+  const sent = { size: bytes.byteLength, etag: md5Of(bytes) }
+  await expect(restoreBytes(key, bytes, PART + CHUNK)).rejects.toThrow('broken off')
+  const { uploads, at } = await openUpload(key)
+  const rest = bytes.subarray(PART)
+  const other = async () => {
+    await uploads.putPart(at, 2, { chunks: chunksOf(rest), length: PART })
+    await uploads.assemble(at, bytes.byteLength)
+    // What this attempt sends now, the store does not know.
+    throw new Problem('NoSuchKey')
+  }
+  const chunks = withOther(bytes, PART / CHUNK + 2, other)
+  await expect(restore(key, { ...sent, chunks })).rejects.toMatchObject({ code: 'overloaded' })
+  await restoreBytes(key, bytes)
+  const rows = await asSuperuser('select from tenon.objects where workspace_id = $1 and blob = $2', [
+    workspace.workspaceId,
+    at.upload,
+  ])
+  expect([rows.length, (await read(key)).md5]).toEqual([1, md5Of(bytes)])
+  const blobs = await sweep()
+  expect(await inStore()).toEqual({ uploads: 0, blobs })
 })
 
 test('object of more than one part whose bytes do not have its entity tag: refused, and there is no object', async () => {
