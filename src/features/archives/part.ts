@@ -113,7 +113,8 @@ export function idsOfImport(importId: string, folder = ''): Pick<Target, 'newIdO
 
 /**
  * Stores something of a member, and names the member in a problem of its content.
- * @throws Problem `archive_invalid` for what is refused now and would be again; others as they are
+ * @throws Problem `archive_invalid` for what is refused now and would be again, though what it is stored in is still being made; others as
+ *   they are
  */
 export async function inMember<T>(
   { requireBeingMade }: Pick<Storing, 'requireBeingMade'>,
@@ -124,11 +125,19 @@ export async function inMember<T>(
   try {
     return await work()
   } catch (error) {
-    if (violated(error) !== undefined)
-      throw invalid('names something that is there already, or that is missing.', name, error)
-    if (!(error instanceof Problem) || !error.isFinal || error.code === 'archive_invalid') throw error
-    throw invalid(`cannot be stored: ${error.message}`, name, error)
+    const fault = faultOf(error)
+    if (fault === undefined) throw error
+    // What was deleted during the work refuses it as well, which is no fault of the archive.
+    await requireBeingMade()
+    throw invalid(fault, name, error)
   }
+}
+
+/** Why something of a member is refused, and would be again; undefined for what may succeed later, and for what names the member already. */
+function faultOf(error: unknown): string | undefined {
+  if (violated(error) !== undefined) return 'names something that is there already, or that is missing.'
+  if (!(error instanceof Problem) || !error.isFinal || error.code === 'archive_invalid') return undefined
+  return `cannot be stored: ${error.message}`
 }
 
 /** Gathers what has to be set by hand: some of it by name, and the rest by number, since an archive may name any number of things. */

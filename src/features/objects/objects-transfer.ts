@@ -64,6 +64,8 @@ interface Restored {
   /** The user here who has created it. */
   readonly owner: string | null
   readonly source: ByteSource
+  /** Throws once the workspace is not being made any more: of a large object, nothing further is stored then. */
+  readonly requireBeingMade: () => Promise<void>
 }
 
 /**
@@ -147,7 +149,7 @@ async function restoreInParts(service: WorkspaceScope, object: Restored): Promis
 async function sendParts(
   uploads: MultipartUploads,
   name: UploadName,
-  { line, source }: Restored,
+  { line, source, requireBeingMade }: Restored,
 ): Promise<void> {
   const md5 = createHash('md5')
   const pieces = new BodyPieces({ ...source, chunks: digested(source.chunks, md5) })
@@ -156,6 +158,7 @@ async function sendParts(
     const length = Math.min(partBytes, left)
     const chunks = pieces.take(length)
     // Asked before each one, since an attempt that was given up may go on with the same upload.
+    await requireBeingMade()
     const stored = await uploads.sizeOfPart(name, number)
     if (stored !== length) await uploads.putPart(name, number, { chunks, length })
     else for await (const _ of chunks);

@@ -9,6 +9,7 @@ import {
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
 import { Problem } from '../../../src/core/problem.ts'
+import { inMember } from '../../../src/features/archives/part.ts'
 import { OBJECT_LIMITS } from '../../../src/features/objects/limits.ts'
 import { MultipartUploads } from '../../../src/features/objects/multipart-uploads.ts'
 import { restoreObject } from '../../../src/features/objects/objects-transfer.ts'
@@ -48,11 +49,15 @@ interface Sent {
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
-function restore(key: string, { size, etag, chunks }: Sent): Promise<void> {
+function restore(
+  key: string,
+  { size, etag, chunks }: Sent,
+  requireBeingMade = async () => {},
+): Promise<void> {
   const time = '2026-01-02T03:04:05.678Z'
   const described = { headers: { 'content-type': 'video/mp4' }, metadata: { by: 'mia' }, tags: {} }
   const line = { key, size, etag, ...described, owner: null, created_at: time, modified_at: time }
-  const object = { line, owner: null, source: { chunks, length: size } }
+  const object = { line, owner: null, source: { chunks, length: size }, requireBeingMade }
   return restoreObject(scopeOf(platform, workspace, 'service'), object)
 }
 
@@ -257,6 +262,23 @@ test('object of more than one part: another attempt has made its blob, and no ob
   expect([rows.length, (await read(key)).md5]).toEqual([1, md5Of(bytes)])
   const blobs = await sweep()
   expect(await inStore()).toEqual({ uploads: 0, blobs })
+})
+
+test('object of more than one part: its workspace is deleted after the first one: no further part is stored, and the archive is not at fault', async () => {
+  const bytes = randomBytes(2 * PART)
+  const sent = { size: bytes.byteLength, etag: md5Of(bytes), chunks: chunksOf(bytes) }
+  let asked = 0
+  const requireBeingMade = async () => {
+    asked += 1
+    if (asked > 2) throw new Problem('state_conflict')
+  }
+  const place = { workspace: undefined, path: 'objects/000001/000001', folder: 'objects' }
+  const member = { ...place, name: place.path, size: sent.size, content: sent.chunks }
+  const stored = inMember({ requireBeingMade }, member, () => restore('undone', sent, requireBeingMade))
+  await expect(stored).rejects.toMatchObject({ code: 'state_conflict' })
+  expect(await openParts()).toEqual([{ bytes: 0, parts: [1] }])
+  const { uploads, at } = await openUpload('undone')
+  await uploads.abort(at)
 })
 
 test('object of more than one part whose bytes do not have its entity tag: refused, and there is no object', async () => {

@@ -110,7 +110,7 @@ async function* writePart(
 }
 
 async function restore(
-  { admin, ref, service, newIdOf }: Target,
+  { admin, ref, service, newIdOf, requireBeingMade }: Target,
   line: ObjectLine,
   member: Member,
 ): Promise<void> {
@@ -118,5 +118,5 @@ async function restore(
   const mapped = await findRestoredUsers(admin, ref, owner === null ? [] : [owner], newIdOf)
   const ownerHere = owner === null ? null : (mapped.get(owner) ?? owner)
   const source = { chunks: member.content, length: member.size }
-  await restoreObject(service, { line, owner: ownerHere, source })
+  await restoreObject(service, { line, owner: ownerHere, source, requireBeingMade })
 }
