@@ -50,7 +50,9 @@ function personOf({ principal }: CallerScope): string {
   if (kind !== 'token' || !PERSON.test(subject))
     throw new Problem('forbidden', {
       detail: `Only accounts and users of this platform have sessions. You sent ${seen}.`,
-      hint: 'Send the token of a person who has signed in; on a command line, `export TENON_TOKEN=$(npx tenon login)`.',
+      hint: 'Send the token of a person who has signed in.',
+      adminHint:
+        'Send the token of a person who has signed in; on a command line, `export TENON_TOKEN=$(npx tenon login)`.',
     })
   if (scopes !== undefined || roles.every((role) => role === 'anon'))
     throw new Problem('forbidden', { detail: 'The token is restricted to scopes: sign in without `scope`.' })
