@@ -35,7 +35,7 @@ interface Side {
 
 export async function objects(): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
-  const started = await startPlatform(dir, { lasting: true })
+  const started = await startPlatform(dir, { lasting: true, checkReplies: false })
   try {
     const { admin, workspaceId } = await createTestWorkspace(started.running)
     const { bucket } = await admin.get<{ bucket: string }>(`/v1/workspaces/${workspaceId}`)
