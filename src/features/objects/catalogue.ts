@@ -35,7 +35,7 @@ const COLUMNS = sql`key, version, blob, size, etag, headers, metadata, tags, own
   (extract(epoch from modified_at) * 1000)::bigint as "modifiedMs"`
 
 /** Rolls back the transaction if the object is not as it was read, or the upload is over. */
-export const refusedUnless = (isDone: Sql, what: 'object' | 'upload') =>
+const refusedUnless = (isDone: Sql, what: 'object' | 'upload') =>
   sql`case when not ${isDone} then tenon.refuse_object_change(${what}) end`
 
 /** A change of an upload that must hit its row, or the transaction fails. */
