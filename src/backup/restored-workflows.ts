@@ -2,8 +2,7 @@
 
 import { type Client as Temporal, WorkflowNotFoundError } from '@temporalio/client'
 import type { Client } from 'pg'
-import { v7 as uuid } from 'uuid'
-import { typeId } from '../core/ids.ts'
+import { randomIds, typeId } from '../core/ids.ts'
 import { withoutScheduledTime } from '../core/tenant.ts'
 
 export interface SettledWorkflows {
@@ -87,7 +86,7 @@ async function beginLostJobs(database: Client, temporal: Temporal): Promise<numb
     begun += 1
     await database.query(
       `update operations set state = 'queued', steps = '[]', workflow_id = regexp_replace(workflow_id, '[^:]+$', $2) where id = $1`,
-      [id, uuid()],
+      [id, randomIds.uuid()],
     )
   }
   return begun

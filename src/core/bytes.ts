@@ -49,6 +49,17 @@ export interface ByteReply {
   readonly discard?: () => void
 }
 
+/** Adds chunks to a digest while they are read. @param digest such as a `Hash` of node:crypto; complete once the last chunk was read */
+export async function* digested(
+  chunks: AsyncIterable<Uint8Array>,
+  digest: { update(chunk: Uint8Array): unknown },
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    digest.update(chunk)
+    yield chunk
+  }
+}
+
 /**
  * Counts the chunks of a source while they are read.
  * @throws Problem `EntityTooLarge` beyond `bytesMax`, `request_malformed` beyond the announced length, `body_incomplete` if fewer bytes arrive

@@ -61,7 +61,7 @@ function waitForCallback(server: Server, redirectUri: string): Promise<URL> {
   })
 }
 
-/** Where a person signs in again: the platform, and the client of `tenon login`, if the settings name one. */
+/** The platform at which a person signs in again, and the client of `tenon login`; undefined if the settings name none. */
 export interface SignInPlace {
   readonly url: string
   readonly loginClient: string | undefined

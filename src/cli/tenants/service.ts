@@ -68,7 +68,7 @@ async function set(settings: readonly string[], options: SetOptions): Promise<nu
   const { client, workspace_id } = await workspaceClient(workspace)
   const body = { ...values.reduce<JsonObject>(merge, {}), workspace_id, dry_run: dryRun }
   const now = async () => (await readSettings(client, workspace_id)).revision
-  // What would change is shown with the revision that it was compared with.
+  // A dry run prints the revision of the settings that it has compared.
   const expected = ifMatch === undefined && dryRun ? await now() : ifMatch && revisionOf(ifMatch)
   const made = configure<{ changes: readonly Change[] }>(client, body, expected)
   const { found, revision } = await made.catch(async (error: unknown) => {

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { privilege } from '../../access/privileges.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { tooLarge } from '../../core/bytes.ts'
+import { counted, digested } from '../../core/bytes.ts'
 import { notFound } from '../../core/problem.ts'
 import type { TenantRef } from '../../core/tenant.ts'
 import { ARCHIVE_LIMITS } from './limits.ts'
@@ -36,16 +36,8 @@ export function archiveFile(scope: AdminScope, ref: TenantRef, operationId: stri
     /** @throws the error of the source; Problem `EntityTooLarge`, `dependency_unavailable` */
     async write(chunks: AsyncIterable<Uint8Array>): Promise<StoredArchive> {
       const digest = createHash('sha256')
-      const counted = async function* () {
-        let bytes = 0
-        for await (const chunk of chunks) {
-          bytes += chunk.byteLength
-          if (bytes > ARCHIVE_LIMITS.archiveBytesMax) throw tooLarge(ARCHIVE_LIMITS.archiveBytesMax)
-          digest.update(chunk)
-          yield chunk
-        }
-      }
-      const bytes = await store.write(name, counted())
+      const bounded = counted({ chunks }, ARCHIVE_LIMITS.archiveBytesMax)
+      const bytes = await store.write(name, digested(bounded, digest))
       return { bytes, sha256: digest.digest('hex') }
     },
     read: (bytes: number, first = 0) => store.read(name, bytes, first),

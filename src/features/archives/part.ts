@@ -127,7 +127,7 @@ export async function inMember<T>(
   } catch (error) {
     const fault = faultOf(error)
     if (fault === undefined) throw error
-    // What was deleted during the work refuses it as well, which is no fault of the archive.
+    // A workspace that was deleted meanwhile refuses the work too, which is no fault of the archive.
     await requireBeingMade()
     throw invalid(fault, name, error)
   }

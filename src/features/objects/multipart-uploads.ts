@@ -154,7 +154,7 @@ export class MultipartUploads {
     const keep = sql`insert into object_upload_parts as p (upload, number, size, etag)
       values (${upload}, ${number}, ${size}, ${etag})
       on conflict (tenant_id, workspace_id, upload, number) do update set size = excluded.size, etag = excluded.etag, stored_at = now()`
-    // By the clock: whoever has ended it may have begun behind this transaction, and been done before it.
+    // The present time, not that of the transaction: another transaction may have begun after this one, ended the upload, and committed.
     const renew =
       requireChange(sql`update object_uploads set expires_at = now() + ${MULTIPART_LEASE}::interval
       where id = ${upload} and expires_at > clock_timestamp()`)

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { type ByteSource, tooLarge } from '../../core/bytes.ts'
+import { type ByteSource, digested, tooLarge } from '../../core/bytes.ts'
 import { randomIds } from '../../core/ids.ts'
 import { checkKey } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
@@ -61,7 +61,7 @@ export async function* readBytes(
 /** An object of an archive, as it is stored here. */
 interface Restored {
   readonly line: ObjectLine
-  /** The user here who has created it. */
+  /** The id that the creator of the object has in this workspace; null without a creator. */
   readonly owner: string | null
   readonly source: ByteSource
   /** Throws once the workspace is not being made any more: of a large object, nothing further is stored then. */
@@ -102,7 +102,7 @@ async function isStored(service: WorkspaceScope, key: string): Promise<boolean> 
   return rows.length > 0
 }
 
-/** What attempts of imports have begun for an object is over, and the sweeper removes it; not what users resume, once they may. */
+/** Ends the uploads that attempts of imports have begun for an object, so that the sweeper removes them. Uploads that users resume stay. */
 const endOfOthers = (key: string, isStored = sql`true`): Sql => sql`
   update object_uploads u set expires_at = now() where key = ${key} and is_internal and expires_at > now() and ${isStored}
     and not exists (select from resumable_uploads r where r.parts_upload = u.id)`
@@ -127,7 +127,7 @@ async function restoreAtOnce(service: WorkspaceScope, object: Restored): Promise
 /** The object is described when it is there. */
 const NOT_DESCRIBED = { headers: {}, metadata: {}, tags: {} }
 
-/** Whoever repeats it sends the same bytes in the same parts. If it is not repeated, the purge of what was imported removes the parts. */
+/** Stores an object in parts. Each attempt sends the same bytes in the same parts. If the last attempt fails, the purge of the import removes the parts. */
 async function restoreInParts(service: WorkspaceScope, object: Restored): Promise<void> {
   const { line } = object
   const uploads = new MultipartUploads(service, objectsOf(service), true)
@@ -184,16 +184,6 @@ const isAssembled = (uploads: MultipartUploads, name: UploadName, bytes: number)
       throw error
     },
   )
-
-async function* digested(
-  chunks: AsyncIterable<Uint8Array>,
-  digest: ReturnType<typeof createHash>,
-): AsyncGenerator<Uint8Array> {
-  for await (const chunk of chunks) {
-    digest.update(chunk)
-    yield chunk
-  }
-}
 
 /** The statements that make a blob an object, and end its upload. They belong into one batch. */
 function insertionOf(blob: string, { line, owner }: Restored): readonly Sql[] {

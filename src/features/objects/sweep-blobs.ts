@@ -26,8 +26,8 @@ interface Unused {
 
 /**
  * @param scope with the rights of a service key
- * @param findHold blobs that have lost their object since then stay: somebody reads what was there at that moment. It is asked at each
- *   removal, since it may begin at any time
+ * @param findHold finds since when an export reads objects: blobs that have lost their object since then stay. It is called at each
+ *   removal, since an export may begin at any time
  * @returns true if there may be more
  */
 export async function sweepBlobs(

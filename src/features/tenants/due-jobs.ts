@@ -22,7 +22,7 @@ interface DueRow {
 /** Processes use states, keys and subjects for a while after they have read them. */
 const KNOWN_BY_ALL = sql`now() - ${`${TENANT_LIMITS.knownByAllMs} milliseconds`}::interval`
 
-/** What was never in use has no state to be restored to. No process has ever let anybody use it, so none has to learn of the deletion. */
+/** A tenant or workspace that was never active has no state to be restored to. No process has taken it for active, so no process has to learn of its deletion. */
 const neverInUse = (row: Sql): Sql => sql`${row}.state_before is null`
 
 /**

@@ -71,7 +71,7 @@ async function read(key: string): Promise<{ md5: string; headers: Headers }> {
   return { md5: md5Of(Buffer.from(await response.arrayBuffer())), headers: response.headers }
 }
 
-/** What the store has: uploads that are open, and blobs. */
+/** The open uploads and the blobs that the store has. */
 async function inStore() {
   const Bucket = await bucketOf(workspace)
   const s3 = rootClient()
@@ -113,7 +113,7 @@ test('object of more than one part: cut off in the second part, and sent again: 
     workspace.workspaceId,
     PART,
   ])
-  // Whoever repeats it sends the same bytes; others show here which of them are sent.
+  // A real attempt would send the same bytes again. Here, other bytes show which parts are sent again.
   const again = Buffer.concat([randomBytes(PART), bytes.subarray(PART)])
   await restoreBytes('movie', again)
   const { md5, headers } = await read('movie')
@@ -249,7 +249,7 @@ test('object of more than one part: another attempt has made its blob, and no ob
   const other = async () => {
     await uploads.putPart(at, 2, { chunks: chunksOf(rest), length: PART })
     await uploads.assemble(at, bytes.byteLength)
-    // What this attempt sends now, the store does not know.
+    // The store answers that it does not know the upload to which this attempt sends its part.
     throw new Problem('NoSuchKey')
   }
   const chunks = withOther(bytes, PART / CHUNK + 2, other)

@@ -123,7 +123,7 @@ async function tokenTooOld({ id }: TestAccount, { claims }: TooOld): Promise<str
 
 const SET = ['sign-in-policy', 'set', '--no-require-mfa']
 
-/** Who has set the policy last. */
+/** Reads which account has set the sign-in policy last. */
 const setBy = async () =>
   (
     await call('GET', `/v1/sign-in-policy?tenant_id=${workspace.tenantId}`, {

@@ -4,6 +4,7 @@
  */
 
 import { createHash, hash } from 'node:crypto'
+import { digested } from '../../../core/bytes.ts'
 import { ARCHIVE_LIMITS } from '../limits.ts'
 import {
   type ArchiveCounts,
@@ -86,7 +87,7 @@ async function* readMembers(files: AsyncGenerator<TarFile>, list: MemberList): A
     list.begin(name)
     const digest = createHash('sha256')
     const isOfLines = name.endsWith('.ndjson')
-    const content = hashed(isOfLines ? withFewLines(file) : file.content, digest)
+    const content = digested(isOfLines ? withFewLines(file) : file.content, digest)
     yield { name, size, content, ...place }
     for await (const _ of content);
     list.add(name, size, digest.digest())
@@ -100,16 +101,6 @@ async function* withFewLines({ name, content }: TarFile): AsyncGenerator<Uint8Ar
   for await (const chunk of content) {
     for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, at + 1)) lines += 1
     if (lines > partLinesMax) throw invalid(`has more than ${partLinesMax} lines.`, name)
-    yield chunk
-  }
-}
-
-async function* hashed(
-  content: AsyncIterable<Uint8Array>,
-  digest: ReturnType<typeof createHash>,
-): AsyncGenerator<Uint8Array> {
-  for await (const chunk of content) {
-    digest.update(chunk)
     yield chunk
   }
 }
