@@ -14,7 +14,6 @@ import { countHeader, gatewayReader } from '../access/authentication/credentials
 import type { AuthServices } from '../app/auth-services.ts'
 import type { Platform } from '../app/platform.ts'
 import { isProbe, probesOf } from '../app/probes.ts'
-import { randomIds, typeId } from '../core/ids.ts'
 import { parseJson } from '../core/json.ts'
 import { CORE_LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
@@ -26,7 +25,7 @@ import { readTraceparent, TRACEPARENT } from '../core/trace.ts'
 import { OPERATIONS } from '../features/index.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { type Log, plainLines } from '../infra/log.ts'
-import { inTrace, traceFields } from '../infra/trace-context.ts'
+import { inTrace, newRequestId, traceFields } from '../infra/trace-context.ts'
 import { type Span, startSpan } from '../infra/tracing.ts'
 import { mountApprovalPages } from './approval-routes.ts'
 import { writeAuditEntry } from './audit.ts'
@@ -288,7 +287,7 @@ function requestId(request: { headers: Record<string, string | string[] | undefi
   const requestId = request.headers['x-request-id']
   return typeof requestId === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(requestId) && !holdsSecret(requestId)
     ? requestId
-    : typeId('req', randomIds.uuid())
+    : newRequestId()
 }
 
 /** A proxy could cache a 404 (RFC 9111 §4.2.2), which is that of one caller. */
@@ -378,7 +377,7 @@ function clientErrorHandler(error: NodeJS.ErrnoException, socket: import('node:n
   const problem = new Problem(
     error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'request_malformed',
   )
-  const id = typeId('req', randomIds.uuid())
+  const id = newRequestId()
   const wire = toReply(problem, { id, path: '' })
   const body = JSON.stringify(wire.body)
   const headers = { 'content-type': PROBLEM_TYPE, 'x-request-id': id, ...BROWSER_GUARDS }

@@ -7,7 +7,7 @@ import { isProbe } from '../app/probes.ts'
 import { type Role, TENANT_ADMINS } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
-import { isHost, requestedHost } from '../infra/host-name.ts'
+import { requestedHost } from '../infra/host-name.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -35,9 +35,8 @@ export function serveHosts(app: FastifyInstance, { hostNames, limiter }: Platfor
   }
   app.addHook('onRequest', (request, reply, done) => {
     if (isProbe(pathOf(request))) return done()
-    const host = request.host ?? ''
-    if (host !== '' && !isHost(host)) return done(invalidHost())
-    const name = requestedHost(host)
+    const { name, isValid } = requestedHost(request.host ?? '')
+    if (!isValid) return done(invalidHost())
     if (name === undefined || hostNames.isOwn(name)) return done()
     const known = hostNames.known(name)
     if (known !== undefined) return done(serve(request, known))

@@ -2,6 +2,8 @@
 
 import { isIPv6 } from 'node:net'
 import { domainToASCII } from 'node:url'
+import { LRUCache } from 'lru-cache'
+import { INFRA_LIMITS } from './limits.ts'
 
 /** The label before a host name at which DNS has the proof that the name may be used. */
 export const PROOF_LABEL = '_tenon'
@@ -32,20 +34,32 @@ export const comparableHost = (host: string): string =>
 /** The name or address in a `Host`, as they are compared. */
 export const nameOfHost = (host: string): string => comparableHost(host).replace(/:\d*$/, '')
 
-/**
- * True for what a `Host` may be (RFC 9110 §7.2): a name or an address, the latter in brackets if it is one of IPv6, and perhaps a port. It
- * need not be a domain name: machines of one network have names such as `api_1`.
- */
-export function isHost(host: string): boolean {
+/** The `Host` of a request. */
+interface RequestedHost {
+  /** In the form of {@link canonicalHost}; undefined for what is no domain name. */
+  readonly name: string | undefined
+  /**
+   * False for what no `Host` may be (RFC 9110 §7.2): a name or an address, the latter in brackets if it is one of IPv6, and perhaps a port. It
+   * need not be a domain name: machines of one network have names such as `api_1`. A request may have none.
+   */
+  readonly isValid: boolean
+}
+
+const REQUESTED = new LRUCache<string, RequestedHost>({
+  max: INFRA_LIMITS.hostsCachedMax,
+  memoMethod: (host) => ({ name: canonicalHost(host.replace(/:\d*$/, '')), isValid: host === '' || isHost(host) }),
+})
+
+/** Reads a `Host`, with a port or without. Those of the last requests are remembered: clients name the same few. */
+export const requestedHost = (host: string): RequestedHost => REQUESTED.memo(host)
+
+function isHost(host: string): boolean {
   const name = nameOfHost(host)
   const port = Number(/:(\d*)$/.exec(host)?.[1] ?? 0)
   if (port > 65_535 || name.length > 253) return false
   if (name.startsWith('[')) return name.endsWith(']') && isIPv6(name.slice(1, -1))
   return !NOT_OF_NAMES.test(name) && domainToASCII(name) !== ''
 }
-
-/** The name that a request is made for, in the form of {@link canonicalHost}. @param host `Host`, with a port or without; empty if there is none */
-export const requestedHost = (host: string): string | undefined => canonicalHost(host.replace(/:\d*$/, ''))
 
 /** True for the name itself, and all names below it. */
 export const isWithin = (name: string, parent: string): boolean =>

@@ -48,6 +48,9 @@ export const INFRA_LIMITS = {
   /** Milliseconds between two attempts of a worker to become leader. Then it tries again. */
   leaderElectionMs: 1_000,
 
+  /** Values of `Host` of requests that a process has read and remembers. The least recently used is forgotten. */
+  hostsCachedMax: 1_000,
+
   /** `tenon master-key rotate`, which reads each column in pages. */
   keyRotation: {
     /** Rows of a page. Further ones are in the next page. */
