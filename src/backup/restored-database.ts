@@ -10,6 +10,7 @@ import type { Tombstone } from './manifests.ts'
 const STATEMENTS = [
   // People sign in again. What was revoked stays revoked.
   `delete from issuer_state where model <> 'RevokedToken'`,
+  `delete from sessions`,
   // The store does not have their parts: the sweeper removes them.
   `update object_uploads set expires_at = now() where expires_at > now()`,
   `update resumable_uploads set expires_at = now() where ended_at is null and expires_at > now()`,

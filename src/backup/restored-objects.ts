@@ -9,6 +9,7 @@ import type { States } from './manifests.ts'
 import { FileMissing } from './repository/file-store.ts'
 import type { Repository } from './repository/repository.ts'
 import { SealBroken } from './repository/sealed-stream.ts'
+import { payloadsOf } from './states.ts'
 import { storeFault } from './store-fault.ts'
 
 export interface ObjectStore {
@@ -28,18 +29,15 @@ export async function restoreObjects(
   repository: Repository,
   { store, buckets }: ObjectStore,
   database: Client,
-  { temporal }: States,
+  states: States,
 ): Promise<RestoredObjects> {
   const { rows } = await database.query<{ name: string; workspace_id: string }>(
     'select name, workspace_id from buckets',
   )
   for (const { name, workspace_id } of rows) await buckets.make(name, workspace_id)
-  const payloads = temporal?.payloads && (await repository.readJson<Blob[]>(temporal.payloads.name))
-  if (payloads !== undefined && payloads.length > 0) await buckets.make(PAYLOAD_BUCKET, 'platform')
-  const wanted = [
-    ...(await findBlobs(database, null)).filter(({ size }) => size !== null),
-    ...(payloads ?? []),
-  ]
+  const payloads = await payloadsOf(repository, states)
+  if (payloads.length > 0) await buckets.make(PAYLOAD_BUCKET, 'platform')
+  const wanted = [...(await findBlobs(database, null)).filter(({ size }) => size !== null), ...payloads]
   let written = 0
   const faults: string[] = []
   for (const [bucket, blobs] of Map.groupBy(wanted, (one) => one.bucket)) {

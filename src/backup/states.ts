@@ -3,7 +3,7 @@
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { copyBlobs, findPayloads } from './blobs.ts'
+import { type Blob, copyBlobs, findPayloads } from './blobs.ts'
 import type { Installation } from './installation.ts'
 import { momentId, type StateCopy, type States } from './manifests.ts'
 import type { Member, Repository } from './repository/repository.ts'
@@ -23,14 +23,22 @@ export async function copyStates(
   const member = await copySqlite(repository, temporalFile, `${folder}/temporal.db`)
   // After the file: what it refers to is there already.
   const payloads = await findPayloads(objects)
-  await copyBlobs(repository, objects, payloads, known)
+  // One that has gone since was of an execution that has gone, too.
+  const gone = new Set(await copyBlobs(repository, objects, payloads, known))
   const temporal: StateCopy = {
     at,
     member,
-    payloads: await repository.writeJson(`${folder}/payloads`, payloads),
+    payloads: await repository.writeJson(
+      `${folder}/payloads`,
+      payloads.filter((one) => !gone.has(one)),
+    ),
   }
   return { temporal }
 }
+
+/** The payloads that belong to a copy of Temporal. */
+export const payloadsOf = async (repository: Repository, { temporal }: States): Promise<Blob[]> =>
+  temporal?.payloads === undefined ? [] : repository.readJson<Blob[]>(temporal.payloads.name)
 
 /** Longer than the server keeps its file locked for a write. */
 const LOCKED_MS = 30_000

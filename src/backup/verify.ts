@@ -2,6 +2,7 @@
 
 import { join } from 'node:path'
 import type { Client } from 'pg'
+import { PAYLOAD_BUCKET } from '../core/object-key.ts'
 import { type Blob, blobName, digestBlob, findBlobs } from './blobs.ts'
 import type { Backup } from './manifests.ts'
 import type { RestorePlan } from './plan.ts'
@@ -10,6 +11,7 @@ import { recover } from './postgres/recover.ts'
 import { walName } from './postgres/wal-receiver.ts'
 import type { Member, Repository } from './repository/repository.ts'
 import { withScratch } from './scratch.ts'
+import { payloadsOf } from './states.ts'
 
 export interface Verification {
   readonly to: string
@@ -17,7 +19,7 @@ export interface Verification {
   readonly files: number
   /** Rows of each table that the restored database has. */
   readonly rows: Readonly<Record<string, number>>
-  /** Blobs that the restored catalogue names, how many of them were read back, and what was wrong. */
+  /** Blobs that the restored catalogue and the copy of Temporal name, how many of them were read back, and what was wrong. */
   readonly blobs: number
   readonly read: number
   readonly faults: readonly string[]
@@ -36,15 +38,17 @@ export async function verifyBackup(
   { to, backups, lastWal, states }: RestorePlan,
   sample: number,
 ): Promise<Verification> {
-  const members = [...backups.flatMap(membersOf), ...(states.temporal ? [states.temporal.member] : [])]
+  const { member: temporal, payloads: list } = states.temporal ?? {}
+  const members = [...backups.flatMap(membersOf), temporal, list].filter((one) => one !== undefined)
   for (const member of members) await repository.check(member)
+  const payloads = await payloadsOf(repository, states)
   return withScratch(async (scratch) => {
     // The folder of the data may be entered by the account of PostgreSQL.
     const data = join(scratch, 'data')
     await openTo(programs, scratch)
     return recover({ repository, programs, backups, lastWal, to, data }, async (database) => ({
       ...{ to, files: members.length, rows: await countRows(database) },
-      ...(await readBlobs(repository, database, sample)),
+      ...(await readBlobs(repository, database, payloads, sample)),
     }))
   })
 }
@@ -72,9 +76,11 @@ async function countRows(database: Client): Promise<Record<string, number>> {
 async function readBlobs(
   repository: Repository,
   database: Client,
+  payloads: readonly Blob[],
   sample: number,
 ): Promise<Pick<Verification, 'blobs' | 'read' | 'faults'>> {
-  const blobs = (await findBlobs(database, null)).filter(({ size }) => size !== null)
+  const named = (await findBlobs(database, null)).filter(({ size }) => size !== null)
+  const blobs = [...named, ...payloads]
   const known = new Set((await repository.list('objects/')).map(({ name }) => name))
   const faults = blobs
     .filter((one) => !known.has(blobName(repository, one)))
@@ -92,14 +98,18 @@ async function readBlobs(
 }
 
 async function findFault(repository: Repository, database: Client, one: Blob): Promise<string | undefined> {
-  const { rows } = await database.query<{ etag: string }>('select etag from objects where blob = $1', [
-    one.blob,
-  ])
   const digest = await digestBlob(repository, one).catch((error: Error) => error)
   if (digest instanceof Error) return `cannot be read: ${digest.message}`
   if (digest.size !== one.size) return `are ${digest.size}, and the catalogue says ${one.size}`
-  const etag = rows[0]?.etag
+  const etag = await etagOf(database, one)
   return etag !== undefined && MD5.test(etag) && etag !== digest.md5 ? 'have another digest' : undefined
+}
+
+/** @returns undefined for a payload of an execution, which the catalogue does not name */
+async function etagOf(database: Client, { bucket, blob }: Blob): Promise<string | undefined> {
+  if (bucket === PAYLOAD_BUCKET) return undefined
+  const { rows } = await database.query<{ etag: string }>('select etag from objects where blob = $1', [blob])
+  return rows[0]?.etag
 }
 
 /** As many as asked for, from all over the list. */

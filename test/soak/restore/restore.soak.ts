@@ -104,6 +104,7 @@ async function writeUntilKilled(installation: LocalInstallation): Promise<World>
   await executions.shown(ended, 'completed')
   const session = await Session.start(workspace, at)
   expect(await session.next(at)).toBeUndefined()
+  expect(await session.count(at)).toBe(1)
   const eventId = await hearOne(workspace, at)
   const ledger = new Ledger(workspace)
   const writing = Promise.all(Array.from({ length: WRITERS }, (_, n) => ledger.write(at, n)))
@@ -174,6 +175,7 @@ async function expectSettled(world: World, at: Running, printed: string): Promis
     const { status } = await call('GET', `/v1/tenants/${purgedId}`, { as, at })
     return status === 404 || undefined
   }, SETTLED_MS)
+  expect(await session.count(at)).toBe(0)
   expect(await session.next(at)).toBe('invalid_grant')
   const heard = await subscribeToEvents(workspace.service, 'topic=drill.*', { 'last-event-id': eventId }, at)
   expect(heard.map(({ event }) => event)).toContain('gap')

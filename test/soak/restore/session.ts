@@ -17,7 +17,10 @@ export class Session {
   readonly #clientId: string
   #refreshToken: string
 
-  private constructor(clientId: string, refreshToken: string) {
+  readonly #accountId: string
+
+  private constructor(accountId: string, clientId: string, refreshToken: string) {
+    this.#accountId = accountId
     this.#clientId = clientId
     this.#refreshToken = refreshToken
   }
@@ -46,7 +49,7 @@ export class Session {
       }),
     })
     const { refresh_token: token } = (await response.json()) as Record<string, string>
-    return new Session(client.client_id, token ?? '')
+    return new Session(id, client.client_id, token ?? '')
   }
 
   /** Asks for the next tokens. @returns `invalid_grant` once the session has ended; undefined if it goes on */
@@ -54,5 +57,11 @@ export class Session {
     const { body } = await refresh(this.#clientId, this.#refreshToken, at)
     this.#refreshToken = body['refresh_token'] ?? ''
     return body['error']
+  }
+
+  /** How many sessions the person has, by which pages let the browser in. */
+  async count(at: Running): Promise<number> {
+    const sql = 'select from tenon.sessions where account_id = $1'
+    return (await asSuperuser(sql, [this.#accountId], at)).length
   }
 }
