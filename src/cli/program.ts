@@ -98,8 +98,18 @@ function platformVerbs(program: Command): void {
     ['--no-demo', 'Do not create the demo tenant, and do not call each service once.'],
     ['--allow-loopback', 'Let flows call every port of this machine. For development only.'],
   ])
-  addVerb(program, 'migrate', 'Migrate the database of DATABASE_URL to this version.', async () =>
-    (await import('./stack/containers.ts')).migrateFromEnvironment(),
+  addVerb(
+    program,
+    'migrate',
+    'Migrate the database of DATABASE_URL to this version.',
+    async ({ check, json }: { check?: true; json?: true }) => {
+      const { checkMigration, migrateFromEnvironment } = await import('./stack/migrate.ts')
+      return check ? checkMigration({ ...(json && { json }) }) : migrateFromEnvironment()
+    },
+    [
+      ['--check', 'Say what it would do, which locks it takes, and what this version refuses. Change nothing.'],
+      ['--json', 'With --check: print the result as JSON.'],
+    ],
   )
   addVerb(
     program,

@@ -38,7 +38,6 @@ export class InstallationChecks {
   readonly #read = new TtlCache<Installation>({ max: 1, ttl: READ_EVERY_MS })
   readonly #refusals = new Map<Required, Problem>()
   readonly #wasRight = new Set<Required>()
-  #hasFitted = false
   #isServing = false
 
   constructor(config: Pick<Config, 'TENON_MASTER_KEY'>, database: StatementExecutor) {
@@ -87,12 +86,9 @@ export class InstallationChecks {
   async #schema(): Promise<Verdict> {
     const { applied } = await this.#installation()
     const compared = compareSchema(applied, await schemaOfBuild())
-    if (compared.state === 'same') {
-      this.#hasFitted = true
+    if (compared.state === 'same')
       return this.#right('schema', `${Object.keys(applied).length} files, those of this build`)
-    }
-    // During an upgrade, the database is migrated while processes of the old build still serve.
-    if (compared.state === 'newer' && this.#hasFitted) return this.#right('schema', compared.detail)
+    if (compared.state === 'expanded') return this.#right('schema', compared.detail)
     return this.#wrong(
       'schema',
       compared.state === 'newer' ? 'schema_newer' : 'schema_outdated',

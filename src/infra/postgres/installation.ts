@@ -4,13 +4,13 @@ import { DatabaseError } from 'pg'
 import { Problem } from '../../core/problem.ts'
 import { DERIVED, Secrets } from '../crypto/secrets.ts'
 import type { StatementExecutor } from './database.ts'
-import type { FileHashes } from './schema-files.ts'
+import type { AppliedFiles } from './schema-files.ts'
 import { sql, textArray } from './sql.ts'
 import { SystemScope } from './system-scope.ts'
 
 export interface Installation {
   /** The SQL files that were applied; empty if there is no schema. */
-  readonly applied: FileHashes
+  readonly applied: AppliedFiles
   /** Undefined until `tenon migrate` or the first start of a process has stored it. */
   readonly keyCheck: string | undefined
   /** Ids of master keys that others have replaced. */
@@ -31,8 +31,8 @@ export const WRONG_KEY =
 
 const systemOf = (database: StatementExecutor) => new SystemScope('installation', database)
 
-/** 42P01: no table. 3F000: no schema. */
-const NO_TABLE = ['42P01', '3F000']
+/** 42P01: no table. 42703: no column. 3F000: no schema. */
+const NO_TABLE = ['42P01', '42703', '3F000']
 
 /**
  * @param system with the rights to read it; by default those of the platform's login role
@@ -44,7 +44,7 @@ export async function readInstallation(
 ): Promise<Installation> {
   const sentMs = Date.now()
   const batch = system.batch(
-    sql`select name, sha256 from public.tenon_migrations`,
+    sql`select name, sha256, serves_from as "servesFrom" from public.tenon_migrations`,
     sql`select key_check, replaced_keys from public.tenon_installation`,
     sql`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`,
   )
@@ -55,7 +55,7 @@ export async function readInstallation(
   const uncertainMs = (Date.now() - sentMs) / 2
   const ownMs = sentMs + uncertainMs
   return {
-    applied: Object.fromEntries(files.map(({ name, sha256 }) => [name, sha256])),
+    applied: Object.fromEntries(files.map(({ name, ...file }) => [name, file])) as unknown as AppliedFiles,
     keyCheck: key?.['key_check'] as string | undefined,
     replacedKeys: (key?.['replaced_keys'] ?? []) as readonly string[],
     clock: { serverMs: Number(time?.['ms'] ?? ownMs), ownMs, uncertainMs },

@@ -3,12 +3,15 @@
 import { Client } from 'pg'
 import { retryTransient } from '../retry.ts'
 import { keyChecksOf, WRONG_KEY } from './installation.ts'
-import { compareSchema, type FileHashes, readSchemaFile, schemaOfBuild, sha256Of } from './schema-files.ts'
+import { applyFile, isLockWait, type Rehearsal, rehearse } from './migration-file.ts'
+import { type AppliedFiles, compareSchema, type FileHashes, readSqlFile, schemaOfBuild } from './schema-files.ts'
 
 /** The key of the advisory lock. */
 const LOCK = 7_302_516
 /** For how long a step is repeated that meets the migration of another database of the server: roles belong to all of them. */
 const ROLES_MS = 10_000
+/** For how long a file is repeated that also waits for locks which transactions of the platform hold. */
+const MIGRATION_MS = 120_000
 
 export interface Migrated {
   /** Names of the files that this call applied. */
@@ -40,7 +43,12 @@ export async function migrate(adminUrl: string, secrets: MigrationSecrets): Prom
     await client.query('select pg_advisory_lock($1)', [LOCK])
     const missing = await findMissing(client, secrets.masterKeys)
     await retryTransient(ROLES_MS, () => ensureLogins(client, secrets), isRoleRace)
-    for (const name of missing) await retryTransient(ROLES_MS, () => apply(client, name), isRoleRace)
+    for (const file of await Promise.all(missing.map(readSqlFile)))
+      await retryTransient(
+        MIGRATION_MS,
+        () => applyFile(client, file),
+        (error) => isRoleRace(error) || isLockWait(error),
+      )
     await describeInstallation(client, secrets.masterKeys)
     const urlOf = (role: string, password: string) => {
       const url = new URL(adminUrl)
@@ -61,16 +69,48 @@ export async function migrate(adminUrl: string, secrets: MigrationSecrets): Prom
 /** @returns the names of the files to apply @throws as {@link migrate} */
 async function findMissing(client: Client, masterKeys: string | undefined): Promise<string[]> {
   await client.query(TABLES)
-  const { rows: files } = await client.query('select name, sha256 from public.tenon_migrations')
+  const missing = missingFiles(await readApplied(client), await schemaOfBuild())
   const { rows: keys } = await client.query('select key_check from public.tenon_installation')
-  const applied: FileHashes = Object.fromEntries(files.map(({ name, sha256 }) => [name, sha256]))
-  const ofBuild = await schemaOfBuild()
-  const compared = compareSchema(applied, ofBuild)
-  if (compared.state === 'newer' || compared.state === 'other') throw new Error(compared.detail)
   const known = masterKeys === undefined ? undefined : keyChecksOf(masterKeys)
   if (known !== undefined && keys.some(({ key_check }) => !known.includes(key_check)))
     throw new Error(WRONG_KEY)
+  return missing
+}
+
+/** @returns the names in their order @throws Error if the schema is that of a newer or another build */
+function missingFiles(applied: AppliedFiles, ofBuild: FileHashes): string[] {
+  const compared = compareSchema(applied, ofBuild)
+  if (compared.state === 'newer' || compared.state === 'other') throw new Error(compared.detail)
   return Object.keys(ofBuild).filter((name) => !(name in applied))
+}
+
+/** Also of a table that a build before the first migration has made, and without one. */
+async function readApplied(client: Client): Promise<AppliedFiles> {
+  const { rows: tables } = await client.query("select to_regclass('public.tenon_migrations') as name")
+  if (tables[0]?.name === null) return {}
+  const { rows } = await client.query(
+    `select name, sha256, to_jsonb(m) ->> 'serves_from' as "servesFrom" from public.tenon_migrations m`,
+  )
+  return Object.fromEntries(rows.map(({ name, ...file }) => [name, file]))
+}
+
+/** What {@link migrate} would do. */
+export interface MigrationPlan {
+  /** The files that it would apply, in their order. */
+  readonly files: readonly Rehearsal[]
+  /** True if the database has no schema yet. */
+  readonly isNew: boolean
+}
+
+/**
+ * Rehearses a migration: applies the missing files, and takes them back.
+ * @throws as {@link migrate}, and Error that names a file which fails, waits for a lock, or takes too long
+ */
+export async function planMigration(client: Client): Promise<MigrationPlan> {
+  const applied = await readApplied(client)
+  const isNew = Object.keys(applied).length === 0
+  const missing = missingFiles(applied, await schemaOfBuild())
+  return { isNew, files: isNew || missing.length === 0 ? [] : await rehearse(client, await Promise.all(missing.map(readSqlFile))) }
 }
 
 /** The lock of a migration holds for its database alone. PostgreSQL has no code for the first of these. */
@@ -86,6 +126,8 @@ function isRoleRace(error: unknown): boolean {
 const TABLES = `
   create table if not exists public.tenon_migrations
     (name text primary key, sha256 text not null, applied_at timestamptz not null default now());
+  -- The oldest release that serves on the schema that the file makes.
+  alter table public.tenon_migrations add column if not exists serves_from text;
   create table if not exists public.tenon_installation
     (one boolean primary key default true check (one), key_check text not null, replaced_keys text[] not null default '{}', made_at timestamptz not null default now(),
      -- Of the last restore of the installation: the time it was restored to, when, and when an operator finished it.
@@ -134,22 +176,4 @@ async function ensureLogins(client: Client, passwords: MigrationSecrets): Promis
   await client.query(`grant create, connect on database ${database} to tenon_owner`)
   await client.query('revoke all on schema public from public')
   await client.query('grant tenon_owner to current_user')
-}
-
-async function apply(client: Client, name: string): Promise<void> {
-  const text = await readSchemaFile(name)
-  await client.query('begin')
-  try {
-    await client.query('set local role tenon_owner')
-    await client.query(text)
-    await client.query('reset role')
-    const row = [name, sha256Of(text)]
-    await client.query('insert into public.tenon_migrations (name, sha256) values ($1, $2)', row)
-    await client.query('commit')
-  } catch (error) {
-    await client.query('rollback')
-    throw new Error(`The file ${name} failed: ${error instanceof Error ? error.message : String(error)}`, {
-      cause: error,
-    })
-  }
 }

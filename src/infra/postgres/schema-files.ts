@@ -2,15 +2,13 @@
 
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import project from '../../../package.json' with { type: 'json' }
 
 /** The folder `src`. */
 const SOURCES = new URL('../../', import.meta.url)
 
-/**
- * The SQL files in the order of their application, each in the folder of its feature. After version 0.1.0 these files do not
- * change: a change is another file at the end, such as `infra/postgres/migrations/0001-….sql`.
- */
-const FILES = [
+/** The SQL files of release 0.1.0 in the order of their application, each in the folder of its feature. They do not change any more. */
+const FIRST_RELEASE = [
   'infra/postgres/roles.sql',
   'features/tenants/tenants.sql',
   'features/quotas/quotas.sql',
@@ -42,21 +40,44 @@ const FILES = [
   'features/tenants/purge/purge.sql',
 ]
 
+/** All later changes, in their order: `infra/postgres/migrations/0001-….sql` (docs/contributing/migrations.md). */
+const MIGRATIONS: readonly string[] = []
+
+const FILES = [...FIRST_RELEASE, ...MIGRATIONS]
+
 /** SHA-256 in hex by the name of the file. */
 export type FileHashes = Readonly<Record<string, string>>
+
+/** A file that was applied to a database. */
+export interface AppliedFile {
+  /** SHA-256 of its text, in hex. */
+  readonly sha256: string
+  /** The oldest release that serves on the schema that the file makes; null if the build that applied it did not say. */
+  readonly servesFrom: string | null
+}
+
+export type AppliedFiles = Readonly<Record<string, AppliedFile>>
 
 /** Bundles contain the hashes (cli/stack/build.ts), since they are run without the files. */
 declare const SCHEMA_OF_BUILD: FileHashes | undefined
 
-/** The text of a file of the sources. */
-export const readSchemaFile = (name: string): Promise<string> => readFile(new URL(name, SOURCES), 'utf8')
+/** A file of the sources. */
+export interface SqlFile {
+  readonly name: string
+  readonly text: string
+}
+
+export const readSqlFile = async (name: string): Promise<SqlFile> => ({
+  name,
+  text: await readFile(new URL(name, SOURCES), 'utf8'),
+})
 
 export const sha256Of = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /** The files of this build. */
 export async function schemaOfBuild(): Promise<FileHashes> {
   if (typeof SCHEMA_OF_BUILD !== 'undefined') return SCHEMA_OF_BUILD
-  const hashes = FILES.map(async (name) => [name, sha256Of(await readSchemaFile(name))] as const)
+  const hashes = FILES.map(async (name) => [name, sha256Of((await readSqlFile(name)).text)] as const)
   return Object.fromEntries(await Promise.all(hashes))
 }
 
@@ -64,16 +85,26 @@ export async function schemaOfBuild(): Promise<FileHashes> {
 export const schemaDigest = async (): Promise<string> =>
   sha256Of(JSON.stringify(await schemaOfBuild())).slice(0, 12)
 
-/** How the files of a database differ from those of a build. `other`: no migration leads from one to the other. */
+/**
+ * How the files of a database differ from those of a build. `expanded`: by those of a newer build, on whose schema this one serves as well;
+ * `other`: no migration leads from one to the other.
+ */
 export type SchemaState =
   | { readonly state: 'same' }
-  | { readonly state: 'older' | 'newer' | 'other'; readonly detail: string }
+  | { readonly state: 'older' | 'expanded' | 'newer' | 'other'; readonly detail: string }
 
 const START_OVER =
   'Start the build that made it. Or start with an empty database: locally, stop Tenon and delete the folder .tenon.'
 
-/** @param applied the files of the database; empty if it has none, or does not let the platform read them */
-export function compareSchema(applied: FileHashes, ofBuild: FileHashes): SchemaState {
+/**
+ * @param applied the files of the database; empty if it has none, or does not let the platform read them
+ * @param release of this build
+ */
+export function compareSchema(
+  applied: AppliedFiles,
+  ofBuild: FileHashes,
+  release: string = project.version,
+): SchemaState {
   const names = Object.keys(applied)
   if (names.length === 0)
     return {
@@ -84,19 +115,34 @@ export function compareSchema(applied: FileHashes, ofBuild: FileHashes): SchemaS
   if (!names.includes('infra/postgres/roles.sql'))
     return { state: 'other', detail: `The database was made by a build before 0.1.0. ${START_OVER}` }
   const unknown = names.filter((name) => !(name in ofBuild))
-  if (unknown.length > 0) {
-    const detail = `The database has the schema of a newer build: this one does not know ${several(unknown)}. Start that build, or a newer one.`
+  const unserved = unknown.filter((name) => !serves(applied[name], release))
+  if (unserved.length > 0) {
+    const detail = `The database has the schema of a newer build: this one does not know ${several(unserved)}. Start that build, or a newer one.`
     return { state: 'newer', detail }
   }
-  const changed = names.filter((name) => applied[name] !== ofBuild[name])
+  const changed = names.filter((name) => name in ofBuild && applied[name]?.sha256 !== ofBuild[name])
   if (changed.length > 0) {
     const detail = `The database was made by another build, with another version of ${several(changed)}. ${START_OVER}`
     return { state: 'other', detail }
+  }
+  if (unknown.length > 0) {
+    const detail = `A newer build has migrated the database, and this one serves on its schema as well: it does not know ${several(unknown)}.`
+    return { state: 'expanded', detail }
   }
   const missing = Object.keys(ofBuild).filter((name) => !(name in applied))
   if (missing.length === 0) return { state: 'same' }
   const detail = `The database is older than this build: it lacks ${several(missing)}. Run \`tenon migrate\` of this build.`
   return { state: 'older', detail }
+}
+
+/** True if a build of this release serves on the schema that the file makes. */
+const serves = (file: AppliedFile | undefined, release: string): boolean =>
+  typeof file?.servesFrom === 'string' && compareReleases(file.servesFrom, release) <= 0
+
+/** @param a `major.minor.patch` @returns below 0 if `a` is older than `b`, 0 if they are the same */
+function compareReleases(a: string, b: string): number {
+  const [first = [], second = []] = [a, b].map((text) => text.split('.').map(Number))
+  return first.map((part, at) => part - (second[at] ?? 0)).find((difference) => difference !== 0) ?? 0
 }
 
 /** `the file a.sql`, `the file a.sql and 2 more` */

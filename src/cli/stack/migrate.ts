@@ -1,0 +1,126 @@
+/** `tenon migrate`: brings the database and Temporal to this build; `--check` says what that would do. */
+
+import { Connection } from '@temporalio/client'
+import { Client } from 'pg'
+import { ConfigError, parseConfig } from '../../infra/config.ts'
+import { withMasterKeys } from '../../infra/crypto/key-provider.ts'
+import { DERIVED, deriveSecret } from '../../infra/crypto/secrets.ts'
+import { migrate, type MigrationPlan, planMigration } from '../../infra/postgres/migrate.ts'
+import { ensureNamespace } from '../../infra/temporal/namespace.ts'
+import { need } from '../settings.ts'
+import { type FlowsChecked, checkFlows } from './check-flows.ts'
+
+/** For all calls of a migration of Temporal. A new namespace takes some 10 s until all of its parts know it. */
+const TEMPORAL_MS = 90_000
+
+/**
+ * Migrates DATABASE_URL, and Temporal if TEMPORAL_ADDRESS is set. TENON_APP_PASSWORD and TENON_BUILDER_PASSWORD are by default
+ * derived from TENON_MASTER_KEY. @returns the exit code
+ */
+export async function migrateFromEnvironment(): Promise<number> {
+  const settings = await withMasterKeys(process.env)
+  const { TENON_APP_PASSWORD, TENON_BUILDER_PASSWORD, TENON_MASTER_KEY: masterKeys } = settings
+  const derived = (purpose: string) => deriveSecret(need(settings, 'TENON_MASTER_KEY'), purpose)
+  const secrets = {
+    ...(masterKeys && { masterKeys }),
+    app: TENON_APP_PASSWORD || derived(DERIVED.appPassword),
+    builder: TENON_BUILDER_PASSWORD || derived(DERIVED.builderPassword),
+  }
+  const { applied } = await migrate(need(process.env, 'DATABASE_URL'), secrets)
+  const made = [...applied, ...(await migrateTemporal(process.env))]
+  process.stdout.write(made.length === 0 ? 'Up to date.\n' : `${made.join('\n')}\n`)
+  return 0
+}
+
+/** Makes namespace and search attributes in the Temporal of TEMPORAL_ADDRESS, if it is set. @returns what was made */
+async function migrateTemporal({
+  TEMPORAL_ADDRESS: address,
+  TEMPORAL_NAMESPACE: namespace = 'default',
+}: NodeJS.ProcessEnv): Promise<string[]> {
+  if (!address) return []
+  const connection = await Connection.connect({ address }).catch((cause: unknown) => {
+    throw new Error(`Temporal does not answer at ${address} (TEMPORAL_ADDRESS). The database is migrated.`, {
+      cause,
+    })
+  })
+  try {
+    return await connection.withDeadline(Date.now() + TEMPORAL_MS, () =>
+      ensureNamespace(connection, namespace),
+    )
+  } finally {
+    await connection.close()
+  }
+}
+
+/** What `tenon migrate --check` finds. */
+interface Check extends MigrationPlan {
+  /** Sentences about settings of the environment that this build refuses. */
+  readonly settings: readonly string[]
+  readonly flows: FlowsChecked
+}
+
+/**
+ * Says what a migration to this build would do and what it would break, and changes nothing: the files are applied and taken back.
+ * @returns the exit code: 1 if this build refuses a setting or a flow
+ */
+export async function checkMigration({ json }: { json?: true }): Promise<number> {
+  const client = new Client({
+    ...{ connectionString: need(process.env, 'DATABASE_URL'), application_name: 'tenon-migrate-check' },
+  })
+  await client.connect()
+  try {
+    const plan = await planMigration(client)
+    const flows = plan.isNew ? { checked: 0, refused: [] } : await checkFlows(client)
+    const check = { ...plan, settings: await settingFaults(), flows }
+    process.stdout.write(json ? `${JSON.stringify(check)}\n` : `${linesOf(check).join('\n')}\n`)
+    return check.settings.length + flows.refused.length > 0 ? 1 : 0
+  } finally {
+    await client.end()
+  }
+}
+
+async function settingFaults(): Promise<readonly string[]> {
+  try {
+    parseConfig(await withMasterKeys(process.env))
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults
+    throw error
+  }
+}
+
+function linesOf({ isNew, files, settings, flows }: Check): string[] {
+  return [
+    ...(isNew ? ['The database has no schema yet: `tenon migrate` makes it.'] : schemaLines(files)),
+    ...(settings.length === 0
+      ? ['Settings: this build accepts those of this environment.']
+      : ['Settings that this build refuses:', ...settings.map((fault) => `  ${fault}`)]),
+    ...flowLines(flows),
+  ]
+}
+
+function schemaLines(files: MigrationPlan['files']): string[] {
+  if (files.length === 0) return ['Schema: up to date.']
+  return [
+    `Schema: \`tenon migrate\` applies ${files.length === 1 ? 'a file' : `${files.length} files`}.`,
+    ...files.map(({ name, serves_from: release, locks, ms }) => {
+      const locked = locks?.map(({ table, mode }) => `${table} (${mode})`).join(', ')
+      const took =
+        locks === null ? 'not rehearsed: it is no transaction' : `${ms} ms, locks ${locked || 'no table'}`
+      return `  ${name}: ${took}. Builds from ${release} on serve afterwards.`
+    }),
+  ]
+}
+
+function flowLines({ checked, refused }: FlowsChecked): string[] {
+  if (checked === null)
+    return ['Flows: not checked, since the role of DATABASE_URL does not see the rows of all tenants.']
+  if (refused.length === 0) return [`Flows: this build accepts all ${checked} published flows.`]
+  return [
+    `Flows: this build refuses ${refused.length} of ${checked} published flows. Their executions go on; a new version of them has to be changed:`,
+    ...refused.map(
+      ({ workspace_id: workspace, name, version, problem }) =>
+        `  ${workspace} ${name} version ${version}: ${problem}`,
+    ),
+  ]
+}

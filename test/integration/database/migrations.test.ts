@@ -1,0 +1,148 @@
+/** Migrations of a database in use: what they lock, how they are repeated, and which builds serve afterwards. */
+
+import { Client } from 'pg'
+import { expect, inject, test } from 'vitest'
+import { applyFile, isLockWait, rehearse } from '../../../src/infra/postgres/migration-file.ts'
+import { migrateHere, type OwnDatabase, withDatabase } from '../../support/stack/own-database.ts'
+import { refusalOf, runCheckNamed } from '../../support/stack/start-outcome.ts'
+import { runCommand } from '../../support/clients/cli.ts'
+
+const HEAD = '-- Serves builds from 0.1.0 on.\n'
+const EXPANDS = {
+  name: 'infra/postgres/migrations/0001-expands.sql',
+  text: `${HEAD}alter table tenon.tenants add column later text;`,
+}
+
+const withMigrated = (work: (database: OwnDatabase) => Promise<void>) =>
+  withDatabase(async (database) => {
+    await migrateHere(database.url, inject('tenon').masterKey)
+    await work(database)
+  })
+
+const columnsOf = async (client: Client, table: string) => {
+  const { rows } = await client.query(
+    "select column_name from information_schema.columns where table_schema = 'tenon' and table_name = $1",
+    [table],
+  )
+  return rows.map(({ column_name }) => column_name)
+}
+
+test('migration of a newer build: this one serves and migrates as before if the file says so, also after a restart; else not', async () => {
+  await withMigrated(async ({ env, url, client }) => {
+    await applyFile(client, EXPANDS)
+    expect(await columnsOf(client, 'tenants')).toContain('later')
+    expect(await refusalOf('worker', env)).toBe('')
+    expect(await runCheckNamed('schema', env)).toMatchObject({
+      is: 'good',
+      detail: expect.stringMatching(/^A newer build has migrated the database, and this one serves on its/),
+    })
+    // `npm start` and containers of the old build migrate before they start.
+    expect((await migrateHere(url)).applied).toEqual([])
+    const contracts = {
+      name: 'infra/postgres/migrations/0002-contracts.sql',
+      text: '-- Serves builds from 0.2.0 on.\nalter table tenon.tenants drop column later;',
+    }
+    await applyFile(client, contracts)
+    expect(await refusalOf('worker', env)).toMatch(/schema of a newer build: .* does not know the file \S+0002-contracts\.sql\./)
+    await expect(migrateHere(url)).rejects.toThrow('Start that build, or a newer one.')
+  })
+})
+
+test('migration: a transaction holds its table: it lets go after a second and changes nothing; repeated later, it is applied', async () => {
+  await withMigrated(async ({ url, client }) => {
+    const other = new Client({ connectionString: url })
+    await other.connect()
+    try {
+      await other.query('begin')
+      await other.query('select from tenon.tenants')
+      const error = await applyFile(client, EXPANDS).catch((caught: unknown) => caught)
+      expect([isLockWait(error), String(error)]).toEqual([
+        true,
+        expect.stringContaining('0001-expands.sql failed: canceling statement due to lock timeout'),
+      ])
+      expect(await columnsOf(client, 'tenants')).not.toContain('later')
+      await other.query('commit')
+      await applyFile(client, EXPANDS)
+      expect(await columnsOf(client, 'tenants')).toContain('later')
+    } finally {
+      await other.end()
+    }
+  })
+})
+
+test('migration without a transaction: cut off in the midst: applied again as a whole', async () => {
+  await withMigrated(async ({ url, client }) => {
+    const file = (builds: string) => ({
+      name: 'infra/postgres/migrations/0001-index.sql',
+      text: `${HEAD}-- No transaction: can be repeated after it was cut off.
+drop index concurrently if exists tenon.later;
+create ${builds} index concurrently later on tenon.tenants (state);\n`,
+    })
+    await client.query(`insert into tenon.tenants (id, slug, name, state) values ('a', 'a', 'a', 'active'), ('b', 'b', 'b', 'active')`)
+    // A build that fails leaves an index that is not valid, as one that is cut off.
+    await expect(applyFile(client, file('unique'))).rejects.toThrow('could not create unique index')
+    const isValid = async () =>
+      (await client.query("select indisvalid from pg_index where indexrelid = 'tenon.later'::regclass")).rows
+    expect(await isValid()).toEqual([{ indisvalid: false }])
+    await applyFile(client, file(''))
+    expect(await isValid()).toEqual([{ indisvalid: true }])
+    expect((await migrateHere(url)).applied).toEqual([])
+  })
+})
+
+test('rehearsal: names locks on tables that are there, and changes nothing; a statement that takes too long is cancelled', async () => {
+  await withMigrated(async ({ client }) => {
+    const adds = { name: 'b.sql', text: `${HEAD}create table tenon.more (id text); create index on tenon.accounts (email);` }
+    const noTransaction = { name: 'c.sql', text: `${HEAD}-- No transaction: can be repeated after it was cut off.\n` }
+    expect(await rehearse(client, [EXPANDS, adds, noTransaction, EXPANDS])).toEqual([
+      expect.objectContaining({ locks: [{ table: 'tenon.tenants', mode: 'AccessExclusiveLock' }] }),
+      expect.objectContaining({
+        ms: expect.any(Number),
+        locks: [
+          { table: 'tenon.accounts', mode: 'ShareLock' },
+          { table: 'tenon.tenants', mode: 'AccessExclusiveLock' },
+        ],
+      }),
+      { name: 'c.sql', serves_from: '0.1.0', locks: null, ms: null },
+      { name: EXPANDS.name, serves_from: '0.1.0', locks: null, ms: null },
+    ])
+    expect(await columnsOf(client, 'tenants')).not.toContain('later')
+    const slow = { name: 'slow.sql', text: `${HEAD}select pg_sleep(60);` }
+    await expect(rehearse(client, [slow])).rejects.toThrow(
+      'slow.sql failed: canceling statement due to statement timeout',
+    )
+  })
+})
+
+test('`tenon migrate --check`: schema, settings and flows, as lines and as JSON; the exit code says whether this build refuses any', async () => {
+  await withMigrated(async ({ url, client }) => {
+    const { masterKey } = inject('tenon')
+    const check = (env: NodeJS.ProcessEnv, ...args: string[]) =>
+      runCommand(['migrate', '--check', ...args], {
+        env: { ...process.env, DATABASE_URL: url, TENON_MASTER_KEY: masterKey, ...env },
+      })
+    expect(await check(inject('tenon').env)).toMatchObject({
+      code: 0,
+      stdout:
+        'Schema: up to date.\nSettings: this build accepts those of this environment.\nFlows: this build accepts all 0 published flows.\n',
+    })
+    await client.query(`
+      insert into tenon.flows (tenant_id, workspace_id, id, name, source, latest_version) values ('t', 'w', 'f', 'broken', 'a', 1);
+      insert into tenon.flow_versions (tenant_id, workspace_id, flow_id, version, sha256, source, ir, namespace, document_name, document_version, created_by)
+        values ('t', 'w', 'f', 1, 'a', 'do: [', '{}', 'a', 'a', '1.0.0', 'a')`)
+    const refused = await check({ ...inject('tenon').env, TENON_RATE_USER: 'often' }, '--json')
+    expect([refused.code, JSON.parse(refused.stdout)]).toEqual([
+      1,
+      {
+        ...{ isNew: false, files: [] },
+        settings: [expect.stringContaining('TENON_RATE_USER')],
+        flows: {
+          checked: 1,
+          refused: [
+            { tenant_id: 't', workspace_id: 'w', name: 'broken', version: 1, problem: expect.stringMatching(/\.$/) },
+          ],
+        },
+      },
+    ])
+  })
+})
