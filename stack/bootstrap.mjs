@@ -32,6 +32,13 @@ const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
     // One measures times.
     '--no-file-parallelism',
   ],
+  'test:upgrade': [
+    'node_modules/vitest/vitest.mjs',
+    'run',
+    '--config',
+    'vitest.soak.config.ts',
+    'test/soak/upgrade',
+  ],
   'conformance:mcp': ['test/conformance/mcp/main.ts'],
   'test:fuzz': ['test/soak/fuzz/main.ts'],
   'test:mutants': ['test/soak/mutants.ts'],
@@ -47,6 +54,7 @@ const NEED_SERVERS = [
   'test:clients',
   'test:kms',
   'test:restore',
+  'test:upgrade',
   'conformance:mcp',
   'test:fuzz',
   'test:mutants',
