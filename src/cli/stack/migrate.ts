@@ -54,7 +54,7 @@ async function migrateTemporal({
 
 /** What `tenon migrate --check` finds. */
 interface Check extends MigrationPlan {
-  /** Sentences about settings of the environment that this build refuses. */
+  /** Sentences about settings of this environment that the build refuses. */
   readonly settings: readonly string[]
   readonly flows: FlowsChecked
 }
@@ -79,13 +79,16 @@ export async function checkMigration({ json }: { json?: true }): Promise<number>
   }
 }
 
+/** Of those that are set: a migration needs few of the settings of a process. */
 async function settingFaults(): Promise<readonly string[]> {
+  const settings = await withMasterKeys(process.env)
   try {
-    parseConfig(await withMasterKeys(process.env))
+    parseConfig(settings)
     return []
   } catch (error) {
-    if (error instanceof ConfigError) return error.faults
-    throw error
+    if (!(error instanceof ConfigError)) throw error
+    // Each sentence begins with the name of its setting.
+    return error.faults.filter((fault) => settings[/^\w+/.exec(fault)?.[0] ?? ''])
   }
 }
 

@@ -247,7 +247,12 @@ async function isServing(printed: string): Promise<boolean> {
 test('page of upgrades: its commands: are those that run here, and the migration has nothing to do a second time', async () => {
   const lines = [...UPGRADE.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block = '']) => commandsOf(block))
   const texts = lines.map(({ text }) => text)
-  expect(texts).toEqual(['npx tenon migrate', 'curl -fsS "$TENON_URL/readyz"', 'npx tenon doctor'])
+  expect(texts).toEqual([
+    'npx tenon migrate --check',
+    'npx tenon migrate',
+    'curl -fsS "$TENON_URL/readyz"',
+    'npx tenon doctor',
+  ])
   expect(runnable.map(({ text }) => text)).toEqual(expect.arrayContaining(texts))
   const [, says = ''] = /a second run says `([^`]+)`/.exec(UPGRADE) ?? []
   const twice = 'npx tenon migrate > /dev/null && npx tenon migrate'

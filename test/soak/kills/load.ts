@@ -41,6 +41,10 @@ export async function drillBeside(
     const drill = new Drill(disturbance.at ?? own.started.running, own.workspace, SEED)
     try {
       await runDrill(drill, disturbance)
+    } catch (error) {
+      // The end checks more, and its errors would hide this one.
+      console.error(error)
+      throw error
     } finally {
       await disturbance.end?.()
     }

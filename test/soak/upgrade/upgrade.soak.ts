@@ -12,6 +12,7 @@ import { currentBuild } from '../../../src/cli/stack/build.ts'
 import { asSuperuser, eventually } from '../../support/fixtures/tenants.ts'
 import { startBalancer } from '../../support/servers/balancer.ts'
 import { startApi } from '../../support/stack/api-process.ts'
+import { expectInvariants } from '../../support/stack/invariants.ts'
 import type { OwnPlatform } from '../../support/stack/own-platform.ts'
 import type { Running } from '../../support/stack/start.ts'
 import { startWorker } from '../../support/stack/worker-process.ts'
@@ -132,8 +133,9 @@ async function prepare({ started }: OwnPlatform) {
       await pause(BETWEEN_MS)
     },
     end: async () => {
+      // While there are workers, which repair what a fault has left.
+      await expectInvariants(running).finally(() => fleet.kill())
       await balancer.close()
-      fleet.kill()
       await Promise.all([next.remove(), release?.remove()])
     },
   }
