@@ -29,8 +29,8 @@ const NEXT = {
   'infra/postgres/migrations/9001-drill.sql': `-- Serves builds from 0.1.0 on.
 alter table tenon.executions add column drill text;
 alter table tenon.function_runs add column drill text not null default 'none';
-create table tenon.drill (tenant_id text not null default tenon.tenant(), id text, primary key (tenant_id, id));
-call tenon.allow('tenon_admin', 'tenon.drill', 'tenant', 'select, insert');
+create table tenon.drill (tenant_id text not null default tenon.tenant(), id text not null, primary key (tenant_id, id));
+call tenon.allow('tenon_admin', 'tenon.drill', 'whole tenant', 'select, insert');
 `,
   'infra/postgres/migrations/9002-drill-index.sql': `-- Serves builds from 0.1.0 on.
 -- No transaction: can be repeated after it was cut off.
