@@ -82,17 +82,28 @@ function packagesOf(file) {
   }
 }
 
+/**
+ * The command that runs npm: that of the caller, if there is one.
+ * @returns {[command: string, ...args: string[]]}
+ */
+export function npmCommand() {
+  const npm = process.env['npm_execpath']
+  return npm?.endsWith('npm-cli.js') ? [process.execPath, npm] : ['npm']
+}
+
 /** @returns {Promise<void>} */
 function npmCi() {
-  const npm = process.env['npm_execpath']
-  const [command, ...args] = npm?.endsWith('npm-cli.js')
-    ? [process.execPath, npm, ...INSTALL]
-    : ['npm', ...INSTALL]
+  const [command, ...npm] = npmCommand()
   return new Promise((resolve, reject) => {
-    execFile(command, args, { cwd: PROJECT_DIR, maxBuffer: 1 << 26 }, (error, _stdout, stderr) => {
-      if (error === null) return resolve()
-      reject(new InstallFailed(complaint(error, stderr)))
-    })
+    execFile(
+      command,
+      [...npm, ...INSTALL],
+      { cwd: PROJECT_DIR, maxBuffer: 1 << 26 },
+      (error, _stdout, stderr) => {
+        if (error === null) return resolve()
+        reject(new InstallFailed(complaint(error, stderr)))
+      },
+    )
   })
 }
 

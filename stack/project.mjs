@@ -55,7 +55,7 @@ export const BUILDS = join(PROJECT_DIR, 'node_modules/.cache/tenon')
 /** A change in one of them needs a new build. */
 const SOURCES = ['src', 'flows-dsl', 'package-lock.json']
 /** Verbs that read files of the checkout, or start its servers. */
-const UNPACKED = ['up', 'migrate', 'demo', 'build', 'doctor', 'reference', 'backup', 'restore']
+const UNPACKED = ['up', 'migrate', 'demo', 'build', 'doctor', 'reference', 'backup', 'restore', 'sbom']
 
 /** Returns the folder of the build of the current sources, which may not exist yet. */
 export function buildFolder() {

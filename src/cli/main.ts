@@ -31,6 +31,8 @@ addHiddenVerb('certificate <file>', async (file: string) =>
 )
 // Serves the Temporal UI through the proxy that checks host names.
 addHiddenVerb('temporal-ui', async () => (await import('./stack/containers.ts')).serveTemporalUi())
+// Writes what an installation consists of.
+addHiddenVerb('sbom [file]', async (file?: string) => (await import('./stack/sbom.ts')).writeSbom(file))
 addHiddenVerb(
   'reference',
   async (options: { check?: boolean }) => (await import('./stack/reference.ts')).reference(options),
