@@ -368,6 +368,9 @@ const ConfigSchema = Type.Object({
 
 type Settings = Static<typeof ConfigSchema>
 
+/** The JSON Schema of each setting, for the chart. */
+export const SETTINGS: Readonly<Record<string, object>> = ConfigSchema.properties
+
 export type Config = Readonly<
   Omit<Settings, 'OIDC_ISSUERS' | 'TENON_DEV_STDIO_SERVERS'> & {
     OIDC_ISSUERS: readonly TrustedIssuer[]

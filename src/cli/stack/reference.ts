@@ -16,6 +16,7 @@ import { OPERATIONS } from '../../features/index.ts'
 import { describeConfig } from '../../infra/config.ts'
 import { metricsPage } from '../../infra/metrics/catalogue.ts'
 import { createProgram } from '../program.ts'
+import { chartPage, chartSchema } from './chart-reference.ts'
 import { examplesFile } from './docstring-examples.ts'
 import { limitsPage } from './limits-page.ts'
 import { policyText, rolesPage } from './policy-text.ts'
@@ -37,6 +38,8 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'metrics.md': metricsPage(),
     'examples.ts': examplesFile(),
     'cli.md': commandLine(),
+    'chart.md': chartPage(),
+    '../../deploy/helm/tenon/values.schema.json': chartSchema(),
   }
 }
 
