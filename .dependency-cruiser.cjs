@@ -54,7 +54,7 @@ module.exports = {
     only(
       'infra-imports-core-alone',
       '^src/infra/',
-      '^(src/(infra|core)/|node_modules/|(node:)?[a-z_/]+$)',
+      '^(src/(infra|core)/|node_modules/|package\\.json$|(node:)?[a-z_/]+$)',
       'drivers and mechanics without product rules',
     ),
     {

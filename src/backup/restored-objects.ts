@@ -9,7 +9,7 @@ import type { States } from './manifests.ts'
 import { FileMissing } from './repository/file-store.ts'
 import type { Repository } from './repository/repository.ts'
 import { SealBroken } from './repository/sealed-stream.ts'
-import { payloadsOf } from './states.ts'
+import { copiedPayloads } from './states.ts'
 import { storeFault } from './store-fault.ts'
 
 export interface ObjectStore {
@@ -35,7 +35,7 @@ export async function restoreObjects(
     'select name, workspace_id from buckets',
   )
   for (const { name, workspace_id } of rows) await buckets.make(name, workspace_id)
-  const payloads = await payloadsOf(repository, states)
+  const payloads = await copiedPayloads(repository, states)
   if (payloads.length > 0) await buckets.make(PAYLOAD_BUCKET, 'platform')
   const wanted = [...(await findBlobs(database, null)).filter(({ size }) => size !== null), ...payloads]
   let written = 0

@@ -1,4 +1,4 @@
-/** Copies the stores that have no log of their own: the file of Temporal's development server, and MongoDB. */
+/** Copies the store that has no log of its own: the file of Temporal's development server, with the payloads of its executions. */
 
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
@@ -37,7 +37,7 @@ export async function copyStates(
 }
 
 /** The payloads that belong to a copy of Temporal. */
-export const payloadsOf = async (repository: Repository, { temporal }: States): Promise<Blob[]> =>
+export const copiedPayloads = async (repository: Repository, { temporal }: States): Promise<Blob[]> =>
   temporal?.payloads === undefined ? [] : repository.readJson<Blob[]>(temporal.payloads.name)
 
 /** Longer than the server keeps its file locked for a write. */

@@ -11,7 +11,7 @@ import { recover } from './postgres/recover.ts'
 import { walName } from './postgres/wal-receiver.ts'
 import type { Member, Repository } from './repository/repository.ts'
 import { withScratch } from './scratch.ts'
-import { payloadsOf } from './states.ts'
+import { copiedPayloads } from './states.ts'
 
 export interface Verification {
   readonly to: string
@@ -41,7 +41,7 @@ export async function verifyBackup(
   const { member: temporal, payloads: list } = states.temporal ?? {}
   const members = [...backups.flatMap(membersOf), temporal, list].filter((one) => one !== undefined)
   for (const member of members) await repository.check(member)
-  const payloads = await payloadsOf(repository, states)
+  const payloads = await copiedPayloads(repository, states)
   return withScratch(async (scratch) => {
     // The folder of the data may be entered by the account of PostgreSQL.
     const data = join(scratch, 'data')
@@ -101,12 +101,12 @@ async function findFault(repository: Repository, database: Client, one: Blob): P
   const digest = await digestBlob(repository, one).catch((error: Error) => error)
   if (digest instanceof Error) return `cannot be read: ${digest.message}`
   if (digest.size !== one.size) return `are ${digest.size}, and the catalogue says ${one.size}`
-  const etag = await etagOf(database, one)
+  const etag = await storedEtag(database, one)
   return etag !== undefined && MD5.test(etag) && etag !== digest.md5 ? 'have another digest' : undefined
 }
 
 /** @returns undefined for a payload of an execution, which the catalogue does not name */
-async function etagOf(database: Client, { bucket, blob }: Blob): Promise<string | undefined> {
+async function storedEtag(database: Client, { bucket, blob }: Blob): Promise<string | undefined> {
   if (bucket === PAYLOAD_BUCKET) return undefined
   const { rows } = await database.query<{ etag: string }>('select etag from objects where blob = $1', [blob])
   return rows[0]?.etag

@@ -107,7 +107,10 @@ function platformVerbs(program: Command): void {
       return check ? checkMigration({ ...(json && { json }) }) : migrateFromEnvironment()
     },
     [
-      ['--check', 'Say what it would do, which locks it takes, and what this version refuses. Change nothing.'],
+      [
+        '--check',
+        'Say what it would do, which locks it takes, and what this version refuses. Change nothing.',
+      ],
       ['--json', 'With --check: print the result as JSON.'],
     ],
   )

@@ -47,7 +47,10 @@ interface RequestedHost {
 
 const REQUESTED = new LRUCache<string, RequestedHost>({
   max: INFRA_LIMITS.hostsCachedMax,
-  memoMethod: (host) => ({ name: canonicalHost(host.replace(/:\d*$/, '')), isValid: host === '' || isHost(host) }),
+  memoMethod: (host) => ({
+    name: canonicalHost(host.replace(/:\d*$/, '')),
+    isValid: host === '' || isHost(host),
+  }),
 })
 
 /** Reads a `Host`, with a port or without. Those of the last requests are remembered: clients name the same few. */

@@ -52,8 +52,7 @@ export const traceOfRequest = (requestId: string, traceparent: unknown): Trace =
 })
 
 /** The trace of what a trigger starts: it has a request id of its own, and continues the trace of what fired the trigger. */
-export const triggeredTrace = (traceparent: unknown): Trace =>
-  traceOfRequest(newRequestId(), traceparent)
+export const triggeredTrace = (traceparent: unknown): Trace => traceOfRequest(newRequestId(), traceparent)
 
 /** The trace of work of which only the ids are known. */
 export const traceWithin = (requestId: string, traceId: string): Trace => ({

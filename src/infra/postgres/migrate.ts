@@ -4,7 +4,13 @@ import { Client } from 'pg'
 import { retryTransient } from '../retry.ts'
 import { keyChecksOf, WRONG_KEY } from './installation.ts'
 import { applyFile, isLockWait, type Rehearsal, rehearse } from './migration-file.ts'
-import { type AppliedFiles, compareSchema, type FileHashes, readSqlFile, schemaOfBuild } from './schema-files.ts'
+import {
+  type AppliedFiles,
+  compareSchema,
+  type FileHashes,
+  readSqlFile,
+  schemaOfBuild,
+} from './schema-files.ts'
 
 /** The key of the advisory lock. */
 const LOCK = 7_302_516
@@ -110,7 +116,13 @@ export async function planMigration(client: Client): Promise<MigrationPlan> {
   const applied = await readApplied(client)
   const isNew = Object.keys(applied).length === 0
   const missing = missingFiles(applied, await schemaOfBuild())
-  return { isNew, files: isNew || missing.length === 0 ? [] : await rehearse(client, await Promise.all(missing.map(readSqlFile))) }
+  return {
+    isNew,
+    files:
+      isNew || missing.length === 0
+        ? []
+        : await rehearse(client, await Promise.all(missing.map(readSqlFile))),
+  }
 }
 
 /** The lock of a migration holds for its database alone. PostgreSQL has no code for the first of these. */

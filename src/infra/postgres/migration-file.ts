@@ -5,7 +5,7 @@ import { INFRA_LIMITS } from '../limits.ts'
 import { type SqlFile, sha256Of } from './schema-files.ts'
 
 /** What the first lines of a migration say about it (docs/contributing/migrations.md). */
-export interface MigrationHead {
+interface MigrationHead {
   /** The oldest release that serves on the schema that the file makes. */
   readonly servesFrom: string
   /**
@@ -20,7 +20,7 @@ const CUT_OFF = /^-- No transaction: can be repeated after it was cut off\.$/m
 /** Of the files without a head: those of the first release. */
 const FIRST_RELEASE = '0.1.0'
 
-export const headOf = (text: string): MigrationHead => ({
+const headOf = (text: string): MigrationHead => ({
   servesFrom: SERVES.exec(text)?.[1] ?? FIRST_RELEASE,
   isTransaction: !CUT_OFF.test(text),
 })
@@ -29,9 +29,10 @@ export const headOf = (text: string): MigrationHead => ({
 export async function applyFile(client: Client, { name, text }: SqlFile): Promise<void> {
   const { servesFrom, isTransaction } = headOf(text)
   const record = async (): Promise<void> =>
-    void (await client.query('insert into public.tenon_migrations (name, sha256, serves_from) values ($1, $2, $3)', [
-      ...[name, sha256Of(text), servesFrom],
-    ]))
+    void (await client.query(
+      'insert into public.tenon_migrations (name, sha256, serves_from) values ($1, $2, $3)',
+      [...[name, sha256Of(text), servesFrom]],
+    ))
   await named(name, async () => {
     if (isTransaction)
       return inTransaction(client, 'commit', async () => {

@@ -49,7 +49,7 @@ const FILES = [...FIRST_RELEASE, ...MIGRATIONS]
 export type FileHashes = Readonly<Record<string, string>>
 
 /** A file that was applied to a database. */
-export interface AppliedFile {
+interface AppliedFile {
   /** SHA-256 of its text, in hex. */
   readonly sha256: string
   /** The oldest release that serves on the schema that the file makes; null if the build that applied it did not say. */

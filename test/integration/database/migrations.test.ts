@@ -3,9 +3,9 @@
 import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
 import { applyFile, isLockWait, rehearse } from '../../../src/infra/postgres/migration-file.ts'
+import { runCommand } from '../../support/clients/cli.ts'
 import { migrateHere, type OwnDatabase, withDatabase } from '../../support/stack/own-database.ts'
 import { refusalOf, runCheckNamed } from '../../support/stack/start-outcome.ts'
-import { runCommand } from '../../support/clients/cli.ts'
 
 const HEAD = '-- Serves builds from 0.1.0 on.\n'
 const EXPANDS = {
@@ -43,7 +43,9 @@ test('migration of a newer build: this one serves and migrates as before if the 
       text: '-- Serves builds from 0.2.0 on.\nalter table tenon.tenants drop column later;',
     }
     await applyFile(client, contracts)
-    expect(await refusalOf('worker', env)).toMatch(/schema of a newer build: .* does not know the file \S+0002-contracts\.sql\./)
+    expect(await refusalOf('worker', env)).toMatch(
+      /schema of a newer build: .* does not know the file \S+0002-contracts\.sql\./,
+    )
     await expect(migrateHere(url)).rejects.toThrow('Start that build, or a newer one.')
   })
 })
@@ -78,7 +80,9 @@ test('migration without a transaction: cut off in the midst: applied again as a 
 drop index concurrently if exists tenon.later;
 create ${builds} index concurrently later on tenon.tenants (state);\n`,
     })
-    await client.query(`insert into tenon.tenants (id, slug, name, state) values ('a', 'a', 'a', 'active'), ('b', 'b', 'b', 'active')`)
+    await client.query(
+      `insert into tenon.tenants (id, slug, name, state) values ('a', 'a', 'a', 'active'), ('b', 'b', 'b', 'active')`,
+    )
     // A build that fails leaves an index that is not valid, as one that is cut off.
     await expect(applyFile(client, file('unique'))).rejects.toThrow('could not create unique index')
     const isValid = async () =>
@@ -92,8 +96,14 @@ create ${builds} index concurrently later on tenon.tenants (state);\n`,
 
 test('rehearsal: names locks on tables that are there, and changes nothing; a statement that takes too long is cancelled', async () => {
   await withMigrated(async ({ client }) => {
-    const adds = { name: 'b.sql', text: `${HEAD}create table tenon.more (id text); create index on tenon.accounts (email);` }
-    const noTransaction = { name: 'c.sql', text: `${HEAD}-- No transaction: can be repeated after it was cut off.\n` }
+    const adds = {
+      name: 'b.sql',
+      text: `${HEAD}create table tenon.more (id text); create index on tenon.accounts (email);`,
+    }
+    const noTransaction = {
+      name: 'c.sql',
+      text: `${HEAD}-- No transaction: can be repeated after it was cut off.\n`,
+    }
     expect(await rehearse(client, [EXPANDS, adds, noTransaction, EXPANDS])).toEqual([
       expect.objectContaining({ locks: [{ table: 'tenon.tenants', mode: 'AccessExclusiveLock' }] }),
       expect.objectContaining({
@@ -139,7 +149,13 @@ test('`tenon migrate --check`: schema, settings and flows, as lines and as JSON;
         flows: {
           checked: 1,
           refused: [
-            { tenant_id: 't', workspace_id: 'w', name: 'broken', version: 1, problem: expect.stringMatching(/\.$/) },
+            {
+              tenant_id: 't',
+              workspace_id: 'w',
+              name: 'broken',
+              version: 1,
+              problem: expect.stringMatching(/\.$/),
+            },
           ],
         },
       },

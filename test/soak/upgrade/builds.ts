@@ -9,7 +9,16 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 /** What a build is made of. */
-const SOURCES = ['src', 'flows-dsl', 'stack', 'docs', 'examples', 'package.json', 'package-lock.json', 'tsconfig.json']
+const SOURCES = [
+  'src',
+  'flows-dsl',
+  'stack',
+  'docs',
+  'examples',
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+]
 const RELEASED = 'src/infra/postgres/released-schema.json'
 const SCHEMA_FILES = 'src/infra/postgres/schema-files.ts'
 const NO_MIGRATIONS = 'const MIGRATIONS: readonly string[] = ['
@@ -29,7 +38,9 @@ type Migrations = Readonly<Record<string, string>>
 
 /** @returns the commit that made {@link RELEASED}, which is release 0.1.0; undefined without its history */
 export async function releaseCommit(): Promise<string | undefined> {
-  const found = await run('git', ['log', '--diff-filter=A', '--format=%H', '--', RELEASED]).catch(() => undefined)
+  const found = await run('git', ['log', '--diff-filter=A', '--format=%H', '--', RELEASED]).catch(
+    () => undefined,
+  )
   return found?.stdout.trim().split('\n').at(-1) || undefined
 }
 

@@ -117,7 +117,9 @@ async function prepare({ started }: OwnPlatform) {
       }
       await go('1 from release 0.1.0 to this build', () => fleet.replace(now))
       await go('2 the next migration, checked', async () =>
-        expect(await migrate('--check')).toMatch(/applies 2 files\.\n {2}\S+9001-drill\.sql: \d+ ms, locks tenon\.exec/),
+        expect(await migrate('--check')).toMatch(
+          /applies 2 files\.\n {2}\S+9001-drill\.sql: \d+ ms, locks tenon\.exec/,
+        ),
       )
       await go('3 the next migration, under load', () => migrate())
       await go('4 to the next build', () => fleet.replace(next))
