@@ -22,8 +22,13 @@ interface DueRow {
 /** Processes use states, keys and subjects for a while after they have read them. */
 const KNOWN_BY_ALL = sql`now() - ${`${TENANT_LIMITS.knownByAllMs} milliseconds`}::interval`
 
-/** A tenant or workspace that was never active has no state to be restored to. No process has taken it for active, so no process has to learn of its deletion. */
-const neverInUse = (row: Sql): Sql => sql`${row}.state_before is null`
+/**
+ * The time of its purge has come, or a purge has begun: none is left half-way, even if it has failed and the clock is set back. What was never
+ * active (it has no state to be restored to) no process has taken for active, so no process has to learn of its deletion.
+ */
+const isDue = (row: Sql): Sql =>
+  sql`${row}.state = 'deleting' and (${row}.delete_after <= now() or ${row}.purged_from is not null)
+    and (${row}.state_before is null or ${row}.updated_at <= ${KNOWN_BY_ALL})`
 
 /**
  * A job that has begun is not queued any more: Temporal resumes it. Until all processes know of a deletion, no purge of
@@ -37,11 +42,10 @@ const DUE = sql`
     from operations where finished_at is null and state = 'queued'
   ), due as (
     select w.id from workspaces w join tenants t on t.id = w.tenant_id
-      where w.state = 'deleting' and w.delete_after <= now() and (${neverInUse(sql`w`)} or w.updated_at <= ${KNOWN_BY_ALL})
+      where ${isDue(sql`w`)}
         and t.suspended_by is distinct from 'operator' and t.purged_from is null
     union all
-    select t.id from tenants t
-      where t.state = 'deleting' and t.delete_after <= now() and (${neverInUse(sql`t`)} or t.updated_at <= ${KNOWN_BY_ALL})
+    select t.id from tenants t where ${isDue(sql`t`)}
   )
   select id, tenant_id, type, target, workflow_id from queued
   where case when is_deletion then target in (select id from due)

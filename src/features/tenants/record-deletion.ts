@@ -62,10 +62,10 @@ function beginning({ ref, by, from, after, graceDays }: Deletion): Sql {
     state = 'deleting', deleted_by = ${by},
     state_before = case when state in ('active', 'suspended') then state else state_before end,
     slug = case when ${UNFINISHED} then id else slug end,
-    delete_after = case when ${NEVER_IN_USE} then coalesce(delete_after, ${NOW})
+    delete_after = case when ${NEVER_IN_USE} or purged_from is not null then coalesce(delete_after, ${NOW})
       else ${graceDays === undefined ? sql`coalesce(delete_after, ${until})` : until} end,
     state_seq = state_seq + 1, updated_at = now()`
-  // As it was read: meanwhile, an operator may have suspended it. A purge that has failed is begun again.
+  // As it was read: meanwhile, an operator may have suspended it. A purge that has failed is begun again, at once.
   const can = sql`state = any(${textArray(from)}::text[]) and state_seq = coalesce(${after ?? null}::integer, state_seq)
     and (purged_from is null or not exists (select from operations o where ${isOpen(target)}))`
   return ref.workspaceId === '-'

@@ -57,8 +57,9 @@ export const PURGE_STEP: Readonly<Record<RemovalName | 'begin_purge' | 'finish_p
 }
 
 /**
- * From then on, nothing is restored. If the time was changed since, or an operator has suspended the tenant, the operation is queued
- * again, for another workflow: a deletion that was acknowledged ends as a purge or by a restoration.
+ * From then on, nothing is restored, and the purge goes on even if a clock says that its time has not come. If the time was changed before,
+ * or an operator has suspended the tenant, the operation is queued again, for another workflow: a deletion that was acknowledged ends as a
+ * purge or by a restoration.
  * @throws Problem `state_conflict`, which ends this workflow, if the record is not to be purged now, or not for this operation
  */
 async function claim(
@@ -68,7 +69,8 @@ async function claim(
 ): Promise<void> {
   const { tenantId, workspaceId } = ref
   const mine = sql`id = ${operationId} and workflow_id = ${workflowId} and finished_at is null`
-  const due = sql`state = 'deleting' and delete_after <= now() and exists (select from operations where ${mine})`
+  const due = sql`state = 'deleting' and (delete_after <= now() or purged_from is not null)
+    and exists (select from operations where ${mine})`
   const claimed = sql`set purged_from = coalesce(purged_from, now()), state_seq = state_seq + 1, updated_at = now()`
   const [table, update] =
     workspaceId === '-'
