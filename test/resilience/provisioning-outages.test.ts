@@ -3,21 +3,28 @@
 import { CreateBucketCommand } from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { rootClient } from '../support/clients/object-store.ts'
+import { rowsOf } from '../support/fixtures/owned-traces.ts'
 import {
   addTestWorkspaceWithStorage,
   asSuperuser,
+  connectSuperuser,
   createTestWorkspaceWithStorage,
   eventually,
   type TestWorkspace,
   unique,
 } from '../support/fixtures/tenants.ts'
-import { killServer, type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
+import {
+  killServer,
+  type SharedPlatform,
+  sharedPlatform,
+  whileStopped,
+} from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
-let own: OwnPlatform
+let own: SharedPlatform
 let started: Started
 let workspace: TestWorkspace
-let call: OwnPlatform['call']
+let call: SharedPlatform['call']
 
 beforeAll(async () => {
   own = await sharedPlatform(createTestWorkspaceWithStorage)
@@ -166,4 +173,72 @@ test('Temporal hangs: the deletion of what was never in use is kept, and purged 
     return state === 'succeeded' || undefined
   }, 120_000)
   expect((await call('GET', `/v1/workspaces/${failed.body.id}`, { as })).status).toBe(404)
+})
+
+/** Locks rows. @returns how to wait until somebody waits for them, and how to give them free */
+async function lockRows(from: string, id: string) {
+  const session = await connectSuperuser(started.running)
+  await session.query('begin')
+  const { rowCount } = await session.query(`select from ${from} = $1 for update`, [id])
+  expect(rowCount).toBe(1)
+  const waiters = 'select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))'
+  return {
+    awaited: () =>
+      eventually(async () => ((await session.query(waiters)).rowCount ? true : undefined), 60_000),
+    free: () => session.end(),
+  }
+}
+
+/** Purges a tenant until only its keys are left. @param work what is done at that moment */
+async function purgeUntilKeys(
+  work: (keys: Awaited<ReturnType<typeof lockRows>>, doomed: { id: string; job: string }) => Promise<void>,
+) {
+  const at = started.running
+  const doomed = await createTestWorkspaceWithStorage(at)
+  const { operator: as, tenantId } = doomed
+  await call('POST', '/v1/collections/notes/documents', { as: doomed.service, body: { n: 1 } })
+  const keys = await lockRows('tenon.payload_keys where tenant_id', tenantId)
+  const { body } = await call('DELETE', `/v1/tenants/${tenantId}?grace_days=0`, { as })
+  await keys.awaited()
+  const [record] = await asSuperuser('select state from tenon.tenants where id = $1', [tenantId], at)
+  expect(record).toEqual({ state: 'deleted' })
+  await work(keys, { id: tenantId, job: body.id })
+  const job = await eventually(async () => {
+    const { body: now } = await call('GET', `/v1/operations/${body.id}`, { as })
+    return now.finished_at === null ? undefined : now
+  }, 120_000)
+  expect([job.state, job.error, job.result.after]).toEqual(['succeeded', null, {}])
+  expect(await rowsOf({ tenantId }, at)).toEqual({
+    'tenon.operations': 1,
+    'tenon.payload_keys': 1,
+    'tenon.workspaces': 1,
+  })
+  const sealed = await asSuperuser(
+    'select sealed from tenon.payload_keys where tenant_id = $1',
+    [tenantId],
+    at,
+  )
+  expect(sealed).toEqual([{ sealed: null }])
+}
+
+test('worker killed between the tombstone of a tenant and the end of its keys: the purge ends, and the keys are gone', async () => {
+  await purgeUntilKeys(async (keys) => {
+    killServer(started, 'worker')
+    await keys.free()
+  })
+})
+
+test('worker killed when the keys of a tenant are gone: what no worker can read any more is removed, and the operation ends', async () => {
+  const at = started.running
+  await purgeUntilKeys(async (keys, { id, job }) => {
+    const operation = await lockRows('tenon.operations where id', job)
+    await keys.free()
+    await operation.awaited()
+    const sealed = await asSuperuser('select sealed from tenon.payload_keys where tenant_id = $1', [id], at)
+    expect(sealed).toEqual([{ sealed: null }])
+    killServer(started, 'worker')
+    await operation.free()
+    await asSuperuser('update tenon.tenants set delete_after = now() where id = $1', [id], at)
+  })
+  await own.forgetCrashes()
 })
