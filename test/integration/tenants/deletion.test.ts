@@ -3,12 +3,15 @@
 import {
   DeleteBucketTaggingCommand,
   GetBucketTaggingCommand,
+  ListMultipartUploadsCommand,
   ListObjectsV2Command,
   PutBucketTaggingCommand,
 } from '@aws-sdk/client-s3'
-import { expect, test } from 'vitest'
+import { afterEach, expect, inject, test } from 'vitest'
 import { createSweepResources } from '../../isolation/sweep-rows.ts'
 import { rootClient } from '../../support/clients/object-store.ts'
+import { closeSubscriptions, endOf as streamEnd, subscribeToEvents } from '../../support/clients/sse.ts'
+import { rowsOf } from '../../support/fixtures/owned-traces.ts'
 import { publish, readExecution, start, waitForStatus } from '../../support/fixtures/suspension.ts'
 import {
   addTestWorkspaceWithStorage,
@@ -23,6 +26,8 @@ import {
 } from '../../support/fixtures/tenants.ts'
 import { withReadingClient } from '../../support/stack/temporal.ts'
 import { bucketOf } from '../../support/stack/workspace-settings.ts'
+
+afterEach(closeSubscriptions)
 
 /** They are the tenant's. */
 const KEPT = ['tenon.audit', 'tenon.usage_records']
@@ -42,30 +47,6 @@ async function purged({ operator: as }: TestWorkspace, operationId: string) {
   const operation = await read()
   expect([operation.state, operation.error, operation.steps]).toEqual(['succeeded', null, expect.any(Array)])
   return operation
-}
-
-/** Rows that name a workspace or a tenant, by table: of all tables that the database has, whoever made them. Other tests may drop theirs meanwhile. */
-const rowsOf = (column: 'workspace_id' | 'tenant_id', id: string): Promise<Record<string, number>> =>
-  eventually(() =>
-    countRows(column, id).catch((error: { code?: string }) => {
-      if (error.code !== '42P01') throw error
-      return undefined
-    }),
-  )
-
-async function countRows(column: 'workspace_id' | 'tenant_id', id: string): Promise<Record<string, number>> {
-  const tables = await asSuperuser<{ name: string }>(
-    `select format('%I.%I', table_schema, table_name) as name from information_schema.columns
-     where table_schema in ('tenon', 'tenon_data') and column_name = $1 order by 1`,
-    [column],
-  )
-  const counts = await asSuperuser<{ name: string; n: number }>(
-    tables
-      .map(({ name }) => `select '${name}' as name, count(*)::int as n from ${name} where ${column} = $1`)
-      .join(' union all '),
-    [id],
-  )
-  return Object.fromEntries(counts.filter(({ n }) => n > 0).map(({ name, n }) => [name, n]))
 }
 
 /** Tables that only requests change. */
@@ -169,29 +150,29 @@ test('workspace that was deleted before its tenant: not restored once the purge 
 
 test('workspace whose resources differ: purged: its tombstone names none of them, and no event follows', async () => {
   const workspace = await createTestWorkspace()
-  const { workspaceId, operator: as } = workspace
+  const { workspaceId, tenantId, operator: as } = workspace
   const differences = JSON.stringify([{ resource: 'host_proof', name: 'shop.example' }])
   await asSuperuser('update tenon.workspaces set drift = $2 where id = $1', [workspaceId, differences])
   const { body: job } = await call('DELETE', `/v1/workspaces/${workspaceId}?grace_days=0`, { as })
   await purged(workspace, job.id)
   const rows = await asSuperuser('select state, drift from tenon.workspaces where id = $1', [workspaceId])
   expect(rows).toEqual([{ state: 'deleted', drift: [] }])
-  expect(
-    Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name)),
-  ).toEqual([])
+  expect(Object.keys(await rowsOf({ tenantId, workspaceId })).filter((name) => !KEPT.includes(name))).toEqual(
+    [],
+  )
 })
 
 test('workspace and tenant whose creation has failed, configured meanwhile: deleted at once, nothing is left', async () => {
   const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
-  const { workspaceId, operator: as } = workspace
+  const { workspaceId, tenantId, operator: as } = workspace
   await asSuperuser(`update tenon.workspaces set state = 'provisioning_failed' where id = $1`, [workspaceId])
   const settings = { workspace_id: workspaceId, anon: { collections: 'read' } }
   expect((await call('POST', '/v1/services/configure', { as, body: settings })).status).toBe(200)
   const ofWorkspace = (await remove('workspaces', workspaceId, workspace, '?grace_days=30')).body
   await purged(workspace, ofWorkspace.id)
-  expect(
-    Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name)),
-  ).toEqual([])
+  expect(Object.keys(await rowsOf({ tenantId, workspaceId })).filter((name) => !KEPT.includes(name))).toEqual(
+    [],
+  )
   expect((await call('GET', `/v1/workspaces/${workspaceId}`, { as })).status).toBe(404)
 
   await asSuperuser(`update tenon.tenants set state = 'provisioning_failed' where id = $1`, [other.tenantId])
@@ -199,7 +180,7 @@ test('workspace and tenant whose creation has failed, configured meanwhile: dele
   expect((await purged(other, ofTenant.id)).result.after).toEqual({})
   const restored = await call('POST', `/v1/tenants/${other.tenantId}/restore`, { as })
   expect(restored.status).toBe(404)
-  expect(Object.keys(await rowsOf('tenant_id', other.tenantId)).sort()).toEqual(
+  expect(Object.keys(await rowsOf({ tenantId: other.tenantId })).sort()).toEqual(
     expect.not.arrayContaining(['tenon.audit', 'tenon.quotas', 'tenon.services']),
   )
   const sealed = 'select 1 from tenon.payload_keys where tenant_id = $1 and sealed is not null'
@@ -213,7 +194,7 @@ test('workspace with everything: purged: nothing is left, its neighbour is as it
   const bucket = await bucketOf(workspace)
   const { workspaceId, tenantId, operator: as } = workspace
   const slug = (await call('GET', `/v1/workspaces/${workspaceId}`, { as })).body.slug
-  const before = await rowsOf('workspace_id', workspaceId)
+  const before = await rowsOf({ tenantId, workspaceId })
   expect(Object.keys(before).length).toBeGreaterThan(30)
   expect((await workflowsOf(`WorkspaceId = '${workspaceId}'`)).length).toBeGreaterThan(0)
   const content = await contentOf(neighbour.workspaceId)
@@ -224,9 +205,9 @@ test('workspace with everything: purged: nothing is left, its neighbour is as it
   expect(result.after).toEqual({})
   expect(result.signature.split('.')).toHaveLength(3)
 
-  expect(
-    Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name)),
-  ).toEqual([])
+  expect(Object.keys(await rowsOf({ tenantId, workspaceId })).filter((name) => !KEPT.includes(name))).toEqual(
+    [],
+  )
   expect(await workflowsOf(`WorkspaceId = '${workspaceId}'`)).toEqual([])
   await expect(rootClient().send(new ListObjectsV2Command({ Bucket: bucket }))).rejects.toThrow(/bucket/i)
   expect(await contentOf(neighbour.workspaceId)).toEqual(content)
@@ -264,7 +245,7 @@ test('tenant with everything: purged: only tombstones are left, and nobody can r
   expect([status, job.type]).toEqual([202, 'tenant.delete'])
   const { result } = await purged(workspace, job.id)
   expect(result.after).toEqual({})
-  expect(await rowsOf('tenant_id', tenantId)).toEqual({
+  expect(await rowsOf({ tenantId })).toEqual({
     'tenon.operations': 1,
     'tenon.payload_keys': 1,
     'tenon.workspaces': 2,
@@ -296,13 +277,13 @@ test('tenant: restored, its workspace stays deleted; both purged at the same mom
   // One of the operations is the deletion that was undone.
   const left = { 'tenon.operations': 2, 'tenon.payload_keys': 1, 'tenon.workspaces': 1 }
   await eventually(async () =>
-    JSON.stringify(await rowsOf('tenant_id', tenantId)) === JSON.stringify(left) ? true : undefined,
-  ).catch(async () => expect(await rowsOf('tenant_id', tenantId)).toEqual(left))
+    JSON.stringify(await rowsOf({ tenantId })) === JSON.stringify(left) ? true : undefined,
+  ).catch(async () => expect(await rowsOf({ tenantId })).toEqual(left))
 })
 
 test('workspace that is written to from all sides while it is purged: no request fails for another reason, and nothing is left', async () => {
   const workspace = await createTestWorkspaceWithStorage()
-  const { service: as, operator, workspaceId, flows } = workspace
+  const { service: as, operator, workspaceId, tenantId, flows } = workspace
   const bucket = await bucketOf(workspace)
   await publish(
     workspace,
@@ -344,7 +325,7 @@ test('workspace that is written to from all sides while it is purged: no request
   expect([...answers].filter((answer) => !allowed.includes(answer))).toEqual([])
   await asSuperuser('update tenon.workspaces set delete_after = now() where id = $1', [workspaceId])
   await eventually(async () => {
-    const left = Object.keys(await rowsOf('workspace_id', workspaceId)).filter((name) => !KEPT.includes(name))
+    const left = Object.keys(await rowsOf({ tenantId, workspaceId })).filter((name) => !KEPT.includes(name))
     return left.length + (await workflowsOf(`WorkspaceId = '${workspaceId}'`)).length === 0 ? true : undefined
   })
 })
@@ -357,6 +338,38 @@ test('execution that runs while its workspace is purged: ends, and leaves nothin
   const { body: job } = await remove('workspaces', workspace.workspaceId, workspace, '?grace_days=0')
   await purged(workspace, job.id)
   expect(await workflowsOf(`WorkspaceId = '${workspace.workspaceId}'`)).toEqual([])
+})
+
+test('workspace with an event stream and uploads by tus: deleted: the stream ends and says why, the upload goes no further, and purged, nothing is left', async () => {
+  const workspace = await createTestWorkspaceWithStorage()
+  const { service: as, workspaceId, tenantId, operator } = workspace
+  const received = await subscribeToEvents(as, 'topic=told')
+  const bucket = await bucketOf(workspace)
+  const tus = { 'tus-resumable': '1.0.0' }
+  const described = `bucket ${btoa(bucket)},key ${btoa('film')}`
+  const begun = await call('POST', '/v1/uploads', {
+    ...{ as, headers: { ...tus, 'upload-length': '10', 'upload-metadata': described } },
+  })
+  const upload = begun.headers.get('location') ?? ''
+  const send = (from: number) =>
+    call('PATCH', new URL(upload, inject('tenon').url).pathname, {
+      ...{ as, body: 'xxxxx' },
+      headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': String(from) },
+    })
+  expect((await send(0)).status).toBe(204)
+  const { body: job } = await remove('workspaces', workspaceId, workspace, '?grace_days=0')
+  expect(await streamEnd(received)).toBe('workspace_suspended')
+  const refused = await send(5)
+  expect([refused.status, refused.body.code]).toEqual([403, 'workspace_suspended'])
+  await purged(workspace, job.id)
+  expect((await send(5)).status).toBe(401)
+  const left = Object.keys(await rowsOf({ tenantId, workspaceId }))
+  expect(left.filter((name) => !KEPT.includes(name))).toEqual([])
+  const uploads = await rootClient()
+    .send(new ListMultipartUploadsCommand({ Bucket: bucket }))
+    .catch((error: { name: string }) => error.name)
+  expect(uploads).toBe('NoSuchBucket')
+  expect((await call('GET', `/v1/operations/${job.id}`, { as: operator })).body.state).toBe('succeeded')
 })
 
 test('bucket whose tag was changed or removed by hand: the purge waits and says why, removes no object, and ends with the tag', async () => {
