@@ -22,6 +22,7 @@ import {
   type TestWorkspace,
   withKeys,
 } from '../support/fixtures/tenants.ts'
+import { whileHeld } from '../support/servers/table-barrier.ts'
 import { killServer, type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { bucketOf } from '../support/stack/workspace-settings.ts'
 
@@ -33,41 +34,9 @@ afterAll(() => own?.end())
 
 const COUNT = 2_000
 
-/** Begins an operation that waits for a table, does something meanwhile, and gives the table free. @returns the operation's id */
-async function meanwhile<T extends { id: string }>(
-  lock: string,
-  begin: () => Promise<T>,
-  step: string,
-  act: (begun: T) => unknown,
-): Promise<string> {
-  const { workspace, started } = own
-  const at = started.running
-  const session = await connectSuperuser(at)
-  await session.query('begin')
-  await session.query(lock)
-  const begun = await begin()
-  const { id } = begun
-  await eventually(async () => {
-    const { body } = await call('GET', `/v1/operations/${id}`, { as: workspace.operator, at })
-    return (
-      body.steps.some(
-        (one: { name: string; state: string }) => one.name === step && one.state === 'running',
-      ) || undefined
-    )
-  })
-  await eventually(async () => {
-    const { rows } = await session.query('select 1 from pg_locks where not granted limit 1')
-    return rows.length > 0 ? true : undefined
-  })
-  await act(begun)
-  await session.query('rollback')
-  await session.end()
-  return id
-}
-
 async function killWhile(lock: string, begin: () => Promise<{ id: string }>, step: string) {
   const { workspace, started } = own
-  const id = await meanwhile(lock, begin, step, () => killServer(started, 'worker'))
+  const id = await whileHeld(own, lock, begin, step, () => killServer(started, 'worker'))
   return endOf(workspace, id, started.running)
 }
 
@@ -117,7 +86,8 @@ test('workspace whose import is under way: deleted: nothing is left of it, and i
   const archive = await exportArchive(workspace, at)
   const statuses: number[] = []
   let made = ''
-  await meanwhile(
+  await whileHeld(
+    own,
     'lock table tenon.documents in share row exclusive mode',
     async () => (await sendArchive(workspace, archive, { at })).body,
     'restore_archive',
@@ -265,7 +235,8 @@ test('objects deleted while an export runs: it takes longer than their bytes usu
   for (const key of ['before', 'meanwhile']) await objects.put(key, new TextEncoder().encode(key))
   await objects.remove('before')
   await age(4)
-  const id = await meanwhile(
+  const id = await whileHeld(
+    own,
     'lock table tenon.function_aliases in access exclusive mode',
     async () =>
       (await call('POST', `/v1/workspaces/${workspaceId}/exports`, { as: workspace.operator, at })).body,

@@ -1,7 +1,7 @@
 /** Locks a table, so that other sessions wait until the test releases it. */
 
 import { Client } from 'pg'
-import { call } from '../fixtures/tenants.ts'
+import { call, connectSuperuser, eventually } from '../fixtures/tenants.ts'
 import type { OwnPlatform } from '../stack/own-platform.ts'
 
 /** Locks a table, such as that of a collection: its readers and writers wait. */
@@ -54,4 +54,64 @@ async function connected({ running }: OwnPlatform['started']): Promise<Client> {
   const client = new Client({ connectionString: running.databaseUrl })
   await client.connect()
   return client
+}
+
+/** Begins an operation that waits for a table, does something meanwhile, and gives the table free. @returns the operation's id */
+export async function whileHeld<T extends { id: string }>(
+  { workspace, started }: Pick<OwnPlatform, 'workspace' | 'started'>,
+  lock: string,
+  begin: () => Promise<T>,
+  step: string,
+  act: (begun: T) => unknown,
+): Promise<string> {
+  const at = started.running
+  const session = await connectSuperuser(at)
+  await session.query('begin')
+  await session.query(lock)
+  const begun = await begin()
+  const { id } = begun
+  await eventually(async () => {
+    const { body } = await call('GET', `/v1/operations/${id}`, { as: workspace.operator, at })
+    return (
+      body.steps.some(
+        (one: { name: string; state: string }) => one.name === step && one.state === 'running',
+      ) || undefined
+    )
+  })
+  await eventually(async () => {
+    const { rows } = await session.query('select 1 from pg_locks where not granted limit 1')
+    return rows.length > 0 ? true : undefined
+  })
+  await act(begun)
+  await session.query('rollback')
+  await session.end()
+  return id
+}
+
+/** Keeps an operation from beginning a step, does something at that moment, and lets it begin. @param goOn lets the operation come so far */
+export async function whileBeforeStep(
+  { started }: Pick<OwnPlatform, 'started'>,
+  { id, step }: { readonly id: string; readonly step: string },
+  goOn: () => Promise<void>,
+  work: () => Promise<void>,
+): Promise<void> {
+  const session = await connected(started)
+  await session.query(`select pg_advisory_lock(1)`)
+  await session.query(`
+    create function public.hold() returns trigger language plpgsql as
+      $$ begin perform pg_advisory_xact_lock_shared(1); return new; end $$;
+    create trigger hold before update on tenon.operations for each row
+      when (new.id = '${id}' and new.steps::text like '%"${step}"%') execute function public.hold()`)
+  try {
+    await goOn()
+    await eventually(async () => {
+      const { rows } = await session.query(`select from pg_locks where locktype = 'advisory' and not granted`)
+      return rows[0]
+    }, 120_000)
+    await work()
+  } finally {
+    await session.query('select pg_advisory_unlock(1)')
+    await session.query('drop trigger hold on tenon.operations; drop function public.hold()')
+    await session.end()
+  }
 }
