@@ -1,8 +1,9 @@
 /** Checks with a real Caddy that it has exactly the routes of the host names of workspaces, whatever happens to it. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { UNDO } from '../../../src/features/tenants/provisioning.ts'
 import { sendRaw } from '../../support/clients/raw-http.ts'
-import { FAULTS } from '../../support/fixtures/provisioning-faults.ts'
+import { faultsOf } from '../../support/fixtures/provisioning-faults.ts'
 import {
   addTestWorkspace,
   asSuperuser,
@@ -14,6 +15,7 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 import { type DnsServer, startDnsServer } from '../../support/servers/dns-server.ts'
+import { whileBeforeStep } from '../../support/servers/table-barrier.ts'
 import { type OwnPlatform, ownPlatform } from '../../support/stack/own-platform.ts'
 import { type ProvisioningNode, startProvisioningNode } from '../../support/stack/provisioning-worker.ts'
 import { type Caddy, FOREIGN, type Route, startCaddy } from './caddy.ts'
@@ -139,18 +141,31 @@ test('Caddy away: a name waits with 503, is repeated, and a creation waits until
 })
 
 describe('creation of a workspace, step host_routes', () => {
-  test.each(FAULTS)('$name: $state', async ({ fault, state }) => {
-    node.wrap((run) => fault(run, 'host_routes'))
-    const before = await caddy.routes()
-    const slug = unique('saga')
-    const made = await ask('POST', '/v1/workspaces', {
-      tenant_id: ours.tenantId,
-      name: 'W',
-      slug,
-      bucket: null,
-    })
+  test.each(faultsOf(UNDO.host_routes))('$name: $state', async ({ fault, state, undoing }) => {
+    const host = `${unique('early')}.example`
+    node.wrap((run) =>
+      fault(
+        async (context, input, step) => {
+          // A workspace that is created has no names yet: this one has something to undo.
+          const { tenantId, workspaceId } = input.target
+          await asSuperuser(
+            `insert into tenon.hosts (tenant_id, workspace_id, host, proof, verified_at) values ($1, $2, $3, 'x', now()) on conflict do nothing`,
+            [tenantId, workspaceId, host],
+          )
+          return run(context, input, step)
+        },
+        'host_routes',
+        UNDO.host_routes ?? '',
+      ),
+    )
+    const before = await ids()
+    const body = { tenant_id: ours.tenantId, name: 'W', slug: unique('saga'), bucket: null }
+    const made = await ask('POST', '/v1/workspaces', body)
     expect(made.body.state).toBe(state)
-    expect(await caddy.routes()).toEqual(before)
+    const own = `tenon:${ours.tenantId}:${made.body.id}:${host}`
+    const isThere = state === 'active' || undoing === 'fails'
+    expect((await ids()).filter((id) => !before.includes(id))).toEqual(isThere ? [own] : [])
+    expect(await caddy.routes()).toContainEqual(FOREIGN)
     node.wrap((run) => run)
   })
 })
@@ -198,6 +213,38 @@ describe('platform whose worker knows Caddy', () => {
       const { body } = await job()
       return body.state === 'succeeded' ? body : undefined
     }, 60_000)
+    expect([result.before.host_routes, result.after]).toEqual([1, {}])
+    expect(await caddy.routes()).toEqual(others)
+  })
+  test('Caddy away when a purge begins, and in its middle: waits and says why both times, and leaves no route of its own', async () => {
+    const { started, workspace: kept } = platform
+    const at = started.running
+    const as = kept.operator
+    const doomed = await addTestWorkspace(kept, at)
+    await Promise.all([giveAt(doomed), giveAt(kept)])
+    const others = (await caddy.routes()).filter(
+      (route) => !String(route['@id']).includes(doomed.workspaceId),
+    )
+    const path = `/v1/workspaces/${doomed.workspaceId}?grace_days=0`
+    await caddy.stop()
+    const { body: removal } = await call('DELETE', path, { as, at })
+    const job = async () => (await call('GET', `/v1/operations/${removal.id}`, { as, at })).body
+    const waits = (step: string) =>
+      eventually(
+        async () =>
+          (await job()).steps.find(
+            ({ name, state }: { name: string; state: string }) => name === step && state === 'waiting',
+          ),
+        60_000,
+      )
+    expect((await waits('begin_purge')).detail).toBe('Caddy does not answer.')
+    await whileBeforeStep(platform, { id: removal.id, step: 'remove_objects' }, caddy.start, caddy.stop)
+    expect((await waits('remove_resources')).detail).toBe('Caddy does not answer.')
+    await caddy.start()
+    const { result } = await eventually(async () => {
+      const now = await job()
+      return now.state === 'succeeded' ? now : undefined
+    }, 120_000)
     expect([result.before.host_routes, result.after]).toEqual([1, {}])
     expect(await caddy.routes()).toEqual(others)
   })

@@ -1,7 +1,8 @@
 /** Checks with a real Keycloak that each tenant has its organization there, whatever happens to it, and that tokens of its members name the tenant. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { FAULTS } from '../../support/fixtures/provisioning-faults.ts'
+import { UNDO } from '../../../src/features/tenants/provisioning.ts'
+import { faultsOf } from '../../support/fixtures/provisioning-faults.ts'
 import {
   type Caller,
   call,
@@ -11,6 +12,7 @@ import {
   sharedOperator,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { whileBeforeStep } from '../../support/servers/table-barrier.ts'
 import { startTcpProxy, type TcpProxy } from '../../support/servers/tcp-proxy.ts'
 import { startApiWithIssuers } from '../../support/stack/api-with-issuers.ts'
 import { ownPlatform } from '../../support/stack/own-platform.ts'
@@ -135,10 +137,11 @@ test('organization of somebody else with the name: the creation fails, and leave
 })
 
 describe('creation of a tenant, step realm', () => {
-  test.each(FAULTS)('$name: $state', async ({ fault, state }) => {
-    node.wrap((run) => fault(run, 'realm'))
+  test.each(faultsOf(UNDO.realm))('$name: $state', async ({ fault, state, undoing }) => {
+    node.wrap((run) => fault(run, 'realm', UNDO.realm ?? ''))
     const made = await create()
-    expect([made.state, (await find(made.id)) !== undefined]).toEqual([state, state === 'active'])
+    const isThere = state === 'active' || undoing === 'fails'
+    expect([made.state, (await find(made.id)) !== undefined]).toEqual([state, isThere])
     node.wrap((run) => run)
     if (state === 'active') return
     expect((await ask('POST', `/v1/tenants/${made.id}/retry`)).body.state).toBe('succeeded')
@@ -220,6 +223,46 @@ test('purge of one of two tenants: its organization is gone, and that of the oth
     expect([result.before.realm, result.after]).toEqual([1, {}])
     expect(await find(doomed)).toBeUndefined()
     expect(await find(kept)).toEqual(before)
+  } finally {
+    await platform.end()
+  }
+})
+
+test('Keycloak away when a purge begins, and in its middle: waits and says why both times, and leaves no organization of its own', async () => {
+  const platform = await ownPlatform({ env: settings })
+  try {
+    const { started, workspace } = platform
+    const at = started.running
+    const as = workspace.operator
+    const { tenantId: doomed } = await createTestWorkspace(at)
+    const before = await find(workspace.tenantId)
+    const { port } = proxy
+    proxy.close()
+    const { body: removal } = await call('DELETE', `/v1/tenants/${doomed}?grace_days=0`, { as, at })
+    const job = async () => (await call('GET', `/v1/operations/${removal.id}`, { as, at })).body
+    const waits = (step: string) =>
+      eventually(
+        async () =>
+          (await job()).steps.find(
+            ({ name, state }: { name: string; state: string }) => name === step && state === 'waiting',
+          ),
+        60_000,
+      )
+    expect((await waits('begin_purge')).detail).toBe('Keycloak does not answer.')
+    const comeBack = async () => {
+      proxy = await startTcpProxy(new URL(keycloak.base), { port })
+    }
+    await whileBeforeStep(platform, { id: removal.id, step: 'remove_objects' }, comeBack, async () =>
+      proxy.close(),
+    )
+    expect((await waits('remove_resources')).detail).toBe('Keycloak does not answer.')
+    await comeBack()
+    const { result } = await eventually(async () => {
+      const now = await job()
+      return now.state === 'succeeded' ? now : undefined
+    }, 120_000)
+    expect([result.before.realm, result.after]).toEqual([1, {}])
+    expect([await find(doomed), await find(workspace.tenantId)]).toEqual([undefined, before])
   } finally {
     await platform.end()
   }
