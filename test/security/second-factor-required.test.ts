@@ -2,6 +2,7 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { OPERATIONS } from '../../src/features/index.ts'
+import { createSweepResources, ROWS, type World } from '../isolation/sweep-rows.ts'
 import {
   addAccount,
   addClient,
@@ -27,10 +28,14 @@ import {
   type Caller,
   call,
   createTestWorkspace,
+  createTestWorkspaceWithStorage,
   eventually,
+  sharedOperator,
   type TestWorkspace,
   tokenOf,
 } from '../support/fixtures/tenants.ts'
+import { startInProcessNode } from '../support/stack/in-process-node.ts'
+import { migrateHere, withDatabase } from '../support/stack/own-database.ts'
 
 const POLICY = '/v1/sign-in-policy'
 
@@ -118,26 +123,91 @@ describe('require_mfa', () => {
       )
     expect((await call('GET', POLICY, { as: strongAdmin })).body).toMatchObject({ require_mfa: false })
   })
+
+  // An installation of its own: the policy is that of all operators.
+  test('operators: people without a second factor may do nothing within 5 s; machines and admins of tenants are not affected', async () => {
+    const first = inject('tenon')
+    await withDatabase(async ({ url, env }) => {
+      await migrateHere(url, first.masterKey)
+      const { at, close } = await startInProcessNode(env, { ...first, databaseUrl: url })
+      const ofInstallation = { at, issuer: `${first.url}/auth`, audience: `${first.url}/v1` }
+      const person = (claims: object) =>
+        tokenOf({ sub: 'someone', roles: ['operator'], ...claims }, ofInstallation)
+      const statusOf = async (as: Caller) => (await call('GET', '/v1/me', { as, at })).status
+      const becomes = (status: number, as: Caller) =>
+        eventually(async () => ((await statusOf(as)) === status ? true : undefined))
+      try {
+        const machine = await sharedOperator(at)
+        const tenant_id = 'ten_01h00000000000000000000000'
+        await asSuperuser(
+          "insert into tenon.tenants (id, name, slug, state) values ($1, 'Test', 'test', 'active')",
+          [tenant_id],
+          at,
+        )
+        const [weak, strongOne, admin] = await Promise.all([
+          person({ amr: ['pwd'] }),
+          person({ amr: ['pwd', 'otp', 'mfa'] }),
+          tokenOf({ sub: 'an admin', roles: ['tenant_admin'], tenant_id }, ofInstallation),
+        ])
+        const unaffected = [strongOne, admin, machine]
+        const require_mfa = true
+        const locksOut = await call('PUT', POLICY, { as: weak, at, body: { require_mfa } })
+        expect([locksOut.status, locksOut.body.code]).toEqual([409, 'state_conflict'])
+        const set = await call('PUT', POLICY, { as: strongOne, at, body: { require_mfa } })
+        expect(set).toMatchObject({
+          status: 200,
+          body: { tenant_id: null, require_mfa, updated_by: 'someone' },
+        })
+        await becomes(401, weak)
+        expect(await Promise.all(unaffected.map(statusOf))).toEqual([200, 200, 200])
+        expect((await call('GET', POLICY, { as: machine, at })).body).toMatchObject({ require_mfa })
+        const ofTenant = await call('GET', `${POLICY}?tenant_id=${tenant_id}`, { as: machine, at })
+        expect(ofTenant.body).toMatchObject({ tenant_id, require_mfa: false })
+        await ok(call('PUT', POLICY, { as: machine, at, body: { require_mfa: false } }))
+        await becomes(200, weak)
+      } finally {
+        await close()
+      }
+    })
+  })
 })
 
 /** The operations that demand a recent proof, whatever their input. */
 const DEMANDING = OPERATIONS.filter(({ recentProof }) => recentProof !== undefined)
 
-const signedInBefore = (seconds: number, more: object = {}): Promise<Caller> =>
+/** Of those that demand it by their input: what makes them do so, as part of the query. */
+const DEMANDED_BY: Readonly<Record<string, readonly string[]>> = {
+  'user.delete': ['?data=delete', '?data=anonymize'],
+}
+
+/** How the operation is called so that it demands a proof. */
+const demandingPaths = (name: string, world: World): string[] =>
+  (DEMANDED_BY[name] ?? ['']).map((query) => `${ROWS[name]?.path(world)}${query}`)
+
+/** A token of a caller whom the operation serves, with what it says of the sign-in. */
+const signedIn = (
+  domain: (typeof DEMANDING)[number]['domain'],
+  { tenantId, workspaceId }: TestWorkspace,
+  proof: object,
+): Promise<Caller> =>
   tokenOf({
-    sub: 'someone',
-    roles: ['operator'],
-    auth_time: Math.floor(Date.now() / 1_000) - seconds,
-    ...more,
+    ...(domain === 'structural_admin'
+      ? { sub: 'someone', roles: ['operator'] }
+      : {
+          ...{ sub: 'mia', role: 'user', roles: ['user'], email: 'mia@example.com', claims: {} },
+          ...{ tenant_id: tenantId, workspace_id: workspaceId },
+        }),
+    ...proof,
   })
 
-const pathOf = (template: string) => template.replaceAll(/\{\w+\}/g, 'usr_01h00000000000000000000000')
+const signedInBefore = (seconds: number) => ({ auth_time: Math.floor(Date.now() / 1_000) - seconds })
 
-const reject = async (as: Caller, path: string, method: string) => {
-  // An export takes no body.
-  const hasBody = method !== 'GET' && method !== 'DELETE' && !path.endsWith('/exports')
-  const { status, body, headers } = await call(method, path, { as, ...(hasBody && { body: {} }) })
-  return { status, code: body.code, challenge: headers.get('www-authenticate') ?? '' }
+/** Sends what the sweep sends, so that nothing but the proof is refused. */
+async function sendRow(name: string, path: string, { as, world }: { as: Caller; world: World }) {
+  const operation = DEMANDING.find((one) => one.name === name)
+  const body = ROWS[name]?.body?.(world)
+  const sent = { as, headers: ROWS[name]?.headers?.(world) ?? {}, ...(body !== undefined && { body }) }
+  return call(operation?.http.method ?? '', path, sent)
 }
 
 describe('recent proof', () => {
@@ -160,27 +230,29 @@ describe('recent proof', () => {
     )
   })
 
-  test('each operation: refused with a challenge after ten minutes, and for a token that does not say when', async () => {
-    const [old, fresh, silent] = await Promise.all([
-      signedInBefore(601),
-      signedInBefore(590),
-      signedInBefore(0, { auth_time: undefined }),
-    ])
-    for (const { name, http, domain } of DEMANDING) {
-      if (domain !== 'structural_admin') continue
-      const path = name === 'user.delete' ? `${pathOf(http.path)}?data=delete` : pathOf(http.path)
-      for (const as of [old, silent]) {
-        const refused = await reject(
-          as,
-          name === 'user.export' ? `${path}?workspace_id=ws_1` : path,
-          http.method,
-        )
-        if (refused.code === 'validation_failed') continue
-        expect([name, refused.status, refused.code]).toEqual([name, 401, 'insufficient_user_authentication'])
-        expect(refused.challenge).toContain('max_age="600"')
+  test('each operation, with valid input: refused with a challenge after ten minutes, and for a token that does not say when', async () => {
+    const place = await createTestWorkspaceWithStorage()
+    const world = await createSweepResources(place)
+    const byInput = DEMANDING.filter(({ recentProof }) => typeof recentProof === 'function')
+    expect(byInput.map(({ name }) => name)).toEqual(Object.keys(DEMANDED_BY))
+    const outcomes = async (proof: object) => {
+      const replies = []
+      for (const { name, domain } of DEMANDING) {
+        const as = await signedIn(domain, place, proof)
+        for (const path of demandingPaths(name, world))
+          replies.push({ name, ...(await sendRow(name, path, { as, world })) })
       }
-      expect([name, (await reject(fresh, path, http.method)).status]).not.toEqual([name, 401])
+      return replies
     }
+    for (const proof of [signedInBefore(601), { auth_time: undefined }])
+      for (const { name, status, body, headers } of await outcomes(proof)) {
+        expect([name, status, body.code]).toEqual([name, 401, 'insufficient_user_authentication'])
+        expect(headers.get('www-authenticate')).toContain('max_age="600"')
+      }
+    // Not refused for the proof, nor for what was sent.
+    const fresh = await outcomes(signedInBefore(590))
+    expect(fresh.filter(({ status }) => status === 401 || status === 400)).toEqual([])
+    expect(fresh.map(({ name }) => name)).toContain('user.export_data')
   })
 
   test('person with a second factor: a recent sign-in without it does not suffice; the challenge leads to one that does', async () => {
@@ -197,14 +269,12 @@ describe('recent proof', () => {
       [person.id, enrolled.id],
     )
     const refused = await eventually(async () => {
-      const reply = await reject(weak, '/v1/accounts/acct_none', 'DELETE')
+      const reply = await call('DELETE', '/v1/accounts/acct_none', { as: weak })
       return reply.status === 401 ? reply : undefined
     })
+    const challenge = refused.headers.get('www-authenticate') ?? ''
     const asked = Object.fromEntries(
-      [...refused.challenge.matchAll(/(max_age|acr_values)="([^"]+)"/g)].map(([, name, value]) => [
-        name,
-        value,
-      ]),
+      [...challenge.matchAll(/(max_age|acr_values)="([^"]+)"/g)].map(([, name, value]) => [name, value]),
     )
     expect(asked).toEqual({ max_age: '600', acr_values: 'urn:tenon:acr:multi-factor' })
     const token = (await strongTokens(enrolled, { ...asked, scope: 'openid' }))['access_token']
