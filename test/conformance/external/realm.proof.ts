@@ -2,8 +2,10 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { UNDO } from '../../../src/features/tenants/provisioning.ts'
+import { closeSubscriptions, receivedAtLeast, subscribeToEvents } from '../../support/clients/sse.ts'
 import { faultsOf } from '../../support/fixtures/provisioning-faults.ts'
 import {
+  asSuperuser,
   type Caller,
   call,
   createTestWorkspace,
@@ -117,6 +119,34 @@ test('organization changed by hand: is shown as a drift and made again; its doma
   expect(await drift(id)).toEqual(['missing automatic'])
   await ask('PATCH', `/v1/tenants/${id}`, { name })
   expect(await drift(id)).toEqual([])
+})
+
+test('organization removed or changed by hand: made again at the hourly look, and the workspaces of the tenant hear of it', async () => {
+  const platform = await ownPlatform({ env: settings })
+  try {
+    const at = platform.started.running
+    const { tenantId, service } = platform.workspace
+    const own = await find(tenantId)
+    const heard = await subscribeToEvents(service, 'topic=platform.tenant.drifted', {}, at)
+    const afterAnHour = () =>
+      asSuperuser('update tenon.tenants set drift_due_at = now() where id = $1', [tenantId], at)
+    const told = async (count: number) =>
+      (await receivedAtLeast(heard, count)).map(({ data }) => data.data.differences)
+    await keycloak.admin('DELETE', `/${REALM}/organizations/${own?.id}`)
+    await afterAnHour()
+    await eventually(() => find(tenantId))
+    const missing = { resource: 'realm', name: tenantId, kind: 'missing', repair: 'automatic' }
+    expect(await told(1)).toMatchObject([[missing]])
+    await change(tenantId, { enabled: false })
+    await afterAnHour()
+    await eventually(async () => ((await find(tenantId))?.enabled ? true : undefined))
+    expect(await told(2)).toMatchObject([[missing], [{ ...missing, kind: 'altered' }]])
+    await afterAnHour()
+    expect(await told(3)).toMatchObject([[missing], [{ kind: 'altered' }], []])
+  } finally {
+    closeSubscriptions()
+    await platform.end()
+  }
 })
 
 test('organization of somebody else with the alias: is reported, and not touched', async () => {

@@ -8,7 +8,12 @@ import {
 } from '@aws-sdk/client-s3'
 import { afterEach, expect, test } from 'vitest'
 import { rootClient } from '../../support/clients/object-store.ts'
-import { closeSubscriptions, receivedAtLeast, subscribeToEvents } from '../../support/clients/sse.ts'
+import {
+  closeSubscriptions,
+  messages,
+  receivedAtLeast,
+  subscribeToEvents,
+} from '../../support/clients/sse.ts'
 import {
   isScheduled,
   onlyScheduleOf,
@@ -23,6 +28,7 @@ import {
   createTestWorkspace,
   createTestWorkspaceWithStorage,
   eventually,
+  provisionTestWorkspace,
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
@@ -41,6 +47,8 @@ async function driftOf({ tenantId, workspaceId, operator: as }: TestWorkspace, a
 /** As if an hour had passed. */
 const makeDue = ({ workspaceId }: TestWorkspace) =>
   asSuperuser('update tenon.workspaces set drift_due_at = now() where id = $1', [workspaceId])
+
+const typesOf = (events: readonly { data: { type: string } }[]) => events.map(({ data }) => data.type)
 
 test('workspace that is as it should be: no differences; of each workspace, and the tenant', async () => {
   const workspace = await createTestWorkspaceWithStorage()
@@ -106,6 +114,31 @@ test('schedule deleted, paused or left over in Temporal: shown, and repaired at 
   await eventually(async () => ((await isScheduled(workspace, schedule)) ? undefined : true))
 })
 
+// The only resource of a tenant itself is its organization in Keycloak: test/conformance/external changes and repairs one.
+test('tenant that differed at the look before, and is as it should be at the next one: all of its workspaces hear of it', async () => {
+  const workspace = await createTestWorkspace()
+  const { tenantId } = workspace
+  const stream = (of: TestWorkspace) => subscribeToEvents(of.service, 'topic=platform.tenant.drifted')
+  const heard = [await stream(workspace), await stream(await addTestWorkspace(workspace))]
+  const stranger = await stream(await createTestWorkspace())
+  const found = [{ resource: 'realm', name: tenantId, kind: 'missing', repair: 'automatic' }]
+  await asSuperuser('update tenon.tenants set drift = $2, drift_due_at = now() where id = $1', [
+    tenantId,
+    JSON.stringify(found),
+  ])
+  for (const events of heard) {
+    const received = await receivedAtLeast(events, 2)
+    expect(typesOf(received)).toEqual(['platform.tenant.drifted', 'platform.tenant.drifted'])
+    expect(received.map(({ data }) => data.data)).toEqual(
+      [found, []].map((differences) => ({
+        tenant: { id: tenantId, slug: expect.any(String) },
+        differences,
+      })),
+    )
+  }
+  expect(messages(stranger)).toEqual([])
+})
+
 test('object store away: the bucket is unread, and the rest is compared', async () => {
   const workspace = await createTestWorkspaceWithStorage()
   const node = await startInProcessNode({ S3_ENDPOINT: 'http://127.0.0.1:9' })
@@ -119,10 +152,10 @@ test('object store away: the bucket is unread, and the rest is compared', async 
 })
 
 test('changes of state: one event each, of a workspace for itself alone, of a tenant for all of its workspaces', async () => {
-  const workspace = await createTestWorkspace()
+  const since = { 'last-event-id': `${Date.now() - 60_000}-0` }
+  const workspace = await provisionTestWorkspace()
   const sibling = await addTestWorkspace(workspace)
   const { tenantId, workspaceId, operator: as } = workspace
-  const since = { 'last-event-id': `${Date.now() - 60_000}-0` }
   const change = async (path: string) => {
     const [, noun, id, verb = ''] = path.split('/')
     const reply =
@@ -131,17 +164,17 @@ test('changes of state: one event each, of a workspace for itself alone, of a te
         : await call('POST', `/v1${path}`, { as, body: {} })
     expect(reply.status).toBeLessThan(300)
   }
-  for (const verb of ['suspend', 'resume', 'delete', 'restore'])
-    await change(`/workspaces/${workspaceId}/${verb}`)
-  for (const verb of ['suspend', 'resume']) await change(`/tenants/${tenantId}/${verb}`)
+  const verbs = ['suspend', 'resume', 'delete', 'restore']
+  for (const verb of verbs) await change(`/workspaces/${workspaceId}/${verb}`)
+  for (const verb of verbs) await change(`/tenants/${tenantId}/${verb}`)
   const topics = 'topic=platform.workspace.*,platform.tenant.*'
   const own = await eventually(() =>
     subscribeToEvents(workspace.service, topics, since).catch(() => undefined),
   )
   const others = await subscribeToEvents(sibling.service, topics, since)
-  const ofTenant = ['platform.tenant.suspended', 'platform.tenant.resumed']
-  const verbs = ['suspended', 'resumed', 'deleted', 'restored'].map((verb) => `platform.workspace.${verb}`)
-  const typesOf = (events: readonly { data: { type: string } }[]) => events.map(({ data }) => data.type)
-  expect(typesOf(await receivedAtLeast(own, 6))).toEqual([...verbs, ...ofTenant])
-  expect(typesOf(await receivedAtLeast(others, 2))).toEqual(ofTenant)
+  const of = (noun: string) =>
+    ['suspended', 'resumed', 'deleted', 'restored'].map((verb) => `platform.${noun}.${verb}`)
+  const expected = ['platform.workspace.created', ...of('workspace'), ...of('tenant')]
+  expect(typesOf(await receivedAtLeast(own, expected.length))).toEqual(expected)
+  expect(typesOf(await receivedAtLeast(others, 4))).toEqual(of('tenant'))
 })
