@@ -1,9 +1,16 @@
 /** Exports a workspace and imports the archive: what comes out of the new workspace is what went into the old one. */
 
 import { createHash } from 'node:crypto'
-import { expect, inject, test } from 'vitest'
+import { afterEach, expect, inject, test } from 'vitest'
+import { mailsTo } from '../../support/clients/mails.ts'
 import { importInto, lines } from '../../support/clients/ndjson.ts'
-import { exportArchive, importArchive, sendArchive } from '../../support/fixtures/archives.ts'
+import { closeSubscriptions } from '../../support/clients/sse.ts'
+import {
+  expectNothingFired,
+  exportArchive,
+  importArchive,
+  sendArchive,
+} from '../../support/fixtures/archives.ts'
 import { publishScheduled } from '../../support/fixtures/schedules.ts'
 import {
   asSuperuser,
@@ -12,8 +19,11 @@ import {
   eventually,
   type Reply,
   type TestWorkspace,
+  unique,
 } from '../../support/fixtures/tenants.ts'
 import { bucketOf } from '../../support/stack/workspace-settings.ts'
+
+afterEach(closeSubscriptions)
 
 /** All documents of a collection, as the API exports them. */
 async function linesOf({ service: as }: Pick<TestWorkspace, 'service'>, collection: string): Promise<string> {
@@ -98,13 +108,16 @@ test('archive: sent with a slug that is taken: refused, and nothing is made', as
 
 const KEY = 'a/ü b.txt'
 
-/** A workspace with something of every noun, a schedule that is due every second, and a flow that each new note starts. */
+/** The address of a user whom no other test has. */
+const MIA = `${unique('mia')}@example.com`
+
+/** A workspace with something of every noun, a schedule that is due every second, a webhook, and a flow and a function that each new note starts. */
 async function fillWorkspace(): Promise<TestWorkspace> {
   const workspace = await createTestWorkspaceWithStorage()
   const { service: as, operator, workspaceId, flows } = workspace
   const settings = { workspace_id: workspaceId, auth: { sign_up: 'invite' }, anon: { events: 'none' } }
   await ok(call('POST', '/v1/services/configure', { as: operator, body: settings }))
-  const user = { workspace_id: workspaceId, email: 'mia@example.com', name: 'Mia', claims: { team: [1] } }
+  const user = { workspace_id: workspaceId, email: MIA, name: 'Mia', claims: { team: [1] } }
   const { id: owner } = await ok(call('POST', '/v1/users', { as: operator, body: user }))
   const schema = { workspace_id: workspaceId, collection: 'notes', store: 'relational', schema: {} }
   await ok(call('POST', '/v1/schemas', { as: operator, body: schema }))
@@ -114,17 +127,14 @@ async function fillWorkspace(): Promise<TestWorkspace> {
   await ok(call('PUT', `/v1/objects/${bucket}/${encodeURIComponent(KEY)}`, { as, body: 'bytes', headers }))
   for (const n of [1, 2]) {
     const source = `export default () => ${n}`
-    const body = {
-      workspace_id: workspaceId,
-      name: 'count',
-      source,
-      config: { schedule: { cron: '* * * * *' } },
-    }
+    const config = { schedule: { cron: '* * * * *' }, triggers: [{ topics: ['collections.notes.created'] }] }
+    const body = { workspace_id: workspaceId, name: 'count', source, config }
     await ok(call('POST', '/v1/functions', { as: operator, body }))
   }
   await ok(call('PUT', `${flows}/secrets/TOKEN`, { as: operator, body: { value: 'never written' } }))
   await publishScheduled(workspace, 'ticks', '{ every: { seconds: 1 } }')
   await publishScheduled(workspace, 'hears', '{ on: { one: { with: { type: collections.notes.created } } } }')
+  await publishScheduled(workspace, 'hooked', '{ webhook: {} }')
   return workspace
 }
 
@@ -169,6 +179,7 @@ test('workspace with users, objects, functions, flows and settings: copied, purg
   const from = await fillWorkspace()
   const archive = await exportArchive(from)
   const before = await contentOf(from)
+  const mailed = (await mailsTo(MIA, '')).length
   const copy = await importArchive(from, archive)
   const copied = await contentOf(copy)
   expect({ ...copied, ids: before.ids }).toEqual(before)
@@ -182,7 +193,7 @@ test('workspace with users, objects, functions, flows and settings: copied, purg
     ]),
   )
   const triggers = (await ok(call('GET', `${copy.flows}/triggers`, { as: copy.operator }))).data
-  expect(triggers.map(({ paused }: { paused: boolean }) => paused)).toEqual([true, true])
+  expect(triggers.map(({ paused }: { paused: boolean }) => paused)).toEqual([true, true, true])
   await ok(call('DELETE', `/v1/workspaces/${from.workspaceId}?grace_days=0`, { as: from.operator }))
   await eventually(
     async () =>
@@ -192,8 +203,8 @@ test('workspace with users, objects, functions, flows and settings: copied, purg
   )
   const again = await importArchive(from, archive)
   expect(await contentOf(again)).toEqual(before)
-  for (const { flows, operator: as } of [copy, again])
-    expect((await ok(call('GET', `${flows}/executions`, { as }))).data).toEqual([])
+  for (const made of [copy, again]) await expectNothingFired(made)
+  expect(await mailsTo(MIA, '')).toHaveLength(mailed)
   // What is resumed goes on as in any other workspace.
   const hears = (await ok(call('GET', `${again.flows}/triggers`, { as: again.operator }))).data.find(
     ({ kind }: { kind: string }) => kind === 'event',

@@ -1,10 +1,12 @@
 /** Exports a tenant and imports the archive: all of its workspaces come out together, or nothing does. */
 
-import { expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { importInto, lines } from '../../support/clients/ndjson.ts'
+import { closeSubscriptions } from '../../support/clients/sse.ts'
 import { post, tokenFor } from '../../support/fixtures/admins.ts'
 import {
   endOf,
+  expectNothingFired,
   exportArchive,
   exportTenantArchive,
   importTenantArchive,
@@ -13,6 +15,7 @@ import {
   sendTenantArchive,
 } from '../../support/fixtures/archives.ts'
 import { ArchiveEditor, sealed } from '../../support/fixtures/made-up-archives.ts'
+import { publishScheduled } from '../../support/fixtures/schedules.ts'
 import {
   asSuperuser,
   call,
@@ -25,10 +28,19 @@ import {
 } from '../../support/fixtures/tenants.ts'
 import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
+afterEach(closeSubscriptions)
+
 async function ok(sent: Promise<Reply>) {
   const { status, body } = await sent
   if (status >= 300) throw new Error(JSON.stringify(body))
   return body
+}
+
+/** Flows by name, each with what starts it. */
+const TRIGGERED = {
+  ticks: '{ every: { seconds: 1 } }',
+  hears: '{ on: { one: { with: { type: collections.notes.created } } } }',
+  hooked: '{ webhook: {} }',
 }
 
 /** A tenant with two workspaces, of which each has documents, an object and a function with two versions. */
@@ -62,6 +74,15 @@ async function fillTenant(): Promise<Record<'shop' | 'lab', TestWorkspace>> {
   return named
 }
 
+/** Lets a schedule each second, a webhook, and each new note start flows, and the latter the function. */
+async function addTriggers(workspace: TestWorkspace): Promise<void> {
+  const { operator: as, workspaceId } = workspace
+  for (const [name, schedule] of Object.entries(TRIGGERED)) await publishScheduled(workspace, name, schedule)
+  const [{ id }] = (await ok(call('GET', `/v1/functions?workspace_id=${workspaceId}`, { as }))).data
+  const config = { schedule: { cron: '* * * * *' }, triggers: [{ topics: ['collections.notes.created'] }] }
+  await ok(call('PUT', `/v1/functions/${id}/config`, { as, body: config }))
+}
+
 /** What can be compared of two workspaces. */
 async function contentOf(workspace: TestWorkspace) {
   const { service: as, operator, workspaceId } = workspace
@@ -81,9 +102,10 @@ async function contentOf(workspace: TestWorkspace) {
   }
 }
 
-test('tenant with two workspaces: exported, purged and imported: documents, objects, users and versions are equal, and it is shown as a whole', async () => {
+test('tenant with two workspaces: exported, purged and imported: documents, objects, users and versions are equal, it is shown as a whole, and nothing starts', async () => {
   const { shop, lab } = await fillTenant()
   const { operator: as, tenantId } = shop
+  for (const workspace of [shop, lab]) await addTriggers(workspace)
   const tenant = { retention: { audit: '400d' } }
   await ok(call('POST', '/v1/services/configure', { as, body: { workspace_id: shop.workspaceId, tenant } }))
   const before = { shop: await contentOf(shop), lab: await contentOf(lab) }
@@ -104,9 +126,15 @@ test('tenant with two workspaces: exported, purged and imported: documents, obje
   })
   const services = await ok(call('GET', `/v1/services?workspace_id=${newShop.workspaceId}`, { as }))
   expect(services.tenant).toEqual(tenant)
+  for (const made of [newShop, newLab]) {
+    const triggers = (await ok(call('GET', `${made.flows}/triggers`, { as }))).data
+    expect(triggers.map(({ paused }: { paused: boolean }) => paused)).toEqual([true, true, true])
+    await expectNothingFired(made)
+  }
   expect(operation.result.missing).toEqual(
     expect.arrayContaining([
       'workspace lab: secret TOKEN: set its value',
+      'workspace lab: trigger cron of the function count: it is paused; resume it',
       'workspace shop: API key test (service): make a new one',
     ]),
   )
