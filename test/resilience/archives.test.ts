@@ -73,6 +73,43 @@ test('worker killed while it exports, and while it imports: another goes on, and
   expect(await linesOf(copy.service)).toBe(await linesOf(service))
 })
 
+test('documents created, changed and deleted while an export runs: its archive has them as they were when it began', async () => {
+  const { workspace, started } = own
+  const at = started.running
+  const { operator: as, service, tenantId, workspaceId } = workspace
+  const collection = '/v1/collections/moments/documents'
+  const ask = (method: string, path: string, body?: object) =>
+    call(method, path, { as: service, at, ...(body !== undefined && { body }) })
+  const [changed, removed] = [
+    (await ask('POST', collection, { text: 'first' })).body.id,
+    (await ask('POST', collection, { text: 'second' })).body.id,
+  ]
+  const before = (await ask('GET', '/v1/collections/moments/export')).body
+  const id = await meanwhile(
+    'lock table tenon.function_aliases in access exclusive mode',
+    async () => (await call('POST', `/v1/workspaces/${workspaceId}/exports`, { as, at })).body,
+    'write_archive',
+    async () => {
+      const replies = [
+        await ask('PATCH', `${collection}/${changed}`, { text: 'changed' }),
+        await ask('DELETE', `${collection}/${removed}`),
+        await ask('POST', collection, { text: 'third' }),
+        await ask('POST', '/v1/collections/later/documents', { text: 'fourth' }),
+      ]
+      expect(replies.map(({ status }) => status < 300)).toEqual([true, true, true, true])
+    },
+  )
+  expect((await endOf(workspace, id, at)).state).toBe('succeeded')
+  const path = `/v1/tenants/${tenantId}/archives/${id}`
+  const archive = Buffer.from(await (await fetch(`${at.url}${path}`, { headers: as })).arrayBuffer())
+  const documents = new Map(
+    membersOf(archive).flatMap(({ name, content }) =>
+      /^documents\/(moments|later)/.test(name) ? [[name, content.toString()] as const] : [],
+    ),
+  )
+  expect([...documents]).toEqual([['documents/moments/000001.ndjson', before]])
+})
+
 test('workspace whose import is under way: deleted: nothing is left of it, and it is neither retried nor restored', async () => {
   const { workspace, started } = own
   const at = started.running
