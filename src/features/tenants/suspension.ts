@@ -129,7 +129,7 @@ async function changeAndNotify(
 /**
  * Restores the state before the deletion, and then tells executions: a restoration that is refused has no effect, neither now nor later.
  * What is not being deleted stays as it is, so that the request can be repeated.
- * @throws Problem `state_conflict` if the purge has begun; `forbidden` if an operator has deleted it; `quota_exceeded`; after
+ * @throws Problem `state_conflict` if the purge has begun, or a deletion came in between; `forbidden` if an operator has deleted it; `quota_exceeded`; after
  *   `dependency_unavailable`, it is restored although executions may not know it: resuming it tells them
  */
 async function restore(scope: AdminScope, noun: Noun, found: SuspensionTarget): Promise<void> {
@@ -139,13 +139,20 @@ async function restore(scope: AdminScope, noun: Noun, found: SuspensionTarget): 
   const input = { target, to: 'restored', by: scope.actor.role, reason: null } as const
   await changeState(scope, { ...input, after: found.state_seq })
   invalidateState(scope, target.tenantId)
-  if ((await findTarget(scope, noun, targetOf(target))).state === 'deleting') throw purging(noun)
+  const now = await findTarget(scope, noun, targetOf(target))
+  if (now.state === 'deleting')
+    throw now.purged_from === null && now.state_seq !== found.state_seq ? deletedAgain(noun) : purging(noun)
   await notifyExecutions(scope, { ...input, after: null })
 }
 
 const purging = (noun: Noun) =>
   new Problem('state_conflict', {
     detail: `The ${noun} can no longer be restored, because its purge is under way.`,
+  })
+
+const deletedAgain = (noun: Noun) =>
+  new Problem('state_conflict', {
+    detail: `The ${noun} was deleted again meanwhile. Send the request again if it is to be restored all the same.`,
   })
 
 /** Starts the workflow that changes the state, if it is not changed yet, and tells executions. */
