@@ -1,7 +1,7 @@
 /** Makes a backup: bytes of objects, a copy of PostgreSQL, Temporal's file, and the log until a moment after all of them. */
 
 import { randomBytes } from 'node:crypto'
-import { readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Client } from 'pg'
 import { lockOwner, tryLock } from '../../stack/lock.mjs'
@@ -26,8 +26,26 @@ export interface CreateOptions {
   readonly signal?: AbortSignal
 }
 
-/** @returns the backup, which can be restored to its moment; `tenon backup follow` continues it */
+/**
+ * @returns the backup, which can be restored to its moment; `tenon backup follow` continues it
+ * @throws Error if this machine makes one of the installation already: two would read everything twice, and gain nothing
+ */
 export async function createBackup(options: CreateOptions): Promise<Backup> {
+  const { folder } = options.installation
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const alone = tryLock(join(folder, 'create.lock'))
+  if ('owner' in alone)
+    throw new Error(
+      `A backup is being made already, by process ${alone.owner.pid}. Wait for its end; \`npx tenon backup list\` shows it then.`,
+    )
+  try {
+    return await createAlone(options)
+  } finally {
+    alone.release()
+  }
+}
+
+async function createAlone(options: CreateOptions): Promise<Backup> {
   const { installation, repository } = options
   const { programs, databaseUrl: url, folder } = installation
   const slot = `${SLOT}${randomBytes(4).toString('hex')}`

@@ -33,6 +33,10 @@ export async function followBackups(options: FollowOptions): Promise<void> {
   const { everyMs, signal, onNotice } = options
   let follower: Follower | undefined
   let told = ''
+  const tell = ({ message }: Error) => {
+    if (message !== told) onNotice(message)
+    told = message
+  }
   try {
     while (!signal.aborted) {
       const beganMs = performance.now()
@@ -42,13 +46,12 @@ export async function followBackups(options: FollowOptions): Promise<void> {
         told = ''
       } catch (error) {
         if (signal.aborted) return
-        const { message } = error as Error
-        if (message !== told) onNotice(message)
-        told = message
+        tell(error as Error)
         // Another one begins with what the repository has then.
         await follower?.stop()
         follower = undefined
-        if (error instanceof Interrupted) await createBackup({ ...options, incremental: false })
+        // Another process may be making one already: the next turn continues that one.
+        if (error instanceof Interrupted) await createBackup({ ...options, incremental: false }).catch(tell)
       }
       await pause(Math.max(0, everyMs - (performance.now() - beganMs)), undefined, { signal }).catch(() => {})
     }

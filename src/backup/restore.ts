@@ -45,6 +45,25 @@ const DRAFT = 'restore.draft'
 export const UNFINISHED = 'restore.unfinished'
 
 /**
+ * Runs a restore from its beginning to its end, also while it has the servers of the folder running. The platform has another lock, which its
+ * servers take.
+ * @throws Error if another restore of the folder is under way
+ */
+export async function restoringAlone<T>(dir: string, work: () => Promise<T>): Promise<T> {
+  await mkdir(dir, { recursive: true, mode: 0o711 })
+  const lock = tryLock(join(dir, 'restore.lock'))
+  if ('owner' in lock)
+    throw new Error(
+      `Another restore of ${dir} is under way, as process ${lock.owner.pid}. Wait for its end, and look at what it has restored first.`,
+    )
+  try {
+    return await work()
+  } finally {
+    lock.release()
+  }
+}
+
+/**
  * Replaces the data of a folder with that of a time. Temporal and objects are still to be settled, with the servers running.
  * @returns how many tenants and workspaces will be purged again
  * @throws Error if the platform runs, or the folder has data and `yes` does not name its installation

@@ -136,8 +136,12 @@ function masterKeyVerbs(program: Command): void {
   const masterKey = program.command('master-key').description('Replace the master key of the installation.')
   const load = () => import('./stack/master-key.ts')
   const json: Flag = ['--json', 'Print the result as JSON.']
-  addVerb(masterKey, 'new', 'Print a new master key, alone on stdout.', async () =>
-    (await load()).printNewKey(),
+  addVerb(
+    masterKey,
+    'new',
+    'Print a new master key, alone on stdout.',
+    async (options: MasterKeyOptions) => (await load()).printNewKey(options),
+    [json],
   )
   addVerb(
     masterKey,

@@ -33,6 +33,7 @@ export const create = ({ incremental, json, ...options }: CreateOptions): Promis
 
 export interface FollowOptions extends RepositoryOption {
   readonly every: string
+  readonly json?: true
 }
 
 const SAMPLE = 100
@@ -85,7 +86,7 @@ export const prune = ({ olderThan, dryRun, json, ...options }: PruneOptions): Pr
 const STATES_MS = 300_000
 
 /** Until Ctrl-C, or SIGTERM. */
-export const follow = ({ every, ...options }: FollowOptions): Promise<number> =>
+export const follow = ({ every, json, ...options }: FollowOptions): Promise<number> =>
   withInstallation(options, async (opened) => {
     const everyMs = durationMs(every)
     const stopping = new AbortController()
@@ -99,7 +100,7 @@ export const follow = ({ every, ...options }: FollowOptions): Promise<number> =>
         signal: stopping.signal,
       },
       ...{ onNotice: note, onProgress: (text) => note(`${text} …`) },
-      onMoment: (at) => printLine(`${at} can be restored.`),
+      onMoment: (at) => printLine(json ? JSON.stringify({ at }) : `${at} can be restored.`),
     })
     return 0
   })

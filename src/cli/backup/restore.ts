@@ -8,7 +8,7 @@ import { startStack } from '../../../stack/start.ts'
 import { withDatabase } from '../../backup/installation.ts'
 import { planRestore, type RestorePlan } from '../../backup/plan.ts'
 import type { Repository } from '../../backup/repository/repository.ts'
-import { removeReplaced, restoreLocal, UNFINISHED } from '../../backup/restore.ts'
+import { removeReplaced, restoreLocal, restoringAlone, UNFINISHED } from '../../backup/restore.ts'
 import { finishRestore } from '../../backup/restored-database.ts'
 import { restoreObjects } from '../../backup/restored-objects.ts'
 import { restartStreams } from '../../backup/restored-streams.ts'
@@ -18,56 +18,91 @@ import { Buckets } from '../../infra/s3/buckets.ts'
 import { rootOf, storeOf } from '../../infra/s3/options.ts'
 import { need, type Settings } from '../settings.ts'
 import { ownerSettings, withDerived } from '../stack/owner-settings.ts'
-import { printLine } from '../verb.ts'
+import { printJson, printLine } from '../verb.ts'
 import { LOCAL, note, type RepositoryOption, requireConfig, withRepository } from './open.ts'
 
 export interface RestoreOptions extends RepositoryOption {
   readonly to: string
   readonly yes?: string
+  readonly json?: true
 }
 
 const noteStep = (text: string) => note(`${text} …`)
 
+/** What became of the stores besides PostgreSQL. */
+interface Settled {
+  readonly written: number
+  /** Bytes of objects that are missing or wrong. */
+  readonly faults: readonly string[]
+  readonly terminated: number
+  readonly schedulesRemoved: number
+  readonly jobsBegun: number
+}
+
 /** @returns exit code 2 if bytes of objects are missing or wrong */
-export const restore = ({ to, yes, ...options }: RestoreOptions): Promise<number> =>
+export const restore = ({ to, yes, json, ...options }: RestoreOptions): Promise<number> =>
   withRepository(options, async (repository) => {
     const plan = await planRestore(repository, to)
-    const purged = await restoreLocal({
-      repository,
-      plan,
-      dir: LOCAL,
-      env: process.env,
-      yes,
-      onProgress: noteStep,
+    const { purged, settled } = await restoringAlone(LOCAL, async () => {
+      const purged = await restoreLocal({
+        repository,
+        plan,
+        dir: LOCAL,
+        env: process.env,
+        yes,
+        onProgress: noteStep,
+      })
+      const settled = await settleLocal(repository, plan).catch((error: Error) => {
+        const advice = 'The restore has not ended: `npm start` refuses until it has.'
+        throw new Error(sentences(error.message, advice), { cause: error })
+      })
+      await rm(join(LOCAL, UNFINISHED))
+      return { purged, settled }
     })
-    const faults = await settleLocal(repository, plan).catch((error: Error) => {
-      const advice = 'The restore has not ended: `npm start` refuses until it has.'
-      throw new Error(sentences(error.message, advice), { cause: error })
-    })
-    await rm(join(LOCAL, UNFINISHED))
-    printLine(`The installation is as it was at ${plan.to}.`)
-    if (purged > 0) printLine(`${purged} tenants and workspaces that were purged later will be purged again.`)
-    printLine(
-      'Start it with `npm start` and look at it. Its triggers are paused until `npx tenon restore finish`.',
-    )
-    return faults.length === 0 ? 0 : 2
+    if (json) printJson({ to: plan.to, purged_again: purged, ...shown(settled) })
+    else printRestored(plan.to, purged, settled)
+    return settled.faults.length === 0 ? 0 : 2
   })
 
+const shown = ({ written, faults, terminated, schedulesRemoved, jobsBegun }: Settled) => ({
+  ...{ blobs_written: written, faults, workflows_ended: terminated },
+  ...{ schedules_removed: schedulesRemoved, jobs_begun: jobsBegun },
+})
+
+function printRestored(to: string, purged: number, settled: Settled): void {
+  const { written, faults, terminated, schedulesRemoved, jobsBegun } = settled
+  printLine(`${written} blobs of objects were written.`)
+  for (const fault of faults) printLine(fault)
+  printLine(
+    `${terminated} workflows and ${schedulesRemoved} schedules of Temporal were of later times, and ended; ${jobsBegun} jobs have lost their workflow, and begin again.`,
+  )
+  printLine(`The installation is as it was at ${to}.`)
+  if (purged > 0) printLine(`${purged} tenants and workspaces that were purged later will be purged again.`)
+  printLine(
+    'Start it with `npm start` and look at it. Its triggers are paused until `npx tenon restore finish`.',
+  )
+}
+
+export interface FinishOptions {
+  readonly json?: true
+}
+
 /** Also removes what the restore has replaced. */
-export async function finish(): Promise<number> {
+export async function finish({ json }: FinishOptions): Promise<number> {
   const settings = await ownerSettings()
   const finished = await withDatabase(need(settings, 'DATABASE_URL'), finishRestore)
   await removeReplaced(LOCAL, process.env)
-  if (finished === undefined) {
-    printLine('There is no restore to finish.')
-    return 0
-  }
-  printLine(`The restore to ${finished.to} is finished. ${finished.resumed} triggers go on.`)
+  if (json) return printJson(finished ?? { to: null, resumed: 0 })
+  printLine(
+    finished === undefined
+      ? 'There is no restore to finish.'
+      : `The restore to ${finished.to} is finished. ${finished.resumed} triggers go on.`,
+  )
   return 0
 }
 
 /** Objects and Temporal, with the servers of this folder, and without the platform. */
-async function settleLocal(repository: Repository, plan: RestorePlan): Promise<readonly string[]> {
+async function settleLocal(repository: Repository, plan: RestorePlan): Promise<Settled> {
   noteStep('starting the servers')
   const stack = await startStack({ dir: LOCAL, ephemeral: false, env: process.env, onProgress: () => {} })
   try {
@@ -77,11 +112,7 @@ async function settleLocal(repository: Repository, plan: RestorePlan): Promise<r
   }
 }
 
-async function settle(
-  repository: Repository,
-  plan: RestorePlan,
-  settings: Settings,
-): Promise<readonly string[]> {
+async function settle(repository: Repository, plan: RestorePlan, settings: Settings): Promise<Settled> {
   const config = requireConfig(withDerived(settings))
   if (config.MONGODB_URL)
     note(
@@ -95,17 +126,11 @@ async function settle(
   try {
     return await withDatabase(need(settings, 'DATABASE_URL'), async (database) => {
       noteStep('restoring the bytes of objects')
-      const { written, faults } = await restoreObjects(repository, { store, buckets }, database, plan.states)
-      printLine(`${written} blobs of objects were written.`)
-      for (const fault of faults) printLine(fault)
+      const restored = await restoreObjects(repository, { store, buckets }, database, plan.states)
       noteStep('beginning event streams anew')
       await restartStreams(database, config.REDIS_URL)
       noteStep('comparing Temporal with the database')
-      const { terminated, schedulesRemoved, jobsBegun } = await settleWorkflows(database, temporal)
-      printLine(
-        `${terminated} workflows and ${schedulesRemoved} schedules of Temporal were of later times, and ended; ${jobsBegun} jobs have lost their workflow, and begin again.`,
-      )
-      return faults
+      return { ...restored, ...(await settleWorkflows(database, temporal)) }
     })
   } finally {
     await connection.close()

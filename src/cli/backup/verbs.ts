@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { addVerb, type Flag } from '../verb.ts'
 import type { CreateOptions, FollowOptions, PruneOptions, VerifyOptions } from './create.ts'
 import type { RepositoryOption } from './open.ts'
-import type { RestoreOptions } from './restore.ts'
+import type { FinishOptions, RestoreOptions } from './restore.ts'
 
 const REPOSITORY: Flag = [
   '--repository <address>',
@@ -35,7 +35,11 @@ export function backupVerbs(program: Command): void {
     'follow',
     'Append to the latest backup until Ctrl-C, so that every time from then on can be restored.',
     async (options: FollowOptions) => (await load()).follow(options),
-    [REPOSITORY, ['--every <duration>', 'Time between two moments: what can be lost at most.', '10s']],
+    [
+      REPOSITORY,
+      ['--every <duration>', 'Time between two moments: what can be lost at most.', '10s'],
+      ['--json', 'Print each moment as JSON, one per line.'],
+    ],
   )
   addVerb(
     backup,
@@ -79,12 +83,14 @@ export function restoreVerbs(program: Command): void {
       REPOSITORY,
       ['--to <time>', 'Time in UTC, such as 2026-11-29T14:30:00Z, or "latest".', 'latest'],
       ['--yes <installation>', 'Id of the installation whose data may be replaced.'],
+      JSON_FLAG,
     ],
   )
   addVerb(
     restore,
     'finish',
     'Resume the triggers that a restore has paused, and remove the data that it has replaced. The platform must run.',
-    async () => (await import('./restore.ts')).finish(),
+    async (options: FinishOptions) => (await import('./restore.ts')).finish(options),
+    [JSON_FLAG],
   )
 }

@@ -47,11 +47,14 @@ export async function printStatus({ json }: MasterKeyOptions): Promise<number> {
 
 const isUnreadable = ({ role, values }: KeyUse) => values > 0 && (role === 'missing' || role === 'none')
 
-/** @returns the exit code: 2 if values are left under another key */
+/** Tells on stderr how far it is: in lines of JSON for a program. @returns the exit code: 2 if values are left under another key */
 export async function rotate({ json, dryRun: isDry }: MasterKeyOptions): Promise<number> {
   const dryRun = isDry === true
+  const asJson = json === true && !process.stderr.isTTY
   const onProgress = (column: string, resealed: number) =>
-    void (process.stderr.isTTY && process.stderr.write(`${column}: ${resealed} values encrypted\n`))
+    void process.stderr.write(
+      asJson ? `${JSON.stringify({ column, resealed })}\n` : `${column}: ${resealed} values encrypted\n`,
+    )
   const rotation = await withInstalled((installed) => rotateMasterKey(installed, { dryRun, onProgress }))
   if (json) printJson(rotation)
   else printRotation(rotation, dryRun)
@@ -111,7 +114,9 @@ function printKeys(keys: readonly KeyUse[]): void {
 }
 
 /** For KMS the key is wrapped. */
-export async function printNewKey(): Promise<number> {
-  printLine(await makeMasterKey(await readSettings()))
+export async function printNewKey({ json }: Pick<MasterKeyOptions, 'json'>): Promise<number> {
+  const master_key = await makeMasterKey(await readSettings())
+  if (json) return printJson({ master_key })
+  printLine(master_key)
   return 0
 }

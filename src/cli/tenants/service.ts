@@ -3,7 +3,7 @@
 import type { Command } from 'commander'
 import { type ApiClient, ApiError, withQuery } from '../client.ts'
 import { JSON_NOTATION, jsonArgument, textArgument, yamlIn } from '../json-argument.ts'
-import { JSON_FLAG, type JsonOption, printPages } from '../output.ts'
+import { JSON_FLAG, JSON_LINES_FLAG, type JsonOption, printPages } from '../output.ts'
 import { workspaceClient } from '../settings.ts'
 import { addVerb, printJson, printLine, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 
@@ -161,14 +161,11 @@ interface Services {
 }
 
 /** Prints the list, one address a line. */
-function printEgress({ egress }: Services): number {
-  for (const address of egress.allow) printLine(address)
-  return 0
-}
-
-async function listEgress({ workspace }: WorkspaceOption): Promise<number> {
+async function listEgress({ workspace, json }: ServiceOptions): Promise<number> {
   const { client, workspace_id } = await workspaceClient(workspace)
-  return printEgress((await readSettings<Services>(client, workspace_id)).found)
+  const { egress } = (await readSettings<Services>(client, workspace_id)).found
+  for (const address of egress.allow) printLine(json ? JSON.stringify(address) : address)
+  return 0
 }
 
 /** How often a change that others have overtaken is made again, to the addresses that they left. */
@@ -176,7 +173,7 @@ const ATTEMPTS_MAX = 10
 
 /** Changes the list by `change`, and prints it. */
 async function updateEgress(
-  { workspace }: WorkspaceOption,
+  { workspace, json }: ServiceOptions,
   change: (allowed: readonly string[]) => Iterable<string>,
 ): Promise<number> {
   const { client, workspace_id } = await workspaceClient(workspace)
@@ -184,7 +181,10 @@ async function updateEgress(
     const { found, revision } = await readSettings<Services>(client, workspace_id)
     const body = { workspace_id, egress: { allow: [...change(found.egress.allow)] } }
     try {
-      return printEgress((await configure<Services>(client, body, revision)).found)
+      const { egress } = (await configure<Services>(client, body, revision)).found
+      if (json) return printJson(egress)
+      for (const address of egress.allow) printLine(address)
+      return 0
     } catch (error) {
       if (!isOvertaken(error) || attempt === ATTEMPTS_MAX) throw error
     }
@@ -195,21 +195,21 @@ export function egressVerbs(workspace: Command): void {
   const egress = workspace
     .command('egress')
     .description('Manage the non-public addresses that flows may call.')
-  addVerb(egress, 'list', 'Print the allowed addresses.', listEgress, [WORKSPACE])
+  addVerb(egress, 'list', 'Print the allowed addresses.', listEgress, [WORKSPACE, JSON_LINES_FLAG])
   addVerb(
     egress,
     'allow <addresses...>',
     'Allow addresses, each HOST:PORT as in the URL. Requires the role operator.',
-    (added: string[], options: WorkspaceOption) =>
+    (added: string[], options: ServiceOptions) =>
       updateEgress(options, (allowed) => new Set([...allowed, ...added])),
-    [WORKSPACE],
+    [WORKSPACE, JSON_FLAG],
   )
   addVerb(
     egress,
     'remove <addresses...>',
     'Remove addresses from the allowed ones.',
-    (removed: string[], options: WorkspaceOption) =>
+    (removed: string[], options: ServiceOptions) =>
       updateEgress(options, (allowed) => allowed.filter((one) => !removed.includes(one))),
-    [WORKSPACE],
+    [WORKSPACE, JSON_FLAG],
   )
 }

@@ -65,6 +65,8 @@ test('rotation: values in every listed column: all open under the new key alone,
     await expectReadable(client, OLD, written)
 
     const ended = await runCommand(['master-key', 'rotate'], { env: environment(url, BOTH) })
+    // How far it is, also where no terminal is.
+    expect(ended.stderr).toMatch(/^flow_secrets\.sealed: [0-9]+ values encrypted$/m)
     expect([ended.code, ended.stdout.split('\n')[0]]).toEqual([
       0,
       `33 values were encrypted under the key ${NEW_ID}.`,
@@ -90,6 +92,22 @@ test('rotation: values in every listed column: all open under the new key alone,
     await client.query("update tenon.idempotency set expires_at = now() - interval '1 second'")
     const last = await runCommand(['master-key', 'rotate', '--json'], { env: environment(url, BOTH) })
     expect(JSON.parse(last.stdout)).toMatchObject({ key_id: NEW_ID, resealed: 0, failed: [], complete: true })
+  })
+})
+
+test('rotation with --json: tells how far it is in lines of JSON on stderr, and the result alone on stdout', async () => {
+  await withInstallation(async ({ url, client }) => {
+    await writeSealedRows(client, OLD, ['a', 'b'])
+    const { stdout, stderr } = await runCommand(['master-key', 'rotate', '--json'], {
+      env: environment(url, BOTH),
+    })
+    const { resealed } = JSON.parse(stdout)
+    const progress = stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(progress.map(({ column }) => column)).toContain('api_keys.secret')
+    expect([progress.at(-1).resealed, resealed]).toEqual([22, 22])
   })
 })
 
@@ -189,7 +207,7 @@ test('rotation by a role that is no superuser, and has what tenon_owner has: don
       await asSuperuser(`grant tenon_owner to ${name}`)
       const own = Object.assign(new URL(url), { username: name, password: 'secret' }).href
       const ended = await runCommand(['master-key', 'rotate', '--json'], { env: environment(own, BOTH) })
-      expect(ended).toMatchObject({ code: 0, stderr: '' })
+      expect([ended.code, ended.stderr]).toEqual([0, expect.not.stringContaining('lost')])
       expect(JSON.parse(ended.stdout)).toMatchObject({ resealed: 11, complete: true })
       await expectReadable(client, NEW, written)
     } finally {
@@ -210,6 +228,8 @@ test('values that cannot be opened: named by table and row, left as they are, al
     await client.query("update tenon.signing_keys set sealed = 'text' where id = 'a'")
     await client.query("update tenon.chain_checkpoints set signature = 'text' where tenant_id = 'ten_a'")
     const ended = await runCommand(['master-key', 'rotate'], { env: environment(url, BOTH) })
+    // How far it is, also where no terminal is.
+    expect(ended.stderr).toMatch(/^flow_secrets\.sealed: [0-9]+ values encrypted$/m)
     expect(ended.code).toBe(2)
     expect(ended.stdout).toContain(
       `flow_secrets.sealed, tenant_id ten_01h455vb4pex5vsknk084sn02q, workspace_id ws_01h455vb4pex5vsknk084sn02q, name a: The value was encrypted with the master key ${lostId}, which is missing`,

@@ -191,8 +191,16 @@ describe.each(Object.keys(PLACES))('repository in a %s', (kind) => {
       expect(await json(...age)).toMatchObject({ backups: [] })
       expect(await listed()).toHaveLength(2)
       await rm(join(installation.dir, '.tenon'), { recursive: true })
-      await succeed('restore')
+      expect(await json('restore')).toEqual({
+        ...{ to: ranges[1].until, purged_again: 0, blobs_written: 1, faults: [] },
+        ...{ workflows_ended: 0, schedules_removed: 0, jobs_begun: 0 },
+      })
       expect(await readContents(installation)).toEqual(expected)
+      await installation.withServers(async () => {
+        const { to } = await json('restore', 'finish')
+        expect(to).toBe(ranges[1].until)
+        expect(await json('restore', 'finish')).toEqual({ to: null, resumed: 0 })
+      })
     },
     TIMEOUT_MS,
   )
@@ -204,6 +212,31 @@ describe.each(Object.keys(PLACES))('repository in a %s', (kind) => {
       expectRefused(await run('restore'), `To allow it, add --yes=${id}, the id of the installation.`)
       expectRefused(await run('restore', '--yes=1'), `--yes=1 is not the installation in`)
       expect(data()).toBe(before)
+    },
+    TIMEOUT_MS,
+  )
+
+  test(
+    'backup, and restore, asked for by two people at once: one is done, and the other is refused with its process',
+    async () => {
+      const twice = async (...args: string[]) => {
+        const both = await Promise.all([run(...args), run(...args)])
+        expect(both.map(({ code }) => code).sort(), both.map(({ stderr }) => stderr).join()).toEqual([0, 1])
+        return both.find(({ code }) => code === 1) as Ended
+      }
+      await installation.withServers(async () => {
+        const before = (await listed()).length
+        expectRefused(
+          await twice('backup', 'create'),
+          /A backup is being made already, by process \d+\. Wait/,
+        )
+        expect(await listed()).toHaveLength(before + 1)
+      })
+      expectRefused(
+        await twice('restore', `--yes=${id}`),
+        /Another restore of .* is under way, as process \d+\. Wait/,
+      )
+      expect(await readContents(installation)).toEqual(expected)
     },
     TIMEOUT_MS,
   )

@@ -8,7 +8,7 @@ import { momentId } from '../../../src/backup/manifests.ts'
 import { planRestore, type RestorePlan } from '../../../src/backup/plan.ts'
 import { openFolder } from '../../../src/backup/repository/folder-store.ts'
 import { Repository } from '../../../src/backup/repository/repository.ts'
-import { restoreLocal } from '../../../src/backup/restore.ts'
+import { restoreLocal, restoringAlone } from '../../../src/backup/restore.ts'
 import { tryLock } from '../../../stack/lock.mjs'
 import { loadSecrets } from '../../../stack/server.ts'
 
@@ -61,6 +61,20 @@ test('restore while the platform runs: refused with its process, and nothing is 
   } finally {
     if ('release' in lock) lock.release()
   }
+})
+
+test('restore while another one of the folder runs, whose servers may run already: refused with its process, and the first ends', async () => {
+  const dir = join(folder, 'twice')
+  const { promise: end, resolve: finish } = Promise.withResolvers<string>()
+  const first = restoringAlone(dir, () => end)
+  let began = false
+  const second = restoringAlone(dir, async () => {
+    began = true
+  })
+  await expect(second).rejects.toThrow(`is under way, as process ${process.pid}. Wait for its end`)
+  finish('ended')
+  expect([await first, began]).toEqual(['ended', false])
+  expect(await restoringAlone(dir, async () => 'next')).toBe('next')
 })
 
 test('time to restore to: in no form, in no range, or in a repository without backups: refused with the next step', async () => {
