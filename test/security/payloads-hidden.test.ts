@@ -397,3 +397,35 @@ test('export of a person by a key: payloads, titles and comments of approvals on
   expect(shown).toContain(SECRET)
   await post(operator, `${flows}/executions/${id}/cancel`)
 })
+
+test('log of a run as a stream: an entry for a reader', async () => {
+  const { tenantId, workspaceId } = workspace
+  const place = { tenant_id: tenantId, workspace_id: workspaceId }
+  const as = await tokenOf({ sub: 'lena', roles: ['viewer', 'payload_reader'], ...place })
+  const path = `/v1/functions/${functionId}/runs/${runId}/logs/stream`
+  const received = await subscribeToStream(as, path)
+  await eventually(async () => (JSON.stringify(received).includes(SECRET) ? true : undefined))
+  expect(await looksOf('lena')).toEqual([`function_run.watch_logs ${path}`])
+})
+
+test('archive of an export: refused to an admin without the right, who may export; with it, each download has one entry', async () => {
+  const { tenantId, workspaceId } = workspace
+  const admin = (sub: string, ...roles: string[]) =>
+    tokenOf({ sub, roles: ['tenant_admin', ...roles], tenant_id: tenantId })
+  const [blind, seeing] = [await admin('adam'), await admin('sara', 'payload_reader')]
+  const { id } = await ok(call('POST', `/v1/workspaces/${workspaceId}/exports`, { as: blind }))
+  await eventually(async () => {
+    const { body } = await call('GET', `/v1/operations/${id}`, { as: blind })
+    return body.state === 'succeeded' ? true : undefined
+  })
+  const path = `/v1/tenants/${tenantId}/archives/${id}`
+  for (const headers of [{}, { range: 'bytes=10-' }]) {
+    const refused = await call('GET', path, { as: blind, headers })
+    expect([refused.status, refused.body.code]).toEqual([403, 'payloads_hidden'])
+  }
+  expect(await looksOf('adam')).toEqual([expect.stringContaining('workspace.export')])
+  expect((await call('GET', path, { as: seeing })).status).toBe(200)
+  expect(await looksOf('sara')).toEqual([`operation.get_archive ${path}`])
+  expect((await call('GET', path, { as: seeing, headers: { range: 'bytes=10-' } })).status).toBe(206)
+  expect(await looksOf('sara')).toHaveLength(2)
+})
