@@ -11,7 +11,15 @@ import { changeOwner } from '../collections/batch.ts'
 import { collectionNames } from '../collections/transfer.ts'
 import { renameInEvents } from '../events/events.ts'
 import { TENANT_LIMITS } from '../tenants/limits.ts'
-import { deleteUploads, isOwn, type Person } from './personal-data.ts'
+import {
+  deleteUploads,
+  isBehind,
+  isCallerOf,
+  isInApproval,
+  isOwn,
+  mentions,
+  type Person,
+} from './personal-data.ts'
 
 const openRecords = privilege('people.traces')
 const openChanges = privilege('people.changes')
@@ -40,14 +48,6 @@ export async function countTraces(
     (select count(*) from function_runs where ${isCallerOf(userId)})::integer as runs,
     (select count(*) from approvals where ${isInApproval(userId)})::integer as approvals`)
 }
-
-const isBehind = (userId: string): Sql => sql`(started_by = ${userId} or ${userId} = any(caused_by))`
-const isCallerOf = (userId: string): Sql => sql`(started_by = ${userId} or ${mentions(userId, sql`caller`)})`
-const isInApproval = (userId: string): Sql =>
-  sql`(${userId} = any(approvers || excluded) or ${mentions(userId, sql`decisions`)})`
-
-/** True if one of the columns has the id anywhere: it is a random text, so nothing else looks like it. */
-const mentions = (id: string, columns: Sql): Sql => sql`position(${id}::text in concat(${columns})) > 0`
 
 /**
  * What has the rights of the user, or knows the id in Temporal, would write it again.

@@ -16,7 +16,15 @@ import { Approval } from '../flows/approvals/approval-shape.ts'
 import { readProfile } from '../identity/users/users-api.ts'
 import { presignObject } from '../objects/links.ts'
 import { allPages, allRows, NDJSON, ndjsonDownload } from '../operation-helpers.ts'
-import { findPersonIn, isOwn, ownedBy, type Person } from './personal-data.ts'
+import {
+  findPersonIn,
+  isBehind,
+  isCallerOf,
+  isInApproval,
+  isOwn,
+  ownedBy,
+  type Person,
+} from './personal-data.ts'
 
 const asService = privilege('people.own')
 const asAdmin = privilege('people.records')
@@ -78,8 +86,10 @@ async function* records({ caller, admin, person, profile }: Export): AsyncGenera
   yield { type: 'profile', data: profile }
   yield* documents(person)
   yield* objects(caller, person)
-  // A service key sees payloads of what others have started only with the scope for it; users see those of their own.
-  const isShown = () => caller.actor.role === 'user' || seesPayloads(caller.actor)
+  // A service key sees payloads of what others have started only with the scope for it; users see those of what they have started themselves:
+  // what a change of theirs has caused works with data that they may not read.
+  const isShown = (record: { readonly relation?: string }) =>
+    seesPayloads(caller.actor) || (caller.actor.role === 'user' && record.relation !== 'caused')
   for (const [type, { shape, page }] of Object.entries(RECORDS)) {
     const read = (after: string) => admin.rows<{ id: string }>(page(person.userId, after))
     for await (const data of allRows(PAGE, read, ({ id }) => id))
@@ -132,27 +142,28 @@ interface RecordType {
 
 const Payload = Type.Unknown(payload())
 
+const RELATION = (userId: string): Sql =>
+  sql`case when started_by = ${userId} then 'started' else 'caused' end as relation`
+
 /** Records that name the user, by type. */
 const RECORDS: Readonly<Record<string, RecordType>> = {
   execution: {
     shape: Type.Object({ input: Payload, output: Payload }),
     page: (userId, after) => sql`
-    select id, flow_id, version, status, input, output, started_at, ended_at from executions
-    where started_by = ${userId} and id > ${after} order by id limit ${PAGE}`,
+    select id, flow_id, version, status, ${RELATION(userId)}, input, output, started_at, ended_at from executions
+    where ${isBehind(userId)} and id > ${after} order by id limit ${PAGE}`,
   },
   run: {
     shape: Type.Object({ input: Payload, result: Payload }),
     page: (userId, after) => sql`
-    select id, function_id, version, status, input, result, created_at, ended_at from function_runs
-    where started_by = ${userId} and id > ${after} order by id limit ${PAGE}`,
+    select id, function_id, version, status, ${RELATION(userId)}, input, result, created_at, ended_at from function_runs
+    where ${isCallerOf(userId)} and id > ${after} order by id limit ${PAGE}`,
   },
   approval: {
     shape: Type.Pick(Approval, ['title', 'decisions']),
     page: (userId, after) => sql`
     select id, execution_id, name, title, status, asked_at, ended_at,
       (select coalesce(jsonb_agg(d), '[]') from jsonb_array_elements(decisions) d where d ->> 'by' = ${userId}) as decisions
-    from approvals where id > ${after}
-      and (${userId} = any(approvers) or ${userId} = any(excluded) or exists (select from jsonb_array_elements(decisions) d where d ->> 'by' = ${userId}))
-    order by id limit ${PAGE}`,
+    from approvals where id > ${after} and ${isInApproval(userId)} order by id limit ${PAGE}`,
   },
 }

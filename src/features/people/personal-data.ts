@@ -105,3 +105,18 @@ export const ownedBy = ({ userId }: Person, name: string) => ({ name, filter: { 
 /** The condition on rows of `objects`. */
 export const isOwn = ({ userId, prefixes }: Person): Sql =>
   sql`(${userId} = owner or exists (select from unnest(${textArray(prefixes)}::text[]) prefix where starts_with(key, prefix)))`
+
+/** The condition on rows of `executions` that the user has started, or caused otherwise, as by a change that has started them. */
+export const isBehind = (userId: string): Sql => sql`(started_by = ${userId} or ${userId} = any(caused_by))`
+
+/** The condition on rows of `function_runs` that the user has started, or that work with the rights of the user. */
+export const isCallerOf = (userId: string): Sql =>
+  sql`(started_by = ${userId} or ${mentions(userId, sql`caller`)})`
+
+/** The condition on rows of `approvals` that name the user. */
+export const isInApproval = (userId: string): Sql =>
+  sql`(${userId} = any(approvers || excluded) or ${mentions(userId, sql`decisions`)})`
+
+/** True if one of the columns has the id anywhere: it is a random text, so nothing else looks like it. */
+export const mentions = (id: string, columns: Sql): Sql =>
+  sql`position(${id}::text in concat(${columns})) > 0`

@@ -145,6 +145,42 @@ test('export: the user and a service key read profile, documents, objects and ex
   expect((await read(person.id, admin)).code).toBe('privilege_domain_mismatch')
 })
 
+test('export: executions and runs that the user has started, with their payloads, or caused, without them; as many as are counted', async () => {
+  const person = await addPerson()
+  const { operator: as, workspaceId: workspace_id, service } = workspace
+  await publish(workspace, 'known', '  - say: { set: { said: true } }\n')
+  const [started, caused] = [await start(workspace, 'known'), await start(workspace, 'known')]
+  await asSuperuser('update tenon.executions set started_by = $1 where id = $2', [person.id, started])
+  await asSuperuser('update tenon.executions set caused_by = array[$1] where id = $2', [person.id, caused])
+  const source = 'export default (input) => ({ said: input.text })'
+  await ok(call('POST', '/v1/functions', { as, body: { workspace_id, name: 'echo', source } }))
+  const run = async (text: string, caller: Caller) => {
+    const headers = { prefer: 'respond-async' }
+    const begun = await ok(call('POST', '/v1/functions/echo/invoke', { as: caller, body: { text }, headers }))
+    await ok(call('GET', `/v1/operations/${begun.id}`, { as: service, headers: { prefer: 'wait=30' } }))
+    return begun.id
+  }
+  const [own, behind] = [await run('by me', service), await run('by another', service)]
+  await asSuperuser('update tenon.function_runs set started_by = $1 where id = $2', [person.id, own])
+  await asSuperuser(
+    `update tenon.function_runs set caller = json_build_object('by', $1::text) where id = $2`,
+    [...[person.id, behind]],
+  )
+  const { records } = await read(person.id, person.as)
+  const of = (type: string) => records.filter((one) => one.type === type).map(({ data }) => data)
+  expect(of('execution')).toMatchObject([
+    { id: started, relation: 'started', output: expect.anything() },
+    { id: caused, relation: 'caused', payloads: 'hidden' },
+  ])
+  expect(of('run')).toMatchObject([
+    { id: own, relation: 'started', input: { text: 'by me' }, result: { said: 'by me' } },
+    { id: behind, relation: 'caused', payloads: 'hidden' },
+  ])
+  expect(JSON.stringify(records)).not.toContain('by another')
+  const counted = (await remove(person.id, '?data=anonymize&dry_run=true')).body
+  expect([counted.executions, counted.runs]).toEqual([of('execution').length, of('run').length])
+})
+
 test('user: deleted without a word about data, or with an unknown one: data is kept', async () => {
   const person = await addPerson()
   expect((await remove(person.id, '?data=all')).status).toBe(400)
