@@ -5,11 +5,11 @@
 
 import { equal, match, rejects } from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { CreateKeyCommand, EncryptCommand, KMSClient } from '@aws-sdk/client-kms'
+import { CreateAliasCommand, CreateKeyCommand, EncryptCommand, KMSClient } from '@aws-sdk/client-kms'
 import { makeMasterKey, withMasterKeys } from '../../../src/infra/crypto/key-provider.ts'
 import { parseMasterKeys } from '../../../src/infra/crypto/master-keys.ts'
 import { Ports } from '../../../stack/ports.ts'
@@ -84,6 +84,23 @@ const CHECKS: Readonly<Record<string, () => Promise<void>>> = {
     const env = { TENON_KEY_PROVIDER: 'kms', TENON_KMS_KEY_ID: id, TENON_MASTER_KEY_FILE: file }
     equal((await withMasterKeys<NodeJS.ProcessEnv>(env))['TENON_MASTER_KEY'], keys.join(','))
   },
+  'commands of the page about keys: make a wrapped key, from which the settings that they export read the master key':
+    async () => {
+      await kms.send(new CreateAliasCommand({ AliasName: 'alias/tenon', TargetKeyId: await newKmsKey() }))
+      const page = await readFile(resolve('docs/keys-and-kms.md'), 'utf8')
+      const blocks = [...page.matchAll(/^```bash\n([\s\S]*?)\n```/gm)].map(([, code]) => code)
+      equal(blocks.length, 1)
+      const tenon = `npx() { shift; ${resolve('node_modules/.bin/tenon')} "$@"; }`
+      const script = `${tenon}\n${blocks.join('\n')}\nnode -p 'JSON.stringify(process.env)'`
+      const { stdout } = await execute('bash', ['-euc', script], {
+        cwd: dir,
+        env: { ...process.env, ...AWS },
+      })
+      const exported = JSON.parse(stdout) as NodeJS.ProcessEnv
+      equal(exported['TENON_MASTER_KEY_FILE'], join(dir, 'keys'))
+      const { TENON_MASTER_KEY: key = '' } = await withMasterKeys(exported)
+      equal(parseMasterKeys(key).length, 1)
+    },
   'API and worker with a wrapped key: start, and are ready': async () => {
     const id = await newKmsKey()
     const masterKey = Buffer.alloc(32, 1).toString('base64')

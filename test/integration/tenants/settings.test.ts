@@ -6,6 +6,7 @@ import { AdminScope } from '../../../src/access/scope.ts'
 import { randomIds } from '../../../src/core/ids.ts'
 import type { TenantId } from '../../../src/core/tenant.ts'
 import { readSettings, writeSettings } from '../../../src/features/tenants/settings-store.ts'
+import { configureServices } from '../../../src/features/tenants/workspace-settings.ts'
 import {
   addTestWorkspace,
   asSuperuser,
@@ -45,6 +46,31 @@ test('settings of a new workspace: all have their default, and each is listed', 
   })
   expect(settingOf(body, '/retention/executions')?.value).toBeNull()
   expect(settingOf(body, '/tenant/retention/audit')?.value).toMatch(/d$/)
+})
+
+/** Members of the request that are no settings. */
+const ARGUMENTS = ['/workspace_id', '/dry_run', '/if_match']
+/** These are set, and shown, as a whole. */
+const WHOLE = ['/auth/branding', '/retention/archive']
+
+interface Shape {
+  readonly properties?: Readonly<Record<string, Shape>>
+  readonly anyOf?: readonly Shape[]
+}
+
+/** The pointers of all members of a schema that have no members themselves. */
+function leavesOf(schema: Shape, pointer = ''): string[] {
+  const { properties } = [schema, ...(schema.anyOf ?? [])].find((one) => one.properties !== undefined) ?? {}
+  if (properties === undefined || WHOLE.includes(pointer)) return [pointer]
+  return Object.entries(properties).flatMap(([name, member]) => leavesOf(member, `${pointer}/${name}`))
+}
+
+test('settings one by one: exactly those that the schema of the request can set', async () => {
+  const settable = leavesOf(configureServices.input as Shape).filter((one) => !ARGUMENTS.includes(one))
+  expect(settable.length).toBeGreaterThan(20)
+  expect((await read()).body.effective.map(({ pointer }: Effective) => pointer).toSorted()).toEqual(
+    settable.toSorted(),
+  )
 })
 
 test('changed settings: their source is the workspace or the tenant, of which a sibling has those of the tenant', async () => {
