@@ -85,7 +85,8 @@ test('documents created, changed and deleted while an export runs: its archive h
     (await ask('POST', collection, { text: 'second' })).body.id,
   ]
   const before = (await ask('GET', '/v1/collections/moments/export')).body
-  const id = await meanwhile(
+  const id = await whileHeld(
+    own,
     'lock table tenon.function_aliases in access exclusive mode',
     async () => (await call('POST', `/v1/workspaces/${workspaceId}/exports`, { as, at })).body,
     'write_archive',
