@@ -111,7 +111,7 @@ function platformVerbs(program: Command): void {
         '--check',
         'Say what it would do, which locks it takes, and what this version refuses. Change nothing.',
       ],
-      ['--json', 'With --check: print the result as JSON.'],
+      ['--json', 'Print the result of --check as JSON.'],
     ],
   )
   addVerb(

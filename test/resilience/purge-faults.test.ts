@@ -430,3 +430,8 @@ async function countInMongo(url: string, tenant: string): Promise<number> {
     await client.close()
   }
 }
+
+test('neighbours of all that was purged: are as they were, in every table and system', async () => {
+  for (const { owner, buckets, content } of neighbours)
+    expect(await contentOf(owner, servers, buckets)).toEqual(content)
+})
