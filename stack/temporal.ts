@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Connection } from '@temporalio/client'
 import { SEARCH_ATTRIBUTES } from '../src/core/work.ts'
+import { clientOptions, readTemporal, type TemporalAddress } from '../src/infra/temporal/connection.ts'
 import { ensureNamespace } from '../src/infra/temporal/namespace.ts'
 import { execute } from './binaries.mjs'
 import { embedded, program, repeatedly, type Server, type StartContext, type Started } from './server.ts'
@@ -49,7 +50,7 @@ export const temporal: Server = {
       info: {
         name: 'temporal',
         title: 'Temporal',
-        version: await inspect(address, env['TEMPORAL_NAMESPACE'] ?? 'default', true),
+        version: await inspect(readTemporal(env), true),
         address,
         origin: 'external',
       },
@@ -116,7 +117,10 @@ async function runServer(context: StartContext, command: string, dir: string): P
     logFile: join(context.dir, 'logs', 'temporal.log'),
     stage: 0,
     ready: async () => {
-      version = await inspect(address, NAMESPACE, false)
+      version = await inspect(
+        readTemporal({ TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: NAMESPACE }),
+        false,
+      )
     },
   })
   return { address, version, ui }
@@ -152,8 +156,9 @@ function parseVersions(text: string): string {
 }
 
 /** Checks the namespace and returns the version; makes what an external server lacks of namespace and search attributes. */
-async function inspect(address: string, namespace: string, isExternal: boolean): Promise<string> {
-  const connection = await Connection.connect({ address, connectTimeout: PROBE_MS })
+async function inspect(at: TemporalAddress, isExternal: boolean): Promise<string> {
+  const { namespace } = at
+  const connection = await Connection.connect({ ...clientOptions(at), connectTimeout: PROBE_MS })
   try {
     if (isExternal)
       await connection.withDeadline(Date.now() + ENSURE_MS, () => ensureNamespace(connection, namespace))

@@ -3,7 +3,13 @@
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { DefaultLogger, NativeConnection, Runtime, type WorkerOptions } from '@temporalio/worker'
+import {
+  DefaultLogger,
+  NativeConnection,
+  type NativeConnectionOptions,
+  Runtime,
+  type WorkerOptions,
+} from '@temporalio/worker'
 import { openOpsServer } from '../app/ops-server.ts'
 import { DOES_WORK, openPlatform, type Platform } from '../app/platform.ts'
 import { exitWithError, logAllOutput } from '../app/process-output.ts'
@@ -12,7 +18,7 @@ import { QUEUES } from '../core/work.ts'
 import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { eventTriggerConsumers } from '../features/runs/triggers/event-consumers.ts'
-import { type Config, parseConfig } from '../infra/config.ts'
+import { type Config, ConfigError, parseConfig } from '../infra/config.ts'
 import { withMasterKeys } from '../infra/crypto/key-provider.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import type { Metrics } from '../infra/metrics/metrics.ts'
@@ -40,6 +46,8 @@ import { buildBundle } from './workflow-bundle.ts'
 const SETTLE_MS = 5_000
 /** Seconds in which cancelled steps end. */
 const FORCE_S = 3
+/** How often a key that may have been replaced is looked at. */
+const KEY_MS = 1_000
 /** Polls of a worker last up to a minute. */
 const POLLERS_MS = 10_000
 
@@ -74,7 +82,7 @@ async function main(): Promise<void> {
     ...{ log, signal: stopping.signal, connect: () => connect(config) },
   })
   if (connection !== undefined) {
-    const awaitClose = awaitCloseOn(connection, config.TEMPORAL_NAMESPACE)
+    const awaitClose = awaitCloseOn(connection, config.TEMPORAL.namespace)
     const records = recordSink(platform.access, { log, work }, awaitClose)
     patchSdk(config, log)
     const path = config.TENON_WORKFLOW_BUNDLE
@@ -105,8 +113,28 @@ function installRuntime(metrics: Metrics, log: Log): void {
 }
 
 /** Payloads are already compressed and encrypted (infra/temporal/payload-codec.ts), so compression would gain nothing. */
-const connect = ({ TEMPORAL_ADDRESS: address }: Config): Promise<NativeConnection> =>
-  NativeConnection.connect({ address, grpcCompression: { codec: 'none' } })
+async function connect({ TEMPORAL: { connection: options, apiKey } }: Config): Promise<NativeConnection> {
+  const key = apiKey?.()
+  const connection = await NativeConnection.connect({
+    ...(options as NativeConnectionOptions),
+    ...(key !== undefined && { apiKey: key }),
+    grpcCompression: { codec: 'none' },
+  })
+  if (apiKey !== undefined) keepKey(connection, apiKey)
+  return connection
+}
+
+/** Gives the connection each new key; until it is closed. */
+function keepKey(connection: NativeConnection, apiKey: () => string): void {
+  let known = apiKey()
+  const timer = setInterval(() => {
+    const key = apiKey()
+    if (key === known) return
+    known = key
+    connection.setApiKey(key).catch(() => clearInterval(timer))
+  }, KEY_MS)
+  timer.unref()
+}
 
 interface WorkerServices {
   readonly platform: Platform
@@ -124,7 +152,7 @@ function optionsOf(
   const cacheSize = config.TENON_MAX_CACHED_WORKFLOWS
   return {
     connection,
-    namespace: config.TEMPORAL_NAMESPACE,
+    namespace: config.TEMPORAL.namespace,
     activities: createActivities(platform, { scopes, requests }),
     interceptors: { activity: [tenantInterceptor(log, work)] },
     dataConverter: {
@@ -139,10 +167,31 @@ function optionsOf(
     stickyQueueScheduleToStartTimeout: '3s',
     // By default the SDK sends at most one heartbeat per 0.8 of the timeout, so that a short stall counts as a lost worker.
     maxHeartbeatThrottleInterval: '3s',
+    ...versionOf(config),
     ...(cacheSize !== undefined && { maxCachedWorkflows: cacheSize }),
     // Without a cache the SDK holds one workflow at a time. A task of another workflow would evict it even while its local
     // activities run, and its own task would then be lost until it times out.
     ...(cacheSize === 0 && { maxConcurrentWorkflowTaskExecutions: 1 }),
+  }
+}
+
+/**
+ * The version of this build. Executions go on at the current version with their next task: they may wait for months, and each build
+ * replays what released ones have recorded, so no old worker has to be kept for them.
+ */
+function versionOf(config: Config): Pick<WorkerOptions, 'workerDeploymentOptions'> {
+  const { TEMPORAL_DEPLOYMENT_NAME: deploymentName, TEMPORAL_WORKER_BUILD_ID: buildId } = config
+  if (deploymentName === undefined) return {}
+  if (buildId === undefined)
+    throw new ConfigError([
+      'TEMPORAL_WORKER_BUILD_ID is missing, which a worker of TEMPORAL_DEPLOYMENT_NAME needs.',
+    ])
+  return {
+    workerDeploymentOptions: {
+      useWorkerVersioning: true,
+      version: { deploymentName, buildId },
+      defaultVersioningBehavior: 'AUTO_UPGRADE',
+    },
   }
 }
 
@@ -151,8 +200,12 @@ async function run(
   workers: readonly QueueWorker[],
   { platform, log, connection, signal }: WorkerServices & { readonly signal: AbortSignal },
 ): Promise<void> {
-  const { TENON_EAGER_START_SOCKET: socket, TEMPORAL_NAMESPACE: namespace } = platform.config
-  const eagerStarts = socket && (await openEagerStartServer(socket, { connection, namespace }))
+  const { TENON_EAGER_START_SOCKET: socket, TEMPORAL } = platform.config
+  const { namespace } = TEMPORAL
+  // A worker that starts an execution itself gets its first task, whatever the current version is.
+  const isVersioned = platform.config.TEMPORAL_DEPLOYMENT_NAME !== undefined
+  const eagerStarts =
+    socket && !isVersioned && (await openEagerStartServer(socket, { connection, namespace }))
   const running = Promise.all(workers.map(({ worker }) => worker.run()))
   void platform.functions.warmUp()
   startBackgroundWork(platform, log)

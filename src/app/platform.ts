@@ -109,7 +109,7 @@ export function openPlatform(config: Config, log: Log, role: ProcessRole = ANSWE
     meters,
   } = parts
   const functions = new Functions(config.TENON_DENO_BIN)
-  const relay = new Relay(database, config.REDIS_URL, log)
+  const relay = new Relay(database, config.VALKEY, log)
   const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
   const installation = new InstallationChecks(config, database)
@@ -174,7 +174,7 @@ function openServices(
   // A connection keeps the trace of the request that opened it, which has nothing to do with its loss.
   const warn = (message: string) => (err: unknown) => inTrace(undefined, () => log.warn({ err }, message))
   const onLost = warn('valkey connection failed')
-  const database = Database.open(config.DATABASE_APP_URL, warn('idle database connection lost'))
+  const database = Database.of(config, warn('idle database connection lost'))
   const buckets = new Buckets(config, (work) => database.exclusively(BUCKETS_LOCK, work))
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, buckets)
@@ -193,7 +193,7 @@ function openServices(
   const userMails = new UserMails(mailer, log, publicUrl(config))
   const patch = eagerStarts(config, log)
   const temporal = new Temporal(config, codec, { patch, refusesStarts: role.refusesStarts })
-  const streams = new Streams(config.REDIS_URL, onLost)
+  const streams = new Streams(config.VALKEY, onLost)
   const documents = config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL)
   const objectClients = new ObjectClients(config)
   const servers = {
@@ -212,7 +212,7 @@ function openServices(
     objectClients,
     archives: new ArchiveStore(config, buckets),
     streams,
-    channels: new Channels(config.REDIS_URL, onLost),
+    channels: new Channels(config.VALKEY, onLost),
     runKinds: RUN_KINDS,
     runWatcher: openRunWatcher(config, database, warn('watch of runs failed')),
     limiter: new Limiter(config, onLost),
@@ -249,7 +249,7 @@ function openServices(
 }
 
 const openRunWatcher = (config: Config, database: Database, onUnseen: (error: unknown) => void) =>
-  new RunWatcher(database, new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen), onUnseen)
+  new RunWatcher(database, new Notifier(config.VALKEY, RUNS_CHANNEL, onUnseen), onUnseen)
 
 /** Where people are signed in, and the access that they have given to clients. */
 function openOwnAccess(
@@ -289,7 +289,7 @@ function serverParts(
 ): readonly Part[] {
   const urls: Readonly<Partial<Record<string, string>>> = {
     postgres: config.DATABASE_APP_URL,
-    temporal: `http://${config.TEMPORAL_ADDRESS}`,
+    temporal: `${config.TEMPORAL.connection.tls ? 'https' : 'http'}://${config.TEMPORAL.address}`,
     s3: config.S3_ENDPOINT,
     valkey: config.REDIS_URL,
     mongodb: config.MONGODB_URL,

@@ -8,6 +8,7 @@ import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { currentToken, forgetSignIn, renewToken } from './accounts/sign-in.ts'
 import { ApiClient, type ApiError, type Credential, fetchToken } from './client.ts'
+import { readEnvironment } from './stack/environment.ts'
 
 /** The settings of the file; see {@link readSettings}. */
 const OF_FILE = Symbol('of .env.local')
@@ -29,11 +30,11 @@ const FILE = '.env.local'
  */
 export async function readSettings(): Promise<Settings> {
   const file = await readEnvFile()
-  const environment = process.env
-  const url = environment['TENON_URL'] ?? file['TENON_URL']
+  const given = readEnvironment(callerPath)
+  const url = given['TENON_URL'] ?? file['TENON_URL']
   const isSame = url !== undefined && originOf(url) === originOf(file['TENON_URL'])
   const [used, withheld] = isSame ? [file, {}] : splitByPlatform(file)
-  return { ...used, ...environment, [OF_FILE]: { used, withheld } }
+  return { ...used, ...given, [OF_FILE]: { used, withheld } }
 }
 
 /** Splits the settings of the file: for any platform, and only for its own. */

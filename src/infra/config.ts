@@ -7,13 +7,12 @@
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
 import { RATE_PATTERN } from '../core/units.ts'
+import { CONNECTION_SETTINGS, type Connections, readConnections, Secret, Url } from './connection-settings.ts'
 import { MASTER_KEY_PATTERN, parseMasterKeys } from './crypto/master-keys.ts'
+import { withSecretFiles } from './crypto/setting-files.ts'
 import { type DevServers, readDevServers } from './dev-stdio-servers.ts'
 import type { KeycloakSettings } from './keycloak.ts'
 import { readIssuers, type TrustedIssuer } from './trusted-issuers.ts'
-
-const Url = (description: string, scheme = '[a-z0-9+]+') =>
-  Type.String({ pattern: `^${scheme}://.+`, description })
 
 const PROXY = '(loopback|linklocal|uniquelocal|[0-9A-Fa-f:.]+(/[0-9]{1,3})?)'
 
@@ -52,15 +51,17 @@ const ConfigSchema = Type.Object({
   TENON_PUBLIC_URL: Type.Optional(
     Url('Base URL under which clients reach the API; also the issuer of tokens.', 'https?'),
   ),
-  TENON_MASTER_KEY: Type.String({
-    pattern: `^${MASTER_KEY_PATTERN}(,${MASTER_KEY_PATTERN})*$`,
-    description:
-      '32 random bytes in base64. Encrypts secrets at rest; without it they cannot be recovered. While it is replaced, several with commas between them: the first one encrypts, all of them decrypt (docs/keys-and-kms.md).',
-  }),
+  TENON_MASTER_KEY: Secret(
+    Type.String({
+      pattern: `^${MASTER_KEY_PATTERN}(,${MASTER_KEY_PATTERN})*$`,
+      description:
+        '32 random bytes in base64. Encrypts secrets at rest; without it they cannot be recovered. While it is replaced, several with commas between them: the first one encrypts, all of them decrypt (docs/keys-and-kms.md).',
+    }),
+  ),
   TENON_KEY_PROVIDER: Type.Union([Type.Literal('env'), Type.Literal('file'), Type.Literal('kms')], {
     default: 'env',
     description:
-      'Source of the master keys. env: TENON_MASTER_KEY. file: TENON_MASTER_KEY_FILE. kms: either one has keys that AWS KMS has wrapped, and each process unwraps them when it starts.',
+      'Source of the master keys. env: TENON_MASTER_KEY. file: TENON_MASTER_KEY_FILE, also the default if that is set. kms: either one has keys that AWS KMS has wrapped, and each process unwraps them when it starts.',
   }),
   TENON_MASTER_KEY_FILE: Type.Optional(
     Type.String({ description: 'Path of a file with the master keys, one a line: the first one encrypts.' }),
@@ -73,10 +74,12 @@ const ConfigSchema = Type.Object({
     }),
   ),
   TENON_OPERATOR_SECRET: Type.Optional(
-    Type.String({
-      minLength: 32,
-      description: 'Secret of the OAuth client tenon-operator. Default: derived from TENON_MASTER_KEY.',
-    }),
+    Secret(
+      Type.String({
+        minLength: 32,
+        description: 'Secret of the OAuth client tenon-operator. Default: derived from TENON_MASTER_KEY.',
+      }),
+    ),
   ),
   OIDC_ISSUERS: Type.String({
     default: '',
@@ -84,11 +87,13 @@ const ConfigSchema = Type.Object({
       'External issuers whose tokens are accepted: a JSON list, or the path of a file that contains it (docs/identity.md).',
   }),
   GATEWAY_SECRET: Type.Optional(
-    Type.String({
-      minLength: 32,
-      description:
-        'Secret that a gateway sends as x-gateway-secret with its identity headers. If it is not set, identity headers are rejected.',
-    }),
+    Secret(
+      Type.String({
+        minLength: 32,
+        description:
+          'Secret that a gateway sends as x-gateway-secret with its identity headers. If it is not set, identity headers are rejected.',
+      }),
+    ),
   ),
   TENON_WORKFLOW_BUNDLE: Type.Optional(
     Type.String({ description: 'Path of a built workflow bundle. Default: built at start.' }),
@@ -97,49 +102,7 @@ const ConfigSchema = Type.Object({
     default: false,
     description: 'True to validate every response against its schema, for tests. A mismatch answers 500.',
   }),
-  DATABASE_APP_URL: Url('URL of PostgreSQL with the login role tenon_app.', 'postgres(ql)?'),
-  DATABASE_BUILDER_URL: Type.Optional(
-    Url(
-      'URL of PostgreSQL with the login role tenon_builder, which builds indexes. Only the worker needs it.',
-      'postgres(ql)?',
-    ),
-  ),
-  TEMPORAL_ADDRESS: Type.String({ pattern: '^[^/]+:[0-9]+$', description: 'host:port of Temporal.' }),
-  TEMPORAL_NAMESPACE: Type.String({
-    default: 'default',
-    description: 'Temporal namespace, shared by all tenants.',
-  }),
-  TEMPORAL_UI_URL: Type.Optional(Url('URL of the Temporal UI, for links in responses.', 'https?')),
-  S3_ENDPOINT: Url('Endpoint of S3.', 'https?'),
-  S3_STS_ENDPOINT: Type.Optional(
-    Url('Endpoint of STS, which opens sessions. Default: S3_ENDPOINT, as SeaweedFS serves both.', 'https?'),
-  ),
-  S3_REGION: Type.String({
-    default: 'us-east-1',
-    minLength: 1,
-    description: 'Region of S3 and STS, which is part of each signature. Stores of your own accept any.',
-  }),
-  S3_PATH_STYLE: Type.Boolean({
-    default: true,
-    description:
-      'True for URLs with the bucket in the path, which every store of your own serves; false for buckets as host names.',
-  }),
-  S3_IDENTITY: Type.Union([Type.Literal('session'), Type.Literal('none')], {
-    default: 'session',
-    description:
-      'session: each workspace has an STS session for its bucket, and the store itself refuses other buckets. none: for stores without STS: the platform uses the root identity for all, so that nothing but its own code separates the objects of workspaces.',
-  }),
-  S3_ROLE_ARN: Type.String({
-    default: 'arn:aws:iam::000000000000:role/tenon-workspace',
-    pattern: '^arn:[a-z-]+:iam::[0-9]{12}:role/.+',
-    description:
-      'Role that sessions assume. Its policy allows objects of the bucket that the session is named after or tagged with (docs/deploying.md).',
-  }),
-  S3_ACCESS_KEY_ID: Type.String({
-    minLength: 1,
-    description: 'Access key of the root identity, which creates buckets and opens sessions.',
-  }),
-  S3_SECRET_ACCESS_KEY: Type.String({ minLength: 1, description: 'Secret of the root identity.' }),
+  ...CONNECTION_SETTINGS,
   TENON_S3_HOST: Type.Optional(
     Type.String({
       pattern: '^[a-z0-9.-]{1,200}$',
@@ -190,13 +153,8 @@ const ConfigSchema = Type.Object({
       'Client of that realm with a service account that has the role `manage-organizations` of `realm-management`.',
   }),
   TENON_KEYCLOAK_CLIENT_SECRET: Type.Optional(
-    Type.String({ minLength: 1, description: 'Secret of that client; needed with TENON_KEYCLOAK_URL.' }),
-  ),
-  REDIS_URL: Url('URL of Valkey or Redis.', 'rediss?'),
-  MONGODB_URL: Type.Optional(
-    Url(
-      'URL of MongoDB, or of a server with its protocol that makes exactly one of several concurrent changes of a version: the log of the API warns at the start if it does not, and `npx tenon doctor` says so. FerretDB 1 does not, and lacks the filters `cd`, and `cs` with objects. Undeclared collections are stored there; by default, in PostgreSQL.',
-      'mongodb(\\+srv)?',
+    Secret(
+      Type.String({ minLength: 1, description: 'Secret of that client; needed with TENON_KEYCLOAK_URL.' }),
     ),
   ),
   TENON_EGRESS_ALLOWLIST: Type.String({
@@ -243,9 +201,11 @@ const ConfigSchema = Type.Object({
     }),
   ),
   SMTP_URL: Type.Optional(
-    Url(
-      'SMTP server for mails to approvers and users, with credentials if it needs them: smtps://user:password@host:465.',
-      'smtps?',
+    Secret(
+      Url(
+        'SMTP server for mails to approvers and users, with credentials if it needs them: smtps://user:password@host:465.',
+        'smtps?',
+      ),
     ),
   ),
   TENON_MAIL_FROM: Type.String({
@@ -369,7 +329,20 @@ const ConfigSchema = Type.Object({
 type Settings = Static<typeof ConfigSchema>
 
 /** The JSON Schema of each setting, for the chart. */
-export const SETTINGS: Readonly<Record<string, object>> = ConfigSchema.properties
+export const SETTINGS: Readonly<Record<string, object>> = Object.fromEntries(
+  Object.entries<object>(ConfigSchema.properties).map(([name, marked]) => {
+    const { secret: _, pem: __, ...schema } = marked as { secret?: true; pem?: string }
+    return [name, schema]
+  }),
+)
+
+/** True for a setting of API and worker. */
+export const isSetting = (name: string): boolean => Object.hasOwn(ConfigSchema.properties, name)
+
+/** Settings that may be given as a file. TENON_MASTER_KEY_FILE is a setting of its own (crypto/key-provider.ts). */
+export const SECRET_SETTINGS: readonly string[] = Object.entries(ConfigSchema.properties).flatMap(
+  ([name, schema]) => (Object.hasOwn(schema, 'secret') && !isSetting(`${name}_FILE`) ? [name] : []),
+)
 
 export type Config = Readonly<
   Omit<Settings, 'OIDC_ISSUERS' | 'TENON_DEV_STDIO_SERVERS'> & {
@@ -377,7 +350,7 @@ export type Config = Readonly<
     TENON_DEV_STDIO_SERVERS: DevServers
     /** Undefined if the installation has none. */
     TENON_KEYCLOAK: KeycloakSettings | undefined
-  }
+  } & Connections
 >
 
 /** Errors in the environment, one line per variable. It never shows values, since some are secrets. */
@@ -394,15 +367,19 @@ export class ConfigError extends Error {
  * Reads the configuration. An empty variable counts as absent.
  * @throws ConfigError with every invalid variable
  */
-export function parseConfig(env: Readonly<Record<string, string | undefined>>): Config {
+export function parseConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+  const { env, faults: unread } = withSecretFiles(environment, SECRET_SETTINGS)
   const variables = Object.fromEntries(
     Object.keys(ConfigSchema.properties).flatMap((name) => (env[name] ? [[name, env[name]]] : [])),
   )
   const value = Value.Convert(ConfigSchema, Value.Default(ConfigSchema, variables))
-  const faults = Object.entries(ConfigSchema.properties).flatMap(([name, schema]) =>
-    fault(name, schema, value),
-  )
+  const faults = Object.entries(ConfigSchema.properties).flatMap(([name, schema]) => {
+    const ofFile = unread.get(name)
+    return ofFile === undefined ? fault(name, schema, value) : [ofFile]
+  })
   const settings = value as Settings
+  const { connections, faults: ofConnections } = readConnections(settings, environment)
+  faults.push(...ofConnections)
   if (faults.length === 0) faults.push(...masterKeyFaults(settings.TENON_MASTER_KEY))
   const { issuers, faults: ofIssuers } = readIssuers(settings.OIDC_ISSUERS)
   faults.push(...ofIssuers.map((fault) => `OIDC_ISSUERS${fault}`))
@@ -413,12 +390,13 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
   faults.push(...development.faults.map((fault) => `TENON_DEV_STDIO_SERVERS ${fault}`))
   if (settings.TENON_KEYCLOAK_URL !== undefined && keycloakOf(settings) === undefined)
     faults.push('TENON_KEYCLOAK_URL needs TENON_KEYCLOAK_REALM and TENON_KEYCLOAK_CLIENT_SECRET.')
-  if (faults.length > 0) throw new ConfigError(faults)
+  if (faults.length > 0) throw new ConfigError([...new Set(faults)])
   const config = Object.freeze({
     ...settings,
     OIDC_ISSUERS: issuers,
     TENON_DEV_STDIO_SERVERS: development.servers,
     TENON_KEYCLOAK: keycloakOf(settings),
+    ...connections,
   })
   if (issuers.some(({ issuer }) => issuer === issuerUrl(config)))
     throw new ConfigError(['OIDC_ISSUERS must not name the issuer of the platform, which is always trusted.'])
@@ -463,6 +441,11 @@ export function describeConfig(): { name: string; default: string; description: 
   return Object.entries(ConfigSchema.properties).map(([name, schema]) => {
     const { default: value, description } = schema as { default?: unknown; description?: string }
     const required = ConfigSchema.required.includes(name as never) && value === undefined
-    return { name, default: required ? '(required)' : String(value ?? ''), description: description ?? '' }
+    const orFile = SECRET_SETTINGS.includes(name) ? ` Or a file that holds it: \`${name}_FILE\`.` : ''
+    return {
+      name,
+      default: required ? '(required)' : String(value ?? ''),
+      description: `${description ?? ''}${orFile}`,
+    }
   })
 }

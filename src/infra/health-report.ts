@@ -16,6 +16,13 @@ export const FAILURES = {
   refused: 'refuses connections: it does not run, or listens at another address.',
   unresolved: 'has a host name that cannot be resolved: check its URL and the name server.',
   tls: 'cannot be reached by TLS: one side expects TLS and the other does not, or a certificate is not trusted.',
+  expired:
+    'shows a certificate that has expired or is not valid yet: renew it, or correct the clock of this machine.',
+  untrusted:
+    'shows a certificate of an authority that is not trusted: set the file of that authority (docs/deploying.md#tls), or correct the certificate.',
+  misnamed: 'shows a certificate of another host: correct the host of its URL, or the certificate.',
+  certificate:
+    'does not accept the certificate of the platform, or gets none: set a certificate that it trusts, and its key.',
   namespace:
     'does not have the configured namespace: run `tenon migrate`, which makes it, or correct TEMPORAL_NAMESPACE.',
   attributes: 'lacks search attributes in the configured namespace: run `tenon migrate`, which adds them.',

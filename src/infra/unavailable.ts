@@ -34,6 +34,13 @@ const KINDS: readonly (readonly [RegExp, FailureKind])[] = [
   [/PERMISSION_DENIED|UNAUTHENTICATED|AuthenticationFailed|authentication failed/i, 'denied'],
   [/ENOTFOUND|EAI_AGAIN|Name resolution failed/, 'unresolved'],
   [/ECONNREFUSED|EHOSTUNREACH|ENETUNREACH/, 'refused'],
+  [/CERT_HAS_EXPIRED|CERT_NOT_YET_VALID|certificate (has expired|is not yet valid)/i, 'expired'],
+  [/ALTNAME_INVALID|does not match certificate's altnames|certificate not valid for name/i, 'misnamed'],
+  [
+    /alert (certificate|bad certificate|unknown ca|unsupported certificate)|CERTIFICATE_REQUIRED/i,
+    'certificate',
+  ],
+  [/SELF_SIGNED|self-signed|UNABLE_TO_(VERIFY|GET)|unable to (verify|get)|UnknownIssuer/i, 'untrusted'],
   [/\bE?SSL\b|\bTLS\b|certificate|CERT_|EPROTO|wrong version number|Protocol error|Parse Error/i, 'tls'],
   [/ECONNRESET|EPIPE|socket hang up/, 'closed'],
   [/ETIMEDOUT|DEADLINE_EXCEEDED|TimeoutError|timed out|timeout/i, 'timeout'],

@@ -17,10 +17,10 @@ import { mountPlatformServer } from './platform/platform-server.ts'
 import { serverJson } from './server-json.ts'
 
 export function mountMcp(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
-  const { REDIS_URL } = platform.config
+  const { VALKEY } = platform.config
   const onError = (error: unknown) => platform.log.error({ err: error }, 'sessions of mcp clients')
-  const responses = new ClientResponses(new Notifier(REDIS_URL, RESPONSES_CHANNEL, onError))
-  const states = new ExpiringHashes(REDIS_URL, MCP_LIMITS.sessionSeconds, onError)
+  const responses = new ClientResponses(new Notifier(VALKEY, RESPONSES_CHANNEL, onError))
+  const states = new ExpiringHashes(VALKEY, MCP_LIMITS.sessionSeconds, onError)
   app.addHook('onClose', () => {
     responses.close()
     states.close()

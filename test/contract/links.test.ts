@@ -3,6 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
+import { SECRET_SETTINGS } from '../../src/infra/config.ts'
 import { exportedName, METRICS, type MetricName } from '../../src/infra/metrics/catalogue.ts'
 
 const FOLDERS = ['docs', 'examples', 'flows-dsl', 'test']
@@ -62,7 +63,10 @@ test('settings: named by a page: are read by the program or its containers', () 
   ]
     .map(textOf)
     .join('\n')
-  const known = new Set(read.match(/\b(TENON|TEMPORAL|S3|DATABASE|OTEL|SMTP)_[A-Z0-9_]*[A-Z0-9]\b/g))
+  const known = new Set([
+    ...(read.match(/\b(TENON|TEMPORAL|S3|DATABASE|OTEL|SMTP)_[A-Z0-9_]*[A-Z0-9]\b/g) ?? []),
+    ...SECRET_SETTINGS.map((name) => `${name}_FILE`),
+  ])
   const named = PAGES.flatMap((page) =>
     (
       textOf(page).match(/\b(TENON|TEMPORAL|S3|DATABASE|OTEL|SMTP)_[A-Z0-9_]*[A-Z0-9]\b(?!_?[*…])/g) ?? []

@@ -61,7 +61,11 @@ async function runCli(
   const lines = Object.entries(file).flatMap(([name, value]) => (value === '' ? [] : [`${name}=${value}\n`]))
   await writeFile(join(folder, '.env.local'), lines.join(''))
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('TENON_'))
-  return runCommand(args, { env: { ...Object.fromEntries(inherited), ...env }, workingDir: folder })
+  return runCommand(args, {
+    env: { ...Object.fromEntries(inherited), ...env },
+    workingDir: folder,
+    callerDir: folder,
+  })
 }
 
 const withoutUrl = ({ TENON_URL: _, ...rest }: Record<string, string>) => rest
@@ -106,6 +110,15 @@ describe('TENON_URL in the environment differs from the file', () => {
     const { stderr } = await runCli(['token'], file, { TENON_URL: otherUrl })
     expect(stderr).toMatch(`TENON_TOKEN of .env.local is sent only to ${inject('tenon').url}, `)
     expect(await runCli(['token'], file)).toMatchObject({ code: 0, stdout: 'abc\n' })
+  })
+
+  test('credential as a file of the caller: used like one of the environment; a missing one is refused by its name', async () => {
+    await writeFile(join(folder, 'token'), 'of-a-file\n')
+    const env = { TENON_URL: otherUrl, TENON_TOKEN_FILE: 'token' }
+    expect(await runCli(['token'], fileSettings(), env)).toMatchObject({ code: 0, stdout: 'of-a-file\n' })
+    const { code, stderr } = await runCli(['token'], fileSettings(), { ...env, TENON_TOKEN_FILE: 'none' })
+    expect(code).toBe(1)
+    expect(stderr).toContain('TENON_TOKEN_FILE names a file that cannot be read: ENOENT.')
   })
 
   test("only the client id in the environment: the file's secret is not sent", async () => {

@@ -33,8 +33,8 @@ export class Limiter {
 
   constructor(config: Config, onError: (error: Error) => void) {
     this.#rates = new Rates(config)
-    this.#shared = new ValkeyBuckets(config.REDIS_URL, onError)
-    this.#streams = new StreamLeases(config.REDIS_URL, onError)
+    this.#shared = new ValkeyBuckets(config.VALKEY, onError)
+    this.#streams = new StreamLeases(config.VALKEY, onError)
   }
 
   /**

@@ -1,9 +1,10 @@
 /** Leases of concurrent event streams: counted over all processes in Valkey, each renewed by its process. */
 
 import { randomUUID } from 'node:crypto'
-import { Redis, type Result } from 'ioredis'
+import type { Redis, Result } from 'ioredis'
 import { Problem } from '../../core/problem.ts'
 import { unavailable } from '../../infra/unavailable.ts'
+import { connectToValkey, type ValkeyAddress } from '../../infra/valkey/connect.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
 
 export interface StreamLimit {
@@ -49,8 +50,8 @@ export class StreamLeases {
   readonly #held = new Map<string, Set<string>>()
   #timer: NodeJS.Timeout | undefined
 
-  constructor(url: string, onError: (error: Error) => void) {
-    this.#redis = new Redis(url, {
+  constructor(at: ValkeyAddress | string, onError: (error: Error) => void) {
+    this.#redis = connectToValkey(at, {
       lazyConnect: true,
       maxRetriesPerRequest: 1,
       connectTimeout: 2_000,

@@ -1,6 +1,7 @@
 /** Rate-limit buckets in Valkey: one script on the server’s clock, so that all processes count as one. */
 
-import { Redis, type Result } from 'ioredis'
+import type { Redis, Result } from 'ioredis'
+import { connectToValkey, type ValkeyAddress } from '../../infra/valkey/connect.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
 import type { BucketCharge, BucketOffsets } from './memory-buckets.ts'
 
@@ -41,8 +42,8 @@ export class ValkeyBuckets {
   /** 0 if the last call succeeded; else until when no call is made, by the process's clock. */
   #pausedUntilMs = 0
 
-  constructor(url: string, onError: (error: Error) => void) {
-    this.#redis = new Redis(url, {
+  constructor(at: ValkeyAddress | string, onError: (error: Error) => void) {
+    this.#redis = connectToValkey(at, {
       lazyConnect: true,
       maxRetriesPerRequest: 0,
       autoResendUnfulfilledCommands: false,

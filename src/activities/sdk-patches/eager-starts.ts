@@ -26,7 +26,8 @@ export function eagerStarts(
   log: Log,
 ): ((service: WorkflowService) => () => void) | undefined {
   const socket = config.TENON_EAGER_START_SOCKET
-  if (socket === undefined || !isPatched(config, log)) return undefined
+  const isVersioned = config.TEMPORAL_DEPLOYMENT_NAME !== undefined
+  if (socket === undefined || isVersioned || !isPatched(config, log)) return undefined
   return (service) => {
     const proxy = new EagerStartProxy(socket)
     proxy.intercept(service)

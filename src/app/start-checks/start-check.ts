@@ -2,7 +2,8 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 import { Problem } from '../../core/problem.ts'
-import type { FailureKind } from '../../infra/health-report.ts'
+import { FAILURES, type FailureKind, SERVERS, type ServerName } from '../../infra/health-report.ts'
+import { failureKindOf } from '../../infra/unavailable.ts'
 
 type Process = 'api' | 'worker'
 
@@ -16,6 +17,8 @@ export interface Verdict {
 
 export interface StartCheck {
   readonly name: string
+  /** The server that it asks, unless its errors name it. */
+  readonly server?: ServerName
   /** Processes that do not start if the verdict is `wrong`; all others report it. */
   readonly stops: readonly Process[]
   /** The API neither needs nor checks it. */
@@ -46,8 +49,18 @@ async function runCheck(check: StartCheck): Promise<Checked> {
   try {
     return { check, ...(await Promise.race([check.run(), late])) }
   } catch (error) {
-    return { check, is: 'unknown', detail: causeOf(error) }
+    return { check, is: 'unknown', detail: detailOf(check, error) }
   }
+}
+
+/** What is wrong with certificates, for which drivers have words of their own. */
+const OF_CERTIFICATES: readonly FailureKind[] = ['expired', 'untrusted', 'misnamed', 'certificate', 'tls']
+
+function detailOf({ server }: StartCheck, error: unknown): string {
+  const kind = failureKindOf(error)
+  const part = error instanceof Problem ? (error.members['part'] as ServerName | undefined) : server
+  if (part === undefined || !OF_CERTIFICATES.includes(kind)) return causeOf(error)
+  return `${SERVERS[part]} ${FAILURES[kind]}`
 }
 
 /** The sentence of a Problem and, of the errors that caused it, the last: what the driver has said. */

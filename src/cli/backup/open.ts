@@ -23,11 +23,7 @@ export interface RepositoryOption {
 }
 
 /** @throws Error that names the setting, if there is no passphrase */
-async function readPassphrase(settings: Settings): Promise<string> {
-  const file = settings['TENON_BACKUP_PASSPHRASE_FILE']
-  if (file) return (await readFile(callerPath(file), 'utf8')).trimEnd()
-  return need(settings, 'TENON_BACKUP_PASSPHRASE')
-}
+const readPassphrase = (settings: Settings): string => need(settings, 'TENON_BACKUP_PASSPHRASE')
 
 const storeAt = (address: string, settings: Settings): FileStore =>
   isBucket(address) ? openBucket(address, settings) : openFolder(callerPath(address))
@@ -46,7 +42,7 @@ export async function withRepository<T>(
   const settings = await ownerSettings()
   const store = storeAt(addressOf(options, settings), settings)
   try {
-    return await work(await Repository.open(store, await readPassphrase(settings)))
+    return await work(await Repository.open(store, readPassphrase(settings)))
   } finally {
     store.close()
   }
@@ -63,7 +59,7 @@ export async function withInstallation<T>(
 ): Promise<T> {
   const settings = withDerived(await ownerSettings())
   const address = addressOf(options, settings)
-  const passphrase = await readPassphrase(settings)
+  const passphrase = readPassphrase(settings)
   const config = requireConfig(settings)
   const objects = new S3Client({ ...storeOf(config), credentials: rootOf(config) })
   const store = storeAt(address, settings)

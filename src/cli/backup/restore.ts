@@ -16,7 +16,9 @@ import { settleWorkflows } from '../../backup/restored-workflows.ts'
 import { sentences } from '../../core/text/sentences.ts'
 import { Buckets } from '../../infra/s3/buckets.ts'
 import { rootOf, storeOf } from '../../infra/s3/options.ts'
-import { need, type Settings } from '../settings.ts'
+import { clientOptions } from '../../infra/temporal/connection.ts'
+import { callerPath, need, type Settings } from '../settings.ts'
+import { readEnvironment } from '../stack/environment.ts'
 import { ownerSettings, withDerived } from '../stack/owner-settings.ts'
 import { printJson, printLine } from '../verb.ts'
 import { LOCAL, note, type RepositoryOption, requireConfig, withRepository } from './open.ts'
@@ -48,7 +50,7 @@ export const restore = ({ to, yes, json, ...options }: RestoreOptions): Promise<
         repository,
         plan,
         dir: LOCAL,
-        env: process.env,
+        env: readEnvironment(callerPath),
         yes,
         onProgress: noteStep,
       })
@@ -104,7 +106,12 @@ export async function finish({ json }: FinishOptions): Promise<number> {
 /** Objects and Temporal, with the servers of this folder, and without the platform. */
 async function settleLocal(repository: Repository, plan: RestorePlan): Promise<Settled> {
   noteStep('starting the servers')
-  const stack = await startStack({ dir: LOCAL, ephemeral: false, env: process.env, onProgress: () => {} })
+  const stack = await startStack({
+    dir: LOCAL,
+    ephemeral: false,
+    env: readEnvironment(callerPath),
+    onProgress: () => {},
+  })
   try {
     return await settle(repository, plan, { ...(await ownerSettings()), ...stack.env })
   } finally {
@@ -121,14 +128,14 @@ async function settle(repository: Repository, plan: RestorePlan, settings: Setti
   const store = new S3Client({ ...storeOf(config), credentials: rootOf(config) })
   // Nothing else makes buckets meanwhile.
   const buckets = new Buckets(config, (work) => work())
-  const connection = await Connection.connect({ address: config.TEMPORAL_ADDRESS })
-  const temporal = new TemporalClient({ connection, namespace: config.TEMPORAL_NAMESPACE })
+  const connection = await Connection.connect(clientOptions(config.TEMPORAL))
+  const temporal = new TemporalClient({ connection, namespace: config.TEMPORAL.namespace })
   try {
     return await withDatabase(need(settings, 'DATABASE_URL'), async (database) => {
       noteStep('restoring the bytes of objects')
       const restored = await restoreObjects(repository, { store, buckets }, database, plan.states)
       noteStep('beginning event streams anew')
-      await restartStreams(database, config.REDIS_URL)
+      await restartStreams(database, config.VALKEY)
       noteStep('comparing Temporal with the database')
       return { ...restored, ...(await settleWorkflows(database, temporal)) }
     })

@@ -9,7 +9,10 @@ const CHART = new URL('../../../deploy/helm/tenon/', import.meta.url)
 /** Settings that are keys of an existing Secret, by the Secret that has them. The worker's is in the templates. */
 export const SECRETS = {
   platform: ['TENON_MASTER_KEY', 'DATABASE_APP_URL', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY', 'REDIS_URL'],
-  platformOptional: ['MONGODB_URL', 'SMTP_URL', 'TENON_KEYCLOAK_CLIENT_SECRET'],
+  platformOptional: [
+    ...(['MONGODB_URL', 'SMTP_URL', 'TENON_KEYCLOAK_CLIENT_SECRET'] as const),
+    ...(['DATABASE_SESSION_URL', 'TEMPORAL_API_KEY', 'REDIS_SENTINEL_PASSWORD'] as const),
+  ],
   api: ['TENON_OPERATOR_SECRET', 'GATEWAY_SECRET'],
   worker: ['DATABASE_BUILDER_URL'],
 } as const

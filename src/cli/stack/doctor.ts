@@ -10,6 +10,7 @@ import { runChecks } from '../../app/start-checks/start-check.ts'
 import { ConfigError } from '../../infra/config.ts'
 import { openLog } from '../../infra/log.ts'
 import { rootOf, storeOf } from '../../infra/s3/options.ts'
+import { clientOptions } from '../../infra/temporal/connection.ts'
 import type { Settings } from '../settings.ts'
 import { compareObjects } from './compare-objects.ts'
 import { findViolations } from './invariants.ts'
@@ -111,17 +112,15 @@ const installation: Check = async (settings) => {
 }
 
 /** Executions and runs whose record contradicts Temporal, or that stand still. */
-const invariants: Check = async ({
-  DATABASE_URL: url,
-  TEMPORAL_ADDRESS: address,
-  TEMPORAL_NAMESPACE: namespace,
-}) => {
+const invariants: Check = async (settings) => {
   const name = 'executions and runs'
-  if (!address) return [{ name, good: false, detail: 'TEMPORAL_ADDRESS is not known' }]
-  const connection = Connection.lazy({ address })
+  const config = configOf(settings)
+  if (config instanceof ConfigError) return []
+  const { namespace } = config.TEMPORAL
+  const connection = Connection.lazy(clientOptions(config.TEMPORAL))
   try {
-    return await withAllRows(name, url, async (database) => {
-      const temporal = new TemporalClient({ connection, ...(namespace && { namespace }) })
+    return await withAllRows(name, settings['DATABASE_URL'], async (database) => {
+      const temporal = new TemporalClient({ connection, namespace })
       const found = await findViolations({ database, temporal })
       if (found.length === 0) return [{ name, good: true, detail: 'records and workflows agree' }]
       return found.map(({ rule, subject, detail }) => ({

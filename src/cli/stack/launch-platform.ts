@@ -9,7 +9,9 @@ import type { Stack } from '../../../stack/start.ts'
 import { formatMasterKeys, parseMasterKeys } from '../../infra/crypto/master-keys.ts'
 import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import { migrate } from '../../infra/postgres/migrate.ts'
+import { callerPath } from '../settings.ts'
 import { currentBuild } from './build.ts'
+import { readEnvironment } from './environment.ts'
 
 /** Limits of paths of sockets: 103 bytes on macOS, 107 on Linux. */
 const SOCKET_BYTES_MAX = 100
@@ -101,8 +103,9 @@ function startsSocket(dir: string): Record<string, string> {
 
 /** Settings that the platform inherits from the environment of the CLI. */
 function inheritedSettings(): Record<string, string> {
-  const names = Object.keys(process.env)
-    .filter((name) => /^TENON_(RATE|STREAMS|USER_MAILS)_/.test(name))
+  const env = readEnvironment(callerPath)
+  const names = Object.keys(env)
+    .filter((name) => /^TENON_(RATE|STREAMS|USER_MAILS)_/.test(name) || isOfTemporal(name, env))
     .concat([
       'GATEWAY_SECRET',
       'LOG_LEVEL',
@@ -124,9 +127,12 @@ function inheritedSettings(): Record<string, string> {
       'MONGODB_URL',
       'TENON_TRUSTED_PROXIES',
     ])
-  const { env } = process
   return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])))
 }
+
+/** How a Temporal of their own is reached; the embedded one is none of it. */
+const isOfTemporal = (name: string, env: NodeJS.ProcessEnv): boolean =>
+  Boolean(env['TEMPORAL_ADDRESS']) && name.startsWith('TEMPORAL_')
 
 function runProcess(
   { stack, dir, sourceMaps = true }: PlatformOptions,

@@ -6,19 +6,21 @@ import { ConfigError, parseConfig } from '../../infra/config.ts'
 import { withMasterKeys } from '../../infra/crypto/key-provider.ts'
 import { DERIVED, deriveSecret } from '../../infra/crypto/secrets.ts'
 import { type MigrationPlan, migrate, planMigration } from '../../infra/postgres/migrate.ts'
+import { clientOptions, readTemporal } from '../../infra/temporal/connection.ts'
 import { ensureNamespace } from '../../infra/temporal/namespace.ts'
-import { need } from '../settings.ts'
+import { callerPath, need, type Settings } from '../settings.ts'
+import { readEnvironment } from './environment.ts'
 import { compileFlow } from './local-compiler.ts'
 
 /** For all calls of a migration of Temporal. A new namespace takes some 10 s until all of its parts know it. */
 const TEMPORAL_MS = 90_000
 
 /**
- * Migrates DATABASE_URL, and Temporal if TEMPORAL_ADDRESS is set. TENON_APP_PASSWORD and TENON_BUILDER_PASSWORD are by default
+ * Migrates DATABASE_URL, and Temporal if its address is set. TENON_APP_PASSWORD and TENON_BUILDER_PASSWORD are by default
  * derived from TENON_MASTER_KEY. @returns the exit code
  */
 export async function migrateFromEnvironment(): Promise<number> {
-  const settings = await withMasterKeys(process.env)
+  const settings = await withMasterKeys(readEnvironment(callerPath))
   const { TENON_APP_PASSWORD, TENON_BUILDER_PASSWORD, TENON_MASTER_KEY: masterKeys } = settings
   const derived = (purpose: string) => deriveSecret(need(settings, 'TENON_MASTER_KEY'), purpose)
   const secrets = {
@@ -26,19 +28,18 @@ export async function migrateFromEnvironment(): Promise<number> {
     app: TENON_APP_PASSWORD || derived(DERIVED.appPassword),
     builder: TENON_BUILDER_PASSWORD || derived(DERIVED.builderPassword),
   }
-  const { applied } = await migrate(need(process.env, 'DATABASE_URL'), secrets)
-  const made = [...applied, ...(await migrateTemporal(process.env))]
+  const { applied } = await migrate(need(settings, 'DATABASE_URL'), secrets)
+  const made = [...applied, ...(await migrateTemporal(settings))]
   process.stdout.write(made.length === 0 ? 'Up to date.\n' : `${made.join('\n')}\n`)
   return 0
 }
 
-/** Makes namespace and search attributes in the Temporal of TEMPORAL_ADDRESS, if it is set. @returns what was made */
-async function migrateTemporal({
-  TEMPORAL_ADDRESS: address,
-  TEMPORAL_NAMESPACE: namespace = 'default',
-}: NodeJS.ProcessEnv): Promise<string[]> {
-  if (!address) return []
-  const connection = await Connection.connect({ address }).catch((cause: unknown) => {
+/** Makes namespace and search attributes in Temporal, if there is one in the settings. @returns what was made */
+async function migrateTemporal(settings: Settings): Promise<string[]> {
+  if (!settings['TEMPORAL_ADDRESS'] && !settings['TEMPORAL_CONFIG_FILE']) return []
+  const temporal = readTemporal(settings)
+  const { address, namespace } = temporal
+  const connection = await Connection.connect(clientOptions(temporal)).catch((cause: unknown) => {
     throw new Error(`Temporal does not answer at ${address} (TEMPORAL_ADDRESS). The database is migrated.`, {
       cause,
     })
@@ -65,7 +66,10 @@ interface Check extends MigrationPlan {
  */
 export async function checkMigration({ json }: { json?: true }): Promise<number> {
   const client = new Client({
-    ...{ connectionString: need(process.env, 'DATABASE_URL'), application_name: 'tenon-migrate-check' },
+    ...{
+      connectionString: need(readEnvironment(callerPath), 'DATABASE_URL'),
+      application_name: 'tenon-migrate-check',
+    },
   })
   await client.connect()
   try {
@@ -81,7 +85,7 @@ export async function checkMigration({ json }: { json?: true }): Promise<number>
 
 /** Of those that are set: a migration needs few of the settings of a process. */
 async function settingFaults(): Promise<readonly string[]> {
-  const settings = await withMasterKeys(process.env)
+  const settings = await withMasterKeys(readEnvironment(callerPath))
   try {
     parseConfig(settings)
     return []

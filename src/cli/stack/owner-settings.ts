@@ -14,7 +14,8 @@ const DIR = resolve('.tenon')
 /** With `DATABASE_URL` of the local PostgreSQL, and `TENON_MASTER_KEY` of the local file, where the environment has none. */
 export async function ownerSettings(): Promise<Settings> {
   const settings = { ...findRunning(DIR)?.env, ...(await readSettings()) }
-  if (settings['TENON_MASTER_KEY'] || settings['TENON_KEY_PROVIDER']) return withMasterKeys(settings)
+  const sources = ['TENON_MASTER_KEY', 'TENON_MASTER_KEY_FILE', 'TENON_KEY_PROVIDER']
+  if (sources.some((name) => settings[name])) return withMasterKeys(settings)
   const file = await readFile(join(DIR, 'master.key'), 'utf8').catch(() => '')
   return file.trim() === ''
     ? settings

@@ -19,8 +19,9 @@ import {
 import type { SupervisorEvent } from '../../../stack/supervise.ts'
 import { UNFINISHED } from '../../backup/restore.ts'
 import { type Demo, makeDemo } from '../demo/index.ts'
-import { readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
+import { callerPath, readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
 import { currentBuild } from './build.ts'
+import { readEnvironment } from './environment.ts'
 import { codecEndpoint, launchPlatform, provideMasterKey, type RunningPlatform } from './launch-platform.ts'
 
 export interface UpOptions {
@@ -55,7 +56,7 @@ export async function up(options: UpOptions): Promise<number> {
       dir,
       codecEndpoint: () => codecEndpoint(port, process.env),
       ephemeral: options.ephemeral ?? false,
-      env: process.env,
+      env: readEnvironment(callerPath),
       onProgress: (event) => screen.server(event),
       onEvent: (event) => screen.event(event),
       signal: stopping,

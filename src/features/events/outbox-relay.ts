@@ -12,6 +12,7 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../infra/retry.ts'
 import { unavailable } from '../../infra/unavailable.ts'
+import type { ValkeyAddress } from '../../infra/valkey/connect.ts'
 import { appendEntries, connectToStreams } from '../../infra/valkey/stream-log.ts'
 import { StreamTrimmer } from '../../infra/valkey/stream-trimmer.ts'
 import { changesOf, type Message, type StreamKey } from '../../infra/valkey/streams.ts'
@@ -28,9 +29,9 @@ export class Relay {
   readonly #leader: LeaderTask
   readonly #appender: Appender
 
-  constructor(database: Database, valkeyUrl: string, log: Log) {
+  constructor(database: Database, valkey: ValkeyAddress | string, log: Log) {
     this.#leader = new LeaderTask(database, TASK, log)
-    this.#appender = new Appender(valkeyUrl, (error) =>
+    this.#appender = new Appender(valkey, (error) =>
       log.debug({ err: error }, 'valkey connection of the relay failed'),
     )
   }
@@ -68,13 +69,13 @@ export class Relay {
 const TIMEOUT_MS = 5_000
 
 export class Appender {
-  readonly #url: string
+  readonly #at: ValkeyAddress | string
   readonly #onError: (error: Error) => void
   #redis: Redis | undefined
   readonly #trimmer = new StreamTrimmer(EVENT_LIMITS.changesKeptBytesMax)
 
-  constructor(url: string, onError: (error: Error) => void) {
-    this.#url = url
+  constructor(at: ValkeyAddress | string, onError: (error: Error) => void) {
+    this.#at = at
     this.#onError = onError
   }
 
@@ -122,7 +123,7 @@ export class Appender {
    * otherwise receive the same megabytes once for every attempt.
    */
   async #connect(): Promise<Redis> {
-    const redis = connectToStreams(this.#url, {
+    const redis = connectToStreams(this.#at, {
       maxRetriesPerRequest: 0,
       retryStrategy: () => null,
       connectTimeout: TIMEOUT_MS,

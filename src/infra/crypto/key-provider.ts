@@ -4,9 +4,9 @@
  */
 
 import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { ConfigError } from '../config.ts'
 import { formatMasterKeys, masterKeyOf, parseMasterKeys } from './master-keys.ts'
+import { readSecretFile } from './setting-files.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -33,14 +33,14 @@ const PROVIDERS: Readonly<Record<string, KeyProvider>> = {
   file: {
     needs: ['TENON_MASTER_KEY_FILE'],
     rejects: ['TENON_MASTER_KEY', 'TENON_KMS_KEY_ID'],
-    read: async (env) => formatMasterKeys(parseMasterKeys(await readKeyFile(env))),
+    read: async (env) => formatMasterKeys(parseMasterKeys(readKeyFile(env))),
     make: randomKey,
   },
   kms: {
     needs: ['TENON_KMS_KEY_ID'],
     rejects: [],
     read: async (env) => {
-      const wrapped = env['TENON_MASTER_KEY_FILE'] ? await readKeyFile(env) : (env['TENON_MASTER_KEY'] ?? '')
+      const wrapped = env['TENON_MASTER_KEY_FILE'] ? readKeyFile(env) : (env['TENON_MASTER_KEY'] ?? '')
       const texts = wrapped.split(/[\s,]+/).filter((text) => text !== '')
       const keys = await Promise.all(texts.map((text) => unwrapKey(env['TENON_KMS_KEY_ID'], text)))
       return formatMasterKeys(keys.map(masterKeyOf))
@@ -67,7 +67,7 @@ export async function withMasterKeys<E extends Environment>(env: E): Promise<E &
 export const makeMasterKey = (env: Environment): Promise<string> => providerOf(env).provider.make(env)
 
 function providerOf(env: Environment): { readonly provider: KeyProvider; readonly name: string } {
-  const name = env['TENON_KEY_PROVIDER'] || 'env'
+  const name = env['TENON_KEY_PROVIDER'] || (env['TENON_MASTER_KEY_FILE'] ? 'file' : 'env')
   const provider = PROVIDERS[name]
   if (provider === undefined)
     throw new ConfigError([
@@ -82,14 +82,14 @@ function providerOf(env: Environment): { readonly provider: KeyProvider; readonl
         `${setting} has no effect with TENON_KEY_PROVIDER=${name}: unset it, or set another provider.`,
     ),
   ]
-  if (name === 'kms' && env['TENON_MASTER_KEY'] && env['TENON_MASTER_KEY_FILE'])
+  if (env['TENON_MASTER_KEY'] && env['TENON_MASTER_KEY_FILE'])
     faults.push('TENON_MASTER_KEY and TENON_MASTER_KEY_FILE are both set: unset one of them.')
   if (faults.length > 0) throw new ConfigError(faults)
   return { provider, name }
 }
 
-const readKeyFile = ({ TENON_MASTER_KEY_FILE: file = '' }: Environment): Promise<string> =>
-  readFile(file, 'utf8')
+const readKeyFile = ({ TENON_MASTER_KEY_FILE: file = '' }: Environment): string =>
+  readSecretFile('TENON_MASTER_KEY_FILE', file)
 
 /** Part of each wrapped key: KMS unwraps nothing that was wrapped for something else, and a key policy may require it. */
 const CONTEXT = { EncryptionContext: { purpose: 'tenon:master-key' } } as const

@@ -29,8 +29,7 @@ export class ArchiveStore {
   constructor(config: Config, buckets: Buckets) {
     this.#buckets = buckets
     this.#s3 = new S3Client({
-      ...storeOf(config),
-      requestHandler: timeoutsOf(storeTimeoutMs),
+      ...storeOf(config, timeoutsOf(storeTimeoutMs)),
       credentials: rootOf(config),
     })
   }

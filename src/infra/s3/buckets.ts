@@ -45,10 +45,9 @@ export class Buckets {
   constructor(config: Config, exclusively: Exclusively) {
     this.#exclusively = exclusively
     this.#s3 = new S3Client({
-      ...storeOf(config),
+      ...storeOf(config, timeoutsOf(INFRA_LIMITS.bucketAnswerMs)),
       // The lock ends after `transactionIdleMs`, and four requests must end before. Callers try again.
       maxAttempts: 1,
-      requestHandler: timeoutsOf(INFRA_LIMITS.bucketAnswerMs),
       credentials: rootOf(config),
     })
   }

@@ -35,7 +35,8 @@ export class ObjectClients {
     this.#config = config
     this.#sessions = new StorageSessions(config)
     const options = { keepAlive: true, maxSockets: INFRA_LIMITS.storeSocketsMax }
-    const [httpAgent, httpsAgent] = [new Agent(options), new TlsAgent(options)]
+    const ca = config.S3_CA
+    const [httpAgent, httpsAgent] = [new Agent(options), new TlsAgent({ ...options, ...(ca && { ca }) })]
     this.#agents = [httpAgent, httpsAgent]
     this.#shared = new S3Client({
       ...storeOf(config),

@@ -7,8 +7,11 @@ import { INFRA_LIMITS } from '../limits.ts'
 /** By default the SDK warns on the console of each upload whose client has gone, which is no error. Real ones are thrown. */
 const QUIET = { trace: () => {}, debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
-/** Options of all S3 clients. Checksums only where required, since they are trailers that some stores reject. */
-export function storeOf(config: Config) {
+/**
+ * Options of all S3 clients. Checksums only where required, since they are trailers that some stores reject.
+ * @param limits of a request
+ */
+export function storeOf(config: Config, limits: Partial<TimeLimits> = {}) {
   return {
     endpoint: config.S3_ENDPOINT,
     region: config.S3_REGION,
@@ -18,8 +21,17 @@ export function storeOf(config: Config) {
     responseChecksumValidation: 'WHEN_REQUIRED',
     maxAttempts: 2,
     logger: QUIET,
+    requestHandler: requestsWith(config, limits),
   } as const satisfies S3ClientConfig
 }
+
+/** How requests are made: within these limits, to a store that these authorities certify. */
+export const requestsWith = ({ S3_CA: ca }: Config, limits: Partial<TimeLimits>) => ({
+  ...limits,
+  ...(ca !== undefined && { httpsAgent: { keepAlive: true, ca } }),
+})
+
+type TimeLimits = ReturnType<typeof timeoutsOf>
 
 /**
  * Time limits of requests whose body is in memory, for a store that accepts connections and does not answer.

@@ -9,7 +9,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Config } from '../config.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { unavailable as serverUnavailable } from '../unavailable.ts'
-import { rootOf, timeoutsOf } from './options.ts'
+import { requestsWith, rootOf, timeoutsOf } from './options.ts'
 
 /** The rights of a session: object by object, and nothing that would open the bucket to others. */
 const OBJECT_ACTIONS = [
@@ -54,7 +54,7 @@ export class StorageSessions {
       endpoint: config.S3_STS_ENDPOINT ?? config.S3_ENDPOINT,
       region: config.S3_REGION,
       maxAttempts: 2,
-      requestHandler: timeoutsOf(INFRA_LIMITS.storeAnswerMs),
+      requestHandler: requestsWith(config, timeoutsOf(INFRA_LIMITS.storeAnswerMs)),
       credentials: rootOf(config),
     })
   }

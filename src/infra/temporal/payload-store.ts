@@ -18,10 +18,9 @@ export class PayloadStore {
   constructor(config: Config, buckets: Buckets) {
     this.#buckets = buckets
     this.#s3 = new S3Client({
-      ...storeOf(config),
+      ...storeOf(config, timeoutsOf(INFRA_LIMITS.payloads.storeTimeoutMs)),
       // Callers that can wait retry.
       maxAttempts: 1,
-      requestHandler: timeoutsOf(INFRA_LIMITS.payloads.storeTimeoutMs),
       credentials: rootOf(config),
     })
   }

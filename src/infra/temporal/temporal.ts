@@ -22,6 +22,7 @@ import { INFRA_LIMITS } from '../limits.ts'
 import { retryTransient } from '../retry.ts'
 import { currentTrace } from '../trace-context.ts'
 import { CallLimiter, type StartReservation } from './call-limiter.ts'
+import { clientOptions } from './connection.ts'
 import {
   GRPC,
   isDiscardedUpdate,
@@ -107,13 +108,16 @@ export class Temporal {
 
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
   constructor(config: Config, codec: PayloadCodec, { patch, refusesStarts }: TemporalOptions) {
-    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [retryAllButLooks] })
+    this.#connection = Connection.lazy({
+      ...clientOptions(config.TEMPORAL),
+      interceptors: [retryAllButLooks],
+    })
     this.#unpatch = patch?.(this.#connection.workflowService)
-    this.#namespace = config.TEMPORAL_NAMESPACE
+    this.#namespace = config.TEMPORAL.namespace
     this.#uiUrl = config.TEMPORAL_UI_URL
     this.#client = new CountingClient({
       connection: this.#connection,
-      namespace: config.TEMPORAL_NAMESPACE,
+      namespace: config.TEMPORAL.namespace,
       dataConverter: { payloadCodecs: [codec] },
     })
     this.#calls = { client: this.#client, limiter: new CallLimiter(refusesStarts) }

@@ -1,7 +1,8 @@
 /** Messages between two processes of the platform, over publish and subscribe of Valkey, which stores none of them. */
 
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { unavailable } from '../unavailable.ts'
+import { connectToValkey, type ValkeyAddress } from './connect.ts'
 
 /** The callbacks of an open channel. */
 export interface Receiver {
@@ -24,10 +25,10 @@ export class Channels {
   readonly #subscriber: Redis
   readonly #receivers = new Map<string, Receiver>()
 
-  constructor(url: string, onError: (error: unknown) => void) {
-    this.#publisher = new Redis(url, OPTIONS)
+  constructor(at: ValkeyAddress | string, onError: (error: unknown) => void) {
+    this.#publisher = connectToValkey(at, OPTIONS)
     // A channel that was lost is not opened again, since there is no record of the messages that were lost.
-    this.#subscriber = new Redis(url, { ...OPTIONS, autoResubscribe: false })
+    this.#subscriber = connectToValkey(at, { ...OPTIONS, autoResubscribe: false })
     this.#publisher.on('error', onError)
     this.#subscriber.on('error', onError)
     this.#subscriber.on('close', () => this.#loseAll())

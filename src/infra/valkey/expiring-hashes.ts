@@ -1,14 +1,15 @@
 /** Small hashes in Valkey that expire when they are not used. */
 
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { unavailable } from '../unavailable.ts'
+import { connectToValkey, type ValkeyAddress } from './connect.ts'
 
 export class ExpiringHashes {
   readonly #redis: Redis
   readonly #ttlSeconds: number
 
-  constructor(url: string, ttlSeconds: number, onError: (error: unknown) => void) {
-    this.#redis = new Redis(url, {
+  constructor(at: ValkeyAddress | string, ttlSeconds: number, onError: (error: unknown) => void) {
+    this.#redis = connectToValkey(at, {
       lazyConnect: true,
       maxRetriesPerRequest: 1,
       connectTimeout: 2_000,

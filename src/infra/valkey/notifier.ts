@@ -1,6 +1,7 @@
 /** Publishes messages to the processes of the platform, and receives them. */
 
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
+import { connectToValkey, type ValkeyAddress } from './connect.ts'
 
 const OPTIONS = { lazyConnect: true, maxRetriesPerRequest: 1, connectTimeout: 2_000 } as const
 
@@ -13,10 +14,10 @@ export class Notifier {
   #handler: (message: string) => void = () => {}
   #listening = false
 
-  constructor(url: string, channel: string, onError: (error: unknown) => void) {
+  constructor(at: ValkeyAddress | string, channel: string, onError: (error: unknown) => void) {
     this.#channel = channel
-    this.#publisher = new Redis(url, { ...OPTIONS, commandTimeout: 2_000 })
-    this.#subscriber = new Redis(url, OPTIONS)
+    this.#publisher = connectToValkey(at, { ...OPTIONS, commandTimeout: 2_000 })
+    this.#subscriber = connectToValkey(at, OPTIONS)
     this.#onError = onError
     this.#publisher.on('error', onError)
     this.#subscriber.on('error', onError)

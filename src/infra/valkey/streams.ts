@@ -6,6 +6,7 @@ import { isBefore } from '../../core/execution.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { unavailable } from '../unavailable.ts'
+import type { ValkeyAddress } from './connect.ts'
 import {
   appendEntries,
   connectToStreams,
@@ -67,15 +68,15 @@ export class Streams {
   #reading = false
   #closed = false
 
-  constructor(url: string, onError: (error: Error) => void) {
+  constructor(at: ValkeyAddress | string, onError: (error: Error) => void) {
     const options = {
       maxRetriesPerRequest: 1,
       connectTimeout: 2_000,
       commandTimeout: 5_000,
     }
-    this.#redis = connectToStreams(url, options)
+    this.#redis = connectToStreams(at, options)
     // It blocks inside the server, so it has its own connection and time limit.
-    this.#reader = connectToStreams(url, { ...options, commandTimeout: BLOCK_MS * 2 })
+    this.#reader = connectToStreams(at, { ...options, commandTimeout: BLOCK_MS * 2 })
     this.#onError = onError
     this.#redis.on('error', (error) => {
       this.#lost = error
@@ -185,9 +186,7 @@ export class Streams {
 
   /** Writes, since a server whose memory is full still answers a ping. @throws the error of the server or of the connection */
   async ping(): Promise<void> {
-    await this.#redis.set(PROBE_KEY, '', 'PX', PROBE_MS).catch((error: Error) => {
-      throw this.#lost ?? error
-    })
+    await this.#orWhyLost(this.#redis.set(PROBE_KEY, '', 'PX', PROBE_MS))
   }
 
   /** Commands that the server has not answered yet, with the one that waits for entries. */
@@ -202,7 +201,14 @@ export class Streams {
 
   /** Read from INFO, since managed servers refuse CONFIG. @throws the error of the server or of the connection */
   memory(): Promise<ValkeyMemory> {
-    return readMemory(this.#redis)
+    return this.#orWhyLost(readMemory(this.#redis))
+  }
+
+  /** @throws why the connection is lost, rather than that the command was repeated in vain */
+  async #orWhyLost<T>(answer: Promise<T>): Promise<T> {
+    return answer.catch((error: Error) => {
+      throw this.#lost ?? error
+    })
   }
 
   close(): void {

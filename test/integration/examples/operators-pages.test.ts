@@ -104,6 +104,18 @@ const NOT_RUN: Readonly<Record<string, { readonly because: string; readonly hold
     because: 'needs systemd and a service of Debian',
     holds: () => true,
   },
+  ...Object.fromEntries(
+    ['current-version 0.1.0', 'ramping-version 0.2.0 --percentage 10', 'current-version 0.2.0'].map((set) => [
+      `temporal worker deployment set-${set.replace(' ', ' --deployment-name tenon --build-id ')}`,
+      {
+        because: 'needs workers of two builds, which npm run test:external has',
+        holds: () =>
+          read('test/conformance/external/worker-versions.proof.ts').includes(
+            'setWorkerDeploymentRampingVersion',
+          ),
+      },
+    ]),
+  ),
 }
 
 const runnable = commands.filter(({ text }) => !Object.hasOwn(NOT_RUN, text))

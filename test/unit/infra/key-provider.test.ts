@@ -23,7 +23,8 @@ const keysOf = async (env: NodeJS.ProcessEnv) =>
 test('keys in a file, one a line, or in the environment: the first one is first', async () => {
   const file = join(dir, 'keys')
   await writeFile(file, `${ONE}\n${OTHER}\n`)
-  expect(await keysOf({ TENON_KEY_PROVIDER: 'file', TENON_MASTER_KEY_FILE: file })).toBe(`${ONE},${OTHER}`)
+  for (const provider of [{ TENON_KEY_PROVIDER: 'file' }, {}])
+    expect(await keysOf({ ...provider, TENON_MASTER_KEY_FILE: file })).toBe(`${ONE},${OTHER}`)
   expect(await keysOf({ TENON_MASTER_KEY: `${OTHER},${ONE}` })).toBe(`${OTHER},${ONE}`)
   expect(await keysOf({})).toBeUndefined()
 })
@@ -44,8 +45,12 @@ test('settings of the source that contradict each other, or a file that cannot b
     ],
     [{ TENON_KEY_PROVIDER: 'kms', TENON_MASTER_KEY: 'x' }, 'TENON_KMS_KEY_ID is missing'],
     [
-      { TENON_MASTER_KEY_FILE: file },
+      { TENON_KEY_PROVIDER: 'env', TENON_MASTER_KEY_FILE: file },
       'TENON_MASTER_KEY_FILE has no effect with TENON_KEY_PROVIDER=env: unset it',
+    ],
+    [
+      { TENON_MASTER_KEY_FILE: file, TENON_MASTER_KEY: ONE },
+      'TENON_MASTER_KEY and TENON_MASTER_KEY_FILE are both set',
     ],
     [{ TENON_KMS_KEY_ID: 'k' }, 'TENON_KMS_KEY_ID has no effect'],
     [
