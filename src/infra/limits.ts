@@ -4,10 +4,10 @@ export const INFRA_LIMITS = {
   // PostgreSQL
   /** Milliseconds of one statement, by the caller: of an anon key, of others. A slower one is cancelled: `query_timeout`. */
   statementTimeoutMs: { anon: 5_000, service: 15_000 },
-  /** Connections of a pool of PostgreSQL or MongoDB. Further work waits for one. */
+  /** Connections of a pool of MongoDB, and of PostgreSQL unless `DATABASE_POOL_MAX` is set. Further work waits for one. */
   poolConnectionsMax: 20,
-  /** Connections of the pool that one tenant may hold. Its further work waits for one of these. */
-  poolConnectionsPerTenantMax: 10,
+  /** Share of the connections of a pool of PostgreSQL that one tenant may hold. Its further work waits for one of these. */
+  poolTenantShare: 0.5,
   /** Milliseconds of waiting for a connection. Then the request is refused with `overloaded` or `dependency_unavailable`. */
   poolWaitMs: 5_000,
   /** Milliseconds by which an answer may be later than the time limit of its statements. Then the connection is closed. */
@@ -187,6 +187,8 @@ export const INFRA_LIMITS = {
   appendRowsMax: 500,
 
   // Event streams in Valkey
+  /** Milliseconds for which a published event waits until a replica has it, with Sentinels. Then it is refused: `dependency_unavailable`. */
+  replicaConfirmsMs: 2_000,
   /** Events of a tenant's stream. Beyond them the oldest are dropped, and readers of these get a `gap`. */
   eventsKeptPerTenantMax: 100_000,
   /** Bytes of a tenant's stream, which each process that adds to it may exceed by 1/16. Then the oldest events are dropped. */

@@ -9,7 +9,7 @@ import type { Temporal } from '../../infra/temporal/temporal.ts'
 import type { Streams } from '../../infra/valkey/streams.ts'
 import { functionsCheck } from './functions.ts'
 import type { InstallationChecks } from './installation.ts'
-import { documentsCheck, storageCheck, temporalCheck, valkeyCheck } from './servers.ts'
+import { documentsCheck, sessionsCheck, storageCheck, temporalCheck, valkeyCheck } from './servers.ts'
 import type { StartCheck } from './start-check.ts'
 
 /** The parts that the checks look at. */
@@ -26,6 +26,7 @@ export interface CheckTargets {
 export function openStartChecks(targets: CheckTargets): readonly StartCheck[] {
   const { config, database, installation, documents } = targets
   return [
+    sessionsCheck(config),
     ...installation.required,
     isolationCheck(database),
     installation.clock,

@@ -3,10 +3,51 @@
 import type { Config } from '../../infra/config.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { MongoDocuments } from '../../infra/mongo/mongo.ts'
+import { lendsTransactions, probePooling } from '../../infra/postgres/pooling.ts'
 import type { ObjectClients } from '../../infra/s3/clients.ts'
 import type { Temporal } from '../../infra/temporal/temporal.ts'
 import type { Streams } from '../../infra/valkey/streams.ts'
 import type { StartCheck, Verdict } from './start-check.ts'
+
+type DatabaseUrls = Pick<
+  Config,
+  'DATABASE_APP_URL' | 'DATABASE_SESSION_URL' | 'DATABASE_BUILDER_URL' | 'DATABASE_PREPARED_STATEMENTS'
+>
+
+const SESSIONS = 'The platform needs sessions for elections, locks and the building of indexes'
+
+/** Through a pooler that lends connections for transactions, locks of sessions would be those of somebody else. */
+export const sessionsCheck = (config: DatabaseUrls): StartCheck => ({
+  name: 'sessions',
+  stops: ['api', 'worker'],
+  run: async (): Promise<Verdict> => {
+    const { DATABASE_SESSION_URL: session, DATABASE_BUILDER_URL: builder } = config
+    for (const [setting, url] of Object.entries({
+      DATABASE_SESSION_URL: session,
+      DATABASE_BUILDER_URL: builder,
+    })) {
+      if (url === undefined || (await probePooling(url)).lends !== 'transaction') continue
+      const detail = `${lendsTransactions(setting)} ${SESSIONS}: it must lead to PostgreSQL itself, or to a pool with pool_mode = session.`
+      return { is: 'wrong', detail }
+    }
+    const { lends, keepsStatements } = await probePooling(config.DATABASE_APP_URL)
+    if (lends !== 'transaction')
+      return {
+        is: 'good',
+        detail: lends === 'none' ? 'no pooler' : 'the pooler lends connections for sessions',
+      }
+    if (session === undefined) {
+      const detail = `${lendsTransactions('DATABASE_APP_URL')} ${SESSIONS}: set DATABASE_SESSION_URL to PostgreSQL itself, or to a pool with pool_mode = session.`
+      return { is: 'wrong', detail }
+    }
+    if (!keepsStatements && config.DATABASE_PREPARED_STATEMENTS) {
+      const detail =
+        'The pooler of DATABASE_APP_URL does not keep prepared statements. Set DATABASE_PREPARED_STATEMENTS=false, or `max_prepared_statements` of PgBouncer 1.21 or newer.'
+      return { is: 'wrong', detail }
+    }
+    return { is: 'good', detail: 'the pooler lends connections for transactions; sessions go past it' }
+  },
+})
 
 /** Without it the worker fails each task; the API answers 503 where it needs Temporal. */
 export const temporalCheck = (temporal: Pick<Temporal, 'findFault'>): StartCheck => ({
@@ -26,6 +67,7 @@ const VOLATILE = /^volatile-/
 
 export const valkeyCheck = (streams: Pick<Streams, 'memory'>): StartCheck => ({
   name: 'valkey',
+  server: 'valkey',
   stops: ['api', 'worker'],
   run: async (): Promise<Verdict> => {
     const { usedBytes, maxBytes, policy } = await streams.memory()
@@ -59,6 +101,7 @@ export const storageCheck = (
   identity: Config['S3_IDENTITY'],
 ): StartCheck => ({
   name: 'storage',
+  server: 's3',
   stops: [],
   run: async () => {
     await objects.ping()

@@ -3,6 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } from 'pg'
 import { Problem } from '../../core/problem.ts'
+import type { Config } from '../config.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { currentTraceText } from '../trace-context.ts'
@@ -60,28 +61,52 @@ export interface PoolUse {
   readonly waitedMs: number
 }
 
+type DatabaseConfig = Pick<
+  Config,
+  'DATABASE_APP_URL' | 'DATABASE_SESSION_URL' | 'DATABASE_POOL_MAX' | 'DATABASE_PREPARED_STATEMENTS'
+>
+
+interface Options {
+  readonly connectionsMax: number
+  /** Where connections keep their session, if those of the pool do not. */
+  readonly sessionUrl?: string | undefined
+  readonly isPrepared: boolean
+}
+
 export class Database implements StatementExecutor {
   readonly #pool: Pool
-  readonly #config: ClientConfig
+  readonly #sessionConfig: ClientConfig
+  readonly #isPrepared: boolean
   readonly #onError: (error: Error) => void
   /** The share of the pool that one tenant may use. */
-  readonly #connectionShares = new KeyedSemaphore(
-    INFRA_LIMITS.poolConnectionsPerTenantMax,
-    INFRA_LIMITS.poolWaitMs,
-  )
+  readonly #connectionShares: KeyedSemaphore
   /** By advisory lock: one caller of this process waits at the database, the others here. */
   readonly #lines = new KeyedSemaphore(1, INFRA_LIMITS.lockWaitMs)
   readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
   #waits = 0
   #waitedMs = 0
 
-  private constructor(config: ClientConfig, onError: (error: Error) => void, connectionsMax: number) {
-    this.#config = config
+  private constructor(url: string, onError: (error: Error) => void, options: Options) {
+    const { connectionsMax, sessionUrl = url, isPrepared } = options
+    const config = configOf(url)
+    this.#sessionConfig = configOf(sessionUrl)
+    this.#isPrepared = isPrepared
     this.#onError = onError
     this.#pool = new Pool({ ...config, max: connectionsMax })
+    const ofTenant = Math.max(1, Math.floor(connectionsMax * INFRA_LIMITS.poolTenantShare))
+    this.#connectionShares = new KeyedSemaphore(ofTenant, INFRA_LIMITS.poolWaitMs)
     this.#pool.on('error', onError)
     // A connection that breaks while it is in use reports here, too; without a listener that ends the process.
     this.#pool.on('connect', (client) => client.on('error', onError))
+  }
+
+  /** With the settings of a process. */
+  static of(config: DatabaseConfig, onError: (error: Error) => void): Database {
+    return new Database(config.DATABASE_APP_URL, onError, {
+      connectionsMax: config.DATABASE_POOL_MAX,
+      sessionUrl: config.DATABASE_SESSION_URL,
+      isPrepared: config.DATABASE_PREPARED_STATEMENTS,
+    })
   }
 
   static open(
@@ -89,14 +114,7 @@ export class Database implements StatementExecutor {
     onError: (error: Error) => void,
     connectionsMax: number = INFRA_LIMITS.poolConnectionsMax,
   ): Database {
-    const config = {
-      connectionString: url,
-      connectionTimeoutMillis: INFRA_LIMITS.poolWaitMs,
-      keepAlive: true,
-      keepAliveInitialDelayMillis: INFRA_LIMITS.databaseKeepAliveMs,
-      application_name: 'tenon',
-    }
-    return new Database(config, onError, connectionsMax)
+    return new Database(url, onError, { connectionsMax, isPrepared: true })
   }
 
   batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]> {
@@ -110,17 +128,22 @@ export class Database implements StatementExecutor {
   }
 
   #runAlone(context: SessionContext, statements: readonly Sql[], bounds?: MergedBounds): Promise<Row[][]> {
-    return this.#withClient(context.tenant, (client) => run(client, context, statements, bounds))
+    return this.#withClient(context.tenant, (client) => this.#send(client, context, statements, bounds))
+  }
+
+  #send(client: ClientBase, context: SessionContext, statements: readonly Sql[], bounds?: MergedBounds) {
+    return run(client, context, statements, { isPrepared: this.#isPrepared, bounds })
   }
 
   /**
    * Opens a connection outside the pool. The server ends it after `sessionIdleMs` without a statement, since its process may
-   * hang or its machine may be down while another process waits for the lock. Its plans may be made while a table is empty
+   * hang or its machine may be down while another process waits for the lock. It is never that of a pooler which lends it for a
+   * transaction alone. Its plans may be made while a table is empty
    * and must still be good when the table has a million rows.
    * @throws Problem `dependency_unavailable`
    */
   async session(): Promise<PinnedConnection> {
-    const client = new Client(this.#config)
+    const client = new Client(this.#sessionConfig)
     client.on('error', this.#onError)
     const end = () => void client.end().catch(() => {})
     try {
@@ -131,7 +154,7 @@ export class Database implements StatementExecutor {
       throw error instanceof Problem ? error : unavailable(error)
     }
     return {
-      batch: (context, statements) => inTurn(client, () => run(client, traced(context), statements)),
+      batch: (context, statements) => inTurn(client, () => this.#send(client, traced(context), statements)),
       end,
     }
   }
@@ -152,7 +175,7 @@ export class Database implements StatementExecutor {
       try {
         await send(client, BEGIN[kind])
         const batch = (context: SessionContext, of: readonly Sql[]) =>
-          inTurn(client, () => run(client, traced(context), of))
+          inTurn(client, () => this.#send(client, traced(context), of))
         const result = await work({ batch })
         await inTurn(client, () => send(client, 'commit'))
         return result
@@ -254,6 +277,14 @@ export class Database implements StatementExecutor {
   }
 }
 
+const configOf = (connectionString: string): ClientConfig => ({
+  connectionString,
+  connectionTimeoutMillis: INFRA_LIMITS.poolWaitMs,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: INFRA_LIMITS.databaseKeepAliveMs,
+  application_name: 'tenon',
+})
+
 /** For statements that read no table. */
 const OF_NOBODY = {
   role: 'tenon_anon',
@@ -321,7 +352,7 @@ async function run(
   client: ClientBase,
   context: SessionContext,
   statements: readonly Sql[],
-  bounds?: MergedBounds,
+  { isPrepared, bounds }: { readonly isPrepared: boolean; readonly bounds: MergedBounds | undefined },
 ): Promise<Row[][]> {
   const { role, tenant, workspace, statementTimeoutMs, chainDepth, causedBy, user, trace, readOnly } = context
   // All settings are transaction-local (third argument `true`): they last until the next batch or the end of the transaction.
@@ -339,12 +370,14 @@ async function run(
       ? []
       : [sql`select set_config('lock_timeout', ${bounds.lockTimeoutMs}, true) is null`]),
   ]
-  const batch = new Batch([...settings, ...statements], settings.length, bounds?.rowsBytesMax)
+  const own = settings.length
+  const options = { own, isPrepared, rowsBytesMax: bounds?.rowsBytesMax }
+  const batch = new Batch([...settings, ...statements], options)
   try {
     client.query(batch)
     // The server limits each statement.
     const rows = await answered(client, batch.done, statementTimeoutMs * (statements.length + 1))
-    return rows.slice(settings.length)
+    return rows.slice(own)
   } catch (error) {
     throw translate(error, role === 'tenon_anon' || role === 'tenon_user')
   }

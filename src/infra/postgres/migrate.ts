@@ -4,6 +4,7 @@ import { Client } from 'pg'
 import { retryTransient } from '../retry.ts'
 import { keyChecksOf, WRONG_KEY } from './installation.ts'
 import { applyFile, isLockWait, type Rehearsal, rehearse } from './migration-file.ts'
+import { lendsTransactions, probePooling } from './pooling.ts'
 import {
   type AppliedFiles,
   compareSchema,
@@ -39,13 +40,17 @@ export interface MigrationSecrets {
 /**
  * Idempotent; concurrent calls wait for each other.
  * @param adminUrl a role that may create roles, or one with the roles `tenon_owner` and `tenon_app`
- * @throws Error if the schema is that of a newer or another build, or the installation has another master key: then nothing was
- *   changed, not even a password
+ * @throws Error if a pooler is in between that keeps no sessions, the schema is that of a newer or another build, or the installation has
+ *   another master key: then nothing was changed, not even a password
  */
 export async function migrate(adminUrl: string, secrets: MigrationSecrets): Promise<Migrated> {
   const client = new Client({ connectionString: adminUrl, application_name: 'tenon-migrate' })
   await client.connect()
   try {
+    if ((await probePooling(adminUrl)).lends === 'transaction')
+      throw new Error(
+        `${lendsTransactions('DATABASE_URL')} A migration needs a session: DATABASE_URL must lead to PostgreSQL itself.`,
+      )
     await client.query('select pg_advisory_lock($1)', [LOCK])
     const missing = await findMissing(client, secrets.masterKeys)
     await retryTransient(ROLES_MS, () => ensureLogins(client, secrets), isRoleRace)

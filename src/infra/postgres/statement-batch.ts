@@ -70,6 +70,15 @@ interface Prepared {
 
 const PREPARED = new WeakMap<Connection, Prepared>()
 
+interface BatchOptions {
+  /** Number of leading statements that are not the caller's: errors number the others, from 0. */
+  readonly own: number
+  /** False if no statement may outlive the batch, since the next one may have another server connection. */
+  readonly isPrepared: boolean
+  /** Of all rows together. */
+  readonly rowsBytesMax?: number | undefined
+}
+
 /**
  * Sends all statements and one Sync (PostgreSQL manual, "Extended Query", implicit transaction). An error rolls all of them
  * back, and the server skips the rest. A transaction-local setting of the first statement holds for the rest and ends with
@@ -81,6 +90,7 @@ export class Batch implements Submittable {
   readonly #statements: readonly Sql[]
   readonly #own: number
   readonly #rowsBytesMax: number
+  readonly #isPrepared: boolean
   readonly #names: readonly string[]
   readonly #rows: Row[][]
   readonly #parsed: string[] = []
@@ -91,12 +101,9 @@ export class Batch implements Submittable {
   #resolve: (rows: Row[][]) => void = () => {}
   #reject: (error: Error) => void = () => {}
 
-  /**
-   * @param own number of leading statements that are not the caller's: errors number the others, from 0
-   * @param rowsBytesMax of all rows together
-   */
-  constructor(statements: readonly Sql[], own = 0, rowsBytesMax: number = INFRA_LIMITS.rowsBytesMax) {
-    this.#rowsBytesMax = rowsBytesMax
+  constructor(statements: readonly Sql[], { own, isPrepared, rowsBytesMax }: BatchOptions) {
+    this.#rowsBytesMax = rowsBytesMax ?? INFRA_LIMITS.rowsBytesMax
+    this.#isPrepared = isPrepared
     this.#statements = statements
     this.#own = own
     this.#names = statements.map((statement) => NAMES.memo(statement.text))
@@ -108,8 +115,10 @@ export class Batch implements Submittable {
   }
 
   submit(connection: Connection): void {
-    this.#prepared = PREPARED.get(connection) ?? this.#prepared
-    PREPARED.set(connection, this.#prepared)
+    if (this.#isPrepared) {
+      this.#prepared = PREPARED.get(connection) ?? this.#prepared
+      PREPARED.set(connection, this.#prepared)
+    }
     connection.stream.cork()
     // Closing an unknown statement is no error (manual, "Message Formats", Close); it precedes statements that may fail.
     for (const name of this.#prepared.uncertain) connection.close({ type: 'S', name }, true)
@@ -120,7 +129,8 @@ export class Batch implements Submittable {
   }
 
   #send(connection: Connection, index: number, statement: Sql): void {
-    const name = this.#names[index] ?? ''
+    // The next statement without a name replaces the one before.
+    const name = this.#isPrepared ? (this.#names[index] ?? '') : ''
     const columns = this.#prepared.columns.get(name)
     const known = columns !== undefined
     if (known) {
@@ -128,9 +138,9 @@ export class Batch implements Submittable {
       this.#prepared.columns.set(name, columns)
     }
     if (!known && !this.#parsed.includes(name)) {
-      this.#closeOldest(connection)
+      if (this.#isPrepared) this.#closeOldest(connection)
       connection.parse({ name, text: statement.text, types: [] }, true)
-      this.#parsed.push(name)
+      if (this.#isPrepared) this.#parsed.push(name)
     }
     connection.bind({ portal: '', statement: name, values: statement.values }, true)
     if (!known) connection.describe({ type: 'P', name: '' }, true)
