@@ -1,9 +1,10 @@
 /** Appends to streams, drops their oldest entries, and remembers per topic the newest entry that was dropped. */
 
-import { Redis, type RedisOptions, type Result } from 'ioredis'
+import type { Redis, RedisOptions, Result } from 'ioredis'
 import { isBefore } from '../../core/execution.ts'
 import type { TenantId } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
+import { connectToValkey, mayFailOver, type ValkeyAddress } from './connect.ts'
 
 /** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */
 export interface Message {
@@ -164,8 +165,8 @@ type ConnectionOptions = Pick<
 >
 
 /** A connection that has the scripts of this module. */
-export const connectToStreams = (url: string, options: ConnectionOptions): Redis =>
-  new Redis(url, { lazyConnect: true, ...options, scripts: SCRIPTS })
+export const connectToStreams = (at: ValkeyAddress | string, options: ConnectionOptions): Redis =>
+  connectToValkey(at, { lazyConnect: true, ...options, scripts: SCRIPTS })
 
 export const logOf = (key: StreamKey): string => `${key}:dropped`
 
@@ -208,8 +209,12 @@ export async function renameInStream(
   await redis.swapStream(...pageAfter(copied))
 }
 
-/** Appends all messages in order, or none if the server has no memory. One script costs half as much as single commands. @returns the last id */
-export function appendEntries(
+/**
+ * Appends all messages in order, or none if the server has no memory. One script costs half as much as single commands.
+ * @returns the last id
+ * @throws the error of the server; Error if a replica has to confirm the messages and none does: then they may be there or not
+ */
+export async function appendEntries(
   redis: Redis,
   key: StreamKey,
   messages: readonly Message[],
@@ -219,7 +224,18 @@ export function appendEntries(
     const fields = fieldsOf(message)
     return [fields.length, ...fields]
   })
-  return redis.appendEntries(key, logOf(key), lengthMax, ...words)
+  if (!mayFailOver(redis)) return redis.appendEntries(key, logOf(key), lengthMax, ...words)
+  // In one pipeline: after a reconnection to another server, the wait alone would confirm nothing.
+  const replies = await redis
+    .pipeline()
+    .appendEntries(key, logOf(key), lengthMax, ...words)
+    .wait(1, INFRA_LIMITS.replicaConfirmsMs)
+    .exec()
+  const [[failure, id] = [new Error('no reply')], [unconfirmed, replicas] = []] = replies ?? []
+  if (failure ?? unconfirmed) throw failure ?? unconfirmed
+  if (!(Number(replicas) >= 1))
+    throw new Error('No replica of Valkey has confirmed the event, so a failover could lose it.')
+  return id as string | null
 }
 
 /** `topic` comes first: the scripts read it there. */
