@@ -78,13 +78,15 @@ const BWRAP = [
 ]
 const UNSHARE = ['--user', '--net', '--ipc', '--uts', '--pid', '--fork', '--kill-child']
 
-/** Read-only binds of libraries and the program, and a /proc of the sandbox; no /dev and no writable folder. */
+/**
+ * Read-only binds of libraries and the program; no /dev, no writable folder, and no /proc, which container engines do not let it
+ * mount. Deno's Node modules read the path of their program from there, and end the process if there is none.
+ */
 function hostFiles(program: string): string[] {
   const shared = LIBRARIES.filter((path) => existsSync(path)).flatMap((path) =>
     lstatSync(path).isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path],
   )
-  // Deno's Node modules read their program from /proc, and end the process if there is none.
-  const own = ['--ro-bind', program, INSIDE, '--proc', '/proc']
+  const own = ['--ro-bind', program, INSIDE, '--dir', '/proc/self', '--symlink', INSIDE, '/proc/self/exe']
   return [...shared, ...own, '--remount-ro', '/', '--chdir', '/']
 }
 
