@@ -15,6 +15,8 @@ import {
 
 /** The key of the advisory lock. */
 const LOCK = 7_302_516
+/** The oldest version that the statements of the product are for. */
+const POSTGRES_MAJOR = 18
 /** For how long a step is repeated that meets the migration of another database of the server: roles belong to all of them. */
 const ROLES_MS = 10_000
 /** For how long a file is repeated that also waits for locks which transactions of the platform hold. */
@@ -40,8 +42,8 @@ export interface MigrationSecrets {
 /**
  * Idempotent; concurrent calls wait for each other.
  * @param adminUrl a role that may create roles, or one with the roles `tenon_owner` and `tenon_app`
- * @throws Error if a pooler is in between that keeps no sessions, the schema is that of a newer or another build, or the installation has
- *   another master key: then nothing was changed, not even a password
+ * @throws Error if a pooler is in between that keeps no sessions, the server is too old, the schema is that of a newer or another build, or the
+ *   installation has another master key: then nothing was changed, not even a password
  */
 export async function migrate(adminUrl: string, secrets: MigrationSecrets): Promise<Migrated> {
   const client = new Client({ connectionString: adminUrl, application_name: 'tenon-migrate' })
@@ -51,6 +53,7 @@ export async function migrate(adminUrl: string, secrets: MigrationSecrets): Prom
       throw new Error(
         `${lendsTransactions('DATABASE_URL')} A migration needs a session: DATABASE_URL must lead to PostgreSQL itself.`,
       )
+    await refuseOldServer(client)
     await client.query('select pg_advisory_lock($1)', [LOCK])
     const missing = await findMissing(client, secrets.masterKeys)
     await retryTransient(ROLES_MS, () => ensureLogins(client, secrets), isRoleRace)
@@ -75,6 +78,15 @@ export async function migrate(adminUrl: string, secrets: MigrationSecrets): Prom
   } finally {
     await client.end()
   }
+}
+
+async function refuseOldServer(client: Client): Promise<void> {
+  const { rows } = await client.query("select current_setting('server_version_num') as number")
+  const major = Math.floor(Number(rows[0]?.number) / 10_000)
+  if (major >= POSTGRES_MAJOR) return
+  throw new Error(
+    `PostgreSQL ${POSTGRES_MAJOR} or newer is needed, and the server of DATABASE_URL is version ${major}. Nothing was changed.`,
+  )
 }
 
 /** @returns the names of the files to apply @throws as {@link migrate} */
