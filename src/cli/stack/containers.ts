@@ -1,15 +1,30 @@
 /** Commands of containers and external installations: the certificate of the object store, the Temporal UI. */
 
+import { dirname } from 'node:path'
 import { ensureCertificate } from '../../../stack/certificate.ts'
 import { startUiProxy } from '../../../stack/temporal-ui.ts'
 
 const PORT = 8_233
 /** The server may run as another user. Only its container mounts the volume. */
 const READABLE = 0o644
+const UNWRITABLE = ['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'ENOENT']
 
-/** Creates the certificate of the object store, if it does not exist. @returns the exit code */
+/**
+ * Creates the certificate of the object store, if it does not exist. @returns the exit code
+ * @throws Error with a sentence if its folder cannot be written
+ */
 export function makeCertificate(path: string): number {
-  ensureCertificate(path, READABLE)
+  try {
+    ensureCertificate(path, READABLE)
+  } catch (cause) {
+    const { code = '' } = cause as NodeJS.ErrnoException
+    if (!UNWRITABLE.includes(code)) throw cause
+    const user = `${process.getuid?.()}:${process.getgid?.()}`
+    throw new Error(
+      `The certificate cannot be written to ${path} (${code}). Give the folder ${dirname(path)}, in a container its volume, to the user ${user}, and make it writable.`,
+      { cause },
+    )
+  }
   return 0
 }
 

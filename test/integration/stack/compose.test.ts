@@ -8,8 +8,11 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { describeConfig } from '../../../src/infra/config.ts'
+import { binary } from '../../../stack/binaries.mjs'
+import { BINARIES } from '../../../stack/pins.mjs'
 import { roles, security } from '../../../stack/seaweedfs.ts'
 import { DYNAMIC_CONFIG } from '../../../stack/temporal.ts'
+import { SECRETS } from '../../conformance/containers/secrets.ts'
 
 interface Service {
   readonly healthcheck?: { readonly test: readonly string[] }
@@ -17,8 +20,17 @@ interface Service {
   readonly command?: string | readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly ports?: readonly string[]
+  readonly image?: string
+  readonly user?: string
+  readonly restart?: string
+  readonly read_only?: boolean
+  readonly cap_drop?: readonly string[]
+  readonly security_opt?: readonly string[]
+  readonly pids_limit?: number
+  readonly logging?: { readonly options: Readonly<Record<string, string>> }
 }
 
+const run = promisify(execFile)
 const COMPOSE = 'docker-compose.yml'
 const { services } = parse(await readFile(COMPOSE, 'utf8'), { merge: true }) as {
   services: Record<string, Service>
@@ -29,9 +41,69 @@ test('compose file: published ports of all services: API and Temporal UI proxy o
     ports.map((port) => [name, port]),
   )
   expect(published).toEqual([
-    ['temporal-ui', '127.0.0.1:8233:8233'],
-    ['api', '127.0.0.1:8787:8787'],
+    ['temporal-ui', '127.0.0.1:${TEMPORAL_UI_PORT:-8233}:8233'],
+    ['api', '127.0.0.1:${TENON_PORT:-8787}:8787'],
   ])
+})
+
+test('compose file: images of servers: have the versions of the embedded servers', async () => {
+  const tagOf = (name: string) => services[name]?.image?.split(':')[1]
+  const { stdout } = await run(await binary('temporal'), ['--version'])
+  const [, server, ui] = /\(Server ([\d.]+), UI ([\d.]+)\)/.exec(stdout) ?? []
+  const valkey = /v=([\d.]+)/.exec((await run(await binary('valkey'), ['--version'])).stdout)?.[1]
+  expect(['temporal', 'temporal-schema', 'temporal-ui-server', 'valkey'].map(tagOf)).toEqual([
+    ...[server, server, ui, valkey],
+  ])
+  expect(BINARIES.postgres.version).toMatch(new RegExp(`^${tagOf('postgres')}\\.`))
+  expect([tagOf('temporal-databases'), tagOf('seaweedfs')]).toEqual([
+    tagOf('postgres'),
+    BINARIES.weed.version,
+  ])
+  const dockerfile = await readFile('Dockerfile', 'utf8')
+  expect(dockerfile).toContain(`denoland/deno:bin-${BINARIES.deno.version} `)
+  expect(dockerfile).toContain(
+    `node:${JSON.parse(await readFile('package.json', 'utf8')).devDependencies.node}-`,
+  )
+})
+
+test.each(Object.entries(services))(
+  'compose file: %s: is not root, has no capabilities, a read-only root and limits, and writes logs of a bounded size',
+  (_name, service) => {
+    expect(service).toMatchObject({ read_only: true, cap_drop: ['ALL'], mem_limit: expect.any(String) })
+    expect(service.pids_limit).toBeGreaterThan(0)
+    expect(service.security_opt).toContain('no-new-privileges')
+    expect(service.logging?.options['max-size']).toBeDefined()
+    // The image of the platform names a user by itself.
+    expect(service.image === 'tenon:local' || /^[a-z]+$/.test(service.user ?? '')).toBe(true)
+    const isJob = service.restart !== 'unless-stopped'
+    expect(service.healthcheck === undefined).toBe(isJob)
+  },
+)
+
+test.each(Object.entries(SECRETS))(
+  'compose file: %s: goes to the services that need it alone',
+  (name, owners) => {
+    const holders = Object.entries(services).filter(([, { environment = {} }]) =>
+      Object.values(environment).some((value) => value.includes(`{${name}`)),
+    )
+    expect(holders.map(([service]) => service).toSorted()).toEqual(owners)
+  },
+)
+
+test('compose file: worker alone: has the profile with which bubblewrap makes namespaces', async () => {
+  const isOwn = (option: string) => option.startsWith('seccomp=')
+  const own = Object.entries(services).filter(([, { security_opt = [] }]) => security_opt.some(isOwn))
+  expect(own.map(([name]) => name)).toEqual(['worker'])
+  const file = own[0]?.[1].security_opt?.find(isOwn)?.slice('seccomp='.length) ?? ''
+  const { defaultAction, syscalls } = JSON.parse(await readFile(file, 'utf8')) as {
+    defaultAction: string
+    syscalls: readonly { names: readonly string[] }[]
+  }
+  const allowed = syscalls.flatMap(({ names }) => names)
+  expect(defaultAction).toBe('SCMP_ACT_ERRNO')
+  expect(allowed).toEqual(expect.arrayContaining(['clone', 'unshare', 'mount', 'umount2', 'pivot_root']))
+  for (const name of ['bpf', 'keyctl', 'perf_event_open', 'ptrace', 'setns', 'init_module', 'io_uring_setup'])
+    expect(allowed).not.toContain(name)
 })
 
 test.each(['api', 'worker'])(
@@ -83,7 +155,6 @@ test('compose file: Temporal: has the dynamic settings of the embedded server', 
   expect(Object.keys(config).toSorted()).toEqual(names.toSorted())
 })
 
-const run = promisify(execFile)
 const hasCompose = await run('docker-compose', ['version']).then(
   () => true,
   () => false,

@@ -37,7 +37,7 @@ const ECHO_TO = 14_900
  * Many tests and benchmarks send from one address, faster than any client should. Tests of limits set their
  * own.
  */
-const UNLIMITED = {
+export const UNLIMITED = {
   ...Object.fromEntries(
     [
       'SERVICE',
