@@ -1,4 +1,4 @@
-/** What an operator gets wrong with containers is answered by a sentence that says what to do. */
+/** Mistakes of operators with containers are answered by a sentence that says what to do. */
 
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -71,9 +71,12 @@ test('volume without the right to write: the certificate is refused with the fol
 test('wrong version of an image: PostgreSQL 15 is refused before anything is changed', async () => {
   const name = 'tenon-postgres-15'
   const start = ['--network=tenon_default', '--tmpfs', '/var/lib/postgresql:mode=1777', '--user', 'postgres']
-  const password = ['--env', 'POSTGRES_PASSWORD=old', '--env', 'POSTGRES_DB=tenon']
+  const access = ['--env', 'POSTGRES_PASSWORD=old', '--env', 'POSTGRES_DB=tenon']
+  const logins = ['--volume', `${folder}/deploy/postgres:/deploy:ro`]
+  const command = ['postgres', '-c', 'hba_file=/deploy/pg_hba.conf']
   try {
-    const started = await tryPodman('run', '--detach', '--name', name, ...start, ...password, TOO_OLD)
+    const options = ['--detach', '--name', name, ...start, ...access, ...logins]
+    const started = await tryPodman('run', ...options, TOO_OLD, ...command)
     expect(started.code, started.stderr).toBe(0)
     await expect
       .poll(async () => (await tryPodman('exec', name, 'pg_isready', '-h', '127.0.0.1')).code)

@@ -30,7 +30,7 @@ const STAGES: Readonly<Record<string, string>> = {
 }
 
 /** The names of images in both files, with their tags. */
-export function namedImages(): ReadonlyMap<string, string> {
+function namedImages(): ReadonlyMap<string, string> {
   const read = (name: string) => readFileSync(join(PROJECT_DIR, name), 'utf8')
   const found = [
     ...read('docker-compose.yml').matchAll(/^ +image: ([^:\s]+):(\S+)/gm),

@@ -130,9 +130,8 @@ test('PostgreSQL: Temporal logs in to its own databases alone, and the platform 
   expect(refused).toEqual(refused.map(() => '28000'))
 })
 
-test('image of the platform: has no compiler, no package manager of Node, and no sources of its packages in C', async () => {
-  const tools = 'gcc g++ cc c++ make ld as cargo go python3 npm npx'
-  const find = `for name in ${tools}; do command -v "$name"; done; find / -name "*.h" -path "*include*" 2>/dev/null | head -3`
+test('image of the platform: has no compiler and no package manager of Node', async () => {
+  const find = 'for name in gcc g++ cc c++ make ld as cargo go python3 npm npx; do command -v "$name"; done'
   const { stdout } = await tryPodman('run', '--rm', '--network=none', PLATFORM, 'sh', '-c', find)
   expect(stdout).toBe('')
 })

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { connect, createServer, type Server } from 'node:net'
+import { connect, createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from 'yaml'
@@ -137,18 +137,26 @@ export class Installation {
 
   /** A loopback port that leads to one of a container, which has another address after a restart. */
   async #forward(service: string, port: number): Promise<number> {
-    const server = createServer(async (socket) => {
+    const server = createServer((socket) => {
       socket.on('error', () => {})
-      const { NetworkSettings } = await this.container(service)
-      const [network] = Object.values(NetworkSettings.Networks)
-      const upstream = connect(port, network?.IPAddress)
-      upstream.on('error', () => socket.destroy())
-      socket.pipe(upstream).pipe(socket)
-      socket.on('close', () => upstream.destroy())
+      this.#connect(service, port).then(
+        (upstream) => {
+          upstream.on('error', () => socket.destroy())
+          socket.pipe(upstream).pipe(socket)
+          socket.on('close', () => upstream.destroy())
+        },
+        () => socket.destroy(),
+      )
     })
     this.#forwarders.push(server)
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
     return (server.address() as { port: number }).port
+  }
+
+  async #connect(service: string, port: number): Promise<Socket> {
+    const { NetworkSettings } = await this.container(service)
+    const [network] = Object.values(NetworkSettings.Networks)
+    return connect(port, network?.IPAddress)
   }
 
   async close(): Promise<void> {

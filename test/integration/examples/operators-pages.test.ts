@@ -89,11 +89,11 @@ const COMPOSE = parse(COMPOSE_TEXT, { merge: true }) as { services: Record<strin
 /** Commands that do not run here: why, and what of them is true nevertheless. */
 const NOT_RUN: Readonly<Record<string, { readonly because: string; readonly holds: () => boolean }>> = {
   'docker compose up --wait': {
-    because: 'needs a container engine and images',
+    because: 'needs a container engine; npm run test:containers starts the file',
     holds: () => ['api', 'worker'].every((name) => 'healthcheck' in (COMPOSE.services[name] ?? {})),
   },
   'docker compose run --rm demo': {
-    because: 'needs a container engine and images',
+    because: 'needs a container engine; npm run test:containers starts the file',
     holds: () => 'demo' in COMPOSE.services,
   },
   'promtool check config /etc/prometheus/prometheus.yml': {
