@@ -141,7 +141,7 @@ describe.each(AWAY)('$server $how', (away) => {
       }
       const before = await workspaces()
       const comeBack = leave(away)
-      const first = await begin().finally(comeBack)
+      const first = await endedBy(comeBack, begin())
       expect([202, 503]).toContain(first.status)
       if (first.status === 503) {
         expect(first.body).toMatchObject({ code: 'dependency_unavailable', detail: expect.any(String) })
@@ -174,7 +174,7 @@ describe.each(AWAY)('$server $how', (away) => {
       },
     )
     // What needs the server waits and says why; the others end.
-    await eventually(async () => {
+    const seen = eventually(async () => {
       const [row] = await asSuperuser<{ steps: { name: string; state: string; detail?: string }[] }>(
         'select steps from tenon.operations where id = $1',
         [id],
@@ -183,9 +183,19 @@ describe.each(AWAY)('$server $how', (away) => {
       const step = row?.steps.find(({ name }) => name === work.step)
       if (step?.state === 'waiting') expect(step.detail).toMatch(/object store|Valkey|Temporal/)
       return step?.state === 'running' ? undefined : true
-    }, 60_000).finally(comeBack)
+    }, 60_000)
+    await endedBy(comeBack, seen)
     const job = await endOf(own.workspace, id, at)
     expect([job.state, job.error]).toEqual(['succeeded', null])
     await expectWhole(job)
   })
 })
+
+/** The result of work, after what has to be done whatever it is. */
+async function endedBy<T>(end: () => Promise<unknown>, work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } finally {
+    await end()
+  }
+}

@@ -146,13 +146,14 @@ describe('step that waits for longer than it may', () => {
     const env = { ...node.at.env, TEMPORAL_NAMESPACE: node.namespace }
     const { temporal, close } = openTemporal({ ...node.at, env })
     const input = { operation_id: operationId, kind: 'workspace', target, steps: PLANS.workspace, undo: UNDO }
-    await temporal
-      .workflowsOf({ tenantId: target.tenantId, workspaceId: '-' })
-      .start({
+    try {
+      await temporal.workflowsOf({ tenantId: target.tenantId, workspaceId: '-' }).start({
         ...{ definition: 'provision', queue: QUEUES.provisioning, subject: 'workspace-provision', uuid },
         ...{ input: { ...input, step_wait_ms: 1_500 }, summary: 'test' },
       })
-      .finally(close)
+    } finally {
+      await close()
+    }
     return eventually(async () => {
       const { body } = await ask('GET', `/v1/operations/${operationId}`)
       return body.finished_at === null ? undefined : body

@@ -37,7 +37,14 @@ export async function startPurgePlatform(
   try {
     await started.stack.supervisor.end('worker')
     const node = await startProvisioningNode(settings, started.running)
-    return { started, node, close: () => node.close().finally(end) }
+    const close = async () => {
+      try {
+        await node.close()
+      } finally {
+        await end()
+      }
+    }
+    return { started, node, close }
   } catch (error) {
     await end()
     throw error
