@@ -59,7 +59,8 @@ class Fleet {
     return this.#apis.map(({ port }) => `http://127.0.0.1:${port}`)
   }
 
-  async start(programs: Programs): Promise<void> {
+  async start(build: Programs): Promise<void> {
+    const programs = patient(build)
     for (let n = 0; n < 2; n += 1) {
       this.#workers.push(await startWorker(this.#at, programs))
       const { process, at } = await startApi({ TENON_DRAIN_DELAY: '2' }, this.#at, undefined, programs)
@@ -68,7 +69,8 @@ class Fleet {
   }
 
   /** Workers before APIs, as the page of upgrades says. */
-  async replace(programs: Programs): Promise<void> {
+  async replace(build: Programs): Promise<void> {
+    const programs = patient(build)
     for (const [n, worker] of this.#workers.entries()) {
       await drain(worker)
       this.#workers[n] = await startWorker(this.#at, programs)
@@ -84,6 +86,9 @@ class Fleet {
     for (const process of [...this.#workers, ...this.#apis.map((api) => api.process)]) process.kill('SIGKILL')
   }
 }
+
+/** A process of `npm start` has three seconds to end its requests; one that is replaced has more. */
+const patient = (build: Programs): Programs => ({ ...build, env: { ...build.env, TENON_DRAIN_LIMIT: '60' } })
 
 async function drain(process: ChildProcess): Promise<void> {
   const exited = once(process, 'exit')
