@@ -9,6 +9,7 @@ import { flows } from './flows.ts'
 import { flowsDsl } from './flows-dsl.ts'
 import { functionProcesses } from './function-processes.ts'
 import { functions } from './functions.ts'
+import { infrastructure } from './infrastructure.ts'
 import { installation } from './installation.ts'
 import { lifecycle } from './lifecycle.ts'
 import { listen } from './listen.ts'
@@ -35,6 +36,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   lifecycle,
   listen,
   installation,
+  infrastructure,
   mcp: () => surface(['mcp']),
 }
 

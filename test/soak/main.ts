@@ -42,6 +42,7 @@ const BENCHES = [
     'function-processes',
     'lifecycle',
     'objects',
+    'infrastructure',
   ],
   ...SURFACE.map((part) => `surface ${part}`),
 ]

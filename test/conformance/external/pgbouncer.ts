@@ -27,14 +27,18 @@ export interface PgBouncer {
 /** It refuses to run as root. */
 const NOBODY = 65_534
 
-/** @param urls of the roles that log in through it @param settings further lines, and files in its folder that they name */
+/**
+ * @param urls of the roles that log in through it
+ * @param settings further lines, and files in its folder that they name; `databaseUrl` of another PostgreSQL
+ */
 export async function startPgBouncer(
   mode: 'session' | 'transaction',
   urls: readonly string[],
   {
     settings = [],
     files = {},
-  }: { settings?: readonly string[]; files?: Readonly<Record<string, string>> } = {},
+    databaseUrl = inject('tenon').databaseUrl,
+  }: { settings?: readonly string[]; files?: Readonly<Record<string, string>>; databaseUrl?: string } = {},
 ): Promise<PgBouncer> {
   const { path, env } = await debianProgram('pgbouncer', 'usr/sbin/pgbouncer')
   const { stdout } = await promisify(execFile)(path, ['--version'], { env })
@@ -42,7 +46,7 @@ export async function startPgBouncer(
   const dir = mkdtempSync(join(tmpdir(), 'tenon-pgbouncer-'))
   chmodSync(dir, 0o711)
   const port = await new Ports({ remembered: {}, any: true }).take('pgbouncer', 0)
-  const upstream = new URL(inject('tenon').databaseUrl)
+  const upstream = new URL(databaseUrl)
   const users = urls.map((url) => new URL(url)).map(({ username, password }) => [username, password])
   const write = (name: string, lines: readonly string[]) =>
     writeFileSync(join(dir, name), `${lines.join('\n')}\n`, { mode: 0o644 })

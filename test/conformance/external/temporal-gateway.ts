@@ -19,6 +19,8 @@ export interface TemporalGateway {
   /** host:port of the listener that wants a certificate of the authority, and of the one that wants a key. */
   readonly mtls: string
   readonly keyed: string
+  /** That of the listener without TLS, which lets everybody in. */
+  readonly plain: string
   /** From now on these keys alone are accepted. */
   accept(...keys: string[]): Promise<void>
   /** Both listeners show this certificate from now on. */
@@ -28,7 +30,11 @@ export interface TemporalGateway {
   close(): Promise<void>
 }
 
-export async function startTemporalGateway(key: string): Promise<TemporalGateway> {
+/** @param address of Temporal */
+export async function startTemporalGateway(
+  key: string,
+  address: string | undefined = inject('tenon').env['TEMPORAL_ADDRESS'],
+): Promise<TemporalGateway> {
   const path = await binary('caddy')
   const authority = makeAuthority()
   const dir = mkdtempSync(join(tmpdir(), 'tenon-temporal-'))
@@ -38,10 +44,11 @@ export async function startTemporalGateway(key: string): Promise<TemporalGateway
     return at
   }
   const ports = new Ports({ remembered: {}, any: true })
-  const [admin, mtls, keyed] = [
+  const [admin, mtls, keyed, plain] = [
     await ports.take('admin', 0),
     await ports.take('mtls', 0),
     await ports.take('keyed', 0),
+    await ports.take('plain', 0),
   ]
   const trusted = file('ca.pem', authority.certificate)
   const state = { keys: [key], shown: authority.issue() }
@@ -50,7 +57,7 @@ export async function startTemporalGateway(key: string): Promise<TemporalGateway
       handler: 'reverse_proxy',
       transport: { protocol: 'http', versions: ['h2c'] },
       flush_interval: -1,
-      upstreams: [{ dial: inject('tenon').env['TEMPORAL_ADDRESS'] }],
+      upstreams: [{ dial: address }],
     }
     const authorization = state.keys.map((one) => `Bearer ${one}`)
     const server = (port: number, policy: object, routes: object[]) => ({
@@ -69,6 +76,10 @@ export async function startTemporalGateway(key: string): Promise<TemporalGateway
         http: {
           grace_period: '1s',
           servers: {
+            plain: {
+              ...{ listen: [`127.0.0.1:${plain}`], protocols: ['h1', 'h2c'] },
+              ...{ automatic_https: { disable: true }, routes: [{ handle: [temporal] }] },
+            },
             mtls: server(mtls, { client_authentication: client }, [{ handle: [temporal] }]),
             keyed: server(keyed, {}, [
               { match: [{ header: { authorization } }], handle: [temporal] },
@@ -98,7 +109,8 @@ export async function startTemporalGateway(key: string): Promise<TemporalGateway
     ),
   )
   return {
-    ...{ authority, mtls: `localhost:${mtls}`, keyed: `localhost:${keyed}`, file },
+    ...{ authority, file },
+    ...{ mtls: `localhost:${mtls}`, keyed: `localhost:${keyed}`, plain: `localhost:${plain}` },
     accept: (...keys) => {
       state.keys = keys
       return load()
