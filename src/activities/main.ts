@@ -184,7 +184,7 @@ function versionOf(config: Config): Pick<WorkerOptions, 'workerDeploymentOptions
   if (deploymentName === undefined) return {}
   if (buildId === undefined)
     throw new ConfigError([
-      'TEMPORAL_WORKER_BUILD_ID is missing, which a worker of TEMPORAL_DEPLOYMENT_NAME needs.',
+      'TEMPORAL_WORKER_BUILD_ID is missing: a worker needs it if TEMPORAL_DEPLOYMENT_NAME is set.',
     ])
   return {
     workerDeploymentOptions: {

@@ -34,7 +34,7 @@ export const CONNECTION_SETTINGS = {
   DATABASE_SESSION_URL: Type.Optional(
     Secret(
       Url(
-        'The same for connections that keep their session, if DATABASE_APP_URL leads through a pooler that lends connections for single transactions (PgBouncer: `pool_mode = transaction`): PostgreSQL itself, or a pool with `pool_mode = session`.',
+        'URL of PostgreSQL with the login role tenon_app, for connections that must keep their session (elections, locks). Set it if DATABASE_APP_URL leads through a pooler that lends connections for single transactions (PgBouncer: `pool_mode = transaction`): to PostgreSQL itself, or to a pool with `pool_mode = session`. Default: DATABASE_APP_URL.',
         'postgres(ql)?',
       ),
     ),
@@ -42,7 +42,7 @@ export const CONNECTION_SETTINGS = {
   DATABASE_PREPARED_STATEMENTS: Type.Boolean({
     default: true,
     description:
-      'False if that pooler does not keep prepared statements (PgBouncer before 1.21, or `max_prepared_statements = 0`): then PostgreSQL parses and plans each statement each time.',
+      'False if the pooler of DATABASE_APP_URL does not keep prepared statements (PgBouncer before 1.21, or `max_prepared_statements = 0`): then PostgreSQL parses and plans each statement each time.',
   }),
   DATABASE_POOL_MAX: Type.Integer({
     default: INFRA_LIMITS.poolConnectionsMax,
@@ -54,7 +54,7 @@ export const CONNECTION_SETTINGS = {
   TEMPORAL_ADDRESS: Type.Optional(
     Type.String({
       pattern: '^[^/]+:[0-9]+$',
-      description: 'host:port of Temporal. Required, unless the profile has it.',
+      description: 'host:port of Temporal. Required, unless the profile of TEMPORAL_CONFIG_FILE has it.',
     }),
   ),
   TEMPORAL_NAMESPACE: Type.Optional(
@@ -69,7 +69,7 @@ export const CONNECTION_SETTINGS = {
     }),
   ),
   TEMPORAL_PROFILE: Type.Optional(
-    Type.String({ description: 'Profile of that file. Default: the profile `default`.' }),
+    Type.String({ description: 'Profile of TEMPORAL_CONFIG_FILE. Default: the profile `default`.' }),
   ),
   TEMPORAL_API_KEY: Type.Optional(
     Secret(
@@ -87,13 +87,16 @@ export const CONNECTION_SETTINGS = {
   ),
   TEMPORAL_TLS_SERVER_CA_CERT_PATH: Pem(
     'certificate',
-    'Path of a file in PEM with the certificates of the authorities by which Temporal is trusted. Default: those of the machine.',
+    'Path of a file in PEM with the certificates of the authorities by which Temporal is trusted. Default: those of Node for clients, and those of the machine for the worker: set it for an authority of your own.',
   ),
   TEMPORAL_TLS_CLIENT_CERT_PATH: Pem(
     'certificate',
     'Path of a file in PEM with the certificate by which Temporal trusts the platform (mTLS).',
   ),
-  TEMPORAL_TLS_CLIENT_KEY_PATH: Pem('key', 'Path of a file in PEM with the key of that certificate.'),
+  TEMPORAL_TLS_CLIENT_KEY_PATH: Pem(
+    'key',
+    'Path of a file in PEM with the key of the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH.',
+  ),
   TEMPORAL_TLS_SERVER_NAME: Type.Optional(
     Type.String({ description: 'Host name in the certificate of Temporal. Default: that of the address.' }),
   ),
@@ -107,7 +110,7 @@ export const CONNECTION_SETTINGS = {
   TEMPORAL_WORKER_BUILD_ID: Type.Optional(
     Type.String({
       minLength: 1,
-      description: 'Version of this build in that deployment; the worker needs it.',
+      description: 'Version of this build in TEMPORAL_DEPLOYMENT_NAME, which each worker then needs.',
     }),
   ),
   TEMPORAL_UI_URL: Type.Optional(Url('URL of the Temporal UI, for links in responses.', 'https?')),

@@ -22,7 +22,7 @@ export const FAILURES = {
     'shows a certificate of an authority that is not trusted: set the file of that authority (docs/deploying.md#tls), or correct the certificate.',
   misnamed: 'shows a certificate of another host: correct the host of its URL, or the certificate.',
   certificate:
-    'does not accept the certificate of the platform, or gets none: set a certificate that it trusts, and its key.',
+    'does not accept the certificate of the platform, or gets none: set a certificate that it trusts, and its key (docs/deploying.md#tls).',
   namespace:
     'does not have the configured namespace: run `tenon migrate`, which makes it, or correct TEMPORAL_NAMESPACE.',
   attributes: 'lacks search attributes in the configured namespace: run `tenon migrate`, which adds them.',

@@ -22,11 +22,8 @@ export const NO_VALUES = {
   'the chart sets them': ['TENON_HOST', 'TENON_PORT', 'TENON_OPS_LISTEN'],
   'keys of an existing Secret': Object.values(SECRETS).flat(),
   'the image sets them': ['TENON_WORKFLOW_BUNDLE', 'TENON_DENO_BIN'],
-  'for processes that share a machine': [
-    'TENON_MASTER_KEY_FILE',
-    'TENON_EAGER_START_SOCKET',
-    'TENON_CONTAINER_ENGINE',
-  ],
+  'files, for which the chart has no volume': ['TENON_MASTER_KEY_FILE'],
+  'for processes that share a machine': ['TENON_EAGER_START_SOCKET', 'TENON_CONTAINER_ENGINE'],
   'for development': ['TENON_DEV_STDIO_SERVERS', 'TENON_MAIL_DIR', 'TENON_VALIDATE_RESPONSES'],
 } as const
 

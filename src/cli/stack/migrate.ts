@@ -83,7 +83,7 @@ export async function checkMigration({ json }: { json?: true }): Promise<number>
   }
 }
 
-/** Of those that are set: a migration needs few of the settings of a process. */
+/** But for settings that are not given: a migration needs few of those of a process. */
 async function settingFaults(): Promise<readonly string[]> {
   const settings = await withMasterKeys(readEnvironment(callerPath))
   try {
@@ -91,8 +91,7 @@ async function settingFaults(): Promise<readonly string[]> {
     return []
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    // Each sentence begins with the name of its setting.
-    return error.faults.filter((fault) => settings[/^\w+/.exec(fault)?.[0] ?? ''])
+    return error.faults.filter((fault) => !/^\w+ is missing\b/.test(fault))
   }
 }
 
@@ -113,7 +112,9 @@ function schemaLines(files: MigrationPlan['files']): string[] {
     ...files.map(({ name, serves_from: release, locks, ms }) => {
       const locked = locks?.map(({ table, mode }) => `${table} (${mode})`).join(', ')
       const took =
-        locks === null ? 'not rehearsed: it is no transaction' : `${ms} ms, locks ${locked || 'no table'}`
+        locks === null
+          ? 'not rehearsed: this file, or one before it, is no transaction'
+          : `${ms} ms, locks ${locked || 'no table'}`
       return `  ${name}: ${took}. Builds from ${release} on serve afterwards.`
     }),
   ]
@@ -121,7 +122,9 @@ function schemaLines(files: MigrationPlan['files']): string[] {
 
 function flowLines({ checked, refused }: FlowsChecked): string[] {
   if (checked === null)
-    return ['Flows: not checked, since the role of DATABASE_URL does not see the rows of all tenants.']
+    return [
+      'Flows: not checked, since the role of DATABASE_URL does not see the rows of all tenants. Use a superuser, or a role with BYPASSRLS.',
+    ]
   if (refused.length === 0) return [`Flows: this build accepts all ${checked} published flows.`]
   return [
     `Flows: this build refuses ${refused.length} of ${checked} published flows. Their executions go on; a new version of them has to be changed:`,

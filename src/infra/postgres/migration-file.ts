@@ -16,6 +16,10 @@ interface MigrationHead {
 }
 
 const SERVES = /^-- Serves builds from (\d+\.\d+\.\d+) on\.$/m
+/** Codes of PostgreSQL: `lock_not_available`, `query_canceled`. */
+const LOCK_TIMEOUT = '55P03'
+const STATEMENT_TIMEOUT = '57014'
+
 const CUT_OFF = /^-- No transaction: can be repeated after it was cut off\.$/m
 /** Of the files without a head: those of the first release. */
 const FIRST_RELEASE = '0.1.0'
@@ -103,9 +107,17 @@ async function named<T>(name: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause)
-    throw new Error(`The file ${name} failed: ${message}`, { cause })
+    throw new Error(failureOf(name, cause), { cause })
   }
+}
+
+function failureOf(name: string, cause: unknown): string {
+  const { message, code } = Object(cause) as { message?: string; code?: string }
+  if (code === LOCK_TIMEOUT)
+    return `The file ${name} has not got a lock: a transaction holds a table that the file changes. Nothing of the file was applied. Run the command again; \`select pid, query from pg_stat_activity where state <> 'idle'\` shows the transaction.`
+  if (code === STATEMENT_TIMEOUT)
+    return `A statement of the file ${name} takes longer than ${INFRA_LIMITS.migrationStatementMs} ms on this database, and its locks stop requests for as long: migrate at a quiet time.`
+  return `The file ${name} failed: ${message ?? String(cause)}`
 }
 
 async function inTransaction<T>(
@@ -137,4 +149,4 @@ async function asOwner(client: Client, work: () => Promise<unknown>): Promise<vo
 
 /** True if a lock was not there in time (55P03): requests that came later would have waited behind the migration. */
 export const isLockWait = (error: unknown): boolean =>
-  error instanceof Error && error.cause instanceof DatabaseError && error.cause.code === '55P03'
+  error instanceof Error && error.cause instanceof DatabaseError && error.cause.code === LOCK_TIMEOUT

@@ -99,10 +99,12 @@ async function drain(process: ChildProcess): Promise<void> {
 async function prepare({ started }: OwnPlatform) {
   const { running } = started
   const commit = await releaseCommit()
+  if (commit === undefined)
+    throw new Error('The history of the repository is missing: run `git fetch --unshallow`.')
   const [now, next] = [await currentBuild(), await buildWith(NEXT)]
-  const release = commit === undefined ? undefined : await buildOf(commit)
+  const release = await buildOf(commit)
   const fleet = new Fleet(running)
-  await fleet.start(release ?? now)
+  await fleet.start(release)
   await started.stack.supervisor.end('worker')
   const balancer = await startBalancer(fleet.urls)
   await eventually(async () => (balancer.ready().length === 2 ? true : undefined))
@@ -129,8 +131,7 @@ async function prepare({ started }: OwnPlatform) {
       await go('3 the next migration, under load', () => migrate())
       await go('4 to the next build', () => fleet.replace(next))
       await go('5 back to this build, on the schema of the next', () => fleet.replace(now))
-      if (release !== undefined)
-        await go('6 back to release 0.1.0, on the schema of the next', () => fleet.replace(release))
+      await go('6 back to release 0.1.0, on the schema of the next', () => fleet.replace(release))
       const applied = await asSuperuser(
         "select from public.tenon_migrations where name like '%drill%'",
         [],
@@ -143,7 +144,7 @@ async function prepare({ started }: OwnPlatform) {
       // While there are workers, which repair what a fault has left.
       await expectInvariants(running).finally(() => fleet.kill())
       await balancer.close()
-      await Promise.all([next.remove(), release?.remove()])
+      await Promise.all([next.remove(), release.remove()])
     },
   }
 }

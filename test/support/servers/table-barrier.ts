@@ -66,26 +66,29 @@ export async function whileHeld<T extends { id: string }>(
 ): Promise<string> {
   const at = started.running
   const session = await connectSuperuser(at)
-  await session.query('begin')
-  await session.query(lock)
-  const begun = await begin()
-  const { id } = begun
-  await eventually(async () => {
-    const { body } = await call('GET', `/v1/operations/${id}`, { as: workspace.operator, at })
-    return (
-      body.steps.some(
-        (one: { name: string; state: string }) => one.name === step && one.state === 'running',
-      ) || undefined
-    )
-  })
-  await eventually(async () => {
-    const { rows } = await session.query('select 1 from pg_locks where not granted limit 1')
-    return rows.length > 0 ? true : undefined
-  })
-  await act(begun)
-  await session.query('rollback')
-  await session.end()
-  return id
+  try {
+    await session.query('begin')
+    await session.query(lock)
+    const begun = await begin()
+    const { id } = begun
+    await eventually(async () => {
+      const { body } = await call('GET', `/v1/operations/${id}`, { as: workspace.operator, at })
+      return (
+        body.steps.some(
+          (one: { name: string; state: string }) => one.name === step && one.state === 'running',
+        ) || undefined
+      )
+    })
+    await eventually(async () => {
+      const { rows } = await session.query('select 1 from pg_locks where not granted limit 1')
+      return rows.length > 0 ? true : undefined
+    })
+    await act(begun)
+    return id
+  } finally {
+    // Gives the table free.
+    await session.end()
+  }
 }
 
 /** Keeps an operation from beginning a step, does something at that moment, and lets it begin. @param goOn lets the operation come so far */
