@@ -26,16 +26,19 @@ export interface CreateOptions {
   readonly signal?: AbortSignal
 }
 
+/** This machine makes a backup of the installation already. */
+export class BackupUnderWay extends Error {}
+
 /**
  * @returns the backup, which can be restored to its moment; `tenon backup follow` continues it
- * @throws Error if this machine makes one of the installation already: two would read everything twice, and gain nothing
+ * @throws BackupUnderWay: two would read everything twice, and gain nothing
  */
 export async function createBackup(options: CreateOptions): Promise<Backup> {
   const { folder } = options.installation
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const alone = tryLock(join(folder, 'create.lock'))
   if ('owner' in alone)
-    throw new Error(
+    throw new BackupUnderWay(
       `A backup is being made already, by process ${alone.owner.pid}. Wait for its end; \`npx tenon backup list\` shows it then.`,
     )
   try {

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { type CreateOptions, createBackup, findKnown } from './create.ts'
+import { BackupUnderWay, type CreateOptions, createBackup, findKnown } from './create.ts'
 import { type Chain, listChains, readMoment, type States, writeMoment } from './manifests.ts'
 import { WalReceiver } from './postgres/wal-receiver.ts'
 import { copyStates } from './states.ts'
@@ -32,10 +32,11 @@ interface Position {
 export async function followBackups(options: FollowOptions): Promise<void> {
   const { everyMs, signal, onNotice } = options
   let follower: Follower | undefined
-  let told = ''
+  /** Since the last success. */
+  const told = new Set<string>()
   const tell = ({ message }: Error) => {
-    if (message !== told) onNotice(message)
-    told = message
+    if (!told.has(message)) onNotice(message)
+    told.add(message)
   }
   try {
     while (!signal.aborted) {
@@ -43,20 +44,29 @@ export async function followBackups(options: FollowOptions): Promise<void> {
       try {
         follower ??= await Follower.start(options)
         await follower.step()
-        told = ''
+        told.clear()
       } catch (error) {
         if (signal.aborted) return
         tell(error as Error)
         // Another one begins with what the repository has then.
         await follower?.stop()
         follower = undefined
-        // Another process may be making one already: the next turn continues that one.
-        if (error instanceof Interrupted) await createBackup({ ...options, incremental: false }).catch(tell)
+        if (error instanceof Interrupted) await createNew(options, tell)
       }
       await pause(Math.max(0, everyMs - (performance.now() - beganMs)), undefined, { signal }).catch(() => {})
     }
   } finally {
     await follower?.stop()
+  }
+}
+
+/** Another process may be making a backup already: the next turn continues that one. */
+async function createNew(options: FollowOptions, tell: (error: Error) => void): Promise<void> {
+  try {
+    await createBackup({ ...options, incremental: false })
+  } catch (error) {
+    if (!(error instanceof BackupUnderWay)) throw error
+    tell(error)
   }
 }
 

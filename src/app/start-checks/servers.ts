@@ -3,7 +3,7 @@
 import type { Config } from '../../infra/config.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
 import type { MongoDocuments } from '../../infra/mongo/mongo.ts'
-import { lendsTransactions, probePooling } from '../../infra/postgres/pooling.ts'
+import { DIRECT, lendsTransactions, probePooling } from '../../infra/postgres/pooling.ts'
 import type { ObjectClients } from '../../infra/s3/clients.ts'
 import type { Temporal } from '../../infra/temporal/temporal.ts'
 import type { Streams } from '../../infra/valkey/streams.ts'
@@ -20,17 +20,23 @@ const SESSIONS = 'The platform needs sessions for elections, locks and the build
 export const sessionsCheck = (config: DatabaseUrls): StartCheck => ({
   name: 'sessions',
   stops: ['api', 'worker'],
+  isAwaited: true,
   run: async (): Promise<Verdict> => {
     const { DATABASE_SESSION_URL: session, DATABASE_BUILDER_URL: builder } = config
-    for (const [setting, url] of Object.entries({
-      DATABASE_SESSION_URL: session,
-      DATABASE_BUILDER_URL: builder,
-    })) {
-      if (url === undefined || (await probePooling(url)).lends !== 'transaction') continue
+    const probe = (url: string | undefined) => (url === undefined ? DIRECT : probePooling(url))
+    const [ofSession, ofBuilder, { lends, keepsStatements }] = await Promise.all([
+      probe(session),
+      probe(builder),
+      probePooling(config.DATABASE_APP_URL),
+    ])
+    for (const [setting, found] of [
+      ['DATABASE_SESSION_URL', ofSession],
+      ['DATABASE_BUILDER_URL', ofBuilder],
+    ] as const) {
+      if (found.lends !== 'transaction') continue
       const detail = `${lendsTransactions(setting)} ${SESSIONS}: it must lead to PostgreSQL itself, or to a pool with pool_mode = session.`
       return { is: 'wrong', detail }
     }
-    const { lends, keepsStatements } = await probePooling(config.DATABASE_APP_URL)
     if (lends !== 'transaction')
       return {
         is: 'good',

@@ -134,10 +134,16 @@ async function settle(repository: Repository, plan: RestorePlan, settings: Setti
     return await withDatabase(need(settings, 'DATABASE_URL'), async (database) => {
       noteStep('restoring the bytes of objects')
       const restored = await restoreObjects(repository, { store, buckets }, database, plan.states)
-      noteStep('beginning event streams anew')
-      await restartStreams(database, config.VALKEY)
-      noteStep('comparing Temporal with the database')
-      return { ...restored, ...(await settleWorkflows(database, temporal)) }
+      try {
+        noteStep('beginning event streams anew')
+        await restartStreams(database, config.VALKEY)
+        noteStep('comparing Temporal with the database')
+        return { ...restored, ...(await settleWorkflows(database, temporal)) }
+      } catch (error) {
+        // They would be lost with the result.
+        for (const fault of restored.faults) note(fault)
+        throw error
+      }
     })
   } finally {
     await connection.close()

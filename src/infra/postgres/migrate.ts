@@ -1,5 +1,6 @@
 /** Migrates a database to this version: login roles, then each SQL file once, under one advisory lock. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
 import { retryTransient } from '../retry.ts'
 import { keyChecksOf, WRONG_KEY } from './installation.ts'
@@ -15,6 +16,7 @@ import {
 
 /** The key of the advisory lock. */
 const LOCK = 7_302_516
+const LOCK_POLL_MS = 200
 /** The oldest version that the statements of the product are for. */
 const POSTGRES_MAJOR = 18
 /** For how long a step is repeated that meets the migration of another database of the server: roles belong to all of them. */
@@ -54,7 +56,7 @@ export async function migrate(adminUrl: string, secrets: MigrationSecrets): Prom
         `${lendsTransactions('DATABASE_URL')} A migration needs a session: DATABASE_URL must lead to PostgreSQL itself.`,
       )
     await refuseOldServer(client)
-    await client.query('select pg_advisory_lock($1)', [LOCK])
+    await lock(client)
     const missing = await findMissing(client, secrets.masterKeys)
     await retryTransient(ROLES_MS, () => ensureLogins(client, secrets), isRoleRace)
     for (const file of await Promise.all(missing.map(readSqlFile)))
@@ -87,6 +89,12 @@ async function refuseOldServer(client: Client): Promise<void> {
   throw new Error(
     `PostgreSQL ${POSTGRES_MAJOR} or newer is needed, and the server of DATABASE_URL is version ${major}. Nothing was changed.`,
   )
+}
+
+/** Asks again and again: a session that waits in a statement would be one that `create index concurrently` of the other migration waits for. */
+async function lock(client: Client): Promise<void> {
+  const ask = async () => (await client.query('select pg_try_advisory_lock($1) as locked', [LOCK])).rows[0]
+  while (!(await ask())?.locked) await pause(LOCK_POLL_MS)
 }
 
 /** @returns the names of the files to apply @throws as {@link migrate} */
@@ -155,8 +163,13 @@ function isRoleRace(error: unknown): boolean {
 const TABLES = `
   create table if not exists public.tenon_migrations
     (name text primary key, sha256 text not null, applied_at timestamptz not null default now());
-  -- The oldest release that serves on the schema that the file makes.
-  alter table public.tenon_migrations add column if not exists serves_from text;
+  -- The oldest release that serves on the schema that the file makes. Builds before the first migration made the table without it.
+  do $$ begin
+    if not exists (select from pg_attribute where attrelid = 'public.tenon_migrations'::regclass and attname = 'serves_from') then
+      set local lock_timeout = '1s';
+      alter table public.tenon_migrations add column serves_from text;
+    end if;
+  end $$;
   create table if not exists public.tenon_installation
     (one boolean primary key default true check (one), key_check text not null, replaced_keys text[] not null default '{}', made_at timestamptz not null default now(),
      -- Of the last restore of the installation: the time it was restored to, when, and when an operator finished it.

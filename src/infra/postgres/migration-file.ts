@@ -16,7 +16,9 @@ interface MigrationHead {
 }
 
 const SERVES = /^-- Serves builds from (\d+\.\d+\.\d+) on\.$/m
-/** Codes of PostgreSQL: `lock_not_available`, `query_canceled`. */
+/** Codes of PostgreSQL: `lock_not_available`, `deadlock_detected`, `query_canceled`, `transaction_timeout`. */
+const DEADLOCK = '40P01'
+const TRANSACTION_TIMEOUT = '25P04'
 const LOCK_TIMEOUT = '55P03'
 const STATEMENT_TIMEOUT = '57014'
 
@@ -29,9 +31,28 @@ const headOf = (text: string): MigrationHead => ({
   isTransaction: !CUT_OFF.test(text),
 })
 
+/** What one transaction ends, and what may be outside of one: nothing else waits for a lock without end. */
+const CONTROL = /^\s*(commit|rollback)\b[^;]*;/im
+const BESIDE_REQUESTS = /\bconcurrently\b|\bvalidate constraint\b/i
+
+function checkedHead(name: string, text: string): MigrationHead {
+  const head = headOf(text)
+  const outside = head.isTransaction ? [] : statementsOf(text).filter((one) => !BESIDE_REQUESTS.test(one))
+  if (head.isTransaction && CONTROL.test(text))
+    throw new Error(`The file ${name} ends its transaction by itself, which the migration does.`)
+  if (outside.length > 0)
+    throw new Error(
+      `The file ${name} has a statement outside of a transaction that does not let requests go on (concurrently, validate constraint): ${outside[0]?.trim().slice(0, 100)}`,
+    )
+  return head
+}
+
+const statementsOf = (text: string): string[] =>
+  text.split(/;$/m).filter((one) => one.replaceAll(/^--.*$/gm, '').trim() !== '')
+
 /** @throws Error that names the file; {@link isLockWait} if it has not got a lock in time, and has changed nothing */
 export async function applyFile(client: Client, { name, text }: SqlFile): Promise<void> {
-  const { servesFrom, isTransaction } = headOf(text)
+  const { servesFrom, isTransaction } = checkedHead(name, text)
   const record = async (): Promise<void> =>
     void (await client.query(
       'insert into public.tenon_migrations (name, sha256, serves_from) values ($1, $2, $3)',
@@ -46,7 +67,7 @@ export async function applyFile(client: Client, { name, text }: SqlFile): Promis
       })
     await asOwner(client, async () => {
       // Sent together they would be one transaction.
-      for (const statement of text.split(/;$/m)) await client.query(statement)
+      for (const statement of statementsOf(text)) await client.query(statement)
     })
     await record()
   })
@@ -76,31 +97,48 @@ const HARMLESS = ['AccessShareLock', 'RowShareLock', 'RowExclusiveLock']
  */
 export const rehearse = (client: Client, files: readonly SqlFile[]): Promise<Rehearsal[]> =>
   inTransaction(client, 'rollback', async () => {
-    await client.query(`set local statement_timeout = ${INFRA_LIMITS.migrationStatementMs}`)
-    const { rows: before } = await client.query<{ oid: string }>(
-      "select oid from pg_class where relkind in ('r', 'p') and relnamespace = 'tenon'::regnamespace",
+    await client.query(
+      `set local statement_timeout = ${INFRA_LIMITS.migrationStatementMs}; set local transaction_timeout = ${INFRA_LIMITS.rehearsalMs}`,
     )
-    const oids = before.map(({ oid }) => oid)
+    const { rows: before } = await client.query<{ oid: string; name: string }>(TABLES)
+    const names = new Map(before.map(({ oid, name }) => [oid, name]))
+    const seen = new Set<string>()
     const rehearsals: Rehearsal[] = []
     for (const { name, text } of files) {
-      const { servesFrom: serves_from, isTransaction } = headOf(text)
+      const { servesFrom: serves_from, isTransaction } = checkedHead(name, text)
       const isRehearsed = isTransaction && rehearsals.every(({ locks }) => locks !== null)
       const beganMs = performance.now()
       if (isRehearsed) await named(name, () => client.query(text))
       const ms = isRehearsed ? Math.ceil(performance.now() - beganMs) : null
-      rehearsals.push({ name, serves_from, ms, locks: isRehearsed ? await locksOn(client, oids) : null })
+      rehearsals.push({
+        name,
+        serves_from,
+        ms,
+        locks: isRehearsed ? await locksOn(client, names, seen) : null,
+      })
     }
     return rehearsals
   })
 
-/** Of this transaction. */
-async function locksOn(client: Client, oids: readonly string[]): Promise<Lock[]> {
-  const { rows } = await client.query<Lock>(
-    `select relation::regclass::text as "table", mode from pg_locks
-     where pid = pg_backend_pid() and relation = any($1::oid[]) and mode <> all($2) order by 1, 2`,
-    [oids, HARMLESS],
+const TABLES = `select c.oid::text, format('%s.%s', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where c.relkind in ('r', 'p') and n.nspname in ('tenon', 'tenon_data', 'public')`
+
+/** Those that this transaction has got since the last call. @param names of the tables that were there, by their ids */
+async function locksOn(
+  client: Client,
+  names: ReadonlyMap<string, string>,
+  seen: Set<string>,
+): Promise<Lock[]> {
+  const { rows } = await client.query<{ oid: string; mode: string }>(
+    `select relation::text as oid, mode from pg_locks
+     where pid = pg_backend_pid() and relation = any($1::oid[]) and mode <> all($2)`,
+    [[...names.keys()], HARMLESS],
   )
-  return rows
+  const taken = rows.filter(({ oid, mode }) => !seen.has(`${oid} ${mode}`))
+  for (const { oid, mode } of taken) seen.add(`${oid} ${mode}`)
+  return taken
+    .map(({ oid, mode }) => ({ table: names.get(oid) ?? oid, mode }))
+    .sort((a, b) => `${a.table} ${a.mode}`.localeCompare(`${b.table} ${b.mode}`))
 }
 
 async function named<T>(name: string, work: () => Promise<T>): Promise<T> {
@@ -115,6 +153,8 @@ function failureOf(name: string, cause: unknown): string {
   const { message, code } = Object(cause) as { message?: string; code?: string }
   if (code === LOCK_TIMEOUT)
     return `The file ${name} has not got a lock: a transaction holds a table that the file changes. Nothing of the file was applied. Run the command again; \`select pid, query from pg_stat_activity where state <> 'idle'\` shows the transaction.`
+  if (code === TRANSACTION_TIMEOUT)
+    return `The files up to ${name} take longer than ${INFRA_LIMITS.rehearsalMs} ms together: they are not rehearsed. Migrate at a quiet time.`
   if (code === STATEMENT_TIMEOUT)
     return `A statement of the file ${name} takes longer than ${INFRA_LIMITS.migrationStatementMs} ms on this database, and its locks stop requests for as long: migrate at a quiet time.`
   return `The file ${name} failed: ${message ?? String(cause)}`
@@ -147,6 +187,8 @@ async function asOwner(client: Client, work: () => Promise<unknown>): Promise<vo
   }
 }
 
-/** True if a lock was not there in time (55P03): requests that came later would have waited behind the migration. */
+/** True if a lock was not there in time, since requests that came later would have waited behind the migration; or after a deadlock. */
 export const isLockWait = (error: unknown): boolean =>
-  error instanceof Error && error.cause instanceof DatabaseError && error.cause.code === LOCK_TIMEOUT
+  error instanceof Error &&
+  error.cause instanceof DatabaseError &&
+  [LOCK_TIMEOUT, DEADLOCK].includes(error.cause.code ?? '')

@@ -12,7 +12,7 @@ interface Pooling {
   readonly keepsStatements: boolean
 }
 
-const DIRECT: Pooling = { lends: 'none', keepsStatements: true }
+export const DIRECT: Pooling = { lends: 'none', keepsStatements: true }
 
 /** The pooler may have lent the same connection twice by chance, while others use it. */
 const ROUNDS = 5

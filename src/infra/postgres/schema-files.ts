@@ -115,6 +115,7 @@ export function compareSchema(
   if (!names.includes('infra/postgres/roles.sql'))
     return { state: 'other', detail: `The database was made by a build before 0.1.0. ${START_OVER}` }
   const unknown = names.filter((name) => !(name in ofBuild))
+  const missing = Object.keys(ofBuild).filter((name) => !(name in applied))
   const unserved = unknown.filter((name) => !serves(applied[name], release))
   if (unserved.length > 0) {
     const detail = `The database has the schema of a newer build: this one does not know ${several(unserved)}. Start that build, or a newer one.`
@@ -125,11 +126,14 @@ export function compareSchema(
     const detail = `The database was made by another build, with another version of ${several(changed)}. ${START_OVER}`
     return { state: 'other', detail }
   }
+  if (unknown.length > 0 && missing.length > 0) {
+    const detail = `The database was migrated by a newer build, and lacks ${several(missing)} of this one. Start a build that has both this and ${several(unknown)}.`
+    return { state: 'other', detail }
+  }
   if (unknown.length > 0) {
     const detail = `A newer build has migrated the database, and this one serves on its schema as well: it does not know ${several(unknown)}.`
     return { state: 'expanded', detail }
   }
-  const missing = Object.keys(ofBuild).filter((name) => !(name in applied))
   if (missing.length === 0) return { state: 'same' }
   const detail = `The database is older than this build: it lacks ${several(missing)}. Run \`tenon migrate\` of this build.`
   return { state: 'older', detail }

@@ -108,10 +108,7 @@ test('rehearsal: names locks on tables that are there, and changes nothing; a st
       expect.objectContaining({ locks: [{ table: 'tenon.tenants', mode: 'AccessExclusiveLock' }] }),
       expect.objectContaining({
         ms: expect.any(Number),
-        locks: [
-          { table: 'tenon.accounts', mode: 'ShareLock' },
-          { table: 'tenon.tenants', mode: 'AccessExclusiveLock' },
-        ],
+        locks: [{ table: 'tenon.accounts', mode: 'ShareLock' }],
       }),
       { name: 'c.sql', serves_from: '0.1.0', locks: null, ms: null },
       { name: EXPANDS.name, serves_from: '0.1.0', locks: null, ms: null },
@@ -121,6 +118,38 @@ test('rehearsal: names locks on tables that are there, and changes nothing; a st
     await expect(rehearse(client, [slow])).rejects.toThrow(
       'A statement of the file slow.sql takes longer than 1000 ms on this database',
     )
+  })
+})
+
+test.each([
+  ['commits', 'create table tenon.more (id text);\ncommit;', 'ends its transaction by itself'],
+  [
+    'locks a table outside of a transaction',
+    '-- No transaction: can be repeated after it was cut off.\nalter table tenon.tenants add column later text;',
+    'does not let requests go on (concurrently, validate constraint): ',
+  ],
+])('file that %s: refused by migration and rehearsal, and nothing is changed', async (_title, text, sentence) => {
+  await withMigrated(async ({ client }) => {
+    const file = { name: 'bad.sql', text: `${HEAD}${text}` }
+    await expect(rehearse(client, [file])).rejects.toThrow(`The file bad.sql`)
+    await expect(applyFile(client, file)).rejects.toThrow(sentence)
+    expect(await columnsOf(client, 'tenants')).not.toContain('later')
+    expect(await columnsOf(client, 'more')).toEqual([])
+  })
+})
+
+test('two migrations at once, one with an index that is built beside writes: both end', async () => {
+  await withMigrated(async ({ url, client }) => {
+    // What `migrate` does while it holds its lock.
+    await client.query('select pg_advisory_lock(7302516)')
+    const second = migrateHere(url)
+    await applyFile(client, {
+      name: 'infra/postgres/migrations/0001-index.sql',
+      text: `${HEAD}-- No transaction: can be repeated after it was cut off.
+create index concurrently later on tenon.tenants (state);\n`,
+    })
+    await client.query('select pg_advisory_unlock(7302516)')
+    expect((await second).applied).toEqual([])
   })
 })
 

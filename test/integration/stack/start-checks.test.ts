@@ -85,6 +85,13 @@ const SCHEMAS: readonly (readonly [
     /made by another build, with another version of the file access\/\S+ and 1 more\. Start the build that made it/,
   ],
   [
+    'lacks a file of the build, and has one of a newer build that this one serves on',
+    `delete from public.tenon_migrations where name = 'features/analytics/analytics.sql';
+     insert into public.tenon_migrations (name, sha256, serves_from) values ('features/later.sql', '', '0.1.0')`,
+    'schema_outdated',
+    /migrated by a newer build, and lacks the file features\/analytics\/analytics\.sql of this one/,
+  ],
+  [
     'was made before builds let processes compare it',
     'drop table public.tenon_installation',
     'schema_outdated',
