@@ -99,7 +99,7 @@ export class Installation {
   /** Those of all services and jobs, the demo excepted. */
   async containers(): Promise<readonly Container[]> {
     const ids = (await podman('ps', '--all', '--quiet')).split('\n').filter((id) => id !== '')
-    return JSON.parse(await podman('inspect', ...ids)) as Container[]
+    return ids.length === 0 ? [] : (JSON.parse(await podman('inspect', ...ids)) as Container[])
   }
 
   async container(service: string): Promise<Container> {

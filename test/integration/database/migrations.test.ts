@@ -128,15 +128,18 @@ test.each([
     '-- No transaction: can be repeated after it was cut off.\nalter table tenon.tenants add column later text;',
     'does not let requests go on (concurrently, validate constraint): ',
   ],
-])('file that %s: refused by migration and rehearsal, and nothing is changed', async (_title, text, sentence) => {
-  await withMigrated(async ({ client }) => {
-    const file = { name: 'bad.sql', text: `${HEAD}${text}` }
-    await expect(rehearse(client, [file])).rejects.toThrow(`The file bad.sql`)
-    await expect(applyFile(client, file)).rejects.toThrow(sentence)
-    expect(await columnsOf(client, 'tenants')).not.toContain('later')
-    expect(await columnsOf(client, 'more')).toEqual([])
-  })
-})
+])(
+  'file that %s: refused by migration and rehearsal, and nothing is changed',
+  async (_title, text, sentence) => {
+    await withMigrated(async ({ client }) => {
+      const file = { name: 'bad.sql', text: `${HEAD}${text}` }
+      await expect(rehearse(client, [file])).rejects.toThrow(`The file bad.sql`)
+      await expect(applyFile(client, file)).rejects.toThrow(sentence)
+      expect(await columnsOf(client, 'tenants')).not.toContain('later')
+      expect(await columnsOf(client, 'more')).toEqual([])
+    })
+  },
+)
 
 test('two migrations at once, one with an index that is built beside writes: both end', async () => {
   await withMigrated(async ({ url, client }) => {
