@@ -2,7 +2,7 @@
  * `npm run test:soak [-- NAME...]`: runs every benchmark once to check that it works, the whole suite without the patches of the
  * Temporal SDK and with the repetitions of a soak, then the kill drill. Prints a line per part; exits with 1 if one failed.
  * `npm run test:soak -- uploads` lets a page in Chromium upload a file through restarts of the API; TENON_UPLOAD_BYTES is its size.
- * `npm run test:soak -- deletion` deletes a workspace with a thousand executions, and others while the disk is full (test/soak/deletion).
+ * `npm run test:soak -- deletion` deletes a workspace with a thousand executions, others while the disk is full, and cuts purges off at each step (test/soak/deletion).
  * `npm run test:soak -- slow` runs the suite as on a slow machine: busy loops take half of every core.
  * `npm run test:soak -- kills [--seed N] [--minutes M]` runs the kill drill alone (test/soak/kills), which prints its counts.
  */

@@ -97,7 +97,7 @@ describe('error reports', () => {
       /cannot import modules of Node/,
     ],
   ])('error: %s: reported with its own message', async (_name, source, detail) => {
-    const reply = await run(source, { config: { timeout: '5s' } })
+    const reply = await run(source, { config: { timeout: '60s' } })
     expect(reply.body).toMatchObject({
       status: 502,
       code: expect.stringMatching(/^function_(error|output_too_large)$/),

@@ -4,10 +4,10 @@ import { Client, Connection } from '@temporalio/client'
 import { compactVerify, createLocalJWKSet } from 'jose'
 import { MongoClient } from 'mongodb'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Problem } from '../../src/core/problem.ts'
-import { targetOf } from '../../src/core/tenant.ts'
-import { PLANS } from '../../src/features/tenants/provisioning.ts'
-import type { WirePayload } from '../../src/infra/temporal/payload-reader.ts'
+import { Problem } from '../../../src/core/problem.ts'
+import { targetOf } from '../../../src/core/tenant.ts'
+import { PLANS } from '../../../src/features/tenants/provisioning.ts'
+import type { WirePayload } from '../../../src/infra/temporal/payload-reader.ts'
 import {
   bucketsOf,
   contentOf,
@@ -15,13 +15,13 @@ import {
   rowsOf,
   type Servers,
   tracesOf,
-} from '../support/fixtures/owned-traces.ts'
-import { asSuperuser, call, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
-import { startTcpProxy, type TcpProxy } from '../support/servers/tcp-proxy.ts'
-import { type MongoServer, mongoUnavailableReason, startMongo } from '../support/stack/ferretdb.ts'
-import { startInProcessNode } from '../support/stack/in-process-node.ts'
-import { killServer, pidOf } from '../support/stack/own-platform.ts'
-import { type ProvisioningNode, startProvisioningNode } from '../support/stack/provisioning-worker.ts'
+} from '../../support/fixtures/owned-traces.ts'
+import { asSuperuser, call, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { startTcpProxy, type TcpProxy } from '../../support/servers/tcp-proxy.ts'
+import { type MongoServer, mongoUnavailableReason, startMongo } from '../../support/stack/ferretdb.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
+import { killServer, pidOf } from '../../support/stack/own-platform.ts'
+import { type ProvisioningNode, startProvisioningNode } from '../../support/stack/provisioning-worker.ts'
 import {
   deleteNow,
   endOf,
@@ -30,7 +30,7 @@ import {
   operationOf,
   type PurgePlatform,
   startPurgePlatform,
-} from '../support/stack/purge-node.ts'
+} from '../../support/stack/purge-node.ts'
 
 let platform: PurgePlatform
 let node: ProvisioningNode
