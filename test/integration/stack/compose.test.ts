@@ -18,6 +18,7 @@ interface Service {
   readonly healthcheck?: { readonly test: readonly string[] }
   readonly stop_grace_period?: string
   readonly command?: string | readonly string[]
+  readonly env_file?: readonly object[]
   readonly environment?: Readonly<Record<string, string>>
   readonly ports?: readonly string[]
   readonly image?: string
@@ -89,6 +90,12 @@ test.each(Object.entries(SECRETS))(
     expect(holders.map(([service]) => service).toSorted()).toEqual(owners)
   },
 )
+
+test('compose file: tenon.env: goes to each process that reads settings from it, the migration too', () => {
+  const readers = Object.entries(services).filter(([, { env_file }]) => env_file !== undefined)
+  expect(readers.map(([service]) => service).toSorted()).toEqual(['api', 'migrate', 'worker'])
+  for (const [, { env_file }] of readers) expect(env_file).toEqual([{ path: 'tenon.env', required: false }])
+})
 
 test('compose file: worker alone: has the profile with which bubblewrap makes namespaces', async () => {
   const isOwn = (option: string) => option.startsWith('seccomp=')
