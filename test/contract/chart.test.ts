@@ -30,7 +30,12 @@ test('values.yaml: alone: does not fit, since what has no default is missing', a
   expect(faultsOf(values)).toContain(`/settings must have required property 'TENON_PUBLIC_URL'`)
 })
 
-test('example of the page: fits the schema, with and without the sandbox', async () => {
+test('values.yaml: functions of tenants run in the sandbox unless a value says no', async () => {
+  const { worker } = parse(await readFile(`${CHART}/values.yaml`, 'utf8'))
+  expect(worker.functionSandbox.enabled).toBe(true)
+})
+
+test('example of the page: fits the schema, also for nodes with AppArmor', async () => {
   const defaults = parse(await readFile(`${CHART}/values.yaml`, 'utf8'))
   const [first = {}, ...others] = examples
   expect(others.length).toBeGreaterThan(0)

@@ -24,6 +24,9 @@ export const NO_VALUES = {
   'the image sets them': ['TENON_WORKFLOW_BUNDLE', 'TENON_DENO_BIN'],
   'files, for which the chart has no volume': ['TENON_MASTER_KEY_FILE'],
   'for processes that share a machine': ['TENON_EAGER_START_SOCKET', 'TENON_CONTAINER_ENGINE'],
+  'for workers of two builds at a time, of which the chart has one Deployment': [
+    ...(['TEMPORAL_DEPLOYMENT_NAME', 'TEMPORAL_WORKER_BUILD_ID'] as const),
+  ],
   'for development': ['TENON_DEV_STDIO_SERVERS', 'TENON_MAIL_DIR', 'TENON_VALIDATE_RESPONSES'],
 } as const
 

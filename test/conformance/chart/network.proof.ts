@@ -2,7 +2,7 @@
 
 import { BlockList, isIPv6 } from 'node:net'
 import { beforeAll, expect, test } from 'vitest'
-import type { KubeObject } from './helm.ts'
+import { type KubeObject, render } from './helm.ts'
 import { podsOf, selects } from './pods.ts'
 import { type Rendering, renderAll } from './renderings.ts'
 
@@ -90,35 +90,51 @@ const isEverybody = (peer: Peer) =>
   [peer.podSelector, peer.namespaceSelector].some((one) => one !== undefined && JSON.stringify(one) === '{}')
 
 test('egress: reaches no metadata service, and no private address that is not named', () => {
-  const reached = renderings.flatMap(({ title, objects }) =>
+  const found = renderings.flatMap(({ title, objects }) =>
     policiesOf(objects).flatMap(({ egress = [] }) =>
       FORBIDDEN.filter((address) => egress.flatMap(peersOf).some((peer) => contains(peer, address))).map(
         (address) => `${title}: ${address}`,
       ),
     ),
   )
-  expect(reached).toEqual([])
+  expect(found).toEqual([])
 })
 
-test('egress: reaches DNS, the named services and public addresses', () => {
+/** The ports that pods of a component reach at an address. */
+function reached(objects: readonly KubeObject[], component: string, address: string) {
+  const isOwn = ({ podSelector }: Policy) => selects(podSelector.matchLabels, labelsOf(objects, component))
+  return policiesOf(objects)
+    .filter(isOwn)
+    .flatMap(({ egress = [] }) => egress)
+    .filter((rule) => peersOf(rule).some((peer) => contains(peer, address)))
+    .flatMap((rule) => (rule.ports ?? []).map(({ port }) => port))
+}
+
+const labelsOf = (objects: readonly KubeObject[], component: string) =>
+  podsOf(objects).find((pod) => pod.component === component)?.labels ?? {}
+
+const SERVERS = ['10.20.0.9', '10.20.1.9', '10.20.2.9', '10.20.3.9']
+const OTHERS = ['10.20.4.9', '1.1.1.1', '2606:4700::1']
+
+test('egress: reaches DNS, the named services and public addresses; of the migration PostgreSQL and Temporal alone', () => {
   const { objects = [] } = renderings.find(({ title }) => title === 'external') ?? {}
-  for (const { egress = [] } of policiesOf(objects)) {
-    const ports = (address: string) =>
-      egress
-        .filter((rule) => peersOf(rule).some((peer) => contains(peer, address)))
-        .flatMap((rule) => (rule.ports ?? []).map(({ port }) => port))
-    const addresses = [
-      '10.20.0.9',
-      '10.20.1.9',
-      '10.20.2.9',
-      '10.20.3.9',
-      '10.20.4.9',
-      '1.1.1.1',
-      '2606:4700::1',
-    ]
-    expect(addresses.map(ports)).toEqual([[5432], [7233], [443], [6379], [], [80, 443], [80, 443]])
+  const of = (component: string) => [...SERVERS, ...OTHERS].map((one) => reached(objects, component, one))
+  for (const component of ['api', 'worker'])
+    expect(of(component)).toEqual([[5432], [7233], [443], [6379], [], [80, 443], [80, 443]])
+  expect(of('migrate')).toEqual([[5432], [7233], [], [], [], [], []])
+  for (const { egress = [] } of policiesOf(objects))
     expect(egress[0]?.ports?.map(({ protocol, port }) => `${protocol} ${port}`)).toEqual(['UDP 53', 'TCP 53'])
+})
+
+test('egress: of the migration: reaches KMS if the master key is wrapped by it', async () => {
+  const services = { kms: { to: [{ ipBlock: { cidr: '10.20.4.0/24' } }], ports: [443] } }
+  const kms = { TENON_KEY_PROVIDER: 'kms', TENON_KMS_KEY_ID: 'alias/tenon' }
+  const of = async (settings: object) => {
+    const objects = await render('external', { settings, networkPolicy: { services } })
+    return [...SERVERS, ...OTHERS].map((address) => reached(objects, 'migrate', address))
   }
+  expect(await of(kms)).toEqual([[5432], [7233], [], [], [443], [], []])
+  expect(await of({})).toEqual([[5432], [7233], [], [], [], [], []])
 })
 
 test('ingress: is open at the named ports for the named peers alone; of the migration at none', () => {

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { render, type ValueSet } from './helm.ts'
-import { environmentOf, podsOf } from './pods.ts'
+import { environmentOf, isSandbox, podsOf } from './pods.ts'
 
 /** Values on top of a set, and what the message has. */
 const REFUSED: readonly (readonly [title: string, set: ValueSet, values: object, message: RegExp])[] = [
@@ -34,6 +34,15 @@ const REFUSED: readonly (readonly [title: string, set: ValueSet, values: object,
     { settings: { TENON_MASTER_KEY: 'A' } },
     /'\/settings'.*'TENON_MASTER_KEY'/,
   ],
+  ...['TEMPORAL_DEPLOYMENT_NAME', 'TEMPORAL_WORKER_BUILD_ID'].map(
+    (name) =>
+      [
+        `setting for two Deployments of workers, ${name}`,
+        'external',
+        { settings: { [name]: 'x' } },
+        new RegExp(`'/settings'.*'${name}'`),
+      ] as const,
+  ),
   ['setting of the chart', 'external', { settings: { TENON_PORT: 1 } }, /'\/settings'.*'TENON_PORT'/],
   ['no URL', 'external', { settings: { TENON_PUBLIC_URL: null } }, /'\/settings\/TENON_PUBLIC_URL'/],
   ['no image', 'external', { image: { repository: '' } }, /'\/image\/repository'/],
@@ -61,6 +70,12 @@ const REFUSED: readonly (readonly [title: string, set: ValueSet, values: object,
     'external',
     { settings: { TENON_KEY_PROVIDER: 'kms' } },
     /'\/settings'.*'TENON_KMS_KEY_ID'/,
+  ],
+  [
+    'KMS that the migration does not reach',
+    'external',
+    { settings: { TENON_KEY_PROVIDER: 'kms', TENON_KMS_KEY_ID: 'alias/tenon' } },
+    /TENON_KEY_PROVIDER=kms needs networkPolicy\.services\.kms/,
   ],
   [
     'no memory',
@@ -185,14 +200,17 @@ test('times of the drain: bound the time that a pod has to stop', async () => {
   expect(Object.fromEntries(seconds)).toMatchObject({ api: 625, worker: 625 })
 })
 
-test('example of docs/kubernetes.md: makes the same objects as the external set without autoscaling, sandbox and metrics', async () => {
+test('example of docs/kubernetes.md: makes the same objects as the external set without autoscaling and metrics, with the sandbox', async () => {
   const page = await readFile('docs/kubernetes.md', 'utf8')
   const [, text = ''] = /```yaml\n(.*?)\n```/s.exec(page) ?? []
   const off = {
     api: { autoscaling: { enabled: false } },
-    worker: { autoscaling: { enabled: false }, functionSandbox: { enabled: false } },
+    worker: { autoscaling: { enabled: false } },
     networkPolicy: { metricsFrom: [] },
   }
   const [own, ofSet] = [await render(undefined, parse(text)), await render('external', off)]
   expect(own).toEqual(ofSet)
+  // No value of either one asks for it.
+  const sandboxed = podsOf(own).filter(({ containers }) => containers.some(isSandbox))
+  expect(sandboxed.map(({ component }) => component)).toEqual(['worker'])
 })

@@ -1,4 +1,4 @@
-{{/* What pods may reach: DNS and the named services. Argument: the values `networkPolicy`. */}}
+{{/* What pods may reach: DNS and services. Argument: dns, services. */}}
 {{- define "tenon.egress" -}}
 egress:
   - to:
