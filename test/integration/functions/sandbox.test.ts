@@ -152,7 +152,7 @@ describe('memory limit', () => {
       'export default async () => { const m = new WebAssembly.Memory({ initial: 16384 }); const a = new Uint8Array(m.buffer).fill(1); await new Promise((d) => setTimeout(d, 1000)); return a.length }',
     ],
   ])('memory limit: %s: 502 function_out_of_memory', async (_name, source) => {
-    const reply = await run(source)
+    const reply = await run(source, { config: { timeout: '60s' } })
     expect([reply.status, reply.body.code]).toEqual([502, 'function_out_of_memory'])
     expect(reply.body.detail).toContain('128 MB')
     expectNoHostDetails(reply)
