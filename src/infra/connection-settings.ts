@@ -3,7 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { type PemKind, pairFaults, readPem, urlFaults } from './crypto/setting-files.ts'
 import { INFRA_LIMITS } from './limits.ts'
-import { readTemporal, type TemporalAddress } from './temporal/connection.ts'
+import { readTemporal, type TemporalAddress, TLS_SETTING } from './temporal/connection.ts'
 import type { ValkeyAddress } from './valkey/connect.ts'
 
 /** A setting with a URL. @param scheme a pattern */
@@ -79,12 +79,7 @@ export const CONNECTION_SETTINGS = {
       }),
     ),
   ),
-  TEMPORAL_TLS: Type.Optional(
-    Type.Boolean({
-      description:
-        'True for TLS, which an API key and any other TEMPORAL_TLS_… setting turn on, too; false for none.',
-    }),
-  ),
+  TEMPORAL_TLS: Type.Optional(TLS_SETTING),
   TEMPORAL_TLS_SERVER_CA_CERT_PATH: Pem(
     'certificate',
     'Path of a file in PEM with the certificates of the authorities by which Temporal is trusted. Default: those of Node for clients, and those of the machine for the worker: set it for an authority of your own.',

@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
+import { isLoopback } from './loopback.ts'
 
 const Commands = Type.Record(
   Type.String({ pattern: '^[a-z0-9-]{1,63}$' }),
@@ -11,9 +12,6 @@ const Commands = Type.Record(
 
 /** Program and arguments by name. */
 export type DevServers = Readonly<Static<typeof Commands>>
-
-/** 127.0.0.0/8 and ::1, as `URL` writes them. */
-const LOOPBACK = /^(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])$/
 
 /**
  * @param text the setting; empty for none
@@ -27,7 +25,7 @@ export function readDevServers(
   const servers = parsed(text)
   if (!Value.Check(Commands, servers))
     return { servers: {}, faults: ['is not a JSON object of commands, each a list of texts.'] }
-  const isLocal = urls.every((url) => URL.canParse(url) && LOOPBACK.test(new URL(url).hostname))
+  const isLocal = urls.every(isLoopback)
   const fault = 'is for development: TENON_HOST and TENON_PUBLIC_URL must be loopback addresses.'
   return { servers, faults: isLocal ? [] : [fault] }
 }

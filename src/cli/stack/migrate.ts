@@ -6,9 +6,9 @@ import { ConfigError, parseConfig } from '../../infra/config.ts'
 import { withMasterKeys } from '../../infra/crypto/key-provider.ts'
 import { DERIVED, deriveSecret } from '../../infra/crypto/secrets.ts'
 import { type MigrationPlan, migrate, planMigration } from '../../infra/postgres/migrate.ts'
-import { clientOptions, readTemporal } from '../../infra/temporal/connection.ts'
+import { clientOptions, readTemporal, type TemporalAddress } from '../../infra/temporal/connection.ts'
 import { ensureNamespace } from '../../infra/temporal/namespace.ts'
-import { callerPath, need, type Settings } from '../settings.ts'
+import { callerPath, need } from '../settings.ts'
 import { readEnvironment } from './environment.ts'
 import { compileFlow } from './local-compiler.ts'
 
@@ -28,16 +28,17 @@ export async function migrateFromEnvironment(): Promise<number> {
     app: TENON_APP_PASSWORD || derived(DERIVED.appPassword),
     builder: TENON_BUILDER_PASSWORD || derived(DERIVED.builderPassword),
   }
+  // Settings that are refused leave the database as it was.
+  const hasTemporal = settings['TEMPORAL_ADDRESS'] || settings['TEMPORAL_CONFIG_FILE']
+  const temporal = hasTemporal ? readTemporal(settings) : undefined
   const { applied } = await migrate(need(settings, 'DATABASE_URL'), secrets)
-  const made = [...applied, ...(await migrateTemporal(settings))]
+  const made = [...applied, ...(temporal === undefined ? [] : await migrateTemporal(temporal))]
   process.stdout.write(made.length === 0 ? 'Up to date.\n' : `${made.join('\n')}\n`)
   return 0
 }
 
-/** Makes namespace and search attributes in Temporal, if there is one in the settings. @returns what was made */
-async function migrateTemporal(settings: Settings): Promise<string[]> {
-  if (!settings['TEMPORAL_ADDRESS'] && !settings['TEMPORAL_CONFIG_FILE']) return []
-  const temporal = readTemporal(settings)
+/** Makes namespace and search attributes in Temporal. @returns what was made */
+async function migrateTemporal(temporal: TemporalAddress): Promise<string[]> {
   const { address, namespace } = temporal
   const connection = await Connection.connect(clientOptions(temporal)).catch((cause: unknown) => {
     throw new Error(`Temporal does not answer at ${address} (TEMPORAL_ADDRESS). The database is migrated.`, {

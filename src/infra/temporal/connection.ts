@@ -5,7 +5,10 @@
 
 import type { ConnectionOptions } from '@temporalio/client'
 import { loadClientConnectConfig } from '@temporalio/envconfig'
+import Type from 'typebox'
+import { Value } from 'typebox/value'
 import { readSecretFile, withSecretFiles } from '../crypto/setting-files.ts'
+import { isLoopback } from '../loopback.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -19,6 +22,10 @@ export interface TemporalAddress {
 }
 
 const ADDRESS = /^[^/]+:[0-9]+$/
+const TLS_DESCRIPTION =
+  'True for TLS, which an API key and any other TEMPORAL_TLS_… setting turn on, too; false for none, which is refused beside such a setting.'
+/** Its texts are those of all settings that are true or false. */
+export const TLS_SETTING = Type.Boolean({ description: TLS_DESCRIPTION })
 /** A key in a file is read again, at most so often. */
 const RELOAD_MS = 5_000
 
@@ -33,11 +40,51 @@ export function readTemporal(environment: Environment): TemporalAddress {
     throw new Error(
       `TEMPORAL_ADDRESS is ${address === undefined ? 'missing' : 'not valid'}. host:port of Temporal.`,
     )
+  if (!tls)
+    checkPlaintext(environment, {
+      address,
+      isOff: tls === false,
+      sends: apiKey ?? metadata?.['authorization'],
+    })
   return {
     ...{ address, namespace },
     connection: { address, ...(tls !== undefined && { tls }), ...(metadata && { metadata }) } as const,
     apiKey: apiKey === undefined ? undefined : keptUpToDate(apiKey, environment),
   }
+}
+
+interface Plaintext {
+  readonly address: string
+  /** By a setting or the profile, and not only for want of one. */
+  readonly isOff: boolean
+  /** The credential of each request. */
+  readonly sends: unknown
+}
+
+/** @throws Error if settings of TLS would have no effect, or a credential would be sent readably over a network without anyone having said so */
+function checkPlaintext(environment: Environment, { address, isOff, sends }: Plaintext): void {
+  const isMeant = tlsOf(environment) === false
+  const useless = Object.keys(environment).filter(
+    (name) => name.startsWith('TEMPORAL_TLS_') && environment[name],
+  )
+  if (isOff && useless.length > 0) {
+    const reason = isMeant ? 'TEMPORAL_TLS is false' : 'the profile of TEMPORAL_CONFIG_FILE turns TLS off'
+    throw new Error(
+      `There would be no TLS in spite of ${useless.join(', ')}: ${reason}. Unset what is wrong.`,
+    )
+  }
+  if (sends !== undefined && !isMeant && !isLoopback(`http://${address}`))
+    throw new Error(
+      'The credential for Temporal would be sent without TLS. Set TEMPORAL_TLS to true, or to false if only machines that you trust can read it.',
+    )
+}
+
+/** Undefined if it is not set. envconfig takes all texts but `1` and `true` for false, and would turn TLS off for `True`. */
+function tlsOf({ TEMPORAL_TLS: text }: Environment): boolean | undefined {
+  if (!text) return undefined
+  const value = Value.Convert(TLS_SETTING, text)
+  if (Value.Check(TLS_SETTING, value)) return value
+  throw new Error(`TEMPORAL_TLS must be boolean. ${TLS_DESCRIPTION}`)
 }
 
 /** Options of a client's connection, which asks for the key at each request. */
@@ -66,7 +113,9 @@ function load(environment: Environment) {
   for (const fault of faults.values()) throw new Error(fault)
   const { TEMPORAL_CONFIG_FILE: path, TEMPORAL_PROFILE: profile } = env
   if (!path && profile) throw new Error('TEMPORAL_PROFILE has no effect without TEMPORAL_CONFIG_FILE.')
-  const given = Object.entries(env).flatMap(([name, value]) =>
+  const tls = tlsOf(env)
+  const settings = { ...env, ...(tls !== undefined && { TEMPORAL_TLS: String(tls) }) }
+  const given = Object.entries(settings).flatMap(([name, value]) =>
     name.startsWith('TEMPORAL_') && value ? [[name, value] as const] : [],
   )
   const data = path && readSecretFile('TEMPORAL_CONFIG_FILE', path)
