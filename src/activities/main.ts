@@ -23,6 +23,7 @@ import { withMasterKeys } from '../infra/crypto/key-provider.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import type { Metrics } from '../infra/metrics/metrics.ts'
 import { startTracing, stopTracing } from '../infra/tracing.ts'
+import { keepApiKey } from './api-key.ts'
 import {
   createDelivery,
   createTaskContexts,
@@ -46,8 +47,6 @@ import { buildBundle } from './workflow-bundle.ts'
 const SETTLE_MS = 5_000
 /** Seconds in which cancelled steps end. */
 const FORCE_S = 3
-/** How often a key that may have been replaced is looked at. */
-const KEY_MS = 1_000
 /** Polls of a worker last up to a minute. */
 const POLLERS_MS = 10_000
 
@@ -79,7 +78,7 @@ async function main(): Promise<void> {
   health.start()
   const ops = await openOpsServer(platform, config.TENON_OPS_LISTEN)
   const connection = await checkWorker(platform.startChecks, platform.installation, {
-    ...{ log, signal: stopping.signal, connect: () => connect(config) },
+    ...{ log, signal: stopping.signal, connect: () => connect(config, log) },
   })
   if (connection !== undefined) {
     const awaitClose = awaitCloseOn(connection, config.TEMPORAL.namespace)
@@ -113,27 +112,18 @@ function installRuntime(metrics: Metrics, log: Log): void {
 }
 
 /** Payloads are already compressed and encrypted (infra/temporal/payload-codec.ts), so compression would gain nothing. */
-async function connect({ TEMPORAL: { connection: options, apiKey } }: Config): Promise<NativeConnection> {
+async function connect(
+  { TEMPORAL: { connection: options, apiKey } }: Config,
+  log: Log,
+): Promise<NativeConnection> {
   const key = apiKey?.()
   const connection = await NativeConnection.connect({
     ...(options as NativeConnectionOptions),
     ...(key !== undefined && { apiKey: key }),
     grpcCompression: { codec: 'none' },
   })
-  if (apiKey !== undefined) keepKey(connection, apiKey)
+  if (apiKey !== undefined) keepApiKey(connection, apiKey, log)
   return connection
-}
-
-/** Gives the connection each new key; until it is closed. */
-function keepKey(connection: NativeConnection, apiKey: () => string): void {
-  let known = apiKey()
-  const timer = setInterval(() => {
-    const key = apiKey()
-    if (key === known) return
-    known = key
-    connection.setApiKey(key).catch(() => clearInterval(timer))
-  }, KEY_MS)
-  timer.unref()
 }
 
 interface WorkerServices {
