@@ -6,6 +6,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Stack } from '../../../stack/start.ts'
+import { SECRET_SETTINGS } from '../../infra/config.ts'
 import { formatMasterKeys, parseMasterKeys } from '../../infra/crypto/master-keys.ts'
 import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import { migrate } from '../../infra/postgres/migrate.ts'
@@ -127,7 +128,13 @@ function inheritedSettings(): Record<string, string> {
       'MONGODB_URL',
       'TENON_TRUSTED_PROXIES',
     ])
-  return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])))
+  return Object.fromEntries(names.flatMap((name) => (env[name] ? [settingOf(name, env[name])] : [])))
+}
+
+/** A secret in a file stays there: no environment has it, and a new API key of Temporal is read when the old one is replaced. */
+function settingOf(name: string, value: string): [name: string, value: string] {
+  const file = process.env[`${name}_FILE`]
+  return file && SECRET_SETTINGS.includes(name) ? [`${name}_FILE`, callerPath(file)] : [name, value]
 }
 
 /** How a Temporal of their own is reached; the embedded one is none of it. */

@@ -5,7 +5,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { launchPlatform } from '../../../src/cli/stack/launch-platform.ts'
 import { onFreePorts, Ports } from '../../../stack/ports.ts'
 import type { Stack } from '../../../stack/start.ts'
@@ -76,6 +76,25 @@ test('another process takes the port of the API while the API starts: both proce
   } finally {
     await supervisor.stop()
     other.close()
+  }
+})
+
+test('secret in a file: API and worker get the path, not the secret', async () => {
+  const { databaseUrl, masterKey, env: settings } = inject('tenon')
+  const { TENON_PORT: _port, TENON_EAGER_START_SOCKET: _socket, GATEWAY_SECRET: _secret, ...env } = settings
+  const supervisor = new Supervisor()
+  const stack = { env: { ...env, DATABASE_URL: databaseUrl }, supervisor } as unknown as Stack
+  const port = await new Ports({ remembered: {}, any: true }).take('file', 0)
+  await writeFile(join(folder, 'gateway'), `${'g'.repeat(32)}\n`)
+  vi.stubEnv('TENON_CALLER_CWD', folder)
+  vi.stubEnv('GATEWAY_SECRET_FILE', 'gateway')
+  try {
+    const launched = await launchPlatform({ stack, dir: folder, port, masterKey, env })
+    expect(launched.env).toMatchObject({ GATEWAY_SECRET_FILE: join(folder, 'gateway') })
+    expect(launched.env).not.toHaveProperty('GATEWAY_SECRET')
+  } finally {
+    vi.unstubAllEnvs()
+    await supervisor.stop()
   }
 })
 
