@@ -1,6 +1,6 @@
 /** Builds and drops indexes of tables in use, which only the owner may do, and outside of transactions. */
 
-import { Client, DatabaseError } from 'pg'
+import { Client, DatabaseError, type QueryConfig } from 'pg'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
@@ -58,11 +58,12 @@ export class Builder {
       connectionString: this.#url,
       application_name: 'tenon-builder',
       connectionTimeoutMillis: INFRA_LIMITS.poolWaitMs,
-      options: optionsOf(ref),
     })
     client.on('error', () => {})
     try {
       await client.connect()
+      // Before any other statement: they are the isolation of the session.
+      await client.query(settingsOf(ref))
       await client.query('select pg_advisory_lock(hashtextextended($1, 16))', [schemaId])
       return await work(client)
     } catch (cause) {
@@ -76,8 +77,11 @@ export class Builder {
 
 const UNIQUE_VIOLATION = '23505'
 
-/** Settings of the session. The server cancels statements of a disconnected client. */
-function optionsOf({ tenantId, workspaceId }: WorkspaceRef): string {
+/**
+ * Settings of the session, all or none of them. PgBouncer refuses them as options of the connection. The server cancels statements of a
+ * disconnected client.
+ */
+function settingsOf({ tenantId, workspaceId }: WorkspaceRef): QueryConfig {
   const settings = {
     role: 'tenon_tables',
     'tenon.tenant': tenantId,
@@ -85,9 +89,10 @@ function optionsOf({ tenantId, workspaceId }: WorkspaceRef): string {
     lock_timeout: INFRA_LIMITS.builderLockWaitMs,
     client_connection_check_interval: INFRA_LIMITS.builderCheckMs,
   }
-  return Object.entries(settings)
-    .map(([name, value]) => `-c ${name}=${value}`)
-    .join(' ')
+  return {
+    text: 'select set_config(name, value, false) from unnest($1::text[], $2::text[]) as settings (name, value)',
+    values: [Object.keys(settings), Object.values(settings).map(String)],
+  }
 }
 
 /** An unfinished index is never used, but slows writes, or even refuses them. */

@@ -3,12 +3,16 @@
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { WorkspaceRef } from '../../../src/core/tenant.ts'
 import { DERIVED, deriveSecret } from '../../../src/infra/crypto/secrets.ts'
+import { Builder } from '../../../src/infra/postgres/index-builder.ts'
 import { probePooling } from '../../../src/infra/postgres/pooling.ts'
+import { Sql, sql } from '../../../src/infra/postgres/sql.ts'
 import { send } from '../../support/clients/idempotency.ts'
+import { createTable } from '../../support/clients/sql-as-role.ts'
 import { closeSubscriptions, receivedAtLeast, subscribeToEvents } from '../../support/clients/sse.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
-import { call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
+import { asSuperuser, call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { migrateHere } from '../../support/stack/own-database.ts'
 import { refusalOf, runCheckNamed } from '../../support/stack/start-outcome.ts'
@@ -87,6 +91,31 @@ describe('what is between', () => {
     )
     expect((await migrateHere(ofSessions.through(owner))).applied).toEqual([])
   })
+})
+
+test('pool of sessions at DATABASE_BUILDER_URL: builds indexes, each session with its own settings', async () => {
+  expect(await refusalOf('worker', { ...pooled(), DATABASE_BUILDER_URL: ofSessions.through(builder) })).toBe(
+    '',
+  )
+  const pooledBuilder = new Builder(ofSessions.through(builder))
+  // The second one gets the connection of the first.
+  for (const workspace of [await createTestWorkspace(), await createTestWorkspace()]) {
+    const { id } = await createTable(workspace)
+    const statement = sql`create index concurrently ${Sql.identifier(`${id}_i9`)} on tenon_data.${Sql.identifier(id)} (c1)`
+    expect(
+      await pooledBuilder.build(
+        workspace as unknown as WorkspaceRef,
+        { schemaId: id, name: 'i9' },
+        statement,
+      ),
+    ).toBe(true)
+    expect(
+      await asSuperuser(
+        `select indisvalid, relowner::regrole::text as owner from pg_index join pg_class on oid = indexrelid where relname = $1`,
+        [`${id}_i9`],
+      ),
+    ).toEqual([{ indisvalid: true, owner: 'tenon_tables' }])
+  }
 })
 
 test('API and worker behind a pool of transactions: documents, events, flows and elections work', async () => {
