@@ -191,6 +191,13 @@ export const INFRA_LIMITS = {
   // Event streams in Valkey
   /** Milliseconds for which a published event waits until a replica has it, with Sentinels. Then it is refused: `dependency_unavailable`. */
   replicaConfirmsMs: 2_000,
+  /** Events that wait for that in a process. */
+  replicaConfirmsPending: {
+    /** Events of one tenant that wait for a replica. Further ones are refused with `dependency_unavailable`. */
+    ofTenantMax: 128,
+    /** Events of all tenants that wait for a replica. Further ones are refused with `dependency_unavailable`. */
+    ofProcessMax: 256,
+  },
   /** Events of a tenant's stream. Beyond them the oldest are dropped, and readers of these get a `gap`. */
   eventsKeptPerTenantMax: 100_000,
   /** Bytes of a tenant's stream, which each process that adds to it may exceed by 1/16. Then the oldest events are dropped. */

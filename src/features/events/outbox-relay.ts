@@ -12,8 +12,9 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../infra/retry.ts'
 import { unavailable } from '../../infra/unavailable.ts'
-import type { ValkeyAddress } from '../../infra/valkey/connect.ts'
-import { appendEntries, connectToStreams } from '../../infra/valkey/stream-log.ts'
+import { appendConfirmed, Unconfirmed } from '../../infra/valkey/confirmed-appends.ts'
+import { mayFailOver, type ValkeyAddress } from '../../infra/valkey/connect.ts'
+import { type Addition, appendEntries, connectToStreams } from '../../infra/valkey/stream-log.ts'
 import { StreamTrimmer } from '../../infra/valkey/stream-trimmer.ts'
 import { changesOf, type Message, type StreamKey } from '../../infra/valkey/streams.ts'
 import { cloudEvent, sourceOf } from './events.ts'
@@ -72,6 +73,8 @@ export class Appender {
   readonly #at: ValkeyAddress | string
   readonly #onError: (error: Error) => void
   #redis: Redis | undefined
+  /** Texts, each with the id of its event, that this connection has appended and no replica has confirmed. */
+  readonly #unconfirmed = new Set<string>()
   readonly #trimmer = new StreamTrimmer(EVENT_LIMITS.changesKeptBytesMax)
 
   constructor(at: ValkeyAddress | string, onError: (error: Error) => void) {
@@ -87,19 +90,9 @@ export class Appender {
     try {
       this.#redis ??= await this.#connect()
       const redis = this.#redis
-      const parts = [...Map.groupBy(messages, ({ key }) => key)]
+      await (mayFailOver(redis) ? this.#appendConfirmed(redis, messages) : appendAll(redis, messages))
       await Promise.all(
-        parts.map(([key, part]) =>
-          appendEntries(
-            redis,
-            key,
-            part.map(({ message }) => message),
-            EVENT_LIMITS.changesKeptMax,
-          ),
-        ),
-      )
-      await Promise.all(
-        parts.map(([key, part]) =>
+        [...Map.groupBy(messages, ({ key }) => key)].map(([key, part]) =>
           this.#trimmer.added(
             redis,
             key,
@@ -108,14 +101,30 @@ export class Appender {
         ),
       )
     } catch (cause) {
-      this.close()
+      // What no replica has confirmed yet, it may confirm later, but on this connection alone.
+      if (!(cause instanceof Unconfirmed)) this.close()
       throw unavailable('valkey', cause)
+    }
+  }
+
+  /** Once a replica confirms this append, it has the earlier ones of the connection too: these are not made again. */
+  async #appendConfirmed(redis: Redis, messages: readonly StreamMessage[]): Promise<void> {
+    const further = messages.filter(({ message }) => !this.#unconfirmed.has(message.text))
+    try {
+      const outcomes = await appendConfirmed(redis, additionsOf(further))
+      for (const outcome of outcomes) if (outcome instanceof Error) throw outcome
+      this.#unconfirmed.clear()
+    } catch (error) {
+      if (error instanceof Unconfirmed && error.isAppended)
+        for (const { message } of further) this.#unconfirmed.add(message.text)
+      throw error
     }
   }
 
   close(): void {
     this.#redis?.disconnect()
     this.#redis = undefined
+    this.#unconfirmed.clear()
   }
 
   /**
@@ -140,6 +149,16 @@ export class Appender {
     }
   }
 }
+
+const additionsOf = (messages: readonly StreamMessage[]): Addition[] =>
+  [...Map.groupBy(messages, ({ key }) => key)].map(([key, part]) => ({
+    key,
+    messages: part.map(({ message }) => message),
+    lengthMax: EVENT_LIMITS.changesKeptMax,
+  }))
+
+const appendAll = (redis: Redis, messages: readonly StreamMessage[]) =>
+  Promise.all(additionsOf(messages).map((addition) => appendEntries(redis, addition)))
 
 /** A message for one stream. */
 export interface StreamMessage {

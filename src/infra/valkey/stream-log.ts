@@ -4,7 +4,7 @@ import type { Redis, RedisOptions, Result } from 'ioredis'
 import { isBefore } from '../../core/execution.ts'
 import type { TenantId } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
-import { connectToValkey, mayFailOver, type ValkeyAddress } from './connect.ts'
+import { connectToValkey, type ValkeyAddress } from './connect.ts'
 
 /** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */
 export interface Message {
@@ -209,33 +209,29 @@ export async function renameInStream(
   await redis.swapStream(...pageAfter(copied))
 }
 
+/** Messages for one stream, and how many entries it may keep. */
+export interface Addition {
+  readonly key: StreamKey
+  readonly messages: readonly Message[]
+  readonly lengthMax: number
+}
+
 /**
  * Appends all messages in order, or none if the server has no memory. One script costs half as much as single commands.
  * @returns the last id
- * @throws the error of the server; Error if a replica has to confirm the messages and none does: then they may be there or not
  */
-export async function appendEntries(
-  redis: Redis,
-  key: StreamKey,
-  messages: readonly Message[],
-  lengthMax: number,
-): Promise<string | null> {
+export const appendEntries = (redis: Redis, addition: Addition): Promise<string | null> =>
+  redis.appendEntries(...argumentsOf(addition))
+
+/** Arguments of EVAL that do the same. With the text, since a script that the server has forgotten would be sent again after the pipeline. */
+export const appendingScript = (addition: Addition) => [APPEND, 2, ...argumentsOf(addition)] as const
+
+function argumentsOf({ key, messages, lengthMax }: Addition) {
   const words = messages.flatMap((message): (string | number)[] => {
     const fields = fieldsOf(message)
     return [fields.length, ...fields]
   })
-  if (!mayFailOver(redis)) return redis.appendEntries(key, logOf(key), lengthMax, ...words)
-  // In one pipeline: after a reconnection to another server, the wait alone would confirm nothing.
-  const replies = await redis
-    .pipeline()
-    .appendEntries(key, logOf(key), lengthMax, ...words)
-    .wait(1, INFRA_LIMITS.replicaConfirmsMs)
-    .exec()
-  const [[failure, id] = [new Error('no reply')], [unconfirmed, replicas] = []] = replies ?? []
-  if (failure ?? unconfirmed) throw failure ?? unconfirmed
-  if (!(Number(replicas) >= 1))
-    throw new Error('No replica of Valkey has confirmed the event, so a failover could lose it.')
-  return id as string | null
+  return [key, logOf(key), lengthMax, ...words] as const
 }
 
 /** `topic` comes first: the scripts read it there. */

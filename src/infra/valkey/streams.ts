@@ -6,7 +6,8 @@ import { isBefore } from '../../core/execution.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../../core/tenant.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import { unavailable } from '../unavailable.ts'
-import type { ValkeyAddress } from './connect.ts'
+import { ConfirmedAppends, PROBE } from './confirmed-appends.ts'
+import { mayFailOver, type ValkeyAddress } from './connect.ts'
 import {
   appendEntries,
   connectToStreams,
@@ -41,9 +42,6 @@ const EMPTY = '0-1'
 /** Follows every entry of its millisecond. */
 const LAST_OF_MS = 9_999_999_999
 const BLOCK_MS = 5_000
-/** The key that all processes write to see whether the server takes writes, and how long it stays. */
-const PROBE_KEY = 'tenon:probe'
-const PROBE_MS = 60_000
 const RETRY_MS = 500
 const UNBLOCK_MS = 10
 
@@ -57,6 +55,8 @@ export const changesOf = ({ tenantId, workspaceId }: WorkspaceRef): StreamKey =>
 export class Streams {
   readonly #redis: Redis
   readonly #reader: Redis
+  /** With Sentinels. */
+  readonly #confirmed: ConfirmedAppends | undefined
   readonly #trimmer = new StreamTrimmer(INFRA_LIMITS.eventsKeptBytesMax)
   readonly #onError: (error: Error) => void
   /** Why the connection is lost; a command that it fails says only that it was repeated in vain. */
@@ -86,6 +86,10 @@ export class Streams {
       this.#lost = undefined
     })
     this.#reader.on('error', onError)
+    if (!mayFailOver(this.#redis)) return
+    const own = connectToStreams(at, options)
+    own.on('error', onError)
+    this.#confirmed = new ConfirmedAppends(own)
   }
 
   /** The keys of a tenant, or those that name one of its workspaces, but for rates, which expire within a minute. @throws Problem `dependency_unavailable` */
@@ -116,8 +120,9 @@ export class Streams {
 
   /** Appends to the stream, and drops its oldest entries if it takes too much memory. @returns the entry's id */
   async publish(key: StreamKey, message: Message): Promise<string> {
-    const id = await this.#call(() =>
-      appendEntries(this.#redis, key, [message], INFRA_LIMITS.eventsKeptPerTenantMax),
+    const addition = { key, messages: [message], lengthMax: INFRA_LIMITS.eventsKeptPerTenantMax }
+    const id = await this.#call(
+      () => this.#confirmed?.append(addition) ?? appendEntries(this.#redis, addition),
     )
     // The entry is stored, so its publisher must not publish it again.
     await this.#trimmer.added(this.#redis, key, [message.text]).catch(this.#onError)
@@ -186,12 +191,13 @@ export class Streams {
 
   /** Writes, since a server whose memory is full still answers a ping. @throws the error of the server or of the connection */
   async ping(): Promise<void> {
-    await this.#orWhyLost(this.#redis.set(PROBE_KEY, '', 'PX', PROBE_MS))
+    await this.#orWhyLost(this.#redis.set(...PROBE))
   }
 
   /** Commands that the server has not answered yet, with the one that waits for entries. */
   get pending(): number {
-    return this.#redis.commandQueue.length + this.#reader.commandQueue.length
+    const appends = this.#confirmed?.pending ?? 0
+    return this.#redis.commandQueue.length + this.#reader.commandQueue.length + appends
   }
 
   /** The number of listeners of all streams. */
@@ -215,6 +221,7 @@ export class Streams {
     this.#closed = true
     this.#redis.disconnect()
     this.#reader.disconnect()
+    this.#confirmed?.close()
   }
 
   /** The id of the newest entry. */

@@ -2,9 +2,18 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { Appender } from '../../../src/features/events/outbox-relay.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
+import { eventsOf, type StreamKey, Streams } from '../../../src/infra/valkey/streams.ts'
 import { closeSubscriptions, messages, subscribeToEvents } from '../../support/clients/sse.ts'
 import { partStatus } from '../../support/clients/status.ts'
-import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 import { type RedisServer, startRedis } from '../../support/servers/redis-server.ts'
 import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { refusalOf } from '../../support/stack/start-outcome.ts'
@@ -158,14 +167,112 @@ test('primary frozen and replaced during publish: the same', async () => {
 })
 
 test('no replica left: an event is refused, since a failover would lose it', async () => {
+  await withoutReplicas(async () => {
+    const { status, body } = await publish(0)
+    expect([status, body.code, body.part]).toEqual([503, 'dependency_unavailable', 'valkey'])
+  })
+  await eventually(async () => (await publish(0)).status === 202 || undefined)
+})
+
+const address = () => ({
+  url: `redis://:${PASSWORD}@${NAME}`,
+  sentinels: sentinels.map(({ port }) => ({ host: '127.0.0.1', port })),
+  sentinelPassword: 'of-sentinels',
+})
+
+/** Does the work while no replica answers. */
+async function withoutReplicas(work: () => Promise<void>): Promise<void> {
   const primary = await primaryOf()
   const others = servers.filter((one) => one !== primary)
   for (const one of others) one.signal('SIGSTOP')
   try {
-    const { status, body } = await publish(0)
-    expect([status, body.code, body.part]).toEqual([503, 'dependency_unavailable', 'valkey'])
+    await work()
   } finally {
     for (const one of others) one.signal('SIGCONT')
   }
-  await eventually(async () => (await publish(0)).status === 202 || undefined)
+}
+
+const message = (text: string) => ({ topic: 'a', source: 's', text })
+const succeeds = (work: Promise<unknown>) =>
+  work.then(
+    () => true,
+    () => undefined,
+  )
+
+test('relay: while no replica answers, attempts append nothing', async () => {
+  const appender = new Appender(address(), () => {})
+  const key: StreamKey = `tenon:{ten_x}:${unique('changes')}`
+  const append = (text: string) => succeeds(appender.append([{ key, message: message(text) }]))
+  await eventually(() => append('before'))
+  await withoutReplicas(async () => {
+    for (const _ of Array(3)) expect(await append('meanwhile')).toBe(undefined)
+  })
+  await eventually(() => append('meanwhile'))
+  appender.close()
+  expect((await (await primaryOf()).client.xrange(key, '-', '+')).map(([, fields]) => fields[5])).toEqual([
+    'before',
+    'meanwhile',
+  ])
+})
+
+test('relay: a batch that cuts the replicas off is not appended again when they are back', async () => {
+  const { client } = await primaryOf()
+  const appender = new Appender(address(), () => {})
+  const key: StreamKey = `tenon:{ten_x}:${unique('changes')}`
+  const batch = Array.from({ length: 16 }, (_, n) => ({ key, message: message(`${n}`.padEnd(500_000, 'x')) }))
+  const [, limits = ''] = (await client.config('GET', 'client-output-buffer-limit')) as string[]
+  // A replica whose buffer is full loses its connection, and must copy everything.
+  await client.config('SET', 'client-output-buffer-limit', 'replica 1mb 1mb 1')
+  try {
+    expect(await succeeds(appender.append(batch))).toBe(undefined)
+    await eventually(() => succeeds(appender.append(batch)), 60_000)
+  } finally {
+    await client.config('SET', 'client-output-buffer-limit', limits)
+    appender.close()
+  }
+  expect(await client.xlen(key)).toBe(batch.length)
+  await client.del(key)
+})
+
+test('while events wait for a replica, reads are answered, and what is too much is refused at once', async () => {
+  const streams = new Streams(address(), () => {})
+  const key = eventsOf('ten_x')
+  const add = (text: string) => succeeds(streams.publish(key, message(text)))
+  await eventually(() => add('before'))
+  const order: string[] = []
+  const note = (name: string, work: Promise<unknown>) => work.finally(() => order.push(name))
+  await withoutReplicas(async () => {
+    const { ofTenantMax } = INFRA_LIMITS.replicaConfirmsPending
+    const waiting = Array.from({ length: ofTenantMax }, (_, n) => note('published', add(`${n}`)))
+    const others = [
+      note('too much', expect(streams.publish(key, message('x'))).rejects.toThrow('Valkey does not answer.')),
+      note('read', streams.following(eventsOf('ten_y'), '0-0')),
+      note('ping', streams.ping()),
+    ]
+    await Promise.all(others)
+    expect(order).toEqual(['too much', 'read', 'ping'])
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set([undefined]))
+  })
+  await eventually(() => add('after'))
+  streams.close()
+})
+
+test('a script that the primary has forgotten: what confirms an event comes after it', async () => {
+  const { client } = await primaryOf()
+  const streams = new Streams(address(), () => {})
+  const add = (topic: string) => succeeds(streams.publish(eventsOf('ten_x'), { ...message('{}'), topic }))
+  await eventually(() => add('first'))
+  const monitor = await client.monitor()
+  const seen: string[] = []
+  monitor.on('monitor', (_time: string, [command = '', ...args]: string[]) => {
+    seen.push(args.includes('of-forgotten') ? `${command} of-forgotten`.toLowerCase() : command.toLowerCase())
+  })
+  await client.script('FLUSH')
+  expect(await add('of-forgotten')).toBe(true)
+  await client.echo('end')
+  await eventually(async () => seen.includes('echo') || undefined)
+  monitor.disconnect()
+  streams.close()
+  const confirming = seen.slice(seen.indexOf('xadd of-forgotten')).indexOf('wait')
+  expect(confirming, seen.join(', ')).toBeGreaterThan(0)
 })
