@@ -168,8 +168,9 @@ test('texts: cite no document from outside the repository', async () => {
 test('test files share a process: none replaces its modules or settings', () => {
   const banned = /\bvi\.(mock|doMock|stubGlobal|stubEnv)\(|\bprocess\.(env(\.\w+|\[[^\]]*\]) = |chdir\()/
   const those = all.filter(({ name, text }) => name.startsWith('test/') && banned.test(code(text)))
-  // Two restore the settings afterwards; the engine and the setup run in processes of their own.
+  // Three restore the settings afterwards; the engine and the setup run in processes of their own.
   expect(those.map(({ name }) => name).toSorted()).toEqual([
+    'test/integration/cli/up-fails.test.ts',
     'test/integration/stack/supervise.test.ts',
     'test/support/clients/cli.ts',
     'test/support/servers/fake-engine.ts',

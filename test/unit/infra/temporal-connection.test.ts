@@ -1,4 +1,4 @@
-/** Whether Temporal is reached with TLS: what one means must be what happens, as requests carry keys and the work of tenants. */
+/** Checks that Temporal is reached with TLS whenever a setting says so, and that no credential is sent without TLS unless a setting says so. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
