@@ -18,6 +18,7 @@ import { type DnsServer, startDnsServer } from '../../support/servers/dns-server
 import { whileBeforeStep } from '../../support/servers/table-barrier.ts'
 import { type OwnPlatform, ownPlatform } from '../../support/stack/own-platform.ts'
 import { type ProvisioningNode, startProvisioningNode } from '../../support/stack/provisioning-worker.ts'
+import { waitingStep } from '../../support/stack/purge-node.ts'
 import { type Caddy, FOREIGN, type Route, startCaddy } from './caddy.ts'
 
 let caddy: Caddy
@@ -229,17 +230,9 @@ describe('platform whose worker knows Caddy', () => {
     await caddy.stop()
     const { body: removal } = await call('DELETE', path, { as, at })
     const job = async () => (await call('GET', `/v1/operations/${removal.id}`, { as, at })).body
-    const waits = (step: string) =>
-      eventually(
-        async () =>
-          (await job()).steps.find(
-            ({ name, state }: { name: string; state: string }) => name === step && state === 'waiting',
-          ),
-        60_000,
-      )
-    expect((await waits('begin_purge')).detail).toBe('Caddy does not answer.')
+    expect((await waitingStep(removal.id, 'begin_purge', at)).detail).toBe('Caddy does not answer.')
     await whileBeforeStep(platform, { id: removal.id, step: 'remove_objects' }, caddy.start, caddy.stop)
-    expect((await waits('remove_resources')).detail).toBe('Caddy does not answer.')
+    expect((await waitingStep(removal.id, 'remove_resources', at)).detail).toBe('Caddy does not answer.')
     await caddy.start()
     const { result } = await eventually(async () => {
       const now = await job()

@@ -19,6 +19,7 @@ import { startTcpProxy, type TcpProxy } from '../../support/servers/tcp-proxy.ts
 import { startApiWithIssuers } from '../../support/stack/api-with-issuers.ts'
 import { ownPlatform } from '../../support/stack/own-platform.ts'
 import { type ProvisioningNode, startProvisioningNode } from '../../support/stack/provisioning-worker.ts'
+import { waitingStep } from '../../support/stack/purge-node.ts'
 import { type Keycloak, startKeycloak } from '../keycloak/keycloak.ts'
 
 const REALM = 'tenants'
@@ -270,22 +271,14 @@ test('Keycloak away when a purge begins, and in its middle: waits and says why b
     proxy.close()
     const { body: removal } = await call('DELETE', `/v1/tenants/${doomed}?grace_days=0`, { as, at })
     const job = async () => (await call('GET', `/v1/operations/${removal.id}`, { as, at })).body
-    const waits = (step: string) =>
-      eventually(
-        async () =>
-          (await job()).steps.find(
-            ({ name, state }: { name: string; state: string }) => name === step && state === 'waiting',
-          ),
-        60_000,
-      )
-    expect((await waits('begin_purge')).detail).toBe('Keycloak does not answer.')
+    expect((await waitingStep(removal.id, 'begin_purge', at)).detail).toBe('Keycloak does not answer.')
     const comeBack = async () => {
       proxy = await startTcpProxy(new URL(keycloak.base), { port })
     }
     await whileBeforeStep(platform, { id: removal.id, step: 'remove_objects' }, comeBack, async () =>
       proxy.close(),
     )
-    expect((await waits('remove_resources')).detail).toBe('Keycloak does not answer.')
+    expect((await waitingStep(removal.id, 'remove_resources', at)).detail).toBe('Keycloak does not answer.')
     await comeBack()
     const { result } = await eventually(async () => {
       const now = await job()

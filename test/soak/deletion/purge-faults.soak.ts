@@ -30,6 +30,7 @@ import {
   operationOf,
   type PurgePlatform,
   startPurgePlatform,
+  waitingStep,
 } from '../../support/stack/purge-node.ts'
 
 let platform: PurgePlatform
@@ -237,16 +238,6 @@ test('clock set forward after a restoration: nothing is purged, also by a purge 
 })
 
 /** Waits until a step waits. The API may need the server that is away. */
-const waitingStep = (id: string, step: string) =>
-  eventually(async () => {
-    const [row] = await asSuperuser<{ steps: { name: string; state: string }[] }>(
-      'select steps from tenon.operations where id = $1',
-      [id],
-      node.at,
-    )
-    return row?.steps.find(({ name, state }) => name === step && state === 'waiting')
-  }, 60_000)
-
 /** What each server that is away is needed for. The detail names it. */
 const AWAY = [
   { server: 'seaweedfs', own: 'remove_objects', detail: /object store/ },
@@ -271,7 +262,7 @@ describe.each(
     })
     try {
       await begin()
-      expect(await waitingStep(id, step)).toMatchObject({
+      expect(await waitingStep(id, step, node.at)).toMatchObject({
         ...{ code: 'dependency_unavailable', detail: expect.stringMatching(detail) },
       })
       expect((await rowsOf(owner, node.at))['tenon.documents']).toBe(1)
@@ -408,7 +399,9 @@ describe.skipIf(mongoMissing !== undefined)('installation with MongoDB', () => {
         return run()
       })
       await begin()
-      expect(await waitingStep(id, step)).toMatchObject({ detail: expect.stringContaining('MongoDB') })
+      expect(await waitingStep(id, step, node.at)).toMatchObject({
+        detail: expect.stringContaining('MongoDB'),
+      })
       proxy = await startTcpProxy(new URL(mongo.url), { port })
       const { state, result } = await endOf(doomed, id, own.at)
       expect([state, result.before.mongodb_documents, result.after]).toEqual(['succeeded', 1, {}])

@@ -1,6 +1,6 @@
 /** Locks a table, so that other sessions wait until the test releases it. */
 
-import { Client } from 'pg'
+import type { Client } from 'pg'
 import { call, connectSuperuser, eventually } from '../fixtures/tenants.ts'
 import type { OwnPlatform } from '../stack/own-platform.ts'
 
@@ -17,7 +17,7 @@ export class TableBarrier {
   static async ofCollection({ started, workspace }: OwnPlatform, collection: string): Promise<TableBarrier> {
     const body = { workspace_id: workspace.workspaceId, collection, store: 'relational', schema: {} }
     await call('POST', '/v1/schemas', { as: workspace.operator, at: started.running, body })
-    const client = await connected(started)
+    const client = await connectSuperuser(started.running)
     const { rows } = await client.query('select relation from tenon.schemas where collection = $1', [
       collection,
     ])
@@ -26,7 +26,7 @@ export class TableBarrier {
   }
 
   static async at({ started }: Pick<OwnPlatform, 'started'>, table: string): Promise<TableBarrier> {
-    const client = await connected(started)
+    const client = await connectSuperuser(started.running)
     await client.query(`begin; lock table ${table} in access exclusive mode`)
     return new TableBarrier(client, table)
   }
@@ -48,12 +48,6 @@ export async function waitersOf(client: Client, table: string): Promise<number[]
     [table],
   )
   return rows.map(({ pid }) => pid)
-}
-
-async function connected({ running }: OwnPlatform['started']): Promise<Client> {
-  const client = new Client({ connectionString: running.databaseUrl })
-  await client.connect()
-  return client
 }
 
 /** Begins an operation that waits for a table, does something meanwhile, and gives the table free. @returns the operation's id */
@@ -98,7 +92,7 @@ export async function whileBeforeStep(
   goOn: () => Promise<void>,
   work: () => Promise<void>,
 ): Promise<void> {
-  const session = await connected(started)
+  const session = await connectSuperuser(started.running)
   await session.query(`select pg_advisory_lock(1)`)
   await session.query(`
     create function public.hold() returns trigger language plpgsql as

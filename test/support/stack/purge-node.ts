@@ -138,3 +138,14 @@ export async function expectNothingOf(
   expect(workflows.length).toBeLessThanOrEqual(purges)
   expect(others).toEqual({ schedules: [], keys: [], buckets: [], objects: [], payloads: [] })
 }
+
+/** The step of an operation that waits for a server, once it does. */
+export const waitingStep = (id: string, step: string, at: Running) =>
+  eventually(async () => {
+    const [row] = await asSuperuser<{ steps: { name: string; state: string; detail?: string }[] }>(
+      'select steps from tenon.operations where id = $1',
+      [id],
+      at,
+    )
+    return row?.steps.find(({ name, state }) => name === step && state === 'waiting')
+  }, 60_000)
