@@ -66,17 +66,16 @@ interface Check extends MigrationPlan {
  * @returns the exit code: 1 if this build refuses a setting or a flow
  */
 export async function checkMigration({ json }: { json?: true }): Promise<number> {
+  const environment = readEnvironment(callerPath)
   const client = new Client({
-    ...{
-      connectionString: need(readEnvironment(callerPath), 'DATABASE_URL'),
-      application_name: 'tenon-migrate-check',
-    },
+    connectionString: need(environment, 'DATABASE_URL'),
+    application_name: 'tenon-migrate-check',
   })
   await client.connect()
   try {
     const plan = await planMigration(client)
     const flows = plan.isNew ? { checked: 0, refused: [] } : await checkFlows(client)
-    const check = { ...plan, settings: await settingFaults(), flows }
+    const check = { ...plan, settings: await settingFaults(environment), flows }
     process.stdout.write(json ? `${JSON.stringify(check)}\n` : `${linesOf(check).join('\n')}\n`)
     return check.settings.length + flows.refused.length > 0 ? 1 : 0
   } finally {
@@ -85,8 +84,8 @@ export async function checkMigration({ json }: { json?: true }): Promise<number>
 }
 
 /** But for settings that are not given: a migration needs few of those of a process. */
-async function settingFaults(): Promise<readonly string[]> {
-  const settings = await withMasterKeys(readEnvironment(callerPath))
+async function settingFaults(environment: NodeJS.ProcessEnv): Promise<readonly string[]> {
+  const settings = await withMasterKeys(environment)
   try {
     parseConfig(settings)
     return []
