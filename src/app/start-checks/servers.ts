@@ -16,7 +16,7 @@ type DatabaseUrls = Pick<
 
 const SESSIONS = 'The platform needs sessions for elections, locks and the building of indexes'
 
-/** Through a pooler that lends connections for transactions, locks of sessions would be those of somebody else. */
+/** A pooler in transaction mode gives each transaction another server session, so that a session lock would belong to another client. */
 export const sessionsCheck = (config: DatabaseUrls): StartCheck => ({
   name: 'sessions',
   stops: ['api', 'worker'],

@@ -53,7 +53,7 @@ async function runCheck(check: StartCheck): Promise<Checked> {
   }
 }
 
-/** What is wrong with certificates, for which drivers have words of their own. */
+/** Faults of certificates, which each driver describes in its own words. */
 const OF_CERTIFICATES: readonly FailureKind[] = ['expired', 'untrusted', 'misnamed', 'certificate', 'tls']
 
 function detailOf({ server }: StartCheck, error: unknown): string {

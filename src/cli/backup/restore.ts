@@ -31,7 +31,7 @@ export interface RestoreOptions extends RepositoryOption {
 
 const noteStep = (text: string) => note(`${text} …`)
 
-/** What became of the stores besides PostgreSQL. */
+/** The results of restoring the stores other than PostgreSQL. */
 interface Settled {
   readonly written: number
   /** Bytes of objects that are missing or wrong. */

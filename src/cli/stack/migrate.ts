@@ -54,7 +54,7 @@ async function migrateTemporal(temporal: TemporalAddress): Promise<string[]> {
   }
 }
 
-/** What `tenon migrate --check` finds. */
+/** The findings of `tenon migrate --check`. */
 interface Check extends MigrationPlan {
   /** Sentences about settings of this environment that the build refuses. */
   readonly settings: readonly string[]

@@ -101,7 +101,7 @@ export class Appender {
         ),
       )
     } catch (cause) {
-      // What no replica has confirmed yet, it may confirm later, but on this connection alone.
+      // A replica may confirm these messages later, but only on this connection.
       if (!(cause instanceof Unconfirmed)) this.close()
       throw unavailable('valkey', cause)
     }

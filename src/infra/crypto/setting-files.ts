@@ -60,7 +60,7 @@ export function withSecretFiles(
   return { env: { ...env, ...read }, faults }
 }
 
-/** What a file in PEM holds: one certificate or several of them, or a private key. */
+/** The content of a file in PEM: one certificate or several of them, or a private key. */
 export type PemKind = 'certificate' | 'key'
 
 /**

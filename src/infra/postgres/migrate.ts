@@ -125,7 +125,7 @@ async function readApplied(client: Client): Promise<AppliedFiles> {
   return Object.fromEntries(rows.map(({ name, ...file }) => [name, file]))
 }
 
-/** What {@link migrate} would do. */
+/** The files that {@link migrate} would apply. */
 export interface MigrationPlan {
   /** The files that it would apply, in their order. */
   readonly files: readonly Rehearsal[]

@@ -23,11 +23,11 @@ const LOCK_TIMEOUT = '55P03'
 const STATEMENT_TIMEOUT = '57014'
 
 const CUT_OFF = /^-- No transaction: can be repeated after it was cut off\.$/m
-/** Of the files without a head: those of the first release. */
-const FIRST_RELEASE = '0.1.0'
+/** The files without a head are those of this release. */
+const OLDEST_RELEASE = '0.1.0'
 
 const headOf = (text: string): MigrationHead => ({
-  servesFrom: SERVES.exec(text)?.[1] ?? FIRST_RELEASE,
+  servesFrom: SERVES.exec(text)?.[1] ?? OLDEST_RELEASE,
   isTransaction: !CUT_OFF.test(text),
 })
 
