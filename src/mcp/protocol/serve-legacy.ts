@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
+import { finished } from 'node:stream/promises'
 import { Server as LegacyServer } from '@modelcontextprotocol/sdk/server/index.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import {
@@ -81,9 +82,9 @@ export async function serveLegacy({ request, response, body }: Exchange, server:
       const send: Send = (message) => transport.send(message, { relatedRequestId: requestId })
       const result = await untilCancelled(server, signal, (cancellable) =>
         callWithInput(server, { name, args, client: { ...client, signal: cancellable }, send }),
-      ).catch((error: unknown) => {
+      ).catch(async (error: unknown) => {
         // Before the SDK writes the error as a response.
-        if (error instanceof CallCancelled) endCancelled(response.on('error', () => {}))
+        if (error instanceof CallCancelled) await endCancelled(response.on('error', () => {}))
         throw error
       })
       if (result === undefined) throw new McpError(ErrorCode.InvalidParams, NO_TOOL)
@@ -109,11 +110,15 @@ const untilCancelled = <T>(
   call: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> => (session === undefined ? call(disconnected) : session.cancellable(disconnected, call))
 
-/** Ends the exchange of a cancelled request: a stream without a response, or an empty answer. */
-function endCancelled(response: ServerResponse): void {
+/**
+ * Ends the exchange of a cancelled request: a stream without a response, or an empty answer. Afterwards the connection is free for the
+ * client's next request: what the SDK still tries to write does not close it.
+ */
+async function endCancelled(response: ServerResponse): Promise<void> {
   if (response.writableEnded) return
   if (!response.headersSent) response.writeHead(202)
   response.end()
+  await finished(response).catch(() => {}) // The client has disconnected.
 }
 
 /** The stream of a session tells of changes; a client without a session cannot be told. */

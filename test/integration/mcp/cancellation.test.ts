@@ -1,5 +1,7 @@
 /** Calls that their client cancels: by a notification of its session (up to 2025-11-25), by closing the request (2026-07-28). */
 
+import { Agent, request } from 'node:http'
+import type { Socket } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   type CallEntry,
@@ -166,6 +168,34 @@ test.each(Object.entries(WAYS))(
     )
     expect(data).toHaveLength(before + 1)
     for (const { status } of data) expect(['pending', 'running', 'waiting']).toContain(status)
+  },
+)
+
+test.each([{}, { _meta: { progressToken: 1 } }])(
+  'notification in a session, %j: its connection stays open for the next request',
+  async (meta) => {
+    const session = await beginSession()
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    const post = (body: object) =>
+      new Promise<Socket>((done, failed) => {
+        const headers = { ...session, ...RPC, 'content-type': 'application/json' }
+        request(server.url, { agent, method: 'POST', headers }, (response) => {
+          const { socket } = response
+          response
+            .resume()
+            .once('error', failed)
+            .once('end', () => done(socket))
+        })
+          .once('error', failed)
+          .end(JSON.stringify({ jsonrpc: '2.0', ...body }))
+      })
+    const params = { name: 'event_read', arguments: WAITS, ...meta }
+    const ended = post({ id: 'nine', method: 'tools/call', params })
+    await begun()
+    expect(await cancel(session, 'nine')).toBe(202)
+    const socket = await ended
+    expect(await post({ id: 'ten', method: 'ping' })).toBe(socket)
+    agent.destroy()
   },
 )
 
