@@ -30,12 +30,17 @@ test('HTTP routes that are not operations: pages, webhooks, callbacks and MCP on
   ])
 })
 
-test('session settings: set in one file, but for the trace of each member of a merged transaction', async () => {
+test('session settings: set in one file, but for those of an index build, and the trace of each member of a merged transaction', async () => {
   expect(await filesThat(/set_config/)).toEqual([
     'infra/postgres/database.ts',
+    'infra/postgres/index-builder.ts',
     'infra/postgres/transaction-batcher.ts',
   ])
-  expect(await filesThat(/set_config\((?!'tenon\.trace')/)).toEqual(['infra/postgres/database.ts'])
+  expect(await filesThat(/set_config\((?!'tenon\.trace')/)).toEqual([
+    'infra/postgres/database.ts',
+    // A connection of its own, for one build of one workspace.
+    'infra/postgres/index-builder.ts',
+  ])
 })
 
 test('workflow ids: built from a tenant reference in one file', async () => {

@@ -52,6 +52,17 @@ async function readTrigger(workspace: TestWorkspace, flow: Published) {
 const gapOf = (workspace: TestWorkspace, flow: Published) =>
   eventually(async () => (await readTrigger(workspace, flow)).gap as { from: string; to: string } | undefined)
 
+const lastOf = async (key: string) => (await redis.xrevrange(key, '+', '-', 'COUNT', 1))[0]?.[0]
+
+/** How far what executions of the workspace wait for was delivered. */
+async function consumedOf({ workspaceId }: TestWorkspace): Promise<string | undefined> {
+  const [row] = await asSuperuser<{ events_offset: string }>(
+    'select events_offset from tenon.subscription_offsets where workspace_id = $1',
+    [workspaceId],
+  )
+  return row?.events_offset
+}
+
 /** Waits until the trigger has consumed its whole stream. */
 const waitUntilConsumed = (
   flow: Published,
@@ -59,7 +70,7 @@ const waitUntilConsumed = (
   offset: 'events_offset' | 'changes_offset' = 'events_offset',
 ) =>
   eventually(async () => {
-    const [[last] = []] = await redis.xrevrange(key, '+', '-', 'COUNT', 1)
+    const last = await lastOf(key)
     const [row] = await asSuperuser<{ consumed: string }>(
       `select ${offset} as consumed from tenon.trigger_states where trigger_id = $1`,
       [flow.triggerId],
@@ -187,6 +198,10 @@ describe('execution that listens', () => {
     await emitAt(workspace, unique('other'), {})
     const [[first = ''] = []] = await redis.xrange(events, '-', '+')
     for (const n of [1, 2]) await emitAt(workspace, unique('other'), { n })
+    // Else the consumer could write its position after this test has set it back.
+    await eventually(async () =>
+      (await consumedOf(workspace)) === (await lastOf(events)) ? true : undefined,
+    )
     await redis.xtrim(events, 'MAXLEN', 1)
     // As a consumer that was not there in between finds them.
     await asSuperuser('update tenon.subscription_offsets set events_offset = $1 where workspace_id = $2', [

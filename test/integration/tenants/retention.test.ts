@@ -168,6 +168,7 @@ test('due workspaces and chains: found by an index, however many there are', asy
       'tenon_reconciler',
       ['', ''],
       `set local enable_seqscan = off;
+       set local enable_bitmapscan = off;
        explain select 1 from tenon.${table} where retention_due_at < now() order by retention_due_at limit 20`,
     )
     const text = JSON.stringify(plan)

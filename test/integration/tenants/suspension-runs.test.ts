@@ -116,7 +116,7 @@ describe('suspended execution', () => {
     await suspend(workspace)
     await waitForStatus(workspace, id, 'suspended', 5_000)
     expect(await waitUntilIdle(workspace)).toBe(0)
-    expect((await readExecution(neighbour, theirs)).status).toBe('completed')
+    await waitForStatus(neighbour, theirs, 'completed')
     expect((await readExecution(workspace, id)).status).toBe('suspended')
     await resume(workspace)
     await waitForStatus(workspace, id, 'completed')
