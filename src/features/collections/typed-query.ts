@@ -15,7 +15,7 @@ import {
   typeMismatch,
 } from './query/filter.ts'
 import { refusal } from './query/syntax.ts'
-import { canonicalLiteral, canonicalOf, type Format } from './schemas/canonical-text.ts'
+import { canonicalLiteral, canonicalOf, type Format, type NumberFormat } from './schemas/canonical-text.ts'
 import type { Scalar } from './schemas/columns.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import type { SchemaObject } from './schemas/schema-language.ts'
@@ -153,13 +153,33 @@ function literalOf(literal: Literal, type: Type, field: string): Literal {
     if (value !== undefined) return [value]
   }
   const [got] = literal.slice(-1)
-  const hint =
-    type === 'date-time' ? (plusHint(String(got)) ?? `${field}=gte.2026-01-31T12:00:00Z`) : undefined
+  const hint = HINTS[type]?.(field, got)
   throw mismatch(field, type, `got ${JSON.stringify(got)?.slice(0, 100)}`, hint)
+}
+
+const HINTS: Partial<Record<Type, (field: string, got: Json | undefined) => string>> = {
+  'date-time': (field, got) => plusHint(String(got)) ?? `${field}=gte.2026-01-31T12:00:00Z`,
+  decimal: (field) =>
+    `Write the number as a text without an exponent: ${field}=gte.9.99, {"${field}": {"gte": "9.99"}}.`,
+  int64: (field) =>
+    `Write the number as a text of digits, from -2^63 to 2^63 - 1: {"${field}": {"gte": "9007199254740993"}}.`,
 }
 
 const inFormat = (format: Format) => (form: Json) =>
   typeof form === 'string' ? canonicalLiteral(format, form) : undefined
+
+/** A number of JSON counts if it is what its writer wrote: a longer one may have been rounded when it was read. */
+function inNumberFormat(format: NumberFormat): (form: Json) => Json | undefined {
+  const convert = inFormat(format)
+  return (form) => {
+    if (typeof form !== 'number') return convert(form)
+    const text = String(form)
+    return text.replace(/[-.]/g, '').length <= DOUBLE_DIGITS ? convert(text) : undefined
+  }
+}
+
+/** Digits of a decimal that a double keeps (IEEE 754 binary64). */
+const DOUBLE_DIGITS = 15
 
 /** Converts a form of a literal to a value of the type, if it is one. */
 const CONVERSIONS: Readonly<Record<Type, (form: Json) => Json | undefined>> = {
@@ -170,6 +190,8 @@ const CONVERSIONS: Readonly<Record<Type, (form: Json) => Json | undefined>> = {
   'date-time': inFormat('date-time'),
   date: inFormat('date'),
   uuid: inFormat('uuid'),
+  decimal: inNumberFormat('decimal'),
+  int64: inNumberFormat('int64'),
 }
 
 const mismatch = (field: string, type: Type, got: string, hint?: string) =>

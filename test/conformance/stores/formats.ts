@@ -1,5 +1,5 @@
 /**
- * Generates queries over documents with timestamps and uuids in many spellings, with the results of a naive
+ * Generates queries over documents with timestamps, uuids and exact numbers in many spellings, with the results of a naive
  * reading.
  */
 
@@ -37,20 +37,50 @@ const ODD: readonly Json[] = [
   '2026-02-29T00:00:00Z',
   ['2026-01-01T00:00:00Z'],
 ]
+const PRICES: readonly (Json | undefined)[] = [
+  '9.99',
+  '9.990',
+  '10',
+  '0.10',
+  '0',
+  '-0.0',
+  '-9.99',
+  '-10',
+  '9007199254740993',
+  '9007199254740992.5',
+  '0.1234567890123456789',
+  undefined,
+  null,
+]
+const COUNTS: readonly (Json | undefined)[] = [
+  '0',
+  '7',
+  '-7',
+  '9007199254740993',
+  '9223372036854775807',
+  undefined,
+]
 const REFS: readonly (Json | undefined)[] = [A, A.toUpperCase(), B, B.toLowerCase(), undefined]
 
 type Doc = Readonly<Record<string, Json>>
 
 /** @param odd whether some values violate their format */
 export function documentsOf(odd: boolean): Doc[] {
-  const [points, refs] = odd
+  const [points, refs, prices] = odd
     ? [
         [...POINTS, ...ODD],
         [...REFS, 'no uuid', 7],
+        [...PRICES, '1e3', '09', 9.99],
       ]
-    : [POINTS, REFS]
+    : [POINTS, REFS, PRICES]
   return Array.from({ length: 60 }, (_, n) => {
-    const fields = { n, at: points[(n * 5 + (n % 3)) % points.length], ref: refs[(n * 3) % refs.length] }
+    const fields = {
+      n,
+      at: points[(n * 5 + (n % 3)) % points.length],
+      ref: refs[(n * 3) % refs.length],
+      price: prices[(n * 7) % prices.length],
+      seq: COUNTS[(n * 5) % COUNTS.length],
+    }
     return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Doc
   })
 }
@@ -68,14 +98,26 @@ function pointOf(value: Json | undefined): bigint | undefined {
 const refOf = (value: Json | undefined) =>
   typeof value === 'string' && value.length === 36 ? value.toLowerCase() : undefined
 
+/** The number times 10^20; a literal may be in quotes. */
+function numberOf(value: Json | undefined): bigint | undefined {
+  const text = typeof value === 'string' ? value.replaceAll('"', '') : ''
+  if (!/^-?(0|[1-9]\d*)(\.\d+)?$/.test(text)) return undefined
+  const [whole = '', fraction = ''] = text.split('.')
+  return BigInt(`${whole}${fraction.padEnd(20, '0')}`)
+}
+
 type Comparable = bigint | string
 const MEANING: Readonly<Record<string, (value: Json | undefined) => Comparable | undefined>> = {
   at: pointOf,
   ref: refOf,
+  price: numberOf,
+  seq: numberOf,
 }
 const LITERALS: Readonly<Record<string, readonly string[]>> = {
   at: POINTS.filter((value) => typeof value === 'string'),
   ref: [A, B, B.toLowerCase(), '00000000-0000-0000-0000-000000000000'],
+  price: ['9.99', '"9.990"', '0', '-10', '0.1234567890123456789', '9007199254740992.5', '"9007199254740993"'],
+  seq: ['0', '"7"', '-7', '"9007199254740993"', '"9223372036854775807"'],
 }
 const there = (value: Json | undefined) => value !== undefined && value !== null
 
@@ -92,7 +134,7 @@ interface Filter {
   readonly holds: (doc: Doc) => boolean
 }
 
-const field = fc.constantFrom('at', 'ref')
+const field = fc.constantFrom('at', 'ref', 'price', 'seq')
 const literalOf = (name: string) => fc.constantFrom(...(LITERALS[name] ?? []))
 
 const comparison = field.chain((name) =>

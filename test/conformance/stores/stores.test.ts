@@ -284,7 +284,7 @@ describe.each([
         ['MongoDB', 'document', 'off'],
       ] as const)
     : []),
-] as const)('timestamps and uuids in %s, %s, mode %s', (store, kind, mode) => {
+] as const)('timestamps, uuids and exact numbers in %s, %s, mode %s', (store, kind, mode) => {
   const call = callOf(store)
   const collection = unique('formats')
   const documents = documentsOf(mode !== 'enforce')
@@ -294,11 +294,13 @@ describe.each([
       n: { type: 'integer' },
       at: { type: ['string', 'null'], format: 'date-time' },
       ref: { type: 'string', format: 'uuid' },
+      price: { type: ['string', 'null'], format: 'decimal' },
+      seq: { type: 'string', format: 'int64' },
     }
     const indexed = store === 'PostgreSQL' && mode === 'enforce'
     const body = {
       ...{ workspace_id: ws.workspaceId, collection, store: kind, schema: { properties }, mode },
-      ...(indexed && { indexes: [{ fields: ['at', 'ref'] }, { fields: ['ref'] }] }),
+      ...(indexed && { indexes: [{ fields: ['at', 'ref'] }, { fields: ['ref'] }, { fields: ['price'] }] }),
     }
     const as = await operator(platforms[store])
     expect((await call('POST', '/v1/schemas', { as, body })).status).toBe(201)

@@ -1,4 +1,4 @@
-/** Declared timestamps, dates and UUIDs: compared by value, returned as written. */
+/** Declared timestamps, dates, UUIDs and exact numbers: compared by value, returned as written. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { exported, importInto, lines } from '../../support/clients/ndjson.ts'
@@ -287,4 +287,82 @@ test('change events, exports, selections: formatted values: as written, without 
     first,
     { ...first, at: '2026-06-01T00:00:00.000Z' },
   ])
+})
+
+describe.each(['relational', 'document'])('exact numbers, %s', (store) => {
+  const numbers = {
+    n: { type: 'string' },
+    price: { type: 'string', format: 'decimal' },
+    seq: { type: 'string', format: 'int64' },
+  }
+  const make = (body: object = {}) =>
+    declareCollection({ store, mode: 'enforce', schema: { properties: numbers }, ...body })
+  const PRICED = [
+    { n: 'a', price: '9.99', seq: '9007199254740993' },
+    { n: 'b', price: '10', seq: '9007199254740992' },
+    { n: 'c', price: '9.990', seq: '-9223372036854775808' },
+    { n: 'd', price: '-0.1', seq: '9223372036854775807' },
+    { n: 'e', price: '0.1234567890123456789' },
+  ]
+  let collection: string
+  beforeAll(async () => {
+    collection = (await make({ indexes: [{ fields: ['price'] }] })).collection
+    await fill(collection, PRICED)
+  })
+
+  test.each([
+    ['price=gte.9.99', 'a b c'],
+    ['price=eq.9.990', 'a c'],
+    ['price=lt.0', 'd'],
+    ['price=lt.0.1234567890123456790', 'd e'],
+    ['price=in.(10.0,"-0.10")', 'b d'],
+    ['seq=gt."9007199254740992"', 'a d'],
+    ['order=price', 'd e a c b'],
+    ['order=seq.desc.nullslast', 'd a b c e'],
+    ['price=like.9.99*', 'a c'],
+  ])('query: %s: finds %s', async (query, found) => {
+    expect(names(await ask(collection, query))).toBe(found)
+  })
+
+  test.each<[object, string]>([
+    [{ price: { gte: '9.99' } }, 'a b c'],
+    [{ price: { gte: 9.99 } }, 'a b c'],
+    [{ price: 10 }, 'b'],
+    [{ seq: '9007199254740993' }, 'a'],
+  ])('query in JSON: %j: finds %s', async (filter, found) => {
+    const body = { filter }
+    const reply = await call('POST', `/v1/collections/${collection}/query`, { as: workspace.service, body })
+    expect(names(reply)).toBe(found)
+  })
+
+  test('query: what is no number, or may have been rounded: 400', async () => {
+    for (const query of ['price=gte.abc', 'price=gte.01', 'seq=gte.1.5', 'seq=eq."9223372036854775808"'])
+      expect(names(await ask(collection, query)), query).toBe('filter_type_mismatch')
+    const body = { filter: { price: { gte: 0.12345678901234567 } } }
+    const reply = await call('POST', `/v1/collections/${collection}/query`, { as: workspace.service, body })
+    expect(reply.body).toMatchObject({ code: 'filter_type_mismatch', hint: expect.stringContaining('text') })
+  })
+
+  test.each(['1e3', '01', '+1', '1.', '.5', ' 1', '', '٣', '1'.repeat(101), 'NaN'])(
+    'document: price %j: schema_violation',
+    async (price) => {
+      const { status, body } = await call('POST', at(collection), { as: workspace.service, body: { price } })
+      expect([status, body.code]).toEqual([422, 'schema_violation'])
+    },
+  )
+
+  test('documents: returned as written; a JSON number is refused', async () => {
+    const { body } = await ask(collection, 'select=n,price,seq')
+    expect(body.data).toMatchObject(PRICED)
+    const refused = await call('POST', at(collection), { as: workspace.service, body: { price: 9.99 } })
+    expect(refused.body.code).toBe('schema_violation')
+  })
+
+  test('unique: other spelling of the same number: 409', async () => {
+    const { collection: own } = await make({ unique: [['price']] })
+    const create = (price: string) => call('POST', at(own), { as: workspace.service, body: { price } })
+    expect((await create('1.5')).status).toBe(201)
+    expect((await create('1.50')).body.code).toBe('unique_violation')
+    expect((await create('15')).status).toBe(201)
+  })
 })

@@ -5,11 +5,8 @@
 import fc from 'fast-check'
 import Format from 'typebox/format'
 import { describe, expect, test } from 'vitest'
-import {
-  canonicalLiteral,
-  canonicalOf,
-  FORMATS,
-} from '../../../src/features/collections/schemas/canonical-text.ts'
+import { canonicalLiteral, canonicalOf } from '../../../src/features/collections/schemas/canonical-text.ts'
+import { decimals, numberTexts } from '../../support/fixtures/number-spellings.ts'
 import { instants, points, uuids } from '../../support/fixtures/timestamp-spellings.ts'
 import { repeated } from '../../support/stack/soak.ts'
 
@@ -89,7 +86,7 @@ test('uuid: differs in case only: is equal', () => {
   )
 })
 
-test.each(FORMATS)(
+test.each(['date-time', 'date', 'uuid'] as const)(
   '%s: exactly the texts that the validator accepts have a canonical text, odd suffixes aside',
   (format) => {
     const seen = { right: 0, wrong: 0 }
@@ -104,3 +101,48 @@ test.each(FORMATS)(
     expect(Math.min(seen.right, seen.wrong)).toBeGreaterThan(repeated(120, 500))
   },
 )
+
+describe('decimal, int64', () => {
+  /** The number times 10^120. */
+  const scaled = (text: string): bigint => {
+    const [whole = '', fraction = ''] = text.split('.')
+    return BigInt(`${whole}${fraction.padEnd(120, '0')}`)
+  }
+  const close = fc.oneof(
+    decimals.filter((text) => text.length <= 100),
+    fc.integer({ min: -12, max: 12 }).map((n) => (n / 10).toFixed(n % 3 === 0 ? 1 : 2)),
+  )
+
+  test('canonical texts: sort as their numbers do, and are equal for equal numbers', () => {
+    const seen = { less: 0, same: 0 }
+    fc.assert(
+      fc.property(close, close, (a, b) => {
+        const expected = order(scaled(a), scaled(b))
+        seen[expected === 0 ? 'same' : 'less'] += 1
+        expect(order(canonicalOf('decimal', a) ?? '', canonicalOf('decimal', b) ?? ''), `${a} ${b}`).toBe(
+          expected,
+        )
+      }),
+      { numRuns: repeated(5_000, 20_000), seed: 20_261_130 },
+    )
+    expect(Math.min(seen.less, seen.same)).toBeGreaterThan(repeated(40, 160))
+  })
+
+  test('texts of numbers: those that a decimal, a 64-bit integer may be written as have a canonical text, no others', () => {
+    const seen = { decimal: 0, int64: 0, neither: 0 }
+    fc.assert(
+      fc.property(numberTexts, (text) => {
+        const isDecimal = text.length <= 100 && /^-?\d+(\.\d+)?$/.test(text) && !/^-?0\d/.test(text)
+        const isInt64 = isDecimal && !text.includes('.') && BigInt(text) === BigInt.asIntN(64, BigInt(text))
+        seen[isInt64 ? 'int64' : isDecimal ? 'decimal' : 'neither'] += 1
+        expect([text, canonicalOf('decimal', text) !== undefined]).toEqual([text, isDecimal])
+        expect([text, canonicalOf('int64', text)]).toEqual([
+          text,
+          isInt64 ? canonicalOf('decimal', text) : undefined,
+        ])
+      }),
+      { numRuns: repeated(5_000, 20_000), seed: 20_261_130 },
+    )
+    expect(Math.min(...Object.values(seen))).toBeGreaterThan(repeated(500, 2_000))
+  })
+})

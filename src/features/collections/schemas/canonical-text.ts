@@ -1,7 +1,7 @@
 /** Canonical texts of formatted values: one text for each value, in code-point order. */
 
 /** Formats whose values are more than their text. */
-export const FORMATS = ['date-time', 'date', 'uuid'] as const
+export const FORMATS = ['date-time', 'date', 'uuid', 'decimal', 'int64'] as const
 export type Format = (typeof FORMATS)[number]
 
 export const isFormat = (name: unknown): name is Format =>
@@ -14,6 +14,9 @@ export const isFormat = (name: unknown): name is Format =>
  * @returns undefined if the text is not of the format
  */
 export const canonicalOf = (format: Format, text: string): string | undefined => CANONICAL[format](text)
+
+/** The formats whose values are numbers. */
+export type NumberFormat = Extract<Format, 'decimal' | 'int64'>
 
 /** The canonical text of a literal in a query, in which a timestamp may be shorter: `2026-01-01` is its midnight in UTC. */
 export function canonicalLiteral(format: Format, text: string): string | undefined {
@@ -39,6 +42,8 @@ const CANONICAL: Readonly<Record<Format, (text: string) => string | undefined>> 
   date: (text) => (dayOf(text) === undefined ? undefined : text),
   uuid: (text) =>
     /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text) ? text.toLowerCase() : undefined,
+  decimal: exactNumber,
+  int64: (text) => (isInt64(text) ? exactNumber(text) : undefined),
 }
 
 const DATE = /^(\d{4})-(\d\d)-(\d\d)$/
@@ -70,4 +75,25 @@ function instant(text: string): string | undefined {
   if (second === '60' && at % 1_440 !== 1_439) return undefined
   const rest = fraction.replace(/0+$/, '')
   return `${String(at).padStart(10, '0')}${second}${rest === '' ? '' : `.${rest}`}`
+}
+
+/** Characters of a decimal. */
+const DECIMAL_CHARS_MAX = 100
+const DECIMAL = /^(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?$/
+
+const isInt64 = (text: string): boolean =>
+  /^-?(0|[1-9][0-9]{0,18})$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text)
+
+/**
+ * `1` for zero. Otherwise the number is 0.digits times a power of ten: `2`, the exponent + 500 in three digits, and the digits; for a
+ * negative number `0`, what each of these digits lacks to 9, and `:`, which comes after all digits.
+ */
+function exactNumber(text: string): string | undefined {
+  const [found, sign, whole = '', fraction = ''] = DECIMAL.exec(text) ?? []
+  if (found === undefined || text.length > DECIMAL_CHARS_MAX) return undefined
+  const digits = `${whole}${fraction}`.replace(/^0+/, '')
+  if (digits === '') return '1'
+  const exponent = whole.length + digits.length - (whole.length + fraction.length)
+  const key = `${exponent + 500}${digits.replace(/0+$/, '')}`
+  return sign === '' ? `2${key}` : `0${key.replace(/[0-9]/g, (digit) => String(9 - Number(digit)))}:`
 }

@@ -3,7 +3,6 @@
  * a bounded number of steps. `check-changes.ts` applies the mode of the collection to the result.
  */
 
-import Format from 'typebox/format'
 import type { Budget } from '../../../../flows-dsl/budget.ts'
 import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Json } from '../../../../flows-dsl/json.ts'
@@ -12,6 +11,7 @@ import { shortPointer } from '../../../core/json.ts'
 import type { InputError } from '../../../core/problem.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Prepared, Schema } from './schema-language.ts'
+import { hasFormat } from './text-formats.ts'
 
 /** A violation of a document, with the keyword of the schema that it violates. */
 export interface Violation extends InputError {
@@ -65,7 +65,7 @@ export function evaluate(
   steps = Number.POSITIVE_INFINITY,
 ): readonly Violation[] {
   const budget: Budget = { ...UNBOUNDED, steps }
-  const errors = schemaErrors(schema as Json, fields as Json, budget, Format.Test)
+  const errors = schemaErrors(schema as Json, fields as Json, budget, hasFormat)
   // Several subschemas may report the same violation.
   return [...new Map(errors.map(toViolation).map((one) => [`${one.keyword} ${one.pointer}`, one])).values()]
 }
