@@ -69,6 +69,14 @@ export const PRIVILEGES = {
     to: SERVICE,
     reason: 'Checks stored documents against a new schema; returns ids and violations.',
   },
+  'collections.references': {
+    module: 'features/collections/references/foreign-keys',
+    opener: 'inWorkspace',
+    from: DEVELOPERS,
+    to: SERVICE,
+    reason:
+      'Finds documents that refer to one that is not there, before a reference is declared; returns their ids.',
+  },
   'collections.tables': {
     module: 'features/collections/schemas/declared-tables',
     opener: 'tables',

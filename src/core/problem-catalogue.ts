@@ -303,6 +303,21 @@ export const PROBLEMS = {
     'Another document has the same value in a unique field',
     'See `errors` for the fields. Update the other document, or send another value.',
   ),
+  reference_not_found: row(
+    409,
+    'A field refers to a document that does not exist',
+    'See `errors` for the field. Create the other document first, or send the id of one that you may read.',
+  ),
+  reference_in_use: row(
+    409,
+    'Other documents refer to this one',
+    'See `referring` for some of them. Change or delete these first.',
+  ),
+  expand_invalid: row(
+    400,
+    'The value of expand is not valid',
+    'See `detail`. Example: `expand=customer(name),comments(body;order=_created_at.desc;size=5)`.',
+  ),
   upsert_not_unique: row(
     400,
     'An upsert names fields that are not unique',

@@ -130,6 +130,9 @@ export async function restoreArchive(
       })
       await sent.progress(counts)
     },
+    end: async (into, parts) => {
+      for (const part of parts) await part.finish?.(into as never)
+    },
   })
   return { counts, missing: missing.list() }
 }
@@ -147,7 +150,7 @@ interface Work<R> {
   /** @param workspace of the archive of a tenant; undefined for the tenant itself, and in the archive of a workspace */
   readonly begin: (workspace?: WorkspaceHead) => Promise<R>
   readonly read: (reader: MemberReader<never>, reading: R, member: Member) => Promise<void>
-  readonly end?: (reading: R) => void
+  readonly end?: (reading: R, parts: readonly (Part | TenantPart)[]) => Promise<void> | void
 }
 
 interface Section<R> {
@@ -162,9 +165,9 @@ interface Section<R> {
 async function readSections<R>({ head, members, announced }: OpenArchive, work: Work<R>): Promise<void> {
   const { counts, begin, read, end } = work
   const isTenant = head.kind === 'tenant'
-  const close = ({ parts, reading }: Section<R>) => {
+  const close = async ({ parts, reading }: Section<R>) => {
     for (const part of parts) part.end?.(reading as never)
-    end?.(reading)
+    await end?.(reading, parts)
   }
   const parts = isTenant ? TENANT_PARTS : PARTS
   let section: Section<R> = { workspace: undefined, parts, reading: await begin(), at: 0 }
@@ -172,13 +175,13 @@ async function readSections<R>({ head, members, announced }: OpenArchive, work: 
     if (member.workspace !== section.workspace) {
       if (!isTenant)
         throw invalid('is of a workspace of a tenant; the archive is of a workspace.', member.name)
-      close(section)
+      await close(section)
       const workspace = await readWorkspaceHead(member)
       counted(counts, 'workspaces')
       section = { workspace: workspace.slug, parts: PARTS, reading: await begin(workspace), at: 0 }
     } else await read(readerFor(section, member), section.reading, member)
   }
-  close(section)
+  await close(section)
   requireEqual(announced(), counts)
 }
 

@@ -60,6 +60,8 @@ export interface Part<From = Source, Into extends Storing = Target> {
   write(writer: ArchiveWriter, from: From): AsyncGenerator<Uint8Array>
   /** Checks, behind the last member, that nothing is missing. @param reading what its members were read for @throws Problem `archive_invalid` */
   end?(reading: ArchiveChecks | Into): void
+  /** Stores, behind the last member, what needs all others. It is repeated, with all members, if the worker dies. */
+  finish?(into: Into): Promise<void>
 }
 
 export type TenantPart = Part<TenantSource, TenantTarget>

@@ -51,6 +51,11 @@ export const SelectedDocument = Type.Intersect([
     _updated_at: Type.Optional(SYSTEM_FIELDS._updated_at),
     _version: Type.Optional(SYSTEM_FIELDS._version),
     _owner: OWNER,
+    _expand: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: 'Documents at the other end of references, by the names of `expand`.',
+      }),
+    ),
   }),
   Others,
 ])

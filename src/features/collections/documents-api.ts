@@ -20,6 +20,8 @@ import { readBodyFilter } from './query/body.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
 import { project, readOrder, readSelection, readSort, readUnset } from './query/order-and-selection.ts'
 import { readFilters } from './query/url.ts'
+import { expandDocuments, withExpanded } from './references/expand.ts'
+import { readBodyExpand, readExpand } from './references/expand-syntax.ts'
 import { withCollection } from './resolve-store.ts'
 import { IndexState, Mode, Store } from './schemas/api-types.ts'
 import { documentNotFound, etagOf, type Written } from './store.ts'
@@ -60,7 +62,7 @@ function fieldsFor(id: string, document: Fields): { readonly data: Fields; reado
     throw new Problem('validation_failed', { detail: 'id in the body differs from the one in the path.' })
   if (_version === undefined) return { data: fields }
   if (Number.isSafeInteger(_version)) {
-    const { _created_at, _updated_at, _owner, _warnings, ...data } = fields
+    const { _created_at, _updated_at, _owner, _warnings, _expand, ...data } = fields
     return { data, version: Number(_version) }
   }
   const errors = [{ in: 'body', name: '_version', pointer: '/_version', detail: 'is not a version' }] as const
@@ -107,6 +109,11 @@ export const Select = Type.Optional(
 export const Order = Type.Optional(
   Type.String({ description: 'Sort keys, such as `a.desc,b.asc.nullsfirst`.' }),
 )
+const EXPAND =
+  'Documents at the other end of references to return in `_expand`, such as `customer(name),comments(body;order=_created_at.desc;size=5)`, or their number: `comments(count)`.'
+export const Expand = Type.Optional(
+  Type.String({ maxLength: COLLECTION_LIMITS.cursorCharsMax, description: EXPAND }),
+)
 export const Filters = Type.Optional(
   Type.Array(PairOfTexts, {
     description:
@@ -127,7 +134,7 @@ export const getDocument = workspaceOperation({
   name: 'collection.get',
   summary: 'Read a document, or some of its fields',
   roles: DATA_ROLES,
-  input: Input({ name: CollectionName, id: Ref('document'), select: Select }),
+  input: Input({ name: CollectionName, id: Ref('document'), select: Select, expand: Expand }),
   output: Type.Object({ document: SelectedDocument, version: Type.Integer() }),
   http: {
     method: 'GET',
@@ -135,15 +142,23 @@ export const getDocument = workspaceOperation({
     replyBody: 'document',
     etag: ({ version }) => etagOf(version),
   },
-  run: async (scope, { name, id, select }) => {
+  run: async (scope, { name, id, select, expand }) => {
     const selection = readSelection(select, 'query')
     const selected = selection === undefined ? [] : [...selection.keys()]
-    const [stored] = await withCollection(scope, name, ['read'], (collection, inside) => {
+    const expansions = readExpand(expand)
+    return withCollection(scope, name, ['read'], async (collection, inside) => {
       checkSelected(selected, collection.declared)
-      return collection.store.read(inside, [{ collection, id: documentId(id) }])
+      const documents = await collection.store.read(inside, [{ collection, id: documentId(id) }])
+      const [stored] = documents
+      if (stored === undefined) throw documentNotFound()
+      const document = project(toDocument(stored), selection)
+      if (expansions.length === 0) return { document, version: stored.version }
+      const [expanded] = await expandDocuments(inside, collection, {
+        documents: [stored],
+        expand: expansions,
+      })
+      return { document: withExpanded(document, expanded), version: stored.version }
     })
-    if (stored === undefined) throw documentNotFound()
-    return { document: project(toDocument(stored), selection), version: stored.version }
   },
 })
 
@@ -157,6 +172,7 @@ export const listDocuments = workspaceOperation({
     name: CollectionName,
     select: Select,
     order: Order,
+    expand: Expand,
     filters: Filters,
     count: Type.Optional(Count),
   }),
@@ -167,7 +183,7 @@ export const listDocuments = workspaceOperation({
     rest: 'filters',
     preferences: ['count'],
   },
-  run: (scope, { name, select, order, filters = [], page_size, page_after, count }) =>
+  run: (scope, { name, select, order, expand, filters = [], page_size, page_after, count }) =>
     readDocumentPage(scope, name, {
       filter: readFilters(filters),
       order: order === undefined ? [] : readOrder(order),
@@ -175,6 +191,7 @@ export const listDocuments = workspaceOperation({
       size: page_size ?? CORE_LIMITS.pageItemsDefault,
       after: page_after,
       count,
+      expand: readExpand(expand),
     }),
 })
 
@@ -205,12 +222,17 @@ export const queryDocuments = workspaceOperation({
       }),
     ),
     select: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
+    expand: Type.Optional(
+      Type.Union([Type.String(), Type.Record(Type.String(), Type.Unknown())], {
+        description: `${EXPAND} As an object: \`{"comments": {"select": ["body"], "filter": {"visible": true}, "sort": {"n": -1}, "limit": 5}}\`.`,
+      }),
+    ),
     after: Type.Optional(Cursor),
     count: Type.Optional(Count),
   }),
   output: CountedPageOf(SelectedDocument),
   http: { method: 'POST', path: '/v1/collections/{name}/query', body: '*', preferences: ['count'] },
-  run: (scope, { name, filter = {}, sort = {}, limit, select, after, count }) =>
+  run: (scope, { name, filter = {}, sort = {}, limit, select, expand, after, count }) =>
     readDocumentPage(scope, name, {
       filter: readBodyFilter(filter),
       order: readSort(sort),
@@ -218,6 +240,7 @@ export const queryDocuments = workspaceOperation({
       size: limit ?? CORE_LIMITS.pageItemsDefault,
       after,
       count,
+      expand: readBodyExpand(expand),
     }),
 })
 

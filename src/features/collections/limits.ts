@@ -62,6 +62,18 @@ export const COLLECTION_LIMITS = {
   /** Characters of a cursor, which clients send back in a URL with the filters. A longer one is refused with `cursor_too_large`. */
   cursorCharsMax: 4_096,
 
+  // References
+  /** Levels of `expand`. More are refused with `expand_invalid`. */
+  expandLevelsMax: 3,
+  /** Branches of `expand`, at all levels together. More are refused with `expand_invalid`. */
+  expandBranchesMax: 10,
+  /** Documents that a branch of `expand` returns for each document, unless it says how many. Further ones are left out. */
+  expandSizeDefault: 20,
+  /** Documents that a branch of `expand` may ask for, for each document. A larger number is refused with `expand_invalid`. */
+  expandSizeMax: 100,
+  /** Documents of all branches of `expand` in one reply. More are refused with `output_too_large`. */
+  expandedDocumentsMax: 2_000,
+
   // Rules on documents (`access` of a declaration)
   /** Characters of a rule as JSON. A longer one is refused with `validation_failed`. */
   ruleCharsMax: 8_000,
@@ -113,6 +125,8 @@ export const COLLECTION_LIMITS = {
   undeclaredTablesCachedMax: 500,
   /** Indexes of a collection, unique ones included. More are refused. */
   indexesMax: 16,
+  /** References of a collection. More are refused with `validation_failed`. */
+  referencesMax: 10,
   /** Fields of an index. More are refused with `validation_failed`. */
   indexFieldsMax: 4,
   /** Indexes that a worker builds at a time, each with a connection of its own. Further ones wait. */

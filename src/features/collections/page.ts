@@ -10,6 +10,8 @@ import { type SelectedDocument, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import type { Filter, OrderKey, Path } from './query/filter.ts'
 import { project, type Selection } from './query/order-and-selection.ts'
+import { expandDocuments, withExpanded } from './references/expand.ts'
+import type { Expansion } from './references/expand-syntax.ts'
 import { withCollection } from './resolve-store.ts'
 import { inLine } from './scans.ts'
 import { type Count, type Stored, valueAt } from './store.ts'
@@ -23,6 +25,7 @@ export interface PageQuery {
   readonly size: number
   readonly after: string | undefined
   readonly count: Count | undefined
+  readonly expand?: readonly Expansion[]
 }
 
 /** @throws Problem if the cursor does not fit, or a store rejects the query */
@@ -31,7 +34,7 @@ export async function readDocumentPage(
   name: string,
   request: PageQuery,
 ): Promise<CountedPage<SelectedDocument>> {
-  const { filter, selection, size, count } = request
+  const { filter, selection, size, count, expand = [] } = request
   const order = totalOrder(request.order)
   const digest = listDigest(name, filter, order)
   const after = request.after === undefined ? undefined : readCursor(scope, digest, request.after)
@@ -41,17 +44,27 @@ export async function readDocumentPage(
     ...(selection !== undefined && { selected: [...selection.keys()] }),
     ...(count !== undefined && { count }),
   }
-  const { rows, total } = await withCollection(scope, name, ['read'], (collection, inside) =>
-    inLine(inside, collection, query, () =>
-      collection.store.list(inside, collection, applyDeclaration(query, collection.declared)),
-    ),
+  const { documents, rows, total, expanded } = await withCollection(
+    scope,
+    name,
+    ['read'],
+    async (collection, inside) => {
+      const found = await inLine(inside, collection, query, () =>
+        collection.store.list(inside, collection, applyDeclaration(query, collection.declared)),
+      )
+      const documents = found.rows.slice(0, size)
+      const expanded =
+        expand.length === 0 ? undefined : await expandDocuments(inside, collection, { documents, expand })
+      return { ...found, documents, expanded }
+    },
   )
-  const documents = rows.slice(0, size)
   const last = documents.at(-1)
   const hasMore = rows.length > size && last !== undefined
   const cursorValues = (stored: Stored) => order.map(({ path }) => (valueAt(stored, path) ?? null) as Json)
   return {
-    data: documents.map((stored) => project(toDocument(stored), selection)),
+    data: documents.map((stored, index) =>
+      withExpanded(project(toDocument(stored), selection), expanded?.[index]),
+    ),
     page: {
       size,
       next: hasMore ? writeCursor(scope, digest, cursorValues(last)) : null,

@@ -2,6 +2,7 @@
 
 import type { MarkedEffect } from '../../access/completion.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { shortPointer } from '../../core/json.ts'
 import type { Actor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
@@ -10,7 +11,9 @@ import type { Sql } from '../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { valueBelow } from './query/evaluate.ts'
 import type { Filter, OrderKey, Path } from './query/filter.ts'
+import type { Reference } from './references/reference.ts'
 import type { Permissions, Readers } from './rules/access.ts'
+import type { Format } from './schemas/canonical-text.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import type { Violation } from './schemas/evaluate-schema.ts'
 
@@ -59,6 +62,13 @@ export interface Query {
 }
 
 export type Count = 'exact' | 'estimated'
+
+/** A field that is compared in a format, and the canonical texts to compare it with. */
+export interface By {
+  readonly path: Path
+  readonly as: Format
+  readonly values: readonly string[]
+}
 
 /** The document of a checked change, and how its fields differ from the schema of a collection in mode `warn`. */
 interface OnDocument {
@@ -129,8 +139,16 @@ type Reason =
   | { readonly missing: true }
   /** The document exists at another version, or would become too large. */
   | { readonly current: number; readonly bytes: number }
+  | Conflict
+
+/** What other documents are, or are not, refuses a change. */
+export type Conflict =
   /** Another document has the same values in these unique fields. */
   | { readonly duplicated: readonly string[] }
+  /** There is no document of this id in the collection that the field refers to. */
+  | { readonly unresolved: Reference }
+  /** Documents refer to this one: those of the declaration with this id. */
+  | { readonly referenced: string }
 
 /** The first change that cannot be made, by its index: so none is made. */
 export type Refusal = Reason & { readonly index: number }
@@ -195,6 +213,21 @@ export interface Store {
     total?: number
   }>
   /**
+   * For each value of a field, the first documents that have it. A store whose collections have no references has no such function.
+   * @param query `limit`: documents for each value; `most`: for all of them together
+   */
+  listEach?(
+    scope: WorkspaceScope,
+    collection: Collection,
+    query: Query & { readonly by: By; readonly most: number },
+  ): Promise<readonly { readonly value: string; readonly stored: Stored }[]>
+  /** For each value of a field, the number of documents that have it. */
+  countEach?(
+    scope: WorkspaceScope,
+    collection: Collection,
+    query: Pick<Query, 'filter'> & { readonly by: By },
+  ): Promise<ReadonlyMap<string, number>>
+  /**
    * Makes all changes or none.
    * @param once ends the claim of the request, in PostgreSQL in the same transaction
    * @returns what is stored after each change, or the first change that cannot be made
@@ -229,7 +262,7 @@ export interface Store {
     scope: WorkspaceScope,
     collection: Collection,
     creates: readonly Create[],
-  ): Promise<{ readonly made: number } | Extract<Reason, { duplicated: readonly string[] }>>
+  ): Promise<{ readonly made: number } | Conflict>
   /**
    * Stores documents of an archive as they were, and tells nobody. Documents whose id exists stay as they are. It stores all or
    * none, as {@link Store.add} does.
@@ -238,7 +271,7 @@ export interface Store {
     scope: WorkspaceScope,
     collection: Collection,
     documents: readonly Restored[],
-  ): Promise<Extract<Reason, { duplicated: readonly string[] }> | undefined>
+  ): Promise<Conflict | undefined>
   /**
    * Gives some documents of an owner to another, and changes nothing else of them: neither version nor times. It tells nobody.
    * @returns how many; 0 if the owner has none left
@@ -259,6 +292,8 @@ export function versionMismatch(version: number): Problem {
 export function problemOf(reason: Reason): Problem {
   if ('missing' in reason) return documentNotFound()
   if ('duplicated' in reason) return duplicate(reason.duplicated)
+  if ('unresolved' in reason) return unresolved(reason.unresolved)
+  if ('referenced' in reason) return new Problem('reference_in_use')
   const { current, bytes } = reason
   if (bytes <= COLLECTION_LIMITS.documentBytesMax) return versionMismatch(current)
   const detail = `The document would have ${bytes} bytes; at most ${COLLECTION_LIMITS.documentBytesMax} are stored.`
@@ -273,5 +308,14 @@ function duplicate(fields: readonly string[]): Problem {
   return new Problem('unique_violation', {
     detail: `Another document has the same ${names}.`,
     errors: fields.map((name) => ({ in: 'body', name, pointer: `/${name}`, detail: 'is taken' })),
+  })
+}
+
+/** Of a document that is not there, and of one that the caller may not read. */
+export function unresolved({ field, collection }: Reference): Problem {
+  const detail = `is not the id of a document of ${collection} that you may read`
+  return new Problem('reference_not_found', {
+    detail: `${field} ${detail}.`,
+    errors: [{ in: 'body', name: field, pointer: `/${shortPointer(field)}`, detail }],
   })
 }

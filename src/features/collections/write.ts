@@ -15,6 +15,7 @@ import { retryContended } from '../../infra/retry.ts'
 import { checkAll, isBlindWrite, RIGHTS, type WantedChange, withOpIndex } from './check-changes.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { BY_ID, type Filter, type Test } from './query/filter.ts'
+import { findHiddenTarget, referencedProblem } from './references/targets.ts'
 import { withCollections, withoutRules } from './resolve-store.ts'
 import type { Right } from './rules/access.ts'
 import { admits } from './rules/permissions.ts'
@@ -29,6 +30,7 @@ import {
   type Refusal,
   type Store,
   type Stored,
+  unresolved,
   versionMismatch,
   type Written,
 } from './store.ts'
@@ -96,6 +98,8 @@ async function attemptAll(
   const isBlind = wanted.every((change) => isBlindWrite(at(change.collection), change))
   const currents = isBlind ? undefined : await readCurrent(scope, wanted, at)
   const changes = await checkAll(scope, wanted, { at, currents, budget })
+  const hidden = await findHiddenTarget(scope, changes, currents)
+  if (hidden !== undefined) throw withOpIndex(unresolved(hidden.reference), hidden.index, wanted)
   const result = await storeOf(wanted, at).write(scope, changes, once).catch(undefinedOnDeadlock)
   if (result === undefined || !isRefusal(result)) return result
   const [refused, change] = [wanted[result.index], changes[result.index]]
@@ -132,6 +136,7 @@ async function isTransient(
   collection: Collection,
   { wanted, refusal }: { readonly wanted: WantedChange; readonly refusal: Refusal },
 ): Promise<boolean> {
+  if ('unresolved' in refusal || 'referenced' in refusal) return false
   if (!('duplicated' in refusal)) return wanted.op !== 'create' && !isTooLarge(refusal)
   if (wanted.op !== 'upsert' || !refusal.duplicated.every((field) => wanted.on.includes(field))) return false
   return !(await isHeldOutOfSight(scope, collection, wanted))
@@ -224,6 +229,8 @@ async function problemNow(
   { collection, id }: CheckedChange,
   refusal: Refusal,
 ): Promise<unknown> {
+  if ('referenced' in refusal)
+    return referencedProblem(scope, { name: collection.name, id }, refusal.referenced)
   if (!('current' in refusal) || isTooLarge(refusal)) return problemOf(refusal)
   const [now] = await collection.store.read(scope, [{ collection, id }])
   return now === undefined ? problemOf({ missing: true }) : versionMismatch(now.version)

@@ -41,7 +41,10 @@ const FIRST_RELEASE = [
 ]
 
 /** All later changes, in their order: `infra/postgres/migrations/0001-….sql` (docs/contributing/migrations.md). */
-const MIGRATIONS: readonly string[] = ['infra/postgres/migrations/0001-exact-numbers.sql']
+const MIGRATIONS: readonly string[] = [
+  'infra/postgres/migrations/0001-exact-numbers.sql',
+  'infra/postgres/migrations/0002-references.sql',
+]
 
 const FILES = [...FIRST_RELEASE, ...MIGRATIONS]
 

@@ -202,6 +202,7 @@ const DECLARED = toDeclaration({
     store: 'relational',
     mode: 'enforce',
     columns: [],
+    relations: [],
     indexes: [],
   },
   ...{ access: {}, schema: SCHEMA },

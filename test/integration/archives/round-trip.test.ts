@@ -68,6 +68,34 @@ test('workspace with documents and schemas: exported and imported: every documen
   expect(twice.body.code).toBe('unique_violation')
 })
 
+test('references: hold in the imported workspace, whichever collection was declared first', async () => {
+  const from = await createTestWorkspaceWithStorage()
+  const { service: as, operator, workspaceId } = from
+  const about = { properties: { about_id: { type: 'string', format: 'uuid' } } }
+  const declare = (collection: string, references: object[]) => {
+    const body = { workspace_id: workspaceId, collection, store: 'relational', schema: about, references }
+    return call('POST', '/v1/schemas', { as: operator, body })
+  }
+  // Its reference is to a collection that is declared later.
+  const first = await declare('first', [])
+  await declare('second', [{ field: 'about_id', collection: 'first', inverse: 'seconds' }])
+  const back = { references: [{ field: 'about_id', collection: 'second' }] }
+  expect((await call('PUT', `/v1/schemas/${first.body.id}`, { as: operator, body: back })).status).toBe(200)
+  const create = (of: Pick<TestWorkspace, 'service'>, collection: string, body: object) =>
+    call('POST', `/v1/collections/${collection}/documents`, { as: of.service, body })
+  const { body: a } = await create(from, 'first', {})
+  const { body: b } = await create(from, 'second', { about_id: a.id })
+  const path = `/v1/collections/first/documents/${a.id}`
+  expect((await call('PATCH', path, { as, body: { about_id: b.id } })).status).toBe(200)
+  const to = await importArchive(from, await exportArchive(from))
+  for (const name of ['first', 'second']) expect(await linesOf(to, name)).toBe(await linesOf(from, name))
+  const refused = await create(to, 'second', { about_id: '01890a5d-ac96-774b-bcce-b302099a8057' })
+  expect(refused.body.code).toBe('reference_not_found')
+  expect((await call('DELETE', path, { as: to.service })).body.code).toBe('reference_in_use')
+  const shown = await call('GET', `${path}?expand=about(),seconds(count)`, { as: to.service })
+  expect(shown.body._expand).toMatchObject({ about: { id: b.id }, seconds: { count: 1 } })
+})
+
 test('archive: its rest asked for: sent from that byte on, or whole if it is another one; gone when its time is over', async () => {
   const from = await createTestWorkspaceWithStorage()
   const { operator: as, workspaceId, tenantId } = from

@@ -62,6 +62,7 @@ test('defaults: hundreds that take long to validate: other requests get turns of
     access: {},
     indexes: [],
     unique: [],
+    references: [],
     hasDocumentStore: false,
     ...{ workspaceId: 'ws', collection: 'c' },
   } as const

@@ -3,9 +3,10 @@
 import Type, { type Static } from 'typebox'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { addForeignKeys } from '../../collections/schemas/declared-tables.ts'
 import { createSchema, declareCollection } from '../../collections/schemas/schemas-api.ts'
 import { allDeclarations, isDeclared } from '../../collections/schemas/schemas-transfer.ts'
-import { jsonOf } from '../format/layout.ts'
+import { invalid, jsonOf } from '../format/layout.ts'
 import { linesOf, type Part, type Target } from '../part.ts'
 
 const { workspace_id: _, ...members } = createSchema.input.properties
@@ -26,6 +27,14 @@ export const SCHEMAS: Part = {
   async *write(writer, { structure }) {
     yield* writer.lines('schemas', allDeclarations(structure), 'schemas')
   },
+
+  // By then all documents are stored that others refer to.
+  finish: async ({ admin, ref }) => {
+    await addForeignKeys(admin, ref).catch((error: unknown) => {
+      if (!(error instanceof Problem) || error.code !== 'schema_incompatible') throw error
+      throw invalid(`has documents that cannot be stored: ${error.message}`, 'schemas', error)
+    })
+  },
 }
 
 /** Nobody else declares anything in the workspace while it is made, so what is declared was declared by an earlier attempt. */
@@ -34,7 +43,7 @@ async function restore({ admin, ref, newIdOf }: Target, line: Static<typeof Sche
   const input = createSchema.parse({ ...declared, workspace_id: ref.workspaceId })
   if (await isDeclared(admin, ref, input.collection)) return
   const where = sql`state = 'provisioning'`
-  const declare = (as: string) => declareCollection(admin, input, { where, id: as })
+  const declare = (as: string) => declareCollection(admin, input, { where, id: as, isRestored: true })
   await declare(id).catch((error: unknown) => {
     if (!(error instanceof Problem) || error.code !== 'conflict') throw error
     return declare(newIdOf(id))

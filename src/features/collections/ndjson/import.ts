@@ -15,10 +15,11 @@ import { bodyProblem } from '../../operation-helpers.ts'
 import { checkCreate } from '../check-changes.ts'
 import type { Fields } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
+import { findHiddenTarget } from '../references/targets.ts'
 import { withCollection } from '../resolve-store.ts'
 import type { Right } from '../rules/access.ts'
 import { requireAdmitted } from '../rules/permissions.ts'
-import { type Collection, type Create, createdBy, problemOf } from '../store.ts'
+import { type Collection, type Create, createdBy, problemOf, unresolved } from '../store.ts'
 import { type Line, splitLines } from './lines.ts'
 
 interface LineError {
@@ -145,6 +146,8 @@ class Import {
   ): Promise<Attempt> {
     const { creates, failures } = await this.#check(collection, entries)
     if (creates.length === 0) return { created: 0, existing: 0, failures }
+    const hidden = await findHiddenTarget(inside, creates)
+    if (hidden !== undefined) return { rejected: unresolved(hidden.reference) }
     try {
       const added = await collection.store.add(inside, collection, creates)
       if (!('made' in added)) return { rejected: problemOf(added) }

@@ -22,13 +22,21 @@ export interface TableDeclaration {
   readonly relation: string
   readonly columns: readonly TableColumn[]
   readonly indexes: readonly Index[]
+  readonly foreignKeys: readonly ForeignKey[]
+}
+
+/** A column of ids, and the name of the table whose documents have them. */
+export interface ForeignKey {
+  readonly column: string
+  readonly relation: string
 }
 
 export const tableName = ({ relation }: Pick<TableDeclaration, 'relation'>): Sql =>
   sql`tenon_data.${Sql.identifier(relation)}`
 
 /** The table as an argument of a procedure. */
-const regclass = ({ relation }: TableDeclaration): Sql => sql`${`tenon_data.${relation}`}::text::regclass`
+const regclass = ({ relation }: Pick<TableDeclaration, 'relation'>): Sql =>
+  sql`${`tenon_data.${relation}`}::text::regclass`
 
 /**
  * Creates the table of a declaration that the transaction has inserted.
@@ -49,6 +57,7 @@ export async function createCollectionTable(
     sql`call tenon.allow('tenon_owner', ${table}, 'workspace', 'select')`,
     ...setPolicies(tableName(declared), declared),
     ...declared.indexes.map((index) => createIndex(declared, index)),
+    ...declared.foreignKeys.map((key) => addForeignKey(declared, key)),
     sql`call tenon.add_byte_quota(${table}, ${tenantId}, ${workspaceId})`,
     sql`call tenon.add_row_quota('documents', ${table}, null, ${tenantId}, ${workspaceId})`,
     ...uncounted.map((quota) => sql`call tenon.switch_counting(${table}, ${quota}, 'disable')`),
@@ -87,9 +96,36 @@ const TYPES: Readonly<Record<TableColumn['type'], Sql>> = {
 function columnDefinition({ column, type, canonical: generated }: TableColumn): Sql {
   const definition = sql`${Sql.identifier(column)} ${TYPES[type]}`
   if (generated === undefined) return definition
-  const { format, of } = generated
-  return sql`${definition} generated always as (tenon.canonical(${format}, ${Sql.identifier(of)})) stored`
+  const { format, of, isReference } = generated
+  const text = sql`tenon.canonical(${format}, ${Sql.identifier(of)})`
+  return isReference
+    ? sql`${Sql.identifier(column)} uuid generated always as (${text}::uuid) stored`
+    : sql`${definition} generated always as (${text}) stored`
 }
+
+/** PostgreSQL checks it as the owner of the tables, so that what the caller may not read counts as well. */
+const addForeignKey = (
+  declared: Pick<TableDeclaration, 'id' | 'relation'>,
+  { column, relation }: ForeignKey,
+) =>
+  sql`alter table ${tableName(declared)} add constraint ${Sql.identifier(foreignKeyName(declared, column))}
+    foreign key (${Sql.identifier(column)}) references ${tableName({ relation })} (id) not valid`
+
+const dropForeignKey = (declared: Pick<TableDeclaration, 'id' | 'relation'>, { column }: ForeignKey) =>
+  sql`alter table ${tableName(declared)} drop constraint if exists ${Sql.identifier(foreignKeyName(declared, column))}`
+
+/** The statements that add the foreign keys of a table that has its documents already. */
+export const restoreForeignKeys = (
+  declared: Pick<TableDeclaration, 'id' | 'relation'>,
+  keys: readonly ForeignKey[],
+): Sql[] => keys.flatMap((key) => [dropForeignKey(declared, key), addForeignKey(declared, key)])
+
+/** The id of the declaration that a foreign key belongs to. */
+export const declarationOf = (foreignKey: string): string => foreignKey.replace(/_c\d+_fk$/, '')
+
+/** The name of the constraint that errors of PostgreSQL have. */
+export const foreignKeyName = ({ id }: Pick<TableDeclaration, 'id'>, column: string): string =>
+  `${id}_${column}_fk`
 
 /**
  * The table belongs to one workspace, so its indexes do not begin with tenant and workspace. An index that is not unique ends with
@@ -101,18 +137,12 @@ function createIndex(declared: TableDeclaration, index: Index): Sql {
 }
 
 /** The statement that builds an index of a table in use, outside of a transaction. */
-export function createIndexOnline(
-  declared: Omit<TableDeclaration, 'columns' | 'indexes'>,
-  index: Index,
-): Sql {
+export function createIndexOnline(declared: Pick<TableDeclaration, 'id' | 'relation'>, index: Index): Sql {
   const kind = index.unique ? sql`unique index` : sql`index`
   return sql`create ${kind} concurrently if not exists ${indexOn(declared, index)}`
 }
 
-function indexOn(
-  declared: Omit<TableDeclaration, 'columns' | 'indexes'>,
-  { name, columns, unique }: Index,
-): Sql {
+function indexOn(declared: Pick<TableDeclaration, 'id' | 'relation'>, { name, columns, unique }: Index): Sql {
   const keys = [...columns.map((column) => Sql.identifier(column)), ...(unique ? [] : [sql`id`])]
   return sql`${indexName(declared, name)} on ${tableName(declared)} (${commas(keys)})`
 }
@@ -147,11 +177,13 @@ export async function changeCollectionTable(
   await countingBytes(tables, before, after, () =>
     tables.batch(
       ...dropPolicies(name),
+      ...before.foreignKeys.map((key) => dropForeignKey(before, key)),
       ...before.indexes
         .filter((index) => isNew(after, index))
         .map((index) => sql`drop index if exists tenon_data.${indexName(before, index.name)}`),
       ...changeColumns(name, before.columns, after.columns),
       ...created.map((index) => createIndex(at, index)),
+      ...after.foreignKeys.map((key) => addForeignKey(at, key)),
       ...setPolicies(name, after),
       sql`alter table ${name} force row level security`,
     ),
@@ -273,11 +305,14 @@ async function unlimitedQuotas(tables: Statements): Promise<string[]> {
   return DOCUMENT_QUOTAS.filter((name) => !limited?.includes(name))
 }
 
-/** Drops the table of a declaration, which the caller has locked, and deletes the row. */
-export async function dropCollectionTable(tables: Statements, declared: TableDeclaration): Promise<void> {
+/** Drops the table of a declaration, which the caller has locked, with the foreign keys that lead to it, and deletes the row. */
+export async function dropCollectionTable(
+  tables: Statements,
+  declared: Pick<TableDeclaration, 'id' | 'relation'>,
+): Promise<void> {
   await tables.batch(
     sql`delete from quota_sources where relation = ${regclass(declared)}`,
-    sql`drop table ${tableName(declared)}`,
+    sql`drop table ${tableName(declared)} cascade`,
     sql`delete from schemas where id = ${declared.id}`,
   )
 }

@@ -35,6 +35,8 @@ export interface Column {
   readonly orIn?: Sql
   /** The column of the value itself, if this one holds its canonical text, which some values lack. */
   readonly written?: Column
+  /** A uuid that may be missing. An id never is. */
+  readonly nullable?: boolean
   /** The expression is computed for each row, so no index has its order; as for every jsonb expression. */
   readonly computed?: boolean
 }
@@ -179,7 +181,7 @@ function likePart(part: Pattern[number]): string {
 }
 
 /** Ids are never null, and a test for null would keep the planner from its index. */
-const isId = ({ type }: Column) => type === 'uuid'
+const isId = ({ type, nullable }: Column) => type === 'uuid' && nullable !== true
 
 /** `order by` of all keys; nulls where the key says. */
 export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql {

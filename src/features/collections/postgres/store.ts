@@ -8,10 +8,14 @@ import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
 import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
+import type { Filter } from '../query/filter.ts'
+import { columnOf } from '../references/reference.ts'
 import { admits, compilePermission } from '../rules/permissions.ts'
 import {
+  type By,
   type CheckedChange,
   type Collection,
+  type Conflict,
   type Create,
   createdBy,
   isRefusal,
@@ -22,6 +26,7 @@ import {
   toWritten,
   type Written,
 } from '../store.ts'
+import { declarationOf, foreignKeyName } from './collection-table.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
 import {
@@ -69,6 +74,22 @@ export const postgresStore: Store = {
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
+  listEach: async (scope, collection, { filter, order, limit, by, most }) => {
+    const table = tableOf(collection)
+    const matching = sql`${matchingEach(collection, filter, by)} order by ${compileOrder(order, table.resolve)} limit ${limit}`
+    const rows = await scope.rows<TableRow & { value_of_each: string }>(sql`
+      select each_value as value_of_each, found.* from ${valuesOf(by)}
+      cross join lateral (select ${table.row} from ${table.name} where ${matching}) found limit ${most}`)
+    return rows.map((row) => ({ value: row.value_of_each, stored: toStored(table, row) }))
+  },
+
+  countEach: async (scope, collection, { filter, by }) => {
+    const rows = await scope.rows<{ value_of_each: string; n: string }>(sql`
+      select each_value as value_of_each, n from ${valuesOf(by)} cross join lateral
+        (select count(*) as n from ${tableOf(collection).name} where ${matchingEach(collection, filter, by)}) found`)
+    return new Map(rows.map((row) => [row.value_of_each, Number(row.n)]))
+  },
+
   write: async (scope, changes, once) => {
     const result = await makeAll(scope, changes, once?.keep)
     if (isRefusal(result) && 'missing' in result)
@@ -84,9 +105,9 @@ export const postgresStore: Store = {
       const made = await scope.rows(createStatement({ collection, oneOfMany: true }, creates))
       return { made: made.length }
     } catch (error) {
-      const duplicated = duplicatedFields(error, collection)
-      if (duplicated === undefined) throw error
-      return { duplicated }
+      const conflict = conflictOf(error, collection)
+      if (conflict === undefined) throw error
+      return conflict
     }
   },
 
@@ -95,9 +116,9 @@ export const postgresStore: Store = {
       await scope.batch(restoreStatement(collection, documents))
       return undefined
     } catch (error) {
-      const duplicated = duplicatedFields(error, collection)
-      if (duplicated === undefined) throw error
-      return { duplicated }
+      const conflict = conflictOf(error, collection)
+      if (conflict === undefined) throw error
+      return conflict
     }
   },
 
@@ -107,6 +128,16 @@ export const postgresStore: Store = {
       select id from ${name} where ${own} and owner = ${from} limit ${limit} for update) returning id`)
     return changed.length
   },
+}
+
+const valuesOf = ({ values }: By): Sql => sql`unnest(${textArray(values)}::text[]) as each (each_value)`
+
+/** The condition of those documents of the caller that have the value. */
+function matchingEach(collection: Collection, filter: Filter, { path, as }: By): Sql {
+  const { own, resolve } = tableOf(collection)
+  const column = resolve(path, as)
+  const value = column.type === 'uuid' ? sql`each_value::uuid` : sql`each_value`
+  return sql`${own} and ${column.sql} = ${value} and ${readRule(collection)} and ${compileFilter(filter, resolve)}`
 }
 
 /** The caller's read rule. The policy of the table enforces it as well; here the planner sees its values. */
@@ -213,13 +244,27 @@ function resultOfError(
   // For several changes it stays an error, since the results of the others are unknown.
   if (isAlone && change.verb === 'create' && violated(error)?.endsWith('_pkey'))
     return [toWritten(change, 1, createdBy(actor, change))]
-  const duplicated = duplicatedFields(error, change.collection)
-  return duplicated && { index, duplicated }
+  const conflict = conflictOf(error, change.collection, change.verb)
+  return conflict && { index, ...conflict }
 }
 
-function duplicatedFields(error: unknown, { declared }: Collection): readonly string[] | undefined {
+/** The conflict that a violated constraint tells; undefined for other errors. */
+function conflictOf(
+  error: unknown,
+  { declared }: Collection,
+  verb: CheckedChange['verb'] = 'create',
+): Conflict | undefined {
   const constraint = violated(error)
-  return declared?.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)?.fields
+  if (constraint === undefined || declared === undefined) return undefined
+  // The constraint is of the documents that refer to the one that would be deleted.
+  if (verb === 'delete') return { referenced: declarationOf(constraint) }
+  const duplicated = declared.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)?.fields
+  if (duplicated !== undefined) return { duplicated }
+  const unresolved = declared.references.find((reference) => {
+    const column = columnOf(reference, declared.columns)
+    return column !== undefined && foreignKeyName(declared, column) === constraint
+  })
+  return unresolved && { unresolved }
 }
 
 /**
@@ -256,7 +301,8 @@ const isSimilar = (a: CheckedChange | undefined, b: CheckedChange) =>
   a?.verb === 'create' &&
   b.verb === 'create' &&
   a.collection === b.collection &&
-  a.collection.declared?.indexes.some(({ unique }) => unique) !== true
+  a.collection.declared?.indexes.some(({ unique }) => unique) !== true &&
+  (a.collection.declared?.references.length ?? 0) === 0
 
 function statementOf(
   scope: WorkspaceScope,

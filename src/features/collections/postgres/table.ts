@@ -156,6 +156,8 @@ function resolver(
       ({ property, canonical }) => property === path[0] && canonical?.format === as,
     )
     if (column === undefined) return computedCanonical(written(path), as)
+    // Its declaration is enforced, as that of each collection with references.
+    if (column.canonical?.isReference) return { sql: column.sql, type: 'uuid', nullable: true }
     // If the schema is enforced, every text is of the format.
     return { sql: column.sql, type: 'text', ...(!enforced && { written: written(path) }) }
   }

@@ -29,7 +29,7 @@ import {
 const GROUP = /^(not\.)?(or|and)$/
 
 /** Keys that are or may become parameters; a field of such a name is written in quotes. */
-const RESERVED = /^(not|limit|offset|count|columns|on_conflict|apikey)$|^page\[/
+const RESERVED = /^(not|expand|having|limit|offset|count|columns|on_conflict|apikey)$|^page\[/
 
 /** All pairs hold; the same field may come more than once. */
 export function readFilters(pairs: readonly (readonly [string, string])[]): Filter {
@@ -54,25 +54,22 @@ const FOREIGN: Readonly<Record<string, string>> = {
   sort: 'order=a.desc',
   order_by: 'order=a.desc',
   fields: 'select=a,b',
+  include: 'expand=customer(name)',
+  populate: 'expand=customer(name)',
 }
-/** Parameters by which other backends embed related documents. */
-const RELATIONS: ReadonlySet<string> = new Set(['expand', 'include', 'populate'])
-const PARAMETERS = ['select', 'order', 'count', 'page[size]', 'page[after]']
+const PARAMETERS = ['select', 'order', 'expand', 'count', 'page[size]', 'page[after]']
 
 /** Rejects a pair that is no filter because its name is meant as a parameter. */
 function refuseMisspelt(key: string, text: string, source: Source): void {
   const [, , operator = ''] = EXPRESSION.exec(text) ?? []
   if (isOperator(operator)) return
-  const isRelation = RELATIONS.has(key)
   const meant = Object.hasOwn(FOREIGN, key) ? FOREIGN[key] : nearest(key, PARAMETERS)
-  if (!isRelation && meant === undefined) return
-  const detail = isRelation ? ' Relations are not supported. Read each document by its id.' : ''
+  if (meant === undefined) return
   const field = `A filter of a field of that name has an operator: ${key.slice(0, 50)}=eq.${text.slice(0, 50)}`
-  const hint = meant === undefined ? field : `Did you mean ${meant}? ${field}`
   throw refusal(
     { ...source, code: 'unknown_parameter' },
-    `${key.slice(0, 50)} is not a parameter of this route.${detail}`,
-    hint,
+    `${key.slice(0, 50)} is not a parameter of this route.`,
+    `Did you mean ${meant}? ${field}`,
   )
 }
 

@@ -9,6 +9,7 @@ import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
+import { Reference, RequestedReferences } from '../references/reference.ts'
 import { Access } from '../rules/access.ts'
 import { CollectionName, highestNumber, type Scalar, type TableColumn } from './columns.ts'
 
@@ -46,13 +47,16 @@ export interface Index extends Static<typeof IndexState> {
 export interface RequestedIndexes {
   readonly indexes: readonly { readonly fields: readonly string[] }[]
   readonly unique: readonly (readonly string[])[]
+  /** Each has an index of its field. */
+  readonly references: readonly { readonly field: string }[]
 }
 
 type IndexDefinition = Pick<Index, 'fields' | 'unique'>
 
 /** Requested indexes in one form: unique indexes last, no duplicates. */
-export function indexDefinitions({ indexes, unique }: RequestedIndexes): IndexDefinition[] {
+export function indexDefinitions({ indexes, unique, references }: RequestedIndexes): IndexDefinition[] {
   const definitions = [
+    ...references.map(({ field }) => ({ fields: [field], unique: false })),
     ...indexes.map(({ fields }) => ({ fields: [...fields], unique: false })),
     ...unique.map((fields) => ({ fields: [...fields], unique: true })),
   ]
@@ -60,7 +64,7 @@ export function indexDefinitions({ indexes, unique }: RequestedIndexes): IndexDe
 }
 
 /** The indexes of a declaration in the form in which they are requested. */
-export const requestedOf = (indexes: readonly Index[]): RequestedIndexes => ({
+export const requestedOf = (indexes: readonly Index[]): Omit<RequestedIndexes, 'references'> => ({
   indexes: indexes.filter(({ unique }) => !unique).map(({ fields }) => ({ fields })),
   unique: indexes.filter(({ unique }) => unique).map(({ fields }) => fields),
 })
@@ -160,6 +164,7 @@ export const Changeable = {
   access: Type.Optional(Access),
   indexes: Type.Optional(RequestedIndexList),
   unique: Type.Optional(RequestedUnique),
+  references: Type.Optional(RequestedReferences),
 }
 
 export const Schema = Type.Object({
@@ -172,6 +177,7 @@ export const Schema = Type.Object({
   mode: Mode,
   access: Access,
   indexes: Type.Array(IndexState),
+  references: Type.Array(Reference),
   revision: Type.Integer({
     description: 'Revision of the declaration, incremented by one with every change.',
   }),
@@ -189,7 +195,7 @@ export type Schema = Static<typeof Schema>
 /** The columns of an index are internal. */
 export const COLUMNS = sql`id, tenant_id, workspace_id, collection, store, schema, mode, access,
   (select coalesce(jsonb_agg(i - 'columns' order by n), '[]')
-    from jsonb_array_elements(indexes) with ordinality as e (i, n)) as indexes,
+    from jsonb_array_elements(indexes) with ordinality as e (i, n)) as indexes, relations as "references",
   revision, created_at, updated_at`
 
 export const refOf = ({ tenant_id, workspace_id }: Pick<Schema, 'tenant_id' | 'workspace_id'>) =>

@@ -6,6 +6,7 @@ import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { checkFields } from '../document.ts'
 import type { RowConditions } from '../postgres/table-policies.ts'
+import { checkReferences, type Reference } from '../references/reference.ts'
 import type { Access } from '../rules/access.ts'
 import {
   checkAccess,
@@ -28,6 +29,7 @@ import {
   type ColumnsBefore,
   columnsOf,
   defaultsOf,
+  formatsOf,
   propertiesWithDefault,
   scalarsOf,
   type TableColumn,
@@ -45,6 +47,9 @@ export interface DeclarationRequest extends RequestedIndexes {
   readonly schema: unknown
   readonly mode: 'off' | 'warn' | 'enforce'
   readonly access: Access
+  readonly references: readonly Reference[]
+  /** True if what the references lead to may be declared later. */
+  readonly isRestored?: boolean
   /** True if documents of the store `document` are outside PostgreSQL. */
   readonly hasDocumentStore: boolean
 }
@@ -57,6 +62,7 @@ export interface BuiltDeclaration {
   readonly prepared: Prepared
   readonly columns: readonly TableColumn[]
   readonly indexes: readonly Index[]
+  readonly references: readonly Reference[]
   readonly conditions: RowConditions
   readonly warnings: readonly DeclarationWarning[]
 }
@@ -70,13 +76,19 @@ export async function buildDeclaration(
   const schema = checkSchema(request.schema)
   const prepared = prepare(schema)
   await checkDefaults(scope, schema)
+  const { access, collection, store, mode, references, hasDocumentStore } = request
   const definitions = indexDefinitions(request)
-  const inMongo = request.hasDocumentStore && request.store === 'document'
-  checkIndexes(definitions, { mode: request.mode, scalars: scalarsOf(schema), inMongo })
+  const inMongo = hasDocumentStore && store === 'document'
+  if (request.isRestored !== true)
+    await checkReferences(scope, references, {
+      ...{ workspaceId: request.workspaceId, collection, mode, inMongo, hasDocumentStore },
+      ...{ formats: formatsOf(schema), properties: Object.keys(Object(schema['properties'])) },
+    })
+  checkIndexes(definitions, { mode, scalars: scalarsOf(schema), inMongo })
   const indexed = definitions.flatMap(({ fields }) => fields)
-  const columns = columnsOf(schema, request.store, indexed, before)
+  const referring = references.map(({ field }) => field)
+  const columns = columnsOf(schema, store, { indexed, referring }, before)
   const indexes = indexesOf(definitions, columns, before)
-  const { access, collection, store, mode } = request
   const declared = toDeclaration({
     id: 'sch',
     collection,
@@ -87,11 +99,12 @@ export async function buildDeclaration(
     indexes,
     access,
     schema,
+    relations: references,
   })
   checkAccess(declared, await lookedUpIn(scope, request, declared))
   const isOpen = await isOpenToAnon(scope, request.workspaceId)
   return {
-    ...{ schema, prepared, columns, indexes },
+    ...{ schema, prepared, columns, indexes, references },
     conditions: rowConditions(declared),
     warnings: [
       ...rulesWithoutTests(declared),

@@ -18,6 +18,7 @@ import { mongoStore } from '../mongo/store.ts'
 import { definitionOf, tableName } from '../postgres/collection-table.ts'
 import { postgresStore } from '../postgres/store.ts'
 import { ALL, BY_ID, type Filter } from '../query/filter.ts'
+import { type Reference, referencesOf, referringKey } from '../references/reference.ts'
 import { requireRightToWiden } from '../rules/access.ts'
 import { ALL_RIGHTS } from '../rules/permissions.ts'
 import type { Collection, Store, Stored } from '../store.ts'
@@ -34,7 +35,12 @@ import { type Prepared, prepare } from './schema-language.ts'
 const openDocuments = privilege('collections.validate')
 
 /** The changed members of a declaration; absent members stay. */
-type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore' | 'workspaceId' | 'collection'>>
+type Change = Partial<
+  Omit<
+    DeclarationRequest,
+    'store' | 'hasDocumentStore' | 'workspaceId' | 'collection' | 'references' | 'isRestored'
+  >
+> & { readonly references?: Parameters<typeof referencesOf>[0] | undefined }
 
 /** Members that never change. They may be named, so that the file that declares a collection can also change it. */
 type Immutable = { readonly [Name in 'collection' | 'store' | 'workspace_id']?: string | undefined }
@@ -70,15 +76,26 @@ export async function changeSchema(
     if (change.access !== undefined) requireRightToWiden(scope, access, change.access)
     const request = {
       ...{ schema, mode, access, ...requestedOf(row.indexes), ...change },
+      references: change.references === undefined ? row.relations : referencesOf(change.references),
       ...{ workspaceId: row.workspace_id, collection: row.collection },
       ...{ store: row.store, hasDocumentStore: hasDocumentStore(scope) },
     }
     const retryFailed = change.indexes !== undefined || change.unique !== undefined
     const built = await buildDeclaration(scope, request, { ...row, retryFailed })
     const changed = await tryChange(scope, row, request, built)
-    if (changed !== undefined) invalidate(scope, refOf(row), cacheKey(row.collection))
+    if (changed !== undefined) forget(scope, row, [...row.relations, ...built.references])
     return changed
   })
+}
+
+/** All processes read the declaration again, and what leads to the collections that it refers to. */
+export function forget(
+  scope: AdminScope,
+  declared: Pick<Schema, 'tenant_id' | 'workspace_id' | 'collection'>,
+  references: readonly Reference[],
+): void {
+  const keys = new Set(references.map(({ collection }) => referringKey(collection)))
+  for (const key of [cacheKey(declared.collection), ...keys]) invalidate(scope, refOf(declared), key)
 }
 
 /** @returns undefined if the declaration was changed concurrently */
@@ -110,8 +127,9 @@ async function tryChange(
       return { schema: warned, building: await recordBuilding(transaction, ref, schema) }
     }, ref.tenantId)
   } catch (error) {
-    // A concurrent change has renamed the table.
-    if (refusal(error) === 'no_table') return undefined
+    const refused = refusal(error)
+    // A concurrent change has renamed the table, or refers to this one while this one refers to it.
+    if (refused === 'no_table' || refused === 'deadlock') return undefined
     throw error
   }
 }
@@ -120,15 +138,13 @@ async function tryChange(
 function isChanged(
   row: DeclaredRow,
   { mode, access }: Pick<DeclarationRequest, 'mode' | 'access'>,
-  { schema, columns, indexes }: BuiltDeclaration,
+  { schema, columns, indexes, references: relations }: BuiltDeclaration,
 ): boolean {
-  const after = { schema, mode, access, columns, indexes: indexes.map(definitionOf) }
-  const { schema: schemaBefore, mode: modeBefore, access: accessBefore, columns: columnsBefore } = row
-  const before = {
-    ...{ schema: schemaBefore, mode: modeBefore, access: accessBefore, columns: columnsBefore },
-    indexes: row.indexes.map(definitionOf),
-  }
-  return canonical(before) !== canonical(after)
+  const comparable = (
+    one: Pick<DeclaredRow, 'schema' | 'mode' | 'access' | 'columns' | 'indexes' | 'relations'>,
+  ) =>
+    canonical([one.schema, one.mode, one.access, one.columns, one.indexes.map(definitionOf), one.relations])
+  return comparable(row) !== comparable({ schema, mode, access, columns, indexes, relations })
 }
 
 /** The declaration as the response to a change shows it. */

@@ -21,8 +21,8 @@ export interface TableColumn {
   /** `c1`, `c2`, …: no text of a user is ever an identifier. */
   readonly column: string
   readonly type: ColumnType
-  /** The column is generated: it holds the canonical texts of another column. */
-  readonly canonical?: { readonly format: Format; readonly of: string }
+  /** The column is generated: it holds the canonical texts of another column; of a reference, as ids with a foreign key. */
+  readonly canonical?: { readonly format: Format; readonly of: string; readonly isReference?: true }
 }
 
 /**
@@ -77,26 +77,27 @@ export const highestNumber = (last: number, names: readonly string[]): number =>
 /**
  * A relational collection has a column for every declared property, a document collection for those of its indexes.
  * A column whose property and type stay is kept.
- * @param indexed the fields of the indexes
+ * @param indexed the fields of the indexes, those of the references among them
  * @throws Problem `state_conflict` if the table has had too many columns
  */
 export function columnsOf(
   schema: SchemaObject,
   store: 'relational' | 'document',
-  indexed: readonly string[],
+  { indexed, referring }: { readonly indexed: readonly string[]; readonly referring: readonly string[] },
   before: ColumnsBefore = { columns: [], last_column: 0 },
 ): TableColumn[] {
   const declared = store === 'relational' ? Object.keys(propertiesOf(schema)) : []
-  const required = requiredColumns(schema, indexed, declared)
+  const required = requiredColumns(schema, { indexed, declared, referring })
   const columns = before.columns.filter((column) => required.delete(keyOf(column)))
   let last = highestNumber(
     before.last_column,
     before.columns.map(({ column }) => column),
   )
-  for (const { property, type, format } of required.values()) {
+  for (const { property, type, format, isReference } of required.values()) {
     last += 1
     const of = columns.find((column) => column.property === property)?.column ?? ''
-    columns.push({ property, column: `c${last}`, type, ...(format && { canonical: { format, of } }) })
+    const canonical = format && { canonical: { format, of, ...(isReference && { isReference }) } }
+    columns.push({ property, column: `c${last}`, type, ...canonical })
   }
   if (last > COLLECTION_LIMITS.tableColumnsEverMax) throw columnsExhausted()
   return columns
@@ -110,20 +111,22 @@ const columnsExhausted = () =>
 
 interface RequiredColumn extends Pick<TableColumn, 'property' | 'type'> {
   readonly format?: Format
+  readonly isReference?: true
 }
 
 /** The columns by identity, as many as a table may have; texts come before the columns generated from them. */
 function requiredColumns(
   schema: SchemaObject,
-  indexed: readonly string[],
-  declared: readonly string[],
+  { indexed, declared, referring }: Readonly<Record<'indexed' | 'declared' | 'referring', readonly string[]>>,
 ): Map<string, RequiredColumn> {
   const [scalars, formats] = [scalarsOf(schema), formatsOf(schema)]
   const columnsFor = (names: readonly string[]): RequiredColumn[] => [
     ...names.map((property) => ({ property, type: typeOf(scalars.get(property)) })),
     ...names.flatMap((property) => {
       const format = formats.get(property)
-      return format === undefined ? [] : [{ property, type: 'text', format } as const]
+      if (format === undefined) return []
+      const reference = referring.includes(property) ? ({ isReference: true } as const) : {}
+      return [{ property, type: 'text', format, ...reference } as const]
     }),
   ]
   const required = [
@@ -133,8 +136,13 @@ function requiredColumns(
   return new Map(required.slice(0, COLLECTION_LIMITS.tableColumnsMax).map((one) => [keyOf(one), one]))
 }
 
-const keyOf = ({ property, type, format, canonical }: RequiredColumn & Pick<TableColumn, 'canonical'>) =>
-  JSON.stringify([property, type, format ?? canonical?.format])
+const keyOf = ({
+  property,
+  type,
+  canonical,
+  format = canonical?.format,
+  isReference = canonical?.isReference,
+}: RequiredColumn & Pick<TableColumn, 'canonical'>) => JSON.stringify([property, type, format, isReference])
 
 const typeOf = (scalar: Scalar | undefined): ColumnType => (scalar === undefined ? 'jsonb' : TYPES[scalar])
 

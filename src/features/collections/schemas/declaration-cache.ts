@@ -3,6 +3,7 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { cached } from '../../../access/scope-cache.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import type { Reference } from '../references/reference.ts'
 import { type Access, type AccessRules, readAccess } from '../rules/access.ts'
 import type { Index } from './api-types.ts'
 import type { Format } from './canonical-text.ts'
@@ -22,6 +23,8 @@ export interface Declaration {
   readonly rules: AccessRules
   /** The same as it was declared. */
   readonly access: Access
+  /** The fields that hold ids of documents of other collections. */
+  readonly references: readonly Reference[]
   readonly schema: Prepared
   /** Declared scalar properties, by which filters on them are compared. */
   readonly scalars: ReadonlyMap<string, Scalar>
@@ -38,15 +41,17 @@ export interface DeclarationRow
   extends Pick<Declaration, 'id' | 'collection' | 'relation' | 'store' | 'mode' | 'columns' | 'indexes'> {
   readonly schema: SchemaObject
   readonly access: Access
+  readonly relations: readonly Reference[]
 }
-export const DECLARATION = sql`id, collection, relation, store, mode, columns, indexes, access, schema`
+export const DECLARATION = sql`id, collection, relation, store, mode, columns, indexes, access, schema, relations`
 
 export function toDeclaration(row: DeclarationRow): Declaration {
-  const { id, collection, relation, store, mode, columns, indexes, access, schema } = row
+  const { id, collection, relation, store, mode, columns, indexes, access, schema, relations } = row
   return {
     ...{ id, collection, relation, store, mode, columns, indexes },
     rules: readAccess(access, collection),
     access,
+    references: relations,
     schema: prepare(schema),
     scalars: scalarsOf(schema),
     formats: formatsOf(schema),

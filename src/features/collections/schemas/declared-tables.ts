@@ -2,15 +2,17 @@
 
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope } from '../../../access/scope.ts'
-import { notFound } from '../../../core/problem.ts'
-import type { TenantRef } from '../../../core/tenant.ts'
+import { notFound, Problem } from '../../../core/problem.ts'
+import type { TenantRef, WorkspaceRef } from '../../../core/tenant.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import {
   changeCollectionTable,
   createCollectionTable,
   dropCollectionTable,
+  restoreForeignKeys,
   tableName,
 } from '../postgres/collection-table.ts'
+import { lockTargets, requireResolved } from '../references/foreign-keys.ts'
 import { refOf, type Schema } from './api-types.ts'
 import type { BuiltDeclaration } from './build-declaration.ts'
 import { highestNumber } from './columns.ts'
@@ -35,20 +37,24 @@ const lockCollection = ({
 
 /**
  * Creates the table of a declaration whose row the transaction has inserted.
+ * @param isRestored true if its foreign keys are added later
  * @returns false if the collection has documents that were written undeclared
  */
 export async function createDeclaredTable(
   transaction: AdminScope,
   schema: Schema,
-  { columns, indexes, conditions }: BuiltDeclaration,
+  { columns, indexes, conditions, references }: BuiltDeclaration,
+  isRestored: boolean,
 ): Promise<boolean> {
   const ref = refOf(schema)
+  const referring = { workspaceId: ref.workspaceId, collection: schema.collection, relation: schema.id }
+  const foreignKeys = isRestored ? [] : await lockTargets(transaction, { ...referring, references, columns })
   const [, documents = []] = await openDocuments(transaction, ref).batch(
     lockCollection(schema),
     sql`select from documents where collection = ${schema.collection} limit 1`,
   )
   if (documents.length > 0) return false
-  const table = { id: schema.id, relation: schema.id, columns, indexes, conditions }
+  const table = { id: schema.id, relation: schema.id, columns, indexes, conditions, foreignKeys }
   await createCollectionTable(openTables(transaction, ref), ref, table)
   return true
 }
@@ -64,12 +70,25 @@ export async function changeDeclaredTable(
     columns,
     indexes,
     conditions,
+    references,
   }: BuiltDeclaration & Pick<DeclaredRow, 'mode' | 'access'>,
 ): Promise<void> {
   const revision = row.revision + 1
-  const tables = openTables(transaction, refOf(row))
-  const after = { id: row.id, relation: `${row.id}_${revision}`, columns, indexes, conditions }
-  const indexesAfter = await changeCollectionTable(tables, row, after)
+  const ref = refOf(row)
+  const { workspaceId } = ref
+  const { relation, collection } = row
+  const keysOf = (of: Pick<BuiltDeclaration, 'references' | 'columns'>) =>
+    lockTargets(transaction, { workspaceId, collection, relation, ...of })
+  const before = { ...row, foreignKeys: await keysOf({ ...row, references: row.relations }) }
+  const foreignKeys = await keysOf({ references, columns })
+  const tables = openTables(transaction, ref)
+  const after = { id: row.id, relation: `${row.id}_${revision}`, columns, indexes, conditions, foreignKeys }
+  const indexesAfter = await changeCollectionTable(tables, before, after)
+  const keys = foreignKeys.filter((key) => !before.foreignKeys.some(({ column }) => column === key.column))
+  await requireResolved(transaction, ref, {
+    relation: after.relation,
+    keys: keys.map((key) => (key.relation === relation ? { ...key, relation: after.relation } : key)),
+  })
   const lastColumn = highestNumber(
     row.last_column,
     [...row.columns, ...columns].map(({ column }) => column),
@@ -81,8 +100,26 @@ export async function changeDeclaredTable(
   await tables.batch(sql`
     update schemas set schema = ${JSON.stringify(schema)}::jsonb, mode = ${mode}, columns = ${JSON.stringify(columns)}::jsonb,
         access = ${JSON.stringify(access)}::jsonb, indexes = ${JSON.stringify(indexesAfter)}::jsonb, revision = ${revision},
-        updated_at = now(), last_column = ${lastColumn}, last_index = ${lastIndex}
+        relations = ${JSON.stringify(references)}::jsonb, updated_at = now(), last_column = ${lastColumn}, last_index = ${lastIndex}
       where id = ${row.id}`)
+}
+
+/**
+ * Adds the foreign keys of all declarations of a workspace that was restored. It may be repeated.
+ * @throws Problem `schema_incompatible` if a document refers to one that is not there
+ */
+export async function addForeignKeys(
+  scope: AdminScope,
+  { tenantId, workspaceId }: WorkspaceRef,
+): Promise<void> {
+  const referring = await scope.rows<DeclaredRow>(sql`
+    select ${DECLARATION}, tenant_id, workspace_id from schemas where workspace_id = ${workspaceId} and relations <> '[]'`)
+  for (const row of referring)
+    await scope.transaction(async (transaction) => {
+      const keys = await lockTargets(transaction, { ...row, workspaceId, references: row.relations })
+      await openTables(transaction, refOf(row)).batch(...restoreForeignKeys(row, keys))
+      await requireResolved(transaction, refOf(row), { relation: row.relation, keys })
+    }, tenantId)
 }
 
 /** Deletes the declarations of a tenant or a workspace that is purged, with their tables and all that is in them. */
@@ -109,8 +146,25 @@ export async function dropDeclaredTable(transaction: AdminScope, id: string): Pr
   if (row === undefined) throw notFound('schema')
   const tables = openTables(transaction, refOf(row))
   await tables.batch(lockCollection(row), sql`lock table ${tableName(row)} in access exclusive mode`)
+  await refuseReferenced(transaction, row)
   const documents = openDocuments(transaction, refOf(row))
   if ((await documents.row(sql`select from ${tableName(row)} limit 1`)) !== undefined) return false
   await dropCollectionTable(tables, row)
   return true
+}
+
+/** @throws Problem `state_conflict` if other declarations refer to the collection */
+async function refuseReferenced(
+  transaction: AdminScope,
+  { id, workspace_id, collection }: DeclaredRow,
+): Promise<void> {
+  const referring = await transaction.rows<{ collection: string }>(sql`
+    select collection from schemas where workspace_id = ${workspace_id} and id <> ${id}
+      and relations @> ${JSON.stringify([{ collection }])}::jsonb order by collection limit 20`)
+  if (referring.length === 0) return
+  const names = referring.map((one) => one.collection).join(', ')
+  throw new Problem('state_conflict', {
+    detail: `Other collections refer to ${collection}: ${names}.`,
+    hint: 'Remove their references first: `"references": []` in their declarations.',
+  })
 }

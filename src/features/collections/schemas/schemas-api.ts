@@ -4,7 +4,6 @@ import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../../access/effect-once.ts'
 import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
-import { invalidate } from '../../../access/scope-cache.ts'
 import { hasDocumentStore } from '../../../access/scope-services.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
@@ -18,11 +17,11 @@ import { Job } from '../../tenants/jobs.ts'
 import { CollectionName } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { hasDocuments } from '../mongo/documents.ts'
+import { referencesOf } from '../references/reference.ts'
 import { requireRightToWiden } from '../rules/access.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-types.ts'
 import { buildDeclaration } from './build-declaration.ts'
-import { changeSchema, withWarnings } from './change-schema.ts'
-import { cacheKey } from './declaration-cache.ts'
+import { changeSchema, forget, withWarnings } from './change-schema.ts'
 import { createDeclaredTable, dropDeclaredTable } from './declared-tables.ts'
 import { readOutcome, startBuilding } from './index-build.ts'
 
@@ -55,28 +54,31 @@ interface Declaring {
   readonly where?: Sql
   /** Default: a new one. */
   readonly id?: string
+  /** True while an archive is imported: what its references lead to comes later, and then their foreign keys (`addForeignKeys`). */
+  readonly isRestored?: boolean
 }
 
 /** Creates a declaration with its table. @throws Problem as `schema.create` does; `conflict` if the id is taken */
 export async function declareCollection(
   scope: AdminScope,
   input: Static<typeof NewDeclaration>,
-  { where = ACTIVE, id = scope.newId('sch') }: Declaring = {},
+  { where = ACTIVE, id = scope.newId('sch'), isRestored = false }: Declaring = {},
 ): Promise<Schema> {
   const { mode = 'enforce', access = {}, indexes: requested = [], unique = [] } = input
+  const references = referencesOf(input.references ?? [])
   requireRightToWiden(scope, undefined, access)
   const built = await buildDeclaration(scope, {
     ...{ store: input.store, schema: input.schema, mode, access },
-    ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
-    ...{ workspaceId: input.workspace_id, collection: input.collection },
+    ...{ indexes: requested, unique, references, hasDocumentStore: hasDocumentStore(scope) },
+    ...{ workspaceId: input.workspace_id, collection: input.collection, isRestored },
   })
   const { schema, columns, indexes } = built
   await checkUnoccupied(scope, input)
   const insert = sql`
-    insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes)
+    insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes, relations)
     select ${id}, w.tenant_id, w.id, ${input.collection}, ${input.store},
       ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
-      ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb
+      ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb, ${JSON.stringify(references)}::jsonb
     from workspaces w where w.id = ${input.workspace_id} and ${where}
       and (select count(*) from schemas s where s.workspace_id = w.id) < ${COLLECTION_LIMITS.schemasMax}
     returning ${COLUMNS}`
@@ -85,10 +87,10 @@ export async function declareCollection(
       throw creationProblem(error, input.collection)
     })
     if (row === undefined) throw await notCreated(inside, input.workspace_id)
-    if (!(await createDeclaredTable(inside, row, built))) throw occupied(input.collection)
+    if (!(await createDeclaredTable(inside, row, built, isRestored))) throw occupied(input.collection)
     return withWarnings(row, built)
   })
-  invalidate(scope, refOf(created), cacheKey(created.collection))
+  forget(scope, created, references)
   return created
 }
 
@@ -163,7 +165,7 @@ export const deleteSchema = adminOperation({
     if (await hasDocuments(scope, refOf(schema), schema.collection)) throw notEmpty()
     const isDropped = await scope.transaction((inside) => dropDeclaredTable(inside, id), schema.tenant_id)
     if (!isDropped) throw notEmpty()
-    invalidate(scope, refOf(schema), cacheKey(schema.collection))
+    forget(scope, schema, schema.references)
     return { id, deleted: true as const }
   },
 })

@@ -6,7 +6,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { allRows } from '../../operation-helpers.ts'
 import { type Index, requestedOf, type Schema } from './api-types.ts'
 
-type Row = Pick<Schema, 'id' | 'collection' | 'store' | 'schema' | 'mode' | 'access'> & {
+type Row = Pick<Schema, 'id' | 'collection' | 'store' | 'schema' | 'mode' | 'access' | 'references'> & {
   readonly indexes: readonly Index[]
 }
 
@@ -16,7 +16,7 @@ const PAGE = 100
 export async function* allDeclarations(structure: WorkspaceScope) {
   const read = (after: string) =>
     structure.rows<Row>(sql`
-      select id, collection, store, schema, mode, access, indexes from schemas
+      select id, collection, store, schema, mode, access, indexes, relations as "references" from schemas
       where id > ${after} order by id limit ${PAGE}`)
   for await (const { indexes, ...declared } of allRows(PAGE, read, ({ id }) => id))
     yield { ...declared, ...requestedOf(indexes) }

@@ -1,0 +1,122 @@
+/** The documents that references lead to, and those that refer to a document, as far as the caller may read them. */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { isPublicRole } from '../../../core/policy.ts'
+import { Problem } from '../../../core/problem.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { BY_ID, type Filter } from '../query/filter.ts'
+import { resolveCollection, resolveLookups } from '../resolve-store.ts'
+import { canonicalOf } from '../schemas/canonical-text.ts'
+import type { CheckedChange, Collection, Stored } from '../store.ts'
+import type { Reference } from './reference.ts'
+
+/** A condition on the ids, or the field, of documents. */
+export const oneOf = (name: string, ids: readonly string[]): Filter => ({
+  ...{ kind: 'test', path: [name], not: false, test: { op: 'in', values: ids.map((id) => [id]) } },
+  ...(name !== 'id' && { as: 'uuid' }),
+})
+
+/** The collection of that name with what its rules look up; undefined if the caller may read nothing of it. */
+async function readableCollection(scope: WorkspaceScope, name: string) {
+  const inside = await resolveLookups(scope, [name])
+  const collection = await resolveCollection(inside, name)
+  return collection.permissions.read === false ? undefined : { collection, inside }
+}
+
+/**
+ * The first change whose reference leads to a document that the caller may not read. PostgreSQL's foreign key knows no rules, so without
+ * this a user would learn which ids exist. Service keys may read all.
+ * @param currents the documents before, as far as they were read: a reference that stays may lead to a hidden document
+ * @returns undefined if there is none
+ */
+export async function findHiddenTarget(
+  scope: WorkspaceScope,
+  changes: readonly CheckedChange[],
+  currents: readonly (Pick<Stored, 'fields'> | undefined)[] = [],
+): Promise<{ readonly index: number; readonly reference: Reference } | undefined> {
+  if (!isPublicRole(scope.actor.role)) return undefined
+  const wanted = changes.flatMap((change, index) =>
+    targetsOf(change)
+      .filter(({ reference, id }) => idAt(currents[index]?.fields ?? {}, reference) !== id)
+      .map((target) => ({ index, ...target })),
+  )
+  const made = new Set(
+    changes.flatMap(({ verb, collection: { name }, id }) => (verb === 'create' ? [`${name}/${id}`] : [])),
+  )
+  const open = wanted.filter(({ reference, id }) => !made.has(`${reference.collection}/${id}`))
+  for (const name of new Set(open.map(({ reference }) => reference.collection))) {
+    const ofName = open.filter(({ reference }) => reference.collection === name)
+    const found = await readableAmong(scope, name, [...new Set(ofName.map(({ id }) => id))])
+    const hidden = ofName.find(({ id }) => !found.has(id))
+    if (hidden !== undefined) return hidden
+  }
+  return undefined
+}
+
+/** The references that a change sets, with their ids. */
+function targetsOf(change: CheckedChange): { readonly reference: Reference; readonly id: string }[] {
+  if (change.verb === 'delete') return []
+  const { collection, content } = change
+  return (collection.declared?.references ?? []).flatMap((reference) => {
+    const id = idAt(content.fields, reference)
+    return id === undefined ? [] : [{ reference, id }]
+  })
+}
+
+/** The id that a document has in the field of a reference, as ids are written. */
+export function idAt(fields: Stored['fields'], { field }: Pick<Reference, 'field'>): string | undefined {
+  const value = Object.hasOwn(fields, field) ? fields[field] : undefined
+  return typeof value === 'string' ? canonicalOf('uuid', value) : undefined
+}
+
+async function readableAmong(
+  scope: WorkspaceScope,
+  name: string,
+  ids: readonly string[],
+): Promise<Set<string>> {
+  const readable = await readableCollection(scope, name)
+  if (readable === undefined) return new Set()
+  const { collection, inside } = readable
+  const query = { filter: oneOf('id', ids), order: BY_ID, limit: ids.length }
+  const { rows } = await collection.store.list(inside, collection, query)
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** Documents of a problem that names those in the way. */
+const REFERRING_MAX = 20
+
+/** The problem of a document that others refer to, with some of those that the caller may read. @param declarationId of the others */
+export async function referencedProblem(
+  scope: WorkspaceScope,
+  { name, id }: { readonly name: string; readonly id: string },
+  declarationId: string,
+): Promise<Problem> {
+  const row = await scope.row<{ collection: string }>(
+    sql`select collection from schemas where id = ${declarationId}`,
+  )
+  const readable = row && (await readableCollection(scope, row.collection))
+  const references = readable?.collection.declared?.references ?? []
+  const fields = references.filter((one) => one.collection === name).map(({ field }) => field)
+  if (row === undefined || readable === undefined || fields.length === 0)
+    return new Problem('reference_in_use')
+  const referring = await findReferring(readable.inside, readable.collection, { fields, id })
+  if (referring.length === 0) return new Problem('reference_in_use')
+  return new Problem('reference_in_use', {
+    detail: `Documents of ${row.collection} refer to this one.`,
+    members: { referring: referring.map((one) => ({ collection: row.collection, id: one })) },
+  })
+}
+
+async function findReferring(
+  inside: WorkspaceScope,
+  collection: Collection,
+  { fields, id }: { readonly fields: readonly string[]; readonly id: string },
+): Promise<string[]> {
+  const filter: Filter = { kind: 'any', of: fields.map((field) => oneOf(field, [id])) }
+  const { rows } = await collection.store.list(inside, collection, {
+    filter,
+    order: BY_ID,
+    limit: REFERRING_MAX,
+  })
+  return rows.map((row) => row.id)
+}
