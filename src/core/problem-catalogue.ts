@@ -328,6 +328,11 @@ export const PROBLEMS = {
     'The store does not support atomic batches',
     'Send `"atomic": false`, or use relational collections.',
   ),
+  query_too_costly: row(
+    422,
+    'The query would read too many documents',
+    'Restrict the filter to fewer documents, or let a service key run the query.',
+  ),
   query_timeout: row(503, 'The query took too long', 'Restrict the query, or index the fields that it uses.'),
 
   // Objects

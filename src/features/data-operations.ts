@@ -2,6 +2,7 @@
 
 import type { AnyOperation } from '../core/operation.ts'
 import { queryAnalytics } from './analytics/analytics-api.ts'
+import { aggregateDocuments, listGroups } from './collections/aggregates/aggregates-api.ts'
 import { batchAnywhere, batchDocuments } from './collections/batch.ts'
 import * as documents from './collections/documents-api.ts'
 import { exportDocuments, importDocuments } from './collections/ndjson/ndjson-api.ts'
@@ -28,6 +29,8 @@ const CALLABLE: ReadonlyMap<AnyOperation, CallableTraits> = new Map<AnyOperation
   [documents.getDocument, { local: true }],
   [documents.listDocuments, { local: true }],
   [documents.queryDocuments, { local: true }],
+  [listGroups, { local: true }],
+  [aggregateDocuments, { local: true }],
   [documents.updateDocument, { stores: true }],
   [documents.deleteDocument, {}],
   [objects.putObject, { stores: true }],
@@ -66,6 +69,8 @@ export const DATA_OPERATIONS: readonly AnyOperation[] = [
   documents.getDocument,
   documents.listDocuments,
   documents.queryDocuments,
+  listGroups,
+  aggregateDocuments,
   documents.updateDocument,
   documents.patchDocument,
   documents.deleteDocument,

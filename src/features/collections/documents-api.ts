@@ -98,7 +98,7 @@ export const createDocument = workspaceOperation({
 const PairOfTexts = Type.Unsafe<readonly [string, string]>(
   Type.Array(Type.String(), { minItems: 2, maxItems: 2 }),
 )
-const Cursor = Type.String({
+export const Cursor = Type.String({
   maxLength: COLLECTION_LIMITS.cursorCharsMax,
   description: '`page.next` of the previous page.',
 })

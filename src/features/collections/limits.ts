@@ -59,6 +59,27 @@ export const COLLECTION_LIMITS = {
     /** Such queries of a tenant that wait. Further ones are refused in the same way. */
     waitingMax: 32,
   },
+  // Aggregates
+  /** Fields that an aggregate groups by. More are refused with `select_invalid`. */
+  groupFieldsMax: 8,
+  /** Measures of an aggregate. More are refused with `select_invalid`. */
+  measuresMax: 20,
+  /** Groups of a page if the request states no size. Further ones are on the next page. */
+  groupsDefault: 1_000,
+  /** Groups of a page that a request may ask for. A larger number is refused with `validation_failed`. */
+  groupsMax: 10_000,
+  /** Documents that the planner expects an aggregate of an anon key or a user to read. With more, it is refused with `query_too_costly` (422). */
+  plannedRowsMax: 1_000_000,
+  /** Aggregates of any caller. */
+  aggregates: {
+    /** Aggregates of a workspace that a process runs at a time. Further ones wait. */
+    workspaceMax: 2,
+    /** Milliseconds for which one waits. Then it is refused with `overloaded`. */
+    waitMs: 5_000,
+    /** Aggregates of a workspace that wait. Further ones are refused in the same way. */
+    waitingMax: 32,
+  },
+
   /** Characters of a cursor, which clients send back in a URL with the filters. A longer one is refused with `cursor_too_large`. */
   cursorCharsMax: 4_096,
 

@@ -90,7 +90,7 @@ const PURPOSE = 'cursor'
 const PREFIX = 'c1_'
 
 /** @throws Problem `cursor_too_large` if its values would not fit into a URL */
-function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Json[]): string {
+export function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Json[]): string {
   const text =
     PREFIX + encryptFor(scope, PURPOSE, Buffer.from(JSON.stringify([digest, values]))).toString('base64url')
   if (text.length > COLLECTION_LIMITS.cursorCharsMax) {
@@ -101,7 +101,7 @@ function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Jso
 }
 
 /** @throws Problem `cursor_invalid` if the text is not a cursor of this scope, `cursor_mismatch` if it is of another query */
-function readCursor(scope: WorkspaceScope, digest: string, text: string): readonly Json[] {
+export function readCursor(scope: WorkspaceScope, digest: string, text: string): readonly Json[] {
   const bytes = Buffer.from(text.slice(PREFIX.length), 'base64url')
   // base64url ignores unknown characters; only the exact text that was issued is accepted.
   if (!text.startsWith(PREFIX) || bytes.toString('base64url') !== text.slice(PREFIX.length))

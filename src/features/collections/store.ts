@@ -8,6 +8,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { OwnerChange } from '../../infra/mongo/mongo.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
+import type { Aggregate } from './aggregates/aggregate.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { valueBelow } from './query/evaluate.ts'
 import type { Filter, OrderKey, Path } from './query/filter.ts'
@@ -68,6 +69,22 @@ export interface By {
   readonly path: Path
   readonly as: Format
   readonly values: readonly string[]
+}
+
+/** An aggregate with typed literals, and a page of its groups. */
+export interface AggregateQuery {
+  /** If it has groups, its order ends with all of them, so that it is a total order. */
+  readonly aggregate: Aggregate
+  /** The values of the order's keys in the last group of the page before. */
+  readonly after?: readonly Json[]
+  readonly limit: number
+}
+
+export interface GroupRow {
+  /** The members of the answer, in its order. */
+  readonly values: readonly (readonly [name: string, value: Json])[]
+  /** The values of the order's keys. */
+  readonly keys: readonly Json[]
 }
 
 /** The document of a checked change, and how its fields differ from the schema of a collection in mode `warn`. */
@@ -212,6 +229,8 @@ export interface Store {
     /** The number of all documents that match, if it was requested. */
     total?: number
   }>
+  /** Without groups, one row for all documents. @throws Problem `not_supported`, `query_too_costly` or `number_unsafe` */
+  aggregate(scope: WorkspaceScope, collection: Collection, query: AggregateQuery): Promise<GroupRow[]>
   /**
    * For each value of a field, the first documents that have it. A store whose collections have no references has no such function.
    * @param query `limit`: documents for each value; `most`: for all of them together

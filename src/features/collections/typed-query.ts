@@ -89,8 +89,10 @@ function checkOrder(order: Query['order'], scalars: Declaration['scalars']): voi
   throw refusal({ code: 'order_invalid', in: 'query', name: 'order' }, detail, hint)
 }
 
-const formatAt = ([name, ...below]: Path, { formats }: Declaration): Format | undefined =>
-  below.length === 0 ? formats.get(name) : undefined
+export const formatAt = (
+  [name, ...below]: Path,
+  { formats }: Pick<Declaration, 'formats'>,
+): Format | undefined => (below.length === 0 ? formats.get(name) : undefined)
 
 /** Orders texts of a format by their canonical texts, and translates the cursor's values. */
 function ordered({ order, after }: Query, declared: Declaration): Pick<Query, 'order' | 'after'> {
@@ -109,7 +111,7 @@ function canonicalBound(value: Json, format: Format | undefined): Json {
 }
 
 /** Replaces literals on declared scalar properties by their form of that type. @throws Problem `filter_type_mismatch` */
-export function typed(filter: Filter, declared: Declaration): Filter {
+export function typed(filter: Filter, declared: Pick<Declaration, 'scalars' | 'formats'>): Filter {
   if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, declared)) }
   if (filter.kind === 'exists' || filter.kind === 'unknown' || filter.kind === 'deferred') return filter
   const format = formatAt(filter.path, declared)

@@ -53,6 +53,12 @@ export function mongoStore(documents: DocumentsHandle): Store {
       return { rows: found.map(toRow), ...(total !== undefined && { total }) }
     },
 
+    aggregate: () => {
+      const detail = 'Documents in MongoDB are not aggregated.'
+      const hint = 'Declare the collection with "store": "relational", or read the documents and add them up.'
+      return Promise.reject(new Problem('not_supported', { detail, hint }))
+    },
+
     write: async (scope, changes, once) => {
       const [only, ...more] = changes
       if (only === undefined) return []

@@ -27,6 +27,7 @@ import {
   type Written,
 } from '../store.ts'
 import { declarationOf, foreignKeyName } from './collection-table.ts'
+import { compileAggregate } from './aggregate.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
 import {
@@ -88,6 +89,16 @@ export const postgresStore: Store = {
       select each_value as value_of_each, n from ${valuesOf(by)} cross join lateral
         (select count(*) as n from ${tableOf(collection).name} where ${matchingEach(collection, filter, by)}) found`)
     return new Map(rows.map((row) => [row.value_of_each, Number(row.n)]))
+  },
+
+  aggregate: async (scope, collection, query) => {
+    const { name, own, resolve } = tableOf(collection)
+    const where = sql`${own} and ${readRule(collection)} and ${compileFilter(query.aggregate.filter, resolve)}`
+    const { statement, read, documentsOf } = compileAggregate({ name, resolve }, where, query)
+    if (isPublicRole(scope.actor.role)) await requireAffordable(scope, statement)
+    const rows = await scope.rows<Rows[number]>(statement)
+    if (rows.length === 0 || documentsOf(rows[0]) === 0) await checkDeclarations(scope, [{ collection }])
+    return rows.map(read)
   },
 
   write: async (scope, changes, once) => {
@@ -428,6 +439,24 @@ function totalOf(all: number, plan: Readonly<Record<string, unknown>> | undefine
   const [{ Plan }] = plan['QUERY PLAN'] as [{ Plan: { 'Plan Rows': number } }]
   return Math.max(all, Plan['Plan Rows'])
 }
+
+/** @throws Problem `query_too_costly` if the planner expects too many rows at one of the plan's steps */
+async function requireAffordable(scope: WorkspaceScope, statement: Sql): Promise<void> {
+  const [explained] = await scope.rows(sql`explain (format json) ${statement}`)
+  const [{ Plan }] = (explained as Rows[number])['QUERY PLAN'] as [{ Plan: PlanStep }]
+  if (mostRows(Plan) <= COLLECTION_LIMITS.plannedRowsMax) return
+  throw new Problem('query_too_costly', {
+    detail: `The aggregate would read more than ${COLLECTION_LIMITS.plannedRowsMax} documents.`,
+  })
+}
+
+interface PlanStep {
+  readonly 'Plan Rows': number
+  readonly Plans?: readonly PlanStep[]
+}
+
+const mostRows = ({ Plans = [], ...step }: PlanStep): number =>
+  Math.max(step['Plan Rows'], ...Plans.map(mostRows))
 
 /** The cached declaration of a collection is out of date. */
 export class StaleDeclarationError extends Error {}

@@ -1,7 +1,7 @@
 /** Grants and policies of anon keys and users on the table of a collection, and the trigger that compares a row with the one before. */
 
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
-import { RIGHT_NAMES, type Right, ROLE_NAMES, type RoleName } from '../rules/access.ts'
+import { ROLE_NAMES, ROW_RIGHT_NAMES, type RoleName, type RowRight } from '../rules/access.ts'
 import type { TableColumn } from '../schemas/columns.ts'
 
 /** The condition under which a role may access a row. */
@@ -13,7 +13,7 @@ interface RowCondition {
 
 /** By role and right: the condition, all rows, or none. `anon_setting`: all rows if the setting of the workspace says so. */
 export type RowConditions = Readonly<
-  Record<RoleName, Readonly<Partial<Record<Right, boolean | 'anon_setting' | RowCondition>>>>
+  Record<RoleName, Readonly<Partial<Record<RowRight, boolean | 'anon_setting' | RowCondition>>>>
 >
 
 interface PolicySource {
@@ -21,15 +21,15 @@ interface PolicySource {
   readonly conditions: RowConditions
 }
 
-const COMMANDS: Readonly<Record<Right, Sql>> = {
+const COMMANDS: Readonly<Record<RowRight, Sql>> = {
   read: sql`select`,
   create: sql`insert`,
   update: sql`update`,
   delete: sql`delete`,
 }
 
-const POLICIES = ROLE_NAMES.flatMap((role) => RIGHT_NAMES.map((right) => ({ role, right })))
-const policyName = (role: RoleName, right: Right): Sql => Sql.identifier(`${role}_${right}`)
+const POLICIES = ROLE_NAMES.flatMap((role) => ROW_RIGHT_NAMES.map((right) => ({ role, right })))
+const policyName = (role: RoleName, right: RowRight): Sql => Sql.identifier(`${role}_${right}`)
 const transitionName = (role: RoleName): Sql => Sql.identifier(`${role}_transition`)
 const databaseRole = (role: RoleName): Sql => Sql.identifier(`tenon_${role}`)
 
@@ -66,19 +66,19 @@ const OF_WORKSPACE = sql`tenant_id = tenon.tenant() and workspace_id = tenon.wor
 const OF_OPEN_WORKSPACE = sql`tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace())`
 
 /** @returns undefined for no row */
-function rowCondition(rule: RowConditions[RoleName][Right]): Sql | undefined {
+function rowCondition(rule: RowConditions[RoleName][RowRight]): Sql | undefined {
   if (rule === undefined || rule === false) return undefined
   if (rule === true) return OF_WORKSPACE
   return rule === 'anon_setting' ? OF_OPEN_WORKSPACE : sql`${OF_WORKSPACE} and (${rule.condition})`
 }
 
-function clausesOf(right: Right, condition: Sql): Sql {
+function clausesOf(right: RowRight, condition: Sql): Sql {
   if (right === 'create') return sql`with check (${condition})`
   return right === 'update' ? sql`using (${condition}) with check (${condition})` : sql`using (${condition})`
 }
 
 /** The columns that statements set: not the owner, nor tenant and workspace. */
-function grantedColumns(right: Right, columns: readonly TableColumn[]): Sql {
+function grantedColumns(right: RowRight, columns: readonly TableColumn[]): Sql {
   if (right !== 'create' && right !== 'update') return sql``
   const fields = columns
     .filter(({ canonical }) => canonical === undefined)

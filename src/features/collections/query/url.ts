@@ -37,6 +37,13 @@ export function readFilters(pairs: readonly (readonly [string, string])[]): Filt
   return { kind: 'all', of: pairs.map((pair) => readPair(pair, budget)) }
 }
 
+/** `total.gt.100,or(n.gte.2,n.is.null)`, with or without parentheses around all of it; all hold. */
+export function readHaving(text: string): Filter {
+  const source: Source = { code: 'filter_invalid', in: 'query', name: 'having' }
+  const group = /^\s*\(.*\)\s*$/su.test(text) ? text.trim() : `(${text})`
+  return new GroupReader(group, source, new Budget()).whole('and')
+}
+
 const PAGE_SIZE = 'page[size]=20'
 const PAGE_AFTER = 'page[after]=, with page.next of the page before'
 

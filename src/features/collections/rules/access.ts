@@ -11,9 +11,13 @@ import { readPath } from '../query/syntax.ts'
 import { CollectionName } from '../schemas/columns.ts'
 import { qualified, type Rule, readRule } from './rule-language.ts'
 
-export const RIGHT_NAMES = ['read', 'create', 'update', 'delete'] as const
+/** The rights on documents; each is a policy of the table. */
+export const ROW_RIGHT_NAMES = ['read', 'create', 'update', 'delete'] as const
+/** Aggregates are of the documents that `read` admits. */
+const RIGHT_NAMES = [...ROW_RIGHT_NAMES, 'aggregate'] as const
 export const ROLE_NAMES = ['anon', 'user'] as const
 export type RoleName = (typeof ROLE_NAMES)[number]
+export type RowRight = (typeof ROW_RIGHT_NAMES)[number]
 export type Right = (typeof RIGHT_NAMES)[number]
 
 const RuleSource = Type.Union([Type.Boolean(), Type.Record(Type.String(), Type.Unknown())])
@@ -23,6 +27,9 @@ const RightsSchema = Type.Object(
     create: Type.Optional(RuleSource),
     update: Type.Optional(RuleSource),
     delete: Type.Optional(RuleSource),
+    aggregate: Type.Optional(
+      Type.Boolean({ description: 'True if the documents that `read` admits may be counted and added up.' }),
+    ),
   },
   { additionalProperties: false },
 )
@@ -55,7 +62,7 @@ export const Access = Type.Object(
   {
     additionalProperties: false,
     description:
-      'Rights of anon keys and users: each is `true`, `false`, or a filter with `$user.id`, `$user.email`, `$user.claims.<name>`, `$lookups.<name>` and `$now`. A right that is not named is denied. Without any `access`, users have no rights, and anon keys read only if the setting `anon.collections` of the workspace is `read`.',
+      'Rights of anon keys and users: each is `true`, `false`, or, except for `aggregate`, a filter with `$user.id`, `$user.email`, `$user.claims.<name>`, `$lookups.<name>` and `$now`. A right that is not named is denied. Without any `access`, users have no rights, and anon keys read only if the setting `anon.collections` of the workspace is `read`.',
   },
 )
 export type Access = Static<typeof Access>

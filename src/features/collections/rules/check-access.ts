@@ -35,15 +35,15 @@ export function checkAccess(declared: Declaration, others: ReadonlyMap<string, D
   }
 }
 
-/** Updates and deletes need the right to read: an update returns the whole document, and both reveal if it exists. */
+/** An update returns the whole document, a delete reveals if it exists, and aggregates are of the documents that may be read. */
 function checkReadable(
   role: RoleName,
-  { read, update = false, delete: remove = false }: AccessRules[RoleName],
+  { read, update = false, delete: remove = false, aggregate = false }: AccessRules[RoleName],
 ): void {
   const isClosed = read === false || (read === undefined && role === 'user')
-  if (!isClosed || (update === false && remove === false)) return
+  if (!isClosed || (update === false && remove === false && aggregate === false)) return
   const whose = role === 'anon' ? 'anon keys' : 'users'
-  const detail = `${whose} that may update or delete must be able to read`
+  const detail = `${whose} that may update, delete or aggregate must be able to read`
   throw bodyProblem(`/access/${role}/read`, detail, `access: ${detail}`)
 }
 

@@ -17,7 +17,7 @@ import { evaluate } from '../query/evaluate.ts'
 import { lookupsFor, resolveCollection, withCollection } from '../resolve-store.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { createdBy, documentNotFound, type Stored, valueAt } from '../store.ts'
-import { type Permissions, RIGHT_NAMES, type Right } from './access.ts'
+import { type Permissions, ROW_RIGHT_NAMES, type RowRight } from './access.ts'
 import { bindRule, type RuleCaller } from './bind-rule.ts'
 import { admits, admitsForSure, updateOf } from './permissions.ts'
 import { ownName, type Rule, wholeLookupsOf } from './rule-language.ts'
@@ -75,7 +75,7 @@ export const explainAccess = adminOperation({
     name: CollectionName,
     workspace_id: Ref('workspace'),
     as: As,
-    op: Type.Enum([...RIGHT_NAMES]),
+    op: Type.Enum([...ROW_RIGHT_NAMES]),
     id: Type.Optional(Ref('document')),
     document: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
@@ -153,7 +153,7 @@ interface Question {
 }
 
 /** Updates and deletions need a document that can be read, before and after. */
-function explain(right: Right, question: Question): Explanation {
+function explain(right: RowRight, question: Question): Explanation {
   const { stored, result, permissions } = question
   const needsRead = right === 'update' || right === 'delete'
   if (needsRead && !admits(permissions.read, stored))
@@ -163,7 +163,7 @@ function explain(right: Right, question: Question): Explanation {
   return explainRule('read', { ...question, stored: result, result: undefined })
 }
 
-function explainRule(right: Right, question: Question): Explanation {
+function explainRule(right: RowRight, question: Question): Explanation {
   const { actor, declared, stored } = question
   const decided = decide(right, question)
   const rule = declared?.rules[actor.role][right]
@@ -186,7 +186,7 @@ function explainRule(right: Right, question: Question): Explanation {
 
 /** Undefined if it depends on the result of an update. */
 function decide(
-  right: Right,
+  right: RowRight,
   { actor, declared, stored, result, permissions }: Question,
 ): boolean | undefined {
   if (!admits(permissions[right], stored)) return false

@@ -12,8 +12,20 @@ import type { Permission, Permissions, Readers, Right } from './access.ts'
 import { bindRule } from './bind-rule.ts'
 
 /** For service keys and the platform itself. */
-export const ALL_RIGHTS: Permissions = { read: true, create: true, update: true, delete: true }
-const NO_PERMISSION: Permissions = { read: false, create: false, update: false, delete: false }
+export const ALL_RIGHTS: Permissions = {
+  read: true,
+  create: true,
+  update: true,
+  delete: true,
+  aggregate: true,
+}
+const NO_PERMISSION: Permissions = {
+  read: false,
+  create: false,
+  update: false,
+  delete: false,
+  aggregate: false,
+}
 
 /** Keys of services and admins are not restricted. Users have what the declaration grants, anon keys also what the workspace's settings do. */
 export function permissionsOf(

@@ -1,0 +1,78 @@
+/** Reads one page of the groups of an aggregate, or without groups its only row. */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { Page } from '../../../core/page.ts'
+import type { Json } from '../../../core/work.ts'
+import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
+import { listDigest } from '../../operation-helpers.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
+import { readCursor, writeCursor } from '../page.ts'
+import type { OrderKey } from '../query/filter.ts'
+import { withCollection } from '../resolve-store.ts'
+import { inLine } from '../scans.ts'
+import type { AggregateQuery, GroupRow } from '../store.ts'
+import type { Aggregate } from './aggregate.ts'
+import { applyToAggregate } from './typed-aggregate.ts'
+
+const { workspaceMax, waitMs, waitingMax } = COLLECTION_LIMITS.aggregates
+const SLOTS = new KeyedSemaphore(workspaceMax, waitMs)
+const BUSY = 'Too many aggregates of the workspace run at the same time, so this one was not run.'
+
+type Group = Readonly<Record<string, Json>>
+
+interface GroupRequest {
+  readonly aggregate: Aggregate
+  readonly size: number | undefined
+  readonly after: string | undefined
+}
+
+/** @throws Problem if the cursor does not fit, the caller may not aggregate, or a store rejects the aggregate */
+export async function readGroups(
+  scope: WorkspaceScope,
+  name: string,
+  { aggregate, size = COLLECTION_LIMITS.groupsDefault, after }: GroupRequest,
+): Promise<Page<Group> | Group> {
+  const { filter, groups, measures, having } = aggregate
+  const order = totalOrder(aggregate)
+  const digest = listDigest(name, { filter, groups, measures, having }, order)
+  const query: AggregateQuery = {
+    aggregate: { ...aggregate, order },
+    limit: size + 1,
+    ...(after !== undefined && { after: readCursor(scope, digest, after) }),
+  }
+  const rows = await run(scope, name, query)
+  const [whole] = rows
+  if (groups.length === 0) return memberOf(whole)
+  const data = rows.slice(0, size)
+  const last = data.at(-1)
+  const hasMore = rows.length > size && last !== undefined
+  const next = hasMore ? writeCursor(scope, digest, last.keys) : null
+  return { data: data.map(memberOf), page: { size, next, has_more: hasMore } }
+}
+
+/** Names of the platform's caller are checked; `__proto__` becomes an own member. */
+const memberOf = (row: GroupRow | undefined): Group => Object.fromEntries(row?.values ?? [])
+
+/** The keys that were asked for, and all groups, so that no two rows are alike. */
+function totalOrder({ order, groups }: Aggregate): OrderKey[] {
+  const missing = groups.filter(({ name }) => !order.some(({ path }) => path[0] === name))
+  const descending = order.at(-1)?.descending ?? false
+  return [
+    ...order,
+    ...missing.map(({ name }): OrderKey => ({ path: [name], descending, nullsFirst: descending })),
+  ]
+}
+
+async function run(scope: WorkspaceScope, name: string, query: AggregateQuery): Promise<readonly GroupRow[]> {
+  const release = await SLOTS.acquire(scope.ref.workspaceId, BUSY, { waitingMax })
+  try {
+    return await withCollection(scope, name, ['read', 'aggregate'], (collection, inside) => {
+      const typed = { ...query, aggregate: applyToAggregate(query.aggregate, collection.declared) }
+      // An aggregate reads all that the filter selects, as a count does.
+      const read = { filter: query.aggregate.filter, order: [], limit: query.limit, count: 'exact' as const }
+      return inLine(inside, collection, read, () => collection.store.aggregate(inside, collection, typed))
+    })
+  } finally {
+    release()
+  }
+}

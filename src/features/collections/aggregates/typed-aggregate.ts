@@ -1,0 +1,110 @@
+/** Applies a declaration to an aggregate: rejects undeclared names of a closed schema and functions that do not fit, and types the literals. */
+
+import { type Path, pathText } from '../query/filter.ts'
+import { refusal, type Source } from '../query/syntax.ts'
+import type { Format } from '../schemas/canonical-text.ts'
+import type { Scalar } from '../schemas/columns.ts'
+import type { Declaration } from '../schemas/declaration-cache.ts'
+import { applyDeclaration, checkSelected, formatAt, typed } from '../typed-query.ts'
+import type { Aggregate, Group, Measure } from './aggregate.ts'
+
+const SELECT: Source = { code: 'select_invalid', in: 'query', name: 'select' }
+
+type Types = Pick<Declaration, 'scalars' | 'formats'>
+const UNTYPED: Types = { scalars: new Map(), formats: new Map() }
+
+/** Types of the fields of the platform. A measure of `id` or `_owner` is that of a text. */
+const SYSTEM: Readonly<Record<string, Scalar | 'timestamp'>> = {
+  id: 'string',
+  _owner: 'string',
+  _version: 'integer',
+  _created_at: 'timestamp',
+  _updated_at: 'timestamp',
+}
+
+/** Prepares an aggregate for a store. @throws Problem if it does not fit the declaration, or a function its field */
+export function applyToAggregate(aggregate: Aggregate, declared: Declaration | undefined): Aggregate {
+  const { filter } = applyDeclaration({ filter: aggregate.filter, order: [], limit: 0 }, declared)
+  const columns = [...aggregate.groups, ...aggregate.measures]
+  checkSelected(
+    columns.flatMap(({ path }) => (path === undefined ? [] : [path[0]])),
+    declared,
+  )
+  const types = declared?.mode === 'enforce' ? declared : UNTYPED
+  const formats = declared ?? UNTYPED
+  const groups = aggregate.groups.map((group) => typedGroup(group, types, formats))
+  const measures = aggregate.measures.map((measure) => typedMeasure(measure, types, formats))
+  const having = typed(aggregate.having, typesOfMeasures(measures, types))
+  return { ...aggregate, filter, groups, measures, having }
+}
+
+const isSystem = (path: Path): boolean => path.length === 1 && Object.hasOwn(SYSTEM, path[0])
+
+function typeAt(path: Path, { scalars }: Types): Scalar | 'timestamp' | undefined {
+  if (isSystem(path)) return SYSTEM[path[0]]
+  return path.length === 1 ? scalars.get(path[0]) : undefined
+}
+
+function typedGroup(group: Group, types: Types, formats: Types): Group {
+  const { path, bucket } = group
+  const format = isSystem(path) ? undefined : formatAt(path, formats)
+  if (bucket === undefined) return format === undefined ? group : { ...group, as: format }
+  const type = typeAt(path, types)
+  if (format === 'date') return { ...group, as: checkDate(group, format) }
+  const isTime = type === 'timestamp' || type === undefined || (type === 'string' && format === 'date-time')
+  if (!isTime) {
+    const hint = 'Buckets are of _created_at, _updated_at, and of texts of the format date-time or date.'
+    throw refusal(SELECT, `${pathText(path)} is declared as ${nameOf(type, format)}, which is no time.`, hint)
+  }
+  return type === 'timestamp' ? group : { ...group, as: 'date-time' }
+}
+
+/** A date has neither hours nor a time zone. */
+function checkDate({ path, bucket }: Group, format: Format): Format {
+  const detail = `${pathText(path)} is declared as date`
+  if (bucket?.unit === 'minute' || bucket?.unit === 'hour')
+    throw refusal(SELECT, `${detail}, which has no ${bucket.unit}.`, 'Write bucket(day).')
+  if (bucket !== undefined && bucket.zone !== 'UTC')
+    throw refusal(SELECT, `${detail}, which is in no time zone.`, `Write bucket(${bucket.unit}).`)
+  return format
+}
+
+function typedMeasure(measure: Measure, types: Types, formats: Types): Measure {
+  const { fn, path } = measure
+  if (path === undefined || fn === 'count') return measure
+  const format = isSystem(path) ? undefined : formatAt(path, formats)
+  const type = typeAt(path, types)
+  const field = pathText(path)
+  if ((fn === 'sum' || fn === 'avg') && type !== undefined && type !== 'integer' && type !== 'number')
+    throw refusal(
+      SELECT,
+      `${field} is declared as ${nameOf(type, format)}; ${fn} needs numbers.`,
+      `Write ${field}.count().`,
+    )
+  if ((fn === 'min' || fn === 'max') && type === 'boolean')
+    throw refusal(
+      SELECT,
+      `${field} is declared as boolean, which has no order.`,
+      `Group by ${field}, and count().`,
+    )
+  if (fn === 'sum' || fn === 'avg' || format === undefined) return measure
+  return { ...measure, as: format }
+}
+
+const nameOf = (type: Scalar | 'timestamp' | undefined, format: Format | undefined): string =>
+  format ?? type ?? 'any'
+
+/** What `having` compares: its literals get the types of the measures. */
+function typesOfMeasures(measures: readonly Measure[], types: Types): Types {
+  const scalars = new Map<string, Scalar>()
+  const formats = new Map<string, Format>()
+  for (const { name, fn, path, as } of measures) {
+    if (fn !== 'min' && fn !== 'max') scalars.set(name, 'number')
+    else if (path !== undefined) {
+      const type = typeAt(path, types)
+      if (type !== undefined && type !== 'timestamp') scalars.set(name, type)
+      if (as !== undefined && type !== undefined) formats.set(name, as)
+    }
+  }
+  return { scalars, formats }
+}
