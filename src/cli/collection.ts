@@ -35,6 +35,13 @@ async function list(name: string, filters: readonly string[]): Promise<number> {
   return printJson(await client.get(`${documents(name)}?${queryOf(filters)}`))
 }
 
+async function aggregate(name: string, select: string, filters: readonly string[]): Promise<number> {
+  const query = queryOf(filters)
+  query.set('select', select)
+  const client = await serviceClient()
+  return printJson(await client.get(`${collectionPath(name)}/aggregate?${query}`))
+}
+
 interface ImportOptions {
   readonly key?: string
   readonly stop?: boolean
@@ -79,6 +86,12 @@ export function collectionVerbs(program: Command): void {
     'list <name> [filters...]',
     'List documents. Filters have the form field=operator.value, such as status=eq.open order=_created_at.desc.',
     list,
+  )
+  addVerb(
+    collection,
+    'aggregate <name> <select> [filters...]',
+    'Count and add up documents by groups, such as "status,n:count(),total:amount.sum()". Behind it stand filters as in list, and having=total.gt.100 order=total.desc.',
+    aggregate,
   )
   addVerb(
     collection,

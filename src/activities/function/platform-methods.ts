@@ -6,6 +6,7 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
 import { sentences } from '../../core/text/sentences.ts'
 import type { Json } from '../../core/work.ts'
+import { aggregateDocuments } from '../../features/collections/aggregates/aggregates-api.ts'
 import * as documents from '../../features/collections/documents-api.ts'
 import { publishEvent } from '../../features/events/events-api.ts'
 import { FLOW_KEY_OPERATIONS } from '../../features/flows/executions/key-operations.ts'
@@ -40,6 +41,7 @@ const METHODS: readonly (readonly [
   ['collections.create', documents.createDocument, 'name, document'],
   ['collections.get', documents.getDocument, 'name, id'],
   ['collections.query', documents.queryDocuments, 'name'],
+  ['collections.aggregate', aggregateDocuments, 'name'],
   ['collections.list', documents.listDocuments, 'name'],
   ['collections.update', documents.updateDocument, 'name, id, document'],
   ['collections.delete', documents.deleteDocument, 'name, id'],

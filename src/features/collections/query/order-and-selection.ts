@@ -124,12 +124,17 @@ export function readSelection(
 /** Rejects the syntax by which other products rename fields, embed related documents or aggregate. */
 function refuseEmbedding(part: string, source: Source): void {
   if (part.startsWith('"')) return
+  const call = /(?:^|[.:])(count|count_distinct|sum|avg|min|max|bucket)\(/.exec(part)
+  if (call !== null) {
+    const detail = `${part.slice(0, 50)}: a list returns documents; aggregates have a route of their own.`
+    throw refusal(source, detail, `Write GET …/aggregate?select=${part.slice(0, 50)}.`)
+  }
   const [, kind] = /([:(])/.exec(part) ?? []
   if (kind === undefined) return
   const detail =
     kind === ':'
       ? `${part.slice(0, 50)}: fields are not renamed.`
-      : `${part.slice(0, 50)}: select takes fields; there are no related documents and no aggregates.`
+      : `${part.slice(0, 50)}: select takes fields; there are no related documents.`
   const field = part.split(/[:(]/)[kind === ':' ? 1 : 0]?.slice(0, 50) ?? ''
   throw refusal(
     source,

@@ -47,8 +47,14 @@ export function readHaving(text: string): Filter {
 const PAGE_SIZE = 'page[size]=20'
 const PAGE_AFTER = 'page[after]=, with page.next of the page before'
 
-/** Parameters of other backends, and what they are called here. */
-const PAGING: Readonly<Record<string, string>> = { limit: PAGE_SIZE, offset: PAGE_AFTER }
+const GROUPS = 'GET …/aggregate?select=status,n:count()&having=n.gt.1'
+
+/** Parameters of other backends or other routes, and what there is instead. */
+const MEANT: Readonly<Record<string, string>> = {
+  limit: `Pages: ${PAGE_SIZE}.`,
+  offset: `Pages: ${PAGE_AFTER}.`,
+  having: `Groups: ${GROUPS}.`,
+}
 
 /** Names of other backends that may as well be fields, and what they are called here. */
 const FOREIGN: Readonly<Record<string, string>> = {
@@ -63,6 +69,7 @@ const FOREIGN: Readonly<Record<string, string>> = {
   fields: 'select=a,b',
   include: 'expand=customer(name)',
   populate: 'expand=customer(name)',
+  group_by: GROUPS,
 }
 const PARAMETERS = ['select', 'order', 'expand', 'count', 'page[size]', 'page[after]']
 
@@ -89,8 +96,8 @@ function readPair([key, text]: readonly [string, string], budget: Budget): Filte
   }
   if (RESERVED.test(key)) {
     const quoted = `A field of that name is written in quotes: "${key}"=eq.…`
-    const paging = PAGING[key]
-    const hint = paging === undefined ? quoted : `Pages: ${paging}. ${quoted}`
+    const meant = MEANT[key]
+    const hint = meant === undefined ? quoted : `${meant} ${quoted}`
     throw refusal({ ...source, code: 'unknown_parameter' }, `${key} is not a parameter of this route.`, hint)
   }
   refuseMisspelt(key, text, source)

@@ -1,4 +1,4 @@
-/** Tools over collections: six for each one that is declared or holds a document. */
+/** Tools over collections: seven for each one that is declared or holds a document. */
 
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
@@ -6,6 +6,7 @@ import { CORE_LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { type Annotations, CHANGES, INSERTS, READS, readsOnly } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { aggregateDocuments } from '../../collections/aggregates/aggregates-api.ts'
 import {
   createDocument,
   deleteDocument,
@@ -17,6 +18,7 @@ import { MCP_LIMITS } from '../limits.ts'
 import { type Candidate, type JsonSchema, type ToolProvider, toolName } from '../tool.ts'
 import { documentInput } from './document-arguments.ts'
 import {
+  aggregateArguments,
   createArguments,
   DELETED,
   type DeclaredFields,
@@ -24,6 +26,7 @@ import {
   deleteArguments,
   documentResult,
   getArguments,
+  groupsResult,
   listArguments,
   pageResult,
   queryArguments,
@@ -58,6 +61,15 @@ const VERBS: Readonly<Record<string, Verb>> = {
       `Pages through the documents of ${name} that meet conditions, such as less than, contains, one of.`,
     input: queryArguments,
     output: pageResult,
+    annotations: READS,
+  },
+  aggregate: {
+    operation: aggregateDocuments,
+    title: (name) => `Aggregate ${name}`,
+    about: (name) =>
+      `Counts the documents of ${name} that meet conditions, and adds up their fields, by groups. For the documents themselves use ${name}_query.`,
+    input: aggregateArguments,
+    output: groupsResult,
     annotations: READS,
   },
   get: {
@@ -182,8 +194,8 @@ function candidate(collection: string, verb: string, declared: Declared | undefi
       ...(declared && {
         arguments: 'fields',
         comparable: declared.fields.comparable,
-        // The arguments of `query` are no fields.
-        renamed: verb === 'query' ? [] : renamedOptions(declared.fields),
+        // The arguments of these are no fields.
+        renamed: verb === 'query' || verb === 'aggregate' ? [] : renamedOptions(declared.fields),
       }),
     },
   }

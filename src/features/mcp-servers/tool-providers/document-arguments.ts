@@ -3,6 +3,7 @@
 import { newBudget } from '../../../../flows-dsl/budget.ts'
 import type { Json } from '../../../../flows-dsl/json.ts'
 import { schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
 import { PAGE_OPTIONS, typeOf, UPDATE_OPTIONS } from './document-schemas.ts'
@@ -28,6 +29,7 @@ const INPUTS: Readonly<Record<string, (call: Call) => Values>> = {
   delete: ({ args }) => ({ id: args['id'], ...ifVersion(args['if_version']) }),
   list: (call) => ({ filter: equalTo(without(PAGE_OPTIONS, call)), ...page(call) }),
   query: (call) => ({ filter: matching(call), ...page(call) }),
+  aggregate: (call) => ({ filter: matching(call), ...groupsOf(call) }),
 }
 
 /** @throws Problem `validation_failed` if a condition does not fit its field */
@@ -71,6 +73,54 @@ function selection(member: string, names: unknown, separator?: string): Values {
 }
 
 const ifVersion = (version: unknown): Values => (version === undefined ? {} : { if_match: `"v${version}"` })
+
+/** Measures and groups by their columns, and the page. */
+function groupsOf({ args }: Call): Values {
+  const measures = (args['measures'] ?? []) as readonly Measure[]
+  const groups = (args['group_by'] ?? []) as readonly Group[]
+  const { order_by: order, descending, limit = CORE_LIMITS.pageItemsDefault, cursor } = args
+  const direction = descending === true ? 'desc' : 'asc'
+  return {
+    measures: columns(
+      'measures',
+      measures.map(({ function: word, field, name = word }) => [
+        name,
+        { [word]: field === undefined ? true : quoted(field) },
+      ]),
+    ),
+    group: columns(
+      'group_by',
+      groups.map(({ field, period, time_zone: tz }) => [
+        period === undefined ? (field.split('.').at(-1) ?? field) : 'period',
+        period === undefined ? quoted(field) : { bucket: quoted(field), by: period, ...(tz && { tz }) },
+      ]),
+    ),
+    ...(order !== undefined && { sort: [`${inQuotes(String(order))}.${direction}`] }),
+    ...{ limit, ...(cursor !== undefined && { after: cursor }) },
+  }
+}
+
+interface Measure {
+  readonly function: string
+  readonly field?: string
+  readonly name?: string
+}
+
+interface Group {
+  readonly field: string
+  readonly period?: string
+  readonly time_zone?: string
+}
+
+/** @throws Problem `validation_failed` if two columns would have one name */
+function columns(argument: string, entries: readonly (readonly [name: string, value: unknown])[]): Values {
+  const names = entries.map(([name]) => name)
+  const twice = names.find((name, index) => names.indexOf(name) < index)
+  if (twice === undefined) return Object.fromEntries(entries.map(([name, value]) => [inQuotes(name), value]))
+  throw new Problem('validation_failed', {
+    detail: `${argument}: two columns are called ${twice.slice(0, 100)}.`,
+  })
+}
 
 const equalTo = (fields: Values): Values =>
   Object.fromEntries(Object.entries(fields).map(([name, value]) => [inQuotes(name), value]))

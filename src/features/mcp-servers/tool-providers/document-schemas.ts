@@ -2,6 +2,8 @@
 
 import { isObject } from '../../../core/json.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
+import { BUCKET_UNITS, MEASURE_NAMES } from '../../collections/aggregates/aggregate.ts'
+import { COLLECTION_LIMITS } from '../../collections/limits.ts'
 import { MCP_LIMITS } from '../limits.ts'
 import type { JsonSchema } from '../tool.ts'
 
@@ -172,12 +174,14 @@ const VALUE: JsonSchema = {
 }
 
 /** Conditions on fields, and the page. */
-export function queryArguments(fields: DeclaredFields | undefined): JsonSchema {
-  const names = [...Object.keys(fields?.comparable ?? {}), ...Object.keys(SYSTEM_FIELDS)]
+export const queryArguments = (fields: DeclaredFields | undefined): JsonSchema =>
+  argumentsSchema({ properties: { ...conditionArguments(fields), ...pageArguments(fields, false) } })
+
+function conditionArguments(fields: DeclaredFields | undefined): Schemas {
   const condition = {
     type: 'object',
     properties: {
-      field: fields === undefined ? { type: 'string' } : { type: 'string', enum: names },
+      field: fieldOf(fields),
       operator: {
         type: 'string',
         enum: OPERATORS,
@@ -200,8 +204,74 @@ export function queryArguments(fields: DeclaredFields | undefined): JsonSchema {
     enum: ['all', 'any'],
     description: 'Conditions that must hold: `all`, or `any` of them. Default: `all`.',
   }
-  return argumentsSchema({ properties: { where, match, ...pageArguments(fields, false) } })
+  return { where, match }
 }
+
+/** A field that can be compared. */
+const fieldOf = (fields: DeclaredFields | undefined): JsonSchema =>
+  fields === undefined
+    ? { type: 'string' }
+    : { type: 'string', enum: [...Object.keys(fields.comparable), ...Object.keys(SYSTEM_FIELDS)] }
+
+/** Conditions on documents, groups of them, and what is counted and added up. */
+export function aggregateArguments(fields: DeclaredFields | undefined): JsonSchema {
+  const group = {
+    type: 'object',
+    properties: {
+      field: fieldOf(fields),
+      period: {
+        type: 'string',
+        enum: BUCKET_UNITS,
+        description: 'Groups points in time by this period of the calendar. The column is called `period`.',
+      },
+      time_zone: {
+        type: 'string',
+        description: 'Time zone of the period, such as `Europe/Berlin`. Default: `UTC`.',
+      },
+    },
+    required: ['field'],
+    additionalProperties: false,
+  }
+  const measure = {
+    type: 'object',
+    properties: {
+      function: { type: 'string', enum: MEASURE_NAMES },
+      field: { ...fieldOf(fields), description: 'Field to aggregate. `count` without it counts documents.' },
+      name: { type: 'string', description: 'Name of the column. Default: the function.' },
+    },
+    required: ['function'],
+    additionalProperties: false,
+  }
+  const { limit = {}, cursor = {} } = pageArguments(fields, false)
+  return argumentsSchema({
+    properties: {
+      measures: {
+        type: 'array',
+        items: measure,
+        maxItems: COLLECTION_LIMITS.measuresMax,
+        description: 'What to count and add up.',
+        examples: [[{ function: 'count', name: 'n' }]],
+      },
+      group_by: {
+        type: 'array',
+        items: group,
+        maxItems: COLLECTION_LIMITS.groupFieldsMax,
+        description: 'Fields to group by. Default: none, which aggregates all documents.',
+      },
+      ...conditionArguments(fields),
+      order_by: { type: 'string', description: 'Column of the result to sort by. Default: the groups.' },
+      descending: { type: 'boolean', description: 'True if `order_by` sorts in descending order.' },
+      ...{ limit: { ...limit, description: 'Maximum number of groups. Default: 50.' }, cursor },
+    },
+    required: ['measures'],
+  })
+}
+
+/** A page of groups; without groups, the measures themselves. */
+export const groupsResult = (): JsonSchema => ({
+  type: 'object',
+  properties: pageOfItems({ type: 'object' })['properties'],
+})
 
 function pageArguments(fields: DeclaredFields | undefined, flat: boolean): Schemas {
   const name = (argument: string) => (flat ? nameOf(argument, fields) : argument)

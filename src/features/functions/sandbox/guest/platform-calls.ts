@@ -152,7 +152,7 @@ const callHost = async (invocation, method, given) => {
 }
 
 const METHODS = {
-  collections: ['create', 'get', 'query', 'list', 'update', 'delete'],
+  collections: ['create', 'get', 'query', 'list', 'aggregate', 'update', 'delete'],
   objects: ['get', 'put', 'delete', 'list'],
   events: ['publish'],
   functions: ['invoke'],

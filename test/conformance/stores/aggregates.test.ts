@@ -1,0 +1,100 @@
+/** Aggregates give what a naive model gives, whether or not the collection is declared: in one page, and page by page. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import {
+  call,
+  createTestWorkspace,
+  type Reply,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { randomOf } from '../../support/random.ts'
+import { repeated } from '../../support/stack/soak.ts'
+import { type Case, someCase, someDocuments } from './aggregate-model.ts'
+
+const DOCUMENTS = 400
+const CASES = repeated(150, 5_000)
+const PROPERTIES = {
+  status: { type: ['string', 'null'] },
+  amount: { type: ['integer', 'null'] },
+  price: { type: ['number', 'null'] },
+  at: { type: 'string', format: 'date-time' },
+}
+
+let workspace: TestWorkspace
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+})
+
+const documents = someDocuments(randomOf(20_260_329), DOCUMENTS)
+
+async function filled(declaration: object | undefined): Promise<string> {
+  const collection = unique('model')
+  if (declaration !== undefined) {
+    const body = { workspace_id: workspace.workspaceId, collection, ...declaration }
+    const reply = await call('POST', '/v1/schemas', { as: workspace.operator, body })
+    expect(reply.status, JSON.stringify(reply.body)).toBe(201)
+  }
+  const ops = documents.map((data) => ({ op: 'create', data }))
+  const made = await call('POST', `/v1/collections/${collection}/batch`, {
+    as: workspace.service,
+    body: { ops },
+  })
+  expect(made.status, JSON.stringify(made.body)).toBe(200)
+  return collection
+}
+
+const schema = { type: 'object', properties: PROPERTIES }
+const KINDS: Readonly<Record<string, object | undefined>> = {
+  undeclared: undefined,
+  relational: { store: 'relational', schema },
+  'relational in mode warn': { store: 'relational', mode: 'warn', schema },
+}
+
+describe.each(Object.keys(KINDS))('%s collection', (kind) => {
+  let at: string
+  beforeAll(async () => {
+    at = `/v1/collections/${await filled(KINDS[kind])}/aggregate`
+  })
+
+  const ask = (query: Readonly<Record<string, string>>): Promise<Reply> =>
+    call('GET', `${at}?${new URLSearchParams(query)}`, { as: workspace.service })
+
+  async function expectSame(wanted: Case, size: string | undefined): Promise<void> {
+    const seen: unknown[] = []
+    let after = ''
+    do {
+      const reply = await ask({
+        ...wanted.query,
+        ...(size && { 'page[size]': size }),
+        ...(after && { 'page[after]': after }),
+      })
+      const shown = `${JSON.stringify(wanted.query)}: ${JSON.stringify(reply.body).slice(0, 300)}`
+      if (reply.status === 400 && reply.body.code === 'number_unsafe') {
+        expect(wanted.unsafe, shown).toBe(true)
+        return
+      }
+      expect(reply.status, shown).toBe(200)
+      seen.push(...(wanted.grouped ? reply.body.data : [reply.body]))
+      after = wanted.grouped ? (reply.body.page.next ?? '') : ''
+    } while (after !== '')
+    expect(wanted.unsafe).toBe(false)
+    expect(seen, JSON.stringify(wanted.query)).toEqual(wanted.rows)
+  }
+
+  test(`${CASES} random aggregates: equal to the model`, async () => {
+    const random = randomOf(kind.length)
+    let grouped = 0
+    let unsafe = 0
+    for (let nth = 0; nth < CASES; nth++) {
+      const wanted = someCase(random, documents)
+      await expectSame(wanted, random(3) === 0 && wanted.rows.length < 60 ? '7' : '10000')
+      grouped += wanted.grouped ? 1 : 0
+      unsafe += wanted.unsafe ? 1 : 0
+    }
+    // The cases are what they are meant to be.
+    expect(grouped).toBeGreaterThan(CASES / 2)
+    expect(unsafe).toBeGreaterThan(0)
+    expect(unsafe).toBeLessThan(CASES / 2)
+  })
+})
