@@ -43,6 +43,15 @@ export const DATA_ROWS: Readonly<Record<string, Row>> = {
     body: () => ({ filter: { by: 'us' } }),
     foreign: 'own_list',
   },
+  'collection.list_groups': {
+    path: () => '/v1/collections/secrets/aggregate?select=by,n:count()',
+    foreign: 'own_list',
+  },
+  'collection.aggregate': {
+    path: () => '/v1/collections/secrets/aggregate',
+    body: () => ({ group: ['by'], measures: { n: { count: true } } }),
+    foreign: 'own_list',
+  },
   'collection.patch': {
     path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
     body: () => ({ by: 'somebody' }),

@@ -35,6 +35,11 @@ const CALLS: Readonly<Record<string, ExpectedCall>> = {
   'collection.get': { with: { ...createdDocument, select: 'n' }, gives: { n: 1 } },
   'collection.list': { with: { name: 'things' }, gives: things },
   'collection.query': { with: { name: 'things', filter: { n: { gte: 1 } } }, gives: things },
+  'collection.list_groups': {
+    with: { name: 'things', select: 'kept,total:n.sum()' },
+    gives: { data: [{ kept: 'yes', total: 1 }] },
+  },
+  'collection.aggregate': { with: { name: 'things', measures: { n: { count: true } } }, gives: { n: 1 } },
   'collection.update': {
     with: { ...createdDocument, document: { n: 2 } },
     gives: { n: 2, kept: 'yes', _version: 2 },

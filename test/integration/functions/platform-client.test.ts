@@ -47,8 +47,9 @@ describe('methods', () => {
       const updated = await tenon.collections.update('notes', made.id, { n: 2 })
       const listed = await tenon.collections.list('notes', { filters: [['n', 'gte.2']], page_size: 5 })
       const found = await tenon.collections.query('notes', { filter: { n: 2 }, limit: 1 })
+      const sums = await tenon.collections.aggregate('notes', { group: ['title'], measures: { total: { sum: 'n' } } })
       const deleted = await tenon.collections.delete('notes', made.id)
-      return { made, read, part, updated, listed, found, deleted }
+      return { made, read, part, updated, listed, found, sums, deleted }
     }`)
     const { id } = got.made
     expect(got.made).toMatchObject({ title: 'a', n: 1, _version: 1 })
@@ -57,6 +58,7 @@ describe('methods', () => {
     expect(got.updated).toMatchObject({ id, title: 'a', n: 2, _version: 2 })
     expect(got.listed.data).toEqual([got.updated])
     expect(got.found.data).toEqual([got.updated])
+    expect(got.sums.data).toEqual([{ title: 'a', total: 2 }])
     expect(got.deleted).toEqual({ id, deleted: true })
   })
 

@@ -15,7 +15,7 @@ import {
 } from '../../support/clients/mcp.ts'
 import { type Caller, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-const VERBS = ['create', 'delete', 'get', 'list', 'query', 'update']
+const VERBS = ['aggregate', 'create', 'delete', 'get', 'list', 'query', 'update']
 const SCHEMA = {
   description: 'Orders of customers.',
   properties: {
@@ -136,6 +136,21 @@ describe.each([
         { field: 'customer', operator: 'eq', value: order.customer },
       ]
       expect(idsOf(await run('orders_query', { where: more }))).toEqual([id])
+      const mine = [{ field: 'customer', operator: 'contains', value: era }]
+      const measures = [
+        { function: 'count', name: 'n' },
+        { function: 'sum', field: 'total_cents' },
+      ]
+      expect(await run('orders_aggregate', { measures, where: mine })).toEqual({ ...MARKED, n: 2, sum: 590 })
+      const group_by = [
+        { field: 'status' },
+        { field: '_created_at', period: 'year', time_zone: 'Europe/Berlin' },
+      ]
+      const groups = await run('orders_aggregate', { measures, where: mine, group_by, order_by: 'sum' })
+      expect(groups.data).toMatchObject([
+        { status: 'late', n: 1, sum: 90 },
+        { status: 'open', n: 1, sum: 500 },
+      ])
       const changed = await run('orders_update', {
         id,
         status: 'paid',
@@ -184,6 +199,14 @@ test.each([
     /where\[0\]: in takes a list/,
   ],
   ['orders_query', { where: [{ field: 'total_cents', operator: 'gt' }] }, /where\[0\]: gt needs a value/],
+  ['orders_aggregate', {}, /measures is required/],
+  ['orders_aggregate', { measures: [{ function: 'total' }] }, /measures\[0\]\.function must be one of/],
+  ['orders_aggregate', { measures: [{ function: 'sum' }] }, /Write \{"sum": "amount"\}/],
+  [
+    'orders_aggregate',
+    { measures: [{ function: 'count' }, { function: 'count', field: 'status' }] },
+    /two columns are called count/,
+  ],
   ['orders_update', { status: 'paid' }, /id is required/],
   ['orders_update', { id: 'x', remove_fields: ['customer'] }, /remove_fields\[0\] must be one of/],
   ['notes_update', { id: '00000000-0000-7000-8000-000000000000', document: { a: 1 } }, /not_found/],

@@ -63,7 +63,7 @@ export const OPEN_TO_USERS = {
   /** Operations whose every effect a rule of the workspace decides about. */
   rules: words(`
     collections.list
-    collection.create collection.get collection.list collection.query collection.update collection.patch
+    collection.create collection.get collection.list collection.query collection.list_groups collection.aggregate collection.update collection.patch
     collection.delete collection.import collection.export collection.batch
     batch.run
     event.subscribe`),

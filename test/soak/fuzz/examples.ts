@@ -71,6 +71,14 @@ const MORE: Readonly<Record<string, (world: World) => unknown[]>> = {
   ],
   'collection.patch': () => [{ by: null }, { deep: { x: { y: 1 } } }],
   'collection.query': () => FOUND_BY_JSON.map(([body]) => body),
+  'collection.aggregate': () => [
+    { group: ['by'], measures: { n: { count: true }, most: { max: 'n' } }, sort: ['n.desc'], limit: 5 },
+    {
+      group: { day: { bucket: '_created_at', by: 'day', tz: 'Europe/Berlin' } },
+      measures: { total: { sum: 'n' } },
+      having: { total: { gt: 1 } },
+    },
+  ],
   'collection.batch': ({ documentId: id }) => [
     {
       ops: [

@@ -131,17 +131,14 @@ const shown = (pieces: readonly PathPiece[]): string =>
     .join('.')
     .slice(0, 100)
 
-function toGroup(pieces: readonly PathPiece[], alias: string | undefined, written: string): Group {
-  refuseSpellings(pieces, written)
+function toGroup(pieces: readonly PathPiece[], alias: string | undefined, column: string): Group {
+  refuseSpellings(pieces, column)
   const path = toPath(pieces, SELECT)
   const [name, ...below] = path
   if (alias !== undefined || below.length === 0) return { name: alias ?? name, path }
   const last = path.at(-1) ?? name
-  throw refusal(
-    SELECT,
-    `${shown(pieces)} needs a name in the answer.`,
-    `Write ${JSON.stringify(last) === `"${last}"` && /^[\p{L}\p{N}_]+$/u.test(last) ? last : 'name'}:${shown(pieces)}.`,
-  )
+  const written = `${/^[\p{L}\p{N}_]+$/u.test(last) ? last : 'name'}:${shown(pieces)}`
+  throw refusal(SELECT, `${shown(pieces)} needs a name in the answer.`, `Write ${written}.`)
 }
 
 /** Rejects what means a measure elsewhere. */

@@ -50,7 +50,9 @@ const ZONE = /^(?:UTC|[A-Za-z]{2,20}(?:\/[A-Za-z0-9_+-]{1,30}){1,2})$/
 export function readZone(text: string, source: Source): string {
   if (ZONE.test(text) && isKnownZone(text)) return text
   const [first = ''] = text.toLowerCase()
-  const alike = Intl.supportedValuesOf('timeZone').filter((zone) => zone.toLowerCase().startsWith(first))
+  const alike = Intl.supportedValuesOf('timeZone').filter(
+    (zone) => ZONE.test(zone) && zone.toLowerCase().startsWith(first),
+  )
   const near = nearest(text, alike)
   const hint =
     near === undefined

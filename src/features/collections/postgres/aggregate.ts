@@ -6,7 +6,7 @@
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
-import type { Aggregate, Bucket, Group, Measure } from '../aggregates/aggregate.ts'
+import type { Bucket, Group, Measure } from '../aggregates/aggregate.ts'
 import type { Path } from '../query/filter.ts'
 import type { AggregateQuery, GroupRow } from '../store.ts'
 import { type Column, type Columns, compileAfter, compileFilter, compileOrder } from './compile.ts'
