@@ -250,6 +250,56 @@ describe('declared fields', () => {
       })
   })
 
+  test('texts of the formats decimal and int64: summed as numbers, and answered as texts', async () => {
+    const collection = unique('exact')
+    const properties = {
+      shop: { type: 'string' },
+      price: { type: 'string', format: 'decimal' },
+      views: { type: 'string', format: 'int64' },
+    }
+    const body = {
+      workspace_id: workspace.workspaceId,
+      collection,
+      store: 'relational',
+      schema: { type: 'object', properties },
+    }
+    expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
+    for (const [shop, price, views] of [
+      ['a', '0.10', '9223372036854775807'],
+      ['a', '1234567890123456789.20', '9223372036854775807'],
+      ['b', '-3', '1'],
+      ['c', '10.5', '-2'],
+    ])
+      await call('POST', `/v1/collections/${collection}/documents`, {
+        as: workspace.service,
+        body: { shop, price, views },
+      })
+    const select = 'shop,total:price.sum(),views:views.sum(),least:price.min(),most:price.max()'
+    const row = (shop: string, total: string, views: string, least = total, most = total) => ({
+      shop,
+      total,
+      views,
+      least,
+      most,
+    })
+    const rows = [
+      row('a', '1234567890123456789.30', '18446744073709551614', '0.10', '1234567890123456789.20'),
+      row('c', '10.5', '-2'),
+      row('b', '-3', '1'),
+    ]
+    expect((await aggregate(collection, { select, order: 'total.desc' })).body.data).toEqual(rows)
+    const having = (text: string) => aggregate(collection, { select, order: 'total.desc', having: text })
+    expect((await having('total.gt.9.99')).body.data).toEqual(rows.slice(0, 2))
+    expect((await having('views.gte.18446744073709551614')).body.code).toBe('number_unsafe')
+    expect((await having('views.gte."18446744073709551614"')).body.data).toEqual(rows.slice(0, 1))
+    const page = await aggregate(collection, { select, order: 'total.desc', 'page[size]': '2' })
+    const next = { select, order: 'total.desc', 'page[size]': '2', 'page[after]': page.body.page.next }
+    expect((await aggregate(collection, next)).body.data).toEqual(rows.slice(2))
+    expect((await aggregate(collection, { select: 'price.avg()', shop: 'in.(b,c)' })).body).toEqual({
+      avg: 3.75,
+    })
+  })
+
   test.each([
     ['status.sum()', 'status is declared as string; sum needs numbers.'],
     ['at.avg()', 'at is declared as date-time; avg needs numbers.'],

@@ -2,7 +2,7 @@
 
 import { type Path, pathText } from '../query/filter.ts'
 import { refusal, type Source } from '../query/syntax.ts'
-import type { Format } from '../schemas/canonical-text.ts'
+import { type Format, isNumberFormat } from '../schemas/canonical-text.ts'
 import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { applyDeclaration, checkSelected, formatAt, typed } from '../typed-query.ts'
@@ -75,19 +75,16 @@ function typedMeasure(measure: Measure, types: Types, formats: Types): Measure {
   const format = isSystem(path) ? undefined : formatAt(path, formats)
   const type = typeAt(path, types)
   const field = pathText(path)
-  if ((fn === 'sum' || fn === 'avg') && type !== undefined && type !== 'integer' && type !== 'number')
-    throw refusal(
-      SELECT,
-      `${field} is declared as ${nameOf(type, format)}; ${fn} needs numbers.`,
-      `Write ${field}.count().`,
-    )
-  if ((fn === 'min' || fn === 'max') && type === 'boolean')
-    throw refusal(
-      SELECT,
-      `${field} is declared as boolean, which has no order.`,
-      `Group by ${field}, and count().`,
-    )
-  if (fn === 'sum' || fn === 'avg' || format === undefined) return measure
+  const isNumber = type === undefined || type === 'integer' || type === 'number' || isNumberFormat(format)
+  if ((fn === 'sum' || fn === 'avg') && !isNumber) {
+    const detail = `${field} is declared as ${nameOf(type, format)}; ${fn} needs numbers.`
+    throw refusal(SELECT, detail, `Write ${field}.count().`)
+  }
+  if ((fn === 'min' || fn === 'max') && type === 'boolean') {
+    const detail = `${field} is declared as boolean, which has no order.`
+    throw refusal(SELECT, detail, `Group by ${field}, and count().`)
+  }
+  if (format === undefined || ((fn === 'sum' || fn === 'avg') && !isNumberFormat(format))) return measure
   return { ...measure, as: format }
 }
 
@@ -99,12 +96,15 @@ function typesOfMeasures(measures: readonly Measure[], types: Types): Types {
   const scalars = new Map<string, Scalar>()
   const formats = new Map<string, Format>()
   for (const { name, fn, path, as } of measures) {
-    if (fn !== 'min' && fn !== 'max') scalars.set(name, 'number')
-    else if (path !== undefined) {
-      const type = typeAt(path, types)
-      if (type !== undefined && type !== 'timestamp') scalars.set(name, type)
-      if (as !== undefined && type !== undefined) formats.set(name, as)
-    }
+    const isExtreme = fn === 'min' || fn === 'max'
+    // A sum of texts is a text itself.
+    const isText = fn === 'sum' && as !== undefined
+    if (isText) formats.set(name, 'decimal')
+    if (!isExtreme) scalars.set(name, isText ? 'string' : 'number')
+    if (!isExtreme || path === undefined) continue
+    const type = typeAt(path, types)
+    if (type !== undefined && type !== 'timestamp') scalars.set(name, type)
+    if (as !== undefined && type !== undefined) formats.set(name, as)
   }
   return { scalars, formats }
 }

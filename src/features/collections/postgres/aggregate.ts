@@ -8,6 +8,7 @@ import type { Json } from '../../../core/work.ts'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { Bucket, Group, Measure } from '../aggregates/aggregate.ts'
 import type { Path } from '../query/filter.ts'
+import type { Format } from '../schemas/canonical-text.ts'
 import type { AggregateQuery, GroupRow } from '../store.ts'
 import { type Column, type Columns, compileAfter, compileFilter, compileOrder } from './compile.ts'
 
@@ -203,7 +204,9 @@ function measurePart(measure: Measure, at: number, columns: Columns): Part {
     case 'count_distinct':
       return countPart(measure, at, columns)
     case 'sum':
-      return { ...numberPart(measure, at, columns), read: (row) => sumOf(name, row[key]) }
+      return measure.as === undefined
+        ? { ...numberPart(measure, at, columns), read: (row) => sumOf(name, row[key]) }
+        : exactSum(measure, at, columns)
     case 'avg':
       return numberPart(measure, at, columns)
     case 'min':
@@ -237,10 +240,33 @@ function numericOf({ sql: value, type }: Column): Sql {
   return sql`case jsonb_typeof(${value}) when 'number' then (${value})::numeric end`
 }
 
+/** A text of a format of numbers as a number. */
+function numericOfText(path: Path, format: Format, columns: Columns): Sql {
+  const { sql: value, type } = columns(path)
+  const text = type === 'jsonb' ? sql`(${value} #>> '{}')` : value
+  return sql`case when ${columns(path, format).sql} is not null then (${text})::numeric end`
+}
+
+/** The sum of such texts is a text itself, and is compared as one. */
+function exactSum({ name, path, as }: Measure, at: number, columns: Columns): Part {
+  if (path === undefined || as === undefined) throw new TypeError('an exact sum is of texts at a path')
+  const [key, value] = [Sql.identifier(`m${at}`), Sql.identifier(`v${at}`)]
+  const canonical = sql`(tenon.canonical('decimal', ${key}::text) collate "C")`
+  return {
+    name,
+    inputs: [named(numericOfText(path, as, columns), `v${at}`)],
+    outputs: [named(sql`sum(${value})`, `m${at}`)],
+    shown: [key, named(canonical, `c${at}`)],
+    key: { sql: canonical, type: 'text' },
+    read: (row) => (row[`m${at}`] ?? null) as Json,
+    keyOf: (row) => (row[`c${at}`] ?? null) as Json,
+  }
+}
+
 /** A quotient has as many digits behind the point as its dividend, and more than a double has. */
 const ONE = sql`1.0000000000000000000000000000000000000000`
 
-function numberPart({ name, fn, path }: Measure, at: number, columns: Columns): Part {
+function numberPart({ name, fn, path, as }: Measure, at: number, columns: Columns): Part {
   if (path === undefined) throw new TypeError('a sum has a path')
   const [key, value] = [Sql.identifier(`m${at}`), Sql.identifier(`v${at}`)]
   const total = sql`sum(${value})`
@@ -248,7 +274,7 @@ function numberPart({ name, fn, path }: Measure, at: number, columns: Columns): 
   const read = (row: Row) => (row[`m${at}`] === null ? null : Number(row[`m${at}`]))
   return {
     name,
-    inputs: [named(numericOf(columns(path)), `v${at}`)],
+    inputs: [named(as === undefined ? numericOf(columns(path)) : numericOfText(path, as, columns), `v${at}`)],
     outputs: [named(output, `m${at}`)],
     shown: [key],
     key: { sql: asDouble(key), type: 'double precision' },

@@ -26,8 +26,8 @@ import {
   toWritten,
   type Written,
 } from '../store.ts'
-import { declarationOf, foreignKeyName } from './collection-table.ts'
 import { compileAggregate } from './aggregate.ts'
+import { declarationOf, foreignKeyName } from './collection-table.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
 import {

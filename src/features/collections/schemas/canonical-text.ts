@@ -18,6 +18,9 @@ export const canonicalOf = (format: Format, text: string): string | undefined =>
 /** The formats whose values are numbers. */
 export type NumberFormat = Extract<Format, 'decimal' | 'int64'>
 
+export const isNumberFormat = (format: Format | undefined): format is NumberFormat =>
+  format === 'decimal' || format === 'int64'
+
 /** The canonical text of a literal in a query, in which a timestamp may be shorter: `2026-01-01` is its midnight in UTC. */
 export function canonicalLiteral(format: Format, text: string): string | undefined {
   return canonicalOf(format, format === 'date-time' ? (completeTimestamp(text) ?? text) : text)
