@@ -44,11 +44,9 @@ export const INFRA_LIMITS = {
   /** Milliseconds between two uses of such a connection. Then it is used again, so that it stays open. */
   sessionKeepAliveMs: 2_000,
   /** Milliseconds for which a migration waits for a lock. Then it lets go of all its locks, and is repeated. */
-  migrationLockWaitMs: 1_000,
-  /** Milliseconds of a statement of `tenon migrate --check`, which holds its locks until it is taken back. Then it is cancelled. */
-  migrationStatementMs: 1_000,
-  /** Milliseconds for which `tenon migrate --check` holds its locks. Then it lets go of all of them, and ends. */
-  rehearsalMs: 5_000,
+  migrationLockWaitMs: 500,
+  /** Milliseconds of a transaction of a migration or of `tenon migrate --check`, which stops requests at its locks. Then it is cut off. */
+  migrationMs: 1_000,
   /** Milliseconds until a leader's work is tried again after a failure, doubling between the two. Then it is tried again. */
   leaderRetryMs: { min: 250, max: 2_000 },
   /** Milliseconds between two attempts of a worker to become leader. Then it tries again. */

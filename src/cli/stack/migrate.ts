@@ -1,11 +1,14 @@
 /** `tenon migrate`: brings the database and Temporal to this build; `--check` says what that would do. */
 
 import { Connection } from '@temporalio/client'
-import { Client } from 'pg'
+import type { Client } from 'pg'
 import { ConfigError, parseConfig } from '../../infra/config.ts'
 import { withMasterKeys } from '../../infra/crypto/key-provider.ts'
 import { DERIVED, deriveSecret } from '../../infra/crypto/secrets.ts'
+import { INFRA_LIMITS } from '../../infra/limits.ts'
+import { withAdminSession } from '../../infra/postgres/admin-session.ts'
 import { type MigrationPlan, migrate, planMigration } from '../../infra/postgres/migrate.ts'
+import type { Rehearsal } from '../../infra/postgres/migration-file.ts'
 import { clientOptions, readTemporal, type TemporalAddress } from '../../infra/temporal/connection.ts'
 import { ensureNamespace } from '../../infra/temporal/namespace.ts'
 import { callerPath, need } from '../settings.ts'
@@ -66,26 +69,21 @@ interface Check extends MigrationPlan {
  * @returns the exit code: 1 if this build refuses a setting or a flow
  */
 export async function checkMigration({ json }: { json?: true }): Promise<number> {
-  const environment = readEnvironment(callerPath)
-  const client = new Client({
-    connectionString: need(environment, 'DATABASE_URL'),
-    application_name: 'tenon-migrate-check',
+  const environment = await withMasterKeys(readEnvironment(callerPath))
+  const settings = settingFaults(environment)
+  const { TENON_MASTER_KEY: masterKeys } = environment
+  const url = need(environment, 'DATABASE_URL')
+  const { plan, flows } = await withAdminSession(url, 'tenon-migrate-check', async (client) => {
+    const plan = await planMigration(client, masterKeys)
+    return { plan, flows: plan.isNew ? { checked: 0, refused: [] } : await checkFlows(client) }
   })
-  await client.connect()
-  try {
-    const plan = await planMigration(client)
-    const flows = plan.isNew ? { checked: 0, refused: [] } : await checkFlows(client)
-    const check = { ...plan, settings: await settingFaults(environment), flows }
-    process.stdout.write(json ? `${JSON.stringify(check)}\n` : `${linesOf(check).join('\n')}\n`)
-    return check.settings.length + flows.refused.length > 0 ? 1 : 0
-  } finally {
-    await client.end()
-  }
+  const check = { ...plan, settings, flows }
+  process.stdout.write(json ? `${JSON.stringify(check)}\n` : `${linesOf(check).join('\n')}\n`)
+  return settings.length + flows.refused.length > 0 ? 1 : 0
 }
 
 /** But for settings that are not given: a migration needs few of those of a process. */
-async function settingFaults(environment: NodeJS.ProcessEnv): Promise<readonly string[]> {
-  const settings = await withMasterKeys(environment)
+function settingFaults(settings: NodeJS.ProcessEnv): readonly string[] {
   try {
     parseConfig(settings)
     return []
@@ -109,15 +107,18 @@ function schemaLines(files: MigrationPlan['files']): string[] {
   if (files.length === 0) return ['Schema: up to date.']
   return [
     `Schema: \`tenon migrate\` applies ${files.length === 1 ? 'a file' : `${files.length} files`}.`,
-    ...files.map(({ name, serves_from: release, locks, ms }) => {
-      const locked = locks?.map(({ table, mode }) => `${table} (${mode})`).join(', ')
-      const took =
-        locks === null
-          ? 'not rehearsed: this file, or one before it, is no transaction'
-          : `${ms} ms, locks ${locked || 'no table'}`
-      return `  ${name}: ${took}. Builds from ${release} on serve afterwards.`
-    }),
+    ...files.map(
+      (file) => `  ${file.name}: ${effectOf(file)}. Builds from ${file.serves_from} on serve afterwards.`,
+    ),
   ]
+}
+
+/** What the file does to requests, and for how long. */
+function effectOf({ locks, ms, beside_requests: isBeside }: Rehearsal): string {
+  if (isBeside) return 'not rehearsed: it is no transaction, and lets requests go on however long it takes'
+  if (locks === null)
+    return `not rehearsed, since files before it cannot be or took long: locks for ${INFRA_LIMITS.migrationMs} ms at most`
+  return `${ms} ms, locks ${locks.map(({ table, mode }) => `${table} (${mode})`).join(', ') || 'no table'}`
 }
 
 function flowLines({ checked, refused }: FlowsChecked): string[] {

@@ -1,11 +1,11 @@
 /** Migrates a database to this version: login roles, then each SQL file once, under one advisory lock. */
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { Client } from 'pg'
+import type { Client } from 'pg'
 import { retryTransient } from '../retry.ts'
+import { withAdminSession } from './admin-session.ts'
 import { keyChecksOf, WRONG_KEY } from './installation.ts'
 import { applyFile, isLockWait, type Rehearsal, rehearse } from './migration-file.ts'
-import { lendsTransactions, probePooling } from './pooling.ts'
 import {
   type AppliedFiles,
   compareSchema,
@@ -17,8 +17,6 @@ import {
 /** The key of the advisory lock. */
 const LOCK = 7_302_516
 const LOCK_POLL_MS = 200
-/** The oldest version that the statements of the product are for. */
-const POSTGRES_MAJOR = 18
 /** For how long a step is repeated that meets the migration of another database of the server: roles belong to all of them. */
 const ROLES_MS = 10_000
 /** For how long a file is repeated that also waits for locks which transactions of the platform hold. */
@@ -47,49 +45,26 @@ export interface MigrationSecrets {
  * @throws Error if a pooler is in between that keeps no sessions, the server is too old, the schema is that of a newer or another build, or the
  *   installation has another master key: then nothing was changed, not even a password
  */
-export async function migrate(adminUrl: string, secrets: MigrationSecrets): Promise<Migrated> {
-  const client = new Client({ connectionString: adminUrl, application_name: 'tenon-migrate' })
-  await client.connect()
-  try {
-    if ((await probePooling(adminUrl)).lends === 'transaction')
-      throw new Error(
-        `${lendsTransactions('DATABASE_URL')} A migration needs a session: DATABASE_URL must lead to PostgreSQL itself.`,
-      )
-    await refuseOldServer(client)
+export const migrate = (adminUrl: string, secrets: MigrationSecrets): Promise<Migrated> =>
+  withAdminSession(adminUrl, 'tenon-migrate', async (client) => {
     await lock(client)
-    const missing = await findMissing(client, secrets.masterKeys)
+    const { missing, isNew } = await findMissing(client, secrets.masterKeys)
     await retryTransient(ROLES_MS, () => ensureLogins(client, secrets), isRoleRace)
     for (const file of await Promise.all(missing.map(readSqlFile)))
       await retryTransient(
         MIGRATION_MS,
-        () => applyFile(client, file),
+        () => applyFile(client, file, !isNew),
         (error) => isRoleRace(error) || isLockWait(error),
       )
     await describeInstallation(client, secrets.masterKeys)
-    const urlOf = (role: string, password: string) => {
-      const url = new URL(adminUrl)
-      url.username = role
-      url.password = password
-      return url.href
-    }
+    const urlOf = (username: string, password: string) =>
+      Object.assign(new URL(adminUrl), { username, password }).href
     return {
       applied: missing,
       appUrl: urlOf('tenon_app', secrets.app),
       builderUrl: urlOf('tenon_builder', secrets.builder),
     }
-  } finally {
-    await client.end()
-  }
-}
-
-async function refuseOldServer(client: Client): Promise<void> {
-  const { rows } = await client.query("select current_setting('server_version_num') as number")
-  const major = Math.floor(Number(rows[0]?.number) / 10_000)
-  if (major >= POSTGRES_MAJOR) return
-  throw new Error(
-    `PostgreSQL ${POSTGRES_MAJOR} or newer is needed, and the server of DATABASE_URL is version ${major}. Nothing was changed.`,
-  )
-}
+  })
 
 /** Asks again and again: a session that waits in a statement would be one that `create index concurrently` of the other migration waits for. */
 async function lock(client: Client): Promise<void> {
@@ -97,15 +72,31 @@ async function lock(client: Client): Promise<void> {
   while (!(await ask())?.locked) await pause(LOCK_POLL_MS)
 }
 
-/** @returns the names of the files to apply @throws as {@link migrate} */
-async function findMissing(client: Client, masterKeys: string | undefined): Promise<string[]> {
+interface Missing {
+  /** Names of the files to apply, in their order. */
+  readonly missing: readonly string[]
+  /** True if the database has no schema yet. */
+  readonly isNew: boolean
+}
+
+/** @throws as {@link migrate} */
+async function findMissing(client: Client, masterKeys: string | undefined): Promise<Missing> {
   await client.query(TABLES)
-  const missing = missingFiles(await readApplied(client), await schemaOfBuild())
-  const { rows: keys } = await client.query('select key_check from public.tenon_installation')
+  return compareFiles(client, masterKeys)
+}
+
+/** Reads only. @throws as {@link migrate} */
+async function compareFiles(client: Client, masterKeys: string | undefined): Promise<Missing> {
+  const applied = await readApplied(client)
+  const isNew = Object.keys(applied).length === 0
+  const missing = missingFiles(applied, await schemaOfBuild())
+  const { rows: keys } = isNew
+    ? { rows: [] }
+    : await client.query('select key_check from public.tenon_installation')
   const known = masterKeys === undefined ? undefined : keyChecksOf(masterKeys)
   if (known !== undefined && keys.some(({ key_check }) => !known.includes(key_check)))
     throw new Error(WRONG_KEY)
-  return missing
+  return { missing, isNew }
 }
 
 /** @returns the names in their order @throws Error if the schema is that of a newer or another build */
@@ -137,17 +128,10 @@ export interface MigrationPlan {
  * Rehearses a migration: applies the missing files, and takes them back.
  * @throws as {@link migrate}, and Error that names a file which fails, waits for a lock, or takes too long
  */
-export async function planMigration(client: Client): Promise<MigrationPlan> {
-  const applied = await readApplied(client)
-  const isNew = Object.keys(applied).length === 0
-  const missing = missingFiles(applied, await schemaOfBuild())
-  return {
-    isNew,
-    files:
-      isNew || missing.length === 0
-        ? []
-        : await rehearse(client, await Promise.all(missing.map(readSqlFile))),
-  }
+export async function planMigration(client: Client, masterKeys: string | undefined): Promise<MigrationPlan> {
+  const { missing, isNew } = await compareFiles(client, masterKeys)
+  const files = isNew || missing.length === 0 ? [] : await Promise.all(missing.map(readSqlFile))
+  return { isNew, files: files.length === 0 ? [] : await rehearse(client, files) }
 }
 
 /** The lock of a migration holds for its database alone. PostgreSQL has no code for the first of these. */

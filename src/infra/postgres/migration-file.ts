@@ -16,11 +16,10 @@ interface MigrationHead {
 }
 
 const SERVES = /^-- Serves builds from (\d+\.\d+\.\d+) on\.$/m
-/** Codes of PostgreSQL: `lock_not_available`, `deadlock_detected`, `query_canceled`, `transaction_timeout`. */
+/** Codes of PostgreSQL: `deadlock_detected`, `transaction_timeout`, `lock_not_available`. */
 const DEADLOCK = '40P01'
 const TRANSACTION_TIMEOUT = '25P04'
 const LOCK_TIMEOUT = '55P03'
-const STATEMENT_TIMEOUT = '57014'
 
 const CUT_OFF = /^-- No transaction: can be repeated after it was cut off\.$/m
 /** The files without a head are those of this release. */
@@ -31,28 +30,42 @@ const headOf = (text: string): MigrationHead => ({
   isTransaction: !CUT_OFF.test(text),
 })
 
-/** What one transaction ends, and what may be outside of one: nothing else waits for a lock without end. */
 const CONTROL = /^\s*(commit|rollback)\b[^;]*;/im
-const BESIDE_REQUESTS = /\bconcurrently\b|\bvalidate constraint\b/i
+const UNCHECKED_KEY = /\balter table\b[^;]*\bforeign key\b(?![^;]*\bnot valid\b)/i
+const VALIDATES = /\bvalidate constraint\b/i
+const BESIDE_REQUESTS = RegExp(`\\bconcurrently\\b|${VALIDATES.source}`, 'i')
 
-function checkedHead(name: string, text: string): MigrationHead {
+/** @returns what the file may not do, in a sentence without its name; undefined if it may be applied, as those of the first release */
+function refusalOf(text: string, { isTransaction }: MigrationHead): string | undefined {
+  if (!SERVES.test(text)) return undefined
+  if (isTransaction && CONTROL.test(text)) return 'ends its transaction by itself, which the migration does'
+  if (isTransaction && VALIDATES.test(text))
+    return 'validates a constraint in a transaction, whose locks it would hold as long: do it in a later file that is no transaction'
+  if (UNCHECKED_KEY.test(text))
+    return 'adds a foreign key to a table that is there: without `not valid`, PostgreSQL would lock both tables and take it as checked, although row-level security hides their rows'
+  const outside = isTransaction ? undefined : statementsOf(text).find((one) => !BESIDE_REQUESTS.test(one))
+  return outside === undefined
+    ? undefined
+    : `has a statement outside of a transaction that does not let requests go on (concurrently, validate constraint): ${outside.trim().slice(0, 100)}`
+}
+
+/** @throws Error that names the file, and what it may not do */
+export function checkedHead({ name, text }: SqlFile): MigrationHead {
   const head = headOf(text)
-  const outside = head.isTransaction ? [] : statementsOf(text).filter((one) => !BESIDE_REQUESTS.test(one))
-  if (head.isTransaction && CONTROL.test(text))
-    throw new Error(`The file ${name} ends its transaction by itself, which the migration does.`)
-  if (outside.length > 0)
-    throw new Error(
-      `The file ${name} has a statement outside of a transaction that does not let requests go on (concurrently, validate constraint): ${outside[0]?.trim().slice(0, 100)}`,
-    )
+  const refusal = refusalOf(text, head)
+  if (refusal !== undefined) throw new Error(`The file ${name} ${refusal}.`)
   return head
 }
 
 const statementsOf = (text: string): string[] =>
   text.split(/;$/m).filter((one) => one.replaceAll(/^--.*$/gm, '').trim() !== '')
 
-/** @throws Error that names the file; {@link isLockWait} if it has not got a lock in time, and has changed nothing */
-export async function applyFile(client: Client, { name, text }: SqlFile): Promise<void> {
-  const { servesFrom, isTransaction } = checkedHead(name, text)
+/**
+ * @param isInUse false for a database that nothing uses yet: no lock is one too long
+ * @throws Error that names the file; {@link isLockWait} if it has not got a lock in time, and has changed nothing
+ */
+export async function applyFile(client: Client, { name, text }: SqlFile, isInUse = true): Promise<void> {
+  const { servesFrom, isTransaction } = checkedHead({ name, text })
   const record = async (): Promise<void> =>
     void (await client.query(
       'insert into public.tenon_migrations (name, sha256, serves_from) values ($1, $2, $3)',
@@ -61,6 +74,7 @@ export async function applyFile(client: Client, { name, text }: SqlFile): Promis
   await named(name, async () => {
     if (isTransaction)
       return inTransaction(client, 'commit', async () => {
+        if (isInUse) await boundTransaction(client)
         await client.query(text)
         await client.query('reset role')
         await record()
@@ -77,7 +91,9 @@ export async function applyFile(client: Client, { name, text }: SqlFile): Promis
 export interface Rehearsal {
   readonly name: string
   readonly serves_from: string
-  /** Null for a file that is no transaction, and all later ones: they were not rehearsed. */
+  /** True for a file that is no transaction: it lets requests go on, however long it takes. It is not rehearsed. */
+  readonly beside_requests: boolean
+  /** Null if it was not rehearsed: the file or one before it is no transaction, or those before it took half of `migrationMs`. */
   readonly locks: readonly Lock[] | null
   readonly ms: number | null
 }
@@ -92,33 +108,44 @@ interface Lock {
 const HARMLESS = ['AccessShareLock', 'RowShareLock', 'RowExclusiveLock']
 
 /**
- * Applies files and takes them back, in one transaction, since later ones need earlier ones. Its locks are held until its end.
- * @throws Error that names the file: a statement takes longer than `migrationStatementMs`, {@link isLockWait}, or a fault of the file
+ * Applies files and takes them back, in one transaction, since later ones need earlier ones. Its locks are held until its end, which comes
+ * as early as that of a migration.
+ * @throws Error that names the file: it takes longer than `migrationMs`, {@link isLockWait}, or a fault of the file
  */
 export const rehearse = (client: Client, files: readonly SqlFile[]): Promise<Rehearsal[]> =>
   inTransaction(client, 'rollback', async () => {
-    await client.query(
-      `set local statement_timeout = ${INFRA_LIMITS.migrationStatementMs}; set local transaction_timeout = ${INFRA_LIMITS.rehearsalMs}`,
-    )
     const { rows: before } = await client.query<{ oid: string; name: string }>(TABLES)
     const names = new Map(before.map(({ oid, name }) => [oid, name]))
     const seen = new Set<string>()
     const rehearsals: Rehearsal[] = []
+    const beganMs = performance.now()
+    let isOver = false
+    await boundTransaction(client)
     for (const { name, text } of files) {
-      const { servesFrom: serves_from, isTransaction } = checkedHead(name, text)
-      const isRehearsed = isTransaction && rehearsals.every(({ locks }) => locks !== null)
-      const beganMs = performance.now()
-      if (isRehearsed) await named(name, () => client.query(text))
-      const ms = isRehearsed ? Math.ceil(performance.now() - beganMs) : null
+      const { servesFrom: serves_from, isTransaction } = checkedHead({ name, text })
+      isOver ||= !isTransaction || performance.now() - beganMs > INFRA_LIMITS.migrationMs / 2
+      const about = { name, serves_from, beside_requests: !isTransaction }
       rehearsals.push({
-        name,
-        serves_from,
-        ms,
-        locks: isRehearsed ? await locksOn(client, names, seen) : null,
+        ...about,
+        ...(isOver ? UNKNOWN : await rehearseFile(client, { name, text }, names, seen)),
       })
     }
     return rehearsals
   })
+
+const UNKNOWN = { locks: null, ms: null }
+
+async function rehearseFile(
+  client: Client,
+  { name, text }: SqlFile,
+  names: ReadonlyMap<string, string>,
+  seen: Set<string>,
+): Promise<Pick<Rehearsal, 'locks' | 'ms'>> {
+  const beganMs = performance.now()
+  await named(name, () => client.query(text))
+  const ms = Math.ceil(performance.now() - beganMs)
+  return { ms, locks: await locksOn(client, names, seen) }
+}
 
 const TABLES = `select c.oid::text, format('%s.%s', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
   where c.relkind in ('r', 'p') and n.nspname in ('tenon', 'tenon_data', 'public')`
@@ -154,9 +181,7 @@ function failureOf(name: string, cause: unknown): string {
   if (code === LOCK_TIMEOUT)
     return `The file ${name} has not got a lock: a transaction holds a table that the file changes. Nothing of the file was applied. Run the command again; \`select pid, query from pg_stat_activity where state <> 'idle'\` shows the transaction.`
   if (code === TRANSACTION_TIMEOUT)
-    return `The files up to ${name} take longer than ${INFRA_LIMITS.rehearsalMs} ms together: they are not rehearsed. Migrate at a quiet time.`
-  if (code === STATEMENT_TIMEOUT)
-    return `A statement of the file ${name} takes longer than ${INFRA_LIMITS.migrationStatementMs} ms on this database, and its locks stop requests for as long: migrate at a quiet time.`
+    return `The file ${name} was cut off after ${INFRA_LIMITS.migrationMs} ms, since requests wait for its locks. Nothing of the file was applied. Run the command again at a quiet time.`
   return `The file ${name} failed: ${message ?? String(cause)}`
 }
 
@@ -173,17 +198,26 @@ async function inTransaction<T>(
     await client.query(end)
     return result
   } catch (error) {
-    await client.query('rollback')
+    // A transaction that was cut off has taken its session with it.
+    await client.query('rollback').catch(() => {})
     throw error
   }
 }
 
+/** From now on: PostgreSQL ends the session. The locks of all statements are held until the end of their transaction. */
+const boundTransaction = (client: Client) =>
+  client.query(`set local transaction_timeout = ${INFRA_LIMITS.migrationMs}`)
+
+/**
+ * Row-level security hides the rows of tenants from the owner as well: a foreign key would become valid unchecked. So, PostgreSQL refuses
+ * statements that would read rows which are hidden. (In a transaction it would refuse to make functions that read such tables.)
+ */
 async function asOwner(client: Client, work: () => Promise<unknown>): Promise<void> {
-  await client.query('set role tenon_owner')
+  await client.query('set role tenon_owner; set row_security = off')
   try {
     await work()
   } finally {
-    await client.query('reset role')
+    await client.query('reset role; reset row_security')
   }
 }
 

@@ -70,10 +70,17 @@ export interface SqlFile {
   readonly text: string
 }
 
-export const readSqlFile = async (name: string): Promise<SqlFile> => ({
-  name,
-  text: await readFile(new URL(name, SOURCES), 'utf8'),
-})
+/** @throws Error with a sentence that names the file, if it cannot be read */
+export async function readSqlFile(name: string): Promise<SqlFile> {
+  try {
+    return { name, text: await readFile(new URL(name, SOURCES), 'utf8') }
+  } catch (cause) {
+    throw new Error(
+      `The schema file ${name} of this version cannot be read (${(cause as NodeJS.ErrnoException).code}): install this version again, or let this user read its files.`,
+      { cause },
+    )
+  }
+}
 
 export const sha256Of = (text: string): string => createHash('sha256').update(text).digest('hex')
 

@@ -2,12 +2,15 @@
 
 import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
+import { withAdminSession } from '../../../src/infra/postgres/admin-session.ts'
 import { applyFile, isLockWait, rehearse } from '../../../src/infra/postgres/migration-file.ts'
+import type { SqlFile } from '../../../src/infra/postgres/schema-files.ts'
 import { runCommand } from '../../support/clients/cli.ts'
 import { migrateHere, type OwnDatabase, withDatabase } from '../../support/stack/own-database.ts'
 import { refusalOf, runCheckNamed } from '../../support/stack/start-outcome.ts'
 
 const HEAD = '-- Serves builds from 0.1.0 on.\n'
+const NO_TRANSACTION = '-- No transaction: can be repeated after it was cut off.\n'
 const EXPANDS = {
   name: 'infra/postgres/migrations/0001-expands.sql',
   text: `${HEAD}alter table tenon.tenants add column later text;`,
@@ -50,7 +53,7 @@ test('migration of a newer build: this one serves and migrates as before if the 
   })
 })
 
-test('migration: a transaction holds its table: it lets go after a second and changes nothing; repeated later, it is applied', async () => {
+test('migration: a transaction holds its table: it lets go after half a second and changes nothing; repeated later, it is applied', async () => {
   await withMigrated(async ({ url, client }) => {
     const other = new Client({ connectionString: url })
     await other.connect()
@@ -76,7 +79,7 @@ test('migration without a transaction: cut off in the midst: applied again as a 
   await withMigrated(async ({ url, client }) => {
     const file = (builds: string) => ({
       name: 'infra/postgres/migrations/0001-index.sql',
-      text: `${HEAD}-- No transaction: can be repeated after it was cut off.
+      text: `${HEAD}${NO_TRANSACTION}
 drop index concurrently if exists tenon.later;
 create ${builds} index concurrently later on tenon.tenants (state);\n`,
     })
@@ -94,30 +97,56 @@ create ${builds} index concurrently later on tenon.tenants (state);\n`,
   })
 })
 
-test('rehearsal: names locks on tables that are there, and changes nothing; a statement that takes too long is cancelled', async () => {
+test('rehearsal: names locks on tables that are there, and changes nothing', async () => {
   await withMigrated(async ({ client }) => {
     const adds = {
       name: 'b.sql',
       text: `${HEAD}create table tenon.more (id text); create index on tenon.accounts (email);`,
     }
-    const noTransaction = {
-      name: 'c.sql',
-      text: `${HEAD}-- No transaction: can be repeated after it was cut off.\n`,
-    }
+    const noTransaction = { name: 'c.sql', text: `${HEAD}${NO_TRANSACTION}` }
     expect(await rehearse(client, [EXPANDS, adds, noTransaction, EXPANDS])).toEqual([
       expect.objectContaining({ locks: [{ table: 'tenon.tenants', mode: 'AccessExclusiveLock' }] }),
       expect.objectContaining({
         ms: expect.any(Number),
         locks: [{ table: 'tenon.accounts', mode: 'ShareLock' }],
       }),
-      { name: 'c.sql', serves_from: '0.1.0', locks: null, ms: null },
-      { name: EXPANDS.name, serves_from: '0.1.0', locks: null, ms: null },
+      { name: 'c.sql', serves_from: '0.1.0', beside_requests: true, locks: null, ms: null },
+      { name: EXPANDS.name, serves_from: '0.1.0', beside_requests: false, locks: null, ms: null },
     ])
     expect(await columnsOf(client, 'tenants')).not.toContain('later')
-    const slow = { name: 'slow.sql', text: `${HEAD}select pg_sleep(60);` }
-    await expect(rehearse(client, [slow])).rejects.toThrow(
-      'A statement of the file slow.sql takes longer than 1000 ms on this database',
-    )
+  })
+})
+
+test.each([
+  ['migration', (client: Client, file: SqlFile) => applyFile(client, file)],
+  ['rehearsal', async (client: Client, file: SqlFile) => void (await rehearse(client, [file]))],
+])(
+  '%s: a file would stop requests for longer than a second: cut off with a sentence, and nothing is changed',
+  async (_title, work) => {
+    await withMigrated(async ({ url, client }) => {
+      const slow = { name: 'slow.sql', text: `${EXPANDS.text}\nselect pg_sleep(3600);` }
+      await expect(withAdminSession(url, 'test', (session) => work(session, slow))).rejects.toThrow(
+        'The file slow.sql was cut off after 1000 ms, since requests wait for its locks. Nothing of the file was applied.',
+      )
+      expect(await columnsOf(client, 'tenants')).not.toContain('later')
+    })
+  },
+)
+
+test('migration of a database that nothing uses yet: takes the time that it needs', async () => {
+  await withMigrated(async ({ client }) => {
+    const file = { name: 'slow.sql', text: `${HEAD}select pg_sleep(1.1);` }
+    await applyFile(client, file, false)
+  })
+})
+
+test('rehearsal: the first file takes half of the time: the next one is not rehearsed', async () => {
+  await withMigrated(async ({ client }) => {
+    const slow = { name: 'a.sql', text: `${HEAD}select pg_sleep(0.51);` }
+    expect(await rehearse(client, [slow, EXPANDS])).toEqual([
+      expect.objectContaining({ locks: [] }),
+      expect.objectContaining({ beside_requests: false, locks: null }),
+    ])
   })
 })
 
@@ -125,8 +154,18 @@ test.each([
   ['commits', 'create table tenon.more (id text);\ncommit;', 'ends its transaction by itself'],
   [
     'locks a table outside of a transaction',
-    '-- No transaction: can be repeated after it was cut off.\nalter table tenon.tenants add column later text;',
+    `${NO_TRANSACTION}alter table tenon.tenants add column later text;`,
     'does not let requests go on (concurrently, validate constraint): ',
+  ],
+  [
+    'adds a foreign key that counts as checked',
+    'alter table tenon.tenants add column later text;\nalter table tenon.tenants add foreign key (later) references tenon.tenants (id);',
+    'adds a foreign key to a table that is there: without `not valid`, PostgreSQL would',
+  ],
+  [
+    'validates in a transaction',
+    'alter table tenon.tenants add column later text;\nalter table tenon.tenants validate constraint tenants_check;',
+    'validates a constraint in a transaction, whose locks it would hold as long',
   ],
 ])(
   'file that %s: refused by migration and rehearsal, and nothing is changed',
@@ -141,6 +180,29 @@ test.each([
   },
 )
 
+test('migration validates: a check by all rows of all tenants; a foreign key, whose rows row-level security hides, not at all', async () => {
+  await withMigrated(async ({ client }) => {
+    await client.query(`set session_replication_role = replica;
+      insert into tenon.documents (tenant_id, workspace_id, collection, id, data) values ('a', 'a', 'a', uuidv7(), '{}')`)
+    await applyFile(client, {
+      name: 'adds.sql',
+      text: `${HEAD}alter table tenon.documents add constraint none check (collection <> 'a') not valid,
+        add constraint of_workspace foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id) not valid;`,
+    })
+    const validate = (constraint: string) =>
+      applyFile(client, {
+        name: `${constraint}.sql`,
+        text: `${HEAD}${NO_TRANSACTION}alter table tenon.documents validate constraint ${constraint};`,
+      })
+    await expect(validate('none')).rejects.toThrow('"none" of relation "documents" is violated by some row')
+    await expect(validate('of_workspace')).rejects.toThrow('would be affected by row-level security policy')
+    const { rows } = await client.query(
+      "select conname from pg_constraint where conrelid = 'tenon.documents'::regclass and not convalidated",
+    )
+    expect(rows.map(({ conname }) => conname).toSorted()).toEqual(['none', 'of_workspace'])
+  })
+})
+
 test('two migrations at once, one with an index that is built beside writes: both end', async () => {
   await withMigrated(async ({ url, client }) => {
     // What `migrate` does while it holds its lock.
@@ -148,7 +210,7 @@ test('two migrations at once, one with an index that is built beside writes: bot
     const second = migrateHere(url)
     await applyFile(client, {
       name: 'infra/postgres/migrations/0001-index.sql',
-      text: `${HEAD}-- No transaction: can be repeated after it was cut off.
+      text: `${HEAD}${NO_TRANSACTION}
 create index concurrently later on tenon.tenants (state);\n`,
     })
     await client.query('select pg_advisory_unlock(7302516)')
