@@ -20,6 +20,9 @@ export interface Sent {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** What a finding is about: an acknowledged write that is not there, one that is there twice or was never acknowledged, or anything else. */
+type Fault = 'lost' | 'doubled' | 'other'
+
 const ATTEMPT_MS = 60_000
 const ANSWERED_MS = 240_000
 /** An answer may ask for a longer pause: what is tested is the answer to a repetition, not the patience of clients. */
@@ -32,6 +35,12 @@ export class Drill {
   isOver = false
   readonly findings: string[] = []
   readonly counts: Record<string, number> = {}
+  readonly faults: Record<Fault, number> = { lost: 0, doubled: 0, other: 0 }
+  /** Requests of all kinds: an error is a reply that the client did not get, or that says that it should come again. */
+  readonly requests = { sent: 0, answered: 0, errors: 0 }
+  /** Of the first request that was sent after {@link disturbedNow} and answered. */
+  firstAnswerMs: number | undefined
+  #disturbedMs = Number.POSITIVE_INFINITY
   readonly #seed: number
 
   constructor(at: Running, workspace: TestWorkspace, seed: number) {
@@ -44,8 +53,27 @@ export class Drill {
     this.counts[what] = (this.counts[what] ?? 0) + by
   }
 
-  find(what: string): void {
-    this.findings.push(`${new Date().toISOString()} ${what}`)
+  find(what: string, fault: Fault = 'other'): void {
+    this.faults[fault] += 1
+    this.findings.push(`${new Date().toISOString()} ${fault === 'other' ? '' : `${fault}: `}${what}`)
+  }
+
+  /** From now on, {@link firstAnswerMs} is measured. */
+  disturbedNow(): void {
+    this.#disturbedMs = performance.now()
+    this.firstAnswerMs = undefined
+  }
+
+  /** Counts a request. @param sentMs by `performance.now()` @param error what the client saw instead of an answer */
+  note(sentMs: number, error?: string): void {
+    this.requests.sent += 1
+    if (error !== undefined) {
+      this.requests.errors += 1
+      this.count(`unanswered: ${error}`)
+      return
+    }
+    this.requests.answered += 1
+    if (sentMs >= this.#disturbedMs) this.firstAnswerMs ??= performance.now() - this.#disturbedMs
   }
 
   /** Notes a finding unless the reply has one of the statuses. */
@@ -77,13 +105,15 @@ export class Drill {
     const untilMs = performance.now() + ANSWERED_MS
     let last = ''
     for (let attempts = 1; performance.now() < untilMs; attempts++) {
+      const sentMs = performance.now()
       const reply = await this.#sendOnce(path, sent)
       if (!isUnanswered(reply)) {
+        this.note(sentMs)
         if (reply.status >= 500) this.find(`${method} ${path}: ${reply.status} ${reply.body?.code}`)
         return { ...reply, attempts }
       }
-      last = `${reply.status} ${reply.body?.code}`
-      this.count(`unanswered: ${last}`)
+      last = `${reply.status} ${reply.body?.code ?? ''}`
+      this.note(sentMs, last)
       await pause(Math.min(PAUSE_MAX_MS, 100 * attempts))
     }
     this.find(`${method} ${path}: not answered within ${ANSWERED_MS / 1_000} s, at last ${last}`)
@@ -110,8 +140,8 @@ export class Drill {
 /** Refused for the moment, not in time, or unknown to the client: it sends it again. Any other error of the platform is a finding. */
 const isUnanswered = ({ status, body }: Omit<Answered, 'attempts'>) =>
   status === 0 ||
-  // Of a balancer, whose process ended: those of functions have a body.
-  (status === 502 && body === '') ||
+  // Of a balancer, whose process ended: those of functions are problems.
+  (status === 502 && typeof body === 'string') ||
   status === 503 ||
   status === 504 ||
   status === 429 ||

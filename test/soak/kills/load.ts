@@ -6,7 +6,14 @@ import { type OwnPlatform, ownPlatform } from '../../support/stack/own-platform.
 import type { Running } from '../../support/stack/start.ts'
 import { bucketOf } from '../../support/stack/workspace-settings.ts'
 import { Drill } from './drill.ts'
-import { compareFlows, compareFunctions, publishEffects, startFlows, startFunctions } from './effects.ts'
+import {
+  compareFlows,
+  compareFunctions,
+  type Outside,
+  publishEffects,
+  startFlows,
+  startFunctions,
+} from './effects.ts'
 import { compareStored, ObjectWriter } from './objects.ts'
 import { compareChanges, compareNumbers, publishNumbers, Subscriber } from './streams.ts'
 import { compareLedger, openLedgers, Writer } from './writers.ts'
@@ -17,12 +24,18 @@ export const TIMEOUT_MS = MINUTES * 60_000 + 1_800_000
 
 const UPLOADERS = 2
 
-interface Disturbance {
-  /** Where requests are sent, such as a balancer; the API of the platform by default. */
-  readonly at?: Running
+interface Load {
   readonly writers: number
+  /** Of a writer after each change. */
+  readonly pauseMs?: number
+  readonly outside?: Outside
   /** Work goes on until it returns. */
   disturb(drill: Drill): Promise<void>
+}
+
+interface Disturbance extends Load {
+  /** Where requests are sent, such as a balancer; the API of the platform by default. */
+  readonly at?: Running
   end?(): Promise<void>
 }
 
@@ -57,9 +70,10 @@ export async function drillBeside(
   }
 }
 
-async function runDrill(drill: Drill, { writers, disturb }: Disturbance): Promise<void> {
+/** Works while something disturbs it, then compares the ledger; what differs is in the findings of the drill. */
+export async function runDrill(drill: Drill, { writers, pauseMs, outside, disturb }: Load): Promise<void> {
   const ledgers = await openLedgers(drill)
-  const effects = await publishEffects(drill)
+  const effects = await publishEffects(drill, outside)
   const bucket = await bucketOf(drill.workspace, drill.at)
   const subscribers = [
     new Subscriber(drill, 'drill.*', '0-0'),
@@ -72,7 +86,7 @@ async function runDrill(drill: Drill, { writers, disturb }: Disturbance): Promis
     startFlows(drill, effects),
     startFunctions(drill, effects),
     ...Array.from({ length: writers }, (_, n) =>
-      new Writer(drill, ledgers[n % 2] as (typeof ledgers)[number], n).run(),
+      new Writer(drill, ledgers[n % 2] as (typeof ledgers)[number], n, pauseMs).run(),
     ),
   ])
   await disturb(drill)

@@ -109,10 +109,14 @@ export class ObjectWriter {
   ): Promise<Response | undefined> {
     const all = { ...this.#drill.workspace.service, ...headers }
     const sent = { method, headers: all, signal: AbortSignal.timeout(60_000) }
-    return fetch(`${this.#drill.at.url}${path}`, {
+    const sentMs = performance.now()
+    const reply = await fetch(`${this.#drill.at.url}${path}`, {
       ...sent,
       ...(body !== undefined && { body: body as Uint8Array<ArrayBuffer> }),
     }).catch(() => undefined)
+    const isAnswered = reply !== undefined && reply.status < 500
+    this.#drill.note(sentMs, isAnswered ? undefined : `${reply?.status ?? 0} of an upload`)
+    return reply
   }
 
   async #retried<T>(work: () => Promise<T | undefined>): Promise<T> {
@@ -177,7 +181,7 @@ export async function compareStored(
     const path = `/v1/objects/${bucket}/${key}`
     const response = await fetch(`${at.url}${path}`, { headers: workspace.service })
     if (digestOf(await response.arrayBuffer()) !== digest)
-      drill.find(`GET ${path}: ${response.status}, other bytes than were acknowledged`)
+      drill.find(`GET ${path}: ${response.status}, other bytes than were acknowledged`, 'lost')
   }
   drill.count('objects compared', expected.size)
   await compareWithStore(drill, bucket)

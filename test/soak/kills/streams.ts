@@ -60,11 +60,14 @@ export class Subscriber {
   }
 
   async #read(): Promise<void> {
+    const sentMs = performance.now()
     const response = await fetch(`${this.#drill.at.url}/v1/events/subscribe?topic=${this.#topics}`, {
       headers: { ...this.#drill.workspace.service, 'last-event-id': this.#lastId },
       signal: this.#closing.signal,
-    })
-    if (response.status !== 200 || response.body === null) return
+    }).catch(() => undefined)
+    if (this.#closing.signal.aborted) return
+    this.#drill.note(sentMs, response?.ok ? undefined : `${response?.status ?? 0} of a stream`)
+    if (!response?.ok || response.body === null) return
     const frames = response.body
       .pipeThrough(new TextDecoderStream())
       .pipeThrough(new EventSourceParserStream())
@@ -93,12 +96,12 @@ export async function compareNumbers(
     return numbers.filter((n) => !heard.has(n))
   }
   await eventually(async () => missing().length === 0 || undefined, HEARD_WITHIN_MS).catch(() => {
-    drill.find(`published and never heard: ${missing().join(' ')}`)
+    drill.find(`published and never heard: ${missing().join(' ')}`, 'lost')
   })
   const once = new Set<number>()
   let last = -1
   for (const { n } of subscriber.heard.map(({ data }) => data as { n: number })) {
-    if (once.has(n)) drill.find(`number ${n} was published once, and heard under two ids`)
+    if (once.has(n)) drill.find(`number ${n} was published once, and heard under two ids`, 'doubled')
     else if (n < last) drill.find(`number ${n} was heard after ${last}`)
     once.add(n)
     last = Math.max(last, n)
@@ -130,6 +133,7 @@ export async function compareChanges(drill: Drill, subscriber: Subscriber, ledge
   await eventually(async () => missing().length === 0 || undefined, HEARD_WITHIN_MS).catch(() => {
     drill.find(
       `changes of ${ledger.collection} never heard: ${missing().slice(0, 20).join(', ')} (${missing().length} in all)`,
+      'lost',
     )
   })
   drill.count('changes heard', changes().length)

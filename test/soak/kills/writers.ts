@@ -1,5 +1,6 @@
 /** Writers of documents in the kill drill, the ledger of what was acknowledged to them, and its comparison with what is stored. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Random } from '../../support/random.ts'
 import type { Drill } from './drill.ts'
 
@@ -60,20 +61,24 @@ export class Writer {
   readonly #ledger: Ledger
   readonly #name: string
   readonly #random: Random
+  readonly #pauseMs: number
   readonly #own: string[] = []
   #steps = 0
 
-  constructor(drill: Drill, ledger: Ledger, n: number) {
+  /** @param pauseMs after each change */
+  constructor(drill: Drill, ledger: Ledger, n: number, pauseMs = 0) {
     this.#drill = drill
     this.#ledger = ledger
     this.#name = `w${n}`
     this.#random = drill.random(n)
+    this.#pauseMs = pauseMs
   }
 
   async run(): Promise<void> {
     while (!this.#drill.isOver) {
       this.#steps += 1
       await STEPS[this.#random(STEPS.length)]?.(this)
+      if (this.#pauseMs > 0) await pause(this.#pauseMs)
     }
   }
 
@@ -221,6 +226,7 @@ export async function compareLedger(drill: Drill, ledger: Ledger): Promise<void>
   if (counter?.['value'] !== ledger.increments || counter?.['_version'] !== ledger.increments + 1)
     drill.find(
       `${ledger.collection}: ${ledger.increments} increments were acknowledged, the counter is ${JSON.stringify(counter)}`,
+      Number(counter?.['value'] ?? 0) < ledger.increments ? 'lost' : 'doubled',
     )
   for (const [id, { code, value, version }] of ledger.documents) {
     const found = stored.get(id)
@@ -229,11 +235,13 @@ export async function compareLedger(drill: Drill, ledger: Ledger): Promise<void>
     if (!isSame)
       drill.find(
         `${ledger.collection} ${id}: acknowledged ${JSON.stringify({ code, value, version })}, stored ${JSON.stringify(found)}`,
+        'lost',
       )
   }
   for (const document of stored.values())
     drill.find(
       `${ledger.collection}: stored, but its creation was not acknowledged: ${JSON.stringify(document)}`,
+      'doubled',
     )
   drill.count('documents compared', ledger.documents.size)
 }

@@ -40,11 +40,7 @@ async function unpack(name: string, folder: string): Promise<void> {
   await rm(draft, { recursive: true, force: true })
   await mkdir(draft)
   try {
-    const { stdout } = await execute('apt-cache', ['depends', name])
-    const libraries = [...stdout.matchAll(/Depends: (lib\S+)/g)].map(([, library = '']) => library)
-    await execute('apt-get', ['download', name, ...libraries.filter((one) => one !== 'libc6')], {
-      cwd: draft,
-    })
+    await execute('apt-get', ['download', name, ...(await missingLibraries(name))], { cwd: draft })
     const packages = (await readdir(draft)).filter((file) => file.endsWith('.deb'))
     for (const file of packages) await execute('dpkg-deb', ['-x', file, '.'], { cwd: draft })
     await rename(draft, folder)
@@ -55,4 +51,13 @@ async function unpack(name: string, folder: string): Promise<void> {
   } finally {
     await rm(draft, { recursive: true, force: true })
   }
+}
+
+/** Libraries that the package and its libraries need, and that the machine lacks. */
+async function missingLibraries(name: string): Promise<string[]> {
+  const args = ['install', '--simulate', '--no-install-recommends', name]
+  const { stdout } = await execute('apt-get', args)
+  return [...stdout.matchAll(/^Inst (lib\S+)/gm)].flatMap(([, library = '']) =>
+    library === name ? [] : [library],
+  )
 }

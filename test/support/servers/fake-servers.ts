@@ -46,17 +46,21 @@ export class FakeServers {
     this.#routes = routes
   }
 
-  /** @param routes by path prefix, the longest first; added to the built-in ones */
-  static async open(routes: Readonly<Record<string, Route>> = {}): Promise<FakeServers> {
+  /** @param routes by path prefix, the longest first; added to the built-in ones @param address the loopback by default */
+  static async open(
+    routes: Readonly<Record<string, Route>> = {},
+    address = '127.0.0.1',
+  ): Promise<FakeServers> {
     const server = createServer()
     const fakeServers = new FakeServers(server, { ...ROUTES, ...routes })
     server.on('request', (request, response) => void fakeServers.#answer(request, response))
-    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+    await new Promise<void>((done) => server.listen(0, address, done))
     return fakeServers
   }
 
   get host(): string {
-    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    const { address, port } = this.#server.address() as AddressInfo
+    return `${address}:${port}`
   }
 
   get origin(): string {

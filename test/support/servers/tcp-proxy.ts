@@ -1,4 +1,4 @@
-/** A TCP proxy that delays a server's responses or connects to none at first. */
+/** A TCP proxy that delays a server's responses, ends or resets its connections, or passes nothing on for a time. */
 
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { Transform } from 'node:stream'
@@ -10,33 +10,54 @@ export interface TcpProxy {
   readonly connections: number
   /** Ends the connections; the proxy takes new ones. */
   drop(): void
+  /** Resets the connections, as a machine that has lost them does; the proxy takes new ones. */
+  reset(): void
+  /** Delays responses on all connections by this time more, until it is 0. */
+  delay(ms: number): void
+  /** While true, all connections stay open, and nothing passes in either direction; what was sent meanwhile passes afterwards. */
+  blackhole(isOn: boolean): void
   close(): void
 }
 
+interface TcpProxyOptions {
+  readonly host?: string
+  readonly port?: number
+  readonly lateMs?: (connection: number) => number
+}
+
 /**
- * @param options `port`: any free one by default; `lateMs`: delay of the responses by connection, the first
+ * @param options `host`: the loopback by default; `port`: any free one by default; `lateMs`: delay of the responses by connection, the first
  * is 0
  */
 export async function startTcpProxy(
   { hostname, port: at }: URL,
-  { port = 0, lateMs = () => 0 }: { port?: number; lateMs?: (connection: number) => number } = {},
+  { host = '127.0.0.1', port = 0, lateMs = () => 0 }: TcpProxyOptions = {},
 ): Promise<TcpProxy> {
-  const sockets: Socket[] = []
+  const sockets = new Set<Socket>()
+  const state = { delayMs: 0, opened: Promise.resolve(), open: () => {} }
   let connections = 0
   const server: Server = createServer((socket) => {
     const there = connect(Number(at), hostname)
-    sockets.push(socket, there)
-    for (const each of [socket, there]) each.on('error', () => {})
-    socket.pipe(there)
-    there.pipe(later(lateMs(connections++))).pipe(socket)
+    const ownMs = lateMs(connections++)
+    for (const [one, other] of [[socket, there] as const, [there, socket] as const]) {
+      sockets.add(one)
+      one.on('error', () => {})
+      one.on('close', (isBroken) => {
+        sockets.delete(one)
+        // One that ends in order has its last bytes on the way.
+        if (isBroken) other.destroy()
+      })
+    }
+    socket.pipe(passing(() => state.opened)).pipe(there)
+    const later = () => (ownMs + state.delayMs > 0 ? pause(ownMs + state.delayMs) : undefined)
+    there
+      .pipe(passing(later))
+      .pipe(passing(() => state.opened))
+      .pipe(socket)
   })
-  await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
+  await new Promise<void>((done) => server.listen(port, host, done))
   const drop = () => {
-    for (const socket of sockets.splice(0)) socket.destroy()
-  }
-  const close = () => {
-    drop()
-    server.close()
+    for (const socket of sockets) socket.destroy()
   }
   return {
     port: (server.address() as AddressInfo).port,
@@ -44,14 +65,30 @@ export async function startTcpProxy(
       return connections
     },
     drop,
-    close,
+    reset: () => {
+      for (const socket of sockets) socket.resetAndDestroy()
+    },
+    delay: (ms) => {
+      state.delayMs = ms
+    },
+    blackhole: (isOn) => {
+      state.open()
+      if (!isOn) return
+      const { promise, resolve } = Promise.withResolvers<void>()
+      Object.assign(state, { opened: promise, open: resolve })
+    },
+    close: () => {
+      state.open()
+      drop()
+      server.close()
+    },
   }
 }
 
-/** In order, each piece with the same delay. */
-const later = (ms: number) =>
+/** In order, each piece when it may pass. */
+const passing = (mayPass: () => Promise<unknown> | undefined) =>
   new Transform({
     transform(chunk: Buffer, _encoding, done) {
-      void pause(ms).then(() => done(null, chunk))
+      void Promise.resolve(mayPass()).then(() => done(null, chunk))
     },
   })

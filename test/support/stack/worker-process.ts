@@ -1,23 +1,19 @@
 /** Starts further worker processes on the same servers, which poll the same task queues. */
 
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { currentBuild } from '../../../src/cli/stack/build.ts'
 import { Ports } from '../../../stack/ports.ts'
 import { eventually } from '../fixtures/tenants.ts'
+import { type Program, spawnNode } from './api-process.ts'
 import type { Running } from './start.ts'
 
-/** Resolves when it polls. Executions start at it through Temporal alone. @param program of another build, with its settings */
-export async function startWorker(
-  first: Running,
-  program?: { readonly worker: string; readonly env?: Readonly<Record<string, string>> },
-): Promise<ChildProcess> {
-  const ops = `127.0.0.1:${await new Ports({ remembered: {}, any: true }).take('ops', 0)}`
+/** Resolves when it polls. Executions start at it through Temporal alone. @param program another than this build has, or elsewhere than here */
+export async function startWorker(first: Running, program?: Omit<Program, 'api'>): Promise<ChildProcess> {
+  const ops = `${program?.on?.address ?? '127.0.0.1'}:${await new Ports({ remembered: {}, any: true }).take('ops', 0)}`
   const own = { TENON_EAGER_START_SOCKET: '', TENON_OPS_LISTEN: ops }
-  const child = spawn(process.execPath, [(program ?? (await currentBuild())).worker], {
-    env: { ...process.env, ...first.env, ...program?.env, ...own },
-    stdio: 'ignore',
-  })
+  const env = { ...process.env, ...first.env, ...program?.env, ...own }
+  const child = spawnNode([(program ?? (await currentBuild())).worker], env, program)
   const failed = once(child, 'exit').then(([code]) =>
     Promise.reject(new Error(`the worker ended with ${code}`)),
   )
