@@ -207,8 +207,8 @@ export class Database implements StatementExecutor {
   }
 
   /**
-   * Asks the server. If all connections of the pool are busy, it asks on one of its own: a busy process does not count as one
-   * whose database is away.
+   * Asks the server. If all connections of the pool are busy, it asks on one of its own as well: a busy process does not count as one
+   * whose database is away, and neither does one whose answers take longer than that, since a new connection takes several of them.
    * @throws as {@link batch}
    */
   async ping(): Promise<void> {
@@ -217,9 +217,8 @@ export class Database implements StatementExecutor {
     )
     const waited = await Promise.race([asked, pause(INFRA_LIMITS.health.poolMs, 'waited', { ref: false })])
     if (waited === 'answered') return
-    asked.catch(() => {})
-    const session = await this.session()
-    session.end()
+    const own = this.session().then((session) => session.end())
+    await Promise.race([asked.catch(() => own), own])
   }
 
   get use(): PoolUse {

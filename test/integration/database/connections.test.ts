@@ -4,10 +4,12 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { withDatabase } from '../../../src/backup/installation.ts'
+import { INFRA_LIMITS } from '../../../src/infra/limits.ts'
 import { Database, type StatementExecutor } from '../../../src/infra/postgres/database.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import { asSuperuser, eventually } from '../../support/fixtures/tenants.ts'
 import { startStatementProxy } from '../../support/servers/statement-proxy.ts'
+import { startTcpProxy } from '../../support/servers/tcp-proxy.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
 /** Between the pool and PostgreSQL; it drops the answers while `isSilent`, as a server that moved without a reset does. */
@@ -16,6 +18,8 @@ let isSilent = false
 let database: Database
 let proxyUrl: string
 const sockets = new Set<Socket>()
+/** Longer than a test lasts. */
+const NEVER_MS = 3_600_000
 const CONTEXT = { role: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 } as const
 
 beforeAll(async () => {
@@ -72,6 +76,22 @@ function withSetting(url: string | undefined, setting: string): string {
 
 /** Longer than the server allows with that setting. */
 const STANDING_MS = 600
+
+test('check of PostgreSQL: each answer takes longer than the wait for a connection of the pool: the late answer counts, whatever becomes of a further connection', async () => {
+  const lateMs = (connection: number) => (connection === 0 ? 0 : NEVER_MS)
+  const slow = await startTcpProxy(new URL(inject('tenon').env['DATABASE_APP_URL'] ?? ''), { lateMs })
+  const url = Object.assign(new URL(proxyUrl), { port: String(slow.port) }).href
+  const own = Database.open(url, () => {}, 2)
+  try {
+    await own.ping()
+    slow.delay(INFRA_LIMITS.health.poolMs * 2)
+    await own.ping()
+    expect(slow.connections).toBe(2)
+  } finally {
+    slow.close()
+    await own.close()
+  }
+})
 
 test('snapshot: the server ends transactions that stand still, sooner than a slow reader of an export goes on: the snapshot stays', async () => {
   const url = withSetting(inject('tenon').env['DATABASE_APP_URL'], 'idle_in_transaction_session_timeout=150')

@@ -12,7 +12,7 @@ export interface TcpProxy {
   drop(): void
   /** Resets the connections, as a machine that has lost them does; the proxy takes new ones. */
   reset(): void
-  /** Delays responses on all connections by this time more, until it is 0. */
+  /** Responses on all connections are later by this time from now on. */
   delay(ms: number): void
   /** While true, all connections stay open, and nothing passes in either direction; what was sent meanwhile passes afterwards. */
   blackhole(isOn: boolean): void
@@ -48,11 +48,11 @@ export async function startTcpProxy(
         if (isBroken) other.destroy()
       })
     }
-    socket.pipe(passing(() => state.opened)).pipe(there)
-    const later = () => (ownMs + state.delayMs > 0 ? pause(ownMs + state.delayMs) : undefined)
+    const opened = () => state.opened
+    socket.pipe(gate(opened)).pipe(there)
     there
-      .pipe(passing(later))
-      .pipe(passing(() => state.opened))
+      .pipe(late(() => ownMs + state.delayMs))
+      .pipe(gate(opened))
       .pipe(socket)
   })
   await new Promise<void>((done) => server.listen(port, host, done))
@@ -85,10 +85,24 @@ export async function startTcpProxy(
   }
 }
 
-/** In order, each piece when it may pass. */
-const passing = (mayPass: () => Promise<unknown> | undefined) =>
+/** In order, each piece after a delay of its own. */
+function late(ms: () => number): Transform {
+  let before: Promise<unknown> = Promise.resolve()
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      const due = Promise.all([before, ms() > 0 && pause(ms(), undefined, { ref: false })])
+      before = due.then(() => this.push(chunk))
+      done()
+    },
+    flush: (done) => void before.then(() => done()),
+  })
+}
+
+/** Waits with each piece until it may pass. */
+const gate = (mayPass: () => Promise<void>) =>
   new Transform({
     transform(chunk: Buffer, _encoding, done) {
-      void Promise.resolve(mayPass()).then(() => done(null, chunk))
+      void mayPass().then(() => done(null, chunk))
     },
+    flush: (done) => void mayPass().then(() => done()),
   })
