@@ -45,6 +45,7 @@ export class Fleet {
   readonly #balancer: HaProxy
   readonly #members: Readonly<Record<ProcessName, Member>>
   readonly #stores: Readonly<Record<StoreName, TcpProxy>>
+  readonly #servers: readonly string[]
   /** The platform, as clients reach it: through the balancer. */
   readonly at: Running
 
@@ -53,11 +54,13 @@ export class Fleet {
     balancer: HaProxy
     members: Record<ProcessName, Member>
     stores: Record<StoreName, TcpProxy>
+    servers: readonly string[]
   }) {
     this.at = parts.at
     this.#balancer = parts.balancer
     this.#members = parts.members
     this.#stores = parts.stores
+    this.#servers = parts.servers
   }
 
   /** Replaces API and worker of a platform. @param env settings of all its processes */
@@ -95,10 +98,20 @@ export class Fleet {
     const balancer = await startHaProxy(await network.add('haproxy'), servers)
     await balancer.awaitReady(servers.length)
     const at = { ...reached, url: balancer.url }
-    return new Fleet({ at, balancer, stores, members: members as Record<ProcessName, Member> })
+    return new Fleet({ at, balancer, stores, servers, members: members as Record<ProcessName, Member> })
   }
 
-  /** The processes of a store answer to those that a fault changes. */
+  /** Of each API, past the balancer. */
+  get apiUrls(): string[] {
+    return this.#servers.map((server) => `http://${server}`)
+  }
+
+  /** Which APIs the balancer took away and back. */
+  get balancerLog(): string {
+    return this.#balancer.log()
+  }
+
+  /** Through which the processes reach a store. */
   store(name: StoreName): TcpProxy {
     return this.#stores[name]
   }

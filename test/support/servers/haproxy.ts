@@ -13,6 +13,8 @@ export interface HaProxy {
   readonly url: string
   /** Waits until it sends requests to so many servers. */
   awaitReady(count: number): Promise<void>
+  /** What it has said: which server it takes away or back, when, and why. */
+  log(): string
   stop(): Promise<void>
 }
 
@@ -26,14 +28,18 @@ export async function startHaProxy(on: Machine, servers: readonly string[]): Pro
   const file = join(dir, 'haproxy.cfg')
   await writeFile(file, configOf(await exampleBackend(servers), on.address))
   const [command = '', ...args] = [...on.command, path, '-db', '-f', file]
-  const child: ChildProcess = spawn(command, args, { env, stdio: ['ignore', 'ignore', 'inherit'] })
+  const child: ChildProcess = spawn(command, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
+  let said = ''
+  child.stderr?.on('data', (text: Buffer) => {
+    said += `${new Date().toISOString()} ${text.toString()}`
+  })
   const stop = async () => {
     child.kill('SIGKILL')
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
     await rm(dir, { recursive: true, force: true })
   }
   const countReady = async () => {
-    if (child.exitCode !== null) throw new Error(`HAProxy ended with ${child.exitCode}`)
+    if (child.exitCode !== null) throw new Error(`HAProxy ended: ${said}`)
     const reply = await fetch(`http://${on.address}:${STATUS_PORT}/;csv`).catch(() => undefined)
     return (await reply?.text())?.split('\n').filter((line) => /^tenon,(?!BACKEND)[^,]+,.*,UP,/.test(line))
       .length
@@ -43,6 +49,7 @@ export async function startHaProxy(on: Machine, servers: readonly string[]): Pro
     awaitReady: async (count) => {
       await eventually(async () => (await countReady()) === count || undefined, 60_000)
     },
+    log: () => said,
     stop,
   }
 }
