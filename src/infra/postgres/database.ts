@@ -218,7 +218,7 @@ export class Database implements StatementExecutor {
     const waited = await Promise.race([asked, pause(INFRA_LIMITS.health.poolMs, 'waited', { ref: false })])
     if (waited === 'answered') return
     const own = this.session().then((session) => session.end())
-    await Promise.race([asked.catch(() => own), own])
+    await Promise.any([asked, own]).catch(() => asked)
   }
 
   get use(): PoolUse {
