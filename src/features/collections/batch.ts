@@ -9,7 +9,7 @@ import { DATA_ROLES } from '../../core/policy.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
 import type { WantedChange } from './check-changes.ts'
-import { CollectionName, Fields } from './document.ts'
+import { CollectionName, Fields, namesInBoth } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { withCollection } from './resolve-store.ts'
 import type { Store, Written } from './store.ts'
@@ -225,6 +225,9 @@ function checkMembers(ops: readonly OpAnywhere[]): void {
     return [
       ...absent.map((name) => memberError(index, name, `is required by ${op.op}`)),
       ...unused.map((name) => memberError(index, name, `means nothing to ${op.op}`)),
+      ...namesInBoth(op.data, op.unset).map((name) =>
+        memberError(index, 'unset', `names ${name.slice(0, 50)}, which data sets`),
+      ),
       ...paths.map((path) =>
         memberError(
           index,

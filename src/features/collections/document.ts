@@ -70,6 +70,10 @@ export function toDocument(stored: Stored): Document {
   return { id: own, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
 }
 
+/** The fields that a change would both set and remove: it is refused, since no order of the two is meant. */
+export const namesInBoth = (set: Fields = {}, unset: readonly string[] = []): string[] =>
+  unset.filter((name) => Object.hasOwn(set, name))
+
 /** The fields after some are set and others removed. */
 export function updatedFields(fields: Fields, set: Fields, unset: readonly string[]): Fields {
   const removed = new Set(unset)

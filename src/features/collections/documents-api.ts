@@ -12,7 +12,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { readPublicAccess } from '../tenants/public-access.ts'
 import type { WantedChange } from './check-changes.ts'
-import { CollectionName, Document, Fields, SelectedDocument, toDocument } from './document.ts'
+import { CollectionName, Document, Fields, namesInBoth, SelectedDocument, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { documentsOf } from './mongo/documents.ts'
 import { readDocumentPage } from './page.ts'
@@ -276,6 +276,11 @@ export const updateDocument = workspaceOperation({
     const { data, version } = fieldsFor(id, document)
     const on = { collection: name, id: documentId(id), ifVersions: versionsFor(when, version) }
     const removed = readUnset(unset)
+    const [both] = namesInBoth(data, removed)
+    if (both !== undefined)
+      throw new Problem('validation_failed', {
+        detail: `\`unset\` names ${both.slice(0, 50)}, which the document has.`,
+      })
     if (replace !== true)
       return resultDocument(await write(scope, { op: 'update', ...on, data, unset: removed }))
     if (removed.length > 0)

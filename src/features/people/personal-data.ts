@@ -65,22 +65,43 @@ export async function countPersonalData(person: Person): Promise<PersonalCounts>
   return { documents, objects: row?.n ?? 0 }
 }
 
-/** Deletes some documents of the user, as a service key would: subscribers hear of each. @returns true if there may be more */
+/**
+ * Deletes some documents of the user, as a service key would: subscribers hear of each.
+ * @returns true if there may be more
+ * @throws Problem `state_conflict` if documents of others refer to all that are left
+ */
 export async function deleteSomeDocuments(person: Person): Promise<boolean> {
+  const inUse = new Set<string>()
   for await (const name of collectionNames(person.service)) {
-    const { data } = await queryDocuments.run(person.service, {
-      ...ownedBy(person, name),
-      select: ['id'],
-      limit: PAGE,
-    })
-    if (data.length === 0) continue
-    const ops = data.map(({ id }) => ({ op: 'delete' as const, id: String(id) }))
-    const { results } = await batchDocuments.run(person.service, { name, atomic: false, ops })
-    if (!results.some(({ status }) => status < 300))
-      throw new Problem('overloaded', { detail: `No document of ${name} could be deleted.` })
-    return true
+    let after: string | null = null
+    do {
+      const { data, page } = await queryDocuments.run(person.service, {
+        ...{ ...ownedBy(person, name), select: ['id'], limit: PAGE },
+        ...(after !== null && { after }),
+      })
+      if (data.length > 0 && (await deleteAny(person, name, data))) return true
+      if (data.length > 0) inUse.add(name)
+      after = page.next
+    } while (after !== null)
   }
-  return false
+  if (inUse.size === 0) return false
+  throw new Problem('state_conflict', {
+    detail: `Documents of others refer to documents of the user in ${[...inUse].join(', ')}.`,
+    hint: 'Delete those, or change their references, then remove the user again.',
+  })
+}
+
+/** @returns false if others refer to each of the documents */
+async function deleteAny(
+  { service }: Person,
+  name: string,
+  documents: readonly { readonly id: string }[],
+): Promise<boolean> {
+  const ops = documents.map(({ id }) => ({ op: 'delete' as const, id }))
+  const { results } = await batchDocuments.run(service, { name, atomic: false, ops })
+  if (results.some(({ status }) => status < 300)) return true
+  if (results.every(({ error }) => error?.code === 'reference_in_use')) return false
+  throw new Problem('overloaded', { detail: `No document of ${name} could be deleted.` })
 }
 
 /** Ends the uploads that the user has begun; their bytes are removed like those of others that nobody ends. */

@@ -46,6 +46,7 @@ describe.each(STORES)('batch, %s collection', (store) => {
     [[{ op: 'create', data: { tag: 'x', _version: 3 } }]],
     [[{ op: 'create', data: { tag: 'x', id: 'y' } }]],
     [[{ op: 'update', data: {} }]],
+    [[{ op: 'update', id: 'x', data: { n: 1 }, unset: ['n'] }]],
     [[{ op: 'increment', id: 'x' }]],
     [[{ op: 'increment', id: 'x', field: '_version' }]],
     [[{ op: 'upsert', on: ['n'], data: { tag: 'x', n: 1 } }]],

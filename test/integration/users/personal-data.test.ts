@@ -111,6 +111,40 @@ test('user: deleted with its data: documents in both stores and objects are gone
   expect((await remove(other.id, '?dry_run=true')).body).toEqual({ id: other.id, ...expected })
 })
 
+test('user to whose documents others refer: all else is deleted, the removal says what is in the way, and ends once it is gone', async () => {
+  const { operator, workspaceId: workspace_id, service } = workspace
+  const [topics, replies] = ['topics', 'replies']
+  const fields = { properties: { to_id: { type: 'string', format: 'uuid' } } }
+  const declared = { workspace_id, store: 'relational', schema: fields, access: OPEN }
+  await ok(call('POST', '/v1/schemas', { as: operator, body: { ...declared, collection: topics } }))
+  const references = [{ field: 'to_id', collection: topics }]
+  await ok(
+    call('POST', '/v1/schemas', { as: operator, body: { ...declared, collection: replies, references } }),
+  )
+  const user = await addUser(app)
+  const as = { authorization: `Bearer ${(await userTokens(app, user)).body['access_token']}` }
+  const create = async (collection: string, by: Caller, body = {}): Promise<string> =>
+    (await ok(call('POST', `/v1/collections/${collection}/documents`, { as: by, body }))).id
+  const [kept, free] = [await create(topics, as), await create(topics, as)]
+  await create(replies, as, { to_id: free })
+  const inTheWay = await create(replies, service, { to_id: kept })
+  const ended = async () => {
+    const { body } = await remove(user.id, '?data=delete')
+    return eventually(async () => {
+      const job = (await call('GET', `/v1/operations/${body.id}`, { as: operator })).body
+      return ['failed', 'succeeded'].includes(job.state) ? job : undefined
+    })
+  }
+  const failed = await ended()
+  expect([failed.state, failed.error.detail]).toEqual(['failed', expect.stringContaining(topics)])
+  const { body: left } = await call('GET', `/v1/collections/${topics}/documents`, { as: service })
+  expect(left.data.map(({ id }: { id: string }) => id)).toEqual([kept])
+  await ok(call('DELETE', `/v1/collections/${replies}/documents/${inTheWay}`, { as: service }))
+  expect((await ended()).state).toBe('succeeded')
+  const { body: none } = await call('GET', `/v1/collections/${topics}/documents`, { as: service })
+  expect(none.data).toEqual([])
+})
+
 const read = async (id: string, as: Caller) => {
   const { status, body } = await call('GET', `/v1/users/${id}/export`, { as })
   const lines = status === 200 ? String(body).trimEnd().split('\n') : []
