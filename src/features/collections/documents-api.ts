@@ -111,9 +111,8 @@ export const Order = Type.Optional(
 )
 const EXPAND =
   'Documents at the other end of references to return in `_expand`, such as `customer(name),comments(body;order=_created_at.desc;size=5)`, or their number: `comments(count)`.'
-export const Expand = Type.Optional(
-  Type.String({ maxLength: COLLECTION_LIMITS.cursorCharsMax, description: EXPAND }),
-)
+const Expanded = Type.String({ maxLength: COLLECTION_LIMITS.expandCharsMax, description: EXPAND })
+const Expand = Type.Optional(Expanded)
 export const Filters = Type.Optional(
   Type.Array(PairOfTexts, {
     description:
@@ -140,7 +139,8 @@ export const getDocument = workspaceOperation({
     method: 'GET',
     path: '/v1/collections/{name}/documents/{id}',
     replyBody: 'document',
-    etag: ({ version }) => etagOf(version),
+    // The version says nothing of other documents.
+    etag: ({ document, version }) => ('_expand' in document ? undefined : etagOf(version)),
   },
   run: async (scope, { name, id, select, expand }) => {
     const selection = readSelection(select, 'query')
@@ -223,7 +223,7 @@ export const queryDocuments = workspaceOperation({
     ),
     select: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
     expand: Type.Optional(
-      Type.Union([Type.String(), Type.Record(Type.String(), Type.Unknown())], {
+      Type.Union([Expanded, Type.Record(Type.String(), Type.Unknown())], {
         description: `${EXPAND} As an object: \`{"comments": {"select": ["body"], "filter": {"visible": true}, "sort": {"n": -1}, "limit": 5}}\`.`,
       }),
     ),

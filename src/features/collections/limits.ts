@@ -84,6 +84,8 @@ export const COLLECTION_LIMITS = {
   cursorCharsMax: 4_096,
 
   // References
+  /** Characters of `expand` as a text. A longer one is refused with `validation_failed`. */
+  expandCharsMax: 4_096,
   /** Levels of `expand`. More are refused with `expand_invalid`. */
   expandLevelsMax: 3,
   /** Branches of `expand`, at all levels together. More are refused with `expand_invalid`. */

@@ -150,7 +150,9 @@ function typedTest(test: Test, type: Type, field: string): Test {
 
 /** @throws Problem `filter_type_mismatch` if no form is of the type */
 function literalOf(literal: Literal, type: Type, field: string): Literal {
-  for (const form of literal) {
+  // Of an exact number, the text has all digits.
+  const forms = type === 'decimal' || type === 'int64' ? literal.toReversed() : literal
+  for (const form of forms) {
     const value = CONVERSIONS[type](form)
     if (value !== undefined) return [value]
   }

@@ -144,6 +144,22 @@ test.each<[string, unknown]>([
     ],
   ],
   [
+    'comments("name"=eq.c1)',
+    [
+      ['p1', { comments: ['c1'] }],
+      ['p2', { comments: [] }],
+      ['p3', { comments: [] }],
+    ],
+  ],
+  [
+    'comments( name , by( name ) ; size=1 )',
+    [
+      ['p1', { comments: [['c1', { by: 'bob' }]] }],
+      ['p2', { comments: [['c4', { by: 'ann' }]] }],
+      ['p3', { comments: [] }],
+    ],
+  ],
+  [
     'author(name;plan=eq.pro)',
     [
       ['p1', { author: 'ann' }],
@@ -234,6 +250,11 @@ test.each([
   'comments(;size=101)',
   'comments(;size=x)',
   'comments(;order)',
+  'comments(;size=1;size=2)',
+  'comments(;order=n;order=name)',
+  'comments(;limit=2)',
+  'comments(nonsense())',
+  'author(posts(comments(nonsense())))',
   'author(count)',
   'author(;size=1)',
   'comments(count;order=n)',
@@ -248,13 +269,83 @@ test.each([
   expect(body.detail).toMatch(/^[^\n]{20,400}\.$/)
 })
 
+test.each<[object, string]>([
+  [{ author: { select: 5 } }, 'expand.author.select'],
+  [{ author: { select: [1] } }, 'expand.author.select'],
+  [{ author: { select: null } }, 'expand.author.select'],
+  [{ author: { filter: null } }, 'expand.author.filter'],
+  [{ comments: { sort: 'n' } }, 'expand.comments.sort'],
+  [{ comments: { sort: { n: 'desc' } } }, 'expand.comments.sort'],
+  [{ comments: { limit: '5' } }, 'expand.comments.limit'],
+  [{ comments: { limit: 101 } }, 'from 1 to 100'],
+  [{ comments: { count: 'yes' } }, 'expand.comments.count'],
+  [{ comments: { count: true, select: ['name'] } }, 'a filter alone'],
+  [{ comments: { expand: [] } }, 'expand.comments.expand'],
+  [{ comments: { size: 5 } }, 'it takes select'],
+  [{ comments: 5 }, 'true or an object'],
+  [{ constructor: true }, 'no reference constructor'],
+  [JSON.parse('{"__proto__": true}'), '__proto__'],
+])('expand in JSON: %j: 400 that says why', async (expand, detail) => {
+  const path = `/v1/collections/${posts}/query`
+  const { status, body } = await call('POST', path, {
+    as: workspace.service,
+    body: JSON.stringify({ expand }),
+    headers: { 'content-type': 'application/json' },
+  })
+  expect([status, body.code]).toEqual([400, detail === '__proto__' ? body.code : 'expand_invalid'])
+  expect(body.detail).toContain(detail)
+})
+
+test('many branches, a long text: refused before anything is read', async () => {
+  const names = Array.from({ length: 11 }, (_, n) => `a${n}`).join()
+  expect((await list(`expand=${names}`)).body.detail).toContain('at most 10 branches')
+  const body = { expand: Array.from({ length: 100_000 }, (_, n) => `a${n}`).join() }
+  const long = await call('POST', `/v1/collections/${posts}/query`, { as: workspace.service, body })
+  expect([long.status, long.body.code]).toEqual([400, 'validation_failed'])
+})
+
+test('one document, expanded: has no tag, since its version says nothing of the others', async () => {
+  const path = at(posts, idOf('p1'))
+  const plain = await call('GET', path, { as: workspace.service })
+  const etag = plain.headers.get('etag') ?? ''
+  expect(etag).toBe('"v1"')
+  const again = await call('GET', `${path}?expand=comments`, {
+    as: workspace.service,
+    headers: { 'if-none-match': etag },
+  })
+  expect([again.status, again.headers.get('etag')]).toEqual([200, null])
+})
+
+test('one document that many refer to, with many below it: counts for each', async () => {
+  const [one, many] = [unique('one'), unique('many')]
+  await declare(one, { schema: { properties: { name: text } } })
+  await declare(many, {
+    schema: { properties: { one_id: uuid } },
+    references: [{ field: 'one_id', collection: one, inverse: 'many' }],
+  })
+  const as = workspace.service
+  const { body: target } = await call('POST', at(one), { as, body: { name: 'x' } })
+  const ops = Array.from({ length: 60 }, () => ({ op: 'create', data: { one_id: target.id } }))
+  expect((await call('POST', `/v1/collections/${many}/batch`, { as, body: { ops } })).status).toBe(200)
+  const ask = (size: number) =>
+    list(`page[size]=60&expand=${encodeURIComponent(`one(many(;size=${size}))`)}`, as, many)
+  expect((await ask(30)).status).toBe(200)
+  expect((await ask(60)).body.code).toBe('output_too_large')
+})
+
 test('names that there are not, other spellings: the problem says what there is', async () => {
   expect((await list('expand=writer')).body.detail).toContain('there are author, comments')
   expect((await list('include=author')).body).toMatchObject({
     code: 'unknown_parameter',
     hint: expect.stringContaining('expand='),
   })
-  expect((await list('select=*,author(name)')).body.code).toBe('select_invalid')
+  for (const select of ['*,author(name)', 'author(name)'])
+    expect((await list(`select=${select}`)).body).toMatchObject({
+      code: 'select_invalid',
+      hint: expect.stringContaining('expand=author(name)'),
+    })
+  const hidden = (await list('expand=nonsense', workspace.anon)).body.detail
+  expect([hidden.includes('author'), hidden.includes('comments')]).toEqual([true, false])
   const inFilter = await list(`expand=${encodeURIComponent('comments(n=gt.x)')}`)
   expect([inFilter.status, inFilter.body.code]).toEqual([400, 'filter_type_mismatch'])
 })

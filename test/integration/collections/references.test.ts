@@ -294,6 +294,31 @@ describe('declarations', () => {
     expect((await call('DELETE', at(customers, good), { as })).status).toBe(200)
   })
 
+  test('led to another collection: refused while a document refers to none of it', async () => {
+    const { customers, orders, schemaId, references } = await declareShop()
+    const { customers: others } = await declareShop()
+    const order = await idOf(orders, { customer_id: await idOf(customers, {}) })
+    const to = [{ ...references[0], collection: others, inverse: 'moved' }]
+    const refused = await change(schemaId, { references: to })
+    expect([refused.status, refused.body.offending]).toMatchObject([409, [{ id: order }]])
+    await call('DELETE', at(orders, order), { as: workspace.service })
+    const taken = await change(schemaId, { references: [{ ...to[0], inverse: 'orders' }] })
+    expect([taken.status, taken.body.errors[0].pointer]).toEqual([400, '/references/0/inverse'])
+    expect((await change(schemaId, { references: to })).status).toBe(200)
+    expect((await create(orders, { customer_id: await idOf(customers, {}) })).body.code).toBe(
+      'reference_not_found',
+    )
+  })
+
+  test('removed: its index goes, and one that was declared beside it stays', async () => {
+    const { schemaId } = await declareShop()
+    const indexes = [{ fields: ['name'] }]
+    const fieldsOf = ({ body }: Awaited<ReturnType<typeof change>>) =>
+      body.indexes.map(({ fields }: { fields: string[] }) => fields)
+    expect(fieldsOf(await change(schemaId, { indexes }))).toEqual([['customer_id'], ['name']])
+    expect(fieldsOf(await change(schemaId, { references: [] }))).toEqual([['name']])
+  })
+
   test('other change of either side: the reference holds', async () => {
     const { customers, orders, schemaId } = await declareShop()
     const list = await call('GET', `/v1/schemas?workspace_id=${workspace.workspaceId}&page[size]=200`, {

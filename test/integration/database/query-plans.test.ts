@@ -10,6 +10,7 @@ import type { WorkspaceRef } from '../../../src/core/tenant.ts'
 import { readDocumentPage } from '../../../src/features/collections/page.ts'
 import { readOrder } from '../../../src/features/collections/query/order-and-selection.ts'
 import { readFilters } from '../../../src/features/collections/query/url.ts'
+import { readExpand } from '../../../src/features/collections/references/expand-syntax.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import { Database, type StatementExecutor } from '../../../src/infra/postgres/database.ts'
@@ -260,3 +261,61 @@ test('prepared statement: executed often: keeps the plan that its values need', 
     await database.close()
   }
 })
+
+test.each<Role>(['service', 'user', 'anon'])(
+  'expand, by a %s: a range of the index of the field for each document, and no whole table',
+  async (role) => {
+    const workspace = await createTestWorkspace()
+    const collection = 'nodes'
+    const { body: schema } = await call('POST', '/v1/schemas', {
+      as: workspace.operator,
+      body: {
+        ...{ workspace_id: workspace.workspaceId, collection, store: 'relational' },
+        schema: { properties: { n: { type: 'integer' }, parent_id: { type: 'string', format: 'uuid' } } },
+        references: [{ field: 'parent_id', collection, as: 'parent', inverse: 'children' }],
+        access: { anon: { read: { n: { gte: 0 } } }, user: { read: { n: { gte: 0 } } } },
+      },
+    })
+    const column = Object.fromEntries(
+      (
+        await asSuperuser<{ columns: { property: string; column: string; canonical?: object }[] }>(
+          'select columns from tenon.schemas where id = $1',
+          [schema.id],
+        )
+      )
+        .flatMap((row) => row.columns)
+        .filter(({ canonical }) => canonical === undefined)
+        .map((one) => [one.property, one.column]),
+    )
+    // Each tenth document is the parent of nine.
+    const idOf = (n: string) => `(lpad((${n})::text, 8, '0') || '-0000-4000-8000-abcdefabcdef')`
+    await asSuperuser(
+      `insert into tenon_data."${schema.id}" (tenant_id, workspace_id, id, ${column['n']}, ${column['parent_id']})
+       select $1, $2, ${idOf('n')}::uuid, n, case when n % 10 > 0 then ${idOf('n - n % 10')} end
+       from generate_series(0, $3::int) n order by n % 10`,
+      [workspace.tenantId, workspace.workspaceId, DOCUMENTS],
+    )
+    await asSuperuser(`analyze tenon_data."${schema.id}"`)
+    const ref = { tenantId: workspace.tenantId, workspaceId: workspace.workspaceId } as WorkspaceRef
+    for (const expand of ['children', 'children(count)', 'children(;order=n.desc;size=3)', 'parent']) {
+      const statements = new Explaining()
+      const actor = { subject: 'test', role, ...(role === 'user' && { user: { id: 'u', claims: {} } }) }
+      const scope = new WorkspaceScope(actor as never, ref, { ...parts, statements }, randomIds)
+      await readDocumentPage(scope, collection, {
+        ...{
+          filter: readFilters([]),
+          order: [],
+          selection: undefined,
+          size: 20,
+          after: undefined,
+          count: undefined,
+        },
+        expand: readExpand(expand),
+      })
+      const [, plan] = statements.plans
+      const nodes = plan === undefined ? [] : nodesOf(plan)
+      expect([expand, typesOf(nodes)]).toEqual([expand, expect.not.arrayContaining(['Seq Scan'])])
+      expect(conditionsOf(nodes)).toMatch(/=/)
+    }
+  },
+)

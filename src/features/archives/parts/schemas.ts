@@ -31,11 +31,14 @@ export const SCHEMAS: Part = {
   // By then all documents are stored that others refer to.
   finish: async ({ admin, ref }) => {
     await addForeignKeys(admin, ref).catch((error: unknown) => {
-      if (!(error instanceof Problem) || error.code !== 'schema_incompatible') throw error
+      if (!(error instanceof Problem) || !WRONG.includes(error.code)) throw error
       throw invalid(`has documents that cannot be stored: ${error.message}`, 'schemas', error)
     })
   },
 }
+
+/** Codes of references that cannot be declared, and of documents that refer to none. */
+const WRONG: readonly string[] = ['schema_incompatible', 'validation_failed', 'not_supported']
 
 /** Nobody else declares anything in the workspace while it is made, so what is declared was declared by an earlier attempt. */
 async function restore({ admin, ref, newIdOf }: Target, line: Static<typeof SchemaLine>): Promise<void> {

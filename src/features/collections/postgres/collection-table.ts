@@ -123,6 +123,14 @@ export const restoreForeignKeys = (
 /** The id of the declaration that a foreign key belongs to. */
 export const declarationOf = (foreignKey: string): string => foreignKey.replace(/_c\d+_fk$/, '')
 
+type WithKeys<K extends ForeignKey> = { readonly foreignKeys: readonly K[] }
+
+/** The foreign keys of one declaration that another has not. Dropping and adding one locks the table that it leads to. */
+export const keysWithout = <K extends ForeignKey>(one: WithKeys<K>, other: WithKeys<ForeignKey>): K[] =>
+  one.foreignKeys.filter(
+    (key) => !other.foreignKeys.some((its) => its.column === key.column && its.relation === key.relation),
+  )
+
 /** The name of the constraint that errors of PostgreSQL have. */
 export const foreignKeyName = ({ id }: Pick<TableDeclaration, 'id'>, column: string): string =>
   `${id}_${column}_fk`
@@ -177,13 +185,13 @@ export async function changeCollectionTable(
   await countingBytes(tables, before, after, () =>
     tables.batch(
       ...dropPolicies(name),
-      ...before.foreignKeys.map((key) => dropForeignKey(before, key)),
+      ...keysWithout(before, after).map((key) => dropForeignKey(before, key)),
       ...before.indexes
         .filter((index) => isNew(after, index))
         .map((index) => sql`drop index if exists tenon_data.${indexName(before, index.name)}`),
       ...changeColumns(name, before.columns, after.columns),
       ...created.map((index) => createIndex(at, index)),
-      ...after.foreignKeys.map((key) => addForeignKey(at, key)),
+      ...keysWithout(after, before).map((key) => addForeignKey(at, key)),
       ...setPolicies(name, after),
       sql`alter table ${name} force row level security`,
     ),

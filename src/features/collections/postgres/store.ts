@@ -77,10 +77,12 @@ export const postgresStore: Store = {
 
   listEach: async (scope, collection, { filter, order, limit, by, most }) => {
     const table = tableOf(collection)
-    const matching = sql`${matchingEach(collection, filter, by)} order by ${compileOrder(order, table.resolve)} limit ${limit}`
+    const sorted = compileOrder(order, table.resolve)
     const rows = await scope.rows<TableRow & { value_of_each: string }>(sql`
-      select each_value as value_of_each, found.* from ${valuesOf(by)}
-      cross join lateral (select ${table.row} from ${table.name} where ${matching}) found limit ${most}`)
+      select each_value as value_of_each, found.* from ${valuesOf(by)} cross join lateral (
+        select ${table.row}, row_number() over (order by ${sorted}) as row_of_each from ${table.name}
+        where ${matchingEach(collection, filter, by)} order by ${sorted} limit ${limit}) found
+      order by number_of_each, row_of_each limit ${most}`)
     return rows.map((row) => ({ value: row.value_of_each, stored: toStored(table, row) }))
   },
 
@@ -141,7 +143,8 @@ export const postgresStore: Store = {
   },
 }
 
-const valuesOf = ({ values }: By): Sql => sql`unnest(${textArray(values)}::text[]) as each (each_value)`
+const valuesOf = ({ values }: By): Sql =>
+  sql`unnest(${textArray(values)}::text[]) with ordinality as each (each_value, number_of_each)`
 
 /** The condition of those documents of the caller that have the value. */
 function matchingEach(collection: Collection, filter: Filter, { path, as }: By): Sql {
@@ -225,20 +228,22 @@ const changeTimedOut = (cause: Problem): Problem =>
  * Locks several documents before any is changed, always in the same order, so that concurrent writers cannot deadlock.
  */
 function locksOf({ actor }: WorkspaceScope, changes: readonly CheckedChange[]): Sql[] {
-  const idsByName = new Map<string, { collection: Collection; ids: Set<string> }>()
+  const idsByName = new Map<string, { collection: Collection; ids: Set<string>; deletes: boolean }>()
   for (const { verb, collection, id } of changes) {
     if (verb === 'create') continue
-    const known = idsByName.get(collection.name) ?? { collection, ids: new Set() }
-    idsByName.set(collection.name, { collection, ids: known.ids.add(id) })
+    const { ids = new Set<string>(), deletes = false } = idsByName.get(collection.name) ?? {}
+    idsByName.set(collection.name, { collection, ids: ids.add(id), deletes: deletes || verb === 'delete' })
   }
   const count = [...idsByName.values()].reduce((sum, { ids }) => sum + ids.size, 0)
   // A lock takes the right to update, which others that delete may lack.
   if (count < 2 || isPublicRole(actor.role)) return []
   return [...idsByName.entries()]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([, { collection, ids }]) => {
+    .map(([, { collection, ids, deletes }]) => {
       const { name, own } = tableOf(collection)
-      return sql`select from ${name} where ${own} and id = any(${textArray([...ids])}::uuid[]) order by id for update`
+      // Documents that refer to one hold it against deletion alone.
+      const lock = deletes ? sql`for update` : sql`for no key update`
+      return sql`select from ${name} where ${own} and id = any(${textArray([...ids])}::uuid[]) order by id ${lock}`
     })
 }
 

@@ -108,13 +108,13 @@ export function readSelection(
   const parts = typeof requested === 'string' ? commaParts(requested) : requested
   if (parts.length > COLLECTION_LIMITS.fieldsSelectedMax)
     throw refusal(source, `At most ${COLLECTION_LIMITS.fieldsSelectedMax} fields can be selected.`)
+  for (const part of parts) refuseEmbedding(part, source)
   if (parts.includes('*') && parts.length > 1)
     throw refusal(
       source,
       '* cannot be combined with fields, because it selects all fields.',
       'Leave select out, or name the fields.',
     )
-  for (const part of parts) refuseEmbedding(part, source)
   if (parts.includes('*')) return undefined
   const tree: MutableSelection = new Map()
   for (const part of parts) addPath(tree, readPath(part, source))
@@ -131,15 +131,17 @@ function refuseEmbedding(part: string, source: Source): void {
   }
   const [, kind] = /([:(])/.exec(part) ?? []
   if (kind === undefined) return
-  const detail =
-    kind === ':'
-      ? `${part.slice(0, 50)}: fields are not renamed.`
-      : `${part.slice(0, 50)}: select takes fields; there are no related documents.`
-  const field = part.split(/[:(]/)[kind === ':' ? 1 : 0]?.slice(0, 50) ?? ''
+  const isRenamed = kind === ':'
+  const detail = isRenamed
+    ? 'fields are not renamed.'
+    : 'select takes fields; expand takes related documents.'
+  const meant = isRenamed
+    ? `select=${part.split(/[:(]/)[1]?.slice(0, 50) ?? ''}`
+    : `expand=${part.slice(0, 50)}`
   throw refusal(
     source,
-    detail,
-    `Write select=${field}, or write a field of that name in quotes: ${JSON.stringify(part.slice(0, 50))}.`,
+    `${part.slice(0, 50)}: ${detail}`,
+    `Write ${meant}, or write a field of that name in quotes: ${JSON.stringify(part.slice(0, 50))}.`,
   )
 }
 

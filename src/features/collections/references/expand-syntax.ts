@@ -1,5 +1,7 @@
 /** Parses `expand`: which documents a read returns with each document, by the names of references. */
 
+import Type, { type Static } from 'typebox'
+import { Check } from 'typebox/value'
 import { isObject } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
@@ -25,11 +27,7 @@ export interface Expansion {
 const { expandLevelsMax, expandBranchesMax, expandSizeMax } = COLLECTION_LIMITS
 const NAME = /^[A-Za-z][A-Za-z0-9_]{0,62}$/
 
-const invalid = (detail: string): Problem =>
-  new Problem('expand_invalid', {
-    detail,
-    errors: [{ in: 'query', name: 'expand', pointer: '', detail }],
-  })
+const invalid = (detail: string): Problem => new Problem('expand_invalid', { detail })
 
 /** The branches that one request may have, at all levels together. */
 class Branches {
@@ -48,25 +46,31 @@ class Branches {
 /** `customer(name),comments(body,author(name);visible=eq.true;order=_created_at.desc;size=5)` @throws Problem `expand_invalid` */
 export function readExpand(text: string | undefined): readonly Expansion[] {
   if (text === undefined) return []
-  return distinct(splitOutside(text, ',').map((part) => readBranch(part, new Branches(), 1)))
+  const branches = new Branches()
+  return distinct(splitOutside(text, ',').map((part) => readBranch(part, branches, 1)))
 }
 
 function readBranch(text: string, branches: Branches, depth: number): Expansion {
-  const [, name = text, inner] = /^([^(]*)(?:\((.*)\))?$/su.exec(text.trim()) ?? []
+  const [, name = text, inner] = /^([^(]*)(?:\((.*)\))?$/su.exec(text) ?? []
   branches.open(name, depth)
   const [first = '', ...others] = inner === undefined ? [] : splitOutside(inner, ';')
-  const isSelection = !/^[^("]*=/.test(first)
+  const isSelection = equalsSignIn(first) < 0
   const { fields, expand, isCount } = readMembers(isSelection ? first : '', branches, depth)
   const settings = (isSelection ? others : [first, ...others]).map(readSetting)
-  const only = (key: string) => settings.find(([found]) => found === key)?.[1]
-  const order = only('order')
+  const order = only('order', settings)
   return {
     ...{ name, expand, isCount },
     selection: fields.length === 0 ? undefined : readSelection(fields, 'query'),
     filter: readFilters(settings.filter(([key]) => key !== 'order' && key !== 'size')),
     order: order === undefined ? [] : readOrder(order),
-    size: sizeOf(only('size')),
+    size: sizeOf(only('size', settings)),
   }
+}
+
+function only(key: string, settings: readonly (readonly [string, string])[]): string | undefined {
+  const [one, ...more] = settings.filter(([found]) => found === key)
+  if (more.length > 0) throw invalid(`A branch of expand has ${key} twice.`)
+  return one?.[1]
 }
 
 /** Fields, and branches, which have parentheses. */
@@ -80,9 +84,18 @@ function readMembers(text: string, branches: Branches, depth: number) {
 }
 
 function readSetting(text: string): [string, string] {
-  const at = text.startsWith('"') ? text.indexOf('=', text.indexOf('"', 1)) : text.indexOf('=')
-  if (at > 0) return [text.slice(0, at), text.slice(at + 1)]
-  throw invalid(`${JSON.stringify(text.slice(0, 50))} is not a filter, an order or a size.`)
+  const at = equalsSignIn(text)
+  if (at < 1) throw invalid(`${JSON.stringify(text.slice(0, 50))} is not a filter, an order or a size.`)
+  const key = text.slice(0, at)
+  if (key === 'limit' || key === 'page[size]') throw invalid(`Write size=… in place of ${key}=….`)
+  return [key, text.slice(at + 1)]
+}
+
+/** The place of the first `=` outside of quotes and brackets; negative if there is none. */
+function equalsSignIn(text: string): number {
+  const masked = text.replaceAll(/"(?:[^"\\]|\\.)*"?/gsu, (quoted) => '.'.repeat(quoted.length))
+  const [before = ''] = /^[^([{]*/.exec(masked) ?? []
+  return before.indexOf('=')
 }
 
 function sizeOf(value: unknown): number | undefined {
@@ -93,12 +106,15 @@ function sizeOf(value: unknown): number | undefined {
 }
 
 function distinct(expansions: readonly Expansion[]): readonly Expansion[] {
-  const twice = expansions.find(({ name }, index) => expansions.findIndex((one) => one.name === name) < index)
-  if (twice !== undefined) throw invalid(`expand names ${twice.name} twice.`)
+  const names = new Set<string>()
+  for (const { name } of expansions) {
+    if (names.has(name)) throw invalid(`expand names ${name} twice.`)
+    names.add(name)
+  }
   return expansions
 }
 
-/** Splits at a separator outside of quotes and brackets. */
+/** Splits at a separator outside of quotes and brackets, and drops blanks around the parts. */
 function splitOutside(text: string, separator: ',' | ';'): string[] {
   const parts = ['']
   let [depth, quoted] = [0, false]
@@ -111,10 +127,22 @@ function splitOutside(text: string, separator: ',' | ';'): string[] {
     else parts[parts.length - 1] += token
   }
   if (depth !== 0 || quoted) throw invalid('A bracket or a quote of expand is not closed, or closes nothing.')
-  return parts
+  return parts.map((part) => part.trim())
 }
 
-const MEMBERS = ['select', 'filter', 'sort', 'limit', 'count', 'expand']
+const Sort = Type.Union([
+  Type.Record(Type.String(), Type.Union([Type.Literal(1), Type.Literal(-1)])),
+  Type.Array(Type.String()),
+])
+/** The members of a branch in JSON, and what each is. */
+const MEMBERS = {
+  select: [Type.Union([Type.String(), Type.Array(Type.String())]), 'a text or a list of fields'],
+  filter: [Type.Record(Type.String(), Type.Unknown()), 'a filter'],
+  sort: [Sort, 'an object of 1 and -1, or a list of texts'],
+  limit: [Type.Integer(), 'a whole number'],
+  count: [Type.Literal(true), 'true'],
+  expand: [Type.Record(Type.String(), Type.Unknown()), 'an object of names'],
+} as const
 
 /** `{"comments": {"select": ["body"], "filter": {"visible": true}, "sort": …, "limit": 5}}` @throws Problem `expand_invalid` */
 export function readBodyExpand(
@@ -124,16 +152,14 @@ export function readBodyExpand(
   return readObject(expand, new Branches(), 1)
 }
 
-function readObject(expand: unknown, branches: Branches, depth: number): readonly Expansion[] {
-  if (!isObject(expand)) throw invalid('expand is an object of names.')
+function readObject(
+  expand: Readonly<Record<string, unknown>>,
+  branches: Branches,
+  depth: number,
+): readonly Expansion[] {
   return Object.entries(expand).map(([name, branch]): Expansion => {
     branches.open(name, depth)
-    const members = branch === true ? {} : branch
-    if (!isObject(members)) throw invalid(`expand.${name} is true or an object.`)
-    const unknown = Object.keys(members).find((member) => !MEMBERS.includes(member))
-    if (unknown !== undefined)
-      throw invalid(`expand.${name} has ${unknown.slice(0, 50)}; it takes ${MEMBERS.join(', ')}.`)
-    const { select, filter, sort, limit, count, expand: below } = members as Record<string, never>
+    const { select, filter, sort, limit, count, expand: below } = membersOf(name, branch)
     return {
       ...{ name, isCount: count === true },
       selection: readSelection(select, 'body'),
@@ -143,4 +169,21 @@ function readObject(expand: unknown, branches: Branches, depth: number): readonl
       expand: below === undefined ? [] : readObject(below, branches, depth + 1),
     }
   })
+}
+
+type Members = { readonly [Name in keyof typeof MEMBERS]?: Static<(typeof MEMBERS)[Name][0]> }
+
+function membersOf(name: string, branch: unknown): Members {
+  if (branch === true) return {}
+  if (!isObject(branch)) throw invalid(`expand.${name} is true or an object.`)
+  for (const [member, value] of Object.entries(branch)) {
+    const [type, wants] = Object.hasOwn(MEMBERS, member) ? MEMBERS[member as keyof Members] : []
+    if (type === undefined)
+      throw invalid(`expand.${name} has ${member.slice(0, 50)}; it takes ${Object.keys(MEMBERS).join(', ')}.`)
+    if (!Check(type, value)) throw invalid(`expand.${name}.${member} is ${wants}.`)
+  }
+  const { count, filter: _, ...others } = branch as Members
+  if (count === true && Object.keys(others).length > 0)
+    throw invalid(`expand.${name} counts documents, so it takes a filter alone.`)
+  return branch as Members
 }

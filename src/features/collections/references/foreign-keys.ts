@@ -7,6 +7,7 @@ import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { bodyProblem } from '../../operation-helpers.ts'
 import { type ForeignKey, tableName } from '../postgres/collection-table.ts'
 import type { TableColumn } from '../schemas/columns.ts'
 import { columnOf, type Reference } from './reference.ts'
@@ -43,10 +44,17 @@ export async function lockTargets(
     [collection, own],
     ...rows.map((row) => [row.collection, row.relation] as const),
   ])
-  return references.flatMap((reference) => {
+  return references.flatMap((reference, index) => {
     const [column, relation] = [columnOf(reference, columns), relations.get(reference.collection)]
-    return column === undefined || relation === undefined ? [] : [{ column, relation, reference }]
+    // It was deleted since the declaration was checked.
+    if (relation === undefined) throw notDeclared(reference, index)
+    return column === undefined ? [] : [{ column, relation, reference }]
   })
+}
+
+function notDeclared({ collection }: Reference, index: number): Problem {
+  const detail = `${collection} is not declared in this workspace`
+  return bodyProblem(`/references/${index}/collection`, detail, `references: ${detail}`)
 }
 
 /**

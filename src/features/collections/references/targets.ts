@@ -5,7 +5,7 @@ import { isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { BY_ID, type Filter } from '../query/filter.ts'
-import { resolveCollection, resolveLookups } from '../resolve-store.ts'
+import { withCollection } from '../resolve-store.ts'
 import { canonicalOf } from '../schemas/canonical-text.ts'
 import type { CheckedChange, Collection, Stored } from '../store.ts'
 import type { Reference } from './reference.ts'
@@ -16,12 +16,15 @@ export const oneOf = (name: string, ids: readonly string[]): Filter => ({
   ...(name !== 'id' && { as: 'uuid' }),
 })
 
-/** The collection of that name with what its rules look up; undefined if the caller may read nothing of it. */
-async function readableCollection(scope: WorkspaceScope, name: string) {
-  const inside = await resolveLookups(scope, [name])
-  const collection = await resolveCollection(inside, name)
-  return collection.permissions.read === false ? undefined : { collection, inside }
-}
+/** Reads in a collection, whose declaration may have changed since it was cached. @returns undefined if the caller may read nothing of it */
+const inReadable = <T>(
+  scope: WorkspaceScope,
+  name: string,
+  read: (collection: Collection, inside: WorkspaceScope) => Promise<T>,
+): Promise<T | undefined> =>
+  withCollection(scope, name, [], async (collection, inside) =>
+    collection.permissions.read === false ? undefined : read(collection, inside),
+  )
 
 /**
  * The first change whose reference leads to a document that the caller may not read. PostgreSQL's foreign key knows no rules, so without
@@ -73,13 +76,11 @@ async function readableAmong(
   scope: WorkspaceScope,
   name: string,
   ids: readonly string[],
-): Promise<Set<string>> {
-  const readable = await readableCollection(scope, name)
-  if (readable === undefined) return new Set()
-  const { collection, inside } = readable
-  const query = { filter: oneOf('id', ids), order: BY_ID, limit: ids.length }
-  const { rows } = await collection.store.list(inside, collection, query)
-  return new Set(rows.map(({ id }) => id))
+): Promise<ReadonlySet<string>> {
+  const found = await inReadable(scope, name, (collection, inside) =>
+    collection.store.list(inside, collection, { filter: oneOf('id', ids), order: BY_ID, limit: ids.length }),
+  )
+  return new Set(found?.rows.map(({ id }) => id))
 }
 
 /** Documents of a problem that names those in the way. */
@@ -94,13 +95,13 @@ export async function referencedProblem(
   const row = await scope.row<{ collection: string }>(
     sql`select collection from schemas where id = ${declarationId}`,
   )
-  const readable = row && (await readableCollection(scope, row.collection))
-  const references = readable?.collection.declared?.references ?? []
-  const fields = references.filter((one) => one.collection === name).map(({ field }) => field)
-  if (row === undefined || readable === undefined || fields.length === 0)
+  const referring =
+    row &&
+    (await inReadable(scope, row.collection, (collection, inside) =>
+      findReferring(inside, collection, { name, id }),
+    ))
+  if (row === undefined || referring === undefined || referring.length === 0)
     return new Problem('reference_in_use')
-  const referring = await findReferring(readable.inside, readable.collection, { fields, id })
-  if (referring.length === 0) return new Problem('reference_in_use')
   return new Problem('reference_in_use', {
     detail: `Documents of ${row.collection} refer to this one.`,
     members: { referring: referring.map((one) => ({ collection: row.collection, id: one })) },
@@ -110,13 +111,12 @@ export async function referencedProblem(
 async function findReferring(
   inside: WorkspaceScope,
   collection: Collection,
-  { fields, id }: { readonly fields: readonly string[]; readonly id: string },
+  { name, id }: { readonly name: string; readonly id: string },
 ): Promise<string[]> {
-  const filter: Filter = { kind: 'any', of: fields.map((field) => oneOf(field, [id])) }
-  const { rows } = await collection.store.list(inside, collection, {
-    filter,
-    order: BY_ID,
-    limit: REFERRING_MAX,
-  })
+  const references = (collection.declared?.references ?? []).filter((one) => one.collection === name)
+  if (references.length === 0) return []
+  const filter: Filter = { kind: 'any', of: references.map(({ field }) => oneOf(field, [id])) }
+  const query = { filter, order: BY_ID, limit: REFERRING_MAX }
+  const { rows } = await collection.store.list(inside, collection, query)
   return rows.map((row) => row.id)
 }

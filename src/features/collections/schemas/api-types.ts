@@ -63,11 +63,20 @@ export function indexDefinitions({ indexes, unique, references }: RequestedIndex
   return [...new Map(definitions.map((one) => [JSON.stringify(one), one])).values()]
 }
 
-/** The indexes of a declaration in the form in which they are requested. */
-export const requestedOf = (indexes: readonly Index[]): Omit<RequestedIndexes, 'references'> => ({
-  indexes: indexes.filter(({ unique }) => !unique).map(({ fields }) => ({ fields })),
-  unique: indexes.filter(({ unique }) => unique).map(({ fields }) => fields),
-})
+/** The indexes of a declaration in the form in which they are requested: without those that its references have. */
+export function requestedOf(
+  indexes: readonly Index[],
+  references: readonly { readonly field: string }[],
+): Omit<RequestedIndexes, 'references'> {
+  const isOfReference = ({ fields: [field, ...others] }: Index) =>
+    others.length === 0 && references.some((reference) => reference.field === field)
+  return {
+    indexes: indexes
+      .filter((index) => !index.unique && !isOfReference(index))
+      .map(({ fields }) => ({ fields })),
+    unique: indexes.filter(({ unique }) => unique).map(({ fields }) => fields),
+  }
+}
 
 /**
  * Rejects indexes that cannot be built.

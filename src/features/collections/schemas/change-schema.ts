@@ -75,7 +75,7 @@ export async function changeSchema(
     const { schema, mode, access } = row
     if (change.access !== undefined) requireRightToWiden(scope, access, change.access)
     const request = {
-      ...{ schema, mode, access, ...requestedOf(row.indexes), ...change },
+      ...{ schema, mode, access, ...requestedOf(row.indexes, row.relations), ...change },
       references: change.references === undefined ? row.relations : referencesOf(change.references),
       ...{ workspaceId: row.workspace_id, collection: row.collection },
       ...{ store: row.store, hasDocumentStore: hasDocumentStore(scope) },

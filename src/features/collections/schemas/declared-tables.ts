@@ -2,6 +2,7 @@
 
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope } from '../../../access/scope.ts'
+import { hasDocumentStore } from '../../../access/scope-services.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { TenantRef, WorkspaceRef } from '../../../core/tenant.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
@@ -9,13 +10,15 @@ import {
   changeCollectionTable,
   createCollectionTable,
   dropCollectionTable,
+  keysWithout,
   restoreForeignKeys,
   tableName,
 } from '../postgres/collection-table.ts'
 import { lockTargets, requireResolved } from '../references/foreign-keys.ts'
+import { checkReferences } from '../references/reference.ts'
 import { refOf, type Schema } from './api-types.ts'
 import type { BuiltDeclaration } from './build-declaration.ts'
-import { highestNumber } from './columns.ts'
+import { formatsOf, highestNumber } from './columns.ts'
 import { DECLARATION, type DeclarationRow } from './declaration-cache.ts'
 
 const openTables = privilege('collections.tables')
@@ -84,7 +87,7 @@ export async function changeDeclaredTable(
   const tables = openTables(transaction, ref)
   const after = { id: row.id, relation: `${row.id}_${revision}`, columns, indexes, conditions, foreignKeys }
   const indexesAfter = await changeCollectionTable(tables, before, after)
-  const keys = foreignKeys.filter((key) => !before.foreignKeys.some(({ column }) => column === key.column))
+  const keys = keysWithout({ foreignKeys }, before)
   await requireResolved(transaction, ref, {
     relation: after.relation,
     keys: keys.map((key) => (key.relation === relation ? { ...key, relation: after.relation } : key)),
@@ -106,7 +109,8 @@ export async function changeDeclaredTable(
 
 /**
  * Adds the foreign keys of all declarations of a workspace that was restored. It may be repeated.
- * @throws Problem `schema_incompatible` if a document refers to one that is not there
+ * @throws Problem `schema_incompatible` if a document refers to one that is not there; `validation_failed` or `not_supported` for a reference
+ *   that could not be declared
  */
 export async function addForeignKeys(
   scope: AdminScope,
@@ -114,12 +118,25 @@ export async function addForeignKeys(
 ): Promise<void> {
   const referring = await scope.rows<DeclaredRow>(sql`
     select ${DECLARATION}, tenant_id, workspace_id from schemas where workspace_id = ${workspaceId} and relations <> '[]'`)
-  for (const row of referring)
+  for (const row of referring) {
+    const { relations: references, collection, store, mode, schema } = row
+    const hasMongo = hasDocumentStore(scope)
+    await checkReferences(scope, references, {
+      ...{
+        workspaceId,
+        collection,
+        mode,
+        inMongo: hasMongo && store === 'document',
+        hasDocumentStore: hasMongo,
+      },
+      ...{ formats: formatsOf(schema), properties: Object.keys(Object(schema['properties'])) },
+    })
     await scope.transaction(async (transaction) => {
       const keys = await lockTargets(transaction, { ...row, workspaceId, references: row.relations })
       await openTables(transaction, refOf(row)).batch(...restoreForeignKeys(row, keys))
       await requireResolved(transaction, refOf(row), { relation: row.relation, keys })
     }, tenantId)
+  }
 }
 
 /** Deletes the declarations of a tenant or a workspace that is purged, with their tables and all that is in them. */

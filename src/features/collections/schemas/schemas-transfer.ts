@@ -19,7 +19,7 @@ export async function* allDeclarations(structure: WorkspaceScope) {
       select id, collection, store, schema, mode, access, indexes, relations as "references" from schemas
       where id > ${after} order by id limit ${PAGE}`)
   for await (const { indexes, ...declared } of allRows(PAGE, read, ({ id }) => id))
-    yield { ...declared, ...requestedOf(indexes) }
+    yield { ...declared, ...requestedOf(indexes, declared.references) }
 }
 
 export const isDeclared = async (
