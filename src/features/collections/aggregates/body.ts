@@ -1,6 +1,7 @@
 /** Reads the JSON form of an aggregate, which is the same tree as that of a URL. */
 
 import Type, { type Static } from 'typebox'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { readSort } from '../query/order-and-selection.ts'
 import { readPath, refusal, type Source } from '../query/syntax.ts'
@@ -15,7 +16,7 @@ export const AggregateBody = {
   group: Type.Optional(
     Type.Union(
       [
-        Type.Array(Field),
+        Type.Array(Field, { maxItems: COLLECTION_LIMITS.groupFieldsMax }),
         Type.Record(
           Type.String(),
           Type.Union([
@@ -25,6 +26,7 @@ export const AggregateBody = {
               { additionalProperties: false },
             ),
           ]),
+          { maxProperties: COLLECTION_LIMITS.groupFieldsMax },
         ),
       ],
       {
@@ -35,6 +37,7 @@ export const AggregateBody = {
   ),
   measures: Type.Optional(
     Type.Record(Type.String(), Type.Record(Type.String(), Type.Union([Field, Type.Literal(true)])), {
+      maxProperties: COLLECTION_LIMITS.measuresMax,
       description: `Measures by their names in the answer: \`{"n": {"count": true}, "total": {"sum": "amount"}}\`. There are ${MEASURE_NAMES.join(', ')}.`,
     }),
   ),

@@ -63,16 +63,18 @@ function totalOrder({ order, groups }: Aggregate): OrderKey[] {
   ]
 }
 
-async function run(scope: WorkspaceScope, name: string, query: AggregateQuery): Promise<readonly GroupRow[]> {
-  const release = await SLOTS.acquire(scope.ref.workspaceId, BUSY, { waitingMax })
-  try {
-    return await withCollection(scope, name, ['read', 'aggregate'], (collection, inside) => {
-      const typed = { ...query, aggregate: applyToAggregate(query.aggregate, collection.declared) }
-      // An aggregate reads all that the filter selects, as a count does.
-      const read = { filter: query.aggregate.filter, order: [], limit: query.limit, count: 'exact' as const }
-      return inLine(inside, collection, read, () => collection.store.aggregate(inside, collection, typed))
-    })
-  } finally {
-    release()
-  }
+function run(scope: WorkspaceScope, name: string, query: AggregateQuery): Promise<readonly GroupRow[]> {
+  return withCollection(scope, name, ['read', 'aggregate'], async (collection, inside) => {
+    const typed = { ...query, aggregate: applyToAggregate(query.aggregate, collection.declared) }
+    // An aggregate reads all that the filter selects, as a count does.
+    const read = { filter: query.aggregate.filter, order: [], limit: query.limit, count: 'exact' as const }
+    const release = await SLOTS.acquire(scope.ref.workspaceId, BUSY, { waitingMax })
+    try {
+      return await inLine(inside, collection, read, () =>
+        collection.store.aggregate(inside, collection, typed),
+      )
+    } finally {
+      release()
+    }
+  })
 }

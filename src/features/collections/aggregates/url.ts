@@ -1,5 +1,6 @@
 /** Parses the selection of an aggregate in a URL: `status,day:_created_at.bucket(day,Europe/Berlin),n:count()`. */
 
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { readOrder } from '../query/order-and-selection.ts'
 import { BETWEEN_NAMES, type PathPiece, pieceAt, refusal, type Source, toPath } from '../query/syntax.ts'
 import { readFilters, readHaving } from '../query/url.ts'
@@ -30,6 +31,7 @@ export function readUrlAggregate({ select, filters, having, order }: Request): A
   return checkAggregate(aggregate, { select: SELECT, having: HAVING, order: ORDER })
 }
 
+const COLUMNS_MAX = COLLECTION_LIMITS.groupFieldsMax + COLLECTION_LIMITS.measuresMax
 const ENDS = /->|[.,:()]/g
 const ARGUMENT_ENDS = /[,()]/g
 
@@ -52,6 +54,8 @@ class SelectReader {
     while (this.#text[this.#at] === ',') {
       this.#at += 1
       columns.push(this.#column())
+      if (columns.length > COLUMNS_MAX)
+        throw refusal(SELECT, `An aggregate has at most ${COLUMNS_MAX} columns.`)
     }
     if (this.#at < this.#text.length) throw this.#unexpected('a comma or the end')
     return columns
