@@ -77,12 +77,12 @@ test('mcp inspect: each step of a client, and the tools with their tokens; a ste
       `${url}${path}`,
       `ok    request without a token: 401, metadata at ${url}/.well-known/oauth-protected-resource${path}`,
       expect.stringMatching(
-        `^ok    metadata: issuer ${url}/auth; scopes mcp:notes:notes_get mcp:notes:notes_list`,
+        `^ok    metadata: issuer ${url}/auth; scopes mcp:notes:notes_aggregate mcp:notes:notes_get mcp:notes:notes_list`,
       ),
       expect.stringMatching(/^ok {4}token: issued to /),
       'ok    initialize, 2025-11-25: notes 1',
       expect.stringMatching(/^ok {4}server\/discover, 2026-07-28: versions .*2026-07-28/),
-      expect.stringMatching(/^ok {4}tools\/list: 4 tools, about \d+ tokens$/),
+      expect.stringMatching(/^ok {4}tools\/list: 5 tools, about \d+ tokens$/),
     ],
   ])
   expect(hosted.stdout).toMatch(/^notes_list +reads +\d+ {2}/m)
@@ -136,7 +136,7 @@ test('mcp publish: a version that waits for approval: exit code 2, the command t
   expect([early.code, early.stderr]).toEqual([1, message])
   const unknown = await tenon('call', 'notes', 'nothing')
   expect(unknown.stderr).toBe(
-    'notes has no tool nothing. Version 1 has notes_get, notes_list, notes_query, result_read.\n',
+    'notes has no tool nothing. Version 1 has notes_aggregate, notes_get, notes_list, notes_query, result_read.\n',
   )
   await write('lst')
   const misspelt = await tenon('publish', 'notes', '--tools', 'tools.json')

@@ -30,6 +30,9 @@ test('--version: prints that of the package', async () => {
 test('collection add and list: new collection: listed', async () => {
   await json('collection', 'add', 'todos', '{"title":"milk"}')
   expect((await json('collection', 'list', 'todos')).data).toMatchObject([{ title: 'milk' }])
+  expect(await json('collection', 'aggregate', 'todos', 'title,n:count()', 'order=n.desc')).toMatchObject({
+    data: [{ title: 'milk', n: 1 }],
+  })
   const refused = await run('collection', 'add', 'todos', '{title: [')
   expect(refused).toMatchObject({
     code: 1,

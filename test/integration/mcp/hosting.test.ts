@@ -139,7 +139,7 @@ describe('curation', () => {
     const { data } = await ok(call('GET', `${mcpServer.base}/candidates`, { as: workspace.operator }))
     const names = data.map(({ name }: { name: string }) => name)
     expect(names).toEqual([
-      ...['list', 'query', 'get', 'create', 'update', 'delete'].map((verb) => `notes_${verb}`),
+      ...['list', 'query', 'aggregate', 'get', 'create', 'update', 'delete'].map((verb) => `notes_${verb}`),
       'call_double',
       'run_f',
       'event_publish',

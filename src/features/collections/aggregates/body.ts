@@ -1,6 +1,7 @@
 /** Reads the JSON form of an aggregate, which is the same tree as that of a URL. */
 
 import Type, { type Static } from 'typebox'
+import { AnyName } from '../../../access/operation-builders.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { readSort } from '../query/order-and-selection.ts'
@@ -18,7 +19,7 @@ export const AggregateBody = {
       [
         Type.Array(Field, { maxItems: COLLECTION_LIMITS.groupFieldsMax }),
         Type.Record(
-          Type.String(),
+          AnyName,
           Type.Union([
             Field,
             Type.Object(
@@ -36,7 +37,7 @@ export const AggregateBody = {
     ),
   ),
   measures: Type.Optional(
-    Type.Record(Type.String(), Type.Record(Type.String(), Type.Union([Field, Type.Literal(true)])), {
+    Type.Record(AnyName, Type.Record(AnyName, Type.Union([Field, Type.Literal(true)])), {
       maxProperties: COLLECTION_LIMITS.measuresMax,
       description: `Measures by their names in the answer: \`{"n": {"count": true}, "total": {"sum": "amount"}}\`. There are ${MEASURE_NAMES.join(', ')}.`,
     }),
@@ -53,10 +54,7 @@ export const AggregateBody = {
   ),
   sort: Type.Optional(
     Type.Union(
-      [
-        Type.Record(Type.String(), Type.Union([Type.Literal(1), Type.Literal(-1)])),
-        Type.Array(Type.String()),
-      ],
+      [Type.Record(AnyName, Type.Union([Type.Literal(1), Type.Literal(-1)])), Type.Array(Type.String())],
       {
         description:
           'Sort keys over names of the answer: `{"total": -1}`, or `["total.desc.nullslast", "day"]`.',
