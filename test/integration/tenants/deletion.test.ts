@@ -17,6 +17,7 @@ import {
   addTestWorkspaceWithStorage,
   asSuperuser,
   call,
+  connectSuperuser,
   createTestWorkspace,
   createTestWorkspaceWithStorage,
   eventually,
@@ -396,4 +397,36 @@ test('bucket whose tag was changed or removed by hand: the purge waits and says 
   await s3.send(new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet } }))
   const { result } = await purged(workspace, job.id)
   expect([result.before.stored_objects, result.after]).toEqual([1, {}])
+})
+
+test('workspace whose index is being built: purged, and neither its table nor the index is left', async () => {
+  const workspace = await createTestWorkspace()
+  const { operator: as, service, workspaceId } = workspace
+  const declared = { workspace_id: workspaceId, collection: 'indexed', store: 'relational' }
+  const body = { ...declared, schema: { properties: { n: { type: 'integer' } } } }
+  const { body: schema } = await call('POST', '/v1/schemas', { as, body })
+  await call('POST', '/v1/collections/indexed/documents', { as: service, body: { n: 1 } })
+  const [{ relation } = { relation: '' }] = await asSuperuser<{ relation: string }>(
+    'select relation from tenon.schemas where id = $1',
+    [schema.id],
+  )
+  const reader = await connectSuperuser(inject('tenon'))
+  // The build waits until a reader that began before it has ended.
+  await reader.query('begin isolation level repeatable read; select from tenon.schemas limit 1')
+  const { rows } = await reader.query('select pg_backend_pid() as pid')
+  const indexes = { indexes: [{ fields: ['n'] }] }
+  expect((await call('PUT', `/v1/schemas/${schema.id}`, { as, body: indexes })).status).toBe(202)
+  const building =
+    "select pid from pg_stat_activity where $1 = any(pg_blocking_pids(pid)) and query ~* 'index concurrently'"
+  await eventually(async () => (await asSuperuser(building, [rows[0].pid]))[0])
+  const { body: job } = await remove('workspaces', workspaceId, workspace, '?grace_days=0')
+  await eventually(async () => {
+    const { steps } = (await call('GET', `/v1/operations/${job.id}`, { as })).body
+    return steps.some(({ name }: { name: string }) => name === 'remove_rows') || undefined
+  })
+  await reader.end()
+  expect((await purged(workspace, job.id)).result.after).toEqual({})
+  expect(await workflowsOf(`WorkspaceId = '${workspaceId}'`)).toEqual([])
+  const tables = `select relname from pg_class where relname like $1 || '%'`
+  expect(await asSuperuser(tables, [relation])).toEqual([])
 })
