@@ -356,14 +356,16 @@ function latestState(
   { change, read }: { readonly change: WantedChange; readonly read: Current | undefined },
 ): Current | undefined {
   if (change.op === 'create') return undefined
-  if (change.op === 'upsert' && read === undefined) return createdEarlier(states, collection, change)
-  const id = change.op === 'upsert' ? (read?.id ?? '') : change.id
-  const state = states.get(stateKey(collection, id))
+  if (change.op === 'upsert') {
+    const isUnchanged = read !== undefined && !states.has(stateKey(collection, read.id))
+    return isUnchanged ? read : withKeyNow(states, collection, change)
+  }
+  const state = states.get(stateKey(collection, change.id))
   return state === undefined ? read : state.current
 }
 
-/** The document that an earlier change of the same transaction creates with the key of an upsert. */
-function createdEarlier(
+/** The document to which earlier changes of the same transaction give the key of an upsert. */
+function withKeyNow(
   states: States,
   { name, declared }: Collection,
   { on, data }: Extract<WantedChange, { op: 'upsert' }>,

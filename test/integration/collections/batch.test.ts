@@ -52,6 +52,29 @@ const make = async (collection: string, body: object) =>
     .id as string
 afterAll(closeSubscriptions)
 
+type Op = (sku: string) => object
+
+test.each<[string, (update: Op) => object[], object[]]>([
+  ['changed', () => [], [{ sku: 'b' }, { sku: 'a', n: 7 }]],
+  [
+    'changed, and given to another',
+    () => [{ op: 'create', data: { sku: 'a', n: 1 } }],
+    [{ sku: 'b' }, { sku: 'a', n: 7 }],
+  ],
+  ['changed, and changed back', (update) => [update('a')], [{ sku: 'a', n: 7 }]],
+])(
+  'batch: upsert of a unique value that an operation before has %s: finds what has it then',
+  async (_, between, expected) => {
+    const collection = await createCollection({ store: 'relational', ...ARTICLES })
+    const id = await make(collection, { sku: 'a' })
+    const update: Op = (sku) => ({ op: 'update', id, data: { sku } })
+    const upsert = { op: 'upsert', on: ['sku'], data: { sku: 'a', n: 7 } }
+    const reply = await batch(collection, [update('b'), ...between(update), upsert])
+    expect([reply.status, reply.body]).toMatchObject([200, { committed: true }])
+    expect(await readAll(collection)).toMatchObject(expected)
+  },
+)
+
 describe.each(['undeclared', 'relational', 'document'])('batch, %s collection', (kind) => {
   let collection: string
   beforeAll(async () => {
