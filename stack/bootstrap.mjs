@@ -40,6 +40,8 @@ const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
     '--config',
     'vitest.soak.config.ts',
     'test/soak/upgrade',
+    // One measures locks.
+    '--no-file-parallelism',
   ],
   'test:scale': [
     'node_modules/vitest/vitest.mjs',

@@ -1,7 +1,7 @@
 /** The load of a drill: everything is written, published, uploaded, started and run while something disturbs it; then the ledger is compared. */
 
 import { expect } from 'vitest'
-import { createTestWorkspaceWithStorage } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspaceWithStorage, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { type OwnPlatform, ownPlatform } from '../../support/stack/own-platform.ts'
 import type { Running } from '../../support/stack/start.ts'
 import { bucketOf } from '../../support/stack/workspace-settings.ts'
@@ -36,6 +36,10 @@ interface Load {
 interface Disturbance extends Load {
   /** Where requests are sent, such as a balancer; the API of the platform by default. */
   readonly at?: Running
+  /** Of another installation than the platform's own. */
+  readonly workspace?: TestWorkspace
+  /** What must not have happened, after everything was compared. */
+  faults?(drill: Drill): readonly string[]
   end?(): Promise<void>
 }
 
@@ -51,7 +55,8 @@ export async function drillBeside(
   const own = await ownPlatform({ lasting: true, onEvent }, createTestWorkspaceWithStorage)
   try {
     const disturbance = await prepare(own)
-    const drill = new Drill(disturbance.at ?? own.started.running, own.workspace, SEED)
+    const { at = own.started.running, workspace = own.workspace } = disturbance
+    const drill = new Drill(at, workspace, SEED)
     try {
       await runDrill(drill, disturbance)
     } catch (error) {
@@ -63,7 +68,7 @@ export async function drillBeside(
     }
     console.log(`${name}, seed ${SEED}`)
     console.table(Object.fromEntries(Object.entries(drill.counts).sort()))
-    expect([...gaveUp, ...drill.findings]).toEqual([])
+    expect([...gaveUp, ...drill.findings, ...(disturbance.faults?.(drill) ?? [])]).toEqual([])
   } finally {
     // Checks the invariants of all executions and runs.
     await own.end()

@@ -1,6 +1,6 @@
 /**
- * Upgrades under load: two APIs behind a balancer and two workers go from release 0.1.0 to this build and to the next one, which migrates the
- * database, and back again, one process after the other, while clients write and executions and runs are under way; then a ledger of what
+ * Upgrades under load: two APIs behind a balancer and two workers go from release 0.1.0 to this build and to the next one, which both migrate
+ * the database, and back again, one process after the other, while clients write and executions and runs are alive; then a ledger of what
  * was acknowledged is compared with what is there. `npm run test:upgrade`.
  */
 
@@ -9,8 +9,9 @@ import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { currentBuild } from '../../../src/cli/stack/build.ts'
-import { asSuperuser, eventually } from '../../support/fixtures/tenants.ts'
-import { startBalancer } from '../../support/servers/balancer.ts'
+import { DERIVED, deriveSecret } from '../../../src/infra/crypto/secrets.ts'
+import { asSuperuser, createTestWorkspaceWithStorage, eventually } from '../../support/fixtures/tenants.ts'
+import { type Balancer, startBalancer } from '../../support/servers/balancer.ts'
 import { startApi } from '../../support/stack/api-process.ts'
 import { expectInvariants } from '../../support/stack/invariants.ts'
 import type { OwnPlatform } from '../../support/stack/own-platform.ts'
@@ -18,11 +19,16 @@ import type { Running } from '../../support/stack/start.ts'
 import { startWorker } from '../../support/stack/worker-process.ts'
 import type { Drill } from '../kills/drill.ts'
 import { drillBeside, TIMEOUT_MS } from '../kills/load.ts'
-import { buildOf, buildWith, releaseCommit } from './builds.ts'
+import { type Programs, releaseSources, type Sources, sourcesWith, tenonOf } from './builds.ts'
+import { OpenWork } from './open-work.ts'
 
 /** At a rate that the machine bears: no request may fail. */
 const WRITERS = 2
 const BETWEEN_MS = 10_000
+/** No process hangs in this drill: one that is slow is not one that is away. */
+const PROBE_MS = 30_000
+/** Seconds in which the balancer notices that a process drains. */
+const DRAIN_DELAY = { TENON_DRAIN_DELAY: '5' }
 
 /** What a later release could add: a column, a table, and an index that is built beside writes. */
 const NEXT = {
@@ -39,15 +45,10 @@ create index concurrently executions_drill on tenon.executions (tenant_id, drill
 `,
 }
 
-interface Programs {
-  readonly api: string
-  readonly worker: string
-  readonly env?: Readonly<Record<string, string>>
-}
-
 /** The processes of the installation, which are replaced one after the other. */
 class Fleet {
   readonly #at: Running
+  #balancer: Balancer | undefined
   readonly #apis: { process: ChildProcess; readonly port: string }[] = []
   #workers: ChildProcess[] = []
 
@@ -55,17 +56,23 @@ class Fleet {
     this.#at = at
   }
 
-  get urls(): string[] {
-    return this.#apis.map(({ port }) => `http://127.0.0.1:${port}`)
-  }
-
-  async start(build: Programs): Promise<void> {
+  /** @returns the balancer before the APIs */
+  async start(build: Programs): Promise<Balancer> {
     const programs = patient(build)
     for (let n = 0; n < 2; n += 1) {
       this.#workers.push(await startWorker(this.#at, programs))
-      const { process, at } = await startApi({ TENON_DRAIN_DELAY: '2' }, this.#at, undefined, programs)
+      const { process, at } = await startApi(DRAIN_DELAY, this.#at, undefined, programs)
       this.#apis.push({ process, port: new URL(at.url).port })
     }
+    const urls = this.#apis.map(({ port }) => `http://127.0.0.1:${port}`)
+    this.#balancer = await startBalancer(urls, PROBE_MS)
+    await this.#allServe()
+    return this.#balancer
+  }
+
+  /** As an orchestrator waits, before it ends the next process: the balancer may not have asked the new one yet. */
+  async #allServe(): Promise<void> {
+    await eventually(async () => this.#balancer?.ready().length === this.#apis.length || undefined)
   }
 
   /** Workers before APIs, as the page of upgrades says. */
@@ -77,8 +84,9 @@ class Fleet {
     }
     for (const api of this.#apis) {
       await drain(api.process)
-      const settings = { TENON_DRAIN_DELAY: '2', TENON_PORT: api.port }
+      const settings = { ...DRAIN_DELAY, TENON_PORT: api.port }
       api.process = (await startApi(settings, this.#at, undefined, programs)).process
+      await this.#allServe()
     }
   }
 
@@ -96,53 +104,75 @@ async function drain(process: ChildProcess): Promise<void> {
   expect(await exited).toEqual([0, null])
 }
 
-async function prepare({ started }: OwnPlatform) {
-  const { running } = started
-  const commit = await releaseCommit()
-  if (commit === undefined)
-    throw new Error('The history of the repository is missing: run `git fetch --unshallow`.')
-  const [now, next] = [await currentBuild(), await buildWith(NEXT)]
-  const release = await buildOf(commit)
-  const fleet = new Fleet(running)
-  await fleet.start(release)
-  await started.stack.supervisor.end('worker')
-  const balancer = await startBalancer(fleet.urls)
-  await eventually(async () => (balancer.ready().length === 2 ? true : undefined))
-  const migrate = (...args: string[]) =>
-    next.tenon(['migrate', ...args], {
-      ...running.env,
-      ...{ DATABASE_URL: running.databaseUrl, TENON_MASTER_KEY: running.masterKey },
-    })
+/** A database that release 0.1.0 has made, in the servers of the platform, whose own processes and database have no part in the drill. */
+async function releaseInstallation({ started }: OwnPlatform, release: Sources) {
+  const { running, stack } = started
+  await stack.supervisor.end('worker')
+  await asSuperuser('create database of_release', [], running)
+  const at = (url = '') => new URL('/of_release', url).href
+  const databaseUrl = at(running.databaseUrl)
+  // `tenon migrate` of Temporal needs no more than what its own platform has made.
+  const env = { DATABASE_URL: databaseUrl, TENON_MASTER_KEY: running.masterKey, TEMPORAL_ADDRESS: '' }
+  expect(await release.tenon(['migrate'], env)).toContain('infra/postgres/roles.sql')
+  const DATABASE_APP_URL = at(running.env['DATABASE_APP_URL'])
+  const login = {
+    username: 'tenon_builder',
+    password: deriveSecret(running.masterKey, DERIVED.builderPassword),
+  }
+  const DATABASE_BUILDER_URL = Object.assign(new URL(databaseUrl), login).href
+  const processes = { ...running.env, DATABASE_APP_URL, DATABASE_BUILDER_URL }
+  return { installation: { ...running, databaseUrl, env: processes }, env: { ...process.env, ...env } }
+}
+
+const STEPS = 7
+
+async function prepare(own: OwnPlatform) {
+  // One after the other: each takes both cores.
+  const [now, next, release] = [await currentBuild(), await sourcesWith(NEXT), await releaseSources()]
+  const [ofNext, ofRelease] = [await next.build(), await release.build()]
+  const { installation, env } = await releaseInstallation(own, release)
+  const fleet = new Fleet(installation)
+  const balancer = await fleet.start(ofRelease)
+  const at = { ...installation, url: balancer.url }
   return {
-    at: { ...running, url: balancer.url },
+    at,
+    workspace: await createTestWorkspaceWithStorage(at),
     writers: WRITERS,
     disturb: async (drill: Drill) => {
+      const work = await OpenWork.begin(drill, STEPS)
+      let steps = 0
       const go = async (name: string, step: () => Promise<unknown>) => {
         await pause(BETWEEN_MS)
+        await work.before()
         await step()
-        drill.count(name)
+        await work.after()
+        drill.count(`${++steps} ${name}`)
       }
-      await go('1 from release 0.1.0 to this build', () => fleet.replace(now))
-      await go('2 the next migration, checked', async () =>
-        expect(await migrate('--check')).toMatch(
+      await go('the migration of this build, under load', () => tenonOf('.')(['migrate'], env))
+      await go('from release 0.1.0 to this build', () => fleet.replace(now))
+      await go('the next migration, checked', async () =>
+        expect(await next.tenon(['migrate', '--check'], env)).toMatch(
           /applies 2 files\.\n {2}\S+9001-drill\.sql: \d+ ms, locks tenon\.exec/,
         ),
       )
-      await go('3 the next migration, under load', () => migrate())
-      await go('4 to the next build', () => fleet.replace(next))
-      await go('5 back to this build, on the schema of the next', () => fleet.replace(now))
-      await go('6 back to release 0.1.0, on the schema of the next', () => fleet.replace(release))
-      const applied = await asSuperuser(
-        "select from public.tenon_migrations where name like '%drill%'",
-        [],
-        running,
-      )
-      expect(applied).toHaveLength(2)
-      await pause(BETWEEN_MS)
+      await go('the next migration, under load', () => next.tenon(['migrate'], env))
+      await go('to the next build', () => fleet.replace(ofNext))
+      await go('back to this build, on the schema of the next', () => fleet.replace(now))
+      await go('back to release 0.1.0, on the schema of the next', () => fleet.replace(ofRelease))
+      expect(steps).toBe(STEPS)
+      const drills = "select from public.tenon_migrations where name like '%drill%'"
+      expect(await asSuperuser(drills, [], installation)).toHaveLength(2)
+      await work.end()
     },
+    faults: ({ counts }: Drill) => [
+      ...balancer.errors,
+      ...Object.entries(counts).flatMap(([what, times]) =>
+        /^unanswered/.test(what) ? [`${times} requests were ${what}`] : [],
+      ),
+    ],
     end: async () => {
       // While there are workers, which repair what a fault has left.
-      await expectInvariants(running).finally(() => fleet.kill())
+      await expectInvariants(installation).finally(() => fleet.kill())
       await balancer.close()
       await Promise.all([next.remove(), release.remove()])
     },

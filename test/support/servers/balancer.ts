@@ -30,8 +30,11 @@ export interface Balancer {
   close(): Promise<void>
 }
 
-/** @param urls of the servers, which may come and go */
-export async function startBalancer(urls: readonly string[]): Promise<Balancer> {
+/**
+ * @param urls of the servers, which may come and go
+ * @param probeMs the time in which a server must answer a probe
+ */
+export async function startBalancer(urls: readonly string[], probeMs = 2_000): Promise<Balancer> {
   const backends = urls.map(
     (url): Backend => ({ url, agent: new Agent({ keepAlive: true }), failures: FALL }),
   )
@@ -46,8 +49,10 @@ export async function startBalancer(urls: readonly string[]): Promise<Balancer> 
     errors.push(`${incoming.method} ${incoming.url}: no server is ready`)
     response.writeHead(503).end()
   })
+  // Clients close connections that are idle: one that the balancer closes may be one on which a request is on its way.
+  server.keepAliveTimeout = 0
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  for (const backend of backends) void probe(backend, isOver.signal)
+  for (const backend of backends) void probe(backend, probeMs, isOver.signal)
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     ready: () => ready().map(({ url }) => url),
@@ -61,9 +66,9 @@ export async function startBalancer(urls: readonly string[]): Promise<Balancer> 
   }
 }
 
-async function probe(backend: Backend, signal: AbortSignal): Promise<void> {
+async function probe(backend: Backend, probeMs: number, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    const status = await fetch(`${backend.url}/readyz`, { signal: AbortSignal.timeout(2_000) }).then(
+    const status = await fetch(`${backend.url}/readyz`, { signal: AbortSignal.timeout(probeMs) }).then(
       async (reply) => {
         await reply.arrayBuffer()
         return reply.status
@@ -92,7 +97,7 @@ function pass({ url, agent }: Backend, { incoming, response, errors }: Exchange)
   }
   const sent = request(`${url}${path}`, { method, headers, agent }, (answer) => {
     // The connection to the client is another one.
-    const { connection: _hop, ...others } = answer.headers
+    const { connection: _hop, 'keep-alive': _lasts, ...others } = answer.headers
     response.writeHead(answer.statusCode ?? 502, others)
     response.flushHeaders()
     answer.on('error', fail)
