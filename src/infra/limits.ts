@@ -33,6 +33,8 @@ export const INFRA_LIMITS = {
   },
   /** Statements that one connection has prepared. The oldest is closed. */
   preparedStatementsMax: 300,
+  /** Statements that one connection prepares in its life. Then it is closed after its work, since PostgreSQL keeps what it knows of each table for as long. */
+  connectionStatementsMax: 1_000,
   /** Bytes of the result of one round trip. More are refused with `output_too_large`. */
   rowsBytesMax: 33_554_432,
   /** Milliseconds for which building an index waits for older transactions. Then the attempt fails and is repeated. */

@@ -9,7 +9,7 @@ import { INFRA_LIMITS } from '../limits.ts'
 import { currentTraceText } from '../trace-context.ts'
 import { BUSY, translate, unavailable } from './errors.ts'
 import { type Sql, sql } from './sql.ts'
-import { Batch, type BatchGroup, type Row, type SessionContext } from './statement-batch.ts'
+import { Batch, type BatchGroup, hasPreparedMany, type Row, type SessionContext } from './statement-batch.ts'
 import { type MergedBounds, TransactionBatcher } from './transaction-batcher.ts'
 
 /** Runs batches on any connection, or always on the same one. */
@@ -245,7 +245,7 @@ export class Database implements StatementExecutor {
     }
   }
 
-  /** A connection that broke meanwhile, or whose transaction is still open, does not return to the pool: its next work would fail. */
+  /** A connection that broke meanwhile, or whose transaction is still open, does not return to the pool: its next work would fail. Nor does one that has seen much. */
   async #lend<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     const client = await this.#connect()
     let isBroken = false
@@ -255,7 +255,7 @@ export class Database implements StatementExecutor {
       isBroken = error instanceof Problem && error.code === 'dependency_unavailable'
       throw error
     } finally {
-      client.release(isBroken || client.getTransactionStatus() !== 'I')
+      client.release(isBroken || client.getTransactionStatus() !== 'I' || hasPreparedMany(client))
     }
   }
 

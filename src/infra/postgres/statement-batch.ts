@@ -8,7 +8,7 @@
 
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { type Connection, type Submittable, types } from 'pg'
+import { type ClientBase, type Connection, type Submittable, types } from 'pg'
 import { Problem } from '../../core/problem.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 import type { Sql } from './sql.ts'
@@ -66,9 +66,20 @@ interface Prepared {
   readonly columns: Map<string, readonly Column[]>
   /** Parsed or closed in a failed batch, so their state is unknown. The next batch closes them. */
   readonly uncertain: Set<string>
+  /** How many there have been. */
+  count: number
 }
 
 const PREPARED = new WeakMap<Connection, Prepared>()
+
+/**
+ * True if the connection should end. The process of the server keeps a description of each table that it has used, with its columns, indexes and
+ * policies, until its connection ends: with thousands of declared collections, hundreds of MiB for each connection.
+ */
+export function hasPreparedMany(client: ClientBase): boolean {
+  const { connection } = client as unknown as { readonly connection: Connection }
+  return (PREPARED.get(connection)?.count ?? 0) >= INFRA_LIMITS.connectionStatementsMax
+}
 
 interface BatchOptions {
   /** Number of leading statements that are not the caller's: errors number the others, from 0. */
@@ -95,7 +106,7 @@ export class Batch implements Submittable {
   readonly #rows: Row[][]
   readonly #parsed: string[] = []
   readonly #dropped: string[] = []
-  #prepared: Prepared = { columns: new Map(), uncertain: new Set() }
+  #prepared: Prepared = { columns: new Map(), uncertain: new Set(), count: 0 }
   #at = 0
   #bytes = 0
   #resolve: (rows: Row[][]) => void = () => {}
@@ -140,11 +151,16 @@ export class Batch implements Submittable {
     if (!known && !this.#parsed.includes(name)) {
       if (this.#isPrepared) this.#closeOldest(connection)
       connection.parse({ name, text: statement.text, types: [] }, true)
-      if (this.#isPrepared) this.#parsed.push(name)
+      if (this.#isPrepared) this.#notePrepared(name)
     }
     connection.bind({ portal: '', statement: name, values: statement.values }, true)
     if (!known) connection.describe({ type: 'P', name: '' }, true)
     connection.execute({ portal: '', rows: '' }, true)
+  }
+
+  #notePrepared(name: string): void {
+    this.#parsed.push(name)
+    this.#prepared.count += 1
   }
 
   /**

@@ -36,6 +36,21 @@ test('prepared statements: unlimited query shapes: bounded number, correct resul
   expect(await ask(shape(0), shape(599), shape(1_000), shape(0), shape(599))).toEqual([0, 599, 1_000, 0, 599])
 })
 
+test('prepared statements: as many as a connection may have in its life: another one follows, whose results are right', async () => {
+  const own = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 1)
+  const process = async () => (await own.batch(CONTEXT, [sql`select pg_backend_pid() as n`]))[0]?.[0]?.['n']
+  try {
+    const first = await process()
+    for (let n = 0; n < INFRA_LIMITS.connectionStatementsMax - 100; n++) await own.batch(CONTEXT, [shape(n)])
+    expect(await process()).toBe(first)
+    for (let n = 0; n < 100; n++) await own.batch(CONTEXT, [shape(-1 - n)])
+    expect(await process()).not.toBe(first)
+    expect(await own.batch(CONTEXT, [shape(0), shape(7)])).toEqual([[{ n: 0 }], [{ n: 7 }]])
+  } finally {
+    await own.close()
+  }
+})
+
 test('prepared statements: batch fails in the middle: the next batch is correct', async () => {
   const broken = sql`select 1 / ${0}::integer as n`
   const oldest = INFRA_LIMITS.preparedStatementsMax
