@@ -7,15 +7,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { GetObjectCommand, S3Client } from '@aws-sdk/client-s3'
+import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3'
 import { type Blob, findBlobs } from '../../src/backup/blobs.ts'
-import { createBackup } from '../../src/backup/create.ts'
-import { type Installation, identify, withDatabase } from '../../src/backup/installation.ts'
-import { connectionOf, findPrograms, runProgram } from '../../src/backup/postgres/programs.ts'
-import { openFolder } from '../../src/backup/repository/folder-store.ts'
-import { Repository } from '../../src/backup/repository/repository.ts'
-import { parseConfig } from '../../src/infra/config.ts'
-import { rootOf, storeOf } from '../../src/infra/s3/options.ts'
+import { type Installation, withDatabase } from '../../src/backup/installation.ts'
+import { connectionOf, runProgram } from '../../src/backup/postgres/programs.ts'
+import { backUp, openInstallation } from '../../test/support/stack/back-up.ts'
 import type { Started } from '../../test/support/stack/start.ts'
 import { createTestWorkspace, type TestWorkspace } from '../fixture.ts'
 import { interleaved, print, sized } from '../measure.ts'
@@ -33,18 +29,13 @@ export async function backup({ running }: Started): Promise<void> {
   await send(workspace, 'bench', linesTo(DOCUMENTS))
   await putObjects(workspace)
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-backup-'))
-  const config = parseConfig(running.env)
-  const objects = new S3Client({ ...storeOf(config), credentials: rootOf(config) })
-  const installation: Installation = {
-    ...{ databaseUrl: running.databaseUrl, programs: await findPrograms(process.env), objects },
-    ...{ temporalFile: undefined, mongoUrl: undefined, secrets: {}, folder: join(dir, 'received') },
-  }
+  const installation = await openInstallation(running, join(dir, 'received'))
   let n = 0
   const { plain, backup } = await interleaved(ROUNDS, {
     plain: () => copyPlainly(installation, join(dir, `plain-${n++}`)),
     backup: () => backUp(installation, join(dir, `repository-${n++}`)),
   })
-  objects.destroy()
+  installation.objects.destroy()
   await rm(dir, { recursive: true, force: true })
   print(`${DOCUMENTS} documents, ${OBJECTS} objects of ${OBJECT_BYTES} bytes`, 'p50 ms', '× plain')
   print('pg_basebackup and a copy of objects', plain.p50Ms, 1)
@@ -59,15 +50,6 @@ async function putObjects({ url, apikey, admin, workspaceId }: TestWorkspace): P
     const { status } = await fetch(`${url}/v1/objects/${bucket}/${n}`, { method: 'PUT', headers, body })
     if (status >= 300) throw new Error(`an object was answered with ${status}`)
   }
-}
-
-async function backUp(installation: Installation, folder: string): Promise<void> {
-  const id = await withDatabase(installation.databaseUrl, identify)
-  const repository = await Repository.openOrMake(openFolder(folder), 'four words in a row', id)
-  await createBackup({
-    ...{ installation, repository, version: '0', incremental: false },
-    ...{ onNotice: () => {}, onProgress: () => {} },
-  })
 }
 
 async function copyPlainly(installation: Installation, folder: string): Promise<void> {

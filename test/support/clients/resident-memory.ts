@@ -13,6 +13,9 @@ async function field(pid: number, name: string): Promise<number> {
 /** Resident memory now, in MiB. */
 export const residentMb = (pid: number): Promise<number> => field(pid, 'VmRSS')
 
+/** Resident memory that the process shares with no other, in MiB. */
+export const privateMb = (pid: number): Promise<number> => field(pid, 'RssAnon')
+
 /** Peak of the resident memory since the last {@link forgetPeak}, in MiB. */
 export const peakMb = (pid: number): Promise<number> => field(pid, 'VmHWM')
 
