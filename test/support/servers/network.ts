@@ -19,9 +19,21 @@ const ip = async (...args: readonly string[]) => (await execute('ip', args)).std
 
 /** Waits until its input ends, which it does with the process that holds it; then removes the bridge, and all processes and namespaces of a prefix. */
 const REAPER = `cat > /dev/null
-for name in $(ip netns list | cut -d ' ' -f 1 | grep "^$1-"); do
+names=$(ip netns list | cut -d ' ' -f 1 | grep "^$1-")
+# First all but shells: that of a worker ends functions, which have namespaces of their own.
+for name in $names; do
+  for pid in $(ip netns pids "$name"); do
+    [ "$(cat "/proc/$pid/comm")" = sh ] || kill -9 "$pid"
+  done
+done
+sleep 1
+for name in $names; do
   ip netns pids "$name" | xargs -r kill -9
   ip netns delete "$name"
+done
+# A namespace stays for as long as the kernel waits for the end of its connections.
+for link in $(ip -o link show master "$2" | cut -d ' ' -f 2 | cut -d @ -f 1); do
+  ip link delete "$link"
 done
 ip link delete "$2"`
 /** Networks of three bytes: each run takes the first that this machine does not have. */
