@@ -13,7 +13,7 @@ import { repeated } from '../../support/stack/soak.ts'
 import { type Case, someCase, someDocuments } from './aggregate-model.ts'
 
 const DOCUMENTS = 400
-const CASES = repeated(150, 5_000)
+const CASES = repeated(100, 5_000)
 const PROPERTIES = {
   status: { type: ['string', 'null'] },
   amount: { type: ['integer', 'null'] },
@@ -48,6 +48,7 @@ const schema = { type: 'object', properties: PROPERTIES }
 const KINDS: Readonly<Record<string, object | undefined>> = {
   undeclared: undefined,
   relational: { store: 'relational', schema },
+  document: { store: 'document', schema, indexes: [{ fields: ['status'] }] },
   'relational in mode warn': { store: 'relational', mode: 'warn', schema },
 }
 
