@@ -10,7 +10,7 @@ export interface Doc {
   readonly at?: string | null
 }
 
-export const ZONES = [
+const ZONES = [
   'UTC',
   'Europe/Berlin',
   'America/New_York',

@@ -3,8 +3,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { canonicalOf, FORMATS } from '../../../src/features/collections/schemas/canonical-text.ts'
-import { asSuperuser } from '../../support/fixtures/tenants.ts'
 import { numberTexts } from '../../support/fixtures/number-spellings.ts'
+import { asSuperuser } from '../../support/fixtures/tenants.ts'
 import { points, uuids } from '../../support/fixtures/timestamp-spellings.ts'
 
 test('canonical JSON: made by the database and by the API: identical', async () => {

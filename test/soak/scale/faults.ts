@@ -25,7 +25,11 @@ export const PROCESS_FAULTS: Readonly<Record<string, (fleet: Fleet, name: Proces
   'cut off': async (fleet, name) => {
     const { setLink } = fleet.member(name)
     await setLink('down')
-    await pause(LASTS_MS).finally(() => setLink('up'))
+    try {
+      await pause(LASTS_MS)
+    } finally {
+      await setLink('up')
+    }
   },
 }
 

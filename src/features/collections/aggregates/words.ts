@@ -37,7 +37,7 @@ export function meantFunction(word: string): string | undefined {
 const isUnit = (word: string): word is BucketUnit => (BUCKET_UNITS as readonly string[]).includes(word)
 
 /** @throws Problem if the word is no period */
-export function readUnit(word: string, source: Source): BucketUnit {
+function readUnit(word: string, source: Source): BucketUnit {
   if (isUnit(word)) return word
   const all = `There are ${BUCKET_UNITS.join(', ')}.`
   throw refusal(source, `${word.slice(0, 50)} is not a period. ${all}`, didYouMean(word, BUCKET_UNITS))
@@ -47,7 +47,7 @@ export function readUnit(word: string, source: Source): BucketUnit {
 const ZONE = /^(?:UTC|[A-Za-z]{2,20}(?:\/[A-Za-z0-9_+-]{1,30}){1,2})$/
 
 /** @throws Problem if the text is not the name of a time zone */
-export function readZone(text: string, source: Source): string {
+function readZone(text: string, source: Source): string {
   if (ZONE.test(text) && isKnownZone(text)) return text
   const [first = ''] = text.toLowerCase()
   const alike = Intl.supportedValuesOf('timeZone').filter(
