@@ -21,6 +21,8 @@ const LOCK_POLL_MS = 200
 const ROLES_MS = 10_000
 /** For how long a file is repeated that also waits for locks which transactions of the platform hold. */
 const MIGRATION_MS = 120_000
+/** The same of a rehearsal, after which a person waits. */
+const REHEARSAL_MS = 10_000
 
 export interface Migrated {
   /** Names of the files that this call applied. */
@@ -131,7 +133,11 @@ export interface MigrationPlan {
 export async function planMigration(client: Client, masterKeys: string | undefined): Promise<MigrationPlan> {
   const { missing, isNew } = await compareFiles(client, masterKeys)
   const files = isNew || missing.length === 0 ? [] : await Promise.all(missing.map(readSqlFile))
-  return { isNew, files: files.length === 0 ? [] : await rehearse(client, files) }
+  return {
+    isNew,
+    files:
+      files.length === 0 ? [] : await retryTransient(REHEARSAL_MS, () => rehearse(client, files), isLockWait),
+  }
 }
 
 /** The lock of a migration holds for its database alone. PostgreSQL has no code for the first of these. */

@@ -75,6 +75,17 @@ test('migration: a transaction holds its table: it lets go after half a second a
   })
 })
 
+test('migration: autovacuum holds its table: gives way before the migration lets go, since this sets when', async () => {
+  await withMigrated(async ({ client }) => {
+    const text = `${HEAD}create table tenon.waits as select current_setting('deadlock_timeout') as before, current_setting('lock_timeout') as until;`
+    await applyFile(client, { name: 'waits.sql', text })
+    expect((await client.query('select before, until from tenon.waits')).rows).toEqual([
+      { before: '100ms', until: '500ms' },
+    ])
+    expect((await client.query('show deadlock_timeout')).rows).toEqual([{ deadlock_timeout: '1s' }])
+  })
+})
+
 test('migration without a transaction: cut off in the midst: applied again as a whole', async () => {
   await withMigrated(async ({ url, client }) => {
     const file = (builds: string) => ({

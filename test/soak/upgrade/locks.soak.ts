@@ -57,6 +57,8 @@ async function fill(running: Running, release: Sources) {
   const env = { DATABASE_URL: url, TENON_MASTER_KEY: running.masterKey, TEMPORAL_ADDRESS: '' }
   await release.tenon(['migrate'], env)
   const client = new Client({ connectionString: url })
+  // It is open when the servers end, if something failed.
+  client.on('error', () => {})
   await client.connect()
   const beganMs = performance.now()
   await client.query(FILLS)
