@@ -74,7 +74,7 @@ const PREPARED = new WeakMap<Connection, Prepared>()
 
 /**
  * True if the connection should end. The process of the server keeps a description of each table that it has used, with its columns, indexes and
- * policies, until its connection ends: with thousands of declared collections, hundreds of MiB for each connection.
+ * policies, until its connection ends: 18 KiB for each declared collection that one connection has read.
  */
 export function hasPreparedMany(client: ClientBase): boolean {
   const { connection } = client as unknown as { readonly connection: Connection }
