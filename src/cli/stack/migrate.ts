@@ -117,7 +117,7 @@ function schemaLines(files: MigrationPlan['files']): string[] {
 function effectOf({ locks, ms, beside_requests: isBeside }: Rehearsal): string {
   if (isBeside) return 'not rehearsed: it is no transaction, and lets requests go on however long it takes'
   if (locks === null)
-    return `not rehearsed, since files before it cannot be or took long: locks for ${INFRA_LIMITS.migrationMs} ms at most`
+    return `not rehearsed together with the files before it: locks for ${INFRA_LIMITS.migrationMs} ms at most`
   return `${ms} ms, locks ${locks.map(({ table, mode }) => `${table} (${mode})`).join(', ') || 'no table'}`
 }
 

@@ -93,7 +93,7 @@ export interface Rehearsal {
   readonly serves_from: string
   /** True for a file that is no transaction: it lets requests go on, however long it takes. It is not rehearsed. */
   readonly beside_requests: boolean
-  /** Null if it was not rehearsed: the file or one before it is no transaction, or those before it took half of `migrationMs`. */
+  /** Null if it was not rehearsed: the file or one before it is no transaction, those before it took half of `migrationMs`, or stand in its way. */
   readonly locks: readonly Lock[] | null
   readonly ms: number | null
 }
@@ -120,15 +120,19 @@ export const rehearse = (client: Client, files: readonly SqlFile[]): Promise<Reh
     const rehearsals: Rehearsal[] = []
     const beganMs = performance.now()
     let isOver = false
+    // Together, files may lock tables in another order than requests do; alone, the second would have got its lock.
+    const skip = (error: unknown) => {
+      if (rehearsals.length > 0 && isLockWait(error)) return UNKNOWN
+      throw error
+    }
     await boundTransaction(client)
     for (const { name, text } of files) {
       const { servesFrom: serves_from, isTransaction } = checkedHead({ name, text })
       isOver ||= !isTransaction || performance.now() - beganMs > INFRA_LIMITS.migrationMs / 2
       const about = { name, serves_from, beside_requests: !isTransaction }
-      rehearsals.push({
-        ...about,
-        ...(isOver ? UNKNOWN : await rehearseFile(client, { name, text }, names, seen)),
-      })
+      const rehearsed = isOver ? UNKNOWN : await rehearseFile(client, { name, text }, names, seen).catch(skip)
+      isOver ||= rehearsed === UNKNOWN
+      rehearsals.push({ ...about, ...rehearsed })
     }
     return rehearsals
   })
@@ -180,6 +184,8 @@ function failureOf(name: string, cause: unknown): string {
   const { message, code } = Object(cause) as { message?: string; code?: string }
   if (code === LOCK_TIMEOUT)
     return `The file ${name} has not got a lock: a transaction holds a table that the file changes. Nothing of the file was applied. Run the command again; \`select pid, query from pg_stat_activity where state <> 'idle'\` shows the transaction.`
+  if (code === DEADLOCK)
+    return `The file ${name} and another transaction waited for each other. Nothing of the file was applied. Run the command again.`
   if (code === TRANSACTION_TIMEOUT)
     return `The file ${name} was cut off after ${INFRA_LIMITS.migrationMs} ms, since requests wait for its locks. Nothing of the file was applied. Run the command again at a quiet time.`
   return `The file ${name} failed: ${message ?? String(cause)}`

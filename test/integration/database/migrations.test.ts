@@ -151,6 +151,24 @@ test('migration of a database that nothing uses yet: takes the time that it need
   })
 })
 
+test('rehearsal: a file does not get its lock while those before it hold theirs: it is not rehearsed', async () => {
+  await withMigrated(async ({ url, client }) => {
+    const other = new Client({ connectionString: url })
+    await other.connect()
+    try {
+      await other.query('begin; select from tenon.accounts')
+      const text = `${HEAD}alter table tenon.accounts add column later text;`
+      expect(await rehearse(client, [EXPANDS, { name: 'b.sql', text }])).toEqual([
+        expect.objectContaining({ locks: [expect.anything()] }),
+        expect.objectContaining({ beside_requests: false, locks: null, ms: null }),
+      ])
+      expect(await columnsOf(client, 'tenants')).not.toContain('later')
+    } finally {
+      await other.end()
+    }
+  })
+})
+
 test('rehearsal: the first file takes half of the time: the next one is not rehearsed', async () => {
   await withMigrated(async ({ client }) => {
     const slow = { name: 'a.sql', text: `${HEAD}select pg_sleep(0.51);` }

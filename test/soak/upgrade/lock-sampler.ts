@@ -5,13 +5,15 @@ import { Client } from 'pg'
 
 /** Locks that stop statements that write, or all (PostgreSQL, table 13.2). */
 const STOPPING = ['ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock']
+/** Locks of statements that read and write. */
+const OF_REQUESTS = ['AccessShareLock', 'RowShareLock', 'RowExclusiveLock']
 const BETWEEN_MS = 5
 
 const SAMPLE = `select l.pid, l.mode, l.granted, c.relname as table, extract(epoch from clock_timestamp())::float8 * 1000 as at_ms,
     coalesce(extract(epoch from clock_timestamp() - l.waitstart)::float8 * 1000, 0) as waited_ms
   from pg_locks l join pg_class c on c.oid = l.relation join pg_stat_activity a on a.pid = l.pid
   where l.database = (select oid from pg_database where datname = current_database()) and c.relnamespace = 'tenon'::regnamespace
-    and c.relkind = 'r' and a.backend_type = 'client backend' and (l.mode = any($1) or not l.granted)`
+    and l.locktype = 'relation' and c.relkind = 'r' and a.backend_type = 'client backend' and (l.mode = any($1) or not l.granted and l.mode = any($2))`
 
 interface Sample {
   readonly pid: number
@@ -59,7 +61,11 @@ export class LockSampler {
 
   async #sample(): Promise<void> {
     while (!this.#isOver) {
-      const { rows } = await this.#client.query<Sample>({ name: 'sample', text: SAMPLE, values: [STOPPING] })
+      const { rows } = await this.#client.query<Sample>({
+        name: 'sample',
+        text: SAMPLE,
+        values: [STOPPING, OF_REQUESTS],
+      })
       this.samples += 1
       this.#note(rows)
       await pause(BETWEEN_MS)
