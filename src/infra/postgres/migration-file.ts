@@ -121,7 +121,7 @@ export const rehearse = (client: Client, files: readonly SqlFile[]): Promise<Reh
     const beganMs = performance.now()
     let isOver = false
     // Together, files may lock tables in another order than requests do; alone, the second would have got its lock.
-    const skip = (error: unknown) => {
+    const skip = (error: unknown): Outcome => {
       if (rehearsals.length > 0 && isLockWait(error)) return UNKNOWN
       throw error
     }
@@ -130,21 +130,25 @@ export const rehearse = (client: Client, files: readonly SqlFile[]): Promise<Reh
       const { servesFrom: serves_from, isTransaction } = checkedHead({ name, text })
       isOver ||= !isTransaction || performance.now() - beganMs > INFRA_LIMITS.migrationMs / 2
       const about = { name, serves_from, beside_requests: !isTransaction }
-      const rehearsed = isOver ? UNKNOWN : await rehearseFile(client, { name, text }, names, seen).catch(skip)
+      const rehearsed: Outcome = isOver
+        ? UNKNOWN
+        : await rehearseFile(client, { name, text }, names, seen).catch(skip)
       isOver ||= rehearsed === UNKNOWN
       rehearsals.push({ ...about, ...rehearsed })
     }
     return rehearsals
   })
 
-const UNKNOWN = { locks: null, ms: null }
+type Outcome = Pick<Rehearsal, 'locks' | 'ms'>
+
+const UNKNOWN: Outcome = { locks: null, ms: null }
 
 async function rehearseFile(
   client: Client,
   { name, text }: SqlFile,
   names: ReadonlyMap<string, string>,
   seen: Set<string>,
-): Promise<Pick<Rehearsal, 'locks' | 'ms'>> {
+): Promise<Outcome> {
   const beganMs = performance.now()
   await named(name, () => client.query(text))
   const ms = Math.ceil(performance.now() - beganMs)
