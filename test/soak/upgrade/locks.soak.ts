@@ -168,7 +168,7 @@ async function refused(url: string): Promise<void> {
   await pause(1_000)
   const blocks = {
     name: 'blocks.sql',
-    text: `${HEAD}create index blocks on tenon.documents (tenant_id, id);`,
+    text: `${HEAD}create index blocks on tenon.documents (tenant_id, id);\nselect pg_sleep(60);`,
   }
   const applied = withAdminSession(url, 'tenon-migrate', (session) => applyFile(session, blocks))
   await expect(applied).rejects.toThrow('The file blocks.sql was cut off after 1000 ms')
