@@ -74,23 +74,37 @@ const TYPES = `declare module 'tenon' {
     | object
   type VersionOrAlias = { version?: number; alias?: string }
   type PageOptions = { page_size?: number; page_after?: string }
-  type ListOptions = PageOptions & { filters?: string[][]; order?: string; select?: string; count?: Count }
+  type ListOptions = PageOptions & { filters?: string[][]; order?: string; select?: string; expand?: string; count?: Count }
   type QueryOptions = {
     filter?: object
     sort?: { [field: string]: 1 | -1 } | string[]
     limit?: number
     select?: string | string[]
+    expand?: string | { [name: string]: unknown }
     after?: string
     count?: Count
+  }
+  type AggregateOptions = {
+    filter?: object
+    group?: string[] | { [name: string]: string | { bucket: string; by: string; tz?: string } }
+    measures?: { [name: string]: { [measure: string]: string | true } }
+    having?: object
+    sort?: { [name: string]: 1 | -1 } | string[]
+    limit?: number
+    after?: string
   }
 
   /** Calls of the platform, with the rights of the caller or the scopes in the configuration. */
   export interface Tenon {
     collections: {
       create(name: string, document: object): Promise<Document>
-      get(name: string, id: string, options?: { select?: string }): Promise<Document>
+      get(name: string, id: string, options?: { select?: string; expand?: string }): Promise<Document>
       list(name: string, options?: ListOptions): Promise<Page>
       query(name: string, options?: QueryOptions): Promise<Page>
+      aggregate(
+        name: string,
+        options?: AggregateOptions,
+      ): Promise<Page<{ [name: string]: unknown }> | { [name: string]: unknown }>
       update(
         name: string,
         id: string,

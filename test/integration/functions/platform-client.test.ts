@@ -140,7 +140,7 @@ describe('methods', () => {
   test.each([
     [
       'tenon.collections.get("notes")',
-      'It got 1 arguments. The method is collections.get(name, id, { select }?).',
+      'It got 1 arguments. The method is collections.get(name, id, { select, expand }?).',
     ],
     ['tenon.collections.get("notes", "x", { selct: "a" })', 'There is no option `selct`.'],
     ['tenon.collections.create("notes", 7)', 'collections.create(name, document).'],

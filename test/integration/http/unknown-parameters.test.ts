@@ -10,6 +10,9 @@ import { pathOf } from '../../support/operation-paths.ts'
 const isRaw = ({ http }: AnyOperation) => http.takes === 'request'
 const hasPages = ({ input }: AnyOperation) => Object.hasOwn(input.properties, 'page_size')
 
+/** Parameters without which an operation is refused before it looks at others. */
+const REQUIRED: Readonly<Record<string, string>> = { 'collection.list_groups': 'select=n:count()&' }
+
 interface Refusal {
   readonly code: string
   readonly detail: string
@@ -28,7 +31,8 @@ async function sweep(
   for (const operation of operations) {
     const { method } = operation.http
     const path = pathOf(operation, workspace.workspaceId)
-    const response = await fetch(`${inject('tenon').url}${path}?${query}`, {
+    const required = REQUIRED[operation.name] ?? ''
+    const response = await fetch(`${inject('tenon').url}${path}?${required}${query}`, {
       method,
       headers: operation.domain === 'data_access' ? workspace.service : admin,
     })

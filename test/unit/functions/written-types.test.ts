@@ -70,6 +70,8 @@ const SAMPLES: Readonly<Record<string, string>> = {
   fit: `'cover'`,
   format: `'webp'`,
   sort: '{ n: -1 }',
+  group: `['n']`,
+  measures: `{ total: { sum: 'n' } }`,
 }
 const BY_TYPE: Readonly<Record<string, string>> = {
   string: `'a'`,
@@ -92,7 +94,7 @@ function callOf(name: string): string {
 
 test('methods: admitted with every option of their operations, and no other', async () => {
   const names = /The methods of tenon are (.*)\./.exec(messageOf(() => findMethod('none')))?.[1]?.split(', ')
-  expect(names).toHaveLength(14)
+  expect(names).toHaveLength(15)
   const calls = names?.map(callOf).join('\n')
   const source = `import { tenon } from 'tenon'\n${calls}\n`
   expect(await errorsOf({ 'calls.ts': source })).toEqual([])
