@@ -74,7 +74,13 @@ const TYPES = `declare module 'tenon' {
     | object
   type VersionOrAlias = { version?: number; alias?: string }
   type PageOptions = { page_size?: number; page_after?: string }
-  type ListOptions = PageOptions & { filters?: string[][]; order?: string; select?: string; expand?: string; count?: Count }
+  type ListOptions = PageOptions & {
+    filters?: string[][]
+    order?: string
+    select?: string
+    expand?: string
+    count?: Count
+  }
   type QueryOptions = {
     filter?: object
     sort?: { [field: string]: 1 | -1 } | string[]
