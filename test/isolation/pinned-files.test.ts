@@ -30,16 +30,19 @@ test('HTTP routes that are not operations: pages, webhooks, callbacks and MCP on
   ])
 })
 
-test('session settings: set in one file, but for those of an index build, and the trace of each member of a merged transaction', async () => {
+test('session settings: set in one file, but for those of index builds and migrations, and the trace of each member of a merged transaction', async () => {
   expect(await filesThat(/set_config/)).toEqual([
     'infra/postgres/database.ts',
     'infra/postgres/index-builder.ts',
+    'infra/postgres/migration-file.ts',
     'infra/postgres/transaction-batcher.ts',
   ])
   expect(await filesThat(/set_config\((?!'tenon\.trace')/)).toEqual([
     'infra/postgres/database.ts',
     // A connection of its own, for one build of one workspace.
     'infra/postgres/index-builder.ts',
+    // How long a file of the schema waits, as the owner of the database.
+    'infra/postgres/migration-file.ts',
   ])
 })
 

@@ -124,14 +124,14 @@ test.each([
   ['order=n:DESC', 'n.desc'],
   ['order=n,n', 'Name each field once'],
   ['select=x:v', 'select=v'],
-  ['select=*,courts(name)', 'Leave select out'],
-  ['select=courts(name)', 'select=courts'],
+  ['select=*,courts(name)', 'expand=courts(name)'],
+  ['select=courts(name)', 'expand=courts(name)'],
   ['select=total.sum()', 'select=total.sum'],
   ['select=*,bogus', 'Leave select out'],
   ['oder=n.desc', 'Did you mean order?'],
   ['sort=-n', 'Did you mean order=a.desc?'],
   ['page_size=3', 'Did you mean page[size]=20?'],
-  ['expand=court', 'expand=eq.court'],
+  ['include=court', 'Did you mean expand=customer(name)?'],
 ])('list: %s: 400, the hint has %s', async (query, hint) => {
   const { status, body } = await send('GET', `${DOCUMENTS}?${query.replaceAll(' ', '%20')}`)
   expect([status, body.hint]).toEqual([400, expect.stringContaining(hint)])
@@ -143,7 +143,7 @@ test('list: order and selection of quoted names: accepted', async () => {
     'select="x:v"',
     'select=*',
     'sort=eq.1',
-    'expand=not.is.null',
+    '"expand"=not.is.null',
     'or=(page.eq.1)',
   ])
     expect((await send('GET', `${DOCUMENTS}?${query}`)).status).toBe(200)
