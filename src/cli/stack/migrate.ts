@@ -113,7 +113,7 @@ function schemaLines(files: MigrationPlan['files']): string[] {
   ]
 }
 
-/** What the file does to requests, and for how long. */
+/** The locks of the file, which stop requests, and their time. */
 function effectOf({ locks, ms, beside_requests: isBeside }: Rehearsal): string {
   if (isBeside) return 'not rehearsed: it is no transaction, and lets requests go on however long it takes'
   if (locks === null)

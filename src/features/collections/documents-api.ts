@@ -1,7 +1,7 @@
 /** Operations on collections and their documents: create, get, list, query, update, delete. One round trip each. */
 
 import Type, { type Static } from 'typebox'
-import { AnyName, Id, Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
+import { Id, Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { tagsOf } from '../../core/etag.ts'
 import { isUuid } from '../../core/ids.ts'
@@ -18,7 +18,14 @@ import { documentsOf } from './mongo/documents.ts'
 import { readDocumentPage } from './page.ts'
 import { readBodyFilter } from './query/body.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
-import { project, readOrder, readSelection, readSort, readUnset } from './query/order-and-selection.ts'
+import {
+  project,
+  readOrder,
+  readSelection,
+  readSort,
+  readUnset,
+  SORT_FORMS,
+} from './query/order-and-selection.ts'
 import { readFilters } from './query/url.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
 import { readBodyExpand, readExpand } from './references/expand-syntax.ts'
@@ -111,8 +118,8 @@ export const Order = Type.Optional(
 )
 const EXPAND =
   'Documents at the other end of references to return in `_expand`, such as `customer(name),comments(body;order=_created_at.desc;size=5)`, or their number: `comments(count)`.'
-const Expanded = Type.String({ maxLength: COLLECTION_LIMITS.expandCharsMax, description: EXPAND })
-const Expand = Type.Optional(Expanded)
+const ExpandText = Type.String({ maxLength: COLLECTION_LIMITS.expandCharsMax, description: EXPAND })
+const Expand = Type.Optional(ExpandText)
 export const Filters = Type.Optional(
   Type.Array(PairOfTexts, {
     description:
@@ -209,10 +216,9 @@ export const queryDocuments = workspaceOperation({
       }),
     ),
     sort: Type.Optional(
-      Type.Union(
-        [Type.Record(AnyName, Type.Union([Type.Literal(1), Type.Literal(-1)])), Type.Array(Type.String())],
-        { description: 'Sort keys: `{"age": -1}`, or `["age.desc.nullslast", "n"]` as in `order`.' },
-      ),
+      Type.Union([...SORT_FORMS], {
+        description: 'Sort keys: `{"age": -1}`, or `["age.desc.nullslast", "n"]` as in `order`.',
+      }),
     ),
     limit: Type.Optional(
       Type.Integer({
@@ -223,7 +229,7 @@ export const queryDocuments = workspaceOperation({
     ),
     select: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
     expand: Type.Optional(
-      Type.Union([Expanded, Type.Record(Type.String(), Type.Unknown())], {
+      Type.Union([ExpandText, Type.Record(Type.String(), Type.Unknown())], {
         description: `${EXPAND} As an object: \`{"comments": {"select": ["body"], "filter": {"visible": true}, "sort": {"n": -1}, "limit": 5}}\`.`,
       }),
     ),

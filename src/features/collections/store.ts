@@ -158,7 +158,7 @@ type Reason =
   | { readonly current: number; readonly bytes: number }
   | Conflict
 
-/** What other documents are, or are not, refuses a change. */
+/** A change is refused because of other documents. */
 export type Conflict =
   /** Another document has the same values in these unique fields. */
   | { readonly duplicated: readonly string[] }

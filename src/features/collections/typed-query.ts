@@ -15,7 +15,13 @@ import {
   typeMismatch,
 } from './query/filter.ts'
 import { refusal } from './query/syntax.ts'
-import { canonicalLiteral, canonicalOf, type Format, type NumberFormat } from './schemas/canonical-text.ts'
+import {
+  canonicalLiteral,
+  canonicalOf,
+  type Format,
+  isFormat,
+  type NumberFormat,
+} from './schemas/canonical-text.ts'
 import type { Scalar } from './schemas/columns.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import type { SchemaObject } from './schemas/schema-language.ts'
@@ -150,8 +156,8 @@ function typedTest(test: Test, type: Type, field: string): Test {
 
 /** @throws Problem `filter_type_mismatch` if no form is of the type */
 function literalOf(literal: Literal, type: Type, field: string): Literal {
-  // Of an exact number, the text has all digits.
-  const forms = type === 'decimal' || type === 'int64' ? literal.toReversed() : literal
+  // Values of a format are texts: a number that the same literal spells may have lost digits.
+  const forms = isFormat(type) ? literal.toReversed() : literal
   for (const form of forms) {
     const value = CONVERSIONS[type](form)
     if (value !== undefined) return [value]

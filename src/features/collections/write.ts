@@ -10,7 +10,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
-import { refusal as refusalOf } from '../../infra/postgres/errors.ts'
+import { undefinedOnDeadlock } from '../../infra/postgres/errors.ts'
 import { retryContended } from '../../infra/retry.ts'
 import { checkAll, isBlindWrite, RIGHTS, type WantedChange, withOpIndex } from './check-changes.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
@@ -123,11 +123,6 @@ async function madeEarlier(
   const results = [{ id, created: op === 'create', ...made }]
   requireHeld(await scope.rows(once.keep(results)))
   return results
-}
-
-/** After a deadlock of two batches, the one that PostgreSQL has cancelled is checked again. */
-function undefinedOnDeadlock(error: unknown): undefined {
-  if (refusalOf(error) !== 'deadlock') throw error
 }
 
 /** True if the change may succeed when it is checked again on the current document. */

@@ -184,3 +184,8 @@ const RAISED: Readonly<Record<string, 'is_declared' | 'no_table' | 'no_column' |
 export function refusal(error: unknown): (typeof RAISED)[string] | undefined {
   return error instanceof DatabaseError ? RAISED[error.code ?? ''] : undefined
 }
+
+/** For work that is repeated: undefined if PostgreSQL has cancelled it because two transactions waited for each other. @throws any other error */
+export function undefinedOnDeadlock(error: unknown): undefined {
+  if (refusal(error) !== 'deadlock') throw error
+}

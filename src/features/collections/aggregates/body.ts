@@ -4,13 +4,12 @@ import Type, { type Static } from 'typebox'
 import { AnyName } from '../../../access/operation-builders.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { readBodyFilter } from '../query/body.ts'
-import { readSort } from '../query/order-and-selection.ts'
+import { readSort, SORT_FORMS } from '../query/order-and-selection.ts'
 import { readPath, refusal, type Source } from '../query/syntax.ts'
 import { type Aggregate, checkAggregate, type Group, MEASURE_NAMES, type Measure } from './aggregate.ts'
 import { isMeasure, meantFunction, readBucket } from './words.ts'
 
 const Field = Type.String({ description: 'Path of a field, such as `status` or `address.city`.' })
-const Conditions = Type.Record(Type.String(), Type.Unknown())
 
 /** The members of the JSON form. */
 export const AggregateBody = {
@@ -53,13 +52,10 @@ export const AggregateBody = {
     }),
   ),
   sort: Type.Optional(
-    Type.Union(
-      [Type.Record(AnyName, Type.Union([Type.Literal(1), Type.Literal(-1)])), Type.Array(Type.String())],
-      {
-        description:
-          'Sort keys over names of the answer: `{"total": -1}`, or `["total.desc.nullslast", "day"]`.',
-      },
-    ),
+    Type.Union([...SORT_FORMS], {
+      description:
+        'Sort keys over names of the answer: `{"total": -1}`, or `["total.desc.nullslast", "day"]`.',
+    }),
   ),
 }
 
@@ -79,7 +75,7 @@ interface Body {
   readonly group?: GroupBody | undefined
   readonly measures?: Readonly<Record<string, MeasureBody>> | undefined
   readonly filter?: Readonly<Record<string, unknown>> | undefined
-  readonly having?: Static<typeof Conditions> | undefined
+  readonly having?: Readonly<Record<string, unknown>> | undefined
   readonly sort?: Readonly<Record<string, 1 | -1>> | readonly string[] | undefined
 }
 

@@ -91,7 +91,7 @@ function typedMeasure(measure: Measure, types: Types, formats: Types): Measure {
 const nameOf = (type: Scalar | 'timestamp' | undefined, format: Format | undefined): string =>
   format ?? type ?? 'any'
 
-/** What `having` compares: its literals get the types of the measures. */
+/** The condition `having` with literals of the types of its measures. */
 function typesOfMeasures(measures: readonly Measure[], types: Types): Types {
   const scalars = new Map<string, Scalar>()
   const formats = new Map<string, Format>()

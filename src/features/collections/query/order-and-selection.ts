@@ -1,9 +1,17 @@
 /** Parses the order of a list and the selection of its fields, and projects documents to that selection. */
 
+import Type from 'typebox'
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
+import { AnyName } from '../../../access/operation-builders.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { OrderKey, Path } from './filter.ts'
 import { commaParts, type PathPiece, readPath, refusal, type Source, splitPath, toPath } from './syntax.ts'
+
+/** The forms of sort keys in JSON: `{"age": -1}`, or `["age.desc.nullslast", "n"]` as in a URL. */
+export const SORT_FORMS = [
+  Type.Record(AnyName, Type.Union([Type.Literal(1), Type.Literal(-1)])),
+  Type.Array(Type.String()),
+] as const
 
 const DIRECTIONS = ['asc', 'desc']
 const NULLS = ['nullsfirst', 'nullslast']

@@ -7,8 +7,15 @@ import { Problem } from '../../../core/problem.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { ALL, type Filter, type OrderKey } from '../query/filter.ts'
-import { readOrder, readSelection, readSort, type Selection } from '../query/order-and-selection.ts'
+import {
+  readOrder,
+  readSelection,
+  readSort,
+  type Selection,
+  SORT_FORMS,
+} from '../query/order-and-selection.ts'
 import { readFilters } from '../query/url.ts'
+import { REFERENCE_NAME } from './reference.ts'
 
 /** The documents at the other end of a reference that each document gets. */
 export interface Expansion {
@@ -25,7 +32,7 @@ export interface Expansion {
 }
 
 const { expandLevelsMax, expandBranchesMax, expandSizeMax } = COLLECTION_LIMITS
-const NAME = /^[A-Za-z][A-Za-z0-9_]{0,62}$/
+const NAME = new RegExp(REFERENCE_NAME)
 
 const invalid = (detail: string): Problem => new Problem('expand_invalid', { detail })
 
@@ -130,15 +137,11 @@ function splitOutside(text: string, separator: ',' | ';'): string[] {
   return parts.map((part) => part.trim())
 }
 
-const Sort = Type.Union([
-  Type.Record(Type.String(), Type.Union([Type.Literal(1), Type.Literal(-1)])),
-  Type.Array(Type.String()),
-])
 /** The members of a branch in JSON, and what each is. */
 const MEMBERS = {
   select: [Type.Union([Type.String(), Type.Array(Type.String())]), 'a text or a list of fields'],
   filter: [Type.Record(Type.String(), Type.Unknown()), 'a filter'],
-  sort: [Sort, 'an object of 1 and -1, or a list of texts'],
+  sort: [Type.Union([...SORT_FORMS]), 'an object of 1 and -1, or a list of texts'],
   limit: [Type.Integer(), 'a whole number'],
   count: [Type.Literal(true), 'true'],
   expand: [Type.Record(Type.String(), Type.Unknown()), 'an object of names'],

@@ -16,7 +16,7 @@ import type { Expansion } from './expand-syntax.ts'
 import { type Reference, referringKey } from './reference.ts'
 import { idAt, oneOf } from './targets.ts'
 
-/** What a name in `expand` stands for: a document that is referred to, or those that refer. */
+/** The meaning of a name in `expand`: the document that is referred to, or the documents that refer. */
 type Branch =
   | { readonly kind: 'one'; readonly reference: Reference }
   | { readonly kind: 'many'; readonly reference: Reference; readonly collection: string }
@@ -116,11 +116,11 @@ async function findBranch(
   if (one !== undefined) return { kind: 'one', reference: one }
   const named = (referring: readonly Referring[]) =>
     referring.find(({ reference }) => reference.inverse === name)
-  const known = named(await findReferring(scope, collection))
+  const known = named(await findReferences(scope, collection))
   if (known !== undefined) return { kind: 'many', ...known }
   // It may be newer than what this process has read.
   invalidate(scope, scope.ref, referringKey(collection))
-  const referring = await findReferring(scope, collection)
+  const referring = await findReferences(scope, collection)
   const many = named(referring)
   if (many !== undefined) return { kind: 'many', ...many }
   const others = [
@@ -159,7 +159,7 @@ interface Referring {
 }
 
 /** The references to a collection that have a name there. */
-async function findReferring(scope: WorkspaceScope, name: string): Promise<readonly Referring[]> {
+async function findReferences(scope: WorkspaceScope, name: string): Promise<readonly Referring[]> {
   const found = await cached(scope, referringKey(name), async () => {
     const rows = await scope.rows<{ collection: string; relations: readonly Reference[] }>(sql`
       select collection, relations from schemas where relations @> ${JSON.stringify([{ collection: name }])}::jsonb
@@ -192,8 +192,7 @@ async function expandOne(
   const ids = [...new Set(targets.filter((id) => id !== undefined))]
   const read = async (collection: Collection, inside: WorkspaceScope) => {
     const filter = { kind: 'all', of: [oneOf('id', ids), expansion.filter] } as const
-    const selected = expansion.selection && { selected: [...expansion.selection.keys()] }
-    const query = { filter, order: BY_ID, limit: Math.max(1, ids.length), ...selected }
+    const query = { filter, order: BY_ID, limit: Math.max(1, ids.length), ...selectedIn(expansion) }
     const typed = applyDeclaration(query, collection.declared)
     const { rows } = ids.length === 0 ? { rows: [] } : await collection.store.list(inside, collection, typed)
     return finish(inside, collection, { documents: rows, expansion, budget })
@@ -214,8 +213,12 @@ async function expandMany(
   if (isCount && (expansion.size !== undefined || expansion.order.length > 0))
     throw invalid(`${expansion.name}(count) has no order and no size.`)
   return withCollection(scope, name, ['read'], async (collection, inside) => {
-    const selected = expansion.selection && { selected: [...expansion.selection.keys()] }
-    const typed = { filter, order: ordered(expansion.order), limit: isCount ? 0 : size, ...selected }
+    const typed = {
+      filter,
+      order: ordered(expansion.order),
+      limit: isCount ? 0 : size,
+      ...selectedIn(expansion),
+    }
     const query = applyDeclaration(typed, collection.declared)
     const by = { path: [field], as: 'uuid', values: ids } as const
     const { store } = collection
@@ -233,9 +236,12 @@ async function expandMany(
         : await store.listEach(inside, collection, { ...query, by, most: budget.left + 1 })
     const rows = found.map(({ stored }) => stored)
     const shown = await finish(inside, collection, { documents: rows, expansion, budget })
-    return ids.map((id) => shown.filter((_, index) => found[index]?.value === id))
+    const byId = Map.groupBy(shown, (_, index) => found[index]?.value)
+    return ids.map((id) => byId.get(id) ?? [])
   })
 }
+
+const selectedIn = ({ selection }: Expansion) => selection && { selected: [...selection.keys()] }
 
 /** A total order. */
 const ordered = (order: readonly OrderKey[]): readonly OrderKey[] =>

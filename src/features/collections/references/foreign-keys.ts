@@ -60,7 +60,7 @@ function notDeclared({ collection }: Reference, index: number): Problem {
 /**
  * Checks what was stored before the foreign keys, which hold for later changes only: PostgreSQL would check the rest as the owner of the
  * tables, to whom row-level security shows none.
- * @param relation the table with the foreign keys, to which nobody else writes until the transaction ends
+ * @param relation the table with the foreign keys; the transaction has locked it against other writers
  * @throws Problem `schema_incompatible` with documents that refer to one that is not there
  */
 export async function requireResolved(

@@ -7,13 +7,15 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Format } from '../schemas/canonical-text.ts'
-import { CollectionName, type TableColumn } from '../schemas/columns.ts'
+import { CollectionName, formatsOf, type TableColumn } from '../schemas/columns.ts'
+import type { SchemaObject } from '../schemas/schema-language.ts'
 
-const NAME = '^[A-Za-z][A-Za-z0-9_]{0,62}$'
+/** The pattern of names in `expand`. */
+export const REFERENCE_NAME = '^[A-Za-z][A-Za-z0-9_]{0,62}$'
 const Field = Type.String({ description: 'Declared field of type string with the format `uuid`.' })
 const Inverse = Type.Optional(
   Type.String({
-    pattern: NAME,
+    pattern: REFERENCE_NAME,
     description: 'Name, in `expand` of the other collection, of the documents that refer to one of it.',
   }),
 )
@@ -25,7 +27,7 @@ const as = 'Name of the other document in `expand`.'
 export const Reference = Type.Object({
   field: Field,
   collection: CollectionName,
-  as: Type.String({ pattern: NAME, description: as }),
+  as: Type.String({ pattern: REFERENCE_NAME, description: as }),
   inverse: Inverse,
   on_delete: OnDelete,
 })
@@ -38,7 +40,7 @@ export const RequestedReferences = Type.Array(
       field: Field,
       collection: CollectionName,
       as: Type.Optional(
-        Type.String({ pattern: NAME, description: `${as} Default: the field without \`_id\`.` }),
+        Type.String({ pattern: REFERENCE_NAME, description: `${as} Default: the field without \`_id\`.` }),
       ),
       inverse: Inverse,
       on_delete: Type.Optional(OnDelete),
@@ -57,7 +59,7 @@ type RequestedReferences = Static<typeof RequestedReferences>
 export function referencesOf(requested: RequestedReferences): Reference[] {
   return requested.map((one, index) => {
     const { field, as: name = /^(.+)_id$/.exec(field)?.[1], on_delete = 'restrict' } = one
-    if (name === undefined || !new RegExp(NAME).test(name))
+    if (name === undefined || !new RegExp(REFERENCE_NAME).test(name))
       throw problemAt(index, 'as', `${field} does not end with _id, so its reference needs a name`)
     return { ...one, as: name, on_delete }
   })
@@ -70,10 +72,11 @@ const problemAt = (index: number, member: string, detail: string): Problem =>
 interface Referring {
   readonly workspaceId: string
   readonly collection: string
+  readonly store: 'relational' | 'document'
   readonly mode: string
-  readonly inMongo: boolean
-  readonly formats: ReadonlyMap<string, Format>
-  readonly properties: readonly string[]
+  readonly schema: SchemaObject
+  /** True if documents of the store `document` are in MongoDB. */
+  readonly hasDocumentStore: boolean
 }
 
 /** Another declaration of the workspace. */
@@ -87,21 +90,22 @@ interface Other {
 export async function checkReferences(
   scope: AdminScope,
   references: readonly Reference[],
-  referring: Referring & { readonly hasDocumentStore: boolean },
+  referring: Referring,
 ): Promise<void> {
   if (references.length === 0) return
-  const { workspaceId, collection, mode, inMongo, hasDocumentStore } = referring
+  const { workspaceId, collection, store, mode, hasDocumentStore } = referring
   if (mode !== 'enforce')
     throw bodyProblem('/references', 'need mode enforce', 'references need mode enforce.')
-  if (inMongo)
+  if (hasDocumentStore && store === 'document')
     throw new Problem('not_supported', {
       detail:
         'Documents of this store are in MongoDB, which keeps no references. Declare the store relational.',
     })
   const others = await scope.rows<Other>(sql`
     select collection, store, relations from schemas where workspace_id = ${workspaceId} and collection <> ${collection}`)
+  const formats = formatsOf(referring.schema)
   for (const [index, reference] of references.entries()) {
-    const fault = faultOf(reference, { referring, others, hasDocumentStore })
+    const fault = faultOf(reference, { ...referring, formats }, others)
     if (fault !== undefined) throw problemAt(index, ...fault)
   }
   checkNames(references, collection, others)
@@ -109,15 +113,12 @@ export async function checkReferences(
 
 function faultOf(
   { field, collection, as: name }: Reference,
-  {
-    referring,
-    others,
-    hasDocumentStore,
-  }: { referring: Referring; others: readonly Other[]; hasDocumentStore: boolean },
+  { schema, formats, hasDocumentStore, ...referring }: Referring & { formats: ReadonlyMap<string, Format> },
+  others: readonly Other[],
 ): [member: string, detail: string] | undefined {
-  if (referring.formats.get(field) !== 'uuid')
+  if (formats.get(field) !== 'uuid')
     return ['field', `${field} is not declared as a string with the format uuid`]
-  if (referring.properties.includes(name)) return ['as', `${name} is a field of the documents`]
+  if (Object.hasOwn(Object(schema['properties']), name)) return ['as', `${name} is a field of the documents`]
   if (collection === referring.collection) return undefined
   const target = others.find((other) => other.collection === collection)
   if (target === undefined) return ['collection', `${collection} is not declared in this workspace`]
@@ -156,5 +157,5 @@ export const columnOf = (
 ): string | undefined =>
   columns.find(({ property, canonical }) => property === field && canonical?.isReference === true)?.column
 
-/** What is cached of the references that lead to a collection. */
+/** The key under which the references that lead to a collection are cached. */
 export const referringKey = (collection: string): string => `referring/${collection}`

@@ -98,7 +98,7 @@ export async function referencedProblem(
   const referring =
     row &&
     (await inReadable(scope, row.collection, (collection, inside) =>
-      findReferring(inside, collection, { name, id }),
+      findReferringIds(inside, collection, { name, id }),
     ))
   if (row === undefined || referring === undefined || referring.length === 0)
     return new Problem('reference_in_use')
@@ -108,7 +108,7 @@ export async function referencedProblem(
   })
 }
 
-async function findReferring(
+async function findReferringIds(
   inside: WorkspaceScope,
   collection: Collection,
   { name, id }: { readonly name: string; readonly id: string },

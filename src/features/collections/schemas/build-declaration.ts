@@ -29,7 +29,6 @@ import {
   type ColumnsBefore,
   columnsOf,
   defaultsOf,
-  formatsOf,
   propertiesWithDefault,
   scalarsOf,
   type TableColumn,
@@ -79,11 +78,7 @@ export async function buildDeclaration(
   const { access, collection, store, mode, references, hasDocumentStore } = request
   const definitions = indexDefinitions(request)
   const inMongo = hasDocumentStore && store === 'document'
-  if (request.isRestored !== true)
-    await checkReferences(scope, references, {
-      ...{ workspaceId: request.workspaceId, collection, mode, inMongo, hasDocumentStore },
-      ...{ formats: formatsOf(schema), properties: Object.keys(Object(schema['properties'])) },
-    })
+  if (request.isRestored !== true) await checkReferences(scope, references, { ...request, schema })
   checkIndexes(definitions, { mode, scalars: scalarsOf(schema), inMongo })
   const indexed = definitions.flatMap(({ fields }) => fields)
   const referring = references.map(({ field }) => field)

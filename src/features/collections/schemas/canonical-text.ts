@@ -16,10 +16,11 @@ export const isFormat = (name: unknown): name is Format =>
 export const canonicalOf = (format: Format, text: string): string | undefined => CANONICAL[format](text)
 
 /** The formats whose values are numbers. */
-export type NumberFormat = Extract<Format, 'decimal' | 'int64'>
+export const NUMBER_FORMATS = ['decimal', 'int64'] as const
+export type NumberFormat = (typeof NUMBER_FORMATS)[number]
 
-export const isNumberFormat = (format: Format | undefined): format is NumberFormat =>
-  format === 'decimal' || format === 'int64'
+export const isNumberFormat = (format: string | undefined): format is NumberFormat =>
+  NUMBER_FORMATS.some((one) => one === format)
 
 /** The canonical text of a literal in a query, in which a timestamp may be shorter: `2026-01-01` is its midnight in UTC. */
 export function canonicalLiteral(format: Format, text: string): string | undefined {

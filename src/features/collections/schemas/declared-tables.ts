@@ -18,7 +18,7 @@ import { lockTargets, requireResolved } from '../references/foreign-keys.ts'
 import { checkReferences } from '../references/reference.ts'
 import { refOf, type Schema } from './api-types.ts'
 import type { BuiltDeclaration } from './build-declaration.ts'
-import { formatsOf, highestNumber } from './columns.ts'
+import { highestNumber } from './columns.ts'
 import { DECLARATION, type DeclarationRow } from './declaration-cache.ts'
 
 const openTables = privilege('collections.tables')
@@ -119,17 +119,10 @@ export async function addForeignKeys(
   const referring = await scope.rows<DeclaredRow>(sql`
     select ${DECLARATION}, tenant_id, workspace_id from schemas where workspace_id = ${workspaceId} and relations <> '[]'`)
   for (const row of referring) {
-    const { relations: references, collection, store, mode, schema } = row
-    const hasMongo = hasDocumentStore(scope)
-    await checkReferences(scope, references, {
-      ...{
-        workspaceId,
-        collection,
-        mode,
-        inMongo: hasMongo && store === 'document',
-        hasDocumentStore: hasMongo,
-      },
-      ...{ formats: formatsOf(schema), properties: Object.keys(Object(schema['properties'])) },
+    await checkReferences(scope, row.relations, {
+      ...row,
+      workspaceId,
+      hasDocumentStore: hasDocumentStore(scope),
     })
     await scope.transaction(async (transaction) => {
       const keys = await lockTargets(transaction, { ...row, workspaceId, references: row.relations })

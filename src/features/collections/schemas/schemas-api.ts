@@ -9,7 +9,7 @@ import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
-import { refusal, violated } from '../../../infra/postgres/errors.ts'
+import { undefinedOnDeadlock, violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryContended } from '../../../infra/retry.ts'
 import { findRow, listPage } from '../../operation-helpers.ts'
@@ -164,6 +164,7 @@ export const deleteSchema = adminOperation({
   run: async (scope, { id }) => {
     const schema = await findSchema(scope, id)
     if (await hasDocuments(scope, refOf(schema), schema.collection)) throw notEmpty()
+    // The collections that it refers to are locked after it, which a batch may do in the other order.
     const isDropped = await retryContended('Others use the collection at the same time.', () =>
       scope
         .transaction((inside) => dropDeclaredTable(inside, id), schema.tenant_id)
@@ -174,11 +175,6 @@ export const deleteSchema = adminOperation({
     return { id, deleted: true as const }
   },
 })
-
-/** Its references are locked after it, which a batch may do in the other order. */
-function undefinedOnDeadlock(error: unknown): undefined {
-  if (refusal(error) !== 'deadlock') throw error
-}
 
 const notEmpty = () =>
   new Problem('state_conflict', {
