@@ -9,7 +9,7 @@ import { print, sized } from '../measure.ts'
 const PROCESSES = ['api', 'worker', 'postgres', 'temporal', 'valkey', 'seaweedfs'] as const
 const LANES = 8
 const IDLE_MS = sized(10_000, 100)
-/** What a reply leaves behind, such as the end of a workflow or the way of an event, is a part of its cost. */
+/** Work that goes on after a reply, such as the end of a workflow or the delivery of an event, is a part of its cost. */
 const AFTER_MS = sized(3_000, 100)
 
 interface Work {

@@ -13,7 +13,7 @@ test('schema files of a release: unchanged, in the same order, before all others
   expect(Object.entries(ofBuild).slice(0, known.length)).toEqual(Object.entries(released))
 })
 
-/** What is wrong with files that come after so many migrations, in their order. */
+/** The faults of files that follow a number of released migrations, in their order. */
 const faultsOf = (files: readonly SqlFile[], before: number): string[] =>
   files.flatMap((file, at) => {
     const number = /^(\d{4})-[a-z0-9-]+\.sql$/.exec(file.name.replace(FOLDER, ''))?.[1]

@@ -20,7 +20,7 @@ export interface Sent {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** What a finding is about: an acknowledged write that is not there, one that is there twice or was never acknowledged, or anything else. */
+/** The kind of a finding: an acknowledged write that is not there, one that is there twice or was never acknowledged, or anything else. */
 type Fault = 'lost' | 'doubled' | 'other'
 
 const ATTEMPT_MS = 60_000

@@ -34,11 +34,11 @@ interface Load {
 }
 
 interface Disturbance extends Load {
-  /** Where requests are sent, such as a balancer; the API of the platform by default. */
+  /** The URL that requests are sent to, such as that of a balancer. Default: the API of the platform. */
   readonly at?: Running
   /** Of another installation than the platform's own. */
   readonly workspace?: TestWorkspace
-  /** What must not have happened, after everything was compared. */
+  /** The faults that were found after everything was compared. */
   faults?(drill: Drill): readonly string[]
   end?(): Promise<void>
 }

@@ -70,7 +70,7 @@ async function fill(running: Running, release: Sources) {
   return { url, env, client }
 }
 
-/** What happened to locks and writers while something ran. */
+/** The longest lock and the longest wait of a writer while a step ran. */
 async function measure(url: string, name: string, work: () => Promise<unknown>) {
   const [sampler, ...writers] = await Promise.all([
     LockSampler.start(url),

@@ -13,7 +13,7 @@ export interface HaProxy {
   readonly url: string
   /** Waits until it sends requests to so many servers. */
   awaitReady(count: number): Promise<void>
-  /** What it has said: which server it takes away or back, when, and why. */
+  /** The log of HAProxy: which server it takes out or in, when, and why. */
   log(): string
   stop(): Promise<void>
 }

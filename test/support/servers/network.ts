@@ -4,7 +4,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { promisify } from 'node:util'
 
-/** Where a process runs. */
+/** The network namespace of a process. */
 export interface Machine {
   readonly address: string
   /** The words before the command of a process that runs there. */

@@ -88,7 +88,7 @@ test('TEMPORAL_TLS that is not set: TLS with an API key or a certificate of an a
   }
 })
 
-test('TLS that is off beside another setting of TLS: refused, whoever turns it off', () => {
+test('TLS that is off beside another setting of TLS: refused, by variable and by profile', () => {
   const ca = { TEMPORAL_TLS_SERVER_CA_CERT_PATH: fileOf('ca', makeAuthority().certificate) }
   const spite = /^There would be no TLS in spite of TEMPORAL_TLS.*: /
   expect(faultsOf({ ...AWAY, ...ca, TEMPORAL_TLS: 'False' })).toMatch(spite)
