@@ -26,7 +26,8 @@ const ENSURE_MS = 60_000
 /**
  * The default of 20 polls per second and shard costs 50 ms a step on the one shard of the dev server. The default shift
  * of timers is 1 s: a wait of 200 ms took 1.2 s. By default the dev server reads search attributes from its database each
- * time, a fifth of the time of a start; here they are registered before it listens. deploy/temporal/dynamicconfig.yaml has the same
+ * time, a fifth of the time of a start; here they are registered before it listens. A workflow is deleted once the queues have
+ * acknowledged its end, which they do every 30 s by default: each of several purges waited for the ones before it. deploy/temporal/dynamicconfig.yaml has the same
  * settings but the last default, which the server of the compose file does not need.
  */
 export const DYNAMIC_CONFIG = [
@@ -34,6 +35,8 @@ export const DYNAMIC_CONFIG = [
   'history.transferProcessorMaxPollRPS=2000',
   'history.timerProcessorMaxPollRPS=2000',
   'history.timerProcessorMaxTimeShift="20ms"',
+  'history.transferProcessorUpdateAckInterval="1s"',
+  'history.visibilityProcessorUpdateAckInterval="1s"',
   'system.forceSearchAttributesCacheRefreshOnRead=false',
   // The HTTP API cannot be switched off: it accepts requests only for this host name, which does not exist.
   'frontend.httpAllowedHosts=["closed.invalid"]',

@@ -1,5 +1,6 @@
 /** All workflows and schedules of a tenant or a workspace, for its purge. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import { type Client, ScheduleNotFoundError } from '@temporalio/client'
 import type { TenantRef } from '../../core/tenant.ts'
 import { isUnknownWork } from './errors.ts'
@@ -12,6 +13,8 @@ export interface WorkCounts {
 }
 
 const PAGE = 200
+/** Between two looks at the index, and how long one waits for it, in milliseconds. Temporal works at each deletion that is asked for. */
+const INDEX = { lookMs: 300, waitMs: 5_000 }
 
 /** @typeParam T as callers of the server wrap it: with a deadline and its problems */
 type Call = <T>(work: () => Promise<T>) => Promise<T>
@@ -41,10 +44,11 @@ export class OwnedWork {
   }
 
   /**
-   * Deletes some schedules and workflows, open ones too, with their histories.
+   * Deletes some schedules and workflows, open ones too, with their histories, and waits a while for the index to show fewer.
    * @returns false if the index shows none any more
    */
   async removeSome(): Promise<boolean> {
+    const before = await this.count()
     const schedules = await this.#schedules()
     for (const id of schedules)
       await this.#call(() =>
@@ -52,7 +56,18 @@ export class OwnedWork {
       )
     const workflows = await this.#workflows()
     for (const workflowExecution of workflows) await this.#call(() => this.#delete(workflowExecution))
-    return schedules.length + workflows.length > 0
+    if (schedules.length + workflows.length === 0) return false
+    await this.#awaitFewer(before)
+    return true
+  }
+
+  async #awaitFewer(before: WorkCounts): Promise<void> {
+    const until = performance.now() + INDEX.waitMs
+    do {
+      await pause(INDEX.lookMs)
+      const { workflows, schedules } = await this.count()
+      if (workflows < before.workflows || schedules < before.schedules) return
+    } while (performance.now() < until)
   }
 
   async #delete(workflowExecution: { workflowId: string; runId: string }): Promise<void> {

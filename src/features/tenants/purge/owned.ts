@@ -3,7 +3,6 @@
  * cannot be read fails the inventory, so that nothing is taken for gone that was not looked at.
  */
 
-import { setTimeout as pause } from 'node:timers/promises'
 import type { AdminScope } from '../../../access/scope.ts'
 import { bucketsOf, tenantWorkflowsOf } from '../../../access/scope-services.ts'
 import { PAYLOAD_BUCKET } from '../../../core/object-key.ts'
@@ -42,9 +41,6 @@ interface OwnedPart {
 /** Resources of other systems that no other part counts. */
 const COUNTED: readonly CountedResource[] = [HOST_ROUTES, REALM]
 
-/** Between two looks at Temporal's index, in milliseconds. */
-const INDEX_LAG_MS = 300
-
 /** In the order of their removal: what makes new things first, and the rows last, which say what else there is. */
 export const OWNED = [
   {
@@ -53,12 +49,7 @@ export const OWNED = [
       const { workflows, schedules } = await workOf(owner).count()
       return { temporal_workflows: workflows, temporal_schedules: schedules }
     },
-    remove: async (owner) => {
-      const hasMore = await workOf(owner).removeSome()
-      // The index shows what was removed for a while.
-      if (hasMore) await pause(INDEX_LAG_MS)
-      return hasMore
-    },
+    remove: (owner) => workOf(owner).removeSome(),
   },
   {
     name: 'objects',
