@@ -148,12 +148,15 @@ function bucketOf(ms: number): number {
   return Math.min(bucket, ANALYTICS_LIMITS.durationBuckets - 1)
 }
 
+/** Of a workspace whose purge has begun, nothing is written any more: a process that stood still may be late. */
 const addAll = (meters: readonly Meter[]) => sql`
   insert into meters as m (tenant_id, workspace_id, at, requests, client_errors, server_errors, events, streams, buckets)
   select tenant_id, workspace_id, at, requests, client_errors, server_errors, events, streams,
     array(select jsonb_array_elements_text(buckets)::bigint)
   from jsonb_to_recordset(${JSON.stringify(meters)}::jsonb) as r (tenant_id text, workspace_id text,
     at timestamptz, requests bigint, client_errors bigint, server_errors bigint, events bigint, streams bigint, buckets jsonb)
+  where exists (select from workspaces w join tenants t on t.id = w.tenant_id
+    where w.id = r.workspace_id and coalesce(w.purged_from, t.purged_from) is null)
   order by tenant_id, workspace_id, at
   on conflict (tenant_id, workspace_id, at) do update set
     requests = m.requests + excluded.requests,

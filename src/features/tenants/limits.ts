@@ -33,6 +33,8 @@ export const TENANT_LIMITS = {
   differencesMax: 100,
   /** Seconds after a purge, when the last histories of its workflows are removed. Then they are gone. */
   leftoverSeconds: 60,
+  /** Seconds after a purge for which is looked for what a process that stood still writes late. Then nothing is removed any more. */
+  leftoverWatchedSeconds: 86_400,
   /** Host names that a workspace claims. Further ones are refused with `state_conflict`. */
   hostsMax: 50,
   /** Executions that one page of a suspension has. Further ones are on the next page. */

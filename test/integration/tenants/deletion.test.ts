@@ -8,6 +8,7 @@ import {
   PutBucketTaggingCommand,
 } from '@aws-sdk/client-s3'
 import { afterEach, expect, inject, test } from 'vitest'
+import type { WorkspaceRef } from '../../../src/core/tenant.ts'
 import { createSweepResources } from '../../isolation/sweep-rows.ts'
 import { rootClient } from '../../support/clients/object-store.ts'
 import { closeSubscriptions, endOf as streamEnd, subscribeToEvents } from '../../support/clients/sse.ts'
@@ -25,6 +26,7 @@ import {
   type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { withReadingClient } from '../../support/stack/temporal.ts'
 import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
@@ -329,6 +331,49 @@ test('workspace that is written to from all sides while it is purged: no request
     const left = Object.keys(await rowsOf({ tenantId, workspaceId })).filter((name) => !KEPT.includes(name))
     return left.length + (await workflowsOf(`WorkspaceId = '${workspaceId}'`)).length === 0 ? true : undefined
   })
+})
+
+test('process that stood still through a purge: counts nothing of it, and what it writes late is removed by a later look', async () => {
+  const [workspace, neighbour, node] = await Promise.all([
+    createTestWorkspace(),
+    createTestWorkspace(),
+    startInProcessNode(),
+  ])
+  const { tenantId, workspaceId } = workspace
+  try {
+    const { body: job } = await remove('workspaces', workspaceId, workspace, '?grace_days=0')
+    await purged(workspace, job.id)
+    const refs = [workspace, neighbour] as unknown as WorkspaceRef[]
+    for (const ref of refs) node.platform.meters.count(ref, 200, 1)
+    await node.platform.meters.flush()
+    const counted = await asSuperuser<{ workspace_id: string }>(
+      'select workspace_id from tenon.meters where workspace_id = any($1)',
+      [[workspaceId, neighbour.workspaceId]],
+    )
+    expect(counted.map(({ workspace_id }) => workspace_id)).toEqual([neighbour.workspaceId])
+  } finally {
+    await node.close()
+  }
+  const look = () =>
+    asSuperuser('update tenon.workspaces set delete_after = now() where id = $1', [workspaceId])
+  await look()
+  const hasLooked = async () => {
+    const [row] = await asSuperuser<{ later: boolean | null }>(
+      'select delete_after > now() as later from tenon.workspaces where id = $1',
+      [workspaceId],
+    )
+    return row?.later
+  }
+  await eventually(async () => ((await hasLooked()) === false ? undefined : true))
+  expect(await hasLooked()).toBe(true)
+  await asSuperuser(
+    `insert into tenon.documents (tenant_id, workspace_id, collection, id, data) values ($1, $2, 'notes', gen_random_uuid(), '{}')`,
+    [tenantId, workspaceId],
+  )
+  await look()
+  await eventually(async () =>
+    (await rowsOf({ tenantId, workspaceId }))['tenon.documents'] === undefined ? true : undefined,
+  )
 })
 
 test('execution that runs while its workspace is purged: ends, and leaves nothing', async () => {

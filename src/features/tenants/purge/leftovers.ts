@@ -43,9 +43,12 @@ async function removeLeftovers(
   // The purge may have been cut off before its last statements.
   if (workspaceId === '-') await destroyKeys(scope, ref)
   await scope.batch(endOfDeletion(ref))
+  // A process that stood still may write late, so leftovers are removed again, each time after twice as long, for a day.
+  const next = sql`delete_after = case when updated_at > now() - make_interval(secs => ${TENANT_LIMITS.leftoverWatchedSeconds}::integer)
+    then now() + greatest(now() - updated_at, make_interval(secs => ${TENANT_LIMITS.leftoverSeconds}::integer)) end`
   await system.batch(
     workspaceId === '-'
-      ? sql`update tenants set delete_after = null where id = ${tenantId} and state = 'deleted'`
-      : sql`update workspaces set delete_after = null where id = ${workspaceId} and state = 'deleted'`,
+      ? sql`update tenants set ${next} where id = ${tenantId} and state = 'deleted'`
+      : sql`update workspaces set ${next} where id = ${workspaceId} and state = 'deleted'`,
   )
 }
