@@ -14,7 +14,7 @@ const INTERFACES = [
   // Features own their background tasks.
   'background/(background-task|tenant-task)',
   'archives/(archive-files|steps)',
-  'collections/(aggregates/(aggregate|aggregates-api)|batch|document|documents-api|scans|transfer|mongo/documents|rules/(change-events|text-rules)|schemas/(declared-tables|evaluate-schema|index-build|is-compatible|schema-language|schemas-api|schemas-transfer))',
+  'collections/(aggregates/(aggregate|aggregates-api)|batch|bulk/(bulk-api|bulk-change-kind)|document|documents-api|scans|transfer|mongo/documents|rules/(change-events|text-rules)|schemas/(declared-tables|evaluate-schema|index-build|is-compatible|schema-language|schemas-api|schemas-transfer))',
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|flows-transfer|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-constants|functions|functions-transfer|invoke|source-map)',
@@ -25,7 +25,7 @@ const INTERFACES = [
   'quotas/quotas-api',
   'retention/retention-settings',
   // The kernel: each kind of durable work uses it.
-  'runs/(run-kind|slots|trace-ids|watcher)',
+  'runs/(caller|run-kind|slots|trace-ids|watcher)',
   // Flows and functions are targets of triggers.
   'runs/triggers/(events|limits|schedules|stream-consumer|trigger|trigger-starter|trigger-store|webhooks)',
   'tenants/(active|image-settings|imported-workspaces|jobs|provisioning|public-access|record-deletion|settings-transfer|tenants|unfinished|workspace-settings)',

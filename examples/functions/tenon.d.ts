@@ -68,6 +68,17 @@ declare module 'tenon' {
     after?: string
     count?: Count
   }
+  /** `wait`: seconds, at most 30, to wait for the end of the change. */
+  type BulkOptions = { all?: boolean; max?: number; dry_run?: boolean; wait?: number }
+  type BulkChange = {
+    id: string
+    status: 'queued' | 'running' | 'completed' | 'failed' | 'cancelled'
+    matched: number
+    changed: number
+    failed: number
+    failures: { id: string; code: string; detail: string }[]
+    [member: string]: unknown
+  }
   type AggregateOptions = {
     filter?: object
     group?: string[] | { [name: string]: string | { bucket: string; by: string; tz?: string } }
@@ -96,6 +107,12 @@ declare module 'tenon' {
         options?: Conditions & { replace?: boolean; unset?: string },
       ): Promise<Document>
       delete(name: string, id: string, options?: Conditions): Promise<{ id: string; deleted: true }>
+      updateMany(
+        name: string,
+        filter: object,
+        options?: BulkOptions & { data?: object; unset?: string[] },
+      ): Promise<BulkChange>
+      deleteMany(name: string, filter: object, options?: BulkOptions): Promise<BulkChange>
     }
     objects: {
       /** The object as a web Response: `json()`, `text()`, `bytes()`, or `body`, a stream of any size. */

@@ -12,6 +12,7 @@ import type {
 } from '../core/execution.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type {
+  BulkChangeInput,
   FirstAttempt,
   FunctionAttempt,
   FunctionRunInput,
@@ -65,6 +66,10 @@ export interface Activities {
   buildIndex(input: IndexBuildInput, name: string): Promise<void>
   /** Records that an index could not be built. */
   indexFailed(input: IndexBuildInput, name: string, failure: WorkFailure): Promise<void>
+  /** Goes on with a bulk change for some seconds; a repeated attempt changes nothing twice. Returns true if it has more to do. */
+  changeDocuments(input: BulkChangeInput): Promise<boolean>
+  /** Ends a bulk change as failed; idempotent. */
+  failBulkChange(input: BulkChangeInput, failure: WorkFailure): Promise<void>
   /** Changes the state of a tenant or workspace, unless it was changed since the request; idempotent. */
   changeState(input: SuspensionInput): Promise<void>
   /** Signals the current suspension state to the open executions of a tenant or workspace: to all, or to those not shown as suspended. */

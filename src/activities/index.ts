@@ -3,9 +3,13 @@
 import { cancellationSignal } from '@temporalio/activity'
 import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
 import { invalidateState } from '../access/scope-cache.ts'
+import { Suspended } from '../access/tenant-states.ts'
 import type { Platform } from '../app/platform.ts'
+import { Problem } from '../core/problem.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
+import { endAsFailed } from '../features/collections/bulk/bulk-change.ts'
+import { type BulkScopes, changeDocuments } from '../features/collections/bulk/change-documents.ts'
 import {
   buildIndex,
   type IndexBuildContext,
@@ -18,6 +22,7 @@ import { startSubflow } from '../features/flows/executions/start-execution.ts'
 import { FLOW_LIMITS } from '../features/flows/limits.ts'
 import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
 import { failRun, type RunFailure } from '../features/functions/runs/record-run.ts'
+import { actorFor } from '../features/runs/caller.ts'
 import { reacquireSlot, yieldSlot } from '../features/runs/slots.ts'
 import { placeOf, syncSchedules } from '../features/runs/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/provisioning.ts'
@@ -79,6 +84,10 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     provisionFailed: (call, input, failures) => failProvisioning(scopes.admin(call), call, input, failures),
     buildIndex: (call, input, name) => withHeartbeat(buildIndex(indexBuildContext(call), input, name)),
     indexFailed: (call, input, name, failure) => indexFailed(indexBuildContext(call), input, name, failure),
+    changeDocuments: (call, { bulk_id }) => withHeartbeat(changeDocuments(bulkScopes(call, scopes), bulk_id)),
+    failBulkChange: async (call, { bulk_id }, failure) => {
+      await record(call).batch(endAsFailed(bulk_id, failure))
+    },
     callFunction: async (call, request) => {
       const work = async (injected?: InjectedSecrets) =>
         request.function === MCP
@@ -126,6 +135,16 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     recordExecution: (call, update) => recordExecution(record(call), update),
   }
 }
+
+/** A bulk change waits while its workspace is suspended, as long as it waits for a server that is away. */
+const bulkScopes = (call: ActivityContext, scopes: Scopes): BulkScopes => ({
+  record: scopes.workspace(call, 'workspace_admin'),
+  open: (caller) =>
+    scopes.openActorScope(call, actorFor(call, caller)).catch((error: unknown) => {
+      if (!(error instanceof Suspended)) throw error
+      throw new Problem('dependency_unavailable', { detail: error.message, cause: error })
+    }),
+})
 
 /** Plans calls of OpenAPI operations. The calls of a worker share the documents that it has read. */
 function openApiPlanner({ scopes, requests }: ActivityServices): Implementation['planOpenApi'] {

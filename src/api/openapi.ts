@@ -227,7 +227,7 @@ const TAGS = [
     name: 'Collections',
     description:
       'JSON documents: filters, order, keyset pages; declared with a schema or created by the first write.',
-    nouns: ['collection', 'collections', 'batch', 'schema'],
+    nouns: ['collection', 'collections', 'batch', 'bulk_change', 'schema'],
   },
   {
     name: 'Objects',

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream, openAsBlob } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { parseFrames } from './client.ts'
 import { jsonArgument } from './json-argument.ts'
@@ -41,6 +42,48 @@ async function aggregate(name: string, select: string, filters: readonly string[
   const client = await serviceClient()
   return printJson(await client.get(`${collectionPath(name)}/aggregate?${query}`))
 }
+
+interface BulkOptions {
+  readonly all?: boolean
+  readonly max?: string
+  readonly dryRun?: boolean
+}
+
+interface BulkReply {
+  readonly id?: string
+  readonly ended_at?: string | null
+  readonly status?: string
+  readonly failed?: number
+}
+
+const updateMany = async (name: string, filter: string, changes: string, options: BulkOptions) =>
+  changeMany(name, 'update-many', { filter, data: await jsonArgument(changes, 'The changes') }, options)
+
+const deleteMany = (name: string, filter: string, options: BulkOptions) =>
+  changeMany(name, 'delete-many', { filter }, options)
+
+/** Follows the change until it has ended. Prints it; exit code 2 if documents, or the change itself, failed. */
+async function changeMany(
+  name: string,
+  verb: string,
+  { filter, data }: { readonly filter: string; readonly data?: unknown },
+  { all, max, dryRun }: BulkOptions,
+): Promise<number> {
+  const body = {
+    ...{ filter: await jsonArgument(filter, 'The filter'), data, all, dry_run: dryRun },
+    ...(max !== undefined && { max: Number(max) }),
+  }
+  const client = await serviceClient()
+  let change = (await client.post(`${collectionPath(name)}/${verb}`, body)) as BulkReply
+  while (change.ended_at === null) {
+    await pause(BULK_LOOK_MS)
+    change = (await client.get(`${collectionPath(name)}/bulk-changes/${change.id}`)) as BulkReply
+  }
+  printJson(change)
+  return (change.failed ?? 0) > 0 || change.status === 'failed' ? 2 : 0
+}
+
+const BULK_LOOK_MS = 500
 
 interface ImportOptions {
   readonly key?: string
@@ -92,6 +135,25 @@ export function collectionVerbs(program: Command): void {
     'aggregate <name> <select> [filters...]',
     'Count and add up documents by groups, such as "status,n:count(),total:amount.sum()". Behind it stand filters as in list, and having=total.gt.100 order=total.desc.',
     aggregate,
+  )
+  const bulk = [
+    ['--all', 'Change all documents, if the filter is empty: {}.'],
+    ['--max <number>', 'Change nothing if more documents match.'],
+    ['--dry-run', 'Change nothing, and print how many documents match.'],
+  ] as const
+  addVerb(
+    collection,
+    'update-many <name> <filter> <changes>',
+    'Set fields in all documents that match a filter in JSON, such as \'{"status": "open"}\' \'{"status": "late"}\', and wait for the end. Exit code 2 if some could not be changed.',
+    updateMany,
+    bulk,
+  )
+  addVerb(
+    collection,
+    'delete-many <name> <filter>',
+    'Delete all documents that match a filter in JSON, and wait for the end. Exit code 2 if some could not be deleted.',
+    deleteMany,
+    bulk,
   )
   addVerb(
     collection,

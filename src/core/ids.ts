@@ -10,6 +10,7 @@ export type IdPrefix =
   | 'fn'
   | 'flow'
   | 'run'
+  | 'bulk'
   | 'apr'
   | 'mcp'
   | 'src'

@@ -323,6 +323,11 @@ export const PROBLEMS = {
     'An upsert names fields that are not unique',
     'Declare the fields as unique: `"unique": [["field"]]` in the schema of the collection.',
   ),
+  too_many_matches: row(
+    409,
+    'More documents match than the request allows',
+    'Restrict the filter, or send a higher `max`. Nothing was changed.',
+  ),
   atomic_not_supported: row(
     400,
     'The store does not support atomic batches',

@@ -94,6 +94,11 @@ export interface IndexBuildInput {
   readonly indexes: readonly string[]
 }
 
+/** A bulk change, whose record has the rest. */
+export interface BulkChangeInput {
+  readonly bulk_id: string
+}
+
 /** The reason why a job failed, as its record shows it. */
 export interface WorkFailure {
   readonly code: string
@@ -136,7 +141,7 @@ export interface FunctionRunInput {
   readonly input: Json
   /** Members of the second argument of the function. */
   readonly context?: Json
-  readonly caller: FunctionCaller
+  readonly caller: WorkCaller
   readonly trigger: FunctionTrigger
   /** Of one attempt. */
   readonly timeout_ms: number
@@ -158,7 +163,7 @@ export interface FunctionAttempt extends FunctionRunInput {
 }
 
 /** On whose behalf the code of a run calls the platform. */
-export interface FunctionCaller {
+export interface WorkCaller {
   readonly subject: string
   readonly role: 'service' | 'user' | 'anon'
   readonly clientId?: string

@@ -4,6 +4,13 @@ import type { AnyOperation } from '../core/operation.ts'
 import { queryAnalytics } from './analytics/analytics-api.ts'
 import { aggregateDocuments, listGroups } from './collections/aggregates/aggregates-api.ts'
 import { batchAnywhere, batchDocuments } from './collections/batch.ts'
+import {
+  cancelBulkChange,
+  deleteMany,
+  getBulkChange,
+  listBulkChanges,
+  updateMany,
+} from './collections/bulk/bulk-api.ts'
 import * as documents from './collections/documents-api.ts'
 import { exportDocuments, importDocuments } from './collections/ndjson/ndjson-api.ts'
 import { publishEvent, subscribeEvents } from './events/events-api.ts'
@@ -33,6 +40,8 @@ const CALLABLE: ReadonlyMap<AnyOperation, CallableTraits> = new Map<AnyOperation
   [aggregateDocuments, { local: true }],
   [documents.updateDocument, { stores: true }],
   [documents.deleteDocument, {}],
+  [updateMany, { stores: true }],
+  [deleteMany, {}],
   [objects.putObject, { stores: true }],
   [objects.getObject, {}],
   [objects.deleteObject, {}],
@@ -78,6 +87,11 @@ export const DATA_OPERATIONS: readonly AnyOperation[] = [
   exportDocuments,
   batchDocuments,
   batchAnywhere,
+  updateMany,
+  deleteMany,
+  getBulkChange,
+  listBulkChanges,
+  cancelBulkChange,
   objects.putObject,
   objects.headObject,
   objects.getObject,

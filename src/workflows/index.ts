@@ -3,6 +3,7 @@
  * function; the sealed argument of a workflow says which definition runs (`tenant-interceptor.ts`).
  */
 
+import { bulkChange } from './collection/bulk-change.ts'
 import { indexBuild } from './collection/index-build.ts'
 import { flowExecution } from './flow/flow-execution.ts'
 import { functionRun } from './function/function-run.ts'
@@ -11,6 +12,7 @@ import { provision } from './tenant/provision.ts'
 import { suspension } from './tenant/suspension.ts'
 
 const DEFINITIONS: Readonly<Record<string, (input: never) => Promise<unknown>>> = {
+  bulkChange,
   flowExecution,
   functionRun,
   indexBuild,

@@ -8,6 +8,8 @@ const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
 
 const upload = ({ uploadId }: World) => `/v1/uploads/${uploadId}`
 
+const bulkChange = ({ bulkChangeId }: World) => `/v1/collections/secrets/bulk-changes/${bulkChangeId}`
+
 /** Of the beginning of an upload by tus. */
 export const uploadHeaders = (bucket: string) => ({
   'upload-length': '6',
@@ -66,6 +68,21 @@ export const DATA_ROWS: Readonly<Record<string, Row>> = {
     path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
     foreign: 'not_found',
   },
+  'collection.update_many': {
+    path: () => '/v1/collections/secrets/update-many',
+    body: () => ({ filter: { by: 'us' }, data: { by: 'somebody' } }),
+    headers: () => ({ prefer: 'wait=20' }),
+    foreign: 'own_thing',
+  },
+  'collection.delete_many': {
+    path: () => '/v1/collections/secrets/delete-many',
+    body: () => ({ filter: { by: 'nobody' } }),
+    headers: () => ({ prefer: 'wait=20' }),
+    foreign: 'own_thing',
+  },
+  'bulk_change.get': { path: bulkChange, foreign: 'not_found' },
+  'bulk_change.list': { path: () => '/v1/collections/secrets/bulk-changes', foreign: 'own_list' },
+  'bulk_change.cancel': { path: (world) => `${bulkChange(world)}/cancel`, foreign: 'not_found' },
   'collection.import': {
     path: () => '/v1/collections/secrets/import',
     body: () => ({ by: 'somebody' }),

@@ -54,6 +54,7 @@ export interface World {
   readonly uploadId: string
   /** A removal of objects that did not end within its request. */
   readonly removalId: string
+  readonly bulkChangeId: string
   readonly functionId: string
   readonly failing: FailingFunction
 }
@@ -395,6 +396,10 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     as: workspace.service,
     body: { by: 'us' },
   })
+  const bulkChange = await call('POST', '/v1/collections/secrets/update-many', {
+    as: workspace.service,
+    body: { filter: { by: 'nobody' }, data: { by: 'us' } },
+  })
   const flow = await call('POST', `${workspace.flows}/definitions`, {
     as,
     body: { source: SOURCE('secret-flow') },
@@ -444,6 +449,7 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     bucket,
     uploadId: begun.headers.get('location')?.split('/').at(-1) ?? '',
     removalId: await removeMany(workspace, bucket),
+    bulkChangeId: bulkChange.body.id,
     keyId: key.body.id,
     accountId: account.body.id,
     clientId: client.body.client_id,

@@ -141,6 +141,7 @@ function ids(): string[] {
     ours.failing.runId,
     ours.uploadId,
     ours.removalId,
+    ours.bulkChangeId,
     ours.workspace.tenantId,
   ]
 }
@@ -230,10 +231,11 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
         if (refusal !== undefined) return expect([status, body.code]).toEqual([403, refusal])
         expect(operation.roles).toContain('user')
         if (operation.reach === 'caller') return expect(status).toBe(200)
-        if (name === 'collections.list') return expect([status, body.data]).toEqual([200, []])
-        // A function that users may not invoke does not exist for them, nor does a run, a removal or an upload that another has started.
+        if (['collections.list', 'bulk_change.list'].includes(name))
+          return expect([status, body.data]).toEqual([200, []])
+        // A function that users may not invoke does not exist for them, nor does a run, a removal, a bulk change or an upload that another has started.
         if (
-          /^(function\.(invoke|fetch)|invocation\.get_operation|object\.get_removal|upload\.(head|append|delete))$/.test(
+          /^(function\.(invoke|fetch)|invocation\.get_operation|object\.get_removal|bulk_change\.(get|cancel)|upload\.(head|append|delete))$/.test(
             name,
           )
         )

@@ -6,6 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, FunctionTrigger } from '../../core/work.ts'
 import { callTrigger } from '../../features/functions/runs/run.ts'
 import type { CodeCaller } from '../../features/functions/sandbox/invocation.ts'
+import { actorFor } from '../../features/runs/caller.ts'
 import { TRIGGER_SUBJECT } from '../../features/runs/triggers/trigger-starter.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 
@@ -53,26 +54,14 @@ export type CodeActor = ActorIn<DataRole>
  * @returns undefined if the function declares none and the caller has no rights: then the code may call nothing
  */
 export function actorOfCode(
-  { workflowId, chainDepth }: Pick<ActivityContext, 'workflowId' | 'chainDepth'>,
+  work: Pick<ActivityContext, 'workflowId' | 'chainDepth'>,
   { caller }: Pick<FunctionRunInput, 'caller'>,
   scopes: readonly string[],
 ): CodeActor | undefined {
-  // A depth of 0 counts, too: what the code starts is one deeper.
-  const { causes } = caller
-  const run = { subject: workflowId, chainDepth, onBehalfOf: caller.subject, ...(causes && { causes }) }
-  const onBehalfOfUser = caller.user ?? caller.onBehalfOfUser
-  const behalf = onBehalfOfUser === undefined ? {} : { onBehalfOfUser }
-  if (scopes.length > 0) return { ...run, ...behalf, role: 'service', scopes: new Set(scopes) }
-  if (caller.scopes?.length === 0) return undefined
-  const { role, clientId, groups, user, scopes: restrictions } = caller
-  return {
-    ...run,
-    role,
-    ...(clientId !== undefined && { clientId }),
-    ...(groups !== undefined && { groups }),
-    ...(user === undefined ? behalf : { user }),
-    ...(restrictions !== undefined && { scopes: new Set(restrictions) }),
-  }
+  if (scopes.length === 0) return caller.scopes?.length === 0 ? undefined : actorFor(work, caller)
+  const { subject, causes, user: onBehalfOfUser = caller.onBehalfOfUser } = caller
+  const restrictions = { ...(causes && { causes }), ...(onBehalfOfUser && { onBehalfOfUser }) }
+  return actorFor(work, { subject, role: 'service', scopes, ...restrictions })
 }
 
 export function noRights({ trigger }: Pick<FunctionRunInput, 'trigger'>): Problem {

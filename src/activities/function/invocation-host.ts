@@ -12,7 +12,6 @@ import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { FunctionEgress } from '../../features/functions/egress.ts'
 import { FUNCTION_LIMITS } from '../../features/functions/limits.ts'
-import { currentCaller } from '../../features/functions/runs/current-rights.ts'
 import type { RuntimeConfig } from '../../features/functions/runtime-config.ts'
 import {
   Content,
@@ -22,6 +21,7 @@ import {
   type InvocationHost,
   type LogLine,
 } from '../../features/functions/sandbox/invocation.ts'
+import { currentCaller } from '../../features/runs/caller.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import { currentTrace, inTrace } from '../../infra/trace-context.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'

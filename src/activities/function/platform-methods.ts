@@ -7,6 +7,7 @@ import { Problem } from '../../core/problem.ts'
 import { sentences } from '../../core/text/sentences.ts'
 import type { Json } from '../../core/work.ts'
 import { aggregateDocuments } from '../../features/collections/aggregates/aggregates-api.ts'
+import { deleteMany, updateMany } from '../../features/collections/bulk/bulk-api.ts'
 import * as documents from '../../features/collections/documents-api.ts'
 import { publishEvent } from '../../features/events/events-api.ts'
 import { FLOW_KEY_OPERATIONS } from '../../features/flows/executions/key-operations.ts'
@@ -45,6 +46,8 @@ const METHODS: readonly (readonly [
   ['collections.list', documents.listDocuments, 'name'],
   ['collections.update', documents.updateDocument, 'name, id, document'],
   ['collections.delete', documents.deleteDocument, 'name, id'],
+  ['collections.updateMany', updateMany, 'name, filter'],
+  ['collections.deleteMany', deleteMany, 'name, filter'],
   ['objects.get', objects.getObject, 'bucket, key'],
   ['objects.put', objects.putObject, 'bucket, key, content'],
   ['objects.delete', objects.deleteObject, 'bucket, key'],

@@ -23,6 +23,26 @@ export const COLLECTION_LIMITS = {
   /** Attempts of all operations of a batch together. Then the batch is refused with `overloaded`. */
   batchAttemptsMax: 5_000,
 
+  // Bulk changes
+  /** Documents that a bulk change looks at together, by what it does. Further ones are next. */
+  bulkDocuments: { update: 100, delete: 500 },
+  /** Bulk changes of a workspace that are under way; of a user, the own ones. A further one is refused with `state_conflict`. */
+  bulkChangesOpenMax: 10,
+  /** Milliseconds for which one attempt of a bulk change goes on. Then the next one does. */
+  bulkServedMs: 5_000,
+  /** Milliseconds for which a step of a bulk change waits for a server that is away. Then the change has failed. */
+  bulkStepMs: 86_400_000,
+  /** Times that a document which others change at the moment is tried. Then it counts as failed. */
+  bulkAttemptsMax: 10,
+  /** Failures of a bulk change that are listed. Further ones are counted. */
+  bulkFailuresReturnedMax: 20,
+  /** Seconds after which an open bulk change is compared with its workflow again. Then it is. */
+  bulkRecheckSeconds: 300,
+  /** Duration for which an ended bulk change is kept. Then its record is removed. */
+  bulkChangesKept: '30d',
+  /** Records of ended bulk changes that are removed at a time. Further ones are removed next. */
+  bulkRemovedMax: 1_000,
+
   // Queries
   /** Names of a path. A longer path is refused; deeper fields are not indexed in MongoDB. */
   pathDepthMax: 10,

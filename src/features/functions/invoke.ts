@@ -7,11 +7,12 @@ import { workflowsOf } from '../../access/scope-services.ts'
 import { checkJson } from '../../core/json.ts'
 import { DATA_ROLES, isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { FunctionCaller, FunctionTrigger, Json, SecretNames } from '../../core/work.ts'
+import type { FunctionTrigger, Json, SecretNames, WorkCaller } from '../../core/work.ts'
+import { actorWithoutRights } from '../runs/caller.ts'
 import { AliasName, VersionNumber } from '../version-aliases.ts'
 import { FUNCTION_LIMITS } from './limits.ts'
 import { receiveResult } from './runs/direct-result.ts'
-import { actorWithoutRights, callTrigger } from './runs/run.ts'
+import { callTrigger } from './runs/run.ts'
 import { operationPath, readOperation } from './runs/run-operation.ts'
 import { type StartedRun, startRun } from './runs/start-run.ts'
 
@@ -96,7 +97,7 @@ interface InvokeRequest {
   readonly secrets?: SecretNames
   readonly respond_async?: boolean
   /** By default the actor of the scope. */
-  readonly caller?: FunctionCaller
+  readonly caller?: WorkCaller
 }
 
 async function invoke(

@@ -1,15 +1,79 @@
-/** The rights of the caller of a run, without those that the caller has lost since the run was created. */
+/** The caller as whom durable work acts: its rights when the work was asked for, without those that it has lost since. */
 
 import { isDeepStrictEqual } from 'node:util'
-import type { WorkspaceScope } from '../../../access/scope.ts'
-import { isSubjectActive } from '../../../access/scope-services.ts'
-import type { EndUser } from '../../../core/policy.ts'
-import type { FunctionCaller, FunctionTrigger } from '../../../core/work.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { isSubjectActive } from '../../access/scope-services.ts'
+import {
+  type Actor,
+  type ActorIn,
+  causesOf,
+  type DataRole,
+  type EndUser,
+  withSince,
+} from '../../core/policy.ts'
+import type { FunctionTrigger, WorkCaller } from '../../core/work.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+
+/** The rights with which work that the actor asks for may call the platform: its own, or of a run those of its caller. */
+export function callerOf({ actor }: WorkspaceScope): WorkCaller {
+  const { role, clientId, groups, user, onBehalfOfUser, scopes } = actor
+  return {
+    ...subjectAndCauses(actor),
+    role: role === 'user' || role === 'anon' ? role : 'service',
+    ...(clientId !== undefined && { clientId }),
+    ...(groups !== undefined && { groups }),
+    ...(user !== undefined && { user }),
+    ...(onBehalfOfUser !== undefined && { onBehalfOfUser }),
+    ...(scopes !== undefined && { scopes: [...scopes] }),
+  }
+}
+
+/**
+ * The caller of a run that was started without rights on data: by a schedule, an event, or a client of an MCP server, which
+ * may call its tools and nothing else of the workspace. The code has the scopes that its function declares, and no others.
+ */
+export const callerWithoutRights = (subject: string, causes: readonly string[]): WorkCaller => ({
+  subject,
+  role: 'service',
+  scopes: [],
+  ...(causes.length > 0 && { causes }),
+})
+
+/** As {@link callerWithoutRights}, for the actor of a call. */
+export function actorWithoutRights(actor: Actor): WorkCaller {
+  const { subject, causes } = subjectAndCauses(actor)
+  return callerWithoutRights(subject, causes)
+}
+
+/** On whose behalf the actor calls, and the others behind it: a run that calls another one is among them. */
+function subjectAndCauses(actor: Actor): Required<Pick<WorkCaller, 'subject' | 'causes'>> {
+  const { subject: own, onBehalfOf: subject = own, user, onBehalfOfUser = user } = actor
+  const known = new Set([subject, onBehalfOfUser?.id, onBehalfOfUser?.email])
+  // A dead letter may be run again much later.
+  const causes = withSince(causesOf(actor), Date.now()).filter((one) => !known.has(one))
+  return { subject, causes }
+}
+
+/** Acts with the rights of the caller. @param work the id of its workflow, and the number of runs that started one another up to it */
+export function actorFor(
+  { workflowId: subject, chainDepth }: { readonly workflowId: string; readonly chainDepth: number },
+  { causes, role, clientId, groups, user, onBehalfOfUser, scopes, subject: onBehalfOf }: WorkCaller,
+): ActorIn<DataRole> {
+  return {
+    // A depth of 0 counts, too: what the work starts is one deeper.
+    ...{ subject, chainDepth, onBehalfOf, role },
+    ...(causes !== undefined && { causes }),
+    ...(clientId !== undefined && { clientId }),
+    ...(groups !== undefined && { groups }),
+    ...(user !== undefined && { user }),
+    ...(user === undefined && onBehalfOfUser !== undefined && { onBehalfOfUser }),
+    ...(scopes !== undefined && { scopes: new Set(scopes) }),
+  }
+}
 
 /** `lost`: why the caller may do nothing any more. */
 export type CurrentCaller =
-  | { readonly caller: FunctionCaller; readonly lost?: undefined }
+  | { readonly caller: WorkCaller; readonly lost?: undefined }
   | { readonly caller?: undefined; readonly lost: string }
 
 const lost = (reason: string): CurrentCaller => ({ lost: reason })
@@ -20,14 +84,14 @@ const lost = (reason: string): CurrentCaller => ({ lost: reason })
  */
 export async function currentCaller(
   scope: WorkspaceScope,
-  { caller, trigger }: { readonly caller: FunctionCaller; readonly trigger: FunctionTrigger },
+  { caller, trigger }: { readonly caller: WorkCaller; readonly trigger: FunctionTrigger },
 ): Promise<CurrentCaller> {
   const current = await narrowed(scope, caller)
   return current.caller !== undefined && trigger.kind === 'function' ? { caller } : current
 }
 
 /** For a run that is created again, perhaps weeks later: without the groups of the caller. */
-export async function narrowedCaller(scope: WorkspaceScope, caller: FunctionCaller): Promise<CurrentCaller> {
+export async function narrowedCaller(scope: WorkspaceScope, caller: WorkCaller): Promise<CurrentCaller> {
   const { groups: _groups, ...without } = caller
   return narrowed(scope, without)
 }
@@ -36,7 +100,7 @@ export async function narrowedCaller(scope: WorkspaceScope, caller: FunctionCall
  * Takes all rights from a user whose record has changed: rules compare documents with any value of a user, so the platform cannot
  * tell which rights the change has taken.
  */
-async function narrowed(scope: WorkspaceScope, caller: FunctionCaller): Promise<CurrentCaller> {
+async function narrowed(scope: WorkspaceScope, caller: WorkCaller): Promise<CurrentCaller> {
   const { subject, clientId, user } = caller
   if (subject.startsWith('key_')) return narrowedKey(scope, caller)
   for (const id of new Set([subject, clientId ?? subject]))
@@ -47,7 +111,7 @@ async function narrowed(scope: WorkspaceScope, caller: FunctionCaller): Promise<
 }
 
 /** Of a key that was rotated, its replacement counts. */
-async function narrowedKey(scope: WorkspaceScope, caller: FunctionCaller): Promise<CurrentCaller> {
+async function narrowedKey(scope: WorkspaceScope, caller: WorkCaller): Promise<CurrentCaller> {
   const key = await scope.row<{ scopes: string[] }>(sql`
     with recursive line as (
       select * from api_keys where id = ${caller.subject}

@@ -44,6 +44,7 @@ const FIRST_RELEASE = [
 const MIGRATIONS: readonly string[] = [
   'infra/postgres/migrations/0001-exact-numbers.sql',
   'infra/postgres/migrations/0002-references.sql',
+  'infra/postgres/migrations/0003-bulk-changes.sql',
 ]
 
 const FILES = [...FIRST_RELEASE, ...MIGRATIONS]

@@ -2,11 +2,13 @@
 
 import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
-import { type IndexBuildInput, type Json, QUEUES, type WorkFailure } from '../../core/work.ts'
+import { type IndexBuildInput, QUEUES } from '../../core/work.ts'
 import { COLLECTION_LIMITS } from '../../features/collections/limits.ts'
 import { RETRIES } from '../retries.ts'
+import { workFailureOf } from './work-failure.ts'
 
 const BUILD_ATTEMPTS = 8
+const LOST = 'The worker that built the index was lost, or took too long.'
 
 /** @throws ApplicationFailure if an index could not be built, so that the Temporal UI shows the workflow as failed */
 export async function indexBuild(input: IndexBuildInput): Promise<void> {
@@ -17,7 +19,7 @@ export async function indexBuild(input: IndexBuildInput): Promise<void> {
     } catch (error) {
       if (!(error instanceof ActivityFailure)) throw error
       failed.push(name)
-      await failureActivities(name).indexFailed(input, name, failureOf(error))
+      await failureActivities(name).indexFailed(input, name, workFailureOf(error, LOST))
     }
   }
   if (failed.length > 0)
@@ -42,10 +44,3 @@ const failureActivities = (name: string) =>
     summary: `${name} failed`,
     retry: RETRIES.build,
   })
-
-function failureOf({ cause }: ActivityFailure): WorkFailure {
-  if (!(cause instanceof ApplicationFailure))
-    return { code: 'run_cut_off', detail: 'The worker that built the index was lost, or took too long.' }
-  const members = cause.details?.[1] as { [name: string]: Json } | undefined
-  return { ...members, code: cause.type ?? 'internal', detail: cause.message }
-}

@@ -51,6 +51,7 @@ beforeAll(async () => {
     host: 'h',
     uploadId: id,
     removalId: 'del_r',
+    bulkChangeId: 'bulk_b',
     functionId: 'fn',
     failing: { functionId: 'fn', runId: 'run_r' },
     approvalId: 'a',

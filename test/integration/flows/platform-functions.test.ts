@@ -39,6 +39,11 @@ const CALLS: Readonly<Record<string, ExpectedCall>> = {
     with: { name: 'things', select: 'kept,total:n.sum()' },
     gives: { data: [{ kept: 'yes', total: 1 }] },
   },
+  'collection.update_many': {
+    with: { name: 'things', filter: { n: 9 }, data: { n: 8 } },
+    gives: { verb: 'update' },
+  },
+  'collection.delete_many': { with: { name: 'things', filter: { n: 9 } }, gives: { verb: 'delete' } },
   'collection.aggregate': { with: { name: 'things', measures: { n: { count: true } } }, gives: { n: 1 } },
   'collection.update': {
     with: { ...createdDocument, document: { n: 2 } },
@@ -94,6 +99,9 @@ const NOT_CALLABLE: Readonly<Record<string, string>> = {
   'user.export_data': 'for people and the apps that serve them; lines of any length',
   'collection.batch': 'not yet: steps are undone by `compensate`',
   'batch.run': 'not yet: steps are undone by `compensate`',
+  'bulk_change.get': 'for callers of `collection.update_many`',
+  'bulk_change.list': 'for callers of `collection.update_many`',
+  'bulk_change.cancel': 'for callers of `collection.update_many`',
   'object.describe': 'not yet: a flow keeps what it needs to know in a collection',
   'object.update': 'not yet: a flow keeps what it needs to know in a collection',
   'object.remove_all': 'not yet: a flow deletes the objects that it made',

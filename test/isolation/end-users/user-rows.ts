@@ -64,13 +64,14 @@ export const OPEN_TO_USERS = {
   rules: words(`
     collections.list
     collection.create collection.get collection.list collection.query collection.list_groups collection.aggregate collection.update collection.patch
-    collection.delete collection.import collection.export collection.batch
+    collection.delete collection.import collection.export collection.batch collection.update_many collection.delete_many
     batch.run
     event.subscribe`),
   /** Operations that a setting of the workspace, or of a function, opens, or that are open for the caller's own id: test/integration/access-rules has such settings. */
   settings: words(`
     object.put object.head object.get object.delete object.list object.describe object.update object.copy object.move object.remove_all
-    object.get_removal     object.upload_form object.presign
+    bulk_change.get bulk_change.list bulk_change.cancel
+    object.get_removal object.upload_form object.presign
     upload.create upload.head upload.append upload.delete
     event.publish user.export_data
     function.invoke function.fetch invocation.get_operation`),

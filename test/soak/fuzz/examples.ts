@@ -79,6 +79,14 @@ const MORE: Readonly<Record<string, (world: World) => unknown[]>> = {
       having: { total: { gt: 1 } },
     },
   ],
+  'collection.update_many': () => [
+    { filter: { n: 1 }, data: { n: 2 } },
+    { filter: {}, all: true, max: 5, dry_run: true, unset: ['a'] },
+  ],
+  'collection.delete_many': () => [
+    { filter: { n: { gt: 5 } }, max: 10 },
+    { filter: {}, all: true, dry_run: true },
+  ],
   'collection.batch': ({ documentId: id }) => [
     {
       ops: [

@@ -2,12 +2,12 @@
 
 import { expect, test } from 'vitest'
 import { actorOfCode, noRights } from '../../../src/activities/function/code-caller.ts'
-import type { FunctionCaller } from '../../../src/core/work.ts'
-import { callerWithoutRights } from '../../../src/features/functions/runs/run.ts'
+import type { WorkCaller } from '../../../src/core/work.ts'
+import { callerWithoutRights } from '../../../src/features/runs/caller.ts'
 
 const RUN = { workflowId: 'ten_1:ws_1:fn_1:0199', chainDepth: 2 }
 const OF_RUN = { subject: RUN.workflowId, chainDepth: 2, onBehalfOf: 'mia' }
-const USER: FunctionCaller = {
+const USER: WorkCaller = {
   subject: 'mia',
   role: 'user',
   clientId: 'client_1',

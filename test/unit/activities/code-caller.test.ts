@@ -4,8 +4,8 @@ import { expect, test } from 'vitest'
 import { callerForCode } from '../../../src/activities/function/code-caller.ts'
 import type { EndUser } from '../../../src/core/policy.ts'
 import { type WorkspaceRef, workflowId } from '../../../src/core/tenant.ts'
-import type { FunctionCaller, FunctionTrigger } from '../../../src/core/work.ts'
-import { callerWithoutRights } from '../../../src/features/functions/runs/run.ts'
+import type { FunctionTrigger, WorkCaller } from '../../../src/core/work.ts'
+import { callerWithoutRights } from '../../../src/features/runs/caller.ts'
 import { triggerActor } from '../../../src/features/runs/triggers/trigger-starter.ts'
 
 const ref = {
@@ -14,7 +14,7 @@ const ref = {
 } as WorkspaceRef
 const USER: EndUser = { id: 'mia', email: 'mia@example.com', emailVerified: true, claims: { team: 'a' } }
 const SHOWN = { id: 'mia', email: 'mia@example.com', claims: { team: 'a' } }
-const MIA: FunctionCaller = {
+const MIA: WorkCaller = {
   subject: 'mia',
   role: 'user',
   user: USER,
@@ -22,8 +22,7 @@ const MIA: FunctionCaller = {
   scopes: ['a:read'],
 }
 
-const callerOf = (caller: FunctionCaller, trigger: FunctionTrigger) =>
-  callerForCode({ ref }, { caller, trigger })
+const callerOf = (caller: WorkCaller, trigger: FunctionTrigger) => callerForCode({ ref }, { caller, trigger })
 
 test.each(['api', 'http'] as const)('%s: the role and the id of the credential', (kind) => {
   expect(callerOf({ subject: 'key_1', role: 'service' }, { kind })).toEqual({ kind: 'service', id: 'key_1' })
@@ -52,7 +51,7 @@ const FLOW = workflowId(ref, 'flow_1', UUID)
 const RUN = expect.stringMatching(/^run_\w{26}$/)
 
 test('execution of a flow: its id; of the function that a function in it calls, on its behalf', () => {
-  const caller: FunctionCaller = { subject: FLOW, role: 'service' }
+  const caller: WorkCaller = { subject: FLOW, role: 'service' }
   const { id } = callerOf(caller, { kind: 'api' })
   expect(id).toEqual(RUN)
   expect(callerOf(caller, { kind: 'flow', id })).toEqual({ kind: 'flow', id })
@@ -69,7 +68,7 @@ test('function that another one has called for a user, with the rights of the us
   const trigger = { kind: 'function', id: 'run_1' } as const
   const visibleTrigger = { ...trigger, on_behalf_of: 'mia', user: SHOWN }
   expect(callerOf(MIA, trigger)).toEqual(visibleTrigger)
-  const scoped: FunctionCaller = { subject: 'mia', role: 'service', scopes: [], onBehalfOfUser: USER }
+  const scoped: WorkCaller = { subject: 'mia', role: 'service', scopes: [], onBehalfOfUser: USER }
   expect(callerOf(scoped, trigger)).toEqual(visibleTrigger)
 })
 

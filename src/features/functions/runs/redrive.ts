@@ -5,18 +5,18 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { FunctionCaller, FunctionTrigger } from '../../../core/work.ts'
+import type { FunctionTrigger, WorkCaller } from '../../../core/work.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { consumeQuota } from '../../quotas/quotas-api.ts'
+import { narrowedCaller } from '../../runs/caller.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
-import { narrowedCaller } from './current-rights.ts'
 import { startRecorded } from './start-recorded.ts'
 
 interface DeadLetter {
   readonly id: string
   readonly status: string
-  readonly caller: FunctionCaller | null
+  readonly caller: WorkCaller | null
   readonly trigger: FunctionTrigger
   readonly is_dead_letter: boolean
   readonly redriven_as: string | null
@@ -65,7 +65,7 @@ function noDeadLetter({ status, redriven_as }: DeadLetter): Problem {
 /** The mark goes in the statement that creates the new run. @returns undefined if it was gone */
 function createRedrive(
   scope: WorkspaceScope,
-  { id, of: runId, caller }: { readonly id: string; readonly of: string; readonly caller: FunctionCaller },
+  { id, of: runId, caller }: { readonly id: string; readonly of: string; readonly caller: WorkCaller },
 ) {
   return scope.row<{ id: string }>(sql`
     with letter as (

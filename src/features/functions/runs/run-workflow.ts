@@ -12,10 +12,11 @@ import {
   QUEUES,
   workflowTypeOf,
 } from '../../../core/work.ts'
+import { callerOf } from '../../runs/caller.ts'
 import type { FunctionConfig } from '../config.ts'
 import { DEFAULTS } from '../config.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
-import { callerOf, type RunRequest } from './run.ts'
+import type { RunRequest } from './run.ts'
 
 /** A version of a function, with the configuration of the function. */
 export interface Invocable {

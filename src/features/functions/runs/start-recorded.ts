@@ -4,13 +4,13 @@ import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
 import { readTrace } from '../../../core/trace.ts'
-import type { FunctionCaller, FunctionTrigger, Json } from '../../../core/work.ts'
+import type { FunctionTrigger, Json, WorkCaller } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { inTrace } from '../../../infra/trace-context.ts'
+import { currentCaller } from '../../runs/caller.ts'
 import { promoteQueued, queueRun } from '../../runs/slots.ts'
 import { notifyRunChanged } from '../../runs/watcher.ts'
 import type { ConfigChange } from '../config.ts'
-import { currentCaller } from './current-rights.ts'
 import { FUNCTION_RUN, failUnlessBegun } from './record-run.ts'
 import { type Invocable, runInput, startWorkflow } from './run-workflow.ts'
 
@@ -19,7 +19,7 @@ interface RecordedRow extends Invocable {
   readonly is_async: boolean
   readonly input: Json
   readonly context: Json | null
-  readonly caller: FunctionCaller
+  readonly caller: WorkCaller
   /** That it was created in. */
   readonly trace: string | null
   /** Null if it neither holds a slot nor queues for one. */

@@ -13,6 +13,7 @@ import type { StartReservation } from '../../../infra/temporal/call-limiter.ts'
 import { SHARED_LIMITS } from '../../limits.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
 import { consumption } from '../../quotas/quotas-api.ts'
+import { callerOf } from '../../runs/caller.ts'
 import {
   type AdmittedRow,
   awaitSlot,
@@ -25,7 +26,7 @@ import { shareOf } from '../../version-aliases.ts'
 import { checkInputEarly, isCheckedEarly } from '../check-run.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
 import { FUNCTION_RUN } from './record-run.ts'
-import { callerOf, type RunRequest } from './run.ts'
+import type { RunRequest } from './run.ts'
 import { type Invocable, runInput, startWorkflow, waitMs, workflowOf } from './run-workflow.ts'
 
 /** Callers of functions may not write records of runs themselves. */

@@ -1,10 +1,10 @@
 /** Functions as what triggers start: runs of the active version, without rights of a caller. */
 
 import { sql } from '../../../infra/postgres/sql.ts'
+import { callerWithoutRights } from '../../runs/caller.ts'
 import type { TargetFacts, TriggerTarget } from '../../runs/triggers/trigger.ts'
 import { triggerActor } from '../../runs/triggers/trigger-starter.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
-import { callerWithoutRights } from '../runs/run.ts'
 import { startRun } from '../runs/start-run.ts'
 import { FUNCTION } from './function-triggers.ts'
 

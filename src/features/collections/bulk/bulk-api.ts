@@ -1,0 +1,246 @@
+/** Operations that change all documents of a collection that match a filter. */
+
+import Type, { type Static } from 'typebox'
+import { Input, Ref, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
+import { PageInput, PageOf } from '../../../core/page.ts'
+import type { Role } from '../../../core/policy.ts'
+import { Problem } from '../../../core/problem.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { bodyProblem, findRow, listPage } from '../../operation-helpers.ts'
+import { callerOf } from '../../runs/caller.ts'
+import { CollectionName, checkFields, Fields, namesInBoth } from '../document.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
+import { readBodyFilter } from '../query/body.ts'
+import { BY_ID } from '../query/filter.ts'
+import { withCollection } from '../resolve-store.ts'
+import { inLine } from '../scans.ts'
+import { applyDeclaration } from '../typed-query.ts'
+import { BulkChange, type BulkRequest, COLUMNS, startBulkChange, workflowOf } from './bulk-change.ts'
+import { BULK_RIGHTS } from './change-documents.ts'
+
+/** Anon keys change one document at a time. */
+const ROLES = ['service', 'user'] as const satisfies readonly Role[]
+const AREA = { area: 'collections' } as const
+
+const Preview = Type.Object({
+  dry_run: Type.Literal(true),
+  matched: Type.Integer({ description: 'Number of documents that match now.' }),
+  sample: Type.Array(Type.String(), { description: 'Ids of the first documents that match.' }),
+})
+
+const SELECTING = {
+  name: CollectionName,
+  filter: Type.Record(Type.String(), Type.Unknown(), {
+    description:
+      'Filter of the documents to change, as in a query: `{"status": "open", "age": {"gte": 18}}`. An empty one needs `all`.',
+  }),
+  all: Type.Optional(
+    Type.Boolean({
+      description: 'True if an empty filter means all documents. Default: `false`, which refuses one.',
+    }),
+  ),
+  max: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      description: 'Number of documents that may match at most. If more match, nothing is changed.',
+    }),
+  ),
+  dry_run: Type.Optional(
+    Type.Boolean({
+      description: 'True if nothing is changed: the reply says how many documents match. Default: `false`.',
+    }),
+  ),
+  wait: Wait,
+}
+
+const asBulkChange = (path: string) => ({
+  method: 'POST' as const,
+  path,
+  body: '*' as const,
+  headers: { wait: 'prefer' as const },
+  status: (output: object) => ('dry_run' in output ? 200 : 202),
+  location: (output: Static<typeof BulkChange> | Static<typeof Preview>) =>
+    'id' in output ? `/v1/collections/${output.collection}/bulk-changes/${output.id}` : undefined,
+})
+
+export const updateMany = workspaceOperation({
+  name: 'collection.update_many',
+  summary:
+    'Update all documents that match a filter, in batches; the reply is the bulk change, which a worker makes',
+  roles: ROLES,
+  ...AREA,
+  input: Input({
+    ...SELECTING,
+    data: Type.Optional(Fields),
+    unset: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: COLLECTION_LIMITS.fieldNameBytesMax }), {
+        maxItems: COLLECTION_LIMITS.fieldsSelectedMax,
+        description: 'Fields to remove.',
+      }),
+    ),
+  }),
+  output: Type.Union([BulkChange, Preview]),
+  http: asBulkChange('/v1/collections/{name}/update-many'),
+  run: (scope, { data = {}, unset = [], ...selecting }) => {
+    checkFields(data)
+    const [both] = namesInBoth(data, unset)
+    if (both !== undefined)
+      throw bodyProblem('/unset', `names ${both}, which data sets`, `unset names ${both}, which data sets.`)
+    if (Object.keys(data).length + unset.length === 0)
+      throw bodyProblem('/data', 'is empty', 'data and unset are empty, so no document would change.')
+    return begin(scope, 'update', selecting, { data, unset })
+  },
+})
+
+export const deleteMany = workspaceOperation({
+  name: 'collection.delete_many',
+  summary:
+    'Delete all documents that match a filter, in batches; the reply is the bulk change, which a worker makes',
+  roles: ROLES,
+  ...AREA,
+  input: Input(SELECTING),
+  output: Type.Union([BulkChange, Preview]),
+  http: asBulkChange('/v1/collections/{name}/delete-many'),
+  run: (scope, selecting) => begin(scope, 'delete', selecting),
+})
+
+interface Selecting {
+  readonly name: string
+  readonly filter: Fields
+  readonly all?: boolean
+  readonly max?: number
+  readonly dry_run?: boolean
+  readonly wait?: number
+}
+
+async function begin(
+  scope: WorkspaceScope,
+  verb: BulkChange['verb'],
+  { name, filter, all = false, max, dry_run = false, wait = 0 }: Selecting,
+  change: Omit<BulkRequest, 'filter'> = {},
+): Promise<BulkChange | Static<typeof Preview>> {
+  if (Object.keys(filter).length === 0 && !all)
+    throw bodyProblem('/filter', 'is empty', 'filter is empty. For all documents, send `"all": true`.')
+  const id = scope.newId('bulk')
+  const earlier = await findRecord(scope, name, id)
+  const { matched, sample } = await count(scope, {
+    name,
+    verb,
+    filter,
+    isCounted: dry_run || max !== undefined,
+  })
+  if (dry_run) return { dry_run: true, matched, sample }
+  if (max !== undefined && matched > max && earlier === undefined)
+    throw new Problem('too_many_matches', {
+      detail: `${matched} documents match, which is more than \`max\`. Nothing was changed.`,
+      members: { matched },
+    })
+  if (earlier === undefined) await record(scope, { id, name, verb, request: { filter, ...change } })
+  await startBulkChange(scope, id)
+  if (wait > 0) await workflowsOf(scope).ended(workflowOf(scope, id), wait * 1_000)
+  return readRecord(scope, name, id)
+}
+
+const SAMPLE = 5
+
+/** Also checks filter and rights before anything is recorded. */
+async function count(
+  scope: WorkspaceScope,
+  {
+    name,
+    verb,
+    filter,
+    isCounted,
+  }: {
+    readonly name: string
+    readonly verb: BulkChange['verb']
+    readonly filter: Fields
+    readonly isCounted: boolean
+  },
+): Promise<{ readonly matched: number; readonly sample: string[] }> {
+  const query = { filter: readBodyFilter(filter), order: BY_ID, limit: SAMPLE, selected: [] }
+  const counted = isCounted ? { ...query, count: 'exact' as const } : query
+  return withCollection(scope, name, BULK_RIGHTS[verb], async (collection, inside) => {
+    const typed = applyDeclaration(counted, collection.declared)
+    if (!isCounted) return { matched: 0, sample: [] }
+    const { rows, total = 0 } = await inLine(inside, collection, counted, () =>
+      collection.store.list(inside, collection, typed),
+    )
+    return { matched: total, sample: rows.map((row) => row.id) }
+  })
+}
+
+/** @throws Problem `state_conflict` if too many bulk changes of the workspace are under way */
+async function record(
+  scope: WorkspaceScope,
+  {
+    id,
+    name,
+    verb,
+    request,
+  }: { readonly id: string; readonly name: string; readonly verb: string; readonly request: BulkRequest },
+): Promise<void> {
+  const recorded = await scope.rows(sql`
+    insert into bulk_changes (id, collection, verb, request, caller)
+    select ${id}, ${name}, ${verb}, ${JSON.stringify(request)}::jsonb, ${JSON.stringify(callerOf(scope))}::jsonb
+    where (select count(*) from bulk_changes where ended_at is null) < ${COLLECTION_LIMITS.bulkChangesOpenMax}
+    returning id`)
+  if (recorded.length === 0)
+    throw new Problem('state_conflict', {
+      detail: `${COLLECTION_LIMITS.bulkChangesOpenMax} bulk changes are under way, which is the maximum. Send the request again when one of them has ended.`,
+    })
+}
+
+const IN_COLLECTION = { name: CollectionName, id: Ref('bulk change') }
+const ONE = '/v1/collections/{name}/bulk-changes/{id}'
+
+const findRecord = (scope: WorkspaceScope, name: string, id: string) =>
+  scope.row<BulkChange>(sql`select ${COLUMNS} from bulk_changes where id = ${id} and collection = ${name}`)
+
+const readRecord = (scope: WorkspaceScope, name: string, id: string): Promise<BulkChange> =>
+  findRow(
+    scope,
+    'bulk change',
+    sql`select ${COLUMNS} from bulk_changes where id = ${id} and collection = ${name}`,
+  )
+
+export const getBulkChange = workspaceOperation({
+  name: 'bulk_change.get',
+  summary: 'Read a bulk change; users read their own',
+  roles: ROLES,
+  ...AREA,
+  input: Input(IN_COLLECTION),
+  output: BulkChange,
+  http: { method: 'GET', path: ONE },
+  run: (scope, { name, id }) => readRecord(scope, name, id),
+})
+
+export const listBulkChanges = workspaceOperation({
+  name: 'bulk_change.list',
+  summary: 'List the bulk changes of a collection, newest first; users see their own',
+  roles: ROLES,
+  ...AREA,
+  input: Input({ ...PageInput, name: CollectionName }),
+  output: PageOf(BulkChange),
+  http: { method: 'GET', path: '/v1/collections/{name}/bulk-changes' },
+  run: (scope, { name, ...page }) =>
+    listPage<BulkChange>(scope, page, sql`select ${COLUMNS} from bulk_changes where collection = ${name}`),
+})
+
+export const cancelBulkChange = workspaceOperation({
+  name: 'bulk_change.cancel',
+  summary: 'Cancel a bulk change; documents that are changed already stay changed',
+  roles: ROLES,
+  ...AREA,
+  input: Input(IN_COLLECTION),
+  output: BulkChange,
+  http: { method: 'POST', path: `${ONE}/cancel` },
+  run: async (scope, { name, id }) => {
+    await scope.batch(sql`
+      update bulk_changes set status = 'cancelled', ended_at = now()
+      where id = ${id} and collection = ${name} and ended_at is null`)
+    return readRecord(scope, name, id)
+  },
+})

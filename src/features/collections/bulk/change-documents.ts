@@ -1,0 +1,206 @@
+/** Makes bulk changes: finds the next documents, changes them together, and records the step in the transaction of the changes. */
+
+import { type MarkedEffect, requireHeld } from '../../../access/completion.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { WorkCaller } from '../../../core/work.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { currentCaller } from '../../runs/caller.ts'
+import type { WantedChange } from '../check-changes.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
+import { readBodyFilter } from '../query/body.ts'
+import { BY_ID } from '../query/filter.ts'
+import { withCollection } from '../resolve-store.ts'
+import type { Right } from '../rules/access.ts'
+import { inLine } from '../scans.ts'
+import type { Once, Written } from '../store.ts'
+import { applyDeclaration } from '../typed-query.ts'
+import { writeAll } from '../write.ts'
+import { type BulkRequest, recordStep, type Step } from './bulk-change.ts'
+
+interface Recorded {
+  readonly id: string
+  readonly collection: string
+  readonly verb: 'update' | 'delete'
+  readonly request: BulkRequest
+  readonly caller: WorkCaller
+  readonly last_id: string | null
+  readonly begun: Document | null
+  readonly created_at: string
+}
+
+/** A document that matches, as it was found. */
+interface Document {
+  readonly id: string
+  readonly version: number
+}
+
+export interface BulkScopes {
+  /** Reads the record as an admin of the workspace. */
+  readonly record: WorkspaceScope
+  /** The workspace with the rights of the caller. @throws Problem while the workspace is suspended */
+  readonly open: (caller: WorkCaller) => Promise<WorkspaceScope>
+}
+
+/**
+ * Goes on with a bulk change for some time.
+ * @returns true if there is more to do
+ * @throws Problem that ends it, such as `forbidden` if the caller has lost the right
+ */
+export async function changeDocuments({ record, open }: BulkScopes, id: string): Promise<boolean> {
+  const untilMs = performance.now() + COLLECTION_LIMITS.bulkServedMs
+  while (performance.now() < untilMs) {
+    const row = await record.row<Recorded>(sql`
+      select id, collection, verb, request, caller, last_id, begun, created_at from bulk_changes
+      where id = ${id} and ended_at is null`)
+    if (row === undefined) return false
+    const { caller, lost } = await currentCaller(record, { caller: row.caller, trigger: { kind: 'api' } })
+    if (lost !== undefined) throw new Problem('forbidden', { detail: `The bulk change was ended: ${lost}.` })
+    const scope = await open(caller)
+    const hasMore = await new BulkStep(scope, row).run()
+    if (!hasMore) {
+      await scope.batch(sql`
+        update bulk_changes set status = 'completed', ended_at = now() where id = ${id} and ended_at is null`)
+      return false
+    }
+  }
+  return true
+}
+
+/** The rights to find documents, and to change them. */
+export const BULK_RIGHTS: Readonly<Record<Recorded['verb'], readonly Right[]>> = {
+  update: ['read', 'update'],
+  delete: ['read', 'delete'],
+}
+
+/** Documents that exist when the change is asked for: those that come meanwhile are not of it. */
+const existing = ({ request, created_at }: Recorded) =>
+  readBodyFilter({ $and: [request.filter, { _created_at: { lte: new Date(created_at).toISOString() } }] })
+
+class BulkStep {
+  readonly #scope: WorkspaceScope
+  readonly #change: Recorded
+  /** The last document of the record, as far as this attempt has come. */
+  #after: string | null
+
+  constructor(scope: WorkspaceScope, change: Recorded) {
+    this.#scope = scope
+    this.#change = change
+    this.#after = change.last_id
+  }
+
+  /** @returns false if no document is left */
+  async run(): Promise<boolean> {
+    const { documents, isAtomic } = await this.#find(this.#after)
+    try {
+      if (isAtomic) await this.#make(documents)
+      else for (const document of documents) await this.#make([document])
+    } catch (error) {
+      // Another worker has come further, or the change was cancelled: its record tells.
+      if (!(error instanceof Problem && error.code === 'idempotency_in_flight')) throw error
+      return true
+    }
+    return documents.length > 0
+  }
+
+  /** The next documents behind one. */
+  async #find(after: string | null): Promise<{ documents: readonly Document[]; isAtomic: boolean }> {
+    const { collection: name, verb } = this.#change
+    const filter = existing(this.#change)
+    const limit = COLLECTION_LIMITS.bulkDocuments[verb]
+    const query = { filter, order: BY_ID, limit, selected: [], ...(after !== null && { after: [after] }) }
+    return withCollection(this.#scope, name, BULK_RIGHTS[verb], async (collection, inside) => {
+      const { rows } = await inLine(inside, collection, query, () =>
+        collection.store.list(inside, collection, applyDeclaration(query, collection.declared)),
+      )
+      return { documents: rows, isAtomic: collection.store.kind === 'postgresql' }
+    })
+  }
+
+  /** Changes documents together; if one of them stands in the way, each half by itself, down to that one. */
+  async #make(documents: readonly Document[]): Promise<void> {
+    const [first] = documents
+    if (first === undefined) return
+    try {
+      const wanted = documents.map((document) => this.#wanted(document))
+      await writeAll(this.#scope, wanted, { once: this.#once(documents) })
+      this.#after = documents.at(-1)?.id ?? null
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status >= 500 || ENDS_ALL.has(error.code)) throw error
+      if (documents.length === 1) return this.#leave(first, error)
+      const half = Math.ceil(documents.length / 2)
+      await this.#make(documents.slice(0, half))
+      await this.#make(documents.slice(half))
+    }
+  }
+
+  #wanted({ id, version }: Document): WantedChange {
+    const { verb, collection, request } = this.#change
+    const on = { collection, id, ifVersions: [version] }
+    if (verb === 'delete') return { op: 'delete', ...on }
+    return { op: 'update', ...on, data: request.data ?? {}, unset: request.unset ?? [] }
+  }
+
+  /** Ends the step in the transaction of its changes; in MongoDB after them, by the mark that they leave. */
+  #once(documents: readonly Document[]): Once {
+    const keep = (written: readonly Written[]) =>
+      this.#record(documents, {
+        changed: written.filter(({ version }, index) => this.#isChanged(version, documents[index])).length,
+      })
+    const [first = { id: '', version: 0 }] = documents
+    return { keep, effect: this.#effect(first) }
+  }
+
+  #isChanged(version: number, before: Document | undefined): boolean {
+    return this.#change.verb === 'delete' || version !== before?.version
+  }
+
+  #record(documents: readonly Document[], step: Partial<Step>) {
+    const lastId = documents.at(-1)?.id ?? ''
+    return recordStep(this.#change.id, this.#after, {
+      ...{ lastId, matched: documents.length, changed: 0, failures: [] },
+      ...step,
+    })
+  }
+
+  #effect({ id }: Document): MarkedEffect {
+    const { id: change, begun } = this.#change
+    return {
+      mark: `${change}:${id}`,
+      begunAt: begun?.id === id ? begun.version : undefined,
+      begin: (version) => sql`
+        update bulk_changes set begun = ${JSON.stringify({ id, version })}::jsonb
+        where id = ${change} and ended_at is null and last_id is not distinct from ${this.#after}::uuid returning id`,
+    }
+  }
+
+  /** Records that a document was not changed: it has changed meanwhile, so it is looked at again, or it is gone, or it cannot be changed. */
+  async #leave(document: Document, problem: Problem, attempt = 1): Promise<void> {
+    if (problem.code === 'precondition_failed' && attempt < COLLECTION_LIMITS.bulkAttemptsMax) {
+      const now = (await this.#find(this.#after)).documents.find(({ id }) => id === document.id)
+      if (now === undefined) return this.#pass(document)
+      try {
+        await writeAll(this.#scope, [this.#wanted(now)], { once: this.#once([now]) })
+        this.#after = now.id
+        return
+      } catch (error) {
+        if (!(error instanceof Problem) || error.status >= 500 || ENDS_ALL.has(error.code)) throw error
+        return this.#leave(now, error, attempt + 1)
+      }
+    }
+    if (problem.code === 'not_found') return this.#pass(document)
+    requireHeld(
+      await this.#scope.rows(this.#record([document], { failures: [{ id: document.id, problem }] })),
+    )
+    this.#after = document.id
+  }
+
+  /** Goes on behind a document that does not match any more. */
+  async #pass(document: Document): Promise<void> {
+    requireHeld(await this.#scope.rows(this.#record([document], { matched: 0 })))
+    this.#after = document.id
+  }
+}
+
+/** Problems that are not about one document. */
+const ENDS_ALL: ReadonlySet<string> = new Set(['idempotency_in_flight', 'quota_exceeded', 'rate_limited'])

@@ -1,0 +1,313 @@
+/** Bulk changes: all documents that match a filter, each validated, within the rights of the caller, once. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { Scopes } from '../../../src/activities/tenant-interceptor.ts'
+import { randomIds } from '../../../src/core/ids.ts'
+import type { WorkspaceRef } from '../../../src/core/tenant.ts'
+import type { WorkCaller } from '../../../src/core/work.ts'
+import { changeDocuments } from '../../../src/features/collections/bulk/change-documents.ts'
+import { actorFor } from '../../../src/features/runs/caller.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+  userToken,
+} from '../../support/fixtures/tenants.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
+
+let workspace: TestWorkspace
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+})
+
+const DONE = { prefer: 'wait=30' }
+type Fields = Record<string, unknown>
+
+const path = (collection: string, rest: string) => `/v1/collections/${collection}/${rest}`
+const send = (
+  collection: string,
+  verb: 'update-many' | 'delete-many',
+  body: object,
+  as: Caller = workspace.service,
+) => call('POST', path(collection, verb), { as, body, headers: DONE })
+
+async function documentsOf(collection: string): Promise<Fields[]> {
+  const all: Fields[] = []
+  for (let after = ''; ; ) {
+    const query = `documents?page[size]=100${after && `&page[after]=${after}`}`
+    const { body } = await call('GET', path(collection, query), { as: workspace.service })
+    all.push(...body.data)
+    if (body.page.next === null) return all
+    after = body.page.next
+  }
+}
+
+async function declare(collection: string, body: object): Promise<void> {
+  const { status } = await call('POST', '/v1/schemas', {
+    as: workspace.operator,
+    body: { workspace_id: workspace.workspaceId, collection, store: 'relational', ...body },
+  })
+  expect(status).toBe(201)
+}
+
+async function fill(
+  collection: string,
+  documents: readonly Fields[],
+  as = workspace.service,
+): Promise<string[]> {
+  const ids: string[] = []
+  for (let from = 0; from < documents.length; from += 500) {
+    const ops = documents.slice(from, from + 500).map((data) => ({ op: 'create', data }))
+    const { status, body } = await call('POST', path(collection, 'batch'), { as, body: { ops } })
+    expect(status).toBe(200)
+    ids.push(...body.results.map(({ id }: { id: string }) => id))
+  }
+  return ids
+}
+
+const numbered = (count: number) =>
+  Array.from({ length: count }, (_, n) => ({ n, kind: n % 3 === 0 ? 'a' : 'b' }))
+
+describe.each(['declared', 'undeclared'])('%s collection', (kind) => {
+  const collectionOf = async () => {
+    const collection = unique('bulk')
+    if (kind === 'declared')
+      await declare(collection, {
+        schema: { properties: { n: { type: 'integer' }, kind: { type: 'string' } } },
+      })
+    return collection
+  }
+
+  test('update-many: changes those that match, several batches of them, and no other; what has the value already is not counted', async () => {
+    const collection = await collectionOf()
+    const ids = await fill(collection, [...numbered(750), { n: 1, kind: 'done' }])
+    const filter = { $or: [{ kind: 'a' }, { kind: 'done' }] }
+    const { status, body } = await send(collection, 'update-many', {
+      filter,
+      data: { kind: 'done' },
+      unset: ['x'],
+    })
+    expect([status, body]).toMatchObject([
+      202,
+      {
+        collection,
+        verb: 'update',
+        status: 'completed',
+        matched: 251,
+        changed: 250,
+        failed: 0,
+        failures: [],
+        error: null,
+      },
+    ])
+    const after = await documentsOf(collection)
+    expect(after).toHaveLength(ids.length)
+    for (const { n, kind: now, _version } of after) {
+      const was = n === 1 && now === 'done' ? 'done' : (n as number) % 3 === 0 ? 'a' : 'b'
+      expect([now, _version]).toEqual(was === 'a' ? ['done', 2] : [was, 1])
+    }
+  })
+
+  test('delete-many: deletes those that match, and leaves the others', async () => {
+    const collection = await collectionOf()
+    await fill(collection, numbered(60))
+    const { body } = await send(collection, 'delete-many', { filter: { kind: 'b', n: { gte: 30 } } })
+    expect(body).toMatchObject({ verb: 'delete', status: 'completed', matched: 20, changed: 20, failed: 0 })
+    const left = (await documentsOf(collection)).map(({ n }) => n)
+    expect(left).toEqual(numbered(60).flatMap(({ n, kind: one }) => (one === 'b' && n >= 30 ? [] : [n])))
+  })
+
+  test('dry run and max: say how many match, and change nothing; an empty filter needs all', async () => {
+    const collection = await collectionOf()
+    const ids = await fill(collection, numbered(9))
+    const filter = { kind: 'a' }
+    const previewed = await send(collection, 'delete-many', { filter, dry_run: true })
+    expect([previewed.status, previewed.body]).toEqual([
+      200,
+      { dry_run: true, matched: 3, sample: [ids[0], ids[3], ids[6]] },
+    ])
+    const refused = await send(collection, 'delete-many', { filter, max: 2 })
+    expect([refused.status, refused.body]).toMatchObject([409, { code: 'too_many_matches', matched: 3 }])
+    const empty = await send(collection, 'update-many', { filter: {}, data: { n: 1 } })
+    expect([empty.status, empty.body]).toMatchObject([400, { code: 'validation_failed' }])
+    expect(await documentsOf(collection)).toHaveLength(9)
+    const all = await send(collection, 'delete-many', { filter: {}, all: true, max: 9 })
+    expect(all.body).toMatchObject({ status: 'completed', changed: 9 })
+    expect(await documentsOf(collection)).toEqual([])
+  })
+
+  test.each([
+    ['no change', { filter: { n: 1 } }],
+    ['a field in both', { filter: { n: 1 }, data: { n: 1 }, unset: ['n'] }],
+    ['a reserved field', { filter: { n: 1 }, data: { _version: 1 } }],
+    ['an unknown operator', { filter: { n: { near: 1 } }, data: { n: 1 } }],
+    ['an unknown member', { filter: { n: 1 }, data: { n: 1 }, limit: 3 }],
+    ['max 0', { filter: { n: 1 }, data: { n: 1 }, max: 0 }],
+  ])('update-many with %s: 400, and no bulk change is recorded', async (_what, body) => {
+    const collection = await collectionOf()
+    await fill(collection, numbered(2))
+    expect((await send(collection, 'update-many', body)).status).toBe(400)
+    const { body: listed } = await call('GET', path(collection, 'bulk-changes'), { as: workspace.service })
+    expect(listed.data).toEqual([])
+  })
+})
+
+test('documents that the schema or a reference protects: are listed with the reason, and the others are changed', async () => {
+  const [parents, children] = [unique('parents'), unique('children')]
+  await declare(parents, {
+    mode: 'enforce',
+    schema: { properties: { n: { type: 'integer' }, max: { type: 'integer' } }, required: ['n'] },
+  })
+  await declare(children, {
+    schema: { properties: { parent_id: { type: 'string', format: 'uuid' } } },
+    references: [{ field: 'parent_id', collection: parents }],
+  })
+  const ids = await fill(
+    parents,
+    Array.from({ length: 40 }, (_, n) => ({ n })),
+  )
+  await fill(children, [{ parent_id: ids[7] }, { parent_id: ids[31] }])
+  const { body } = await send(parents, 'delete-many', { filter: {}, all: true })
+  expect(body).toMatchObject({ status: 'completed', matched: 40, changed: 38, failed: 2 })
+  expect(body.failures).toMatchObject([
+    { id: ids[7], code: 'reference_in_use' },
+    { id: ids[31], code: 'reference_in_use' },
+  ])
+  expect((await documentsOf(parents)).map(({ id }) => id)).toEqual([ids[7], ids[31]])
+  const unset = await send(parents, 'update-many', { filter: { n: 7 }, unset: ['n'] })
+  expect(unset.body).toMatchObject({
+    matched: 1,
+    changed: 0,
+    failures: [{ id: ids[7], code: 'schema_violation' }],
+  })
+})
+
+test('user: changes the own documents alone, and sees the own bulk changes; an anon key makes none', async () => {
+  const collection = unique('notes')
+  const own = { _owner: '$user.id' }
+  await declare(collection, {
+    schema: { properties: { text: { type: 'string' } } },
+    access: { user: { read: true, create: true, update: own, delete: own } },
+  })
+  const [mia, leo] = await Promise.all([userToken(workspace, 'mia'), userToken(workspace, 'leo')])
+  const [ofMia = [], ofLeo = []] = [
+    await fill(collection, [{ text: 'a' }, { text: 'a' }], mia),
+    await fill(collection, [{ text: 'a' }], leo),
+  ]
+  const { body } = await send(collection, 'update-many', { filter: { text: 'a' }, data: { text: 'b' } }, mia)
+  expect(body).toMatchObject({
+    status: 'completed',
+    matched: 3,
+    changed: 2,
+    failures: [{ id: ofLeo[0], code: 'forbidden' }],
+  })
+  const texts = (await documentsOf(collection)).map(({ id, text }) => [id, text])
+  expect(texts).toEqual([...ofMia.map((id) => [id, 'b']), ...ofLeo.map((id) => [id, 'a'])])
+  const one = path(collection, `bulk-changes/${body.id}`)
+  for (const [as, status] of [
+    [mia, 200],
+    [workspace.service, 200],
+    [leo, 404],
+    [workspace.anon, 403],
+  ] as const)
+    expect((await call('GET', one, { as })).status).toBe(status)
+  expect((await call('POST', `${one}/cancel`, { as: leo })).status).toBe(404)
+  expect((await send(collection, 'delete-many', { filter: { text: 'b' } }, workspace.anon)).status).toBe(403)
+})
+
+test('another workspace: finds no bulk change of this one', async () => {
+  const [collection, other] = [unique('bulk'), await createTestWorkspace()]
+  await fill(collection, numbered(1))
+  const { body } = await send(collection, 'update-many', { filter: { n: 0 }, data: { n: 1 } })
+  const one = path(collection, `bulk-changes/${body.id}`)
+  expect((await call('GET', one, { as: other.service })).status).toBe(404)
+  expect((await call('POST', `${one}/cancel`, { as: other.service })).status).toBe(404)
+})
+
+test('documents that come after the request are not changed, also if they match; cancelled: nothing more is changed', async () => {
+  const collection = unique('bulk')
+  await fill(collection, numbered(3_000))
+  const begun = await call('POST', path(collection, 'delete-many'), {
+    as: workspace.service,
+    body: { filter: {}, all: true },
+  })
+  expect([begun.status, begun.body]).toMatchObject([202, { ended_at: null }])
+  const [late] = await fill(collection, [{ n: -1 }])
+  const one = path(collection, `bulk-changes/${begun.body.id}`)
+  const cancelled = await call('POST', `${one}/cancel`, { as: workspace.service })
+  expect(['cancelled', 'completed']).toContain(cancelled.body.status)
+  const left = await documentsOf(collection)
+  expect(left.at(-1)?.['id']).toBe(late)
+  const { body: now } = await call('GET', one, { as: workspace.service })
+  expect(now.changed + left.length).toBe(3_001)
+  expect((await documentsOf(collection)).length).toBe(left.length)
+})
+
+test('three workers at the same bulk change: each document is changed once', async () => {
+  const collection = unique('bulk')
+  const node = await startInProcessNode()
+  try {
+    await fill(collection, numbered(600))
+    const { body: begun } = await call('POST', path(collection, 'update-many'), {
+      as: workspace.service,
+      body: { filter: {}, all: true, data: { kind: 'c' } },
+    })
+    const scopes = new Scopes(node.platform.access)
+    const { tenantId, workspaceId } = workspace
+    const ref = { tenantId, workspaceId } as WorkspaceRef
+    const work = async () => {
+      const context = { ref, workflowId: 'test', ids: randomIds, chainDepth: 0, attempt: 1 }
+      const record = scopes.workspace(context, 'workspace_admin')
+      const open = (caller: WorkCaller) => scopes.openActorScope(context, actorFor(context, caller))
+      while (await changeDocuments({ record, open }, begun.id));
+    }
+    await Promise.all([work(), work()])
+    const one = path(collection, `bulk-changes/${begun.id}`)
+    const { body } = await call('GET', one, { as: workspace.service })
+    expect(body).toMatchObject({ status: 'completed', matched: 600, changed: 600, failed: 0 })
+    const versions = (await documentsOf(collection)).map(({ _version, kind }) => [_version, kind])
+    expect(versions).toEqual(Array.from({ length: 600 }, () => [2, 'c']))
+  } finally {
+    await node.close()
+  }
+})
+
+test('request repeated with its Idempotency-Key: one bulk change', async () => {
+  const collection = unique('bulk')
+  await fill(collection, numbered(3))
+  const key = { 'idempotency-key': unique('key'), ...DONE }
+  const again = () =>
+    call('POST', path(collection, 'update-many'), {
+      as: workspace.service,
+      body: { filter: {}, all: true, data: { n: 5 } },
+      headers: key,
+    })
+  const [first, second] = [await again(), await again()]
+  expect(second.body.id).toBe(first.body.id)
+  const { body } = await call('GET', path(collection, 'bulk-changes'), { as: workspace.service })
+  expect(body.data).toHaveLength(1)
+})
+
+test('suspended workspace: the bulk change waits, and goes on when it is resumed', async () => {
+  const of = await createTestWorkspace()
+  const collection = unique('bulk')
+  await fill(collection, numbered(20), of.service)
+  const state = (to: string) =>
+    call('POST', `/v1/workspaces/${of.workspaceId}/${to}`, { as: of.operator, body: {} })
+  const begun = await call('POST', path(collection, 'update-many'), {
+    as: of.service,
+    body: { filter: {}, all: true, data: { n: 99 } },
+  })
+  expect([begun.status, begun.body]).toMatchObject([202, {}])
+  expect((await state('suspend')).status).toBeLessThan(300)
+  expect((await state('resume')).status).toBeLessThan(300)
+  const ended = await eventually(async () => {
+    const one = path(collection, `bulk-changes/${begun.body.id}`)
+    const { body } = await call('GET', one, { as: of.service })
+    return body.ended_at ? body : undefined
+  }, 120_000)
+  expect(ended).toMatchObject({ status: 'completed', matched: 20, changed: 20 })
+})
