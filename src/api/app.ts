@@ -260,7 +260,8 @@ function route(app: FastifyInstance, operation: AnyOperation, handler: Operation
 /** Parses JSON, and the text types that some operation takes. A body may be empty: many clients send the type anyway. */
 function parsers(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
-  parseText(app, ['application/json', 'application/merge-patch+json'], parseJson)
+  const others = OPERATIONS.flatMap(({ http }) => Object.keys(http.otherJson ?? {}))
+  parseText(app, ['application/json', 'application/merge-patch+json', ...new Set(others)], parseJson)
   // An empty body may have any type.
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => {
     if (body === '') return done(null, undefined)

@@ -225,6 +225,8 @@ function bodyFields(operation: AnyOperation, request: FastifyRequest, recheck: (
     return {}
   }
   if (typeof request.body === 'string' && !isJson(request)) return textField(operation, request)
+  const other = operation.http.otherJson?.[mediaType(request)]
+  if (other !== undefined) return request.body === undefined ? {} : { [other]: request.body }
   if (request.body !== undefined && !jsonTypes(operation).includes(mediaType(request)))
     throw unsupported(operation)
   if (field !== '*') return request.body === undefined ? {} : { [field]: request.body }
@@ -256,7 +258,8 @@ function textField(operation: AnyOperation, request: FastifyRequest): Fields {
 }
 
 function unsupported(operation: AnyOperation): Problem {
-  const mediaTypes = [...jsonTypes(operation), ...Object.keys(operation.http.texts ?? {})].join(', ')
+  const { texts = {}, otherJson = {} } = operation.http
+  const mediaTypes = [...jsonTypes(operation), ...Object.keys(otherJson), ...Object.keys(texts)].join(', ')
   return new Problem('media_type_unsupported', { detail: `This route takes ${mediaTypes}.` })
 }
 

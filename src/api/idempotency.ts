@@ -20,11 +20,11 @@ declare module 'fastify' {
 }
 
 /**
- * POST and PATCH, as in the draft. GET, PUT and DELETE are idempotent by themselves (RFC 9110 §9.2.2), so a key changes
- * nothing there; replies of streams cannot be stored.
+ * POST and PATCH, as in the draft, and a PUT that may create, which a repetition would refuse. GET, other PUTs and DELETE are
+ * idempotent by themselves (RFC 9110 §9.2.2), so a key changes nothing there; replies of streams cannot be stored.
  */
 export function acceptsKey({ reads, http }: AnyOperation): boolean {
-  const isKeyed = http.method === 'POST' || http.method === 'PATCH'
+  const isKeyed = http.method === 'POST' || http.method === 'PATCH' || http.takesKey === true
   return isKeyed && !reads && http.takes === undefined && http.reply === undefined
 }
 

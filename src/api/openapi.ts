@@ -155,16 +155,18 @@ function restParameter(name: string, { description }: { description?: string }):
 }
 
 function requestBody(operation: AnyOperation): Json | undefined {
-  const { body, texts = {} } = operation.http
+  const { body, texts = {}, otherJson = {} } = operation.http
   if (body === undefined) return undefined
   const { takes } = operation.http
   if (takes !== undefined) return { required: takes === 'bytes', content: bytesOf(operation) }
   const schema = body === '*' ? bodyObject(operation) : operation.input.properties[body]
   const { json: types = ['application/json'] } = operation.http
   const content: Json = Object.fromEntries(types.map((type) => [type, { schema }]))
-  for (const [type, field] of Object.entries(texts))
+  for (const [type, field] of Object.entries({ ...otherJson, ...texts }))
     content[type] = { schema: operation.input.properties[field] }
-  return { required: bodyRequired(operation).length > 0, content }
+  // One of several bodies is required, although none of their fields is.
+  const required = bodyRequired(operation).length > 0 || Object.keys(otherJson).length > 0
+  return { required, content }
 }
 
 function bodyNames(operation: AnyOperation): string[] {

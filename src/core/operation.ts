@@ -62,6 +62,8 @@ export interface HttpBinding<Output> {
   readonly bodyBytesMax?: number
   /** JSON media types of the body. Default: `application/json`. */
   readonly json?: readonly string[]
+  /** Further JSON media types, each with the input field that is the whole body instead. */
+  readonly otherJson?: Readonly<Record<string, string>>
   /** Other media types, each with the input field for the text. */
   readonly texts?: Readonly<Record<string, string>>
   /** Fields that come from the query although the body has all others. */
@@ -89,6 +91,8 @@ export interface HttpBinding<Output> {
   readonly keyInQuery?: boolean
   /** Accepts a signed link in the query (`link`) in place of any other credential. Its path has `{bucket}` and `{key*}`. */
   readonly linkInQuery?: boolean
+  /** For a PUT that may create: it accepts an Idempotency-Key, as POST and PATCH do. */
+  readonly takesKey?: boolean
   /** Default: 200. */
   readonly status?: (output: Output) => number
   /** Other success statuses, for the OpenAPI document. */
@@ -324,7 +328,7 @@ function errorsOfField<O>(error: SchemaError, http: HttpBinding<O>): InputError[
 function inputError<O>(pointer: string, detail: string, http: HttpBinding<O>): InputError {
   const field = pointer.split('/')[1] ?? ''
   const place = placeOf(field, http)
-  const whole = place === 'body' && http.body === field
+  const whole = place === 'body' && isWholeBody(field, http)
   const inside = whole ? pointer.slice(field.length + 1) : pointer
   return { in: place, name: inside.split('/').slice(1).join('.') || field, pointer: inside, detail }
 }
@@ -341,9 +345,12 @@ export function placeOf<O>(field: string, http: HttpBinding<O>): InputError['in'
   if (http.path.includes(`{${field}}`) || http.path.endsWith(`{${field}*}`)) return 'path'
   if (http.headers?.[field] !== undefined) return 'header'
   if (http.query?.includes(field)) return 'query'
-  if (http.body === '*' || http.body === field) return 'body'
+  if (http.body === '*' || isWholeBody(field, http)) return 'body'
   return 'query'
 }
+
+const isWholeBody = <O>(field: string, { body, otherJson = {} }: HttpBinding<O>): boolean =>
+  body === field || Object.values(otherJson).includes(field)
 
 /** Query parameters with another name than their field, such as `page[size]`. */
 export const QUERY_NAMES: Readonly<Record<string, string>> = {

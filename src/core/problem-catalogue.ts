@@ -308,6 +308,11 @@ export const PROBLEMS = {
     'A field refers to a document that does not exist',
     'See `errors` for the field. Create the other document first, or send the id of one that you may read.',
   ),
+  referenced_operation_failed: row(
+    424,
+    'An operation to which this one refers has failed',
+    'Correct the operation that failed, and send it again together with those that refer to it.',
+  ),
   reference_in_use: row(
     409,
     'Other documents refer to this one',

@@ -1,63 +1,18 @@
 /** Operations that change several documents in one call: all or none, or each by itself. */
 
 import Type, { type Static } from 'typebox'
-import { Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
+import { Input, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { isUuid } from '../../core/ids.ts'
-import { CORE_LIMITS } from '../../core/limits.ts'
-import { DATA_ROLES } from '../../core/policy.ts'
-import { type InputError, Problem } from '../../core/problem.ts'
+import { DATA_ROLES, isPublicRole, type Role } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
+import { type BatchOperation, Op, OpAnywhere, readBatch, toWanted } from './batch-operations.ts'
 import type { WantedChange } from './check-changes.ts'
-import { CollectionName, Fields, namesInBoth } from './document.ts'
+import { CollectionName } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { withCollection } from './resolve-store.ts'
 import type { Store, Written } from './store.ts'
 import { write, writeAll } from './write.ts'
-
-const FieldName = Type.String({
-  minLength: 1,
-  maxLength: COLLECTION_LIMITS.fieldNameBytesMax,
-  pattern: '^[^_$]',
-})
-
-const MEMBERS = {
-  ref: Type.Optional(
-    Type.String({
-      maxLength: 100,
-      description: 'Label of your own for the change, returned with its result.',
-    }),
-  ),
-  id: Type.Optional(Ref('document')),
-  data: Type.Optional(Fields),
-  unset: Type.Optional(Type.Array(FieldName, { maxItems: COLLECTION_LIMITS.fieldsSelectedMax })),
-  if_version: Type.Optional(
-    Type.Integer({ minimum: 1, description: 'Version that the document must have.' }),
-  ),
-  on: Type.Optional(
-    Type.Array(FieldName, {
-      minItems: 1,
-      maxItems: COLLECTION_LIMITS.orderKeysMax,
-      description: 'Fields that are declared unique, by which `upsert` finds the document.',
-    }),
-  ),
-  field: Type.Optional(FieldName),
-  by: Type.Optional(Type.Number()),
-}
-
-const NAMES = ['create', 'update', 'patch', 'replace', 'upsert', 'increment', 'delete'] as const
-type Name = (typeof NAMES)[number]
-const Name = Type.Enum([...NAMES], {
-  description:
-    'Change to make: `create {data}`, `update {id, data, unset?}`, `patch {id, data}`, `replace {id, data}`, `upsert {on, data}`, ' +
-    '`increment {id, field, by?}`, `delete {id}`. Every change that has an `id` may have `if_version`.',
-})
-const Op = Type.Object({ op: Name, ...MEMBERS }, { additionalProperties: false })
-const OpAnywhere = Type.Object(
-  { collection: CollectionName, op: Name, ...MEMBERS },
-  { additionalProperties: false },
-)
-type Op = Static<typeof Op>
 
 const Atomic = Type.Optional(
   Type.Boolean({
@@ -76,6 +31,10 @@ const Result = Type.Object({
     Type.Object({
       code: Type.String(),
       detail: Type.Optional(Type.String()),
+      hint: Type.Optional(Type.String({ description: 'The next step.' })),
+      referring: Type.Optional(
+        Type.Array(Type.Unknown(), { description: 'Documents that refer to the one to be deleted.' }),
+      ),
       errors: Type.Optional(Type.Array(Type.Unknown())),
     }),
   ),
@@ -116,16 +75,16 @@ export const batchAnywhere = workspaceOperation({
   run: (scope, { atomic, ops }) => runAll(scope, ops, atomic),
 })
 
-type OpAnywhere = Op & { readonly collection: string }
-
 async function runAll(
   scope: WorkspaceScope,
   ops: readonly OpAnywhere[],
   atomic = true,
 ): Promise<Static<typeof Results>> {
-  checkMembers(ops)
-  if (!atomic) return runOneByOne(scope, ops)
-  const wanted = ops.map((op) => toWanted(scope, op))
+  const batch = readBatch(ops)
+  if (!atomic) return runOneByOne(scope, batch)
+  const wanted: WantedChange[] = []
+  const idOf = (index: number) => wanted[index]?.id ?? ''
+  for (const one of batch) wanted.push(toWanted(one, scope.uuid(), idOf))
   const outputOf = (written: readonly Written[]) => ({
     committed: true,
     results: written.map((result, index) => resultOf(ops[index], result)),
@@ -148,14 +107,15 @@ async function runAll(
  */
 async function runOneByOne(
   scope: WorkspaceScope,
-  ops: readonly OpAnywhere[],
+  batch: readonly BatchOperation[],
 ): Promise<Static<typeof Results>> {
   const results: Static<typeof Result>[] = []
   const budget = new CpuBudget()
   const { completion } = scope
-  for (const [index, op] of ops.entries()) {
+  for (const [index, one] of batch.entries()) {
+    const { op } = one
     // Also for an operation that is done, so that those after it have the same ids at every attempt.
-    const wanted = toWanted(scope, op)
+    const newId = scope.uuid()
     const done = completion?.parts[index] as Static<typeof Result> | undefined
     if (done !== undefined) {
       results.push(done)
@@ -165,123 +125,58 @@ async function runOneByOne(
       keep: ([written]: readonly Written[]) => completion.keepPart(index, written && resultOf(op, written)),
       effect: completion.marked(index),
     }
-    const result = await write(scope, wanted, { budget, once }).then(
+    const run = async () =>
+      write(
+        scope,
+        toWanted(one, newId, (at) => idIn(results, at)),
+        { budget, once },
+      )
+    const result = await run().then(
       (written) => resultOf(op, written),
-      (error) => errorResult(op, error),
+      (error) => errorResult(scope.actor, op, error),
     )
     results.push(result)
   }
   return { committed: results.every(({ error }) => error === undefined), results }
 }
 
-function resultOf(op: Op | undefined, { id, version, created }: Written): Static<typeof Result> {
+/** The document of an operation that was made. @throws Problem `referenced_operation_failed` */
+function idIn(results: readonly Static<typeof Result>[], index: number): string {
+  const { id, error } = results[index] ?? {}
+  if (id !== undefined && error === undefined) return id
+  const detail = `It refers to the document of operation ${index}, which failed.`
+  throw new Problem('referenced_operation_failed', { detail })
+}
+
+function resultOf(op: OpAnywhere | undefined, { id, version, created }: Written): Static<typeof Result> {
   return { status: created ? 201 : 200, ...(op?.ref !== undefined && { ref: op.ref }), id, version }
 }
 
-function errorResult(op: Op, error: unknown): Static<typeof Result> {
+function errorResult(
+  { role }: { readonly role: Role },
+  op: OpAnywhere,
+  error: unknown,
+): Static<typeof Result> {
   // A server error would hit the other operations, too.
   // A claim that another attempt has taken over is lost for the other operations, too.
   if (!(error instanceof Problem) || error.status >= 500 || error.code === 'idempotency_in_flight')
     throw error
-  const { code, detail, errors, status } = error
+  const { code, detail, errors, members, status } = error
+  const { referring } = members
   return {
     status,
     ...(op.ref !== undefined && { ref: op.ref }),
-    ...(op.id !== undefined && { id: op.id }),
+    ...(typeof op.id === 'string' && { id: op.id }),
     error: {
       code,
       ...(detail !== undefined && { detail }),
+      hint: isPublicRole(role) ? error.publicHint : error.fullHint,
+      ...(Array.isArray(referring) && { referring }),
       // Bounded, since a batch may have five hundred operations.
       ...(errors.length > 0 && { errors: errors.slice(0, COLLECTION_LIMITS.batchDiagnosticsReturnedMax) }),
     },
   }
 }
-
-/** The required and the optional members of each operation. */
-const MEMBERS_OF: Readonly<Record<Name, readonly [readonly (keyof Op)[], readonly (keyof Op)[]]>> = {
-  create: [['data'], []],
-  update: [
-    ['id', 'data'],
-    ['unset', 'if_version'],
-  ],
-  patch: [['id', 'data'], ['if_version']],
-  replace: [['id', 'data'], ['if_version']],
-  upsert: [['on', 'data'], []],
-  increment: [
-    ['id', 'field'],
-    ['by', 'if_version'],
-  ],
-  delete: [['id'], ['if_version']],
-}
-
-/** @throws Problem `validation_failed` with every member that is missing or has no meaning for its operation */
-function checkMembers(ops: readonly OpAnywhere[]): void {
-  const errors = ops.flatMap((op, index) => {
-    const paths = [...(op.field === undefined ? [] : [op.field]), ...(op.unset ?? [])].filter(isPath)
-    const [required, optional] = MEMBERS_OF[op.op]
-    const known: readonly string[] = ['op', 'ref', 'collection', ...required, ...optional]
-    const absent = required.filter((name) => op[name] === undefined)
-    const unused = Object.keys(op).filter((name) => !known.includes(name))
-    return [
-      ...absent.map((name) => memberError(index, name, `is required by ${op.op}`)),
-      ...unused.map((name) => memberError(index, name, `means nothing to ${op.op}`)),
-      ...namesInBoth(op.data, op.unset).map((name) =>
-        memberError(index, 'unset', `names ${name.slice(0, 50)}, which data sets`),
-      ),
-      ...paths.map((path) =>
-        memberError(
-          index,
-          op.field === path ? 'field' : 'unset',
-          `names ${path.slice(0, 50)}, which ${NO_PATH}`,
-        ),
-      ),
-    ]
-  })
-  if (errors.length === 0) return
-  const first = errors.slice(0, CORE_LIMITS.diagnosticsReturnedMax)
-  const detail = first.map((error) => `${error.pointer} ${error.detail}`).join('; ')
-  throw new Problem('validation_failed', { detail, errors: first })
-}
-
-/** In queries, a dot or an arrow enters an object. */
-const isPath = (name: string) => /\.|->/.test(name)
-const NO_PATH = 'is a path; it takes a field of the document itself (patch changes members of objects)'
-
-const memberError = (index: number, name: string, detail: string): InputError => ({
-  in: 'body',
-  name: `ops.${index}.${name}`,
-  pointer: `/ops/${index}/${name}`,
-  detail,
-})
-
-/** The required members are present: {@link checkMembers}. */
-function toWanted(
-  scope: WorkspaceScope,
-  { collection, op, id = '', data = {}, unset = [], if_version, on = [], field = '', by = 1 }: OpAnywhere,
-): WantedChange {
-  if (op === 'create') return { op, collection, id: scope.uuid(), data }
-  if (op === 'upsert') return { op, collection, id: scope.uuid(), on, data }
-  const existing = {
-    collection,
-    id: isUuid(id) ? id : NO_DOCUMENT,
-    ifVersions: if_version === undefined ? undefined : [if_version],
-  }
-  switch (op) {
-    case 'update':
-      return { op, ...existing, data, unset }
-    case 'patch':
-      return { op: 'merge', ...existing, data }
-    case 'replace':
-      return { op, ...existing, data }
-    case 'increment':
-      return { op, ...existing, field, by }
-    case 'delete':
-      return { op, ...existing }
-  }
-}
-
-/** The id of no document, for texts that are not UUIDs. */
-const NO_DOCUMENT = '00000000-0000-0000-0000-000000000000'
 
 /** Gives some documents of an owner to another, as {@link Store.changeOwner}. @param service scope with the rights of a service key */
 export const changeOwner = (

@@ -7,7 +7,9 @@ import { mergePatch } from '../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CpuBudget } from '../../infra/cpu-budget.ts'
+import { replaceWithin } from './batch-references.ts'
 import { checkFields, type Fields, isSame, updatedFields } from './document.ts'
+import { applyOperators, type FieldChange } from './operators.ts'
 import type { Right } from './rules/access.ts'
 import { requireAdmitted, updateOf } from './rules/permissions.ts'
 import { sortKey } from './schemas/canonical-text.ts'
@@ -44,14 +46,27 @@ type Update = { readonly op: 'update'; readonly data: Fields; readonly unset: re
  * `id`, from `scope.uuid()`: the same at every attempt, also of an activity.
  */
 export type WantedChange = { readonly collection: string } & (
-  | { readonly op: 'create'; readonly id: string; readonly data: Fields }
+  | {
+      readonly op: 'create'
+      readonly id: string
+      readonly data: Fields
+      /** The caller has chosen the id: a document that has it is not taken for this one. */
+      readonly mustBeNew?: boolean
+    }
   /** Updates the document with these values in the unique fields `on`, or creates one. */
-  | { readonly op: 'upsert'; readonly id: string; readonly on: readonly string[]; readonly data: Fields }
+  | {
+      readonly op: 'upsert'
+      readonly id: string
+      readonly on: readonly string[]
+      readonly data: Fields
+      /** Later changes name its document by `id`, also if it has another one. */
+      readonly isReferred?: boolean
+    }
   | Update
   /** RFC 7396. */
   | ({ readonly op: 'merge'; readonly data: Fields } & OnOne)
   | ({ readonly op: 'replace'; readonly data: Fields } & OnOne)
-  | ({ readonly op: 'increment'; readonly field: string; readonly by: number } & OnOne)
+  | ({ readonly op: 'apply'; readonly operators: readonly FieldChange[] } & OnOne)
   | ({ readonly op: 'delete' } & OnOne)
 )
 
@@ -62,7 +77,7 @@ export const RIGHTS: Readonly<Record<WantedChange['op'], readonly Right[]>> = {
   update: ['read', 'update'],
   merge: ['read', 'update'],
   replace: ['read', 'update'],
-  increment: ['read', 'update'],
+  apply: ['read', 'update'],
   delete: ['read', 'delete'],
 }
 
@@ -81,6 +96,7 @@ type Draft = CheckedChange & Validated
 /**
  * Checks changes in order, each on the state that the ones before it leave, and yields to other requests in between.
  * @param currents the current document of each change; undefined if all are checked without ({@link isBlindWrite})
+ * @param find reads the document of an upsert whose key refers to an upsert before it
  * @param budget of a request with several changes
  * @throws Problem of the first change that is refused, with its index as `op_index` if there are several
  */
@@ -90,22 +106,30 @@ export async function checkAll(
   {
     at,
     currents,
+    find,
     budget,
   }: {
     readonly at: (collection: string) => Collection
     readonly currents: readonly (Current | undefined)[] | undefined
+    readonly find: (upsert: WantedChange) => Promise<Current | undefined>
     readonly budget: CpuBudget | undefined
   },
 ): Promise<CheckedChange[]> {
   const states: States = new Map()
   const checked: CheckedChange[] = []
-  const checkOne = (change: WantedChange, index: number) =>
+  const ids = new Map<string, string>()
+  const checkOne = (change: WantedChange, read: Current | undefined) =>
     currents === undefined
       ? checkBlind(at(change.collection), change)
-      : checkNext(scope, states, { collection: at(change.collection), change, read: currents[index] })
+      : checkNext(scope, states, { collection: at(change.collection), change, read })
   try {
-    for (const [index, change] of wanted.entries()) {
-      const draft = budget === undefined ? checkOne(change, index) : budget.run(() => checkOne(change, index))
+    for (const [index, given] of wanted.entries()) {
+      const change = ids.size === 0 ? given : withIds(given, ids)
+      // The key of the upsert has only now become known.
+      const isUnknown = change !== given && change.op === 'upsert'
+      const read = isUnknown ? await find(change) : currents?.[index]
+      const draft = budget === undefined ? checkOne(change, read) : budget.run(() => checkOne(change, read))
+      if (given.op === 'upsert' && given.isReferred) ids.set(given.id, draft.id)
       checked.push(await validateDraft(scope, draft, budget))
       await budget?.yield()
     }
@@ -113,6 +137,11 @@ export async function checkAll(
     throw withOpIndex(error, checked.length, wanted)
   }
   return checked
+}
+
+/** A change whose references to earlier upserts name the documents that these have found. */
+function withIds<Change extends WantedChange>(change: Change, ids: ReadonlyMap<string, string>): Change {
+  return replaceWithin(change, (value) => (typeof value === 'string' ? ids.get(value) : undefined)) as Change
 }
 
 /** Adds the index of the refused change if there are several. */
@@ -127,7 +156,7 @@ export async function checkCreate(
   collection: Collection,
   { id, data, budget }: { readonly id: string; readonly data: Fields; readonly budget: CpuBudget },
 ): Promise<Create> {
-  const draft = budget.run(() => creation(collection, id, data))
+  const draft = budget.run(() => creation(collection, { id, data }))
   const create = await validateDraft(scope, draft, budget)
   requireAdmitted(scope, collection, 'create', createdBy(scope.actor, create))
   return create
@@ -162,7 +191,7 @@ const canValidatePartially = ({ declared }: Collection): boolean =>
 
 /** Checks a change without its document. */
 function checkBlind(collection: Collection, change: WantedChange): Draft {
-  if (change.op === 'create') return creation(collection, change.id, change.data)
+  if (change.op === 'create') return creation(collection, change)
   if (change.op !== 'update' && change.op !== 'replace' && change.op !== 'delete')
     throw new TypeError(`${change.op} is not checked without its document`)
   const { id, ifVersions } = change
@@ -202,10 +231,10 @@ function checkNext(
  * @throws Problem if there is no document, it has another version, or the result is not valid
  */
 function checkOnCurrent(collection: Collection, change: WantedChange, current: Current | undefined): Draft {
-  if (change.op === 'create') return creation(collection, change.id, change.data)
+  if (change.op === 'create') return creation(collection, change)
   if (current === undefined) {
     if (change.op !== 'upsert') throw documentNotFound()
-    return creation(collection, change.id, change.data)
+    return creation(collection, change)
   }
   const { id, version } = current
   if ('ifVersions' in change && change.ifVersions !== undefined && !change.ifVersions.includes(version))
@@ -222,19 +251,37 @@ function checkOnCurrent(collection: Collection, change: WantedChange, current: C
       return partialUpdate(on, current, change)
     case 'upsert':
       return partialUpdate(on, current, { data: change.data })
-    case 'increment': {
-      const data = { [change.field]: incremented(current.fields, change.field, change.by) }
-      return partialUpdate(on, current, { data })
-    }
+    case 'apply':
+      return partialUpdate(on, current, applied(collection, current, change.operators))
+  }
+}
+
+/** What operators set and remove at the top level of the document. */
+function applied(
+  { declared }: Collection,
+  { fields }: Current,
+  operators: readonly FieldChange[],
+): Pick<Update, 'data' | 'unset'> {
+  const formats = declared?.formats ?? new Map()
+  const after = applyOperators(fields, operators, { now: new Date().toISOString(), formats })
+  return {
+    data: Object.fromEntries(
+      Object.entries(after).filter(([name, value]) => !Object.hasOwn(fields, name) || fields[name] !== value),
+    ),
+    unset: Object.keys(fields).filter((name) => !Object.hasOwn(after, name)),
   }
 }
 
 /** An existing document. */
 type On = Pick<Extract<CheckedChange, { verb: 'update' }>, 'collection' | 'id' | 'ifVersions'>
 
-function creation(collection: Collection, id: string, data: Fields): Create & Validated {
+function creation(
+  collection: Collection,
+  { id, data, mustBeNew }: { readonly id: string; readonly data: Fields; readonly mustBeNew?: boolean },
+): Create & Validated {
   const content = checkFields(applyDefaults(collection, data))
-  return { verb: 'create', collection, id, content, ...validate(collection, content.fields) }
+  const validated = validate(collection, content.fields)
+  return { verb: 'create', collection, id, content, ...(mustBeNew && { mustBeNew }), ...validated }
 }
 
 function replacement(on: On, fields: Fields): Draft {
@@ -273,20 +320,6 @@ function partialUpdate(
 /** Adds defaults in any mode, since a default is no constraint. */
 function applyDefaults({ declared }: Collection, fields: Fields): Fields {
   return declared === undefined ? fields : withDefaults(declared.defaults, fields)
-}
-
-function incremented(fields: Fields, field: string, by: number): number {
-  const now = Object.hasOwn(fields, field) ? fields[field] : 0
-  if (typeof now === 'number') return exactSum(now, by)
-  throw new Problem('state_conflict', { detail: `The field ${field.slice(0, 100)} is not a number.` })
-}
-
-/** @throws Problem `number_unsafe` if integers have a sum that would lose digits: a counter would stand still */
-function exactSum(now: number, by: number): number {
-  const sum = now + by
-  const isLost = Number.isSafeInteger(now) && Number.isSafeInteger(by) && !Number.isSafeInteger(sum)
-  if (!isLost && Number.isFinite(sum)) return sum
-  throw new Problem('number_unsafe', { detail: `The sum of ${now} and ${by} is beyond 2^53.` })
 }
 
 /**

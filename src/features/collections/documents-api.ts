@@ -11,19 +11,21 @@ import { DATA_ROLES } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { readPublicAccess } from '../tenants/public-access.ts'
+import { ownId, updateBy } from './batch-operations.ts'
 import type { WantedChange } from './check-changes.ts'
 import { CollectionName, Document, Fields, namesInBoth, SelectedDocument, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { documentsOf } from './mongo/documents.ts'
+import { OPERATORS_TYPE, OperatorsBody, readOperators } from './operators.ts'
 import { readDocumentPage } from './page.ts'
 import { readBodyFilter } from './query/body.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
 import {
   project,
+  readFieldNames,
   readOrder,
   readSelection,
   readSort,
-  readUnset,
   SORT_FORMS,
 } from './query/order-and-selection.ts'
 import { readFilters } from './query/url.ts'
@@ -35,29 +37,40 @@ import { documentNotFound, etagOf, type Written } from './store.ts'
 import { checkSelected } from './typed-query.ts'
 import { write } from './write.ts'
 
-const etag = (document: { _version: number }) => etagOf(document._version)
-
 /** Checks the form of a document id. @throws Problem `not_found` */
 function documentId(id: string): string {
   if (!isUuid(id)) throw notFound('document')
   return id
 }
 
-/** The document after a change. */
-function resultDocument({ stored }: Written): Document {
+/** A document after a change, which is the whole reply. */
+const Changed = Type.Object({ document: Document, created: Type.Boolean() })
+type Changed = Static<typeof Changed>
+
+function changedDocument({ stored, created }: Written): Changed {
   if (stored === undefined) throw new TypeError('a write must return the document')
-  return toDocument(stored)
+  return { document: toDocument(stored), created }
 }
 
 /** Makes one change. @returns the document after it, which the claim of the request keeps */
-async function change(scope: WorkspaceScope, wanted: WantedChange): Promise<Document> {
+async function change(scope: WorkspaceScope, wanted: WantedChange): Promise<Changed> {
   const { completion } = scope
   const once = completion && {
-    keep: ([written]: readonly Written[]) => completion.keep(written && resultDocument(written)),
+    keep: ([written]: readonly Written[]) => completion.keep(written && changedDocument(written)),
     effect: completion.marked(0),
   }
-  return resultDocument(await write(scope, wanted, { once }))
+  return changedDocument(await write(scope, wanted, { once }))
 }
+
+/** How a changed document is sent. */
+const REPLY = {
+  replyBody: 'document',
+  etag: ({ document }: Changed) => etagOf(document._version),
+} as const
+
+/** The address of a document that was created. */
+const createdAt = ({ created, document: { id } }: Changed, { name }: Readonly<Record<string, unknown>>) =>
+  created ? `/v1/collections/${name}/documents/${id}` : undefined
 
 /**
  * The caller's fields in a body that may be a document as it was read, which has a `_version`: a condition like If-Match. The
@@ -85,20 +98,33 @@ function versionsFor(when: Conditions, version: number | undefined): readonly nu
 
 export const createDocument = workspaceOperation({
   name: 'collection.create',
-  summary: 'Create a document',
+  summary: 'Create a document, or with `upsert` update the one that has the same values in unique fields',
   roles: DATA_ROLES,
-  input: Input({ name: CollectionName, document: Fields }),
-  output: Document,
+  input: Input({
+    name: CollectionName,
+    document: Fields,
+    upsert: Type.Optional(
+      Type.String({
+        description:
+          'Fields that are declared unique together, such as `email`: a document with the same values gets the given fields, and keeps the others.',
+      }),
+    ),
+  }),
+  output: Changed,
   http: {
     method: 'POST',
     path: '/v1/collections/{name}/documents',
     body: 'document',
-    status: () => 201,
-    location: ({ id }, { name }) => `/v1/collections/${name}/documents/${id}`,
-    etag,
+    status: ({ created }) => (created === false ? 200 : 201),
+    also: [200],
+    location: createdAt,
+    ...REPLY,
   },
-  run: (scope, { name, document }) =>
-    change(scope, { op: 'create', collection: name, id: scope.uuid(), data: document }),
+  run: (scope, { name, document, upsert }) => {
+    const on = { collection: name, id: scope.uuid(), data: document }
+    if (upsert === undefined) return change(scope, { op: 'create', ...on })
+    return change(scope, { op: 'upsert', ...on, on: readFieldNames(upsert, 'upsert') })
+  },
 })
 
 /** A tuple, expressed with keywords that every dialect of JSON Schema has. */
@@ -252,13 +278,19 @@ export const queryDocuments = workspaceOperation({
 
 const conditions = {
   if_match: Type.Optional(Type.String({ maxLength: COLLECTION_LIMITS.conditionCharsMax })),
-  if_none_match: Type.Optional(Type.String({ maxLength: COLLECTION_LIMITS.conditionCharsMax })),
+  if_none_match: Type.Optional(
+    Type.String({
+      maxLength: COLLECTION_LIMITS.conditionCharsMax,
+      description: '`*`: the document must not exist. With PUT, it is created under this id.',
+    }),
+  ),
 }
 const CONDITION_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match' } as const
 
 export const updateDocument = workspaceOperation({
   name: 'collection.update',
-  summary: 'Set the given fields of a document; other fields do not change',
+  summary:
+    'Set the given fields of a document; other fields do not change. With `If-None-Match: *`, create it under this id',
   roles: DATA_ROLES,
   input: Input({
     name: CollectionName,
@@ -270,54 +302,82 @@ export const updateDocument = workspaceOperation({
     unset: Type.Optional(Type.String({ description: 'Fields to remove, such as `a,b`.' })),
     ...conditions,
   }),
-  output: Document,
+  output: Changed,
   http: {
     method: 'PUT',
     path: '/v1/collections/{name}/documents/{id}',
     body: 'document',
     headers: CONDITION_HEADERS,
-    etag,
+    takesKey: true,
+    status: ({ created }) => (created ? 201 : 200),
+    also: [201],
+    location: createdAt,
+    ...REPLY,
   },
-  run: async (scope, { name, id, document, replace, unset, ...when }) => {
+  run: (scope, { name, id, document, replace, unset, ...when }) => {
     const { data, version } = fieldsFor(id, document)
+    const removed = readFieldNames(unset, 'unset')
+    if (isAnyTag(when.if_none_match)) {
+      if (removed.length > 0 || version !== undefined || when.if_match !== undefined) throw existingOnly()
+      return change(scope, { op: 'create', collection: name, ...ownId(id), data })
+    }
     const on = { collection: name, id: documentId(id), ifVersions: versionsFor(when, version) }
-    const removed = readUnset(unset)
     const [both] = namesInBoth(data, removed)
     if (both !== undefined)
       throw new Problem('validation_failed', {
         detail: `\`unset\` names ${both.slice(0, 50)}, which the document has.`,
       })
-    if (replace !== true)
-      return resultDocument(await write(scope, { op: 'update', ...on, data, unset: removed }))
+    if (replace !== true) return change(scope, { op: 'update', ...on, data, unset: removed })
     if (removed.length > 0)
       throw new Problem('validation_failed', {
         detail: '`unset` cannot be combined with a full replacement.',
       })
-    return resultDocument(await write(scope, { op: 'replace', ...on, data }))
+    return change(scope, { op: 'replace', ...on, data })
   },
 })
+
+const existingOnly = () =>
+  new Problem('validation_failed', {
+    detail:
+      '`If-Match`, `_version` and `unset` are of a document that exists, and `If-None-Match: *` is of one that does not.',
+  })
 
 export const patchDocument = workspaceOperation({
   name: 'collection.patch',
   summary:
-    'Merge a patch into a document (RFC 7396): members are replaced, and `null` removes a member, at any depth',
+    'Merge a patch into a document (RFC 7396): members are replaced, and `null` removes a member, at any depth. Or apply operators',
   roles: DATA_ROLES,
-  input: Input({ name: CollectionName, id: Ref('document'), document: Fields, ...conditions }),
-  output: Document,
+  input: Input({
+    name: CollectionName,
+    id: Ref('document'),
+    document: Type.Optional(Fields),
+    operators: Type.Optional(OperatorsBody),
+    ...conditions,
+  }),
+  output: Changed,
   http: {
     method: 'PATCH',
     path: '/v1/collections/{name}/documents/{id}',
     body: 'document',
     json: ['application/merge-patch+json', 'application/json'],
+    otherJson: { [OPERATORS_TYPE]: 'operators' },
     headers: CONDITION_HEADERS,
-    etag,
+    ...REPLY,
   },
-  run: async (scope, { name, id, document, ...when }) => {
-    const { data, version } = fieldsFor(id, document)
+  run: (scope, { name, id, document, operators, ...when }) => {
+    if ((document === undefined) === (operators === undefined)) throw oneOf()
+    const { data, version } = fieldsFor(id, document ?? {})
     const on = { collection: name, id: documentId(id), ifVersions: versionsFor(when, version) }
-    return change(scope, { op: 'merge', ...on, data })
+    if (operators === undefined) return change(scope, { op: 'merge', ...on, data })
+    return change(scope, updateBy(on, readOperators(operators)))
   },
 })
+
+const oneOf = () =>
+  new Problem('validation_failed', {
+    detail: 'A change takes either a patch of the document or operators.',
+    errors: [{ in: 'body', name: 'document', pointer: '', detail: 'is required' }],
+  })
 
 export const deleteDocument = workspaceOperation({
   name: 'collection.delete',
@@ -413,10 +473,12 @@ interface Conditions {
  */
 function versionsOf({ if_match, if_none_match }: Conditions): readonly number[] | undefined {
   // `If-None-Match: *` excludes existing documents, and only those can be changed.
-  if (if_none_match !== undefined && tagsOf(if_none_match) === '*') return []
+  if (isAnyTag(if_none_match)) return []
   const tags = if_match === undefined ? '*' : tagsOf(if_match)
   return tags === '*' ? undefined : tags.flatMap(versionOf)
 }
+
+const isAnyTag = (header: string | undefined): boolean => header !== undefined && tagsOf(header) === '*'
 
 function versionOf(tag: string): number[] {
   const [, digits] = /^"v([0-9]{1,15})"$/.exec(tag) ?? []

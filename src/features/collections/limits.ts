@@ -13,6 +13,9 @@ export const COLLECTION_LIMITS = {
   /** Changes with an idempotency key that a document in MongoDB remembers. After as many others, a retry gets `idempotency_outcome_unknown`. */
   idempotencyMarksMax: 50,
 
+  /** Paths that the operators of a change name. More are refused with `validation_failed`. */
+  operatorPathsMax: 100,
+
   // Batches
   /** Operations of a batch. More are refused with `validation_failed`. */
   batchOperationsMax: 500,

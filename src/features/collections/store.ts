@@ -103,6 +103,8 @@ interface OnExisting extends OnDocument {
 export interface Create extends OnDocument {
   readonly verb: 'create'
   readonly content: Content
+  /** Then an id that exists is a refusal. */
+  readonly mustBeNew?: boolean
   /** Only in imports by service keys. By default the user who acts; none for a key. */
   readonly owner?: string
 }
@@ -154,6 +156,8 @@ export function toWritten({ id, verb, warnings }: CheckedChange, version: number
 /** Why a change cannot be made. */
 type Reason =
   | { readonly missing: true }
+  /** A document has the id that is to be new. */
+  | { readonly exists: true }
   /** The document exists at another version, or would become too large. */
   | { readonly current: number; readonly bytes: number }
   | Conflict
@@ -308,8 +312,16 @@ export function versionMismatch(version: number): Problem {
   return new Problem('precondition_failed', { detail, headers: { etag: etagOf(version) } })
 }
 
+/** Of a document that the caller may not read, too: like every unique value, the id is taken. */
+const idExists = () =>
+  new Problem('precondition_failed', {
+    detail: 'There is a document of this id.',
+    hint: 'Read the document, or create one of another id.',
+  })
+
 export function problemOf(reason: Reason): Problem {
   if ('missing' in reason) return documentNotFound()
+  if ('exists' in reason) return idExists()
   if ('duplicated' in reason) return duplicate(reason.duplicated)
   if ('unresolved' in reason) return unresolved(reason.unresolved)
   if ('referenced' in reason) return new Problem('reference_in_use')

@@ -18,7 +18,7 @@ import { BY_ID, type Filter, type Test } from './query/filter.ts'
 import { findHiddenTarget, referencedProblem } from './references/targets.ts'
 import { withCollections, withoutRules } from './resolve-store.ts'
 import type { Right } from './rules/access.ts'
-import { admits } from './rules/permissions.ts'
+import { admits, requireCollectionRights } from './rules/permissions.ts'
 import type { Index } from './schemas/api-types.ts'
 import { type Format, sortKey } from './schemas/canonical-text.ts'
 import {
@@ -51,18 +51,28 @@ export function writeAll(
   wanted: readonly WantedChange[],
   { budget = wanted.length > 1 ? new CpuBudget() : undefined, once }: WriteOptions = {},
 ): Promise<readonly Written[]> {
-  const rights = new Map<string, readonly Right[]>()
-  for (const { collection, op } of wanted)
-    rights.set(collection, [...(rights.get(collection) ?? []), ...RIGHTS[op]])
+  const collections = new Map<string, readonly Right[]>(wanted.map(({ collection }) => [collection, []]))
   const { attemptsMax, ...bounds } = INFRA_LIMITS.contention
   const attemptsOfBatch = Math.max(2, Math.floor(COLLECTION_LIMITS.batchAttemptsMax / wanted.length))
-  return withCollections(scope, rights, (at, inside) =>
-    retryContended(
+  return withCollections(scope, collections, async (at, inside) => {
+    requireRights(inside, wanted, at)
+    return retryContended(
       'Too many writers change this document at once.',
       () => attemptAll(inside, { wanted, at, budget, once }),
       { ...bounds, attemptsMax: Math.min(attemptsMax, attemptsOfBatch) },
-    ),
-  )
+    )
+  })
+}
+
+/** @throws Problem `forbidden` for the first change that the caller may make to no document */
+function requireRights(scope: WorkspaceScope, wanted: readonly WantedChange[], at: Attempt['at']): void {
+  for (const [index, { collection, op }] of wanted.entries()) {
+    try {
+      requireCollectionRights(scope, at(collection), RIGHTS[op])
+    } catch (error) {
+      throw withOpIndex(error, index, wanted)
+    }
+  }
 }
 
 /**
@@ -97,7 +107,8 @@ async function attemptAll(
   if (earlier !== undefined) return earlier
   const isBlind = wanted.every((change) => isBlindWrite(at(change.collection), change))
   const currents = isBlind ? undefined : await readCurrent(scope, wanted, at)
-  const changes = await checkAll(scope, wanted, { at, currents, budget })
+  const find = (change: WantedChange) => findByKey(scope, at(change.collection), change)
+  const changes = await checkAll(scope, wanted, { at, currents, find, budget })
   const hidden = await findHiddenTarget(scope, changes, currents)
   if (hidden !== undefined) throw withOpIndex(unresolved(hidden.reference), hidden.index, wanted)
   const result = await storeOf(wanted, at).write(scope, changes, once).catch(undefinedOnDeadlock)
@@ -117,7 +128,9 @@ async function madeEarlier(
   if (once === undefined || change === undefined || others.length > 0) return undefined
   const { op, id } = change
   const collection = at(change.collection)
-  const verb = op === 'create' || op === 'delete' ? op : 'update'
+  // A document with an id that the caller has chosen may be that of another request.
+  const isMade = op === 'create' && change.mustBeNew !== true
+  const verb = isMade || op === 'delete' ? op : 'update'
   const made = await collection.store.findMade?.(scope, { collection, id, verb }, once.effect)
   if (made === undefined) return undefined
   const results = [{ id, created: op === 'create', ...made }]
@@ -131,7 +144,7 @@ async function isTransient(
   collection: Collection,
   { wanted, refusal }: { readonly wanted: WantedChange; readonly refusal: Refusal },
 ): Promise<boolean> {
-  if ('unresolved' in refusal || 'referenced' in refusal) return false
+  if ('unresolved' in refusal || 'referenced' in refusal || 'exists' in refusal) return false
   if (!('duplicated' in refusal)) return wanted.op !== 'create' && !isTooLarge(refusal)
   if (wanted.op !== 'upsert' || !refusal.duplicated.every((field) => wanted.on.includes(field))) return false
   return !(await isHeldOutOfSight(scope, collection, wanted))

@@ -196,16 +196,20 @@ export class DocumentsHandle {
   }
 
   /** Inserts a document, or returns the one that has its id already; what was to be inserted, if the caller may not read that. */
-  async insert(collection: string, document: MongoDocument): Promise<MongoDocument> {
+  async insert(
+    collection: string,
+    document: MongoDocument,
+  ): Promise<{ readonly document: MongoDocument; readonly isNew: boolean }> {
     this.#requireCreate()
     const stamped = this.#stamped(collection, document)
     return this.#run(async (documents) => {
       try {
         await documents.insertOne(stamped)
-        return stamped
+        return { document: stamped, isNew: true }
       } catch (error) {
         if ((error as { code?: unknown }).code !== DUPLICATE) throw error
-        return (await documents.findOne(this.#own(collection, { id: document.id }, 'read'))) ?? stamped
+        const found = await documents.findOne(this.#own(collection, { id: document.id }, 'read'))
+        return { document: found ?? stamped, isNew: false }
       }
     })
   }

@@ -124,7 +124,15 @@ async function make(target: Target, change: CheckedChange): Promise<Written | Re
   if (change.verb !== 'create') return changeExisting(target, change)
   const { documents, name, effect } = target
   await effect?.begin(0)
-  return written(change, await documents.insert(name, toDocument(change.id, change.content.fields)))
+  const document = toDocument(change.id, change.content.fields)
+  if (!change.mustBeNew) return written(change, (await documents.insert(name, document)).document)
+  const marks = effect && [{ by: effect.mark, v: 1 }]
+  const made = await documents.insert(name, { ...document, ...(marks && { marks }) })
+  if (made.isNew) return written(change, made.document)
+  const found = effect && (await documents.withoutRules.get(name, change.id))
+  // An earlier attempt of the request may have made it.
+  const isOwn = effect !== undefined && versionMade(found, 'update', effect) !== undefined
+  return isOwn ? written(change, made.document) : { index: 0, exists: true }
 }
 
 type ChangeOfExisting = Exclude<CheckedChange, { verb: 'create' }>

@@ -257,9 +257,10 @@ function resultOfError(
   if (refused !== undefined) return refusalOf(index, refused.current)
   const change = statement?.changes[0]
   if (change === undefined) return undefined
+  const isTaken = change.verb === 'create' && violated(error)?.endsWith('_pkey') === true
+  if (isTaken && change.mustBeNew) return { index, exists: true }
   // For several changes it stays an error, since the results of the others are unknown.
-  if (isAlone && change.verb === 'create' && violated(error)?.endsWith('_pkey'))
-    return [toWritten(change, 1, createdBy(actor, change))]
+  if (isAlone && isTaken) return [toWritten(change, 1, createdBy(actor, change))]
   const conflict = conflictOf(error, change.collection, change.verb)
   return conflict && { index, ...conflict }
 }
@@ -316,6 +317,8 @@ const isBlind = ({ actor }: WorkspaceScope, change: CheckedChange): change is Cr
 const isSimilar = (a: CheckedChange | undefined, b: CheckedChange) =>
   a?.verb === 'create' &&
   b.verb === 'create' &&
+  a.mustBeNew !== true &&
+  b.mustBeNew !== true &&
   a.collection === b.collection &&
   a.collection.declared?.indexes.some(({ unique }) => unique) !== true &&
   (a.collection.declared?.references.length ?? 0) === 0

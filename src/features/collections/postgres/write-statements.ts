@@ -48,8 +48,8 @@ export function createStatement(target: Target, creates: readonly Create[]): Sql
   const namesOwners = creates.some(({ owner }) => owner !== undefined)
   if (only !== undefined && more.length === 0 && !namesOwners) {
     const values = newValues(table, only)
-    const single = insertOne(target, values)
-    return target.oneOfMany
+    const single = insertOne(target, values, only.mustBeNew)
+    return target.oneOfMany || only.mustBeNew
       ? single
       : withKind(single, { target, values, shape: 'create', merge: insertBatch })
   }
@@ -60,10 +60,12 @@ export function createStatement(target: Target, creates: readonly Create[]): Sql
   return insertItems(target, `[${rows.join()}]`, { events: eventsOf(documentOf(table)), namesOwners })
 }
 
-function insertOne(target: Target, values: Values): Sql {
+/** @param mustBeNew the statement fails if the id exists */
+function insertOne(target: Target, values: Values, mustBeNew = false): Sql {
   const table = tableOf(target.collection)
   const source = ownValues(values)
-  const written = sql`${insertInto(table, sql`values (${rowOf(table, source)})`)} ${skipExisting(table)}`
+  const end = mustBeNew ? sql`returning ${table.row}` : skipExisting(table)
+  const written = sql`${insertInto(table, sql`values (${rowOf(table, source)})`)} ${end}`
   const event = sql`select id, version, owner, ${source.text} as document, null::json as deleted from written`
   return sql`with written as (${written}), event as (${outboxRow(target, 'created', event)})
     select ${returned(target)} from written`

@@ -153,17 +153,20 @@ function refuseEmbedding(part: string, source: Source): void {
   )
 }
 
-/** `a,b`: names of fields to remove. */
-export function readUnset(text: string | undefined): string[] {
+/** `a,b`: names of fields of the document itself. */
+export function readFieldNames(text: string | undefined, parameter: 'unset' | 'upsert'): string[] {
   if (text === undefined) return []
-  const source: Source = { code: 'validation_failed', in: 'query', name: 'unset' }
+  const source: Source = { code: 'validation_failed', in: 'query', name: parameter }
   const parts = commaParts(text)
   if (parts.length > COLLECTION_LIMITS.fieldsSelectedMax)
-    throw refusal(source, `At most ${COLLECTION_LIMITS.fieldsSelectedMax} fields can be unset.`)
+    throw refusal(source, `\`${parameter}\` names at most ${COLLECTION_LIMITS.fieldsSelectedMax} fields.`)
   return parts.map((part) => {
     const [name, ...below] = readPath(part, source)
     if (below.length === 0 && name !== 'id' && !name.startsWith('_')) return name
-    throw refusal(source, '`unset` accepts only top-level fields of the document, without system fields.')
+    throw refusal(
+      source,
+      `\`${parameter}\` accepts only top-level fields of the document, without system fields.`,
+    )
   })
 }
 
