@@ -96,17 +96,17 @@ function entriesOf(body: Parameters<typeof readOperators>[0], pointer: string): 
     }),
   )
   const names = Object.keys(OPERATOR_MEMBERS) as Operator[]
-  return names.reduce((entries, operator) => {
+  const operators = names.flatMap((operator) => {
     const member = body[operator]
-    const listed = Array.isArray(member)
-    const found = Object.entries(member ?? {}).map(
+    const isList = Array.isArray(member)
+    return Object.entries(member ?? {}).map(
       ([key, value]): Entry => ({
-        ...{ operator, member: operator, text: listed ? String(value) : key, value },
+        ...{ operator, member: operator, text: isList ? String(value) : key, value },
         pointer: `${pointer}/${operator}/${shortPointer(key)}`,
       }),
     )
-    return [...entries, ...found]
-  }, own)
+  })
+  return [...own, ...operators]
 }
 
 const errorAt = ({ member, pointer }: Pick<Entry, 'member' | 'pointer'>, detail: string): InputError => ({
