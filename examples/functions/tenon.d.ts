@@ -88,11 +88,23 @@ declare module 'tenon' {
     limit?: number
     after?: string
   }
+  type BatchOperation = {
+    collection: string
+    op: 'create' | 'update' | 'patch' | 'replace' | 'upsert' | 'increment' | 'delete'
+    [member: string]: unknown
+  }
+  type BatchResult = {
+    status: number
+    ref?: string
+    id?: string
+    version?: number
+    error?: { code: string; detail?: string; [member: string]: unknown }
+  }
 
   /** Calls of the platform, with the rights of the caller or the scopes in the configuration. */
   export interface Tenon {
     collections: {
-      create(name: string, document: object): Promise<Document>
+      create(name: string, document: object, options?: { upsert?: string }): Promise<Document>
       get(name: string, id: string, options?: { select?: string; expand?: string }): Promise<Document>
       list(name: string, options?: ListOptions): Promise<Page>
       query(name: string, options?: QueryOptions): Promise<Page>
@@ -106,6 +118,11 @@ declare module 'tenon' {
         changes: object,
         options?: Conditions & { replace?: boolean; unset?: string },
       ): Promise<Document>
+      patch(
+        name: string,
+        id: string,
+        options?: Conditions & { document?: object; operators?: { [operator: string]: unknown } },
+      ): Promise<Document>
       delete(name: string, id: string, options?: Conditions): Promise<{ id: string; deleted: true }>
       updateMany(
         name: string,
@@ -114,6 +131,10 @@ declare module 'tenon' {
       ): Promise<BulkChange>
       deleteMany(name: string, filter: object, options?: BulkOptions): Promise<BulkChange>
     }
+    batch(
+      ops: BatchOperation[],
+      options?: { atomic?: boolean },
+    ): Promise<{ committed: boolean; results: BatchResult[] }>
     objects: {
       /** The object as a web Response: `json()`, `text()`, `bytes()`, or `body`, a stream of any size. */
       get(bucket: string, key: string, options?: ReadOptions): Promise<Response>

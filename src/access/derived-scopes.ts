@@ -1,5 +1,7 @@
 /** Scopes of the same caller for work inside its operation. None of them has more rights than the scope that it is made of. */
 
+import type { Claim } from './idempotency.ts'
+import { internalsOf } from './internals.ts'
 import { derivedScope } from './openers.ts'
 import { WorkspaceScope } from './scope.ts'
 
@@ -17,4 +19,12 @@ export const withChainDepth = (scope: WorkspaceScope, chainDepth: number): Works
 export function nestedScope<S>(opened: S, chainDepth: number | undefined): S | WorkspaceScope {
   if (chainDepth === undefined || !(opened instanceof WorkspaceScope)) return opened
   return withChainDepth(opened, chainDepth)
+}
+
+/** The same caller in an operation of its own, whose effect ends a claim. */
+export function withClaim(
+  scope: WorkspaceScope,
+  { ids, completion }: Pick<Claim, 'ids' | 'completion'>,
+): WorkspaceScope {
+  return new WorkspaceScope(scope.actor, scope.ref, internalsOf(scope).services, ids, completion)
 }

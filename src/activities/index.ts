@@ -92,7 +92,10 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       const work = async (injected?: InjectedSecrets) =>
         request.function === MCP
           ? callMcpTool(await scopes.toolCaller(call, request.started_by), request, call.attempt)
-          : callFunction(await scopes.active(call, 'service'), request, injected)
+          : callFunction(await scopes.active(call, 'service'), request, {
+              idempotency: platform.idempotency,
+              injected,
+            })
       const output = () => withCallSecrets(record(call), secretNamesOf(call, request), work)
       // Only invocations and tools last long enough for heartbeats, and for a cancellation.
       const isLong = request.function === 'function.invoke' || request.function === MCP

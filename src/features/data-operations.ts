@@ -39,9 +39,11 @@ const CALLABLE: ReadonlyMap<AnyOperation, CallableTraits> = new Map<AnyOperation
   [listGroups, { local: true }],
   [aggregateDocuments, { local: true }],
   [documents.updateDocument, { stores: true }],
+  [documents.patchDocument, { stores: true }],
   [documents.deleteDocument, {}],
   [updateMany, { stores: true }],
   [deleteMany, {}],
+  [batchAnywhere, { stores: true }],
   [objects.putObject, { stores: true }],
   [objects.getObject, {}],
   [objects.deleteObject, {}],
@@ -50,6 +52,22 @@ const CALLABLE: ReadonlyMap<AnyOperation, CallableTraits> = new Map<AnyOperation
   [publishEvent, { local: true }],
   [invokeFunction, {}],
 ])
+
+type IsOnce = (args: Readonly<Record<string, unknown>>) => boolean
+
+const isConditional: IsOnce = ({ if_match, if_none_match }) =>
+  if_match !== undefined || if_none_match !== undefined
+
+/** Those that a second attempt would do again, or refuse since the first one has done it; by their arguments. */
+const ONCE: ReadonlyMap<AnyOperation, IsOnce> = new Map<AnyOperation, IsOnce>([
+  [documents.updateDocument, isConditional],
+  [documents.patchDocument, (args) => args['operators'] !== undefined || isConditional(args)],
+  [batchAnywhere, () => true],
+])
+
+/** True if the attempts of a flow's call share a claim. */
+export const isOnce = (operation: AnyOperation, args: Readonly<Record<string, unknown>>): boolean =>
+  ONCE.get(operation)?.(args) === true
 
 export const storesArguments = (operation: AnyOperation): boolean => CALLABLE.get(operation)?.stores === true
 

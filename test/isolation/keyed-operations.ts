@@ -8,7 +8,14 @@ export const KEYED = OPERATIONS.filter(acceptsKey).sort((a, b) => b.http.method.
 
 /** Their output is kept in the transaction of the effect, so a repetition gets the reply of the attempt that made it. */
 export const KEPT: readonly string[] = [
-  ...['collection.create', 'collection.patch', 'collection.batch', 'batch.run', 'schema.create'],
+  ...[
+    'collection.create',
+    'collection.update',
+    'collection.patch',
+    'collection.batch',
+    'batch.run',
+    'schema.create',
+  ],
   ...[
     'api_key.create',
     'api_key.update',

@@ -8,6 +8,7 @@ import { sentences } from '../../core/text/sentences.ts'
 import type { Json } from '../../core/work.ts'
 import { aggregateDocuments } from '../../features/collections/aggregates/aggregates-api.ts'
 import { deleteMany, updateMany } from '../../features/collections/bulk/bulk-api.ts'
+import { batchAnywhere } from '../../features/collections/batch.ts'
 import * as documents from '../../features/collections/documents-api.ts'
 import { publishEvent } from '../../features/events/events-api.ts'
 import { FLOW_KEY_OPERATIONS } from '../../features/flows/executions/key-operations.ts'
@@ -45,9 +46,11 @@ const METHODS: readonly (readonly [
   ['collections.aggregate', aggregateDocuments, 'name'],
   ['collections.list', documents.listDocuments, 'name'],
   ['collections.update', documents.updateDocument, 'name, id, document'],
+  ['collections.patch', documents.patchDocument, 'name, id'],
   ['collections.delete', documents.deleteDocument, 'name, id'],
   ['collections.updateMany', updateMany, 'name, filter'],
   ['collections.deleteMany', deleteMany, 'name, filter'],
+  ['batch', batchAnywhere, 'ops'],
   ['objects.get', objects.getObject, 'bucket, key'],
   ['objects.put', objects.putObject, 'bucket, key, content'],
   ['objects.delete', objects.deleteObject, 'bucket, key'],

@@ -198,10 +198,14 @@ async function callOperation(
     const value = takeField(field)
     if (value !== undefined) headers[header] = header === 'prefer' ? `wait=${value}` : String(value)
   }
+  const [otherType, otherField] =
+    Object.entries(http.otherJson ?? {}).find(([, field]) => left.has(field)) ?? []
+  const other = otherField === undefined ? undefined : takeField(otherField)
+  if (otherType !== undefined) headers['content-type'] = otherType
   const query = new URLSearchParams()
   for (const field of http.body === '*' ? (http.query ?? []) : [...left.keys()])
     if (field !== http.body && left.has(field)) query.set(parameterOf(field), String(takeField(field)))
-  const body = http.body === '*' ? Object.fromEntries(left) : http.body && left.get(http.body)
+  const body = other ?? (http.body === '*' ? Object.fromEntries(left) : http.body && left.get(http.body))
   const sent = { headers, ...bodyOf(http, body, headers) }
   const response = await client.send(http.method, `${path}${query.size > 0 ? `?${query}` : ''}`, sent)
   return http.reply === 'bytes' ? new Content(replyOf(response)) : ((await response.json()) as Json)

@@ -48,8 +48,9 @@ describe('methods', () => {
       const listed = await tenon.collections.list('notes', { filters: [['n', 'gte.2']], page_size: 5 })
       const found = await tenon.collections.query('notes', { filter: { n: 2 }, limit: 1 })
       const sums = await tenon.collections.aggregate('notes', { group: ['title'], measures: { total: { sum: 'n' } } })
+      const patched = await tenon.collections.patch('notes', made.id, { operators: { inc: { n: 1 }, push: { tags: 'a' } } })
       const deleted = await tenon.collections.delete('notes', made.id)
-      return { made, read, part, updated, listed, found, sums, deleted }
+      return { made, read, part, updated, listed, found, sums, patched, deleted }
     }`)
     const { id } = got.made
     expect(got.made).toMatchObject({ title: 'a', n: 1, _version: 1 })
@@ -59,7 +60,31 @@ describe('methods', () => {
     expect(got.listed.data).toEqual([got.updated])
     expect(got.found.data).toEqual([got.updated])
     expect(got.sums.data).toEqual([{ title: 'a', total: 2 }])
+    expect(got.patched).toMatchObject({ id, n: 3, tags: ['a'], _version: 3 })
     expect(got.deleted).toEqual({ id, deleted: true })
+  })
+
+  test('batch: all or none, or each by itself, with the rights of the caller', async () => {
+    const got = await evaluate(`{
+      const create = { collection: 'batches', op: 'create', data: { n: 1 } }
+      const made = await tenon.batch([create, { collection: 'batches', op: 'update', id: { $ref: 0 }, inc: { n: 1 } }])
+      const refused = await tenon.batch([create, { ...create, id: made.results[0].id }]).catch(({ code, status }) => ({ code, status }))
+      const each = await tenon.batch([create, { ...create, id: made.results[0].id }], { atomic: false })
+      const { data } = await tenon.collections.list('batches')
+      return { made, refused, each, ns: data.map(({ n }) => n) }
+    }`)
+    expect(got.made).toMatchObject({
+      committed: true,
+      results: [{ status: 201 }, { status: 200, version: 2 }],
+    })
+    expect(got.refused).toEqual({ code: 'precondition_failed', status: 412 })
+    expect(got.each).toMatchObject({ committed: false, results: [{ status: 201 }, { status: 412 }] })
+    expect(got.ns).toEqual([2, 1])
+    const asAnon = await evaluate(`tenon.batch([{ collection: 'batches', op: 'create', data: {} }])`, {
+      as: workspace.anon,
+      id: open,
+    })
+    expect(asAnon).toMatchObject({ code: 'forbidden', status: 403 })
   })
 
   test('objects: JSON, texts and bytes of any kind come back as they were put, with their type', async () => {
@@ -143,7 +168,7 @@ describe('methods', () => {
       'It got 1 arguments. The method is collections.get(name, id, { select, expand }?).',
     ],
     ['tenon.collections.get("notes", "x", { selct: "a" })', 'There is no option `selct`.'],
-    ['tenon.collections.create("notes", 7)', 'collections.create(name, document).'],
+    ['tenon.collections.create("notes", 7)', 'collections.create(name, document, { upsert }?).'],
     ['tenon.collections.list("notes", "n.gt.1")', 'Its last argument is an object of options.'],
     ['tenon.events.publish("a b", 1)', 'events.publish(topic, data?).'],
     ['tenon.objects.put("b")', 'It got 1 arguments. The method is objects.put(bucket, key, content,'],

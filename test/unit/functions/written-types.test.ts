@@ -72,6 +72,7 @@ const SAMPLES: Readonly<Record<string, string>> = {
   sort: '{ n: -1 }',
   group: `['n']`,
   measures: `{ total: { sum: 'n' } }`,
+  ops: `[{ collection: 'a', op: 'create', data: { n: 1 } }]`,
 }
 const BY_TYPE: Readonly<Record<string, string>> = {
   string: `'a'`,

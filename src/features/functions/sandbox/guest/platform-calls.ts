@@ -152,7 +152,7 @@ const callHost = async (invocation, method, given) => {
 }
 
 const METHODS = {
-  collections: ['create', 'get', 'query', 'list', 'aggregate', 'update', 'delete'],
+  collections: ['create', 'get', 'query', 'list', 'aggregate', 'update', 'patch', 'delete'],
   objects: ['get', 'put', 'delete', 'list'],
   events: ['publish'],
   functions: ['invoke'],
@@ -166,6 +166,7 @@ const makeTenon = (invocationOf) => {
       tenon[area][method] = async (...args) => callHost(invocationOf(), area + '.' + method, args)
     Object.freeze(tenon[area])
   }
+  tenon.batch = async (...args) => callHost(invocationOf(), 'batch', args)
   return Object.freeze(tenon)
 }
 
