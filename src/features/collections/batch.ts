@@ -144,7 +144,7 @@ async function runOneByOne(
 function idIn(results: readonly Static<typeof Result>[], index: number): string {
   const { id, error } = results[index] ?? {}
   if (id !== undefined && error === undefined) return id
-  const detail = `It refers to the document of operation ${index}, which failed.`
+  const detail = `Operation ${index}, to whose document this operation refers, has failed.`
   throw new Problem('referenced_operation_failed', { detail })
 }
 

@@ -281,7 +281,8 @@ const conditions = {
   if_none_match: Type.Optional(
     Type.String({
       maxLength: COLLECTION_LIMITS.conditionCharsMax,
-      description: '`*`: the document must not exist. With PUT, it is created under this id.',
+      description:
+        'Tags that the document must not have, or `*` if it must not exist: PUT creates it under this id.',
     }),
   ),
 }
@@ -290,7 +291,7 @@ const CONDITION_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match'
 export const updateDocument = workspaceOperation({
   name: 'collection.update',
   summary:
-    'Set the given fields of a document; other fields do not change. With `If-None-Match: *`, create it under this id',
+    'Set the given fields of a document; other fields do not change; with `If-None-Match: *`, create it under this id',
   roles: DATA_ROLES,
   input: Input({
     name: CollectionName,
@@ -345,7 +346,7 @@ const existingOnly = () =>
 export const patchDocument = workspaceOperation({
   name: 'collection.patch',
   summary:
-    'Merge a patch into a document (RFC 7396): members are replaced, and `null` removes a member, at any depth. Or apply operators',
+    'Merge a patch into a document (RFC 7396): members are replaced, and `null` removes a member, at any depth; or apply operators',
   roles: DATA_ROLES,
   input: Input({
     name: CollectionName,

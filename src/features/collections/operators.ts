@@ -2,6 +2,7 @@
 
 import Type from 'typebox'
 import { compareText } from '../../../flows-dsl/json.ts'
+import { AnyName } from '../../access/operation-builders.ts'
 import { canonical, exceedsDepth, isObject, shortPointer } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { inputInvalid } from '../../core/operation.ts'
@@ -12,10 +13,9 @@ import type { Path } from './query/filter.ts'
 import { readPath } from './query/syntax.ts'
 import { canonicalOf, type Format, isNumberFormat } from './schemas/canonical-text.ts'
 
-const byPath = (description: string) =>
-  Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description }))
+const byPath = (description: string) => Type.Optional(Type.Record(AnyName, Type.Unknown(), { description }))
 const ordered = (description: string) =>
-  Type.Optional(Type.Record(Type.String(), Type.Union([Type.Number(), Type.String()]), { description }))
+  Type.Optional(Type.Record(AnyName, Type.Union([Type.Number(), Type.String()]), { description }))
 const paths = (description: string) =>
   Type.Optional(Type.Array(Type.String(), { maxItems: COLLECTION_LIMITS.operatorPathsMax, description }))
 

@@ -171,7 +171,7 @@ test('atomic: false: what refers to an operation that failed: 424, and all other
       ...{ status: 424, ref: 'of bad' },
       error: {
         code: 'referenced_operation_failed',
-        detail: 'It refers to the document of operation 0, which failed.',
+        detail: 'Operation 0, to whose document this operation refers, has failed.',
       },
     },
     { status: 424, error: { code: 'referenced_operation_failed' } },
