@@ -169,7 +169,7 @@ export interface FeedSink {
   /** Resolves when the client has read most of the sent data, or the feed has ended. */
   drained(): Promise<void>
   /** Ends the feed and sends the code to the client. */
-  end(code: 'slow_consumer' | 'unavailable' | 'ended'): void
+  end(code: string): void
 }
 
 export interface Feed {

@@ -356,6 +356,7 @@ const isWholeBody = <O>(field: string, { body, otherJson = {} }: HttpBinding<O>)
 export const QUERY_NAMES: Readonly<Record<string, string>> = {
   page_size: 'page[size]',
   page_after: 'page[after]',
+  page_position: 'page[position]',
   response_cache_control: 'response-cache-control',
   response_content_disposition: 'response-content-disposition',
   response_content_encoding: 'response-content-encoding',

@@ -35,12 +35,17 @@ export function PageOf<T extends TSchema>(item: T) {
 }
 export type Page<T> = { data: T[]; page: Static<ReturnType<typeof PageOf>>['page'] }
 
-/** A page with the total number of items, if requested. */
+/** A page with the total number of items and the position of changes, if requested. */
 export function CountedPageOf<T extends TSchema>(item: T) {
   const total = Type.Optional(
     Type.Integer({ minimum: 0, description: 'Total number of items, if `count` requests it.' }),
   )
-  return Type.Object({ data: Type.Array(item), page: Type.Object({ ...PageInfo, total }) })
+  const position = Type.Optional(
+    Type.String({
+      description: 'Position from which changes of the collection continue, if it is requested: `last_event_id` of a subscription.',
+    }),
+  )
+  return Type.Object({ data: Type.Array(item), page: Type.Object({ ...PageInfo, total, position }) })
 }
 export type CountedPage<T> = { data: T[]; page: Static<ReturnType<typeof CountedPageOf>>['page'] }
 

@@ -14,6 +14,7 @@ import {
 import * as documents from './collections/documents-api.ts'
 import { exportDocuments, importDocuments } from './collections/ndjson/ndjson-api.ts'
 import { publishEvent, subscribeEvents } from './events/events-api.ts'
+import { subscribeToQuery } from './events/live-queries.ts'
 import { fetchFunction } from './functions/http/serve-http.ts'
 import { invokeFunction } from './functions/invoke.ts'
 import { uploadForm } from './objects/form-uploads.ts'
@@ -103,6 +104,7 @@ export const DATA_OPERATIONS: readonly AnyOperation[] = [
   documents.deleteDocument,
   importDocuments,
   exportDocuments,
+  subscribeToQuery,
   batchDocuments,
   batchAnywhere,
   updateMany,

@@ -162,6 +162,11 @@ const Count = Type.Unsafe<'exact' | 'estimated'>(
   }),
 )
 
+const Position = Type.Boolean({
+  description:
+    'True to return `page.position`, from which a subscription to the collection continues without missing a change.',
+})
+
 export const getDocument = workspaceOperation({
   name: 'collection.get',
   summary: 'Read a document, or some of its fields',
@@ -202,6 +207,7 @@ export const listDocuments = workspaceOperation({
   input: Input({
     page_size: PageInput.page_size,
     page_after: Type.Optional(Cursor),
+    page_position: Type.Optional(Position),
     name: CollectionName,
     select: Select,
     order: Order,
@@ -216,7 +222,7 @@ export const listDocuments = workspaceOperation({
     rest: 'filters',
     preferences: ['count'],
   },
-  run: (scope, { name, select, order, expand, filters = [], page_size, page_after, count }) =>
+  run: (scope, { name, select, order, expand, filters = [], page_size, page_after, page_position, count }) =>
     readDocumentPage(scope, name, {
       filter: readFilters(filters),
       order: order === undefined ? [] : readOrder(order),
@@ -225,6 +231,7 @@ export const listDocuments = workspaceOperation({
       after: page_after,
       count,
       expand: readExpand(expand),
+      position: page_position === true,
     }),
 })
 
@@ -261,10 +268,11 @@ export const queryDocuments = workspaceOperation({
     ),
     after: Type.Optional(Cursor),
     count: Type.Optional(Count),
+    position: Type.Optional(Position),
   }),
   output: CountedPageOf(SelectedDocument),
   http: { method: 'POST', path: '/v1/collections/{name}/query', body: '*', preferences: ['count'] },
-  run: (scope, { name, filter = {}, sort = {}, limit, select, expand, after, count }) =>
+  run: (scope, { name, filter = {}, sort = {}, limit, select, expand, after, count, position }) =>
     readDocumentPage(scope, name, {
       filter: readBodyFilter(filter),
       order: readSort(sort),
@@ -273,6 +281,7 @@ export const queryDocuments = workspaceOperation({
       after,
       count,
       expand: readBodyExpand(expand),
+      position: position === true,
     }),
 })
 

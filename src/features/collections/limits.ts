@@ -135,6 +135,10 @@ export const COLLECTION_LIMITS = {
   ruleLookupValuesMax: 500,
   /** Steps of evaluating a rule on one document in the process, a few milliseconds. With more, the rule does not match. */
   ruleStepsMax: 1_000_000,
+  /** Steps of evaluating the filter of a live query on one document, about a millisecond. With more, its stream ends with `query_too_costly`. */
+  liveFilterStepsMax: 250_000,
+  /** Documents of which a live query remembers whether it has shown them. Of others a change may be told as `enter` or `leave` once more. */
+  liveDocumentsRemembered: 1_000,
 
   // Schemas
   /** Schemas of a workspace. A further one is refused with `quota_exceeded`. */

@@ -5,9 +5,11 @@ import { decryptFor, encryptFor } from '../../access/scope-services.ts'
 import type { CountedPage } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
+import { eventsIn } from '../events/events.ts'
 import { listDigest } from '../operation-helpers.ts'
 import { type SelectedDocument, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
+import { requireChanges } from './live-query.ts'
 import type { Filter, OrderKey, Path } from './query/filter.ts'
 import { project, type Selection } from './query/order-and-selection.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
@@ -26,6 +28,8 @@ export interface PageQuery {
   readonly after: string | undefined
   readonly count: Count | undefined
   readonly expand?: readonly Expansion[]
+  /** Requests the position from which changes continue. */
+  readonly position?: boolean
 }
 
 /** @throws Problem if the cursor does not fit, or a store rejects the query */
@@ -44,11 +48,14 @@ export async function readDocumentPage(
     ...(selection !== undefined && { selected: [...selection.keys()] }),
     ...(count !== undefined && { count }),
   }
+  // Before the documents are read: a change that they do not show yet comes after it, and one that they show may come again.
+  const position = request.position === true ? await eventsIn(scope).position() : undefined
   const { documents, rows, total, expanded } = await withCollection(
     scope,
     name,
     ['read'],
     async (collection, inside) => {
+      if (position !== undefined) requireChanges(collection)
       const found = await inLine(inside, collection, query, () =>
         collection.store.list(inside, collection, applyDeclaration(query, collection.declared)),
       )
@@ -70,6 +77,7 @@ export async function readDocumentPage(
       next: hasMore ? writeCursor(scope, digest, cursorValues(last)) : null,
       has_more: hasMore,
       ...(total !== undefined && { total }),
+      ...(position !== undefined && { position }),
     },
   }
 }

@@ -5,8 +5,10 @@ import { isBefore } from '../../core/execution.ts'
 import { mayHaveDropped } from '../../infra/valkey/stream-log.ts'
 import { type Entry, START, type StreamKey, type Streams, timeOf } from '../../infra/valkey/streams.ts'
 
-/** True if an event may be sent now; a promise if that takes a query. */
-export type EventFilter = (entry: Entry) => boolean | Promise<boolean>
+/** True if an event is sent; a text is sent in its place. */
+export type Verdict = boolean | string
+/** Decides about an event; a promise if that takes a query. A problem ends the stream with its code. */
+export type EventFilter = (entry: Entry) => Verdict | Promise<Verdict>
 
 /** The position after which a subscriber starts. `unknown`: its cursor is not of these streams. Undefined: it starts now. */
 export type Start = string | undefined
@@ -139,10 +141,10 @@ export class EventSender {
         await this.#sendGap(sink)
       if (entries.length === 0) this.#last = newest
       for (const entry of entries) {
-        const isAccepted = await this.#selection.accepts(entry)
+        const verdict = await this.#selection.accepts(entry)
         if (this.#stopped) return
         this.#last = entry.id
-        if (isAccepted) this.#sendEntry(sink, entry)
+        if (verdict !== false) this.#sendEntry(sink, entry, verdict)
         await sink.drained()
       }
     }
@@ -156,9 +158,9 @@ export class EventSender {
   }
 
   /** @returns true if the next one can be sent at once */
-  #sendEntry(sink: FeedSink, entry: Entry): boolean {
+  #sendEntry(sink: FeedSink, entry: Entry, verdict: string | true): boolean {
     this.#position = entry.id
-    return sink.send(this.#selection.frameOf(entry))
+    return sink.send(verdict === true ? this.#selection.frameOf(entry) : verdict)
   }
 
   /** Resolves when an event cannot be sent at once: the client is slow, or the filter takes a query. */
@@ -177,13 +179,13 @@ export class EventSender {
 
   /** Sends an entry if the subscriber may have it. @returns true if the next one can be sent at once */
   #sendLive(sink: FeedSink, entry: Entry): boolean {
-    const isAccepted = this.#selection.accepts(entry)
-    if (typeof isAccepted !== 'boolean') {
+    const verdict = this.#selection.accepts(entry)
+    if (typeof verdict === 'object') {
       // #catchUp awaits it.
-      isAccepted.catch(() => {})
+      verdict.catch(() => {})
       return false
     }
     this.#last = entry.id
-    return !isAccepted || this.#sendEntry(sink, entry)
+    return verdict === false || this.#sendEntry(sink, entry, verdict)
   }
 }

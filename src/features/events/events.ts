@@ -4,7 +4,7 @@ import { privilege } from '../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { type Feed, frame } from '../../core/bytes.ts'
 import { withSince } from '../../core/policy.ts'
-import { notFound } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import type { TenantRef, WorkspaceRef } from '../../core/tenant.ts'
 import { TRACEPARENT, type Trace } from '../../core/trace.ts'
 import {
@@ -155,6 +155,11 @@ export class Events {
     return this.#streams.listen(this.#keyOf(stream), listener)
   }
 
+  /** The position of the workspace's changes now: those that are committed later follow it. @throws Problem `dependency_unavailable` */
+  async position(): Promise<string> {
+    return (await this.#streams.locate(changesOf(this.#ref))).now
+  }
+
   #keyOf(stream: StreamName): StreamKey {
     return stream === 'events' ? eventsOf(this.#ref.tenantId) : changesOf(this.#ref)
   }
@@ -212,7 +217,7 @@ export class Events {
         const gap = hasGap ? gapFrame(after, senders.map(({ earliest }) => earliest).join(',')) : ''
         const ready = { topic: topics.join(','), cursor: cursor() }
         sink.send(`retry: 3000\n${gap}${frame({ event: 'ready', id: cursor(), data: ready })}`)
-        for (const sender of senders) void sender.send(sink).catch(() => sink.end('unavailable'))
+        for (const sender of senders) void sender.send(sink).catch((error: unknown) => sink.end(endOf(error)))
         return stop
       },
       position: async () => {
@@ -222,6 +227,10 @@ export class Events {
     }
   }
 }
+
+/** The code that a stream ends with. A failure of a server is no refusal. */
+const endOf = (error: unknown): string =>
+  error instanceof Problem && error.status < 500 ? error.code : 'unavailable'
 
 const IS_CURSOR = new RegExp(CURSOR)
 

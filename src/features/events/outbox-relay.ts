@@ -189,6 +189,10 @@ interface Row {
   /** Of the document; null if no user created it. */
   readonly owner: string | null
   readonly deleted: string | null
+  /** JSON text of the document before an update, `{"updated_at", "fields"}`; null if rules do not decide who may read it. */
+  readonly before: string | null
+  /** Of the document; null if the change created it, or a build of 0.1.0 wrote the row. */
+  readonly created_at: string | null
   readonly anon_reads: boolean
   readonly user_reads: boolean
   readonly more_behind: string | null
@@ -249,7 +253,7 @@ const roundRobin = (after: string): Sql => sql`
     select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
     from ranked
   )
-  select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, deleted::text, owner, at, event_id, anon_reads,
+  select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, deleted::text, before::text, created_at, owner, at, event_id, anon_reads,
     user_reads, chain_depth, caused_by, trace,
     (select max(tenant_id) from tenants having count(*) = ${EVENT_LIMITS.relayTenantsMax}) as more_behind
   from placed where place <= ${EVENT_LIMITS.relayChangesMax} and ahead < ${EVENT_LIMITS.relayBytesMax} order by place`
@@ -274,10 +278,16 @@ function toMessage(row: Row): OutboxMessage {
   const message = {
     ...{ topic, source, text, readers },
     ...(row.deleted !== null && { deleted: row.deleted }),
+    ...(row.created_at !== null && { earlier: earlierOf(row.created_at, row.before) }),
     ...(caused_by !== null && { causedBy: JSON.stringify(withSince(JSON.parse(caused_by), Date.parse(at))) }),
   }
   return { tenantId: tenant_id, seq, key, message }
 }
+
+const earlierOf = (createdAt: string, before: string | null) => ({
+  createdAt,
+  ...(before !== null && { state: before }),
+})
 
 const changeData = ({ document_id: id, version, owner }: Row) => ({
   ...{ id, version },

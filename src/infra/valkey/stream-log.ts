@@ -15,8 +15,18 @@ export interface Message {
   readonly readers?: { readonly anon: boolean; readonly user: boolean }
   /** The deleted document as JSON, if rules decide who may know of it. Subscribers do not receive it. */
   readonly deleted?: string
+  /** Of the change of a document that existed: what live queries need besides. Subscribers do not receive it. */
+  readonly earlier?: Earlier
   /** JSON array of the subjects behind it. Subscribers do not receive it. */
   readonly causedBy?: string
+}
+
+/** A document that was changed, before the change. */
+export interface Earlier {
+  /** When it was created, RFC 3339. */
+  readonly createdAt: string
+  /** JSON of its `fields` and `updated_at`, if rules decide who may read it, and it was not deleted. */
+  readonly state?: string
 }
 
 /** Key of a stream. One read covers the streams of several tenants, so Valkey must be a single node, not a cluster. */
@@ -235,14 +245,39 @@ function argumentsOf({ key, messages, lengthMax }: Addition) {
 }
 
 /** `topic` comes first: the scripts read it there. */
-function fieldsOf({ topic, source, text, readers, deleted, causedBy }: Message): string[] {
+function fieldsOf({ topic, source, text, readers, deleted, causedBy, earlier }: Message): string[] {
   const fields = ['topic', topic, 'source', source, 'event', text, 'caused_by', causedBy ?? '']
-  if (readers !== undefined) fields.push('readers', READER_NAMES.filter((name) => readers[name]).join(' '))
+  if (readers !== undefined) fields.push('readers', readersText(readers, earlier))
   if (deleted !== undefined) fields.push('deleted', deleted)
   return fields
 }
 
+type ReaderFlags = NonNullable<Message['readers']>
 const READER_NAMES = ['anon', 'user'] as const
+const CREATED = 'created='
+
+/**
+ * Words with blanks between: the roles, the time at which the document was created, and its state before, in which blanks are escaped.
+ * All in one field, since builds of 0.1.0 read fields by their place: these find the roles among the words.
+ */
+function readersText(readers: ReaderFlags, earlier: Earlier | undefined): string {
+  const words: string[] = READER_NAMES.filter((name) => readers[name])
+  if (earlier === undefined) return words.join(' ')
+  const { createdAt, state } = earlier
+  words.push(`${CREATED}${createdAt}`)
+  // Outside of texts, JSON.stringify writes no blank.
+  if (state !== undefined) words.push(JSON.stringify(JSON.parse(state)).replaceAll(' ', '\\u0020'))
+  return words.join(' ')
+}
+
+export function readReaders(text: string): Pick<Message, 'earlier'> & { readonly readers: ReaderFlags } {
+  const words = text.split(' ')
+  const readers = { anon: words.includes('anon'), user: words.includes('user') }
+  const createdAt = words.find((word) => word.startsWith(CREATED))?.slice(CREATED.length)
+  if (createdAt === undefined) return { readers }
+  const state = words.find((word) => word.startsWith('{'))
+  return { readers, earlier: { createdAt, ...(state !== undefined && { state }) } }
+}
 
 /** The topics of which entries were dropped; `any` if it is not known which. */
 export type DroppedTopics = ReadonlySet<string> | 'any'

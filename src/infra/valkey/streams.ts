@@ -17,6 +17,7 @@ import {
   type Message,
   mayHaveDropped,
   type Renaming,
+  readReaders,
   renameInStream,
   type StreamFacts,
   type StreamKey,
@@ -378,12 +379,7 @@ function toEntry([id, fields]: [string, string[]]): Entry {
   const frame = `id: ${id}\ndata: ${text}\n\n`
   const entry = { id, topic, source, text, frame, ...(causedBy !== '' && { causedBy }) }
   if (readers === undefined) return entry
-  const names = readers.split(' ')
-  return {
-    ...entry,
-    readers: { anon: names.includes('anon'), user: names.includes('user') },
-    ...(deleted !== undefined && { deleted }),
-  }
+  return { ...entry, ...readReaders(readers), ...(deleted !== undefined && { deleted }) }
 }
 
 /** The interval in which a stream has dropped entries, RFC 3339, and their topics. */

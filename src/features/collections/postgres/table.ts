@@ -34,6 +34,8 @@ export interface Table {
   readonly rest: Sql
   /** The select list of a row. */
   readonly row: Sql
+  /** The columns of such a row in a query named `written`. */
+  readonly written: Sql
   /** All fields of such a row as one jsonb. */
   readonly document: Sql
   readonly resolve: Columns
@@ -75,12 +77,19 @@ function undeclared(name: string): Table {
   }
 }
 
+function writtenRow(columns: readonly TableColumn[]): Sql {
+  const names = columns.map((column) => sql`written.${column.sql}`)
+  const system = sql`written.extra, written.version, written.created_at, written.updated_at, written.owner`
+  return commas([sql`written.id`, ...names, system])
+}
+
 const UNDECLARED_COLUMNS = {
   columns: [],
   columnOf: new Map<string, TableColumn>(),
   compared: [],
   rest: sql`data`,
   row: sql`id, data as extra, version, created_at, updated_at, owner`,
+  written: writtenRow([]),
   document: sql`extra`,
   resolve: resolver([], [], sql`data`, true),
 }
@@ -104,6 +113,7 @@ function ofDeclaration(declared: Declaration): Table {
       ...columns.map((column) => column.sql),
       sql`extra, version, created_at, updated_at, owner`,
     ]),
+    written: writtenRow(columns),
     document: [rest, ...membersOf(columns)].reduce((all, members) => sql`${all} || ${members}`),
     resolve: resolver(columns, compared, rest, declared.mode === 'enforce'),
   }

@@ -37,9 +37,9 @@ interface Values {
   readonly trace?: string | undefined
 }
 
-/** The columns that a statement returns. */
-const returned = ({ oneOfMany }: Target): Sql =>
-  oneOfMany ? sql`written.id, written.version` : sql`written.*`
+/** The columns that a statement returns: the row, without what is for its event alone. */
+const returned = ({ oneOfMany, collection }: Target): Sql =>
+  oneOfMany ? sql`written.id, written.version` : tableOf(collection).written
 
 /** Inserts and returns new rows; skips rows whose id exists, which `withExisting` in store.ts reads afterwards. */
 export function createStatement(target: Target, creates: readonly Create[]): Sql {
@@ -176,19 +176,17 @@ const atVersions = ({ versions }: Source): Sql =>
   sql`(${versions} is null or ${versions} @> to_jsonb(version))`
 
 function deleteOne(target: Target, values: Values): Sql {
-  const { declared } = target.collection
   const table = tableOf(target.collection)
   const source = ownValues(values)
   const here = isRow(table, source)
-  // Rules decide who may know of a deleted document.
-  const keepsDeleted = declared !== undefined && hasReadFilter(declared.rules)
+  const keepsDeleted = isReadByRules(target)
   const row = keepsDeleted ? table.row : sql`id, version, owner`
   const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning ${row}`
   const deleted = keepsDeleted ? documentOf(table) : sql`null::json`
   const event = outboxRow(
     target,
     'deleted',
-    sql`select id, version, owner, null::json as document, ${deleted} as deleted from written`,
+    sql`select id, version, owner, null::json as document, ${deleted} as deleted, created_at from written`,
   )
   return reported(target, currentOf(table, here), written, event)
 }
@@ -208,24 +206,25 @@ function readOne(target: Target, values: Values): Sql {
 function updateOne(target: Target, values: Values, makeSets: MakeSets): Sql {
   const table = tableOf(target.collection)
   const source = ownValues(values)
-  const { written, current } = updateOf(table, source, makeSets(source), sql``)
+  const { written, current } = updateOf(target, source, makeSets(source), sql``)
   return reported(target, current, written, outboxRow(target, 'updated', changesOf(table)))
 }
 
 /** Updates the rows of several callers; returns for each the row, or its current version and size. */
 const updateBatch = (makeSets: MakeSets) => (target: Target, rows: string) => {
   const table = tableOf(target.collection)
-  const { written, current } = updateOf(table, BATCH_VALUES, makeSets(BATCH_VALUES), sql`from items`)
-  const changes = sql`select id, version, owner, ${documentOf(table)} as document, null::json as deleted, item_trace
+  const { written, current } = updateOf(target, BATCH_VALUES, makeSets(BATCH_VALUES), sql`from items`)
+  const changes = sql`select id, version, owner, ${documentOf(table)} as document, null::json as deleted, created_at, before, item_trace
     from written join items on item_id = id where changed`
   const event = outboxRow(target, 'updated', changes, ITEM_TRACE)
   return sql`with ${itemsOf(rows)}, written as (${written}), event as (${event})
-    select item_id, written.*, case when written.id is null then ${current} end as current
+    select item_id, ${returned(target)}, case when written.id is null then ${current} end as current
     from items left join written on written.id = item_id`
 }
 
 /** A row that gets the values that it has keeps its version, and its lock makes other writers see that. */
-function updateOf(table: Table, source: Source, { values, bytes }: Sets, from: Sql) {
+function updateOf(target: Target, source: Source, { values, bytes }: Sets, from: Sql) {
+  const table = tableOf(target.collection)
   const here = isRow(table, source)
   const sets = values.map(([column, value]) => sql`${column} = ${value}`)
   const differences = values.map(([column, value]) => sql`${column} is distinct from ${value}`)
@@ -237,7 +236,7 @@ function updateOf(table: Table, source: Source, { values, bytes }: Sets, from: S
   ])
   const written = sql`update ${table.name} set ${all} ${from}
     where ${here} and ${atVersions(source)} and ${bytes} <= ${COLLECTION_LIMITS.documentBytesMax}
-    returning ${table.row}, version > old.version as changed`
+    returning ${table.row}, version > old.version as changed, ${beforeOf(target)} as before`
   return { written, current: currentOf(table, here, bytes) }
 }
 
@@ -254,6 +253,17 @@ function reported(target: Target, current: Sql, written: Sql, event?: Sql): Sql 
     from (select 1) one left join written on true`
 }
 
+/** True if rules decide who may know of a change: by the document before it, too. */
+const isReadByRules = ({ collection: { declared } }: Target): boolean =>
+  declared !== undefined && hasReadFilter(declared.rules)
+
+/** The document before an update, for those who could read it then. */
+const beforeOf = (target: Target): Sql => {
+  if (!isReadByRules(target)) return sql`null::json`
+  const { document } = tableOf(target.collection)
+  return sql`(select json_build_object('updated_at', updated_at, 'fields', ${document}) from (select old.*) as earlier)`
+}
+
 /** The document as the outbox keeps it. */
 const documentOf = (table: Table): Sql => sql`(${table.document})::json`
 
@@ -261,7 +271,8 @@ const eventsOf = (document: Sql): Sql =>
   sql`select id, version, owner, ${document} as document, null::json as deleted from written`
 
 /** The updated rows that have a new version. */
-const changesOf = (table: Table): Sql => sql`${eventsOf(documentOf(table))} where changed`
+const changesOf = (table: Table): Sql =>
+  sql`select id, version, owner, ${documentOf(table)} as document, null::json as deleted, created_at, before from written where changed`
 
 /** Inserts a row of the outbox for each row that was written. @param trace of the events; by default that of the transaction */
 const outboxRow = (
@@ -269,12 +280,19 @@ const outboxRow = (
   verb: 'created' | 'updated' | 'deleted',
   events: Sql,
   trace?: Sql,
-): Sql =>
-  sql`insert into tenon.outbox
-      (collection, verb, document_id, version, document, deleted, owner, bytes, anon_reads, user_reads${trace === undefined ? sql`` : sql`, trace`})
+): Sql => {
+  const earlier = EARLIER[verb]
+  const bytes = sql`coalesce(octet_length(coalesce(document, deleted)::text), 0)`
+  const all = verb === 'updated' ? sql`${bytes} + coalesce(octet_length(before::text), 0)` : bytes
+  return sql`insert into tenon.outbox
+      (collection, verb, document_id, version, document, deleted, owner, bytes, anon_reads, user_reads${earlier}${trace === undefined ? sql`` : sql`, trace`})
     select ${name}, ${verb}, id, version, document, deleted, owner,
-      coalesce(octet_length(coalesce(document, deleted)::text), 0), ${readers.anon}, ${readers.user}${trace === undefined ? sql`` : sql`, ${trace}`}
+      ${all}, ${readers.anon}, ${readers.user}${earlier}${trace === undefined ? sql`` : sql`, ${trace}`}
     from (${events}) as written_event`
+}
+
+/** What the outbox keeps of a document before its change. */
+const EARLIER = { created: sql``, updated: sql`, created_at, before`, deleted: sql`, created_at` } as const
 
 /** Statements of several requests become one, in which each row has the trace of its request. */
 const ITEM_TRACE = sql`item_trace`

@@ -1,12 +1,14 @@
 /** Bounds the work of evaluating a filter in this process, where nothing else runs meanwhile. */
 
-import { COLLECTION_LIMITS } from '../limits.ts'
-
 export class EffortExhausted extends Error {}
 
 /** The steps that are left for one evaluation. A step takes a few nanoseconds. */
 export class Effort {
-  #left: number = COLLECTION_LIMITS.ruleStepsMax
+  #left: number
+
+  constructor(stepsMax: number) {
+    this.#left = stepsMax
+  }
 
   /** @throws EffortExhausted if no step is left */
   spend(steps: number): void {

@@ -5,6 +5,7 @@
 
 import { isObject } from '../../../core/json.ts'
 import type { Json } from '../../../core/work.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { canonicalOf, completeTimestamp, type Format } from '../schemas/canonical-text.ts'
 import { Effort, EffortExhausted } from './effort.ts'
 import type { Comparison, Filter, Literal, Path, Step, Test } from './filter.ts'
@@ -15,11 +16,15 @@ import { isLike } from './like.ts'
 export type ValueAt = (path: Path) => unknown
 
 /** True if the document matches; false, also for a negated test, if it takes more than `ruleStepsMax` steps to find out. */
-export function evaluate(filter: Filter, valueAt: ValueAt): boolean {
+export const evaluate = (filter: Filter, valueAt: ValueAt): boolean =>
+  evaluateWithin(COLLECTION_LIMITS.ruleStepsMax, filter, valueAt) ?? false
+
+/** True if the document matches; undefined if it takes more steps to find out. */
+export function evaluateWithin(stepsMax: number, filter: Filter, valueAt: ValueAt): boolean | undefined {
   try {
-    return matches(filter, valueAt, new Effort())
+    return matches(filter, valueAt, new Effort(stepsMax))
   } catch (error) {
-    if (error instanceof EffortExhausted) return false
+    if (error instanceof EffortExhausted) return undefined
     throw error
   }
 }

@@ -72,12 +72,34 @@ interface ChangeEvent {
   }
 }
 
-/** The document of a change. When an updated one was created is not known, so tests of `_created_at` do not match it. */
-function changedDocument({ topic, text, deleted }: Entry): Stored | undefined {
+/** The document of a change, as it left or deleted it. */
+function changedDocument(entry: Entry): Stored | undefined {
+  const { after, before, isDeleted } = readChange(entry)
+  return isDeleted ? before : after
+}
+
+/** A change of a document. The document before it is undefined if there was none, or it is not kept. */
+export interface DocumentChange {
+  readonly id: string
+  readonly version: number
+  readonly isCreated: boolean
+  readonly isDeleted: boolean
+  readonly before: Stored | undefined
+  readonly after: Stored | undefined
+}
+
+export function readChange({ topic, text, deleted, earlier }: Entry): DocumentChange {
   const { time, data } = JSON.parse(text) as ChangeEvent
-  const fields = deleted === undefined ? data.document : (JSON.parse(deleted) as Record<string, unknown>)
-  if (fields === undefined) return undefined
-  const createdAt = topic.endsWith('.created') ? time : ''
   const { id, version, owner = null } = data
-  return { id, fields, version, owner, created_at: createdAt, updated_at: time }
+  const isCreated = topic.endsWith('.created')
+  const createdAt = earlier?.createdAt ?? (isCreated ? time : '')
+  const now = { id, version, owner, created_at: createdAt, updated_at: time }
+  const change = { id, version, isCreated, isDeleted: topic.endsWith('.deleted') }
+  if (change.isDeleted) {
+    const before = deleted === undefined ? undefined : { ...now, fields: JSON.parse(deleted) }
+    return { ...change, before, after: undefined }
+  }
+  const after = { ...now, fields: data.document ?? {} }
+  if (earlier?.state === undefined) return { ...change, before: undefined, after }
+  return { ...change, before: { ...now, version: version - 1, ...JSON.parse(earlier.state) }, after }
 }

@@ -1,0 +1,167 @@
+/** Live queries: decides what a subscriber of a filtered collection is told of each change (docs/events.md, "Live queries"). */
+
+import { LRUCache } from 'lru-cache'
+import { ACCESS_LIMITS } from '../../access/limits.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { frame } from '../../core/bytes.ts'
+import { isPublicRole } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Entry } from '../../infra/valkey/streams.ts'
+import { toDocument } from './document.ts'
+import { COLLECTION_LIMITS } from './limits.ts'
+import { evaluateWithin } from './query/evaluate.ts'
+import type { Filter } from './query/filter.ts'
+import { project, type Selection } from './query/order-and-selection.ts'
+import { refusal } from './query/syntax.ts'
+import { resolveCollection, resolveLookups } from './resolve-store.ts'
+import type { Permission } from './rules/access.ts'
+import { type DocumentChange, readChange } from './rules/change-events.ts'
+import { admits, requireCollectionRights } from './rules/permissions.ts'
+import { type Collection, type Stored, valueAt } from './store.ts'
+import { applyDeclaration } from './typed-query.ts'
+
+export interface LiveQuery {
+  readonly filter: Filter
+  readonly selection: Selection | undefined
+}
+
+/** What a subscriber is told of a change. */
+type Frame = 'enter' | 'update' | 'leave' | 'delete'
+
+/** What the caller may read now, and the filter in the types of the declaration. */
+interface Bounds {
+  readonly read: Permission
+  readonly filter: Filter
+}
+
+const PARAMETERS: Readonly<Record<string, string>> = {
+  order: 'A live query has no order: its documents arrive as they change. Sort them where they are shown.',
+  limit: 'A live query has no limit: it is told of all documents that match. Narrow its filter.',
+  expand: 'A live query does not follow changes of other documents, so it has no expand.',
+  count: 'A live query has no count.',
+}
+
+/** @throws Problem `unknown_parameter` for a parameter of lists that a live query does not have */
+export function refuseListParameters(filters: readonly (readonly [string, string])[]): void {
+  for (const [key] of filters) {
+    const name = /^(page\[|offset$)/.test(key) ? 'limit' : key
+    const reason = Object.hasOwn(PARAMETERS, name) ? PARAMETERS[name] : undefined
+    if (reason === undefined) continue
+    const hint = `A field of that name is written in quotes: "${key.slice(0, 50)}"=eq.…`
+    throw refusal({ code: 'unknown_parameter', in: 'query', name: key }, reason, hint)
+  }
+}
+
+/** Refuses a collection whose documents have no change events. @throws Problem `not_supported` */
+export function requireChanges({ name, store }: Pick<Collection, 'name' | 'store'>): void {
+  if (store.kind === 'postgresql') return
+  throw new Problem('not_supported', {
+    detail: `Documents of ${name.slice(0, 100)} are in MongoDB and have no change events.`,
+    hint: 'Declare the collection with "store": "relational", or read the list again from time to time.',
+  })
+}
+
+/** The query of one subscriber. What it remembers only spares frames: without it each change would still be told rightly. */
+export class LiveResult {
+  readonly #scope: WorkspaceScope
+  readonly #name: string
+  readonly #query: LiveQuery
+  /** For `streamCheckMs`, as rights in all streams. */
+  readonly #bounds = new LRUCache<'now', Bounds>({ max: 1, ttl: ACCESS_LIMITS.streamCheckMs })
+  /** By id, whether the subscriber was shown the document last. Without `max`, which would allocate memory for all of them. */
+  readonly #shown = new LRUCache<string, boolean>({
+    maxSize: COLLECTION_LIMITS.liveDocumentsRemembered,
+    sizeCalculation: () => 1,
+  })
+
+  constructor(scope: WorkspaceScope, name: string, query: LiveQuery) {
+    this.#scope = scope
+    this.#name = name
+    this.#query = query
+  }
+
+  /**
+   * Reads again what the caller may read.
+   * @throws Problem `forbidden` if it is nothing, `not_supported`, or one of the filter that does not fit the declaration
+   */
+  async check(): Promise<Bounds> {
+    const inside = await resolveLookups(this.#scope, [this.#name])
+    const collection = await resolveCollection(inside, this.#name)
+    requireCollectionRights(inside, collection, ['read'])
+    requireChanges(collection)
+    const { filter, selection } = this.#query
+    const selected = selection === undefined ? {} : { selected: [...selection.keys()] }
+    const query = applyDeclaration({ filter, order: [], limit: 0, ...selected }, collection.declared)
+    const bounds = { read: collection.permissions.read, filter: query.filter }
+    this.#bounds.set('now', bounds)
+    return bounds
+  }
+
+  /** The frame for a change; false if the subscriber is not told. */
+  verdict(entry: Entry): string | false | Promise<string | false> {
+    const { role } = this.#scope.actor
+    if (isPublicRole(role) && entry.readers?.[role] !== true) return false
+    const bounds = this.#bounds.get('now')
+    if (bounds === undefined) return this.check().then((found) => this.#frameOf(entry, found))
+    try {
+      return this.#frameOf(entry, bounds)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #frameOf(entry: Entry, bounds: Bounds): string | false {
+    const change = changeOf(entry)
+    const event = this.#told(change, bounds)
+    this.#shown.set(change.id, event === 'enter' || event === 'update')
+    if (event === undefined) return false
+    const { id, version, after } = change
+    const { selection } = this.#query
+    const isShown = after !== undefined && event !== 'leave'
+    const document = isShown && { document: project(toDocument(after), selection) }
+    return frame({ id: entry.id, event, data: { id, version, ...document } })
+  }
+
+  /** A document that the caller could not read before and cannot read now is not told of: neither its id nor that it changed. */
+  #told(change: DocumentChange, { read, filter }: Bounds): Frame | undefined {
+    const { before, after } = change
+    if (after === undefined) return isReadable(read, before) ? 'delete' : undefined
+    const isIn = isReadable(read, after) && matches(filter, after)
+    // Undefined if it is not known. A `leave` then is for those who may know of the document.
+    const wasIn = before === undefined ? this.#wasIn(change, filter) : isReadable(read, before) && matches(filter, before)
+    if (isIn) return wasIn === true ? 'update' : 'enter'
+    return wasIn === true || (wasIn === undefined && isReadable(read, after)) ? 'leave' : undefined
+  }
+
+  /** Whether a document of which the state before is not kept was in the result; undefined if that is not known. */
+  #wasIn({ id, isCreated }: DocumentChange, filter: Filter): boolean | undefined {
+    if (isCreated) return false
+    return hasNoFilter(filter) || this.#shown.get(id)
+  }
+}
+
+/** An undefined document is one that is not kept, since all callers who may read the collection read each document. */
+const isReadable = (read: Permission, document: Stored | undefined): boolean =>
+  typeof read === 'boolean' ? read : document !== undefined && admits(read, document)
+
+const hasNoFilter = (filter: Filter): boolean => filter.kind === 'all' && filter.of.length === 0
+
+/** @throws Problem `query_too_costly` */
+function matches(filter: Filter, document: Stored): boolean {
+  const found = evaluateWithin(COLLECTION_LIMITS.liveFilterStepsMax, filter, (path) => valueAt(document, path))
+  if (found !== undefined) return found
+  throw new Problem('query_too_costly', {
+    detail: 'The filter of the live query takes too long on a document that was changed.',
+  })
+}
+
+/** Parsed once for all subscribers of a process. */
+const CHANGES = new WeakMap<Entry, DocumentChange>()
+
+function changeOf(entry: Entry): DocumentChange {
+  const known = CHANGES.get(entry)
+  if (known !== undefined) return known
+  const change = readChange(entry)
+  CHANGES.set(entry, change)
+  return change
+}
